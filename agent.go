@@ -1,0 +1,337 @@
+package aycoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/schema"
+)
+
+// Agent runs a model in a loop with tools. [Loop] is one.
+//
+// Run answers in.Prompt and yields what happens. The sequence holds to this:
+//
+//  1. It is lazy, nothing happens before it is ranged over, and single-use: the
+//     second time it yields [ErrConsumed].
+//  2. An error is terminal: it comes once, last, with a nil event.
+//  3. After the loop body has ended the loop (break, return, panic) it is never
+//     called again. That cancels the run: running tools end or are abandoned, missing
+//     outputs are written, the result of [Into] is filled, and only then does the loop
+//     statement end. No goroutine of the run outlives it.
+//  4. All events come on the goroutine that ranges. A slow body delays no tool, but
+//     the model is asked again only when the body has seen everything before. Text
+//     deltas may be joined and progress dropped; nothing else is.
+//  5. Whatever happens, the history that comes back is valid: each call has its
+//     output, and no tool ran twice.
+//
+// An Agent is safe for concurrent use; each Run is a run of its own.
+type Agent interface {
+	Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error]
+}
+
+// Input is what a run starts from.
+type Input struct {
+	// Messages is the conversation so far: [Result.Messages] of the run before.
+	Messages []*Message
+	// Prompt is what the user says now. It may be empty if Messages ends with a
+	// message of the user, or with Pending.
+	Prompt string
+	// Parts are added to the prompt: images, documents.
+	Parts []Part
+	// Pending goes on with a run that was suspended, from [Result.Pending]; Messages
+	// and Prompt are then empty.
+	Pending *Pending
+	// Decisions answers its questions. The others are asked again.
+	Decisions []Decision
+}
+
+// Result is what a run came to. It is filled however the run ends.
+type Result struct {
+	// Messages is the whole history, valid and ready for the next run.
+	Messages []*Message
+	// End is why the run is over, Stop why the model stopped last.
+	End  End
+	Stop StopReason
+	// Turns counts the messages of the model.
+	Turns int
+	Usage Usage
+	// Pending holds the open questions of a run that was suspended.
+	Pending *Pending
+}
+
+// Text returns the text of the last message of the model.
+func (r *Result) Text() string {
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role == RoleAssistant {
+			return m.Text()
+		}
+	}
+	return ""
+}
+
+// Pending is a run that waits for approvals. It encodes as JSON, and can be
+// resumed in another process with [Input.Pending].
+type Pending struct {
+	// Run is the id of the run.
+	Run string `json:"run"`
+	// Requests are the open questions. A [Decision] names CallID and Digest.
+	Requests []ApprovalRequest `json:"requests"`
+	// State is where the run stands.
+	State State `json:"state"`
+}
+
+// Loop is the [Agent] of this package: a model, tools, and what decides about
+// them. It holds no conversation, owns no goroutine while no run is on, and keeps
+// only the session's rules: see [ApprovalRequested.AllowFor].
+type Loop struct {
+	config
+	base  *Request
+	tools []*tool
+
+	mu      sync.Mutex
+	session []Rule // replaced, never changed
+}
+
+// A tool is a Tool that was checked, with its middleware around it.
+type tool struct {
+	spec   ToolSpec
+	schema *schema.Schema
+	impl   Tool
+	call   ToolFunc
+}
+
+// New returns an agent that asks m. All errors of the options are joined.
+func New(m ModelClient, opts ...Option) (*Loop, error) {
+	l := &Loop{config: defaults()}
+	var errs []error
+	if m == nil {
+		errs = append(errs, &ConfigError{Option: "model", Err: errors.New("is nil")})
+	}
+	for _, opt := range opts {
+		errs = append(errs, opt(&l.config))
+	}
+	errs = append(errs, l.addTools())
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new agent: %w", err)
+	}
+	l.client = m
+	for _, wrap := range slices.Backward(l.wrapModel) {
+		l.client = wrap(l.client)
+	}
+	for _, wrap := range slices.Backward(l.wrapContext) {
+		l.builder = wrap(l.builder)
+	}
+	l.base = &Request{System: l.system, MaxTokens: l.maxTokens, Thinking: l.thinking}
+	for _, t := range l.tools {
+		l.base.Tools = append(l.base.Tools, &t.spec)
+	}
+	return l, nil
+}
+
+func (l *Loop) addTools() error {
+	var errs []error
+	for _, impl := range l.given {
+		t := &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
+		var err error
+		if t.schema, err = checkSpec(&t.spec); err == nil && l.tool(t.spec.Name) != nil {
+			err = errors.New("name is used twice")
+		}
+		if err != nil {
+			err = &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: err}
+		}
+		errs = append(errs, err)
+		for _, wrap := range slices.Backward(l.wrapTool) {
+			t.call = wrap(t.call)
+		}
+		l.tools = append(l.tools, t)
+	}
+	l.given = nil
+	return errors.Join(errs...)
+}
+
+func (l *Loop) tool(name string) *tool {
+	for _, t := range l.tools {
+		if t.spec.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// check finds what is wrong with a call before anybody is asked about it.
+func (t *tool) check(call *ToolUse) error {
+	if problems := t.schema.Validate(call.Args); len(problems) > 0 {
+		base := &ToolError{Tool: call.Name, CallID: call.ID}
+		return &ToolArgsError{ToolError: base, Problems: problems}
+	}
+	return nil
+}
+
+func (l *Loop) notFound(call *ToolUse) error {
+	names := make([]string, len(l.tools))
+	for i, t := range l.tools {
+		names[i] = t.spec.Name
+	}
+	near := closest.Closest(call.Name, names, len(names))
+	for _, n := range names {
+		if !slices.Contains(near, n) {
+			near = append(near, n)
+		}
+	}
+	base := &ToolError{Tool: shorten(call.Name, 80), CallID: call.ID}
+	return &ToolNotFoundError{ToolError: base, Available: near}
+}
+
+// policy asks the Approver; one that panics denies.
+func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.ErrorContext(ctx, "approver panicked", "tool", call.Name, "panic", p)
+			v = Deny("the approver panicked")
+		}
+	}()
+	return l.approver.Decide(ctx, call, spec)
+}
+
+func (l *Loop) addRule(r Rule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = append(slices.Clip(l.session), r)
+}
+
+// covered reports whether a rule of the session allows what the policy would ask
+// about.
+func (l *Loop) covered(call *ToolUse, spec *ToolSpec) bool {
+	l.mu.Lock()
+	rules := l.session
+	l.mu.Unlock()
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Covers(call, spec) })
+}
+
+// Run implements [Agent]. What happens next is decided by [State]; the run does it
+// and hands out what comes of it.
+func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error] {
+	var used atomic.Bool
+	return func(yield func(Event, error) bool) {
+		if used.Swap(true) {
+			yield(nil, ErrConsumed)
+			return
+		}
+		r, err := l.begin(ctx, in, opts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !r.drive(ctx, yield) {
+			return
+		}
+		if err := r.failure(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(&RunFinished{Result: r.result()}, nil)
+	}
+}
+
+// begin checks the input and makes the state of a run, or takes up a suspended one.
+func (l *Loop) begin(ctx context.Context, in Input, opts []RunOption) (*run, error) {
+	var rc runConfig
+	for _, opt := range opts {
+		if err := opt(&rc); err != nil {
+			return nil, err
+		}
+	}
+	r := newRun(l, rc)
+	r.build = l.request
+	if in.Pending != nil {
+		if err := r.resume(in); err != nil {
+			return nil, err
+		}
+		return r, r.control.attach()
+	}
+	messages := slices.Clone(in.Messages)
+	if in.Prompt != "" || len(in.Parts) > 0 {
+		messages = append(messages, in.message())
+	}
+	if err := checkInput(messages); err != nil {
+		return nil, err
+	}
+	start := StartInput{Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls}
+	r.state, r.ready = Start(start)
+	return r, r.control.attach()
+}
+
+func (in *Input) message() *Message {
+	m := &Message{Role: RoleUser, Parts: slices.Clone(in.Parts)}
+	if in.Prompt != "" {
+		m.Parts = append(m.Parts, &Text{Text: cleanText(in.Prompt)})
+	}
+	return m
+}
+
+func checkInput(messages []*Message) error {
+	if err := CheckHistory(messages); err != nil {
+		return err
+	}
+	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant {
+		return &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
+	}
+	return nil
+}
+
+// request builds the request of a turn and checks what the builder made of it.
+func (l *Loop) request(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error) {
+	req, err := l.builder.Build(ctx, ContextInput{
+		Run: run, Turn: a.Turn, Messages: history, Elide: a.Elide, Base: l.base,
+	})
+	if err != nil {
+		return nil, &ContextError{Op: "build request", Err: err}
+	}
+	if req == nil {
+		return nil, &ContextError{Op: "build request", Err: errors.New("builder returned nil")}
+	}
+	if same(req.Messages, history) {
+		return req, nil // valid by construction
+	}
+	return req, CheckHistory(req.Messages)
+}
+
+// same reports whether a is b itself, not only equal to it.
+func same(a, b []*Message) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// config is what the options of New set.
+type config struct {
+	client      ModelClient
+	builder     ContextBuilder
+	approver    Approver
+	given       []Tool
+	wrapModel   []ModelMiddleware
+	wrapTool    []ToolMiddleware
+	wrapContext []ContextMiddleware
+	system      []*Text
+	maxTurns    int
+	maxCalls    int
+	maxTokens   int
+	thinking    int
+	maxOutput   int
+	maxResponse int64
+	parallel    int
+	grace       time.Duration
+	askTimeout  time.Duration
+	retry       RetryPolicy
+	clock       Clock
+	newID       func() string
+	random      func() float64
+	execute     Executor
+	log         *slog.Logger
+}

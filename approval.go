@@ -1,0 +1,271 @@
+package aycoder
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// Approver decides about a call before it runs: it is the policy. It is asked once
+// for each call, and again for arguments that a user edited; for read-only tools
+// while the model is still talking. It may take its time, until ctx is cancelled.
+// It is safe for concurrent use. [Rules] is one.
+type Approver interface {
+	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
+}
+
+// ApproverFunc is a function that is an [Approver].
+type ApproverFunc func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
+
+// Decide calls f.
+func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+	return f(ctx, call, spec)
+}
+
+type verdictKind string
+
+const (
+	verdictAsk     verdictKind = "" // the zero Verdict asks
+	verdictAllow   verdictKind = "allow"
+	verdictDeny    verdictKind = "deny"
+	verdictSuspend verdictKind = "suspend"
+)
+
+// Verdict is what an [Approver] says: made by [Allow], [AllowWith], [Deny], [Ask]
+// or [Suspend]. The zero value asks. It encodes as JSON.
+type Verdict struct {
+	kind   verdictKind
+	reason string
+	args   json.RawMessage
+}
+
+// Allow lets a call run.
+func Allow() Verdict { return Verdict{kind: verdictAllow} }
+
+// AllowWith lets a call run with other arguments. They are checked against the
+// tool's schema, and the model is told.
+func AllowWith(args json.RawMessage) Verdict { return Verdict{kind: verdictAllow, args: args} }
+
+// Deny refuses a call. The reason goes to the model.
+func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
+
+// Ask leaves it to whoever reads the events: see [ApprovalRequested].
+func Ask() Verdict { return Verdict{} }
+
+// Suspend ends the run with the question open, to be answered later and elsewhere:
+// see [Result.Pending] and [Input.Decisions].
+func Suspend() Verdict { return Verdict{kind: verdictSuspend} }
+
+type verdictJSON struct {
+	Kind   verdictKind     `json:"kind"`
+	Reason string          `json:"reason,omitempty"`
+	Args   json.RawMessage `json:"args,omitempty"`
+}
+
+// MarshalJSON encodes v as {"kind", "reason", "args"}.
+func (v Verdict) MarshalJSON() ([]byte, error) {
+	return json.Marshal(verdictJSON{v.kind, v.reason, v.args})
+}
+
+// UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
+func (v *Verdict) UnmarshalJSON(data []byte) error {
+	var w verdictJSON
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("decode verdict: %w", err)
+	}
+	switch w.Kind {
+	case verdictAsk, verdictAllow, verdictDeny, verdictSuspend:
+		*v = Verdict{w.Kind, w.Reason, w.Args}
+		return nil
+	}
+	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
+}
+
+// By says who decided about a call.
+type By string
+
+// Who can decide. Exactly one does.
+const (
+	ByPolicy    By = "policy"    // the Approver
+	ByRule      By = "rule"      // a rule that the user made in this session
+	ByUser      By = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
+	ByIgnored   By = "ignored"   // the loop body returned without an answer
+	ByAbandoned By = "abandoned" // the detached handle was lost
+	ByTimeout   By = "timeout"   // WithApprovalTimeout
+)
+
+// Decision is a verdict about one call, and whose it is.
+type Decision struct {
+	CallID string `json:"call_id"`
+	// Digest is that of the request that was shown: what runs is what was approved.
+	Digest  string  `json:"digest,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	By      By      `json:"by"`
+}
+
+// text is what the model reads of a denial.
+func (d *Decision) text() string {
+	s := "denied"
+	switch d.By {
+	case ByUser:
+		s = "the user refused this call"
+	case ByIgnored, ByAbandoned, ByTimeout:
+		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
+	}
+	if d.Verdict.reason != "" {
+		s += ": " + d.Verdict.reason
+	}
+	return s
+}
+
+// Scope says how long an answer holds.
+type Scope int
+
+// The scopes of [ApprovalRequested.AllowFor].
+const (
+	Once    Scope = iota // this call
+	Session              // as long as the Loop lives
+)
+
+// ApprovalRequest is the question whether a call may run. It is plain data.
+type ApprovalRequest struct {
+	// Key is the address of the question in its run: "t1/ask/<call id>".
+	Key string `json:"key"`
+	// Run is the id of the run.
+	Run string `json:"run"`
+	// Call is what the model wants; Subject what it is about: a path, a command.
+	CallID  string          `json:"id"`
+	Tool    string          `json:"name"`
+	Args    json.RawMessage `json:"input"`
+	Subject string          `json:"subject,omitempty"`
+	// Preview shows what the call would do, if the tool can tell: a unified diff.
+	Preview string `json:"preview,omitempty"`
+	// Suggested are rules that would cover this call and its like.
+	Suggested []Rule `json:"suggested,omitempty"`
+	// Digest binds an answer to the tool, the arguments and the preview.
+	Digest string `json:"digest"`
+	// Created is when the question came up.
+	Created time.Time `json:"created"`
+}
+
+func (r *ApprovalRequest) digest() string {
+	h := sha256.New()
+	for _, s := range []string{r.Tool, string(r.Args), r.Preview} {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// ApprovalRequested asks whether a call may run. Answer it with one of its methods
+// before the loop body returns, or [ApprovalRequested.Detach] it and answer later;
+// otherwise the call is denied, so that nothing hangs. The first answer wins. The
+// methods are safe for concurrent use.
+type ApprovalRequested struct {
+	Request ApprovalRequest
+
+	cell *cell
+}
+
+// Allow lets the call run. It reports whether this was the answer.
+func (a *ApprovalRequested) Allow() bool { return a.cell.answer(Allow(), ByUser) == nil }
+
+// Deny refuses the call. The reason goes to the model. It reports whether this was
+// the answer.
+func (a *ApprovalRequested) Deny(reason string) bool {
+	return a.cell.answer(Deny(reason), ByUser) == nil
+}
+
+// AllowWith lets the call run with other arguments. They are checked against the
+// schema and put to the [Approver] again, which can deny them: the error then says
+// so, and the question stays open. The model is told what changed. The error is
+// [ErrDecided] if the question was answered before.
+func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.cell.edit(args) }
+
+// AllowFor lets the call run and, with scope [Session], makes a rule that answers
+// the same question from now on, and those that are open. The rule is one of
+// Request.Suggested. The error is [ErrDecided] if the question was answered before;
+// the rule is then not made.
+func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
+	return a.cell.allowFor(scope, rule)
+}
+
+// Detach lets the question be answered after the loop body has returned, from any
+// goroutine. A handle that is lost denies the call.
+func (a *ApprovalRequested) Detach() *Approval { return a.cell.detach(&a.Request) }
+
+// Approval is the handle of a question that was detached.
+type Approval struct {
+	Request *ApprovalRequest
+
+	cell *cell
+}
+
+// Allow is [ApprovalRequested.Allow].
+func (a *Approval) Allow() bool { return a.cell.answer(Allow(), ByUser) == nil }
+
+// Deny is [ApprovalRequested.Deny].
+func (a *Approval) Deny(reason string) bool { return a.cell.answer(Deny(reason), ByUser) == nil }
+
+// AllowWith is [ApprovalRequested.AllowWith].
+func (a *Approval) AllowWith(args json.RawMessage) error { return a.cell.edit(args) }
+
+// AllowFor is [ApprovalRequested.AllowFor].
+func (a *Approval) AllowFor(scope Scope, rule Rule) error { return a.cell.allowFor(scope, rule) }
+
+// A cell is an open question of a run. That it is open is not stored in it: it is
+// open as long as it stands in the run's set, and the machine waits for it.
+type cell struct {
+	run  *run
+	call *ToolUse
+	tool *tool
+
+	req      *ApprovalRequest
+	detached bool // guarded by run.mu
+}
+
+func (c *cell) answer(v Verdict, by By) error {
+	return c.run.answer(c, v, by)
+}
+
+func (c *cell) edit(args json.RawMessage) error {
+	call := &ToolUse{ID: c.call.ID, Name: c.call.Name, Args: args}
+	if err := c.tool.check(call); err != nil {
+		return err
+	}
+	if v := c.run.policy(call, &c.tool.spec); v.kind == verdictDeny {
+		base := &ToolError{Tool: call.Name, CallID: call.ID}
+		return &ToolDeniedError{ToolError: base, Reason: v.reason, By: ByPolicy}
+	}
+	return c.answer(AllowWith(args), ByUser)
+}
+
+var errNotSuggested = errors.New("rule is not one of the suggested")
+
+func (c *cell) allowFor(scope Scope, rule Rule) error {
+	if scope == Once {
+		return c.answer(Allow(), ByUser)
+	}
+	if !rule.in(c.req.Suggested) {
+		return errNotSuggested
+	}
+	if err := c.answer(Allow(), ByUser); err != nil {
+		return err
+	}
+	c.run.loop.addRule(rule)
+	c.run.applyRule(rule)
+	return nil
+}
+
+func (c *cell) detach(req *ApprovalRequest) *Approval {
+	c.run.mu.Lock()
+	c.detached = true
+	c.run.mu.Unlock()
+	a := &Approval{Request: req, cell: c}
+	runtime.AddCleanup(a, func(c *cell) { _ = c.answer(Deny(""), ByAbandoned) }, c)
+	return a
+}

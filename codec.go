@@ -1,0 +1,209 @@
+package aycoder
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// wirePart is the JSON form of a part. Arguments and opaque blocks are strings
+// that hold JSON text: encoding/json rewrites the white space and the escapes of
+// embedded values, and a call that was cut off has arguments that are no JSON.
+type wirePart struct {
+	Type      string     `json:"type"`
+	Text      *string    `json:"text,omitempty"`
+	Signature string     `json:"signature,omitempty"`
+	Provider  string     `json:"provider,omitempty"`
+	ID        string     `json:"id,omitempty"`
+	Name      string     `json:"name,omitempty"`
+	Args      string     `json:"args,omitempty"`
+	IsError   bool       `json:"is_error,omitempty"`
+	Parts     []wirePart `json:"parts,omitempty"`
+	Media     string     `json:"media_type,omitempty"`
+	Data      []byte     `json:"data,omitempty"`
+	URL       string     `json:"url,omitempty"`
+	Raw       string     `json:"raw,omitempty"`
+	Extra     *wirePart  `json:"extra,omitempty"`
+
+	unknown json.RawMessage
+}
+
+type wireMessage struct {
+	Role  Role       `json:"role"`
+	Parts []wirePart `json:"parts"`
+}
+
+var errNotUTF8 = errors.New("text is not valid UTF-8")
+
+// MarshalJSON encodes the message as {"role", "parts"}, each part as an object
+// with a "type". [Message.UnmarshalJSON] gives the same message back, byte for
+// byte in arguments, signatures and opaque blocks. Text that is not valid UTF-8 is
+// an error, as JSON cannot hold it; no message of a run has any.
+func (m *Message) MarshalJSON() ([]byte, error) {
+	w := wireMessage{Role: m.Role, Parts: make([]wirePart, 0, len(m.Parts))}
+	for i, p := range m.Parts {
+		wp, err := encodePart(p)
+		if err != nil {
+			return nil, fmt.Errorf("encode message: part %d: %w", i, err)
+		}
+		w.Parts = append(w.Parts, wp)
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON decodes what [Message.MarshalJSON] wrote. A part of a type that is
+// not known becomes an [Opaque] without a provider, and is written again as it was.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	var w wireMessage
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("decode message: %w", err)
+	}
+	parts := make([]Part, 0, len(w.Parts))
+	for i := range w.Parts {
+		p, err := decodePart(&w.Parts[i])
+		if err != nil {
+			return fmt.Errorf("decode message: part %d: %w", i, err)
+		}
+		parts = append(parts, p)
+	}
+	m.Role, m.Parts = w.Role, parts
+	m.wire.Store(nil)
+	return nil
+}
+
+// MarshalJSON writes a part of an unknown type as it was read.
+func (w wirePart) MarshalJSON() ([]byte, error) {
+	if w.unknown != nil {
+		return w.unknown, nil
+	}
+	type plain wirePart
+	return json.Marshal(plain(w))
+}
+
+// UnmarshalJSON keeps the text of a part whose type is not known.
+func (w *wirePart) UnmarshalJSON(data []byte) error {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	switch head.Type {
+	case "text", "thinking", "tool_use", "tool_output", "media", "opaque":
+		type plain wirePart
+		return json.Unmarshal(data, (*plain)(w))
+	}
+	w.unknown = bytes.Clone(data)
+	return nil
+}
+
+func encodePart(p Part) (wirePart, error) {
+	switch p := p.(type) {
+	case *Text:
+		return wirePart{Type: "text", Text: &p.Text, Extra: encodeExtra(p.Extra)}, checkUTF8(p.Text)
+	case *Thinking:
+		return wirePart{Type: "thinking", Text: &p.Text, Signature: p.Signature, Provider: p.Provider},
+			checkUTF8(p.Text, p.Signature, p.Provider)
+	case *ToolUse:
+		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: encodeExtra(p.Extra)},
+			checkUTF8(p.ID, p.Name, string(p.Args))
+	case *ToolOutput:
+		return encodeOutput(p)
+	case *Media:
+		return wirePart{Type: "media", Media: p.Type, Name: p.Name, Data: p.Data, URL: p.URL},
+			checkUTF8(p.Type, p.Name, p.URL)
+	case *Opaque:
+		return encodeOpaque(p)
+	}
+	return wirePart{}, fmt.Errorf("no such part: %T", p)
+}
+
+func encodeOutput(o *ToolOutput) (wirePart, error) {
+	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name, IsError: o.IsError}
+	for _, p := range o.Parts {
+		wp, err := encodePart(p)
+		if err != nil {
+			return w, err
+		}
+		w.Parts = append(w.Parts, wp)
+	}
+	return w, checkUTF8(o.ID, o.Name)
+}
+
+func encodeOpaque(o *Opaque) (wirePart, error) {
+	if o.Provider == "" {
+		if !json.Valid(o.Raw) {
+			return wirePart{}, errors.New("opaque block without a provider is not JSON")
+		}
+		return wirePart{unknown: o.Raw}, nil
+	}
+	return *encodeExtra(o), checkUTF8(o.Provider, string(o.Raw))
+}
+
+func encodeExtra(o *Opaque) *wirePart {
+	if o == nil {
+		return nil
+	}
+	return &wirePart{Type: "opaque", Provider: o.Provider, Raw: string(o.Raw)}
+}
+
+func decodePart(w *wirePart) (Part, error) {
+	if w.unknown != nil {
+		return &Opaque{Raw: w.unknown}, nil
+	}
+	switch w.Type {
+	case "text":
+		return &Text{Text: deref(w.Text), Extra: decodeExtra(w.Extra)}, nil
+	case "thinking":
+		return &Thinking{Text: deref(w.Text), Signature: w.Signature, Provider: w.Provider}, nil
+	case "tool_use":
+		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args), Extra: decodeExtra(w.Extra)}, nil
+	case "tool_output":
+		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError}
+		for i := range w.Parts {
+			p, err := decodePart(&w.Parts[i])
+			if err != nil {
+				return nil, err
+			}
+			o.Parts = append(o.Parts, p)
+		}
+		return o, nil
+	case "media":
+		return &Media{Type: w.Media, Name: w.Name, Data: w.Data, URL: w.URL}, nil
+	case "opaque":
+		return decodeExtra(w), nil
+	}
+	return nil, fmt.Errorf("no such type: %q", w.Type)
+}
+
+func decodeExtra(w *wirePart) *Opaque {
+	if w == nil {
+		return nil
+	}
+	return &Opaque{Provider: w.Provider, Raw: raw(w.Raw)}
+}
+
+func raw(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	return json.RawMessage(s)
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func checkUTF8(texts ...string) error {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return errNotUTF8
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is what a run yields: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
+// [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested],
+// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
+// with a "type": the lines that the example CLI prints with -output stream-json.
+// What an event points to is shared with the run: do not change it.
+type Event interface{ event() }
+
+// ToolStarted says that a call runs.
+type ToolStarted struct {
+	Call *ToolUse
+	// Args are the arguments it runs with: those of the call, or the approver's.
+	Args json.RawMessage
+	// Subject is what it is about, if the tool says so: a path, a command.
+	Subject string
+	// Eager says that the model was still talking.
+	Eager bool
+	// By says who allowed it.
+	By By
+}
+
+// ToolProgress says how far a call is. Only the newest is kept for a slow consumer.
+type ToolProgress struct {
+	CallID string
+	Progress
+}
+
+// ToolFinished says what a call gave. Its result is in the history when all calls
+// of the message have theirs.
+type ToolFinished struct {
+	Call *ToolUse
+	// Output is what the model reads.
+	Output *ToolOutput
+	// Summary is a few words for people.
+	Summary string
+	// Elapsed is how long the tool worked; 0 if it did not run.
+	Elapsed time.Duration
+	// Err says why the call failed, if it did not run to its end: it unwraps to
+	// [*ToolError].
+	Err error
+}
+
+// TurnFinished says that a message of the model and all its calls are in the
+// history.
+type TurnFinished struct {
+	// Turn counts from 1.
+	Turn  int
+	Stop  StopReason
+	Usage Usage
+}
+
+// Retrying says that the model is asked again.
+type Retrying struct {
+	// Discarded says that what came of the message since the last TurnFinished is
+	// forgotten; otherwise the complete blocks are kept.
+	Discarded bool
+	// Attempt counts from 1, After is the wait before it.
+	Attempt int
+	After   time.Duration
+	// Err is what went wrong.
+	Err error
+}
+
+// RunFinished is the last event of a run that did not fail.
+type RunFinished struct {
+	Result *Result
+}
+
+func (*TextDelta) event()         {}
+func (*ThinkingDelta) event()     {}
+func (*ToolDelta) event()         {}
+func (*ToolStarted) event()       {}
+func (*ToolProgress) event()      {}
+func (*ToolFinished) event()      {}
+func (*ApprovalRequested) event() {}
+func (*TurnFinished) event()      {}
+func (*Retrying) event()          {}
+func (*RunFinished) event()       {}
+
+// MarshalJSON encodes {"type":"text_delta"}.
+func (e *TextDelta) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}{"text_delta", e.Text})
+}
+
+// MarshalJSON encodes {"type":"thinking_delta"}.
+func (e *ThinkingDelta) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}{"thinking_delta", e.Text})
+}
+
+// MarshalJSON encodes {"type":"tool_delta"}.
+func (e *ToolDelta) MarshalJSON() ([]byte, error) {
+	type plain ToolDelta
+	return json.Marshal(struct {
+		Type string `json:"type"`
+		*plain
+	}{"tool_delta", (*plain)(e)})
+}
+
+// MarshalJSON encodes {"type":"tool_start"}.
+func (e *ToolStarted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type    string          `json:"type"`
+		ID      string          `json:"id"`
+		Name    string          `json:"name"`
+		Input   json.RawMessage `json:"input"`
+		Subject string          `json:"subject,omitempty"`
+		Eager   bool            `json:"eager,omitempty"`
+		By      By              `json:"by"`
+	}{"tool_start", e.Call.ID, e.Call.Name, e.Args, e.Subject, e.Eager, e.By})
+}
+
+// MarshalJSON encodes {"type":"tool_progress"}.
+func (e *ToolProgress) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+		Progress
+	}{"tool_progress", e.CallID, e.Progress})
+}
+
+// MarshalJSON encodes {"type":"tool_end"}.
+func (e *ToolFinished) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type    string `json:"type"`
+		ID      string `json:"id"`
+		Name    string `json:"name"`
+		IsError bool   `json:"is_error"`
+		Summary string `json:"summary,omitempty"`
+		Millis  int64  `json:"ms"`
+		Output  string `json:"output"`
+		Error   string `json:"error,omitempty"`
+	}{"tool_end", e.Call.ID, e.Call.Name, e.Output.IsError, e.Summary, e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err)})
+}
+
+// MarshalJSON encodes {"type":"approval_request"}.
+func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type string `json:"type"`
+		*ApprovalRequest
+	}{"approval_request", &a.Request})
+}
+
+// MarshalJSON encodes {"type":"turn_end"}.
+func (e *TurnFinished) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type  string     `json:"type"`
+		Turn  int        `json:"turn"`
+		Stop  StopReason `json:"stop"`
+		Usage Usage      `json:"usage"`
+	}{"turn_end", e.Turn, e.Stop, e.Usage})
+}
+
+// MarshalJSON encodes {"type":"retry"}.
+func (e *Retrying) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type      string `json:"type"`
+		Discarded bool   `json:"discarded"`
+		Attempt   int    `json:"attempt"`
+		Millis    int64  `json:"after_ms"`
+		Error     string `json:"error"`
+	}{"retry", e.Discarded, e.Attempt, e.After.Milliseconds(), text(e.Err)})
+}
+
+// MarshalJSON encodes {"type":"run_end"}.
+func (e *RunFinished) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type   string     `json:"type"`
+		Reason End        `json:"reason"`
+		Stop   StopReason `json:"stop,omitempty"`
+		Turns  int        `json:"turns"`
+		Usage  Usage      `json:"usage"`
+		Text   string     `json:"text"`
+	}{"run_end", e.Result.End, e.Result.Stop, e.Result.Turns, e.Result.Usage, e.Result.Text()})
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

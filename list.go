@@ -1,0 +1,88 @@
+package aycoder
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A list is a persistent vector: append returns a longer list and leaves the
+// receiver as it was, for the price of an ordinary append as long as only the
+// newest list is appended to. That is what keeps a [State] a value and a step of
+// constant cost, however long the history is.
+type list[T any] struct {
+	items []T
+	// used is the length of the longest list on this backing array. Whoever moves it
+	// on from its own length owns the next slot.
+	used *atomic.Int64
+}
+
+func newList[T any](items []T) list[T] {
+	l := list[T]{items: slices.Clone(items), used: new(atomic.Int64)}
+	l.used.Store(int64(len(items)))
+	return l
+}
+
+func (l list[T]) append(x T) list[T] {
+	n := int64(len(l.items))
+	if l.used == nil || !l.used.CompareAndSwap(n, n+1) {
+		l.items = slices.Clip(l.items)
+		l.used = new(atomic.Int64)
+		l.used.Store(n + 1)
+	}
+	l.items = append(l.items, x)
+	return l
+}
+
+// all returns the items. Appending to what it returns does not reach the list.
+func (l list[T]) all() []T { return slices.Clip(l.items) }
+
+// A transcript is a list of messages that knows the ids of its calls.
+type transcript struct {
+	list[*Message]
+	ids *callIDs
+}
+
+// callIDs holds, for each call id, the index of the message it stands in. Lists
+// of different lengths share it: an id belongs to those that reach that far.
+type callIDs struct {
+	mu sync.Mutex
+	at map[string]int
+}
+
+func newTranscript(messages []*Message) transcript {
+	t := transcript{newList(messages), &callIDs{at: map[string]int{}}}
+	for i, m := range messages {
+		t.ids.note(m, i)
+	}
+	return t
+}
+
+func (t transcript) append(m *Message) transcript {
+	next := transcript{t.list.append(m), t.ids}
+	if next.used != t.used { // a second branch grows from here: it has ids of its own
+		return newTranscript(next.items)
+	}
+	t.ids.note(m, len(t.items))
+	return next
+}
+
+func (t transcript) has(id string) bool {
+	if t.ids == nil {
+		return false
+	}
+	t.ids.mu.Lock()
+	defer t.ids.mu.Unlock()
+	i, ok := t.ids.at[id]
+	return ok && i < len(t.items)
+}
+
+func (c *callIDs) note(m *Message, i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range m.Parts {
+		if u, ok := p.(*ToolUse); ok {
+			c.at[u.ID] = i
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package aycoder
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// ModelClient streams one response of a language model. It is everything a
+// provider must do.
+//
+// Stream sends req and yields what comes back, in the order it arrives:
+// any number of [TextDelta], [ThinkingDelta] and [ToolDelta], a [BlockDone] for
+// each block that is complete, a [BlockCut] for a tool call that the end of the
+// response cut off, and exactly one [MessageDone], which is the last event. A
+// stream that ends without MessageDone has broken off, and the client says so
+// with a [StreamBrokenError]. An error is yielded once, last, with a nil event.
+//
+// The request goes out when the iteration starts. The sequence is single-use.
+// Leaving the loop early, or cancelling ctx, closes the connection before Stream
+// returns. A client is safe for concurrent use and does not change req, which it
+// may read until the sequence ends.
+//
+// More abilities are optional interfaces, found with [As].
+type ModelClient interface {
+	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
+}
+
+// ModelFunc is a function that is a [ModelClient].
+type ModelFunc func(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
+
+// Stream calls f.
+func (f ModelFunc) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error] {
+	return f(ctx, req)
+}
+
+// ModelMiddleware wraps a client: retry, fallback, rate limit, cache, record. A
+// wrapper that has an Unwrap() ModelClient method keeps the optional abilities of
+// the inner client visible to [As].
+type ModelMiddleware func(ModelClient) ModelClient
+
+// As finds an optional ability of a client. It tries m itself, then what m's
+// Unwrap() ModelClient method returns, and so on.
+//
+//	if info, ok := aycoder.As[aycoder.ModelNamer](client); ok { … }
+func As[T any](m ModelClient) (T, bool) {
+	for m != nil {
+		if t, ok := m.(T); ok {
+			return t, true
+		}
+		u, ok := m.(interface{ Unwrap() ModelClient })
+		if !ok {
+			break
+		}
+		m = u.Unwrap()
+	}
+	var zero T
+	return zero, false
+}
+
+// ModelNamer is an optional ability of a [ModelClient]: it tells who answers.
+type ModelNamer interface {
+	// ModelName returns the provider ("anthropic") and the model that is asked when
+	// [Request.Model] is empty.
+	ModelName() (provider, model string)
+}
+
+// Request is one question to a model. The zero value of every field means the
+// client's default. A request is read-only once it was given to a client.
+type Request struct {
+	// Model overrides the client's model.
+	Model string
+	// System holds the system prompt, in blocks that change at different rates, the
+	// most stable first.
+	System []*Text
+	// Tools are the tools the model may call, in a stable order.
+	Tools []*ToolSpec
+	// ToolChoice says whether the model may, must or must not call a tool.
+	ToolChoice ToolChoice
+	// Messages is the conversation, oldest first.
+	Messages []*Message
+	// MaxTokens bounds the length of the answer.
+	MaxTokens int
+	// Temperature is passed on when it is not nil.
+	Temperature *float64
+	// Stop holds the sequences at which the model stops.
+	Stop []string
+	// Thinking is the number of tokens the model may think; 0 leaves it to the
+	// model, less than 0 turns thinking off.
+	Thinking int
+	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
+	NoCache bool
+	// Extra holds further top-level fields of the provider's wire format.
+	Extra map[string]json.RawMessage
+}
+
+// ToolChoice says how the model uses tools. The zero value is ToolAuto.
+type ToolChoice struct {
+	// Mode is one of the Tool… constants.
+	Mode ToolMode
+	// Name is the tool that must be called, with [ToolNamed].
+	Name string
+}
+
+// ToolMode is the kind of a [ToolChoice].
+type ToolMode int
+
+// The modes of a [ToolChoice].
+const (
+	ToolAuto  ToolMode = iota // the model decides
+	ToolNone                  // no tool
+	ToolAny                   // some tool
+	ToolNamed                 // the tool that is named
+)
+
+// ModelEvent is what a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
+// [*ToolDelta], [*BlockDone], [*BlockCut] or [*MessageDone].
+type ModelEvent interface{ modelEvent() }
+
+// TextDelta is a further piece of the answer's text. Pieces end on rune
+// boundaries.
+type TextDelta struct {
+	Text string `json:"text"`
+}
+
+// ThinkingDelta is a further piece of what the model thinks.
+type ThinkingDelta struct {
+	Text string `json:"text"`
+}
+
+// ToolDelta is a further piece of a call's arguments. Args is not valid JSON by
+// itself; the first delta of a call may be empty. Wait for [BlockDone] before
+// doing anything with a call.
+type ToolDelta struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Args string `json:"args"`
+}
+
+// BlockDone is the provider's promise that a block is complete. That arguments
+// parse as JSON is no such promise. It is also a [Fact].
+type BlockDone struct {
+	Part Part `json:"-"`
+}
+
+// BlockCut carries a tool call that the end of the response cut off, with the
+// arguments as far as they came. It is never run. It is also a [Fact].
+type BlockCut struct {
+	Call *ToolUse `json:"-"`
+}
+
+// MessageDone ends a response. It is also a [Fact].
+type MessageDone struct {
+	// Stop is why the model stopped.
+	Stop StopReason
+	// Usage counts the tokens of this response and its request.
+	Usage Usage
+	// Model is the model that answered, ID the provider's id of the message.
+	Model, ID string
+}
+
+func (*TextDelta) modelEvent()     {}
+func (*ThinkingDelta) modelEvent() {}
+func (*ToolDelta) modelEvent()     {}
+func (*BlockDone) modelEvent()     {}
+func (*BlockCut) modelEvent()      {}
+func (*MessageDone) modelEvent()   {}
+
+// StopReason is why a model stopped. A reason that is none of the constants is
+// the provider's own word, kept as it came.
+type StopReason string
+
+// The reasons all providers share.
+const (
+	StopEndTurn  StopReason = "end_turn"
+	StopToolUse  StopReason = "tool_use"
+	StopMaxToken StopReason = "max_tokens"
+	StopRefusal  StopReason = "refusal"
+	StopSequence StopReason = "stop_sequence"
+	StopPaused   StopReason = "paused" // the provider wants to be called again to go on
+)
+
+// Usage counts tokens. Input is what was read without a cache; all input is Input
+// + CacheRead + CacheWrite. Reasoning is part of Output.
+type Usage struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	Reasoning  int64 `json:"reasoning,omitempty"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		Input:      u.Input + v.Input,
+		Output:     u.Output + v.Output,
+		Reasoning:  u.Reasoning + v.Reasoning,
+		CacheRead:  u.CacheRead + v.CacheRead,
+		CacheWrite: u.CacheWrite + v.CacheWrite,
+	}
+}
+
+// Response is a whole answer.
+type Response struct {
+	// Message is the assistant's message. Calls that were cut off are in Cut and
+	// not in Message.
+	Message *Message
+	Cut     []*ToolUse
+	Stop    StopReason
+	Usage   Usage
+	// Model is the model that answered, ID the provider's id of the message.
+	Model, ID string
+}
+
+// Text returns the visible text of the answer.
+func (r *Response) Text() string { return r.Message.Text() }
+
+// Complete asks m once and collects the whole answer. It runs no tools and does
+// not retry. On an error the response holds the blocks that were complete by then
+// and the error is returned beside it.
+func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, error) {
+	r := &Response{Message: &Message{Role: RoleAssistant}}
+	start := time.Now()
+	done := false
+	for ev, err := range m.Stream(ctx, req) {
+		if err != nil {
+			return r, err
+		}
+		switch ev := ev.(type) {
+		case *BlockDone:
+			r.Message.Parts = append(r.Message.Parts, ev.Part)
+		case *BlockCut:
+			r.Cut = append(r.Cut, ev.Call)
+		case *MessageDone:
+			r.Stop, r.Usage, r.Model, r.ID = ev.Stop, ev.Usage, ev.Model, ev.ID
+			done = true
+		}
+	}
+	if !done {
+		return r, streamEnded(m, time.Since(start))
+	}
+	return r, nil
+}
+
+func streamEnded(m ModelClient, after time.Duration) error {
+	e := &StreamBrokenError{ModelError: &ModelError{Err: errNoMessageDone}, After: after}
+	if n, ok := As[ModelNamer](m); ok {
+		e.Provider, e.Model = n.ModelName()
+	}
+	return e
+}

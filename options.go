@@ -1,0 +1,248 @@
+package aycoder
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	randv2 "math/rand/v2"
+	"time"
+)
+
+// Option sets up an agent in [New]. Options are applied in order and the last one
+// wins, unless it says that it appends.
+type Option func(*config) error
+
+// RunOption sets up one run.
+type RunOption func(*runConfig) error
+
+type runConfig struct {
+	into    *Result
+	control *Control
+}
+
+// Into fills r when the run is over, however it ends: also after break, error and
+// cancel, before the loop statement ends.
+func Into(r *Result) RunOption {
+	return func(c *runConfig) error {
+		c.into = r
+		return nil
+	}
+}
+
+// WithControl lets other goroutines look at the run and speak into it.
+func WithControl(ctl *Control) RunOption {
+	return func(c *runConfig) error {
+		c.control = ctl
+		return nil
+	}
+}
+
+func defaults() config {
+	return config{
+		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
+		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
+		clock: SystemClock(), newID: rand.Text, random: randv2.Float64, execute: spawn,
+		log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// readOnly is the approver of those who gave none.
+type readOnly struct{}
+
+func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+	if spec.Effect == EffectReadOnly {
+		return Allow()
+	}
+	rule := Rule{Action: RuleAllow, Tool: call.Name}
+	if rules := suggest(call, spec); len(rules) > 0 {
+		rule = rules[0]
+	}
+	return Deny("nobody can be asked here; the host can allow it with the rule " + rule.String())
+}
+
+func option(name string, ok bool, problem string, set func(*config)) Option {
+	return func(c *config) error {
+		if !ok {
+			return &ConfigError{Option: name, Err: errors.New(problem)}
+		}
+		set(c)
+		return nil
+	}
+}
+
+// Options joins several options into one.
+func Options(opts ...Option) Option {
+	return func(c *config) error {
+		var errs []error
+		for _, o := range opts {
+			errs = append(errs, o(c))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// WithTools gives the agent tools. It appends; names must differ. Default: none.
+func WithTools(tools ...Tool) Option {
+	ok := true
+	for _, t := range tools {
+		ok = ok && t != nil
+	}
+	return option("WithTools", ok, "a tool is nil", func(c *config) {
+		c.given = append(c.given, tools...)
+	})
+}
+
+// WithSystem sets the system prompt, in blocks, the most stable first. It appends.
+// Default: none.
+func WithSystem(blocks ...string) Option {
+	return option("WithSystem", true, "", func(c *config) {
+		for _, b := range blocks {
+			c.system = append(c.system, &Text{Text: cleanText(b)})
+		}
+	})
+}
+
+// WithApprover sets who decides about calls. Default: tools that only read run,
+// everything else is denied with the rule that would allow it. [Rules] asks.
+func WithApprover(a Approver) Option {
+	return option("WithApprover", a != nil, "is nil", func(c *config) { c.approver = a })
+}
+
+// WithApprovalTimeout denies a question that nobody answers for so long. Default: 0,
+// which waits for ever.
+func WithApprovalTimeout(d time.Duration) Option {
+	return option("WithApprovalTimeout", d >= 0, "is negative", func(c *config) { c.askTimeout = d })
+}
+
+// WithContext sets who builds the requests. Default: [PlainContext].
+func WithContext(b ContextBuilder) Option {
+	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
+}
+
+// WithContextMiddleware wraps the context builder; the first is the outermost. It
+// appends. Default: none.
+func WithContextMiddleware(mw ...ContextMiddleware) Option {
+	return option("WithContextMiddleware", true, "", func(c *config) {
+		c.wrapContext = append(c.wrapContext, mw...)
+	})
+}
+
+// WithModelMiddleware wraps the model client; the first is the outermost. It
+// appends. Default: none.
+func WithModelMiddleware(mw ...ModelMiddleware) Option {
+	return option("WithModelMiddleware", true, "", func(c *config) {
+		c.wrapModel = append(c.wrapModel, mw...)
+	})
+}
+
+// WithToolMiddleware wraps the calls of all tools; the first is the outermost. It
+// appends. Default: none.
+func WithToolMiddleware(mw ...ToolMiddleware) Option {
+	return option("WithToolMiddleware", true, "", func(c *config) {
+		c.wrapTool = append(c.wrapTool, mw...)
+	})
+}
+
+// WithMaxTurns bounds the messages of the model in a run. A run that wants more
+// ends with a [*LimitError]. Default: 50.
+func WithMaxTurns(n int) Option {
+	return option("WithMaxTurns", n > 0, "must be positive", func(c *config) { c.maxTurns = n })
+}
+
+// WithMaxCalls bounds the calls of one message that are run; the others get an
+// output that says so. Default: 128.
+func WithMaxCalls(n int) Option {
+	return option("WithMaxCalls", n > 0, "must be positive", func(c *config) { c.maxCalls = n })
+}
+
+// WithMaxTokens bounds one answer of the model. Default: the client's.
+func WithMaxTokens(n int) Option {
+	return option("WithMaxTokens", n > 0, "must be positive", func(c *config) { c.maxTokens = n })
+}
+
+// WithThinking sets [Request.Thinking]. Default: 0.
+func WithThinking(tokens int) Option {
+	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
+}
+
+// WithMaxToolOutput bounds the bytes of text the model gets from one call; of a
+// longer one it sees the head and the tail. Default: 256 KiB.
+func WithMaxToolOutput(n int) Option {
+	return option("WithMaxToolOutput", n >= 1024, "must be at least 1024", func(c *config) { c.maxOutput = n })
+}
+
+// WithMaxResponse bounds the bytes of one answer of the model. A longer one fails
+// with a [*LimitError]. Default: 32 MiB.
+func WithMaxResponse(n int64) Option {
+	return option("WithMaxResponse", n > 0, "must be positive", func(c *config) { c.maxResponse = n })
+}
+
+// WithParallelTools bounds how many read-only calls work at the same time.
+// Default: 8.
+func WithParallelTools(n int) Option {
+	return option("WithParallelTools", n > 0, "must be positive", func(c *config) { c.parallel = n })
+}
+
+// WithGrace is how long a tool or a model client may take to stop when the run is
+// cancelled, before it is abandoned. Default: 1 second.
+func WithGrace(d time.Duration) Option {
+	return option("WithGrace", d >= 0, "is negative", func(c *config) { c.grace = d })
+}
+
+// WithRetry bounds how the model is asked again. Default: [RetryPolicy]{}.
+func WithRetry(p RetryPolicy) Option {
+	return option("WithRetry", true, "", func(c *config) { c.retry = p })
+}
+
+// WithLogger sets where the loop logs what no event tells: abandoned tools, panics.
+// Default: nowhere.
+func WithLogger(l *slog.Logger) Option {
+	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l })
+}
+
+// Clock tells the time, for runs that are to be replayed.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in a goroutine of its own after d, unless stop was called.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// SystemClock returns the clock of package time.
+func SystemClock() Clock { return systemClock{} }
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
+	return time.AfterFunc(d, f).Stop
+}
+
+// WithClock sets the clock. Default: [SystemClock].
+func WithClock(clock Clock) Option {
+	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
+}
+
+// WithIDs sets where the ids of runs come from. Default: 128 random bits.
+func WithIDs(next func() string) Option {
+	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
+}
+
+// WithRandom sets where the spread of retries comes from: numbers in [0, 1).
+// Default: math/rand/v2.
+func WithRandom(next func() float64) Option {
+	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
+}
+
+// Executor starts a step of a run: an approval or a tool call. It must call step
+// exactly once, with ctx or a child of it, and not before it returns: from another
+// goroutine. The key is the [Action]'s, an idempotency key.
+type Executor func(ctx context.Context, key string, step func(context.Context))
+
+func spawn(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
+
+// WithExecutor sets what steps run on: a pool, a recorder. Default: a goroutine
+// each.
+func WithExecutor(e Executor) Option {
+	return option("WithExecutor", e != nil, "is nil", func(c *config) { c.execute = e })
+}

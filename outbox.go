@@ -1,0 +1,88 @@
+package aycoder
+
+// An outbox holds the events that the consumer has not seen. Deltas that follow
+// each other are joined, of the progress of a call only the newest is kept: so its
+// size is bounded by that of the response, whatever the consumer does.
+type outbox struct {
+	items []outItem
+}
+
+type outItem struct {
+	ev   Event
+	more []byte // text of deltas that were joined to ev
+}
+
+func (o *outbox) push(ev Event) {
+	switch ev := ev.(type) {
+	case *ToolProgress:
+		if o.replace(ev) {
+			return
+		}
+	case *TextDelta, *ThinkingDelta, *ToolDelta:
+		if n := len(o.items); n > 0 && o.items[n-1].join(ev) {
+			return
+		}
+	}
+	o.items = append(o.items, outItem{ev: ev})
+}
+
+func (o *outbox) replace(p *ToolProgress) bool {
+	for i := range o.items {
+		if q, ok := o.items[i].ev.(*ToolProgress); ok && q.CallID == p.CallID {
+			o.items[i].ev = p
+			return true
+		}
+	}
+	return false
+}
+
+// join adds a delta to one of the same kind.
+func (i *outItem) join(ev Event) bool {
+	text := ""
+	switch ev := ev.(type) {
+	case *TextDelta:
+		if _, ok := i.ev.(*TextDelta); !ok {
+			return false
+		}
+		text = ev.Text
+	case *ThinkingDelta:
+		if _, ok := i.ev.(*ThinkingDelta); !ok {
+			return false
+		}
+		text = ev.Text
+	case *ToolDelta:
+		if d, ok := i.ev.(*ToolDelta); !ok || d.ID != ev.ID {
+			return false
+		}
+		text = ev.Args
+	}
+	i.more = append(i.more, text...)
+	return true
+}
+
+func (o *outbox) pop() Event {
+	if len(o.items) == 0 {
+		return nil
+	}
+	ev := o.items[0].whole()
+	o.items[0] = outItem{}
+	if o.items = o.items[1:]; len(o.items) == 0 {
+		o.items = nil
+	}
+	return ev
+}
+
+func (i *outItem) whole() Event {
+	if i.more == nil {
+		return i.ev
+	}
+	switch ev := i.ev.(type) {
+	case *TextDelta:
+		return &TextDelta{ev.Text + string(i.more)}
+	case *ThinkingDelta:
+		return &ThinkingDelta{ev.Text + string(i.more)}
+	case *ToolDelta:
+		return &ToolDelta{ev.ID, ev.Name, ev.Args + string(i.more)}
+	}
+	return i.ev
+}

@@ -1,0 +1,195 @@
+package aycoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// finished makes the event and the output of a call that ran.
+func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) *ToolFinished {
+	fin := &ToolFinished{Call: a.Call, Elapsed: o.elapsed}
+	fin.Output = &ToolOutput{ID: a.Call.ID, Name: a.Call.Name}
+	if o.err != nil {
+		fin.Err = typed(ctx, a.Call, o)
+		fin.Output.IsError = true
+		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
+		fin.Summary = "error"
+		return fin
+	}
+	if o.res != nil {
+		fin.Summary = shorten(cleanText(o.res.Summary), 200)
+		fin.Output.IsError = o.res.IsError
+		fin.Output.Parts = l.boundParts(o.res.Parts)
+	}
+	if a.Edited {
+		note := "note: whoever approved this call changed its arguments to " + string(a.Args) + "\n"
+		fin.Output.Parts = append([]Part{&Text{Text: cleanText(note)}}, fin.Output.Parts...)
+	}
+	if len(fin.Output.Parts) == 0 {
+		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
+	}
+	return fin
+}
+
+// typed gives an error of a tool its type.
+func typed(ctx context.Context, call *ToolUse, o outcome) error {
+	if _, ok := errors.AsType[*ToolError](o.err); ok {
+		return o.err
+	}
+	base := &ToolError{Tool: call.Name, CallID: call.ID, Err: o.err}
+	switch {
+	case ctx.Err() != nil && errors.Is(o.err, ctx.Err()):
+		return &ToolCancelledError{ToolError: base}
+	case errors.Is(o.err, context.DeadlineExceeded):
+		return &ToolTimeoutError{ToolError: base, Elapsed: o.elapsed}
+	}
+	return base
+}
+
+// modelText is what the model reads of an error: the tool's own words.
+func modelText(err, cause error) string {
+	switch e := err.(type) {
+	case *ToolCancelledError:
+		return outStopped
+	case *ToolTimeoutError:
+		return fmt.Sprintf("timed out after %s", e.Elapsed)
+	case *ToolPanicError:
+		return fmt.Sprintf("the tool broke down: panic: %v", e.Value)
+	}
+	return cause.Error()
+}
+
+// boundParts bounds what one call gives to the model.
+func (l *Loop) boundParts(parts []Part) []Part {
+	var out []Part
+	room := l.maxOutput
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *Text:
+			if p == nil || p.Text == "" {
+				continue
+			}
+			t := headTail(cleanText(p.Text), max(room, 1024))
+			room -= len(t)
+			out = append(out, &Text{Text: t})
+		case *Media:
+			if p != nil {
+				out = append(out, boundMedia(p))
+			}
+		default:
+			out = append(out, &Text{Text: fmt.Sprintf("[a part of kind %T is left out]", p)})
+		}
+		if len(out) == maxOutputParts {
+			return append(out, &Text{Text: "[further parts are left out]"})
+		}
+	}
+	return out
+}
+
+const (
+	maxOutputParts = 64
+	maxMedia       = 16 << 20
+)
+
+func boundMedia(m *Media) Part {
+	if len(m.Data) > maxMedia {
+		return &Text{Text: fmt.Sprintf("[%s of %d bytes is left out: too large]", m.Type, len(m.Data))}
+	}
+	return m
+}
+
+func (l *Loop) bound(s string) string { return headTail(cleanText(s), l.maxOutput) }
+
+// headTail keeps the first and the last part of s, cut between runes, and says what
+// is missing.
+func headTail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	head, tail := n*2/3, n/3
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	from := len(s) - tail
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", s[:head], from-head, s[from:])
+}
+
+// shorten cuts s to n bytes between runes.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+var noNUL = strings.NewReplacer("\x00", "\uFFFD")
+
+// cleanText makes s valid UTF-8 without NUL: what JSON, terminals and databases can
+// all hold.
+func cleanText(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		s = noNUL.Replace(s)
+	}
+	return s
+}
+
+// cleanPart makes what comes from a model fit for the history. Signed thinking and
+// opaque blocks must stay as they are.
+func cleanPart(p Part) Part {
+	switch p := p.(type) {
+	case *Text:
+		if p != nil && cleanText(p.Text) != p.Text {
+			return &Text{Text: cleanText(p.Text), Extra: p.Extra}
+		}
+	case *Thinking:
+		if p != nil && !utf8.ValidString(p.Text) {
+			return &Thinking{Text: cleanText(p.Text), Signature: p.Signature, Provider: p.Provider}
+		}
+	case *ToolUse:
+		if p != nil {
+			return cleanCall(p)
+		}
+	}
+	return p
+}
+
+// cleanCall returns a copy: the pointer tells the calls of one try from those of
+// the next, even if a client yields the same one twice.
+func cleanCall(c *ToolUse) *ToolUse {
+	if c == nil {
+		return nil
+	}
+	id, name, args := cleanText(c.ID), cleanText(c.Name), cleanText(string(c.Args))
+	if args == "" || args == "null" {
+		args = "{}"
+	}
+	return &ToolUse{ID: id, Name: name, Args: []byte(args), Extra: c.Extra}
+}
+
+func partSize(p Part) int64 {
+	switch p := p.(type) {
+	case *Text:
+		return int64(len(p.Text))
+	case *Thinking:
+		return int64(len(p.Text) + len(p.Signature))
+	case *ToolUse:
+		return int64(len(p.Name) + len(p.ID) + len(p.Args))
+	case *Media:
+		return int64(len(p.Data))
+	case *Opaque:
+		return int64(len(p.Raw))
+	}
+	return 0
+}

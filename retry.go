@@ -1,0 +1,87 @@
+package aycoder
+
+import (
+	"cmp"
+	"errors"
+	"time"
+)
+
+// RetryPolicy bounds how often and how long the model is asked again. The zero
+// value means the defaults.
+type RetryPolicy struct {
+	// Attempts is how often a message is tried again. Default: 5; less than 0: never.
+	Attempts int
+	// Base is the first wait; it doubles each time. Default: 1 second.
+	Base time.Duration
+	// Budget bounds the sum of the waits for one message. A provider that asks for a
+	// longer wait gets none, and the run ends. Default: 5 minutes.
+	Budget time.Duration
+}
+
+// Failure is what [RetryPolicy.Decide] decides about.
+type Failure struct {
+	// Err is what went wrong.
+	Err error
+	// Attempt is how often this message was tried again already, Waited how long.
+	Attempt int
+	Waited  time.Duration
+	// Now is the time, Random a number in [0, 1) that spreads the waits.
+	Now    time.Time
+	Random float64
+	// Shrunk says that the request was made smaller already.
+	Shrunk bool
+}
+
+// Decide says whether the model is asked again after a failure, and when. It is
+// pure, and the one place where that is decided:
+//
+//   - Rate limits and overload wait as the provider asked (Retry-After, reset
+//     headers), or longer each time.
+//   - Broken streams and timeouts are tried again after a short wait.
+//   - A context that is too large is rebuilt smaller, once.
+//   - Everything else fails at once: a wrong key, a bad request, a refusal, an
+//     unknown model, a bound that was reached, whatever is not a [*ModelError].
+func (p RetryPolicy) Decide(f Failure) ModelFailed {
+	attempts, budget := cmp.Or(p.Attempts, 5), cmp.Or(p.Budget, 5*time.Minute)
+	if _, ok := errors.AsType[*ContextTooLargeError](f.Err); ok {
+		return ModelFailed{Retry: !f.Shrunk, Shrink: !f.Shrunk}
+	}
+	asked, ok := transient(f.Err, f.Now)
+	if !ok || f.Attempt >= attempts {
+		return ModelFailed{}
+	}
+	wait := p.backoff(f)
+	if asked > 0 {
+		wait = asked + time.Duration(f.Random*float64(min(asked/10, time.Second)))
+	}
+	if f.Waited+wait > budget {
+		return ModelFailed{}
+	}
+	return ModelFailed{Retry: true, After: wait}
+}
+
+// backoff doubles the wait with each attempt, up to a minute, and takes off up to
+// a quarter at random so that clients do not come back together.
+func (p RetryPolicy) backoff(f Failure) time.Duration {
+	wait := min(cmp.Or(p.Base, time.Second)<<min(f.Attempt, 16), time.Minute)
+	return wait - time.Duration(f.Random*float64(wait)/4)
+}
+
+// transient reports whether trying again can help, and how long the provider
+// asked to wait.
+func transient(err error, now time.Time) (time.Duration, bool) {
+	if e, ok := errors.AsType[*RateLimitError](err); ok {
+		if e.RetryAfter == 0 && e.ResetAt.After(now) {
+			return e.ResetAt.Sub(now), true
+		}
+		return e.RetryAfter, true
+	}
+	if e, ok := errors.AsType[*OverloadedError](err); ok {
+		return e.RetryAfter, true
+	}
+	if _, ok := errors.AsType[*StreamBrokenError](err); ok {
+		return 0, true
+	}
+	_, ok := errors.AsType[*TimeoutError](err)
+	return 0, ok
+}

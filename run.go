@@ -1,0 +1,378 @@
+package aycoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A run is the ordinary driver of a [State]: it does the actions in goroutines and
+// reports to the state what came of them. Its mutex makes it the state's one owner.
+// Nothing waits for the consumer with the mutex held.
+type run struct {
+	loop    *Loop
+	id      string
+	control *Control
+	into    *Result
+	// build makes the request of a model call.
+	build func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
+	// start starts a step under the run's context, policy asks the Approver under it.
+	start  func(key string, step func(context.Context))
+	policy func(call *ToolUse, spec *ToolSpec) Verdict
+	wake   chan struct{} // of the consumer; one slot
+	slots  chan struct{} // of parallel tools
+
+	mu        sync.Mutex
+	state     State
+	ready     []Action // wait until the consumer has seen everything before
+	out       outbox
+	open      map[string]*cell // questions, by call id
+	suspended []ApprovalRequest
+	decisions map[string]Decision // of Input.Decisions
+	by        map[string]By       // who allowed a call of this message
+	working   []*RunTool          // tools that have begun and not returned
+	live      int                 // steps that have not returned
+	stopping  bool
+	err       error // what the run failed with
+	partial   []byte
+	waited    time.Duration
+	shrunk    bool
+	done      MessageDone // of the last message
+	timers    []func() bool
+}
+
+func newRun(l *Loop, rc runConfig) *run {
+	return &run{
+		loop: l, id: l.newID(), control: rc.control, into: rc.into,
+		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
+		open: map[string]*cell{}, by: map[string]By{},
+	}
+}
+
+// resume takes up a suspended run.
+func (r *run) resume(in Input) error {
+	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
+		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
+	}
+	r.id = in.Pending.Run
+	r.decisions = map[string]Decision{}
+	for _, d := range in.Decisions {
+		if err := in.Pending.fits(d); err != nil {
+			return &ConfigError{Option: "Input.Decisions", Err: err}
+		}
+		r.decisions[d.CallID] = d
+	}
+	s, actions, err := in.Pending.State.Apply(&Resumed{})
+	if err != nil {
+		return &ConfigError{Option: "Input.Pending", Err: err}
+	}
+	r.state, r.ready = s, actions
+	return nil
+}
+
+// fits reports whether d answers one of the questions, as it was shown.
+func (p *Pending) fits(d Decision) error {
+	i := slices.IndexFunc(p.Requests, func(q ApprovalRequest) bool { return q.CallID == d.CallID })
+	switch {
+	case i < 0:
+		return fmt.Errorf("no open question about call %q", d.CallID)
+	case d.Digest != p.Requests[i].Digest:
+		return fmt.Errorf("decision about call %q is for another request", d.CallID)
+	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
+		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
+	}
+	return nil
+}
+
+// drive runs until the state is done, or the consumer or ctx ends it, and hands
+// the events to yield. When it returns nothing works any more. It reports whether
+// the consumer still listens.
+func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
+	work, cancel := context.WithCancel(ctx)
+	r.start = func(key string, step func(context.Context)) { r.loop.execute(work, key, step) }
+	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.loop.policy(work, c, s) }
+	defer r.close()
+	defer r.stop(cancel)
+	next := func() Event { return r.next(work) }
+	for ev := next(); ev != nil; ev = next() {
+		if !yield(ev, nil) {
+			return false
+		}
+		r.seen(ev)
+	}
+	r.stop(cancel)
+	for ev := r.pop(); ev != nil; ev = r.pop() {
+		if !yield(ev, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// next waits for an event. It returns nil when the run is over or ctx is done.
+func (r *run) next(ctx context.Context) Event {
+	for ctx.Err() == nil {
+		if ev := r.pop(); ev != nil {
+			return ev
+		}
+		if r.startReady(ctx) {
+			continue
+		}
+		if r.over() {
+			return nil
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// startReady starts what waits until the consumer has seen everything before. What
+// was steered meanwhile is said first.
+func (r *run) startReady(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping || r.err != nil || len(r.out.items) > 0 {
+		return false
+	}
+	if r.state.end == EndDone || r.state.phase == PhaseModel && len(r.ready) > 0 {
+		for _, m := range r.control.take(r.state.end == EndDone) {
+			if err := r.step(m); err != nil {
+				r.control.giveBack(m)
+			}
+		}
+	}
+	actions := r.ready
+	r.ready = nil
+	for _, a := range actions {
+		if call, ok := a.(*CallModel); ok {
+			r.live++
+			go r.callModel(ctx, call)
+			continue
+		}
+		r.do(a)
+	}
+	return len(actions) > 0
+}
+
+// over reports whether nothing is left to wait for.
+func (r *run) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err != nil || r.state.phase == PhaseDone && len(r.out.items) == 0
+}
+
+// pop takes the oldest event. A question that was answered meanwhile is none.
+func (r *run) pop() Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		ev := r.out.pop()
+		if q, ok := ev.(*ApprovalRequested); ok && r.open[q.Request.CallID] != q.cell {
+			continue
+		}
+		return ev
+	}
+}
+
+// seen is called when the loop body has returned: a question that it neither
+// answered nor detached is denied.
+func (r *run) seen(ev Event) {
+	q, ok := ev.(*ApprovalRequested)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	detached := q.cell.detached
+	r.mu.Unlock()
+	if !detached {
+		_ = q.cell.answer(Deny(""), ByIgnored)
+	}
+}
+
+// apply reports a fact to the state and starts what follows from it. The events
+// are those that belong to the fact; they come out only if it is accepted.
+func (r *run) apply(f Fact, events ...Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.step(f, events...)
+}
+
+// step is apply with the mutex held.
+func (r *run) step(f Fact, events ...Event) error {
+	turn := r.state.turn
+	next, actions, err := r.state.Apply(f)
+	if err != nil {
+		return err
+	}
+	r.state = next
+	r.control.publish(next)
+	for _, ev := range events {
+		r.out.push(ev)
+	}
+	if next.turn > turn {
+		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
+		r.done.Usage = Usage{}
+		clear(r.by)
+	}
+	for _, a := range actions {
+		r.do(a)
+	}
+	r.signal()
+	return nil
+}
+
+// do starts an action, or puts a call of the model off until the consumer has seen
+// everything before it. The mutex is held.
+func (r *run) do(a Action) {
+	if r.stopping {
+		return
+	}
+	switch a := a.(type) {
+	case *CallModel:
+		r.ready = append(r.ready, a)
+	case *AskApproval:
+		r.live++
+		r.start(a.Key(), func(ctx context.Context) { r.ask(ctx, a) })
+	case *RunTool:
+		r.live++
+		r.start(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
+	case *Wait:
+		stop := r.loop.clock.AfterFunc(a.For, func() { _ = r.apply(&Waited{}) })
+		r.timers = append(r.timers, stop)
+	}
+}
+
+// signal wakes the consumer.
+func (r *run) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// gone is called when a step returns.
+func (r *run) gone() {
+	r.mu.Lock()
+	r.live--
+	r.mu.Unlock()
+	r.signal()
+}
+
+// stop cancels what works, waits for it as long as the grace allows, and closes the
+// state: what is still open gets an output that says so.
+func (r *run) stop(cancel context.CancelFunc) {
+	r.mu.Lock()
+	if r.stopping {
+		r.mu.Unlock()
+		return
+	}
+	r.stopping = true
+	clear(r.open)
+	for _, stop := range r.timers {
+		stop()
+	}
+	r.timers = nil
+	r.mu.Unlock()
+	cancel()
+	r.settle()
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.phase == PhaseDone {
+		return
+	}
+	if r.state.phase == PhaseModel && len(r.partial) > 0 {
+		_ = r.step(&BlockDone{Part: &Text{Text: cleanText(string(r.partial))}})
+	}
+	var lost []Event
+	for _, a := range r.working {
+		r.loop.log.Warn("tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+		lost = append(lost, &ToolFinished{
+			Call: a.Call, Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
+			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
+		})
+	}
+	_ = r.step(&Cancelled{}, lost...)
+}
+
+// settle waits until no step works any more, or the grace is over.
+func (r *run) settle() {
+	expired := make(chan struct{})
+	stop := r.loop.clock.AfterFunc(r.loop.grace, func() { close(expired) })
+	defer stop()
+	for {
+		r.mu.Lock()
+		live := r.live
+		r.mu.Unlock()
+		if live == 0 {
+			return
+		}
+		select {
+		case <-r.wake:
+		case <-expired:
+			return
+		}
+	}
+}
+
+// close fills the result and lets go of the control.
+func (r *run) close() {
+	if r.into != nil {
+		*r.into = *r.result()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.control.detach(r.state)
+}
+
+func (r *run) result() *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
+	res := &Result{Messages: s.Messages(), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
+	if s.end == EndSuspended {
+		res.Pending = &Pending{Run: r.id, State: s}
+		for _, q := range r.suspended {
+			if i := s.find(q.CallID); i >= 0 && s.calls[i].status == callSuspended {
+				res.Pending.Requests = append(res.Pending.Requests, q)
+			}
+		}
+	}
+	return res
+}
+
+// failure returns what the run failed with, or nil.
+func (r *run) failure(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.state.end == EndRefused:
+		return &RefusalError{r.modelError()}
+	case r.state.end == EndTurns:
+		return &LimitError{Limit: "turns", Max: int64(r.state.rules.maxTurns)}
+	case r.state.end == EndCancelled:
+		return fmt.Errorf("run: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+func (r *run) modelError() *ModelError {
+	e := &ModelError{Model: r.done.Model, RequestID: r.done.ID}
+	if n, ok := As[ModelNamer](r.loop.client); ok {
+		provider, model := n.ModelName()
+		e.Provider = provider
+		if e.Model == "" {
+			e.Model = model
+		}
+	}
+	return e
+}

@@ -1,0 +1,157 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+type stateJSON struct {
+	Effects  []toolEffect `json:"effects,omitempty"`
+	MaxTurns int          `json:"max_turns"`
+	MaxCalls int          `json:"max_calls"`
+	History  []*Message   `json:"history"`
+	Parts    *Message     `json:"parts,omitempty"`
+	Calls    []callJSON   `json:"calls,omitempty"`
+	Queue    []*Steered   `json:"queue,omitempty"`
+	Phase    Phase        `json:"phase"`
+	End      End          `json:"end,omitempty"`
+	Turn     int          `json:"turn"`
+	Attempt  int          `json:"attempt,omitempty"`
+	Elide    int          `json:"elide,omitempty"`
+	Stop     StopReason   `json:"stop,omitempty"`
+	Usage    Usage        `json:"usage"`
+	Broken   *ModelFailed `json:"broken,omitempty"`
+}
+
+type callJSON struct {
+	ID     string     `json:"id"`
+	Effect Effect     `json:"effect"`
+	Status callStatus `json:"status"`
+	Ran    bool       `json:"ran,omitempty"`
+	Edited string     `json:"edited,omitempty"`
+	Output *Message   `json:"output,omitempty"`
+}
+
+// MarshalJSON encodes the state, with the history.
+func (s State) MarshalJSON() ([]byte, error) {
+	if s.rules == nil {
+		return []byte("null"), nil
+	}
+	w := stateJSON{
+		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
+		History: s.history.items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
+		Attempt: s.attempt, Elide: s.elide, Stop: s.stop, Usage: s.usage, Broken: s.broken,
+	}
+	if len(s.parts.items) > 0 {
+		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.items}
+	}
+	for i := range s.calls {
+		c := &s.calls[i]
+		cj := callJSON{ID: c.use.ID, Effect: c.effect, Status: c.status, Ran: c.ran, Edited: string(c.edited)}
+		if c.output != nil {
+			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
+		}
+		w.Calls = append(w.Calls, cj)
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON decodes what [State.MarshalJSON] wrote. A state that cannot be is
+// an error.
+func (s *State) UnmarshalJSON(data []byte) error {
+	var w *stateJSON
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("decode state: %w", err)
+	}
+	if w == nil {
+		*s = State{}
+		return nil
+	}
+	next, err := w.state()
+	if err != nil {
+		return fmt.Errorf("decode state: %w", err)
+	}
+	*s = next
+	return nil
+}
+
+func (w *stateJSON) state() (State, error) {
+	if err := CheckHistory(w.History); err != nil {
+		return State{}, err
+	}
+	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Elide < 0 {
+		return State{}, errors.New("a count is out of range")
+	}
+	s := State{
+		rules:   &rules{w.Effects, w.MaxTurns, w.MaxCalls},
+		history: newTranscript(w.History), queue: w.Queue, phase: w.Phase, end: w.End,
+		turn: w.Turn, attempt: w.Attempt, elide: w.Elide, stop: w.Stop, usage: w.Usage, broken: w.Broken,
+	}
+	if w.Parts != nil {
+		s.parts = newList(w.Parts.Parts)
+	}
+	for _, q := range w.Queue {
+		if q == nil || q.Message == nil || checkUser(q.Message) != nil {
+			return State{}, errors.New("a queued message is not the user's")
+		}
+	}
+	if err := s.takeCalls(w.Calls); err != nil {
+		return State{}, err
+	}
+	return s, s.sane()
+}
+
+// takeCalls finds each call's place among the parts: they stand in the same order.
+func (s *State) takeCalls(calls []callJSON) error {
+	at := 0
+	for i := range calls {
+		cj := &calls[i]
+		n := slices.IndexFunc(s.parts.items[at:], func(p Part) bool {
+			u, ok := p.(*ToolUse)
+			return ok && u.ID == cj.ID
+		})
+		if n < 0 {
+			return fmt.Errorf("call %q is not in the message", cj.ID)
+		}
+		c := call{use: s.parts.items[at+n].(*ToolUse), effect: cj.Effect, status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited)}
+		at += n + 1
+		if cj.Output != nil && len(cj.Output.Parts) == 1 {
+			c.output, _ = cj.Output.Parts[0].(*ToolOutput)
+		}
+		if (c.status == callSettled) != (c.output != nil && c.output.ID == cj.ID) {
+			return fmt.Errorf("call %q is settled without its output, or has one too early", cj.ID)
+		}
+		s.calls = append(s.calls, c)
+	}
+	return nil
+}
+
+// sane refuses what no sequence of facts leads to.
+func (s *State) sane() error {
+	live := slices.Contains([]Phase{PhaseModel, PhaseTools, PhaseWait}, s.phase) && s.end == ""
+	ends := []End{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
+	if !live && !(s.phase == PhaseDone && slices.Contains(ends, s.end)) {
+		return fmt.Errorf("phase %q does not go with end %q", s.phase, s.end)
+	}
+	if s.phase == PhaseWait && s.broken == nil {
+		return errors.New("waits for nothing")
+	}
+	open := len(s.parts.items) > 0 || len(s.calls) > 0
+	if open && s.phase != PhaseModel && s.phase != PhaseTools && s.end != EndSuspended {
+		return fmt.Errorf("a message is on its way in phase %q", s.phase)
+	}
+	for _, c := range s.calls {
+		switch c.status {
+		case callAsked, callApproved, callIssued, callBegun, callSuspended, callSettled:
+		case callHeld:
+			if s.phase != PhaseModel {
+				return errors.New("a call is held after its message")
+			}
+		default:
+			return fmt.Errorf("no such status: %q", c.status)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,395 @@
+package aycoder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// callModel asks the model, and tells the state how that went.
+func (r *run) callModel(ctx context.Context, a *CallModel) {
+	defer r.gone()
+	err := errExited
+	defer func() {
+		if err != nil {
+			r.modelFailed(ctx, err)
+		}
+	}()
+	err = r.stream(ctx, a)
+}
+
+// errExited is what is left of a step whose goroutine was ended from within, as
+// t.FailNow does.
+var errExited = errors.New("goroutine exited before it returned")
+
+var errNilEvent = errors.New("model client yielded neither an event nor an error")
+
+// stream asks the model once. An answer without end is cut at a bound; each event
+// counts a little, so that empty ones have an end, too.
+func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.loop.log.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
+		}
+	}()
+	r.mu.Lock()
+	history := r.state.Messages()
+	r.mu.Unlock()
+	req, err := r.build(ctx, r.id, a, history)
+	if err != nil {
+		return err
+	}
+	start, size := r.loop.clock.Now(), int64(0)
+	for ev, err := range r.loop.client.Stream(ctx, req) {
+		if err != nil {
+			return err
+		}
+		if size += 8 + eventSize(ev); size > r.loop.maxResponse {
+			limit := &LimitError{Limit: "response bytes", Max: r.loop.maxResponse}
+			return &ModelError{Err: limit}
+		}
+		done, err := r.modelEvent(ev)
+		if err != nil {
+			return &ModelError{Err: fmt.Errorf("client yields what does not fit: %w", err)}
+		}
+		if done {
+			return nil
+		}
+	}
+	return streamEnded(r.loop.client, r.loop.clock.Now().Sub(start))
+}
+
+func eventSize(ev ModelEvent) int64 {
+	switch ev := ev.(type) {
+	case *TextDelta:
+		return int64(len(ev.Text))
+	case *ThinkingDelta:
+		return int64(len(ev.Text))
+	case *ToolDelta:
+		return int64(len(ev.Args))
+	case *BlockCut:
+		return partSize(ev.Call)
+	case *BlockDone:
+		return partSize(ev.Part)
+	}
+	return 0
+}
+
+// modelEvent passes an event on. It reports whether it was the last.
+func (r *run) modelEvent(ev ModelEvent) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping {
+		return true, nil
+	}
+	switch ev := ev.(type) {
+	case *TextDelta:
+		r.partial = append(r.partial, ev.Text...)
+		r.out.push(&TextDelta{cleanText(ev.Text)})
+	case *ThinkingDelta:
+		r.out.push(&ThinkingDelta{cleanText(ev.Text)})
+	case *ToolDelta:
+		r.out.push(&ToolDelta{cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)})
+	case *BlockDone:
+		if _, ok := ev.Part.(*Text); ok {
+			r.partial = nil
+		}
+		return false, r.step(&BlockDone{cleanPart(ev.Part)})
+	case *BlockCut:
+		return false, r.step(&BlockCut{cleanCall(ev.Call)})
+	case *MessageDone:
+		r.partial, r.waited, r.shrunk, r.done = nil, 0, false, *ev
+		if ev.Stop == StopRefusal {
+			clear(r.open)
+		}
+		return true, r.step(ev)
+	default:
+		return false, errNilEvent
+	}
+	r.signal()
+	return false, nil
+}
+
+// modelFailed asks the policy whether to try again. What the cancelled context
+// broke is no failure.
+func (r *run) modelFailed(ctx context.Context, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil || r.stopping {
+		return
+	}
+	f := r.loop.retry.Decide(Failure{
+		Err: err, Attempt: r.state.attempt, Waited: r.waited,
+		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.shrunk,
+	})
+	r.waited += f.After
+	r.shrunk = r.shrunk || f.Shrink
+	r.partial = nil
+	clear(r.open)
+	if !f.Retry {
+		r.err = err
+		_ = r.step(&f)
+		return
+	}
+	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
+	_ = r.step(&f, &Retrying{Discarded: !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
+}
+
+// ask finds out whether a call may run: first whether it can, then what the policy
+// says, then what was answered already, and at last by asking.
+func (r *run) ask(ctx context.Context, a *AskApproval) {
+	defer r.gone()
+	defer r.leave(a.Call)
+	t := r.loop.tool(a.Call.Name)
+	if t == nil {
+		r.reject(a.Call, r.loop.notFound(a.Call))
+		return
+	}
+	if err := t.check(a.Call); err != nil {
+		r.reject(a.Call, err)
+		return
+	}
+	v, by := r.policy(a.Call, &t.spec), ByPolicy
+	if v.kind == verdictAsk && r.loop.covered(a.Call, &t.spec) {
+		v, by = Allow(), ByRule
+	}
+	if v.kind == verdictAllow || v.kind == verdictDeny {
+		r.decide(a.Call, t, v, by)
+		return
+	}
+	req := r.question(ctx, a, t)
+	r.mu.Lock()
+	d, ok := r.decisions[a.Call.ID]
+	delete(r.decisions, a.Call.ID)
+	r.mu.Unlock()
+	if ok && d.Digest == req.Digest {
+		r.decide(a.Call, t, d.Verdict, ByUser)
+		return
+	}
+	r.raise(&cell{run: r, call: a.Call, tool: t, req: req}, v)
+}
+
+// leave makes sure that a question which was dealt with is answered or open.
+func (r *run) leave(c *ToolUse) {
+	r.mu.Lock()
+	left := r.state.asks(c) && r.open[c.ID] == nil && !r.stopping
+	r.mu.Unlock()
+	if left {
+		r.reject(c, &ToolError{Tool: c.Name, CallID: c.ID, Err: errExited})
+	}
+}
+
+// question describes a call to whoever is to decide.
+func (r *run) question(ctx context.Context, a *AskApproval, t *tool) *ApprovalRequest {
+	req := &ApprovalRequest{
+		Key: a.Key(), Run: r.id, CallID: a.Call.ID, Tool: a.Call.Name, Args: a.Call.Args,
+		Suggested: suggest(a.Call, &t.spec), Created: r.loop.clock.Now(),
+	}
+	req.Subject, _ = subjectOf(a.Call, &t.spec)
+	req.Preview = t.preview(ctx, &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Args: a.Call.Args})
+	req.Digest = req.digest()
+	return req
+}
+
+func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
+	p, ok := t.impl.(Previewer)
+	if !ok {
+		return ""
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			text = fmt.Sprintf("no preview: panic: %v", v)
+		}
+	}()
+	text, err := p.Preview(ctx, inv)
+	if err != nil {
+		return "no preview: " + cleanText(err.Error())
+	}
+	return shorten(cleanText(text), 64<<10)
+}
+
+// raise opens a question, or suspends it. A rule that was made in between answers
+// it: it looks either here or among the open ones.
+func (r *run) raise(c *cell, v Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.stopping || !r.state.asks(c.call):
+	case v.kind == verdictSuspend:
+		d := Decision{CallID: c.call.ID, Digest: c.req.Digest, Verdict: v, By: ByPolicy}
+		r.suspended = append(r.suspended, *c.req)
+		_ = r.step(&Decided{d})
+	default:
+		r.open[c.call.ID] = c
+		if d := r.loop.askTimeout; d > 0 {
+			stop := r.loop.clock.AfterFunc(d, func() { _ = c.answer(Deny(""), ByTimeout) })
+			r.timers = append(r.timers, stop)
+		}
+		if r.loop.covered(c.call, &c.tool.spec) {
+			_ = r.answerLocked(c, Allow(), ByRule)
+			return
+		}
+		r.out.push(&ApprovalRequested{Request: *c.req, cell: c})
+		r.signal()
+	}
+}
+
+// answer decides an open question. The first answer wins.
+func (r *run) answer(c *cell, v Verdict, by By) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.answerLocked(c, v, by)
+}
+
+func (r *run) answerLocked(c *cell, v Verdict, by By) error {
+	if r.stopping || r.open[c.call.ID] != c {
+		return ErrDecided
+	}
+	delete(r.open, c.call.ID)
+	return r.decideLocked(c.call, v, by)
+}
+
+// applyRule answers the open questions that a new rule covers.
+func (r *run) applyRule(rule Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var covered []*cell
+	for _, c := range r.open {
+		if rule.Covers(c.call, &c.tool.spec) {
+			covered = append(covered, c)
+		}
+	}
+	for _, c := range covered {
+		_ = r.answerLocked(c, Allow(), ByRule)
+	}
+}
+
+// decide is what the policy, a rule or an earlier answer says about a call. Edited
+// arguments are checked like the model's.
+func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) {
+	if v.args != nil {
+		if err := t.check(&ToolUse{ID: c.ID, Name: c.Name, Args: v.args}); err != nil {
+			r.reject(c, err)
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.decideLocked(c, v, by)
+}
+
+func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
+	if !r.state.asks(c) {
+		return ErrDecided
+	}
+	d := Decision{CallID: c.ID, Verdict: v, By: by}
+	if v.kind == verdictDeny {
+		base := &ToolError{Tool: c.Name, CallID: c.ID}
+		return r.step(&Decided{d}, &ToolFinished{
+			Call: c, Output: errorOutput(c, d.text()), Summary: "denied",
+			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
+		})
+	}
+	r.by[c.ID] = by
+	return r.step(&Decided{d})
+}
+
+// reject settles a call that cannot run.
+func (r *run) reject(c *ToolUse, err error) {
+	out := errorOutput(c, shorten(cleanText(err.Error()), 8<<10))
+	_ = r.apply(&ToolDone{c.ID, out}, &ToolFinished{Call: c, Output: out, Summary: "not run", Err: err})
+}
+
+// runTool runs a call, unless the state says that it must not start any more.
+func (r *run) runTool(ctx context.Context, a *RunTool) {
+	defer r.gone()
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return
+	}
+	t := r.loop.tool(a.Call.Name)
+	if !r.beginTool(a, t) {
+		return
+	}
+	var returned atomic.Bool
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Args: a.Args}
+	inv.progress = func(p Progress) {
+		if !returned.Load() {
+			r.progress(a.Call.ID, p)
+		}
+	}
+	start, o := r.loop.clock.Now(), outcome{err: errExited}
+	defer func() {
+		returned.Store(true)
+		o.elapsed = r.loop.clock.Now().Sub(start)
+		r.endTool(ctx, a, o)
+	}()
+	o.res, o.err = t.safely(ctx, inv)
+}
+
+func (r *run) beginTool(a *RunTool, t *tool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping {
+		return false
+	}
+	started := &ToolStarted{Call: a.Call, Args: a.Args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
+	started.Subject, _ = subjectOf(&ToolUse{Args: a.Args}, &t.spec)
+	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
+		return false
+	}
+	r.working = append(r.working, a)
+	return true
+}
+
+func (r *run) progress(id string, p Progress) {
+	p.Message = shorten(cleanText(p.Message), 1<<10)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopping {
+		r.out.push(&ToolProgress{CallID: id, Progress: p})
+		r.signal()
+	}
+}
+
+// An outcome is what came of a call.
+type outcome struct {
+	res     *ToolResult
+	err     error
+	elapsed time.Duration
+}
+
+// endTool hands in what a call gave. What comes after the run was closed is thrown
+// away.
+func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
+	fin := r.loop.finished(ctx, a, o)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
+	if err := r.step(&ToolDone{a.Call.ID, fin.Output}, fin); err != nil {
+		r.loop.log.WarnContext(ctx, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
+		return
+	}
+	if isFatal(o.err) && r.err == nil {
+		r.err = fin.Err
+		r.signal()
+	}
+}
+
+// safely calls the tool. A panic, and an exit of the goroutine, are errors.
+func (t *tool) safely(ctx context.Context, inv *Invocation) (res *ToolResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			base := &ToolError{Tool: inv.Name, CallID: inv.ID}
+			res, err = nil, &ToolPanicError{ToolError: base, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return t.call(ctx, inv)
+}

@@ -1,0 +1,252 @@
+package aycoder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/aycoder/aycoder/internal/schema"
+)
+
+// Tool is something the model may call. Its methods are safe for concurrent use,
+// and Spec always returns the same.
+//
+// Call runs one call. The arguments in inv were checked against the schema. It
+// stops soon after ctx is cancelled; one that does not is abandoned and its late
+// result thrown away. An error or a panic becomes an output that the model reads,
+// so its text should say what to do instead; only [Fatal] ends the run.
+//
+// Optional abilities of a tool are interfaces of their own: [Previewer].
+type Tool interface {
+	Spec() ToolSpec
+	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
+}
+
+// Previewer is an optional ability of a [Tool]: it shows what a call would do, for
+// the one who is asked to approve it. It changes nothing. What it returns is plain
+// text; for a change to files, a unified diff.
+type Previewer interface {
+	Preview(ctx context.Context, inv *Invocation) (string, error)
+}
+
+// ToolSpec describes a [Tool] to the model and to those who decide about its calls.
+type ToolSpec struct {
+	// Name is 1 to 64 letters, digits, "_" and "-".
+	Name string
+	// Description is written for the model: what it does, when to use it.
+	Description string
+	// Schema is the JSON schema of the arguments, an object.
+	Schema json.RawMessage
+	// Effect decides when a call may start. Default: EffectUnknown, which is treated
+	// like EffectWrite.
+	Effect Effect
+	// Destructive says that a call may destroy what cannot be brought back, OpenWorld
+	// that it reaches things outside the workspace. Both are hints, as in the Model
+	// Context Protocol.
+	Destructive, OpenWorld bool
+	// Subject names the argument that says what a call is about, for rules and for
+	// display. The zero value means that the tool has none.
+	Subject Subject
+}
+
+// Subject is the argument that says what a call is about.
+type Subject struct {
+	// Arg is the name of a top-level string argument.
+	Arg string
+	// Kind says how a [Rule]'s pattern is matched against it.
+	Kind SubjectKind
+}
+
+// SubjectKind says how a pattern is matched against a [Subject].
+type SubjectKind int
+
+// The kinds of a [Subject].
+const (
+	SubjectText    SubjectKind = iota // any text; * matches anything
+	SubjectPath                       // a slash-separated path; * stays within a folder, ** does not
+	SubjectCommand                    // a shell command; * matches words, never an operator
+)
+
+// Effect says what a tool does to the world, and so when a call may start.
+type Effect int
+
+// The effects.
+const (
+	// EffectUnknown is treated like EffectWrite.
+	EffectUnknown Effect = iota
+	// EffectReadOnly changes nothing. A call may start while the model is still
+	// talking, beside others.
+	EffectReadOnly
+	// EffectWrite changes something. A call starts after the model has finished, in
+	// order, alone.
+	EffectWrite
+)
+
+// Invocation is one call, as a tool sees it.
+type Invocation struct {
+	// ID is the call's, Name the tool's.
+	ID, Name string
+	// Key is stable for this call in this run, such as "t3/tool/toolu_01": an
+	// idempotency key.
+	Key string
+	// Run is the id of the run.
+	Run string
+	// Args is the JSON text of the arguments, an object.
+	Args json.RawMessage
+
+	progress func(Progress)
+}
+
+// NewInvocation returns an invocation, for calling a tool outside a run, in a test
+// or in a loop of one's own. The function gets the progress reports; it may be nil.
+func NewInvocation(id, name string, args json.RawMessage, progress func(Progress)) *Invocation {
+	return &Invocation{ID: id, Name: name, Key: id, Args: args, progress: progress}
+}
+
+// Progress tells how far a call is. It never blocks, and reports may be dropped
+// when the consumer is slow. Reports after the call has returned are ignored.
+func (inv *Invocation) Progress(p Progress) {
+	if inv.progress != nil {
+		inv.progress(p)
+	}
+}
+
+// Progress is how far a call is. Current and Total count whatever the tool counts;
+// Total is 0 where it is not known.
+type Progress struct {
+	Current int64  `json:"current"`
+	Total   int64  `json:"total,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ToolResult is what a call gave.
+type ToolResult struct {
+	// Parts are for the model: [Text] and [Media].
+	Parts []Part
+	// IsError tells the model that the call did not do what it was to do.
+	IsError bool
+	// Summary is a few words for people: "9 lines", "exit 1".
+	Summary string
+}
+
+// TextResult returns a result of one text.
+func TextResult(text string) *ToolResult {
+	return &ToolResult{Parts: []Part{&Text{Text: text}}}
+}
+
+// ErrorResult returns a result that tells the model what went wrong.
+func ErrorResult(text string) *ToolResult {
+	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
+}
+
+// Text returns the text of the result.
+func (r *ToolResult) Text() string { return (&Message{Parts: r.Parts}).Text() }
+
+// ToolFunc runs a call; it is what a [ToolMiddleware] wraps.
+type ToolFunc func(ctx context.Context, inv *Invocation) (*ToolResult, error)
+
+// ToolMiddleware wraps every call of every tool: telemetry, timeouts, masking.
+type ToolMiddleware func(next ToolFunc) ToolFunc
+
+// ToolOption sets a property of a tool that [NewTool] makes.
+type ToolOption func(*ToolSpec) error
+
+// WithEffect says what the tool does to the world. Default: EffectUnknown.
+func WithEffect(e Effect) ToolOption {
+	return func(s *ToolSpec) error {
+		if e < EffectUnknown || e > EffectWrite {
+			return fmt.Errorf("WithEffect: no such effect: %d", e)
+		}
+		s.Effect = e
+		return nil
+	}
+}
+
+// WithSubject names the argument that says what a call is about, for rules and for
+// display. Default: none.
+func WithSubject(kind SubjectKind, arg string) ToolOption {
+	return func(s *ToolSpec) error {
+		s.Subject = Subject{Arg: arg, Kind: kind}
+		return nil
+	}
+}
+
+// WithHints sets the hints Destructive and OpenWorld. Default: both false.
+func WithHints(destructive, openWorld bool) ToolOption {
+	return func(s *ToolSpec) error {
+		s.Destructive, s.OpenWorld = destructive, openWorld
+		return nil
+	}
+}
+
+// NewTool makes a tool of a function. In is a struct whose fields are the
+// arguments; the schema is made from it: the json tag names a field, a field
+// without omitempty or omitzero is required, no other keys are allowed, and
+// jsonschema tags add the rest:
+//
+//	type args struct {
+//		Path  string `json:"path" jsonschema:"description=File to read"`
+//		Limit int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=2000"`
+//		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
+//	}
+//
+// Arguments are checked against the schema before fn is called. It is an error if
+// In is not a struct, contains itself, or the name is not valid.
+func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
+	spec := ToolSpec{Name: name, Description: description}
+	raw, err := schema.Reflect[In]()
+	if err != nil {
+		return nil, fmt.Errorf("new tool %q: %w", name, err)
+	}
+	spec.Schema = raw
+	for _, opt := range opts {
+		if err := opt(&spec); err != nil {
+			return nil, fmt.Errorf("new tool %q: %w", name, err)
+		}
+	}
+	if _, err := checkSpec(&spec); err != nil {
+		return nil, fmt.Errorf("new tool %q: %w", name, err)
+	}
+	if fn == nil {
+		return nil, fmt.Errorf("new tool %q: function is nil", name)
+	}
+	call := func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
+		var in In
+		if err := json.Unmarshal(inv.Args, &in); err != nil {
+			base := &ToolError{Tool: name, CallID: inv.ID}
+			return nil, &ToolArgsError{ToolError: base, Problems: []string{err.Error()}}
+		}
+		return fn(ctx, inv, in)
+	}
+	return &funcTool{spec, call}, nil
+}
+
+type funcTool struct {
+	spec ToolSpec
+	call ToolFunc
+}
+
+func (t *funcTool) Spec() ToolSpec { return t.spec }
+
+func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
+	return t.call(ctx, inv)
+}
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// checkSpec refuses what no provider takes, and returns the compiled schema.
+func checkSpec(s *ToolSpec) (*schema.Schema, error) {
+	if !toolName.MatchString(s.Name) {
+		return nil, errors.New("name must be 1 to 64 letters, digits, _ and -")
+	}
+	c, err := schema.Compile(s.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	if s.Subject.Arg != "" && !c.HasProperty(s.Subject.Arg) {
+		return nil, fmt.Errorf("subject %q is not an argument", s.Subject.Arg)
+	}
+	return c, nil
+}

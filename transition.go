@@ -1,0 +1,469 @@
+package aycoder
+
+import (
+	"slices"
+	"strconv"
+)
+
+// What the model reads in place of a call's output.
+const (
+	outCut       = "not run: the response was cut off in the middle of this call"
+	outRefused   = "not run: the response ended in a refusal"
+	outBroken    = "not run: the response broke off before it was complete; make the call again if it is still needed"
+	outTooMany   = "not run: too many calls in one message; make it again in a later message"
+	outCancelled = "not run: the run was cancelled"
+	outStopped   = "stopped: the run was cancelled while this call worked; its outcome is unknown"
+	outLost      = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
+)
+
+func (s State) callModel() *CallModel {
+	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.elide}
+}
+
+func (s State) ask(i int) *AskApproval {
+	return &AskApproval{Turn: s.turn + 1, Call: s.calls[i].use, Effect: s.calls[i].effect}
+}
+
+func (s State) runTool(i int) *RunTool {
+	c := &s.calls[i]
+	if c.edited != nil {
+		return &RunTool{Turn: s.turn + 1, Call: c.use, Args: c.edited, Edited: true}
+	}
+	return &RunTool{Turn: s.turn + 1, Call: c.use, Args: c.use.Args}
+}
+
+// own makes the calls ready to be changed.
+func (s *State) own() { s.calls = slices.Clone(s.calls) }
+
+func (s State) find(id string) int {
+	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
+}
+
+// asks reports whether it is open if this very call may run.
+func (s State) asks(use *ToolUse) bool {
+	i := s.find(use.ID)
+	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
+}
+
+func (s State) talking() bool { return s.phase == PhaseModel }
+
+// A block is complete. A read-only call may start at once, unless a call that
+// writes stands before it: what it reads is then what that one leaves.
+func (s State) blockDone(p Part) (State, []Action, string) {
+	if !s.talking() {
+		return s, nil, "the model is not talking"
+	}
+	switch p := p.(type) {
+	case *ToolUse:
+		if p != nil {
+			return s.callDone(p)
+		}
+	case *Text, *Thinking, *Media, *Opaque:
+		s.parts = s.parts.append(p)
+		return s, nil, ""
+	}
+	return s, nil, "no part of an assistant's message"
+}
+
+func (s State) callDone(use *ToolUse) (State, []Action, string) {
+	use = s.named(use)
+	s.parts = s.parts.append(use)
+	if len(s.calls) >= s.rules.maxCalls {
+		return s, nil, ""
+	}
+	c := call{use: use, effect: s.rules.effect(use.Name), status: callHeld}
+	writes := slices.ContainsFunc(s.calls, func(c call) bool { return c.effect != EffectReadOnly })
+	eager := c.effect == EffectReadOnly && !writes
+	if eager {
+		c.status = callAsked
+	}
+	s.calls = append(slices.Clip(s.calls), c)
+	if !eager {
+		return s, nil, ""
+	}
+	return s, []Action{s.ask(len(s.calls) - 1)}, ""
+}
+
+func (s State) blockCut(use *ToolUse) (State, []Action, string) {
+	if !s.talking() {
+		return s, nil, "the model is not talking"
+	}
+	if use == nil {
+		return s, nil, "no call"
+	}
+	use = s.named(use)
+	s.parts = s.parts.append(use)
+	if len(s.calls) < s.rules.maxCalls {
+		c := call{use: use, status: callSettled, output: errorOutput(use, outCut)}
+		s.calls = append(slices.Clip(s.calls), c)
+	}
+	return s, nil, ""
+}
+
+// named gives a call an id of its own where the model gave none, or one that the
+// conversation has already: outputs are found by it.
+func (s State) named(use *ToolUse) *ToolUse {
+	id := use.ID
+	if id == "" {
+		id = "call_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(len(s.parts.items)+1)
+	}
+	for n := 2; s.taken(id); n++ {
+		id = use.ID + "_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(len(s.parts.items)+n)
+	}
+	if id == use.ID {
+		return use
+	}
+	return &ToolUse{ID: id, Name: use.Name, Args: use.Args, Extra: use.Extra}
+}
+
+func (s State) taken(id string) bool {
+	return s.history.has(id) || slices.ContainsFunc(s.parts.items, func(p Part) bool {
+		u, ok := p.(*ToolUse)
+		return ok && u.ID == id
+	})
+}
+
+func (s State) messageDone(f *MessageDone) (State, []Action, string) {
+	if !s.talking() {
+		return s, nil, "the model is not talking"
+	}
+	s.phase, s.stop, s.attempt = PhaseTools, f.Stop, 0
+	s.usage = s.usage.Add(f.Usage)
+	s.own()
+	var actions []Action
+	for i := range s.calls {
+		c := &s.calls[i]
+		if f.Stop == StopRefusal {
+			c.give(outRefused)
+		} else if c.status == callHeld {
+			c.status = callAsked
+			actions = append(actions, s.ask(i))
+		}
+	}
+	return s.advance(actions)
+}
+
+// give settles a call that has not begun.
+func (c *call) give(text string) {
+	if c.status != callBegun && c.status != callSettled {
+		c.settle(errorOutput(c.use, text))
+	}
+}
+
+func (c *call) settle(o *ToolOutput) { c.status, c.output = callSettled, o }
+
+func errorOutput(use *ToolUse, text string) *ToolOutput {
+	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
+}
+
+// modelFailed forgets a message of which nothing had an effect. If a tool has
+// begun, what was complete is kept with its results and the run goes on from
+// there: no tool runs twice.
+func (s State) modelFailed(f *ModelFailed) (State, []Action, string) {
+	if !s.talking() {
+		return s, nil, "the model is not talking"
+	}
+	s.attempt++
+	s.broken = f
+	if f.Shrink {
+		s.elide += (len(s.history.items) - s.elide) / 2
+	}
+	if !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
+		s.parts, s.calls = list[Part]{}, nil
+		return s.again(nil)
+	}
+	s.own()
+	for i := range s.calls {
+		s.calls[i].give(outBroken)
+	}
+	s.phase = PhaseTools
+	return s.advance(nil)
+}
+
+// again asks the model once more after a failure, at once or later, or gives up.
+func (s State) again(actions []Action) (State, []Action, string) {
+	switch {
+	case !s.broken.Retry:
+		return s.over(EndFailed, actions)
+	case s.turn >= s.rules.maxTurns:
+		return s.over(EndTurns, actions)
+	case s.broken.After > 0:
+		s.phase = PhaseWait
+		return s, append(actions, &Wait{Turn: s.turn + 1, Attempt: s.attempt, For: s.broken.After}), ""
+	}
+	s.phase, s.broken = PhaseModel, nil
+	return s, append(actions, s.callModel()), ""
+}
+
+func (s State) waited() (State, []Action, string) {
+	if s.phase != PhaseWait {
+		return s, nil, "nothing waits"
+	}
+	s.phase, s.broken = PhaseModel, nil
+	return s, []Action{s.callModel()}, ""
+}
+
+func (s State) decided(d *Decision) (State, []Action, string) {
+	i := s.find(d.CallID)
+	if i < 0 {
+		return s, nil, "no such call: " + d.CallID
+	}
+	if st := s.calls[i].status; st != callAsked && st != callSuspended {
+		return s, nil, "the call was decided already"
+	}
+	s.own()
+	c := &s.calls[i]
+	switch d.Verdict.kind {
+	case verdictAllow:
+		c.status, c.edited = callApproved, d.Verdict.args
+	case verdictDeny:
+		c.settle(errorOutput(c.use, d.text()))
+	case verdictSuspend:
+		c.status = callSuspended
+	default:
+		return s, nil, "to ask is no decision"
+	}
+	if s.end == EndSuspended {
+		s.phase, s.end = PhaseTools, ""
+	}
+	return s.advance(nil)
+}
+
+func (s State) toolBegan(id string) (State, []Action, string) {
+	i := s.find(id)
+	if i < 0 {
+		return s, nil, "no such call: " + id
+	}
+	if s.calls[i].status != callIssued {
+		return s, nil, "the call is not to be run"
+	}
+	s.own()
+	s.calls[i].status, s.calls[i].ran = callBegun, true
+	return s, nil, ""
+}
+
+func (s State) toolDone(f *ToolDone) (State, []Action, string) {
+	i := s.find(f.ID)
+	if i < 0 {
+		return s, nil, "no such call: " + f.ID
+	}
+	switch s.calls[i].status {
+	case callSettled:
+		return s, nil, "the call has its output"
+	case callHeld, callSuspended:
+		return s, nil, "the call is not to be run"
+	}
+	if f.Output == nil || f.Output.ID != f.ID {
+		return s, nil, "the output is not of this call"
+	}
+	s.own()
+	s.calls[i].settle(f.Output)
+	return s.advance(nil)
+}
+
+// steered takes a message in at any time: at once before the model has said
+// anything, otherwise at the next boundary. A run that is done goes on with it.
+func (s State) steered(f *Steered) (State, []Action, string) {
+	if f.Message == nil || checkUser(f.Message) != nil {
+		return s, nil, "no message of a user"
+	}
+	switch {
+	case s.phase == PhaseDone && s.end != EndDone:
+		return s, nil, "the run is over"
+	case s.phase == PhaseDone:
+		s.end = ""
+		s.queue = []*Steered{f}
+		return s.finish(nil)
+	}
+	if s.phase == PhaseModel && len(s.parts.items) == 0 && !f.FollowUp {
+		s.history = s.history.append(f.Message)
+		return s, nil, ""
+	}
+	s.queue = append(slices.Clip(s.queue), f)
+	return s, nil, ""
+}
+
+func (s State) cancelled() (State, []Action, string) {
+	if s.phase == PhaseDone && s.end != EndSuspended {
+		return s, nil, "the run is over"
+	}
+	s.own()
+	for i := range s.calls {
+		s.calls[i].give(outCancelled)
+		if s.calls[i].status == callBegun {
+			s.calls[i].settle(errorOutput(s.calls[i].use, outStopped))
+		}
+	}
+	s.end = ""
+	s = s.commit()
+	return s.over(EndCancelled, nil)
+}
+
+func (s State) resumed() (State, []Action, string) {
+	if s.phase == PhaseDone && s.end != EndSuspended {
+		return s, nil, "the run is over"
+	}
+	s.own()
+	for i := range s.calls {
+		switch c := &s.calls[i]; c.status {
+		case callBegun:
+			c.settle(errorOutput(c.use, outLost))
+		case callSuspended:
+			c.status = callAsked
+		}
+	}
+	if s.phase == PhaseDone {
+		s.phase, s.end = PhaseTools, ""
+	}
+	if s.phase == PhaseModel && len(s.parts.items) > 0 {
+		s, _, _ = s.modelFailed(&ModelFailed{Retry: true})
+		return s, s.Outstanding(), ""
+	}
+	s, _, _ = s.advance(nil)
+	return s, s.Outstanding(), ""
+}
+
+// advance starts what may start now, and moves on when every call is settled.
+func (s State) advance(actions []Action) (State, []Action, string) {
+	actions = s.schedule(actions)
+	if s.phase != PhaseTools {
+		return s, actions, ""
+	}
+	waiting := false
+	for i := range s.calls {
+		switch s.calls[i].status {
+		case callAsked, callIssued, callBegun:
+			return s, actions, ""
+		case callSuspended, callApproved: // the latter only behind a suspended one
+			waiting = true
+		}
+	}
+	if waiting {
+		return s.over(EndSuspended, actions)
+	}
+	return s.next(actions)
+}
+
+// schedule issues the calls whose turn has come: one that reads when no call that
+// writes is open before it, one that writes when no call at all is. The calls are
+// owned by the caller.
+func (s State) schedule(actions []Action) []Action {
+	open, writes := false, false
+	for i := range s.calls {
+		c := &s.calls[i]
+		if c.status == callSettled {
+			continue
+		}
+		reads := c.effect == EffectReadOnly
+		if c.status == callApproved && (reads && !writes || !open) {
+			c.status = callIssued
+			actions = append(actions, s.runTool(i))
+		}
+		open, writes = true, writes || !reads
+	}
+	return actions
+}
+
+// next commits the message and decides what comes after it.
+func (s State) next(actions []Action) (State, []Action, string) {
+	calls := len(s.calls) > 0
+	s = s.commit()
+	s.turn++
+	switch {
+	case s.broken != nil:
+		return s.again(actions)
+	case s.stop == StopRefusal:
+		return s.over(EndRefused, actions)
+	case calls || s.stop == StopPaused:
+		return s.boundary(actions)
+	}
+	return s.finish(actions)
+}
+
+// boundary is where the model is asked again. Steering messages get in here.
+func (s State) boundary(actions []Action) (State, []Action, string) {
+	if s.turn >= s.rules.maxTurns {
+		return s.over(EndTurns, actions)
+	}
+	s = s.take(false)
+	s.phase = PhaseModel
+	return s, append(actions, s.callModel()), ""
+}
+
+// finish is where the run would end. Whatever is queued makes it go on.
+func (s State) finish(actions []Action) (State, []Action, string) {
+	if len(s.queue) == 0 {
+		return s.over(EndDone, actions)
+	}
+	if s.turn >= s.rules.maxTurns {
+		return s.over(EndTurns, actions)
+	}
+	before := len(s.queue)
+	if s = s.take(false); len(s.queue) == before {
+		s = s.take(true)
+	}
+	s.phase = PhaseModel
+	return s, append(actions, s.callModel()), ""
+}
+
+func (s State) take(followUps bool) State {
+	var rest []*Steered
+	for _, q := range s.queue {
+		if q.FollowUp && !followUps {
+			rest = append(rest, q)
+			continue
+		}
+		s.history = s.history.append(q.Message)
+	}
+	s.queue = rest
+	return s
+}
+
+func (s State) over(end End, actions []Action) (State, []Action, string) {
+	s.phase, s.end = PhaseDone, end
+	return s, actions, ""
+}
+
+// commit makes the message that was on its way, and the outputs of its calls,
+// part of the history. A message in which nothing was said is dropped: so is one
+// of thinking alone that was cut short.
+func (s State) commit() State {
+	parts := s.parts.items
+	outputs := s.outputs()
+	s.parts, s.calls = list[Part]{}, nil
+	short := s.phase == PhaseModel || s.broken != nil
+	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
+		return s
+	}
+	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
+	if len(outputs) > 0 {
+		s.history = s.history.append(&Message{Role: RoleUser, Parts: outputs})
+	}
+	return s
+}
+
+// outputs returns one output for each call, in the order of the calls.
+func (s State) outputs() []Part {
+	var out []Part
+	n := 0
+	for _, p := range s.parts.items {
+		use, ok := p.(*ToolUse)
+		if !ok {
+			continue
+		}
+		if n < len(s.calls) && s.calls[n].use == use {
+			out = append(out, s.calls[n].output)
+			n++
+			continue
+		}
+		out = append(out, errorOutput(use, outTooMany))
+	}
+	return out
+}
+
+func onlyThinking(parts []Part) bool {
+	return !slices.ContainsFunc(parts, func(p Part) bool {
+		_, thinking := p.(*Thinking)
+		return !thinking
+	})
+}

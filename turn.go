@@ -1,0 +1,90 @@
+package aycoder
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync/atomic"
+)
+
+// TurnResult is what one turn came to. It is filled however the turn ends.
+type TurnResult struct {
+	// Messages are the new messages: the model's, and the outputs of its calls. Append
+	// them to the request's for the next turn.
+	Messages []*Message
+	// More says that the model wants to go on: it has made calls, or paused.
+	More  bool
+	Stop  StopReason
+	Usage Usage
+	// Pending holds the open questions of a turn that was suspended; go on with
+	// [Loop.Run] and [Input.Pending].
+	Pending *Pending
+}
+
+// Turn asks the model once, with req as it is, and runs the tools it calls: for
+// loops of one's own. Tools, approvals, retries and limits are those of l; the
+// context builder is not asked, and req.Tools that are empty are l's. The sequence
+// keeps the contract of [Agent]. The result may be nil.
+//
+//	for more := true; more; more = res.More {
+//		for ev, err := range loop.Turn(ctx, req, &res) { … }
+//		req.Messages = append(req.Messages, res.Messages...)
+//	}
+func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Seq2[Event, error] {
+	var used atomic.Bool
+	return func(yield func(Event, error) bool) {
+		if used.Swap(true) {
+			yield(nil, ErrConsumed)
+			return
+		}
+		if err := checkInput(req.Messages); err != nil {
+			yield(nil, err)
+			return
+		}
+		r := l.turn(req)
+		defer func() {
+			if into != nil {
+				*into = r.turnResult(len(req.Messages))
+			}
+		}()
+		if !r.drive(ctx, yield) {
+			return
+		}
+		if err := r.failure(ctx); err != nil && !r.limited() {
+			yield(nil, err)
+		}
+	}
+}
+
+// turn makes a run of one turn.
+func (l *Loop) turn(req *Request) *run {
+	r := newRun(l, runConfig{})
+	r.shrunk = true // nobody can make this request smaller
+	one := *req
+	if len(one.Tools) == 0 {
+		one.Tools = l.base.Tools
+	}
+	r.build = func(_ context.Context, _ string, _ *CallModel, history []*Message) (*Request, error) {
+		next := one
+		next.Messages = history
+		return &next, nil
+	}
+	r.state, r.ready = Start(StartInput{
+		Messages: slices.Clone(req.Messages), Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls,
+	})
+	return r
+}
+
+func (r *run) limited() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err == nil && r.state.end == EndTurns
+}
+
+func (r *run) turnResult(before int) TurnResult {
+	res := r.result()
+	return TurnResult{
+		Messages: res.Messages[before:], More: res.End == EndTurns,
+		Stop: res.Stop, Usage: res.Usage, Pending: res.Pending,
+	}
+}
