@@ -1,0 +1,5 @@
+//go:build !race
+
+package aycoder
+
+const raceEnabled = false
