@@ -225,7 +225,8 @@ type cell struct {
 	tool *tool
 
 	req      *ApprovalRequest
-	detached bool // guarded by run.mu
+	detached bool // guarded by run.mu, as is shown
+	shown    bool
 }
 
 func (c *cell) answer(v Verdict, by By) error {

@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,13 +103,14 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 func encodePart(p Part) (wirePart, error) {
 	switch p := p.(type) {
 	case *Text:
-		return wirePart{Type: "text", Text: &p.Text, Extra: encodeExtra(p.Extra)}, checkUTF8(p.Text)
+		return wirePart{Type: "text", Text: &p.Text, Extra: encodeExtra(p.Extra)},
+			cmp.Or(checkUTF8(p.Text), checkExtra(p.Extra))
 	case *Thinking:
 		return wirePart{Type: "thinking", Text: &p.Text, Signature: p.Signature, Provider: p.Provider},
 			checkUTF8(p.Text, p.Signature, p.Provider)
 	case *ToolUse:
 		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: encodeExtra(p.Extra)},
-			checkUTF8(p.ID, p.Name, string(p.Args))
+			cmp.Or(checkUTF8(p.ID, p.Name, string(p.Args)), checkExtra(p.Extra))
 	case *ToolOutput:
 		return encodeOutput(p)
 	case *Media:
@@ -197,6 +199,13 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+func checkExtra(o *Opaque) error {
+	if o == nil {
+		return nil
+	}
+	return checkUTF8(o.Provider, string(o.Raw))
 }
 
 func checkUTF8(texts ...string) error {

@@ -41,7 +41,9 @@ func block(id, tool string) *BlockDone {
 
 func textBlock(s string) *BlockDone { return &BlockDone{&Text{Text: s}} }
 
-func verdict(id string, v Verdict) *Decided { return &Decided{Decision{CallID: id, Verdict: v, By: ByUser}} }
+func verdict(id string, v Verdict) *Decided {
+	return &Decided{Decision{CallID: id, Verdict: v, By: ByUser}}
+}
 
 func output(id string) *ToolDone {
 	return &ToolDone{id, &ToolOutput{ID: id, Parts: []Part{&Text{Text: "out " + id}}}}
@@ -78,43 +80,43 @@ func machineStates(t *testing.T) map[string]State {
 
 func machineFacts() map[string]Fact {
 	return map[string]Fact{
-		"text":         textBlock("t"),
-		"read call":    block("r2", "read"),
-		"write call":   block("w2", "write"),
-		"same id":      block("r", "read"),
-		"nil part":     &BlockDone{},
-		"nil call":     &BlockDone{(*ToolUse)(nil)},
-		"output part":  &BlockDone{&ToolOutput{ID: "r"}},
-		"cut":          &BlockCut{&ToolUse{ID: "c", Name: "write", Args: json.RawMessage(`{"a`)}},
-		"nil cut":      &BlockCut{},
-		"end turn":     &MessageDone{Stop: StopEndTurn},
-		"refusal":      &MessageDone{Stop: StopRefusal},
-		"paused":       &MessageDone{Stop: StopPaused},
+		"text":        textBlock("t"),
+		"read call":   block("r2", "read"),
+		"write call":  block("w2", "write"),
+		"same id":     block("r", "read"),
+		"nil part":    &BlockDone{},
+		"nil call":    &BlockDone{(*ToolUse)(nil)},
+		"output part": &BlockDone{&ToolOutput{ID: "r"}},
+		"cut":         &BlockCut{&ToolUse{ID: "c", Name: "write", Args: json.RawMessage(`{"a`)}},
+		"nil cut":     &BlockCut{},
+		"end turn":    &MessageDone{Stop: StopEndTurn},
+		"refusal":     &MessageDone{Stop: StopRefusal},
+		"paused":      &MessageDone{Stop: StopPaused},
 		"fail-again":  &ModelFailed{Retry: true},
 		"fail-later":  &ModelFailed{Retry: true, After: time.Second},
 		"fail-shrink": &ModelFailed{Retry: true, Shrink: true},
-		"fail":         &ModelFailed{},
-		"waited":       &Waited{},
-		"began r":      &ToolBegan{"r"},
-		"began w":      &ToolBegan{"w"},
-		"began x":      &ToolBegan{"x"},
-		"done r":       output("r"),
-		"done w":       output("w"),
-		"done nil":     &ToolDone{ID: "w"},
-		"done other":   &ToolDone{"w", &ToolOutput{ID: "r"}},
-		"allow r":      verdict("r", Allow()),
-		"allow w":      verdict("w", Allow()),
-		"deny w":       verdict("w", Deny("no")),
-		"suspend w":    verdict("w", Suspend()),
-		"ask w":        verdict("w", Ask()),
-		"allow x":      verdict("x", Allow()),
-		"steer":        &Steered{Message: User("hey")},
-		"follow up":    &Steered{Message: User("then"), FollowUp: true},
-		"steer bad":    &Steered{Message: Assistant("no")},
-		"steer nil":    &Steered{},
-		"cancel":       &Cancelled{},
-		"resume":       &Resumed{},
-		"nil":          nil,
+		"fail":        &ModelFailed{},
+		"waited":      &Waited{},
+		"began r":     &ToolBegan{"r"},
+		"began w":     &ToolBegan{"w"},
+		"began x":     &ToolBegan{"x"},
+		"done r":      output("r"),
+		"done w":      output("w"),
+		"done nil":    &ToolDone{ID: "w"},
+		"done other":  &ToolDone{"w", &ToolOutput{ID: "r"}},
+		"allow r":     verdict("r", Allow()),
+		"allow w":     verdict("w", Allow()),
+		"deny w":      verdict("w", Deny("no")),
+		"suspend w":   verdict("w", Suspend()),
+		"ask w":       verdict("w", Ask()),
+		"allow x":     verdict("x", Allow()),
+		"steer":       &Steered{Message: User("hey")},
+		"follow up":   &Steered{Message: User("then"), FollowUp: true},
+		"steer bad":   &Steered{Message: Assistant("no")},
+		"steer nil":   &Steered{},
+		"cancel":      &Cancelled{},
+		"resume":      &Resumed{},
+		"nil":         nil,
 	}
 }
 
@@ -348,8 +350,11 @@ func TestMachineReplaysFromEveryCut(t *testing.T) {
 
 func TestMachineReplaysFromJSON(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	cuts := 0
-	for range 1000 {
+	cuts, runs := 0, 1000
+	if raceEnabled {
+		runs = 100
+	}
+	for range runs {
 		w := wander(t, rnd, 25)
 		want, err := json.Marshal(w.end)
 		require.NoError(t, err)

@@ -223,6 +223,9 @@ func (r *run) step(f Fact, events ...Event) error {
 	for _, a := range actions {
 		r.do(a)
 	}
+	if len(r.open) > 0 {
+		r.show()
+	}
 	r.signal()
 	return nil
 }

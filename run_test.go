@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,19 +175,25 @@ func TestEagerReadOnlyOverlapsStream(t *testing.T) {
 }
 
 func TestBreakAtEveryEvent(t *testing.T) {
-	for n := range 30 {
+	var running, started atomic.Int64
+	work := func(ctx context.Context, s string) (string, error) {
+		running.Add(1)
+		started.Add(1)
+		defer running.Add(-1)
+		return s, ctx.Err()
+	}
+	tools := aycoder.WithTools(newTool(t, "read", aycoder.EffectReadOnly, work), newTool(t, "write", aycoder.EffectWrite, work))
+	// once breaks off at event n; it reports how many there were.
+	once := func(n int) int {
 		m := &fake{turns: [][]any{
-			calls(&aycoder.TextDelta{Text: "a"}, use("a", "echo", `{"text":"x"}`), &aycoder.TextDelta{Text: "b"}, use("b", "write", `{"text":"y"}`)),
+			calls(&aycoder.TextDelta{Text: "a"}, use("a", "read", `{"text":"x"}`), &aycoder.TextDelta{Text: "b"},
+				use("b", "write", `{"text":"y"}`), use("c", "ask", `{}`), use("d", "read", `{"text":"z"}`)),
+			{&aycoder.ThinkingDelta{Text: "hm"}, use("e", "write", `{"text":"y"}`), &aycoder.StreamBrokenError{ModelError: base("x")}},
+			calls(&aycoder.BlockCut{Call: &aycoder.ToolUse{ID: "f", Name: "write", Args: json.RawMessage(`{"te`)}}),
 			say("done"),
 		}}
-		var running atomic.Int64
-		work := func(_ context.Context, s string) (string, error) {
-			running.Add(1)
-			defer running.Add(-1)
-			return s, nil
-		}
-		l := newLoop(t, m, aycoder.WithApprover(allow),
-			aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, work), newTool(t, "write", aycoder.EffectWrite, work)))
+		l := newLoop(t, m, aycoder.WithApprover(allow), tools, aycoder.WithRetry(aycoder.RetryPolicy{Base: 1}))
+		before := started.Load()
 		var res aycoder.Result
 		i := 0
 		for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
@@ -195,9 +202,28 @@ func TestBreakAtEveryEvent(t *testing.T) {
 				break
 			}
 		}
-		require.Zero(t, running.Load())
+		require.Zero(t, running.Load(), "a tool outlives the loop")
+		require.LessOrEqual(t, started.Load()-before, int64(3), "a tool ran twice")
 		require.NoError(t, aycoder.CheckHistory(res.Messages))
+		require.NotEmpty(t, res.End)
+		return i
 	}
+	runs := 1000
+	if testing.Short() {
+		runs = 50
+	}
+	total := once(1 << 30)
+	before := runtime.NumGoroutine()
+	for n := range total {
+		for range runs {
+			once(n)
+		}
+	}
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+		runtime.Gosched() // the last instructions of those that have reported
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), before, "goroutines are left")
+	t.Logf("%d runs at each of %d events", runs, total)
 }
 
 func TestRetryDiscardsOrKeeps(t *testing.T) {

@@ -73,7 +73,9 @@ func eventSize(ev ModelEvent) int64 {
 	case *ToolDelta:
 		return int64(len(ev.Args))
 	case *BlockCut:
-		return partSize(ev.Call)
+		if ev.Call != nil {
+			return partSize(ev.Call)
+		}
 	case *BlockDone:
 		return partSize(ev.Part)
 	}
@@ -226,15 +228,35 @@ func (r *run) raise(c *cell, v Verdict) {
 		_ = r.step(&Decided{d})
 	default:
 		r.open[c.call.ID] = c
-		if d := r.loop.askTimeout; d > 0 {
-			stop := r.loop.clock.AfterFunc(d, func() { _ = c.answer(Deny(""), ByTimeout) })
-			r.timers = append(r.timers, stop)
-		}
 		if r.loop.covered(c.call, &c.tool.spec) {
 			_ = r.answerLocked(c, Allow(), ByRule)
 			return
 		}
+		r.show()
+	}
+}
+
+// show hands the open questions to the consumer, in the order of the calls: one
+// waits until the policy has spoken about those before it.
+func (r *run) show() {
+	for i := range r.state.calls {
+		call := &r.state.calls[i]
+		if call.status != callAsked {
+			continue
+		}
+		c := r.open[call.use.ID]
+		if c == nil {
+			return
+		}
+		if c.shown {
+			continue
+		}
+		c.shown = true
 		r.out.push(&ApprovalRequested{Request: *c.req, cell: c})
+		if d := r.loop.askTimeout; d > 0 {
+			stop := r.loop.clock.AfterFunc(d, func() { _ = c.answer(Deny(""), ByTimeout) })
+			r.timers = append(r.timers, stop)
+		}
 		r.signal()
 	}
 }

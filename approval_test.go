@@ -1,0 +1,366 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+func lastOutputs(res *aycoder.Result) (texts []string) {
+	for _, m := range res.Messages {
+		for _, p := range m.Parts {
+			if o, ok := p.(*aycoder.ToolOutput); ok {
+				texts = append(texts, o.Text())
+			}
+		}
+	}
+	return texts
+}
+
+func asking(t testing.TB, turns [][]any, opts ...aycoder.Option) *aycoder.Loop {
+	opts = append([]aycoder.Option{
+		aycoder.WithApprover(aycoder.Rules{}),
+		aycoder.WithTools(newTool(t, "write", aycoder.EffectWrite, echo), pathTool(t)),
+	}, opts...)
+	return newLoop(t, &fake{turns: turns}, opts...)
+}
+
+type pathArgs struct {
+	Path string `json:"path"`
+}
+
+func pathTool(t testing.TB) aycoder.Tool {
+	t.Helper()
+	tool, err := aycoder.NewTool("edit", "Edits.", func(_ context.Context, _ *aycoder.Invocation, in pathArgs) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("edited " + in.Path), nil
+	}, aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectPath, "path"))
+	require.NoError(t, err)
+	return tool
+}
+
+func edit(id, path string) *aycoder.BlockDone { return use(id, "edit", `{"path":"`+path+`"}`) }
+
+func TestSessionRuleAnswersTheOthers(t *testing.T) {
+	l := asking(t, [][]any{
+		calls(edit("1", "src/a.go"), edit("2", "src/b.go"), edit("3", "doc/c.md")),
+		calls(edit("4", "src/d.go")),
+		say("ok"), calls(edit("5", "src/e.go")), say("ok"),
+	})
+	var asked []string
+	run := func(in aycoder.Input) aycoder.Result {
+		var res aycoder.Result
+		for ev, err := range l.Run(t.Context(), in, aycoder.Into(&res)) {
+			require.NoError(t, err)
+			a, ok := ev.(*aycoder.ApprovalRequested)
+			if !ok {
+				continue
+			}
+			asked = append(asked, a.Request.Subject)
+			if a.Request.Subject != "src/a.go" {
+				a.Deny("no")
+				continue
+			}
+			require.Equal(t, "src/*", a.Request.Suggested[0].Pattern)
+			require.Error(t, a.AllowFor(aycoder.Session, aycoder.Rule{Action: aycoder.RuleAllow, Tool: "edit"}))
+			require.NoError(t, a.AllowFor(aycoder.Session, a.Request.Suggested[0]))
+			require.ErrorIs(t, a.AllowFor(aycoder.Session, a.Request.Suggested[1]), aycoder.ErrDecided)
+		}
+		return res
+	}
+	res := run(aycoder.Input{Prompt: "go"})
+	require.Equal(t, []string{"src/a.go", "doc/c.md"}, asked)
+	require.Equal(t, []string{"edited src/a.go", "edited src/b.go", "the user refused this call: no", "edited src/d.go"}, lastOutputs(&res))
+	res = run(aycoder.Input{Messages: res.Messages, Prompt: "more"})
+	require.Len(t, asked, 2, "the rule holds in the session's next run")
+	require.Equal(t, "edited src/e.go", lastOutputs(&res)[4])
+}
+
+func TestEditedArgumentsArePutToThePolicyAgain(t *testing.T) {
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")},
+		aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "edit", Pattern: "**/.env"}}))
+	var res aycoder.Result
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+		if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+			_, denied := errors.AsType[*aycoder.ToolDeniedError](a.AllowWith(json.RawMessage(`{"path":"x/.env"}`)))
+			require.True(t, denied)
+			_, invalid := errors.AsType[*aycoder.ToolArgsError](a.AllowWith(json.RawMessage(`{"pth":"b.go"}`)))
+			require.True(t, invalid)
+			require.NoError(t, a.AllowWith(json.RawMessage(`{"path":"b.go"}`)), "the question is still open")
+			require.ErrorIs(t, a.AllowWith(json.RawMessage(`{"path":"c.go"}`)), aycoder.ErrDecided)
+		}
+	}
+	require.Contains(t, lastOutputs(&res)[0], "edited b.go")
+	require.JSONEq(t, `{"path":"a.go"}`, string(res.Messages[1].Calls()[0].Args), "the model's own words stay")
+}
+
+func TestDetachedApproval(t *testing.T) {
+	finish := func(t *testing.T, answer func(h *aycoder.Approval), opts ...aycoder.Option) string {
+		l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, opts...)
+		var res aycoder.Result
+		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			require.NoError(t, err)
+			if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+				answer(a.Detach())
+			}
+		}
+		return lastOutputs(&res)[0]
+	}
+	t.Run("many answers, one wins", func(t *testing.T) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := 0
+		out := finish(t, func(h *aycoder.Approval) {
+			for range 16 {
+				wg.Go(func() {
+					if h.Allow() {
+						mu.Lock()
+						won++
+						mu.Unlock()
+					}
+				})
+			}
+		})
+		wg.Wait()
+		require.Equal(t, "edited a.go", out)
+		require.Equal(t, 1, won)
+	})
+	t.Run("lost handle", func(t *testing.T) {
+		done := make(chan bool)
+		defer close(done)
+		out := finish(t, func(*aycoder.Approval) {
+			go func() { // the handle is garbage: collect it
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						runtime.GC()
+					}
+				}
+			}()
+		})
+		require.Equal(t, "this call needs approval, and nobody gave it (abandoned)", out)
+	})
+	t.Run("timeout", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var keep *aycoder.Approval
+			out := finish(t, func(h *aycoder.Approval) { keep = h }, aycoder.WithApprovalTimeout(time.Hour))
+			require.Equal(t, "this call needs approval, and nobody gave it (timeout)", out)
+			require.False(t, keep.Allow(), "a late answer learns that it was late")
+		})
+	})
+}
+
+func TestAnswerAfterTheRunIsLate(t *testing.T) {
+	tests := []struct {
+		name  string
+		leave func(cancel func()) bool // whether to break
+	}{
+		{"break", func(func()) bool { return true }},
+		{"cancel", func(cancel func()) bool { cancel(); return false }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var h *aycoder.Approval
+			var res aycoder.Result
+			for ev, err := range asking(t, [][]any{calls(edit("1", "a.go"))}).Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+				if err != nil {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+					h = a.Detach()
+					if tt.leave(cancel) {
+						break
+					}
+				}
+			}
+			require.False(t, h.Allow())
+			require.ErrorIs(t, h.AllowWith(json.RawMessage(`{"path":"a"}`)), aycoder.ErrDecided)
+			require.Equal(t, []string{"not run: the run was cancelled"}, lastOutputs(&res))
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+		})
+	}
+}
+
+func TestSuspendAndResumeElsewhere(t *testing.T) {
+	suspend := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, s *aycoder.ToolSpec) aycoder.Verdict {
+		if s.Effect == aycoder.EffectReadOnly {
+			return aycoder.Allow()
+		}
+		return aycoder.Suspend()
+	})
+	ran := map[string]int{}
+	count := func(name string, effect aycoder.Effect) aycoder.Tool {
+		return newTool(t, name, effect, func(_ context.Context, s string) (string, error) { ran[name]++; return s, nil })
+	}
+	tools := aycoder.WithTools(count("read", aycoder.EffectReadOnly), count("write", aycoder.EffectWrite))
+	first := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), use("w", "write", `{"text":"y"}`), use("v", "write", `{"text":"z"}`))}},
+		aycoder.WithApprover(suspend), tools)
+	var res aycoder.Result
+	_, err := collect(first.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, aycoder.EndSuspended, res.End)
+	require.Len(t, res.Pending.Requests, 2)
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+
+	stored, err := json.Marshal(res.Pending)
+	require.NoError(t, err)
+	resume := func(decisions ...aycoder.Decision) (aycoder.Result, error) {
+		var p aycoder.Pending
+		require.NoError(t, json.Unmarshal(stored, &p))
+		second := newLoop(t, &fake{turns: [][]any{say("done")}}, aycoder.WithApprover(suspend), tools)
+		var res aycoder.Result
+		_, err := collect(second.Run(t.Context(), aycoder.Input{Pending: &p, Decisions: decisions}, aycoder.Into(&res)))
+		return res, err
+	}
+	w, v := res.Pending.Requests[0], res.Pending.Requests[1]
+	if w.CallID != "w" {
+		w, v = v, w
+	}
+	t.Run("another digest", func(t *testing.T) {
+		_, err := resume(aycoder.Decision{CallID: "w", Digest: v.Digest, Verdict: aycoder.Allow()})
+		_, ok := errors.AsType[*aycoder.ConfigError](err)
+		require.True(t, ok, "%v", err)
+	})
+	t.Run("no such call", func(t *testing.T) {
+		_, err := resume(aycoder.Decision{CallID: "x", Verdict: aycoder.Allow()})
+		require.ErrorContains(t, err, `no open question about call "x"`)
+	})
+	t.Run("one answered, one still open", func(t *testing.T) {
+		res, err := resume(aycoder.Decision{CallID: "v", Digest: v.Digest, Verdict: aycoder.Deny("no")})
+		require.NoError(t, err)
+		require.Equal(t, aycoder.EndSuspended, res.End)
+		require.Len(t, res.Pending.Requests, 1)
+	})
+	t.Run("both answered", func(t *testing.T) {
+		res, err := resume(
+			aycoder.Decision{CallID: "w", Digest: w.Digest, Verdict: aycoder.Allow()},
+			aycoder.Decision{CallID: "v", Digest: v.Digest, Verdict: aycoder.AllowWith(json.RawMessage(`{"text":"edited"}`))})
+		require.NoError(t, err)
+		require.Equal(t, "done", res.Text())
+		require.Equal(t, []string{"x", "y", "note: whoever approved this call changed its arguments to {\"text\":\"edited\"}\nedited"}, lastOutputs(&res))
+		require.Equal(t, map[string]int{"read": 1, "write": 2}, ran, "nothing ran twice")
+	})
+}
+
+func TestNoApproverNamesTheRule(t *testing.T) {
+	l := newLoop(t, &fake{turns: [][]any{calls(edit("1", "src/a.go")), say("ok")}}, aycoder.WithTools(pathTool(t)))
+	var res aycoder.Result
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"denied: nobody can be asked here; the host can allow it with the rule edit:src/*"}, lastOutputs(&res))
+}
+
+func TestApproverThatBreaks(t *testing.T) {
+	tests := []struct {
+		name string
+		fn   aycoder.ApproverFunc
+		want string
+	}{
+		{"panic", func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { panic("x") }, "denied: the approver panicked"},
+		{"exit", func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+			runtime.Goexit()
+			return aycoder.Allow()
+		}, "tool edit: goroutine exited before it returned"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var res aycoder.Result
+			_, err := collect(asking(t, [][]any{calls(edit("1", "a")), say("ok")}, aycoder.WithApprover(tt.fn)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			require.NoError(t, err)
+			require.Equal(t, []string{tt.want}, lastOutputs(&res))
+		})
+	}
+}
+
+func TestRules(t *testing.T) {
+	file := aycoder.ToolSpec{Name: "edit", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
+	shell := aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
+	text := aycoder.ToolSpec{Name: "fetch", Subject: aycoder.Subject{Arg: "url"}}
+	tests := []struct {
+		spec    *aycoder.ToolSpec
+		action  aycoder.RuleAction
+		pattern string
+		subject string
+		want    bool
+	}{
+		{&file, "allow", "src/**", "src/a/b.go", true},
+		{&file, "allow", "src/*", "src/a/b.go", false},
+		{&file, "allow", "src/**", "src/../etc/passwd", false},
+		{&file, "allow", "**", "../x", false},
+		{&file, "allow", "**", "/etc/passwd", false},
+		{&file, "allow", "src/**", "./src/a.go", true},
+		{&file, "deny", "**/.env", "a/.ENV", true},
+		{&file, "deny", ".env", "/ws/a/.env", true},
+		{&file, "deny", ".env", "a/../.env", true},
+		{&file, "deny", ".git/**", "../ws/.git/config", true},
+		{&shell, "allow", "go vet *", "go vet ./...", true},
+		{&shell, "allow", "go vet *", "go vet", false},
+		{&shell, "allow", "go vet *", "go vet; rm -rf /", false},
+		{&shell, "allow", "go vet *", "go vet $(rm x)", false},
+		{&shell, "allow", "go vet *", "go vet `rm x`", false},
+		{&shell, "allow", "go vet *", "go vet x\nrm y", false},
+		{&shell, "allow", "go vet *", "go vet x > y", false},
+		{&shell, "allow", "go vet *", "go vet x & rm", false},
+		{&shell, "allow", "go vet *", "go vetx", false},
+		{&shell, "allow", "*", "ls", true},
+		{&shell, "allow", "*", "ls|sh", false},
+		{&shell, "allow", `rm \*.go`, "rm *.go", true},
+		{&shell, "allow", `rm \*.go`, "rm a.go", false},
+		{&shell, "allow", "ls | wc", "ls | wc", true},
+		{&shell, "deny", "rm *", "ls && rm -rf x", true},
+		{&shell, "deny", "rm *", "ls;rm  -rf x", true},
+		{&shell, "deny", "rm *", "(rm x)", true},
+		{&shell, "deny", "rm *", "echo $(rm x)", true},
+		{&shell, "deny", "rm *", "echo alarm", false},
+		{&text, "allow", "https://go.dev/*", "https://go.dev/x", true},
+		{&text, "allow", "https://go.dev/*", "https://go.dev.evil/x", false},
+	}
+	for _, tt := range tests {
+		args, err := json.Marshal(map[string]string{tt.spec.Subject.Arg: tt.subject})
+		require.NoError(t, err)
+		call := &aycoder.ToolUse{ID: "1", Name: tt.spec.Name, Args: args}
+		r := aycoder.Rule{Action: tt.action, Tool: tt.spec.Name, Pattern: tt.pattern}
+		require.Equal(t, tt.want, r.Covers(call, tt.spec), "%s %s on %q", tt.action, r, tt.subject)
+	}
+}
+
+func TestRulesDenyBeforeAskBeforeAllow(t *testing.T) {
+	spec := &aycoder.ToolSpec{Name: "edit", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
+	rules := aycoder.Rules{
+		{Action: aycoder.RuleAllow, Tool: "*"},
+		{Action: aycoder.RuleAsk, Tool: "edit", Pattern: "go.mod"},
+		{Action: aycoder.RuleDeny, Tool: "edit", Pattern: "gen/**", Reason: "it is generated"},
+	}
+	tests := map[string]aycoder.Verdict{
+		"a.go":    aycoder.Allow(),
+		"go.mod":  aycoder.Ask(),
+		"gen/a":   aycoder.Deny("it is generated"),
+		"gen/b/c": aycoder.Deny("it is generated"),
+	}
+	for path, want := range tests {
+		call := &aycoder.ToolUse{Name: "edit", Args: json.RawMessage(`{"path":"` + path + `"}`)}
+		require.Equal(t, want, rules.Decide(t.Context(), call, spec), path)
+	}
+}
+
+func TestParseRule(t *testing.T) {
+	r, err := aycoder.ParseRule(aycoder.RuleAllow, "bash:go vet *")
+	require.NoError(t, err)
+	require.Equal(t, aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go vet *"}, r)
+	require.Equal(t, "bash:go vet *", r.String())
+	_, err = aycoder.ParseRule(aycoder.RuleAllow, ":x")
+	require.Error(t, err)
+}

@@ -1,0 +1,276 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// What a model sends may be anything: each case ends with a valid history, and with
+// an output or an error that says what was wrong.
+func TestBadInputFromTheModel(t *testing.T) {
+	panics := newTool(t, "panics", aycoder.EffectReadOnly, func(context.Context, string) (string, error) { panic("boom") })
+	exits := newTool(t, "exits", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	})
+	late := newTool(t, "late", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+		return "", fmt.Errorf("query: %w", context.DeadlineExceeded)
+	})
+	tools := aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo), panics, exits, late)
+	tests := []struct {
+		name string
+		call *aycoder.BlockDone
+		want string
+		is   func(error) bool
+	}{
+		{"unknown tool", use("a", "ecko", `{"text":"x"}`), "no such tool; there are echo", is[*aycoder.ToolNotFoundError]},
+		{"wrong arguments", use("a", "echo", `{"txt":1}`), "/text: required", is[*aycoder.ToolArgsError]},
+		{"arguments are no JSON", use("a", "echo", `{"text":`), "invalid arguments", is[*aycoder.ToolArgsError]},
+		{"arguments are a list", use("a", "echo", `[]`), "invalid arguments", is[*aycoder.ToolArgsError]},
+		{"no arguments", use("a", "echo", ``), "/text: required", is[*aycoder.ToolArgsError]},
+		{"null arguments", use("a", "echo", `null`), "/text: required", is[*aycoder.ToolArgsError]},
+		{"invalid UTF-8", use("a", "echo", "{\"text\":\"\xff\x00\"}"), "", is[error]},
+		{"NUL in the name", use("a", "ec\x00ho", `{}`), "no such tool", is[*aycoder.ToolNotFoundError]},
+		{"long name", use("a", strings.Repeat("x", 1<<20), `{}`), "no such tool", is[*aycoder.ToolNotFoundError]},
+		{"panic", use("a", "panics", `{"text":"x"}`), "the tool broke down: panic: boom", is[*aycoder.ToolPanicError]},
+		{"exit", use("a", "exits", `{"text":"x"}`), "goroutine exited", is[*aycoder.ToolError]},
+		{"timeout", use("a", "late", `{"text":"x"}`), "timed out", is[*aycoder.ToolTimeoutError]},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var res aycoder.Result
+			events, err := collect(newLoop(t, &fake{turns: [][]any{calls(tt.call), say("ok")}}, tools).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			require.NoError(t, err)
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+			out := res.Messages[2].Parts[0].(*aycoder.ToolOutput)
+			require.Contains(t, out.Text(), tt.want)
+			require.Less(t, len(out.Text()), 10<<10)
+			for _, ev := range events {
+				if f, ok := ev.(*aycoder.ToolFinished); ok && tt.want != "" {
+					require.True(t, out.IsError)
+					require.True(t, tt.is(f.Err), "%T", f.Err)
+				}
+			}
+			requireClean(t, res.Messages)
+		})
+	}
+}
+
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}
+
+// requireClean holds a history to what JSON, terminals and databases can hold.
+func requireClean(t *testing.T, messages []*aycoder.Message) {
+	t.Helper()
+	data, err := json.Marshal(messages)
+	require.NoError(t, err)
+	require.True(t, utf8.Valid(data))
+	require.NotContains(t, string(data), "\\u0000")
+}
+
+func TestTextFromTheModelIsCleaned(t *testing.T) {
+	m := &fake{turns: [][]any{say("a\xff\x00b\xf0\x9f")}}
+	var res aycoder.Result
+	events, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "p\xff\x00"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	requireClean(t, res.Messages)
+	require.Equal(t, "a\uFFFD\uFFFDb\uFFFD", res.Text())
+	require.Equal(t, "a\uFFFD\uFFFDb\uFFFD", events[0].(*aycoder.TextDelta).Text)
+}
+
+func TestLargeToolResultIsBounded(t *testing.T) {
+	big := newTool(t, "big", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+		return "HEAD" + strings.Repeat("日", 50<<20/3) + "TAIL", nil
+	})
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{calls(use("a", "big", `{"text":""}`)), say("ok")}}, aycoder.WithTools(big)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	out := lastOutputs(&res)[0]
+	require.Less(t, len(out), 257<<10)
+	require.True(t, strings.HasPrefix(out, "HEAD") && strings.HasSuffix(out, "TAIL"))
+	require.Contains(t, out, "bytes are left out here")
+	requireClean(t, res.Messages)
+}
+
+func TestTenThousandCallsInOneMessage(t *testing.T) {
+	var blocks []any
+	for n := range 10_000 {
+		blocks = append(blocks, use(fmt.Sprint("c", n%5000), "echo", `{"text":"x"}`)) // ids repeat, too
+	}
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{calls(blocks...), say("ok")}}, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo))).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+	outs := lastOutputs(&res)
+	require.Len(t, outs, 10_000)
+	ran := 0
+	for _, o := range outs {
+		if o == "got x" {
+			ran++
+		}
+	}
+	require.Equal(t, 128, ran)
+}
+
+func TestEndlessStreamEnds(t *testing.T) {
+	tests := map[string]aycoder.ModelEvent{
+		"text":     &aycoder.TextDelta{Text: strings.Repeat("x", 1000)},
+		"nothing":  &aycoder.TextDelta{},
+		"thinking": &aycoder.ThinkingDelta{Text: "hm"},
+		"args":     &aycoder.ToolDelta{ID: "a", Args: "xx"},
+		"blocks":   textDone("x"),
+		"calls":    use("", "echo", `{"text":"x"}`),
+	}
+	for name, ev := range tests {
+		t.Run(name, func(t *testing.T) {
+			endless := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+				return func(yield func(aycoder.ModelEvent, error) bool) {
+					for yield(ev, nil) {
+					}
+				}
+			})
+			l := newLoop(t, endless, aycoder.WithMaxResponse(100_000), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+			var res aycoder.Result
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			limit, ok := errors.AsType[*aycoder.LimitError](err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, int64(100_000), limit.Max)
+			require.NoError(t, aycoder.CheckHistory(res.Messages))
+		})
+	}
+}
+
+func textDone(s string) *aycoder.BlockDone {
+	return &aycoder.BlockDone{Part: &aycoder.Text{Text: s}}
+}
+
+func TestClientThatBreaksItsContract(t *testing.T) {
+	tests := []struct {
+		name   string
+		events []any
+		want   string
+	}{
+		{"no MessageDone", []any{textDone("x")}, "stream broke off: stream ended before the message was complete"},
+		{"nil part", []any{&aycoder.BlockDone{}}, "client yields what does not fit"},
+		{"nil call", []any{&aycoder.BlockCut{}}, "client yields what does not fit"},
+		{"output", []any{&aycoder.BlockDone{Part: &aycoder.ToolOutput{ID: "x"}}}, "client yields what does not fit"},
+		{"panic", []any{func(context.Context) { panic("boom") }}, "client panicked: boom"},
+		{"exit", []any{func(context.Context) { runtime.Goexit() }}, "goroutine exited before it returned"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLoop(t, &fake{turns: [][]any{tt.events}}, aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1}))
+			var res aycoder.Result
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			require.ErrorContains(t, err, tt.want)
+			require.Equal(t, aycoder.EndFailed, res.End)
+			require.Len(t, res.Messages, 1)
+		})
+	}
+}
+
+func TestToolThatIgnoresCancelIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		release := make(chan bool)
+		began := make(chan bool)
+		deaf := newTool(t, "deaf", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+			close(began)
+			<-release
+			return "late", nil
+		})
+		go func() { <-began; cancel() }()
+		start := time.Now()
+		var res aycoder.Result
+		var lost error
+		l := newLoop(t, &fake{turns: [][]any{calls(use("a", "deaf", `{"text":""}`))}}, aycoder.WithTools(deaf), aycoder.WithGrace(300*time.Millisecond))
+		for ev, err := range l.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			if f, ok := ev.(*aycoder.ToolFinished); ok {
+				lost = f.Err
+			}
+		}
+		require.Equal(t, 300*time.Millisecond, time.Since(start))
+		gone, ok := errors.AsType[*aycoder.ToolCancelledError](lost)
+		require.True(t, ok && gone.Abandoned)
+		require.Contains(t, lastOutputs(&res)[0], "its outcome is unknown")
+		before := len(res.Messages)
+		close(release)
+		synctest.Wait()
+		require.Len(t, res.Messages, before, "the late result is thrown away")
+	})
+}
+
+func TestCancelKeepsWhatWasSaid(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := &fake{turns: [][]any{{&aycoder.TextDelta{Text: "half an ans"}, func(ctx context.Context) { <-ctx.Done() }, &aycoder.TextDelta{Text: "wer"}}, say("ok")}}
+	l := newLoop(t, m)
+	var res aycoder.Result
+	for ev := range l.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		if _, ok := ev.(*aycoder.TextDelta); ok {
+			cancel()
+		}
+	}
+	require.Equal(t, aycoder.EndCancelled, res.End)
+	require.Equal(t, "half an ans", res.Text())
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Messages: res.Messages, Prompt: "go on"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Len(t, res.Messages, 4)
+}
+
+func TestFatalEndsTheRun(t *testing.T) {
+	full := errors.New("disk full")
+	tool := newTool(t, "write", aycoder.EffectWrite, func(context.Context, string) (string, error) { return "", aycoder.Fatal(full) })
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{calls(use("a", "write", `{"text":""}`)), say("never")}}, aycoder.WithTools(tool), aycoder.WithApprover(allow)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.ErrorIs(t, err, full)
+	require.Equal(t, []string{"disk full"}, lastOutputs(&res))
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+}
+
+func TestBadInputFromTheHost(t *testing.T) {
+	nothing := func(t *testing.T, in aycoder.Input, want string) {
+		var res aycoder.Result
+		events, err := collect(newLoop(t, &fake{}).Run(t.Context(), in, aycoder.Into(&res)))
+		require.ErrorContains(t, err, want)
+		require.Empty(t, events)
+	}
+	nothing(t, aycoder.Input{}, "nothing to answer")
+	nothing(t, aycoder.Input{Messages: []*aycoder.Message{aycoder.Assistant("x")}}, "nothing to answer")
+	nothing(t, aycoder.Input{Messages: []*aycoder.Message{msg(aycoder.RoleAssistant, callPart("a"))}, Prompt: "x"}, "no output")
+	nothing(t, aycoder.Input{Pending: &aycoder.Pending{}, Prompt: "x"}, "Pending goes alone")
+	nothing(t, aycoder.Input{Pending: &aycoder.Pending{}}, "the run was not started")
+
+	bad := []aycoder.Option{
+		aycoder.WithTools(nil), aycoder.WithApprover(nil), aycoder.WithMaxTurns(0), aycoder.WithMaxCalls(-1),
+		aycoder.WithMaxToolOutput(1), aycoder.WithParallelTools(0), aycoder.WithGrace(-1), aycoder.WithLogger(nil),
+		aycoder.WithClock(nil), aycoder.WithIDs(nil), aycoder.WithExecutor(nil), aycoder.WithContext(nil),
+		aycoder.WithRandom(nil), aycoder.WithMaxResponse(0), aycoder.WithMaxTokens(0), aycoder.WithApprovalTimeout(-1),
+		aycoder.WithTools(newTool(t, "x", 0, echo), newTool(t, "x", 0, echo)),
+	}
+	for _, opt := range bad {
+		_, err := aycoder.New(&fake{}, opt)
+		require.True(t, is[*aycoder.ConfigError](err), "%v", err)
+	}
+	_, err := aycoder.New(nil, aycoder.Options(bad...))
+	require.Equal(t, len(bad)+1, strings.Count(err.Error(), "\n")+1, "all at once: %v", err)
+}
