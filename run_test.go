@@ -158,13 +158,13 @@ func TestApprovalByConsumer(t *testing.T) {
 
 func TestEagerReadOnlyOverlapsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pause := func(d time.Duration) func(context.Context) { return func(context.Context) { time.Sleep(d) } }
+		pause := func(d time.Duration) func(context.Context) { return func(context.Context) { <-time.After(d) } }
 		m := &fake{turns: [][]any{
 			calls(use("a", "slow", `{"text":"x"}`), pause(500*time.Millisecond), &aycoder.TextDelta{Text: "…"}, &aycoder.BlockDone{Part: &aycoder.Text{Text: "…"}}),
 			say("done"),
 		}}
 		slow := newTool(t, "slow", aycoder.EffectReadOnly, func(ctx context.Context, s string) (string, error) {
-			time.Sleep(400 * time.Millisecond)
+			<-time.After(400 * time.Millisecond)
 			return s, nil
 		})
 		start := time.Now()
@@ -258,3 +258,5 @@ func TestRetryDiscardsOrKeeps(t *testing.T) {
 		})
 	})
 }
+
+type seq = iter.Seq2[aycoder.ModelEvent, error]

@@ -1,0 +1,261 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+func TestSteerAndFollowUp(t *testing.T) {
+	m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("first"), say("second"), say("third")}}
+	var ctl aycoder.Control
+	var res aycoder.Result
+	seq := newLoop(t, m, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo))).
+		Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithControl(&ctl))
+	for ev, err := range seq {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ToolFinished:
+			ctl.Steer("look left")
+			ctl.FollowUp("and then?")
+		case *aycoder.TurnFinished:
+			if ev.Turn == 3 {
+				ctl.Steer("one more")
+			}
+		}
+	}
+	var roles []string
+	for _, x := range res.Messages {
+		roles = append(roles, string(x.Role)+":"+x.Text())
+	}
+	require.Equal(t, []string{"user:go", "assistant:", "user:", "user:look left", "assistant:first",
+		"user:and then?", "assistant:second", "user:one more", "assistant:third"}, roles)
+	require.Empty(t, ctl.Queued())
+	require.Equal(t, res.Messages, ctl.State().Messages())
+}
+
+func TestWhatWasNotHeardIsSaidInTheNextRun(t *testing.T) {
+	m := &fake{turns: [][]any{say("one"), say("two")}}
+	var ctl aycoder.Control
+	ctl.Steer("") // nothing
+	l := newLoop(t, m)
+	var res aycoder.Result
+	for range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithControl(&ctl)) {
+		ctl.Steer("late")
+		break
+	}
+	require.Len(t, ctl.Queued(), 1)
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Messages: res.Messages, Prompt: "again"}, aycoder.Into(&res), aycoder.WithControl(&ctl)))
+	require.NoError(t, err)
+	require.Empty(t, ctl.Queued())
+	require.Equal(t, "late", res.Messages[len(res.Messages)-2].Text())
+}
+
+func TestControlServesOneRun(t *testing.T) {
+	var ctl aycoder.Control
+	l := newLoop(t, &fake{turns: [][]any{say("one"), say("two")}})
+	for range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithControl(&ctl)) {
+		_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithControl(&ctl)))
+		require.ErrorContains(t, err, "serves another run")
+		break
+	}
+}
+
+// Readers see whole states, and never wait for the run: -race holds it to that.
+func TestStateIsReadWhileTheRunWorks(t *testing.T) {
+	var turns [][]any
+	for n := range 200 {
+		turns = append(turns, calls(use(fmt.Sprint("c", n), "echo", `{"text":"x"}`)))
+	}
+	var ctl aycoder.Control
+	stop := make(chan bool)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			seen := 0
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				messages := ctl.State().Messages()
+				if len(messages) < seen {
+					t.Error("a snapshot went back")
+				}
+				seen = len(messages)
+				if err := aycoder.CheckHistory(messages); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	l := newLoop(t, &fake{turns: append(turns, say("done"))}, aycoder.WithMaxTurns(1000), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithControl(&ctl)))
+	close(stop)
+	wg.Wait()
+	require.NoError(t, err)
+}
+
+func TestTurnForLoopsOfOnesOwn(t *testing.T) {
+	m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("done")}}
+	l := newLoop(t, m, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}
+	var res aycoder.TurnResult
+	turns := 0
+	for more := true; more; more = res.More {
+		turns++
+		seq := l.Turn(t.Context(), req, &res)
+		_, err := collect(seq)
+		require.NoError(t, err)
+		_, err = collect(seq)
+		require.ErrorIs(t, err, aycoder.ErrConsumed)
+		req.Messages = append(req.Messages, res.Messages...)
+	}
+	require.Equal(t, 2, turns)
+	require.NoError(t, aycoder.CheckHistory(req.Messages))
+	require.Equal(t, "done", req.Messages[3].Text())
+	require.Len(t, m.reqs[0].Tools, 1, "the tools are the loop's")
+}
+
+func TestTurnLimit(t *testing.T) {
+	var turns [][]any
+	for n := range 5 {
+		turns = append(turns, calls(use(fmt.Sprint("c", n), "echo", `{"text":"x"}`)))
+	}
+	var res aycoder.Result
+	l := newLoop(t, &fake{turns: turns}, aycoder.WithMaxTurns(3), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.True(t, is[*aycoder.LimitError](err), "%v", err)
+	require.Equal(t, aycoder.EndTurns, res.End)
+	require.Len(t, res.Messages, 7)
+}
+
+func TestRefusalIsAnError(t *testing.T) {
+	m := &fake{turns: [][]any{{textDone("I"), use("a", "echo", `{"text":"x"}`), &aycoder.MessageDone{Stop: aycoder.StopRefusal, Model: "m"}}}}
+	var res aycoder.Result
+	_, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.True(t, is[*aycoder.RefusalError](err), "%v", err)
+	require.Equal(t, []string{"not run: the response ended in a refusal"}, lastOutputs(&res))
+}
+
+func TestModelIsAskedWhenTheConsumerHasSeenEverything(t *testing.T) {
+	m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("done")}}
+	for ev, err := range newLoop(t, m, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo))).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if _, ok := ev.(*aycoder.TurnFinished); ok {
+			break // a budget is used up
+		}
+	}
+	require.Len(t, m.reqs, 1, "breaking off at the end of a turn costs no further request")
+}
+
+func TestSlowConsumerDelaysNoTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var began time.Duration
+		tool := newTool(t, "echo", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+			began = time.Since(start)
+			return "", nil
+		})
+		wait := func(context.Context) { <-time.After(time.Second) }
+		m := &fake{turns: [][]any{calls(&aycoder.TextDelta{Text: "a"}, wait, use("a", "echo", `{"text":"x"}`)), say("done")}}
+		for range newLoop(t, m, aycoder.WithTools(tool)).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			<-time.After(time.Hour)
+		}
+		require.Equal(t, time.Second, began)
+	})
+}
+
+func TestDeltasAreJoinedForASlowConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var blocks []any
+		for n := range 1000 {
+			blocks = append(blocks, &aycoder.TextDelta{Text: fmt.Sprint(n, ",")})
+		}
+		m := &fake{turns: [][]any{append(blocks, say("")[1:]...)}}
+		var got strings.Builder
+		events := 0
+		for ev := range newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			<-time.After(time.Second)
+			if d, ok := ev.(*aycoder.TextDelta); ok {
+				got.WriteString(d.Text)
+				events++
+			}
+		}
+		require.Less(t, events, 10)
+		require.Equal(t, 1000, strings.Count(got.String(), ","))
+	})
+}
+
+func TestSeams(t *testing.T) {
+	var mu sync.Mutex
+	var keys []string
+	exec := func(ctx context.Context, key string, step func(context.Context)) {
+		mu.Lock()
+		keys = append(keys, key)
+		mu.Unlock()
+		go step(ctx)
+	}
+	var order []string
+	wrap := func(name string) aycoder.ToolMiddleware {
+		return func(next aycoder.ToolFunc) aycoder.ToolFunc {
+			return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+				order = append(order, name+" "+inv.Key+" "+inv.Run)
+				return next(ctx, inv)
+			}
+		}
+	}
+	var asked []string
+	model := func(name string) aycoder.ModelMiddleware {
+		return func(next aycoder.ModelClient) aycoder.ModelClient {
+			return aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) seq {
+				asked = append(asked, name)
+				return next.Stream(ctx, req)
+			})
+		}
+	}
+	l := newLoop(t, &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("ok")}},
+		aycoder.WithExecutor(exec), aycoder.WithIDs(func() string { return "run-1" }),
+		aycoder.WithToolMiddleware(wrap("outer"), wrap("inner")), aycoder.WithModelMiddleware(model("outer"), model("inner")),
+		aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"t1/ask/a", "t1/tool/a"}, keys)
+	require.Equal(t, []string{"outer t1/tool/a run-1", "inner t1/tool/a run-1"}, order)
+	require.Equal(t, []string{"outer", "inner", "outer", "inner"}, asked)
+}
+
+func TestEventsEncodeAsTypedLines(t *testing.T) {
+	call := &aycoder.ToolUse{ID: "a", Name: "echo", Args: json.RawMessage(`{"text":"x"}`)}
+	out := &aycoder.ToolOutput{ID: "a", Parts: []aycoder.Part{&aycoder.Text{Text: "o"}}}
+	tests := []struct {
+		ev   aycoder.Event
+		want string
+	}{
+		{&aycoder.TextDelta{Text: "x"}, `{"type":"text_delta","text":"x"}`},
+		{&aycoder.ThinkingDelta{Text: "x"}, `{"type":"thinking_delta","text":"x"}`},
+		{&aycoder.ToolDelta{ID: "a", Name: "n", Args: "{"}, `{"type":"tool_delta","id":"a","name":"n","args":"{"}`},
+		{&aycoder.ToolStarted{Call: call, Args: call.Args, By: aycoder.ByUser}, `{"type":"tool_start","id":"a","name":"echo","input":{"text":"x"},"by":"user"}`},
+		{&aycoder.ToolProgress{CallID: "a", Progress: aycoder.Progress{Current: 1, Total: 2}}, `{"type":"tool_progress","id":"a","current":1,"total":2}`},
+		{&aycoder.ToolFinished{Call: call, Output: out, Elapsed: time.Second}, `{"type":"tool_end","id":"a","name":"echo","is_error":false,"ms":1000,"output":"o"}`},
+		{&aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{Key: "k", Tool: "t", Args: json.RawMessage(`{}`)}}, `{"type":"approval_request","key":"k","run":"","id":"","name":"t","input":{},"digest":"","created":"0001-01-01T00:00:00Z"}`},
+		{&aycoder.TurnFinished{Turn: 1, Stop: "end_turn"}, `{"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":0,"output":0}}`},
+		{&aycoder.Retrying{Discarded: true, Attempt: 1, After: time.Second, Err: context.Canceled}, `{"type":"retry","discarded":true,"attempt":1,"after_ms":1000,"error":"context canceled"}`},
+		{&aycoder.RunFinished{Result: &aycoder.Result{End: aycoder.EndDone, Turns: 1}}, `{"type":"run_end","reason":"done","turns":1,"usage":{"input":0,"output":0},"text":""}`},
+	}
+	for _, tt := range tests {
+		data, err := json.Marshal(tt.ev)
+		require.NoError(t, err)
+		require.JSONEq(t, tt.want, string(data))
+	}
+}
