@@ -1,0 +1,438 @@
+package schema
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/closest"
+)
+
+// The bounds of what Validate says and does.
+const (
+	maxProblems = 20
+	maxQuoted   = 80     // bytes of a value or name that a problem quotes
+	minSteps    = 50_000 // nodes that are applied to any document
+	cellSteps   = 32     // and as many more for each cell of a document
+	stepBytes   = 64     // of a string or a compound value, compared in one step
+)
+
+// Validate returns everything that is wrong with data, in words for the model that
+// wrote it, each with its JSON pointer: "/limit: must be at most 2000, got 5000". It
+// returns nil if nothing is wrong. At most 20 problems are listed, the rest is
+// counted. Data that is not one JSON value, or has a key twice, has that as its only
+// problem, with the offset.
+func (s *Schema) Validate(data []byte) []string {
+	r := &run{doc: doc{data: data}}
+	r.doc.cells, r.path = r.cells[:0], r.steps[:0]
+	if err := r.doc.parse(); err != nil {
+		return []string{"arguments: " + err.Error()}
+	}
+	r.budget = minSteps + cellSteps*len(r.doc.cells) + len(data)/8
+	r.node(s.root, 0)
+	if r.budget <= 0 {
+		r.path = r.path[:0]
+		r.fail("the schema is too complex to check them")
+	}
+	if more := r.found.count - len(r.found.problems); more > 0 {
+		return append(r.found.problems, fmt.Sprintf("and %d more", more))
+	}
+	return r.found.problems
+}
+
+// A run is one validation.
+type run struct {
+	doc    doc
+	path   []step
+	found  findings
+	budget int // nodes that may still be applied; recursive choices explode
+	depth  int
+
+	cells [24]cell // where doc.cells and path start
+	steps [8]step
+}
+
+type findings struct {
+	problems []string
+	count    int
+}
+
+// A step is a key or an index on the way to a value.
+type step struct {
+	key   int    // the cell of a key, or 0
+	index int    // of an element, if key is 0
+	name  string // of a member that is missing, if index is less than 0
+}
+
+// fail records a problem with the value at the current path.
+func (r *run) fail(format string, args ...any) {
+	r.found.count++
+	if len(r.found.problems) < maxProblems {
+		r.found.problems = append(r.found.problems, r.pointer()+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// pointer returns the current path as a JSON pointer, RFC 6901, and "arguments" for
+// the whole, whose pointer is empty.
+func (r *run) pointer() string {
+	if len(r.path) == 0 {
+		return "arguments"
+	}
+	var b strings.Builder
+	for _, s := range r.path {
+		b.WriteByte('/')
+		switch {
+		case s.index < 0:
+			b.WriteString(short(escapePointer.Replace(s.name)))
+		case s.key == 0:
+			b.WriteString(strconv.Itoa(s.index))
+		default:
+			b.WriteString(short(escapePointer.Replace(string(r.doc.str(s.key)))))
+		}
+	}
+	return b.String()
+}
+
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`, "\x00", `\0`)
+
+// node checks a value against a schema. It stops where references go in circles or
+// choices multiply beyond the budget.
+func (r *run) node(n *node, at int) {
+	r.budget--
+	if r.budget <= 0 {
+		return
+	}
+	if r.depth > maxNesting+4*maxDepth {
+		r.budget = 0
+		return
+	}
+	r.depth++
+	defer func() { r.depth-- }()
+	if !n.types.holds(&r.doc, at) {
+		r.wrongType(n, at)
+		return
+	}
+	switch r.doc.cells[at].kind {
+	case kindObject:
+		r.object(n.object, at)
+	case kindArray:
+		r.array(n, at)
+	}
+	for _, c := range n.checks {
+		c.check(r, at)
+	}
+}
+
+// text returns what the string in a cell says, and spends the time it takes to look
+// at all of it.
+func (r *run) text(at int) []byte {
+	r.spend(at)
+	return r.doc.str(at)
+}
+
+func (r *run) spend(at int) {
+	c := r.doc.cells[at]
+	r.budget -= int(c.end-c.start)/stepBytes + int(c.next) - at - 1
+}
+
+func (r *run) array(n *node, at int) {
+	if n.items == nil {
+		return
+	}
+	first := 0
+	for _, c := range n.checks {
+		if p, ok := c.(prefixItems); ok {
+			first = len(p) // items is about what follows
+		}
+	}
+	r.doc.elements(at, func(i, value int) bool {
+		if i >= first {
+			r.inElement(i, n.items, value)
+		}
+		return r.budget > 0
+	})
+}
+
+func (r *run) inElement(i int, n *node, value int) {
+	r.path = append(r.path, step{index: i})
+	r.node(n, value)
+	r.path = r.path[:len(r.path)-1]
+}
+
+func (r *run) object(o *object, at int) {
+	if o == nil {
+		return
+	}
+	var few [32]bool
+	seen := few[:]
+	if len(o.props) > len(few) {
+		seen = make([]bool, len(o.props))
+	}
+	cells := r.doc.cells
+	for key := at + 1; key < int(cells[at].next) && r.budget > 0; key = int(cells[key+1].next) {
+		name := r.doc.str(key)
+		i := o.find(name)
+		if i >= 0 {
+			seen[i] = true
+		}
+		r.path = append(r.path, step{key: key})
+		r.member(o, i, name, key+1)
+		r.path = r.path[:len(r.path)-1]
+	}
+	for i := range o.props {
+		if o.props[i].required && !seen[i] {
+			r.path = append(r.path, step{index: -1, name: o.props[i].name})
+			r.fail("required")
+			r.path = r.path[:len(r.path)-1]
+		}
+	}
+}
+
+// member checks a member whose property is number i, or -1.
+func (r *run) member(o *object, i int, name []byte, value int) {
+	known := false
+	if i >= 0 && o.props[i].node != nil {
+		known = true
+		r.property(&o.props[i], value)
+	}
+	for _, p := range o.patterns {
+		if p.pattern == nil || p.pattern.Match(name) {
+			known = true
+			r.node(p.node, value)
+		}
+	}
+	switch {
+	case known || o.extra == nil:
+	case o.extra.types&typeNone != 0:
+		r.unknown(o, string(name))
+	default:
+		r.node(o.extra, value)
+	}
+}
+
+// property says what to do about a null, which models like to write for what they
+// mean to leave out.
+func (r *run) property(p *property, value int) {
+	t := p.node.types
+	if r.doc.cells[value].kind == kindNull && !p.required && t != 0 && t&(typeNull|typeNone) == 0 {
+		r.fail("must be %s, got null; leave it out instead", t)
+		return
+	}
+	r.node(p.node, value)
+}
+
+func (r *run) unknown(o *object, name string) {
+	if len(r.found.problems) >= maxProblems {
+		r.found.count++
+		return
+	}
+	var names []string
+	for _, p := range o.props {
+		if p.node != nil && len(names) < 1000 {
+			names = append(names, p.name)
+		}
+	}
+	if near := closest.Closest(name, names, 1); len(near) > 0 {
+		r.fail("unknown, did you mean %s?", short(strconv.Quote(near[0])))
+		return
+	}
+	switch {
+	case len(names) == 0:
+		r.fail("unknown, there are no properties here")
+	case len(names) > maxListed:
+		r.fail("unknown")
+	default:
+		r.fail("unknown, there are %s", quoteAll(names))
+	}
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = short(strconv.Quote(n))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func (t typeSet) holds(d *doc, at int) bool {
+	if t == 0 {
+		return true
+	}
+	switch d.cells[at].kind {
+	case kindNull:
+		return t&typeNull != 0
+	case kindBool:
+		return t&typeBool != 0
+	case kindString:
+		return t&typeString != 0
+	case kindArray:
+		return t&typeArray != 0
+	case kindObject:
+		return t&typeObject != 0
+	}
+	return t&typeNumber != 0 || t&typeInteger != 0 && isInteger(d.raw(at))
+}
+
+// isInteger reports whether a number has no fraction: "a number with a zero
+// fractional part" is an integer (JSON Schema, 6.1.1).
+func isInteger(text []byte) bool {
+	for _, c := range text {
+		if c == '.' || c == 'e' || c == 'E' {
+			return parseDecimal(string(text)).integer()
+		}
+	}
+	return true
+}
+
+func (r *run) wrongType(n *node, at int) {
+	if n.types&typeNone != 0 {
+		r.fail("is not allowed")
+		return
+	}
+	hint := ""
+	if r.doc.cells[at].kind == kindString && n.types&(typeArray|typeObject) != 0 {
+		if text := r.doc.str(at); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+			hint = " (JSON inside a string)"
+		}
+	}
+	r.fail("must be %s, got %s%s", n.types, r.show(at), hint)
+}
+
+// String returns the types in words: "a string or null".
+func (t typeSet) String() string {
+	var names []string
+	for i, name := range typeOrder {
+		if t&(1<<i) == 0 {
+			continue
+		}
+		switch name {
+		case "null":
+		case "integer", "array", "object":
+			name = "an " + name
+		default:
+			name = "a " + name
+		}
+		names = append(names, name)
+	}
+	if t&typeNull != 0 && bits.OnesCount8(uint8(t)) > 1 { // null reads better last
+		names = append(names[1:], names[0])
+	}
+	return strings.Join(names, " or ")
+}
+
+// show returns a value as a problem quotes it.
+func (r *run) show(at int) string {
+	switch r.doc.cells[at].kind {
+	case kindArray:
+		return "an array"
+	case kindObject:
+		return "an object"
+	}
+	return short(string(r.doc.raw(at)))
+}
+
+// short cuts text that a problem quotes.
+func short(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	cut := maxQuoted
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// trial checks a value and returns what is wrong instead of recording it.
+func (r *run) trial(n *node, at int) findings {
+	kept := r.found
+	r.found = findings{}
+	r.node(n, at)
+	f := r.found
+	r.found = kept
+	return f
+}
+
+// try checks a value against several schemas until enough of them fit.
+func (r *run) try(nodes []*node, at, enough int) (trials []findings, fit int) {
+	for _, n := range nodes {
+		f := r.trial(n, at)
+		trials = append(trials, f)
+		if f.count == 0 {
+			fit++
+		}
+		if fit == enough || r.budget <= 0 {
+			break
+		}
+	}
+	return trials, fit
+}
+
+// explain says why none of several schemas fits. If one alone takes values of this
+// type, its problems are what the model has to repair.
+func (r *run) explain(nodes []*node, trials []findings, at int) {
+	if r.budget <= 0 {
+		return
+	}
+	only, types := -1, typeSet(0)
+	for i, n := range nodes {
+		types |= typesOf(n)
+		if !typesOf(n).holds(&r.doc, at) {
+			continue
+		}
+		if only >= 0 {
+			r.explainForms(trials)
+			return
+		}
+		only = i
+	}
+	if only < 0 {
+		if types &^= typeNone; types == 0 {
+			types = typeNone
+		}
+		r.wrongType(&node{types: types}, at)
+		return
+	}
+	for _, p := range trials[only].problems {
+		r.add(p)
+	}
+	r.found.count += trials[only].count - len(trials[only].problems)
+}
+
+// typesOf returns the types that a schema takes, looking through a reference.
+func typesOf(n *node) typeSet {
+	for range maxDepth {
+		if n.types != 0 || len(n.checks) == 0 {
+			break
+		}
+		ref, ok := n.checks[0].(refTo)
+		if !ok {
+			break
+		}
+		n = ref.node
+	}
+	return n.types
+}
+
+func (r *run) add(problem string) {
+	r.found.count++
+	if len(r.found.problems) < maxProblems {
+		r.found.problems = append(r.found.problems, problem)
+	}
+}
+
+// maxForms is how many alternatives a problem explains.
+const maxForms = 4
+
+func (r *run) explainForms(trials []findings) {
+	var b strings.Builder
+	for i, f := range trials[:min(len(trials), maxForms)] {
+		if i > 0 {
+			b.WriteString("; or ")
+		}
+		b.WriteString(f.problems[0])
+	}
+	r.fail("must fit one of %d forms: %s", len(trials), b.String())
+}
