@@ -1,0 +1,220 @@
+package script
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Model is a scripted model. It implements [aycoder.ModelClient] and
+// [aycoder.ModelNamer] and is safe for concurrent use: each request takes the next
+// step when its iteration starts.
+type Model struct {
+	config
+	steps []Step
+
+	mu       sync.Mutex // guards what follows
+	requests []*aycoder.Request
+	calls    int
+	seen     history
+}
+
+type config struct {
+	provider, model string
+	pace            time.Duration
+	chunk           int
+	loop            bool
+	noEstimate      bool
+}
+
+// New returns a model that answers each request with the next step.
+func New(steps ...Step) *Model {
+	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
+}
+
+// Option sets how a [Model] behaves.
+type Option func(*config)
+
+// With returns a model with the same steps and the options applied on top of those
+// it has. It has not been asked anything yet.
+func (m *Model) With(opts ...Option) *Model {
+	c := &Model{config: m.config, steps: m.steps}
+	for _, o := range opts {
+		o(&c.config)
+	}
+	return c
+}
+
+// WithPace sets how long the model takes for each delta. Default: no time.
+func WithPace(d time.Duration) Option { return func(c *config) { c.pace = d } }
+
+// WithChunk sets how many runes a delta has. Default: 0, a word at a time.
+func WithChunk(runes int) Option { return func(c *config) { c.chunk = runes } }
+
+// WithLoop sets whether the first step follows the last. Default: false.
+func WithLoop(loop bool) Option { return func(c *config) { c.loop = loop } }
+
+// WithName sets what [Model.ModelName] returns. Default: "script" and "script".
+func WithName(provider, model string) Option {
+	return func(c *config) { c.provider, c.model = provider, model }
+}
+
+// WithEstimate sets whether the model estimates the tokens of steps without
+// [Step.WithUsage], at four bytes a token, with the messages of the request before as
+// read from the cache. Default: true.
+func WithEstimate(estimate bool) Option { return func(c *config) { c.noEstimate = !estimate } }
+
+// ModelName implements [aycoder.ModelNamer].
+func (m *Model) ModelName() (provider, model string) { return m.provider, m.model }
+
+// Requests returns every request so far, in the order they came. They are shallow
+// copies: messages are immutable and shared with the conversation.
+func (m *Model) Requests() []*aycoder.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.requests)
+}
+
+// Stream implements [aycoder.ModelClient]. Each delta of text is the next word, or
+// the next piece of [WithChunk], after the time of [WithPace]. When ctx ends, so does
+// the stream, with an [aycoder.ModelError] that unwraps to the error of ctx.
+func (m *Model) Stream(
+	ctx context.Context, req *aycoder.Request,
+) iter.Seq2[aycoder.ModelEvent, error] {
+	var used atomic.Bool
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if used.Swap(true) {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		e := &emitter{yield: yield, config: m.config, start: time.Now(), left: -1}
+		if !e.alive(ctx) {
+			return
+		}
+		m.answer(ctx, e, req)
+	}
+}
+
+// answer takes the next step and plays it.
+func (m *Model) answer(ctx context.Context, e *emitter, req *aycoder.Request) {
+	n, usage := m.record(req)
+	step, err := m.choose(n, req)
+	if err != nil {
+		err = fmt.Errorf("request %d: %w", n, err)
+		e.fail(&aycoder.BadRequestError{ModelError: e.modelError(err)})
+		return
+	}
+	if step.broken {
+		e.left = step.limit
+	}
+	for _, b := range m.named(step.blocks) {
+		if !e.block(ctx, b) {
+			break
+		}
+	}
+	switch {
+	case e.over:
+	case step.err != nil:
+		e.fail(step.err)
+	case step.broken:
+		e.fail(e.brokenOff())
+	default:
+		usage.Output = int64(e.bytes+3) / bytesPerToken
+		e.event(ctx, &aycoder.MessageDone{
+			Stop:  step.reason(),
+			Usage: m.usage(step, usage),
+			Model: cmp.Or(req.Model, m.model),
+			ID:    "msg_" + strconv.Itoa(n),
+		})
+	}
+}
+
+// record keeps the request and returns its number and an estimate of its tokens.
+func (m *Model) record(req *aycoder.Request) (int, aycoder.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := *req
+	m.requests = append(m.requests, &r)
+	if m.noEstimate {
+		return len(m.requests), aycoder.Usage{}
+	}
+	return len(m.requests), m.seen.count(req)
+}
+
+// choose returns the step for request n.
+func (m *Model) choose(n int, req *aycoder.Request) (Step, error) {
+	if n > len(m.steps) && (!m.loop || len(m.steps) == 0) {
+		return Step{}, fmt.Errorf("the script has %d steps", len(m.steps))
+	}
+	s := m.steps[(n-1)%len(m.steps)]
+	for range maxChoices {
+		if s.choose == nil {
+			return s, s.bad
+		}
+		s = s.choose(req)
+	}
+	return Step{}, errors.New("a Func that chooses a Func that …")
+}
+
+// maxChoices bounds how many Funcs may choose each other.
+const maxChoices = 100
+
+// named returns the blocks with ids and signatures in them. The parts of a step are
+// shared by all who hold the step, so those that change are copied.
+func (m *Model) named(blocks []block) []block {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	named := slices.Clone(blocks)
+	for i := range named {
+		switch p := named[i].part.(type) {
+		case *aycoder.ToolUse:
+			m.calls++
+			named[i].part = &aycoder.ToolUse{
+				ID:    cmp.Or(p.ID, "call_"+strconv.Itoa(m.calls)),
+				Name:  p.Name,
+				Args:  p.Args,
+				Extra: p.Extra,
+			}
+		case *aycoder.Thinking:
+			named[i].part = &aycoder.Thinking{
+				Text:      p.Text,
+				Signature: cmp.Or(p.Signature, "signed by "+m.model),
+				Provider:  cmp.Or(p.Provider, m.provider),
+			}
+		}
+	}
+	return named
+}
+
+func (m *Model) usage(s Step, estimate aycoder.Usage) aycoder.Usage {
+	switch {
+	case s.usage != nil:
+		return *s.usage
+	case m.noEstimate:
+		return aycoder.Usage{}
+	}
+	return estimate
+}
+
+func (s Step) reason() aycoder.StopReason {
+	reason := aycoder.StopEndTurn
+	for _, b := range s.blocks {
+		if b.cut {
+			reason = aycoder.StopMaxToken
+			break
+		}
+		if _, ok := b.part.(*aycoder.ToolUse); ok {
+			reason = aycoder.StopToolUse
+		}
+	}
+	return cmp.Or(s.stop, reason)
+}
