@@ -92,7 +92,7 @@ type Pending struct {
 // them. It holds no conversation, owns no goroutine while no run is on, and keeps
 // only the session's rules: see [ApprovalRequested.AllowFor].
 type Loop struct {
-	config
+	settings
 	base  *Request
 	tools []*tool
 
@@ -110,51 +110,56 @@ type tool struct {
 
 // New returns an agent that asks m. All errors of the options are joined.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
-	l := &Loop{config: defaults()}
+	c := defaults()
 	var errs []error
 	if m == nil {
 		errs = append(errs, &ConfigError{Option: "model", Err: errors.New("is nil")})
 	}
 	for _, opt := range opts {
-		errs = append(errs, opt(&l.config))
+		errs = append(errs, opt(&c))
 	}
-	errs = append(errs, l.addTools())
+	tools, err := c.tools()
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new agent: %w", err)
 	}
-	l.client = m
-	for _, wrap := range slices.Backward(l.wrapModel) {
-		l.client = wrap(l.client)
+	c.client = m
+	for _, wrap := range slices.Backward(c.wrapModel) {
+		c.client = wrap(c.client)
 	}
-	for _, wrap := range slices.Backward(l.wrapContext) {
-		l.builder = wrap(l.builder)
+	for _, wrap := range slices.Backward(c.wrapContext) {
+		c.builder = wrap(c.builder)
 	}
-	l.base = &Request{System: l.system, MaxTokens: l.maxTokens, Thinking: l.thinking}
-	for _, t := range l.tools {
+	l := &Loop{settings: c.settings, tools: tools}
+	l.base = &Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking}
+	for _, t := range tools {
 		l.base.Tools = append(l.base.Tools, &t.spec)
 	}
 	return l, nil
 }
 
-func (l *Loop) addTools() error {
+// tools checks the tools and puts the middleware around them.
+func (c *config) tools() ([]*tool, error) {
 	var errs []error
-	for _, impl := range l.given {
+	var tools []*tool
+	names := map[string]bool{}
+	for _, impl := range c.given {
 		t := &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
 		var err error
-		if t.schema, err = checkSpec(&t.spec); err == nil && l.tool(t.spec.Name) != nil {
+		if t.schema, err = checkSpec(&t.spec); err == nil && names[t.spec.Name] {
 			err = errors.New("name is used twice")
 		}
 		if err != nil {
 			err = &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: err}
 		}
 		errs = append(errs, err)
-		for _, wrap := range slices.Backward(l.wrapTool) {
+		for _, wrap := range slices.Backward(c.wrapTool) {
 			t.call = wrap(t.call)
 		}
-		l.tools = append(l.tools, t)
+		names[t.spec.Name] = true
+		tools = append(tools, t)
 	}
-	l.given = nil
-	return errors.Join(errs...)
+	return tools, errors.Join(errs...)
 }
 
 func (l *Loop) tool(name string) *tool {
@@ -311,18 +316,23 @@ func same(a, b []*Message) bool {
 
 // config is what the options of New set.
 type config struct {
-	client      ModelClient
-	builder     ContextBuilder
-	approver    Approver
+	settings
 	given       []Tool
 	wrapModel   []ModelMiddleware
 	wrapTool    []ToolMiddleware
 	wrapContext []ContextMiddleware
 	system      []*Text
-	maxTurns    int
-	maxCalls    int
 	maxTokens   int
 	thinking    int
+}
+
+// settings are what a Loop keeps of them.
+type settings struct {
+	client      ModelClient
+	builder     ContextBuilder
+	approver    Approver
+	maxTurns    int
+	maxCalls    int
 	maxOutput   int
 	maxResponse int64
 	parallel    int

@@ -364,3 +364,19 @@ func TestParseRule(t *testing.T) {
 	_, err = aycoder.ParseRule(aycoder.RuleAllow, ":x")
 	require.Error(t, err)
 }
+
+func TestResumeWithoutTheTool(t *testing.T) {
+	stored := func() *aycoder.Pending {
+		s, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("go")}})
+		for _, f := range []aycoder.Fact{edit("1", "a"), &aycoder.MessageDone{}, &aycoder.Decided{Decision: aycoder.Decision{CallID: "1", Verdict: aycoder.Allow()}}} {
+			var err error
+			s, _, err = s.Apply(f)
+			require.NoError(t, err)
+		}
+		return &aycoder.Pending{Run: "r", State: s}
+	}
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{say("ok")}}).Run(t.Context(), aycoder.Input{Pending: stored()}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"tool edit: no such tool"}, lastOutputs(&res))
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
 )
 
@@ -21,7 +22,7 @@ type wirePart struct {
 	Name      string     `json:"name,omitempty"`
 	Args      string     `json:"args,omitempty"`
 	IsError   bool       `json:"is_error,omitempty"`
-	Parts     []wirePart `json:"parts,omitempty"`
+	Parts     []leafPart `json:"parts,omitempty"`
 	Media     string     `json:"media_type,omitempty"`
 	Data      []byte     `json:"data,omitempty"`
 	URL       string     `json:"url,omitempty"`
@@ -44,6 +45,9 @@ var errNotUTF8 = errors.New("text is not valid UTF-8")
 // an error, as JSON cannot hold it; no message of a run has any.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	w := wireMessage{Role: m.Role, Parts: make([]wirePart, 0, len(m.Parts))}
+	if err := checkUTF8(string(m.Role)); err != nil {
+		return nil, fmt.Errorf("encode message: role: %w", err)
+	}
 	for i, p := range m.Parts {
 		wp, err := encodePart(p)
 		if err != nil {
@@ -55,7 +59,8 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes what [Message.MarshalJSON] wrote. A part of a type that is
-// not known becomes an [Opaque] without a provider, and is written again as it was.
+// not known becomes an [Opaque] without a provider, and is written again as the
+// same JSON.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -100,7 +105,32 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// A leafPart is a part of a tool's output: no output nests in another.
+type leafPart wirePart
+
+// MarshalJSON writes the part.
+func (w leafPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
+
+// UnmarshalJSON refuses nesting before it reads on.
+func (w *leafPart) UnmarshalJSON(data []byte) error {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	if head.Type == "tool_output" || head.Type == "tool_use" {
+		return errNested
+	}
+	return (*wirePart)(w).UnmarshalJSON(data)
+}
+
+var errNested = errors.New("a tool output holds no call and no output")
+
 func encodePart(p Part) (wirePart, error) {
+	if v := reflect.ValueOf(p); p == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return wirePart{}, errors.New("part is nil")
+	}
 	switch p := p.(type) {
 	case *Text:
 		return wirePart{Type: "text", Text: &p.Text, Extra: encodeExtra(p.Extra)},
@@ -125,11 +155,14 @@ func encodePart(p Part) (wirePart, error) {
 func encodeOutput(o *ToolOutput) (wirePart, error) {
 	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name, IsError: o.IsError}
 	for _, p := range o.Parts {
+		if _, nested := p.(*ToolOutput); nested {
+			return w, errNested
+		}
 		wp, err := encodePart(p)
 		if err != nil {
 			return w, err
 		}
-		w.Parts = append(w.Parts, wp)
+		w.Parts = append(w.Parts, leafPart(wp))
 	}
 	return w, checkUTF8(o.ID, o.Name)
 }
@@ -148,6 +181,9 @@ func encodeExtra(o *Opaque) *wirePart {
 	if o == nil {
 		return nil
 	}
+	if o.Provider == "" && json.Valid(o.Raw) {
+		return &wirePart{unknown: o.Raw}
+	}
 	return &wirePart{Type: "opaque", Provider: o.Provider, Raw: string(o.Raw)}
 }
 
@@ -165,7 +201,7 @@ func decodePart(w *wirePart) (Part, error) {
 	case "tool_output":
 		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError}
 		for i := range w.Parts {
-			p, err := decodePart(&w.Parts[i])
+			p, err := decodePart((*wirePart)(&w.Parts[i]))
 			if err != nil {
 				return nil, err
 			}
@@ -183,6 +219,9 @@ func decodePart(w *wirePart) (Part, error) {
 func decodeExtra(w *wirePart) *Opaque {
 	if w == nil {
 		return nil
+	}
+	if w.unknown != nil {
+		return &Opaque{Raw: w.unknown}
 	}
 	return &Opaque{Provider: w.Provider, Raw: raw(w.Raw)}
 }

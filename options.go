@@ -39,12 +39,12 @@ func WithControl(ctl *Control) RunOption {
 }
 
 func defaults() config {
-	return config{
+	return config{settings: settings{
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: rand.Text, random: randv2.Float64, execute: spawn,
 		log: slog.New(slog.DiscardHandler),
-	}
+	}}
 }
 
 // readOnly is the approver of those who gave none.

@@ -5,6 +5,7 @@ package aycoder
 // size is bounded by that of the response, whatever the consumer does.
 type outbox struct {
 	items []outItem
+	room  []outItem // the array of items, for when they start over
 }
 
 type outItem struct {
@@ -23,7 +24,11 @@ func (o *outbox) push(ev Event) {
 			return
 		}
 	}
+	start := len(o.items) == 0
 	o.items = append(o.items, outItem{ev: ev})
+	if start {
+		o.room = o.items
+	}
 }
 
 func (o *outbox) replace(p *ToolProgress) bool {
@@ -67,7 +72,7 @@ func (o *outbox) pop() Event {
 	ev := o.items[0].whole()
 	o.items[0] = outItem{}
 	if o.items = o.items[1:]; len(o.items) == 0 {
-		o.items = nil
+		o.items = o.room[:0]
 	}
 	return ev
 }

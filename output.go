@@ -1,7 +1,9 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -145,6 +147,29 @@ func cleanText(s string) string {
 	return s
 }
 
+// cleanDelta is cleanText for a delta; one that is clean stays itself.
+func cleanDelta(ev ModelEvent) Event {
+	switch ev := ev.(type) {
+	case *TextDelta:
+		if t := cleanText(ev.Text); t != ev.Text {
+			return &TextDelta{t}
+		}
+		return ev
+	case *ThinkingDelta:
+		if t := cleanText(ev.Text); t != ev.Text {
+			return &ThinkingDelta{t}
+		}
+		return ev
+	case *ToolDelta:
+		d := ToolDelta{cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)}
+		if d != *ev {
+			return &d
+		}
+		return ev
+	}
+	return nil
+}
+
 // cleanPart makes what comes from a model fit for the history. Signed thinking and
 // opaque blocks must stay as they are.
 func cleanPart(p Part) Part {
@@ -171,11 +196,14 @@ func cleanCall(c *ToolUse) *ToolUse {
 	if c == nil {
 		return nil
 	}
-	id, name, args := cleanText(c.ID), cleanText(c.Name), cleanText(string(c.Args))
-	if args == "" || args == "null" {
-		args = "{}"
+	args := c.Args
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
 	}
-	return &ToolUse{ID: id, Name: name, Args: []byte(args), Extra: c.Extra}
+	if !utf8.Valid(args) || bytes.IndexByte(args, 0) >= 0 {
+		args = json.RawMessage(cleanText(string(args)))
+	}
+	return &ToolUse{ID: cleanText(c.ID), Name: cleanText(c.Name), Args: args, Extra: c.Extra}
 }
 
 func partSize(p Part) int64 {

@@ -333,6 +333,9 @@ func (r *run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.control.detach(r.state)
+	for _, m := range r.state.history.items {
+		m.wire.Store(nil) // the next run makes them again; an idle agent holds them for nothing
+	}
 }
 
 func (r *run) result() *Result {

@@ -92,14 +92,12 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta:
 		r.partial = append(r.partial, ev.Text...)
-		r.out.push(&TextDelta{cleanText(ev.Text)})
-	case *ThinkingDelta:
-		r.out.push(&ThinkingDelta{cleanText(ev.Text)})
-	case *ToolDelta:
-		r.out.push(&ToolDelta{cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)})
+		r.out.push(cleanDelta(ev))
+	case *ThinkingDelta, *ToolDelta:
+		r.out.push(cleanDelta(ev))
 	case *BlockDone:
 		if _, ok := ev.Part.(*Text); ok {
-			r.partial = nil
+			r.partial = r.partial[:0]
 		}
 		return false, r.step(&BlockDone{cleanPart(ev.Part)})
 	case *BlockCut:
@@ -337,6 +335,10 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		return
 	}
 	t := r.loop.tool(a.Call.Name)
+	if t == nil { // a resumed run has fewer tools
+		r.reject(a.Call, r.loop.notFound(a.Call))
+		return
+	}
 	if !r.beginTool(a, t) {
 		return
 	}

@@ -1,0 +1,227 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+type fileArgs struct {
+	Path  string `json:"path" jsonschema:"description=File to read"`
+	Limit int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=2000"`
+	Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
+}
+
+func echoPath(_ context.Context, _ *aycoder.Invocation, in fileArgs) (*aycoder.ToolResult, error) {
+	return aycoder.TextResult(fmt.Sprintf("%s %d %s", in.Path, in.Limit, in.Mode)), nil
+}
+
+// toolOf makes a tool of any argument type, for the shape of its schema only.
+func toolOf[In any](opts ...aycoder.ToolOption) (aycoder.Tool, error) {
+	fn := func(context.Context, *aycoder.Invocation, In) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult(""), nil
+	}
+	return aycoder.NewTool("t", "", fn, opts...)
+}
+
+func schemaOf[In any](t *testing.T) string {
+	t.Helper()
+	tool, err := toolOf[In]()
+	require.NoError(t, err)
+	return string(tool.Spec().Schema)
+}
+
+func TestNewTool(t *testing.T) {
+	tool, err := aycoder.NewTool("read_file", "Reads a file.", echoPath,
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithHints(true, true),
+		aycoder.WithSubject(aycoder.SubjectPath, "path"))
+	require.NoError(t, err)
+	want := aycoder.ToolSpec{
+		Name: "read_file", Description: "Reads a file.", Schema: tool.Spec().Schema,
+		Effect: aycoder.EffectReadOnly, Destructive: true, OpenWorld: true,
+		Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath},
+	}
+	assert.Equal(t, want, tool.Spec())
+	args := json.RawMessage(`{"path":"a.go","limit":3,"mode":"hex"}`)
+	r, err := tool.Call(t.Context(), aycoder.NewInvocation("call_1", "read_file", args, nil))
+	require.NoError(t, err)
+	assert.Equal(t, "a.go 3 hex", r.Text())
+	assert.False(t, r.IsError)
+}
+
+func TestNewToolSchema(t *testing.T) {
+	type inner struct {
+		Line int `json:"line"`
+	}
+	type embedded struct {
+		ID string `json:"id"`
+	}
+	const object = `"additionalProperties":false,"type":"object"`
+	tests := []struct {
+		name string
+		got  string
+		want string
+	}{
+		{"nothing", schemaOf[struct{}](t), `{"properties":{},` + object + `}`},
+		{"tags", schemaOf[fileArgs](t), `{"properties":{
+			"path":{"type":"string","description":"File to read"},
+			"limit":{"type":"integer","minimum":1,"maximum":2000},
+			"mode":{"type":"string","enum":["text","hex"]}},` + object + `,"required":["path"]}`},
+		{"pointer to a struct", schemaOf[*inner](t), `{"properties":{"line":{"type":"integer"}},` + object +
+			`,"required":["line"]}`},
+		{"nested, without references", schemaOf[struct {
+			At  inner    `json:"at"`
+			All []*inner `json:"all,omitzero"`
+		}](t), `{"properties":{
+			"at":{"properties":{"line":{"type":"integer"}},` + object + `,"required":["line"]},
+			"all":{"type":"array","items":{"properties":{"line":{"type":"integer"}},` + object +
+			`,"required":["line"]}}},` + object + `,"required":["at"]}`},
+		{"embedded", schemaOf[struct {
+			embedded
+			N float64 `json:"n"`
+		}](t), `{"properties":{"id":{"type":"string"},"n":{"type":"number"}},` + object + `,"required":["id","n"]}`},
+		{"any value", schemaOf[struct {
+			V json.RawMessage `json:"v"`
+		}](t), `{"properties":{"v":{"description":"any JSON value"}},` + object + `,"required":["v"]}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { assert.JSONEq(t, tt.want, tt.got) })
+	}
+}
+
+type treeArgs struct {
+	Name     string      `json:"name"`
+	Children []*treeArgs `json:"children"`
+}
+
+func TestNewToolRefuses(t *testing.T) {
+	named := func(name string) error {
+		_, err := aycoder.NewTool(name, "", echoPath)
+		return err
+	}
+	refused := func(_ aycoder.Tool, err error) error { return err }
+	broken := errors.New("mine")
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"no name", named(""), `new tool "": name must be 1 to 64 letters, digits, _ and -`},
+		{"space in the name", named("read file"), "name must be"},
+		{"dot in the name", named("fs.read"), "name must be"},
+		{"line break after the name", named("read\n"), "name must be"},
+		{"other letters", named("läs"), "name must be"},
+		{"long name", named(strings.Repeat("a", 65)), "name must be"},
+		{"recursive", refused(toolOf[treeArgs]()), `new tool "t": schema of aycoder_test.treeArgs: recursive type: treeArgs.Children → treeArgs`},
+		{"recursive inside", refused(toolOf[struct{ T map[string]treeArgs }]()), "T.Children → treeArgs"},
+		{"int", refused(toolOf[int]()), "schema of int: not a struct"},
+		{"any", refused(toolOf[any]()), "not a struct"},
+		{"map", refused(toolOf[map[string]any]()), "not a struct"},
+		{"func", refused(toolOf[struct{ F func() }]()), "F: func() has no JSON form"},
+		{"no such effect", refused(toolOf[fileArgs](aycoder.WithEffect(9))), "WithEffect: no such effect: 9"},
+		{"negative effect", refused(toolOf[fileArgs](aycoder.WithEffect(-1))), "no such effect: -1"},
+		{"subject that is no argument", refused(toolOf[fileArgs](aycoder.WithSubject(aycoder.SubjectPath, "file"))),
+			`subject "file" is not an argument`},
+		{"option", refused(toolOf[fileArgs](func(*aycoder.ToolSpec) error { return broken })), "mine"},
+		{"no function", refused(aycoder.NewTool[fileArgs]("t", "", nil)), "function is nil"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { assert.ErrorContains(t, tt.err, tt.want) })
+	}
+	assert.NoError(t, named(strings.Repeat("a", 64)))
+	assert.NoError(t, named("Read-File_2"))
+	assert.ErrorIs(t, refused(toolOf[fileArgs](func(*aycoder.ToolSpec) error { return broken })), broken)
+}
+
+func TestToolArgumentsThatDoNotDecode(t *testing.T) {
+	tool, err := aycoder.NewTool("read_file", "", echoPath)
+	require.NoError(t, err)
+	tests := []struct {
+		name string
+		args string
+		want string
+	}{
+		{"wrong type", `{"path":5}`, "cannot unmarshal number"},
+		{"integer written as 1.0", `{"path":"a","limit":1.0}`, "number 1.0"},
+		{"too large", `{"path":"a","limit":99999999999999999999}`, "number 99999999999999999999"},
+		{"not an object", `[1]`, "cannot unmarshal array"},
+		{"cut off", `{"path":`, "unexpected end"},
+		{"nothing", ``, "unexpected end"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inv := aycoder.NewInvocation("call_1", "read_file", json.RawMessage(tt.args), nil)
+			r, err := tool.Call(t.Context(), inv)
+			assert.Nil(t, r)
+			e, ok := errors.AsType[*aycoder.ToolArgsError](err)
+			require.True(t, ok, "got %v", err)
+			assert.Equal(t, []string{"read_file", "call_1"}, []string{e.Tool, e.CallID})
+			require.Len(t, e.Problems, 1)
+			assert.Contains(t, e.Problems[0], tt.want)
+			assert.ErrorContains(t, err, "tool read_file: invalid arguments: ")
+			_, ok = errors.AsType[*aycoder.ToolError](err)
+			assert.True(t, ok, "unwraps to the base")
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var got []aycoder.Progress
+	inv := aycoder.NewInvocation("call_1", "t", nil, func(p aycoder.Progress) { got = append(got, p) })
+	inv.Progress(aycoder.Progress{Current: 1, Total: 2})
+	assert.Equal(t, []aycoder.Progress{{Current: 1, Total: 2}}, got)
+	aycoder.NewInvocation("call_1", "t", nil, nil).Progress(aycoder.Progress{})
+	assert.Equal(t, "call_1", inv.Key)
+}
+
+func TestFatal(t *testing.T) {
+	assert.NoError(t, aycoder.Fatal(nil))
+	cause := errors.New("disk full")
+	err := aycoder.Fatal(fmt.Errorf("write: %w", cause))
+	assert.EqualError(t, err, "write: disk full")
+	assert.ErrorIs(t, err, cause)
+}
+
+func TestResults(t *testing.T) {
+	assert.Equal(t, "a", aycoder.TextResult("a").Text())
+	assert.False(t, aycoder.TextResult("a").IsError)
+	assert.Equal(t, "b", aycoder.ErrorResult("b").Text())
+	assert.True(t, aycoder.ErrorResult("b").IsError)
+	both := &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: "a"}, &aycoder.Media{}, &aycoder.Text{Text: "b"}}}
+	assert.Equal(t, "ab", both.Text())
+}
+
+func ExampleNewTool() {
+	type args struct {
+		City string `json:"city" jsonschema:"description=Name of the city"`
+		Unit string `json:"unit,omitempty" jsonschema:"enum=C,enum=F"`
+	}
+	weather := func(_ context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+		if in.City == "" {
+			return aycoder.ErrorResult("Name a city."), nil
+		}
+		return aycoder.TextResult("Sunny in " + in.City + "."), nil
+	}
+	tool, err := aycoder.NewTool("weather", "Tells the weather in a city.", weather,
+		aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(string(tool.Spec().Schema))
+
+	inv := aycoder.NewInvocation("call_1", "weather", json.RawMessage(`{"city":"Oslo"}`), nil)
+	result, err := tool.Call(context.Background(), inv)
+	fmt.Println(result.Text(), err)
+	// Output:
+	// {"properties":{"city":{"type":"string","description":"Name of the city"},"unit":{"type":"string","enum":["C","F"]}},"additionalProperties":false,"type":"object","required":["city"]}
+	// Sunny in Oslo. <nil>
+}
