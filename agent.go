@@ -171,6 +171,16 @@ func (l *Loop) tool(name string) *tool {
 	return nil
 }
 
+// subject returns what a call is about, or "".
+func (l *Loop) subject(call *ToolUse) string {
+	t := l.tool(call.Name)
+	if t == nil {
+		return ""
+	}
+	s, _ := subjectOf(call, &t.spec)
+	return s
+}
+
 // check finds what is wrong with a call before anybody is asked about it.
 func (t *tool) check(call *ToolUse) error {
 	if problems := t.schema.Validate(call.Args); len(problems) > 0 {
@@ -230,7 +240,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, ErrConsumed)
 			return
 		}
-		r, err := l.begin(ctx, in, opts)
+		r, err := l.begin(in, opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -247,12 +257,15 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 }
 
 // begin checks the input and makes the state of a run, or takes up a suspended one.
-func (l *Loop) begin(ctx context.Context, in Input, opts []RunOption) (*run, error) {
+func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
 	var rc runConfig
 	for _, opt := range opts {
 		if err := opt(&rc); err != nil {
 			return nil, err
 		}
+	}
+	if rc.into != nil { // what there is if the input is refused
+		*rc.into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
 	}
 	r := newRun(l, rc)
 	r.build = l.request

@@ -51,6 +51,17 @@ func Allow() Verdict { return Verdict{kind: verdictAllow} }
 // tool's schema, and the model is told.
 func AllowWith(args json.RawMessage) Verdict { return Verdict{kind: verdictAllow, args: args} }
 
+// Unattended is for runs that nobody watches: what a would ask about is suspended,
+// so that the run ends with [Result.Pending] instead of a denial.
+func Unattended(a Approver) Approver {
+	return ApproverFunc(func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+		if v := a.Decide(ctx, call, spec); v.kind != verdictAsk {
+			return v
+		}
+		return Suspend()
+	})
+}
+
 // Deny refuses a call. The reason goes to the model.
 func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
 
@@ -145,7 +156,7 @@ type ApprovalRequest struct {
 	Subject string          `json:"subject,omitempty"`
 	// Preview shows what the call would do, if the tool can tell: a unified diff.
 	Preview string `json:"preview,omitempty"`
-	// Suggested are rules that would cover this call and its like.
+	// Suggested are rules that would cover this call and its like, the narrowest first.
 	Suggested []Rule `json:"suggested,omitempty"`
 	// Digest binds an answer to the tool, the arguments and the preview.
 	Digest string `json:"digest"`

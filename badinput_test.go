@@ -165,7 +165,7 @@ func TestClientThatBreaksItsContract(t *testing.T) {
 		events []any
 		want   string
 	}{
-		{"no MessageDone", []any{textDone("x")}, "stream broke off: stream ended before the message was complete"},
+		{"no MessageDone", []any{textDone("x")}, "connection lost: stream ended before the message was complete"},
 		{"nil part", []any{&aycoder.BlockDone{}}, "client yields what does not fit"},
 		{"nil call", []any{&aycoder.BlockCut{}}, "client yields what does not fit"},
 		{"output", []any{&aycoder.BlockDone{Part: &aycoder.ToolOutput{ID: "x"}}}, "client yields what does not fit"},
@@ -253,6 +253,7 @@ func TestBadInputFromTheHost(t *testing.T) {
 		events, err := collect(newLoop(t, &fake{}).Run(t.Context(), in, aycoder.Into(&res)))
 		require.ErrorContains(t, err, want)
 		require.Empty(t, events)
+		require.Equal(t, in.Messages, res.Messages, "nothing is lost")
 	}
 	nothing(t, aycoder.Input{}, "nothing to answer")
 	nothing(t, aycoder.Input{Messages: []*aycoder.Message{aycoder.Assistant("x")}}, "nothing to answer")

@@ -47,6 +47,15 @@ func (c *Control) Queued() []*Message {
 	return out
 }
 
+// Drain is Queued, and takes the messages away: nobody will hear them.
+func (c *Control) Drain() []*Message {
+	var out []*Message
+	for _, q := range c.take(true) {
+		out = append(out, q.Message)
+	}
+	return out
+}
+
 // State returns where the run stands, or stood last. It is an immutable snapshot,
 // read without a lock: a display may ask for it while the run works. Before the
 // first run it is the zero State.

@@ -54,6 +54,9 @@ func TestWhatWasNotHeardIsSaidInTheNextRun(t *testing.T) {
 		break
 	}
 	require.Len(t, ctl.Queued(), 1)
+	require.Equal(t, ctl.Queued(), ctl.Drain())
+	require.Empty(t, ctl.Queued())
+	ctl.Steer("late")
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Messages: res.Messages, Prompt: "again"}, aycoder.Into(&res), aycoder.WithControl(&ctl)))
 	require.NoError(t, err)
 	require.Empty(t, ctl.Queued())

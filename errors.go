@@ -195,7 +195,7 @@ type StreamBrokenError struct {
 }
 
 // Error implements error.
-func (e *StreamBrokenError) Error() string { return e.describe("stream broke off") }
+func (e *StreamBrokenError) Error() string { return e.describe("connection lost") }
 
 // Unwrap returns the base.
 func (e *StreamBrokenError) Unwrap() error { return e.ModelError }

@@ -35,6 +35,8 @@ type ToolProgress struct {
 // of the message have theirs.
 type ToolFinished struct {
 	Call *ToolUse
+	// Subject is what it was about, as in ToolStarted.
+	Subject string
 	// Output is what the model reads.
 	Output *ToolOutput
 	// Summary is a few words for people.
@@ -57,8 +59,8 @@ type TurnFinished struct {
 
 // Retrying says that the model is asked again.
 type Retrying struct {
-	// Discarded says that what came of the message since the last TurnFinished is
-	// forgotten; otherwise the complete blocks are kept.
+	// Discarded says that something had come of the message since the last
+	// TurnFinished, and is forgotten.
 	Discarded bool
 	// Attempt counts from 1, After is the wait before it.
 	Attempt int
@@ -136,12 +138,13 @@ func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 		Type    string `json:"type"`
 		ID      string `json:"id"`
 		Name    string `json:"name"`
+		Subject string `json:"subject,omitempty"`
 		IsError bool   `json:"is_error"`
 		Summary string `json:"summary,omitempty"`
 		Millis  int64  `json:"ms"`
 		Output  string `json:"output"`
 		Error   string `json:"error,omitempty"`
-	}{"tool_end", e.Call.ID, e.Call.Name, e.Output.IsError, e.Summary, e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err)})
+	}{"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err)})
 }
 
 // MarshalJSON encodes {"type":"approval_request"}.

@@ -12,7 +12,7 @@ import (
 
 // finished makes the event and the output of a call that ran.
 func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) *ToolFinished {
-	fin := &ToolFinished{Call: a.Call, Elapsed: o.elapsed}
+	fin := &ToolFinished{Call: a.Call, Subject: l.subject(a.Call), Elapsed: o.elapsed}
 	fin.Output = &ToolOutput{ID: a.Call.ID, Name: a.Call.Name}
 	if o.err != nil {
 		fin.Err = typed(ctx, a.Call, o)

@@ -72,7 +72,7 @@ func TestErrorsSayWhatAndUnwrap(t *testing.T) {
 		{&aycoder.BadRequestError{ModelError: base("why")}, "p m: bad request (status 400, request r1): why"},
 		{&aycoder.RefusalError{ModelError: base("why")}, "p m: refused to answer (status 400, request r1): why"},
 		{&aycoder.TimeoutError{ModelError: base("why"), Elapsed: 2 * time.Second}, "p m: no answer for 2s (status 400, request r1): why"},
-		{&aycoder.StreamBrokenError{ModelError: base("why")}, "p m: stream broke off (status 400, request r1): why"},
+		{&aycoder.StreamBrokenError{ModelError: base("why")}, "p m: connection lost (status 400, request r1): why"},
 		{&aycoder.ModelError{Err: io.EOF}, "model: EOF"},
 		{tb, "tool read: EOF"},
 		{&aycoder.ToolNotFoundError{ToolError: tb, Available: []string{"x"}}, "tool read: no such tool: EOF; there are x"},

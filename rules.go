@@ -217,8 +217,8 @@ func literals(pattern string) []string {
 
 var quoteStars = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
 
-// suggest returns the rules that would cover a call and its like: never all calls
-// of a tool that runs commands.
+// suggest returns the rules that would cover a call and its like, the narrowest
+// first: never all calls of a tool that runs commands.
 func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	allow := func(pattern string) Rule {
 		return Rule{Action: RuleAllow, Tool: call.Name, Pattern: pattern}
@@ -242,14 +242,14 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	return []Rule{allow(quoteStars.Replace(subject))}
 }
 
-// suggestPath returns the files of the same folder, and the file.
+// suggestPath returns the file, and the files of the same folder.
 func suggestPath(name string, allow func(string) Rule) []Rule {
 	name = path.Clean(name)
 	if strings.ContainsAny(name, `*?[]{}\`) || !coversPath(name, name, true) {
 		return nil
 	}
 	folder := path.Join(path.Dir(name), "*")
-	return []Rule{allow(folder), allow(name)}
+	return []Rule{allow(name), allow(folder)}
 }
 
 func subcommand(word string) bool {

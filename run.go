@@ -37,6 +37,7 @@ type run struct {
 	live      int                 // steps that have not returned
 	stopping  bool
 	err       error // what the run failed with
+	heard     bool  // something came of the current try
 	partial   []byte
 	waited    time.Duration
 	shrunk    bool
@@ -298,7 +299,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 		r.loop.log.Warn("tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		lost = append(lost, &ToolFinished{
-			Call: a.Call, Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
+			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
 			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
 		})
 	}

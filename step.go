@@ -89,6 +89,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	if r.stopping {
 		return true, nil
 	}
+	r.heard = true
 	switch ev := ev.(type) {
 	case *TextDelta:
 		r.partial = append(r.partial, ev.Text...)
@@ -103,7 +104,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	case *BlockCut:
 		return false, r.step(&BlockCut{cleanCall(ev.Call)})
 	case *MessageDone:
-		r.partial, r.waited, r.shrunk, r.done = nil, 0, false, *ev
+		r.partial, r.heard, r.waited, r.shrunk, r.done = nil, false, 0, false, *ev
 		if ev.Stop == StopRefusal {
 			clear(r.open)
 		}
@@ -129,7 +130,8 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	})
 	r.waited += f.After
 	r.shrunk = r.shrunk || f.Shrink
-	r.partial = nil
+	heard := r.heard
+	r.partial, r.heard = nil, false
 	clear(r.open)
 	if !f.Retry {
 		r.err = err
@@ -137,7 +139,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		return
 	}
 	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
-	_ = r.step(&f, &Retrying{Discarded: !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
+	_ = r.step(&f, &Retrying{Discarded: heard && !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
 }
 
 // ask finds out whether a call may run: first whether it can, then what the policy
@@ -311,7 +313,7 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 	if v.kind == verdictDeny {
 		base := &ToolError{Tool: c.Name, CallID: c.ID}
 		return r.step(&Decided{d}, &ToolFinished{
-			Call: c, Output: errorOutput(c, d.text()), Summary: "denied",
+			Call: c, Subject: r.loop.subject(c), Output: errorOutput(c, d.text()), Summary: "denied",
 			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
 		})
 	}
@@ -322,7 +324,9 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
 	out := errorOutput(c, shorten(cleanText(err.Error()), 8<<10))
-	_ = r.apply(&ToolDone{c.ID, out}, &ToolFinished{Call: c, Output: out, Summary: "not run", Err: err})
+	_ = r.apply(&ToolDone{c.ID, out}, &ToolFinished{
+		Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err,
+	})
 }
 
 // runTool runs a call, unless the state says that it must not start any more.

@@ -66,6 +66,6 @@ func ExampleBreak() {
 	// Output:
 	// "Once "
 	// "upon "
-	// script script: stream broke off: the script breaks off
+	// script script: connection lost: the script breaks off
 	// script script: rate limited (status 429): the script says so
 }
