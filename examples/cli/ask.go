@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// ask puts an approval to the user. Only keys that come after the question answer
+// it: what was typed before stays for the next prompt. End of input means no.
+func (c *chat) ask(a *aycoder.ApprovalRequested) {
+	start := time.Now()
+	c.typed = append(c.typed, printable(c.keys.ahead)...)
+	c.keys.ahead = nil
+	if c.settle(); c.stopping {
+		return
+	}
+	what := "Run it?"
+	if a.Request.Preview != "" {
+		what = "Apply?"
+	}
+	c.question(&a.Request, false)
+	for done := false; !done && !c.stopping; {
+		c.fresh()
+		c.write("  " + c.paint(bold, what) + c.glyph(askKeys, "  (y/n/a/e/?) "))
+		done = c.answer(a)
+	}
+	c.waited += time.Since(start)
+	c.typed = append(c.typed, printable(c.keys.ahead)...)
+	c.keys.ahead = nil
+}
+
+// printable leaves out the keys that are no text.
+func printable(data []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, data)
+}
+
+// settle waits until nobody types.
+func (c *chat) settle() {
+	c.eraseStatus()
+	quiet := time.NewTimer(quietFor)
+	defer quiet.Stop()
+	for !c.stopping {
+		select {
+		case in := <-c.keys.listen():
+			c.keys.took(in)
+			c.typing(in.data)
+			quiet.Reset(quietFor)
+		case sig := <-c.keys.signals:
+			c.signalled(sig)
+		case <-quiet.C:
+			return
+		}
+	}
+}
+
+// question shows what is asked about.
+func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
+	was := v.verbose
+	v.verbose = v.verbose || whole
+	defer func() { v.verbose = was }()
+	v.fresh()
+	v.line("")
+	head := v.paint(yellow, v.glyph("◆", "?")) + " " + v.paint(bold, cleanLine(r.Tool))
+	if r.Preview == "" {
+		v.line(head)
+		v.arguments(r.Args)
+		return
+	}
+	v.line(head + " " + cleanLine(r.Subject))
+	v.diff(r.Preview)
+}
+
+// arguments shows every argument of a call, with lines of any length: what is
+// approved is what was seen.
+func (v *view) arguments(raw json.RawMessage) {
+	keep := previewLines
+	if v.verbose {
+		keep = verboseLines
+	}
+	for _, text := range named(raw) {
+		for _, line := range fold(clean(text), keep) {
+			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + line)
+		}
+	}
+}
+
+// named returns the arguments as "name: value", by name.
+func named(raw json.RawMessage) []string {
+	var args map[string]any
+	if json.Unmarshal(raw, &args) != nil {
+		return []string{string(raw)}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		text, ok := args[name].(string)
+		if !ok {
+			b, _ := json.Marshal(args[name]) // it came from JSON
+			text = string(b)
+		}
+		out = append(out, name+": "+text)
+	}
+	return out
+}
+
+// answer reads one answer. It reports whether the question is dealt with.
+func (c *chat) answer(a *aycoder.ApprovalRequested) bool {
+	key, err := c.answerKey()
+	switch {
+	case errors.Is(err, errInterrupt):
+		c.write("\n")
+		c.interrupt()
+		return true
+	case errors.Is(err, errHangup):
+		c.quit(exitTerminated)
+		return true
+	case err != nil || key == keyCtrlD:
+		c.line("no (end of input)")
+		a.Deny("end of input: nobody is there to approve")
+		return true
+	}
+	switch key {
+	case 'y', 'Y':
+		c.echo("y")
+		a.Allow()
+		return true
+	case 'n', 'N':
+		c.echo("n")
+		return c.refuse(a)
+	case 'a', 'A':
+		c.echo("a")
+		return c.always(a)
+	case 'e', 'E':
+		c.echo("e")
+		return c.change(a)
+	case '?':
+		c.echo("?")
+		c.question(&a.Request, true)
+		c.line(askHelp)
+	case keyEsc:
+		c.write("\n")
+		c.interrupt()
+		return true
+	}
+	return false
+}
+
+const askKeys = "  y yes · n no, say why · a always · e edit · ? "
+
+const askHelp = `  y  do it once
+  n  do not, and tell the model why
+  a  do it, and do not ask again about the like in this session
+  e  change the arguments first
+  ?  show all of it, and this
+  ctrl-c  stop; the conversation is kept`
+
+func (c *chat) echo(key string) {
+	if c.fancy {
+		c.write(key + "\n")
+	}
+}
+
+// answerKey waits for a key, in a plain terminal for a line. A paste, and keys such
+// as arrows, are no answer.
+func (c *chat) answerKey() (byte, error) {
+	if !c.fancy {
+		line, err := c.plainLine()
+		return (strings.TrimSpace(line) + "\x00")[0], err
+	}
+	for {
+		if err := c.keys.fill(); err != nil {
+			return 0, err
+		}
+		if c.keys.ahead[0] == keyEsc && len(c.keys.ahead) > 1 {
+			c.keys.ahead = c.escape(c.keys.ahead)
+			continue
+		}
+		b := make([]byte, 1)
+		if _, err := c.keys.Read(b); err != nil {
+			return 0, err
+		}
+		if !c.pasting && strings.IndexByte("yYnNaAeE?\x04\x1b", b[0]) >= 0 {
+			return b[0], nil
+		}
+	}
+}
+
+func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
+	reason, err := c.readLine("  Tell the model why (Enter to skip): ", "")
+	if errors.Is(err, errInterrupt) {
+		c.interrupt()
+		return true
+	}
+	a.Deny(strings.TrimSpace(reason))
+	return true
+}
+
+// always makes one of the suggested rules.
+func (c *chat) always(a *aycoder.ApprovalRequested) bool {
+	rules := a.Request.Suggested
+	if len(rules) == 0 {
+		c.line("  No rule can describe this call; answer y or n.")
+		return false
+	}
+	c.line("  In this session, do not ask again about")
+	for i, r := range rules {
+		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
+	}
+	line, err := c.readLine("  Number (Enter: back to the question): ", "")
+	if errors.Is(err, errInterrupt) {
+		c.interrupt()
+		return true
+	}
+	var n int
+	if _, scan := fmt.Sscanf(line, "%d", &n); err != nil || scan != nil || n < 1 || n > len(rules) {
+		return false
+	}
+	if err := a.AllowFor(aycoder.Session, rules[n-1]); err != nil {
+		c.line("  " + clean(err.Error()))
+		return errors.Is(err, aycoder.ErrDecided)
+	}
+	return true
+}
+
+// describe says in words what a rule covers.
+func describe(r aycoder.Rule) string {
+	pattern := strings.NewReplacer(`\\`, `\`, `\*`, "*").Replace(r.Pattern)
+	wild := strings.Contains(strings.ReplaceAll(r.Pattern, `\*`, ""), "*")
+	folder, _ := strings.CutSuffix(pattern, "*")
+	switch {
+	case pattern == "":
+		return "every call of " + cleanLine(r.Tool)
+	case pattern == "*":
+		return cleanLine(r.Tool) + " of files in this folder (not in those below it)"
+	case wild && strings.HasSuffix(folder, "/"):
+		return cleanLine(r.Tool) + " of files in " + cleanLine(folder)
+	case wild:
+		return cleanLine(r.Tool+" like: "+pattern) + " (* is plain words)"
+	}
+	return cleanLine(r.Tool + " of exactly: " + pattern)
+}
+
+// change lets the user edit the arguments. Wrong ones leave the question open.
+func (c *chat) change(a *aycoder.ApprovalRequested) bool {
+	args, err := c.editArgs(a.Request.Args)
+	switch {
+	case errors.Is(err, errInterrupt):
+		c.interrupt()
+		return true
+	case errors.Is(err, io.EOF):
+		a.Deny("end of input: nobody is there to approve")
+		return true
+	case err != nil:
+		c.line("  " + c.paint(red, clean(err.Error())))
+		return false
+	case args == nil:
+		c.line("  Nothing was changed.")
+		return false
+	}
+	if err := a.AllowWith(args); err != nil {
+		c.line("  " + c.paint(red, clean(err.Error())))
+		return errors.Is(err, aycoder.ErrDecided)
+	}
+	return true
+}
+
+const maxEditLine = 4000 // x/term takes 4096 runes
+
+// editArgs returns the edited arguments, or nil if they are the same.
+func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
+	var old, now bytes.Buffer
+	if err := json.Compact(&old, args); err != nil {
+		return nil, err
+	}
+	edited, err := c.editText(old.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Compact(&now, bytes.TrimSpace(edited)); err != nil {
+		return nil, fmt.Errorf("the arguments are no JSON: %w", err)
+	}
+	if bytes.Equal(old.Bytes(), now.Bytes()) {
+		return nil, nil
+	}
+	return now.Bytes(), nil
+}
+
+// editText uses the user's editor, or, if none is named, the prompt.
+func (c *chat) editText(args []byte) ([]byte, error) {
+	if c.edit != nil {
+		return c.edit(args)
+	}
+	text := string(escapeJSON(args))
+	if len(text) > maxEditLine {
+		return nil, errors.New("the arguments are too long for a line: set EDITOR")
+	}
+	line, err := c.readLine("  Arguments: ", text)
+	return []byte(line), err
+}

@@ -1,0 +1,398 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/aycoder/aycoder"
+)
+
+const (
+	twiceWithin = 2 * time.Second        // two interrupts in that time quit
+	quietFor    = 150 * time.Millisecond // without a key, before a question is asked
+	tickEvery   = 100 * time.Millisecond
+)
+
+// A chat is a conversation in a terminal. One goroutine owns it, the screen and the
+// keyboard; the run is in another and waits while its events are shown.
+type chat struct {
+	*view
+	keys    *keyboard
+	loop    *aycoder.Loop
+	name    string // of the model
+	label   string // of the prompt
+	fill    string // what the first prompt is filled with
+	edit    func(args []byte) ([]byte, error)
+	history lines
+
+	messages []*aycoder.Message
+	control  *aycoder.Control
+	typed    []byte // while the agent worked
+	pasting  bool
+	last     time.Time     // of the last interrupt
+	waited   time.Duration // for answers, in this turn
+	stop     func()        // stops the turn
+	stopping bool
+	code     int // exit code
+	over     bool
+}
+
+// run talks until the user has enough, and returns the exit code.
+func (c *chat) run(ctx context.Context, prompt string) int {
+	c.control = new(aycoder.Control)
+	if prompt != "" {
+		c.line(c.paint(cyan, c.label+"> "+clean(prompt)))
+	}
+	for {
+		if prompt == "" {
+			var err error
+			if prompt, err = c.prompt(); err != nil {
+				return c.leave(err)
+			}
+		}
+		c.turn(ctx, prompt)
+		if c.over {
+			return c.code
+		}
+		prompt = ""
+	}
+}
+
+func (c *chat) leave(err error) int {
+	c.fresh()
+	switch {
+	case errors.Is(err, errInterrupt):
+		return exitInterrupted
+	case errors.Is(err, errHangup):
+		return exitTerminated
+	}
+	return exitOK
+}
+
+// prompt asks what to do next.
+func (c *chat) prompt() (string, error) {
+	for {
+		line, err := c.readLine(c.label+"> ", c.fill)
+		switch {
+		case errors.Is(err, errInterrupt) && time.Since(c.last) >= twiceWithin:
+			c.last = time.Now()
+			c.line("(ctrl-c again to quit)")
+			continue
+		case err != nil:
+			return "", err
+		}
+		c.fill, c.last = "", time.Time{}
+		switch line = strings.TrimSpace(line); line {
+		case "":
+		case "/quit", "/exit":
+			return "", io.EOF
+		case "/help":
+			c.line(chatHelp)
+		case "/clear":
+			c.messages = nil
+			c.line("The conversation is forgotten.")
+		default:
+			c.history = append(c.history, line)
+			return line, nil
+		}
+	}
+}
+
+const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it, and what you
+type and end with Enter reaches the model at its next step.
+/clear forgets the conversation, /quit or ctrl-d leaves.`
+
+// readLine reads a line. In a plain terminal the line is the terminal's own, and
+// Enter takes what is offered.
+func (c *chat) readLine(prompt, fill string) (string, error) {
+	if !c.fancy {
+		if fill != "" {
+			prompt += "[" + fill + "] "
+		}
+		c.fresh()
+		c.write(prompt)
+		line, err := c.plainLine()
+		return cmp.Or(line, fill), err
+	}
+	c.fresh()
+	c.keys.ahead = append([]byte(fill), c.keys.ahead...)
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{c.keys, c.w}, prompt)
+	t.History = c.history
+	if err := t.SetSize(c.size(), 24); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for {
+		line, err := t.ReadLine()
+		text.WriteString(strings.ToValidUTF8(line, ""))
+		if errors.Is(err, term.ErrPasteIndicator) {
+			text.WriteString("\n")
+			continue
+		}
+		if err != nil {
+			c.write("\n")
+		}
+		return text.String(), err
+	}
+}
+
+func (c *chat) plainLine() (string, error) {
+	var line []byte
+	for b := make([]byte, 1); ; {
+		switch _, err := c.keys.Read(b); {
+		case errors.Is(err, io.EOF) && len(line) > 0, err == nil && b[0] == '\n':
+			return strings.TrimRight(strings.ToValidUTF8(string(line), ""), "\r"), nil
+		case err != nil:
+			c.write("\n")
+			return "", err
+		}
+		line = append(line, b[0])
+	}
+}
+
+// lines is what was asked before, for the arrow keys. Answers to other questions
+// are not added.
+type lines []string
+
+func (lines) Add(string)        {}
+func (l lines) Len() int        { return len(l) }
+func (l lines) At(i int) string { return l[len(l)-1-i] }
+
+// A step is what the goroutine of a run hands over: an event, or how it ended.
+type step struct {
+	ev    aycoder.Event
+	err   error
+	panic any
+}
+
+// turn lets the agent answer, and keeps the conversation whatever comes of it.
+func (c *chat) turn(ctx context.Context, prompt string) {
+	ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	var res aycoder.Result
+	start := time.Now()
+	c.begin()
+	c.stopping, c.waited = false, 0
+	err := c.work(c.start(ctx, prompt, &res))
+	c.fresh()
+	if len(res.Messages) > 0 {
+		c.messages = res.Messages
+	}
+	c.giveBack()
+	switch {
+	case c.stopping:
+		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
+	case err != nil:
+		c.line(c.paint(red, "! "+explain(err)))
+	default:
+		c.warnCut(&res)
+		c.summary(c.name, &res, time.Since(start)-c.waited)
+	}
+}
+
+func (c *chat) warnCut(res *aycoder.Result) {
+	if res.Stop == aycoder.StopMaxToken {
+		c.line(c.paint(yellow, "! "+cutWarning))
+	}
+}
+
+// start runs the agent in a goroutine. It hands over one step after the other and
+// goes on when the step was taken care of; the channel is closed at the end.
+func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
+	<-chan step, chan<- struct{},
+) {
+	steps, next := make(chan step), make(chan struct{})
+	in := aycoder.Input{Messages: c.messages, Prompt: prompt}
+	seq := c.loop.Run(ctx, in, aycoder.Into(res), aycoder.WithControl(c.control))
+	go func() {
+		defer close(steps)
+		defer func() {
+			if p := recover(); p != nil {
+				steps <- step{panic: p}
+				<-next
+			}
+		}()
+		for ev, err := range seq {
+			steps <- step{ev: ev, err: err}
+			<-next
+		}
+	}()
+	return steps, next
+}
+
+// work shows what happens until the run is over. That is soon after an interrupt,
+// even if a tool does not stop: the loop abandons it.
+func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case s, ok := <-steps:
+			if !ok {
+				return failed
+			}
+			failed = s.err
+			c.take(s)
+			next <- struct{}{}
+		case in := <-c.keys.listen():
+			c.keys.took(in)
+			c.typing(in.data)
+		case sig := <-c.keys.signals:
+			c.signalled(sig)
+		case <-tick.C:
+			c.progress(string(c.typed), c.stopping)
+		}
+	}
+}
+
+func (c *chat) take(s step) {
+	if s.panic != nil {
+		panic(s.panic) // where the terminal is put right
+	}
+	if a, ok := s.ev.(*aycoder.ApprovalRequested); ok {
+		c.ask(a)
+		return
+	}
+	c.event(s.ev)
+}
+
+func (c *chat) signalled(sig os.Signal) {
+	if sig == os.Interrupt {
+		c.interrupt()
+		return
+	}
+	c.quit(exitCode(sig))
+}
+
+// interrupt stops the turn; twice quits.
+func (c *chat) interrupt() {
+	if c.stopping || time.Since(c.last) < twiceWithin {
+		c.quit(exitInterrupted)
+	}
+	c.last = time.Now()
+	c.stopping = true
+	c.stop()
+}
+
+func (c *chat) quit(code int) {
+	c.over, c.code, c.stopping = true, code, true
+	c.stop()
+}
+
+// typing takes what is typed while the agent works. It waits for the next prompt;
+// Enter sends it to the model.
+func (c *chat) typing(data []byte) {
+	if len(data) == 1 && data[0] == keyEsc {
+		c.interrupt()
+		return
+	}
+	for len(data) > 0 {
+		if data[0] == keyEsc {
+			data = c.escape(data)
+			continue
+		}
+		c.key(data[0])
+		data = data[1:]
+	}
+}
+
+func (c *chat) key(b byte) {
+	switch {
+	case b == keyCtrlC:
+		c.interrupt()
+	case c.pasting && b < ' ':
+		c.typed = append(c.typed, ' ')
+	case b == '\r' || b == '\n':
+		c.steer()
+	case b == 0x7f || b == '\b':
+		_, n := utf8.DecodeLastRune(c.typed)
+		c.typed = c.typed[:len(c.typed)-n]
+	case b == keyCtrlU:
+		c.typed = nil
+	case b >= ' ':
+		c.typed = append(c.typed, b)
+	}
+}
+
+// escape skips the sequence of a key that means nothing here, and notes where a
+// paste begins and ends.
+func (c *chat) escape(data []byte) []byte {
+	for i, b := range data[1:] {
+		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '~' {
+			switch string(data[:i+2]) {
+			case "\x1b[200~":
+				c.pasting = true
+			case "\x1b[201~":
+				c.pasting = false
+			}
+			return data[i+2:]
+		}
+	}
+	return nil
+}
+
+// steer says to the model what was typed.
+func (c *chat) steer() {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(c.typed), ""))
+	c.typed = nil
+	if text == "" {
+		return
+	}
+	c.control.Steer(text)
+	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
+}
+
+// giveBack puts what was typed, and what the model has not heard, into the next
+// prompt.
+func (c *chat) giveBack() {
+	var text []string
+	for _, m := range c.control.Drain() {
+		text = append(text, m.Text())
+	}
+	text = append(text, strings.ToValidUTF8(string(c.typed), ""))
+	c.fill = strings.TrimSpace(strings.Join(text, " "))
+	c.typed = nil
+}
+
+// explain says what went wrong and what to do now.
+func explain(err error) string {
+	return clean(err.Error()) + remedy(err)
+}
+
+func remedy(err error) string {
+	const network = "Check the network, and the address in " + baseURLEnv + " if it is set."
+	for _, r := range []struct {
+		fits func(error) bool
+		text string
+	}{
+		{is[*aycoder.AuthError], "Check the key in " + keyEnv + ", or get a new one."},
+		{is[*aycoder.UnknownModelError], "Choose another model with -model."},
+		{is[*aycoder.ContextTooLargeError], "Begin a new conversation (/clear), or ask about less."},
+		{is[*aycoder.RateLimitError], "Wait a while, then try again."},
+		{is[*aycoder.OverloadedError], "Try again later, or choose another model with -model."},
+		{is[*aycoder.StreamBrokenError], network},
+		{is[*aycoder.TimeoutError], network},
+		{is[*aycoder.LimitError], "What was done is kept; go on, or allow more with -max-turns."},
+	} {
+		if r.fits(err) {
+			return "\n  " + r.text
+		}
+	}
+	return ""
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+const (
+	demoTask  = "Make the failing check pass."
+	demoCheck = "sh check.sh"
+	demoPace  = 12 * time.Millisecond // a word, in a terminal
+)
+
+// The demo's workspace: small shell files, so that a check takes a few milliseconds.
+const (
+	demoGreet = `#!/bin/sh
+# greet.sh NAME... greets everybody by name.
+names=$1; shift
+for n; do names="$names,$n"; done
+echo "Hello $names!"
+`
+	demoBye = `#!/bin/sh
+# bye.sh NAME says goodbye.
+echo "Goodbye $1."
+`
+	demoChecks = `#!/bin/sh
+# check.sh checks what the other scripts print.
+bad=0
+check() { # name, want, got
+  if [ "$2" = "$3" ]; then echo "ok   $1"; return; fi
+  printf 'FAIL %s\n  got  %s\n  want %s\n' "$1" "$3" "$2"; bad=1
+}
+check "bye Ada" "Goodbye Ada." "$(sh bye.sh Ada)"
+check "greet Ada Bob" "Hello Ada, Bob!" "$(sh greet.sh Ada Bob)"
+exit $bad
+`
+	demoWrong = `names="$names,$n"`
+	demoRight = `names="$names, $n"`
+)
+
+// openDemo makes a session with the scripted model and a workspace that is thrown
+// away at the end.
+func (a *app) openDemo(s *session, o *options) error {
+	dir, err := os.MkdirTemp("", "cli-demo-")
+	if err != nil {
+		return fmt.Errorf("make the demo's workspace: %w", err)
+	}
+	s.close = func() { _ = os.RemoveAll(dir) }
+	files := map[string]string{"greet.sh": demoGreet, "bye.sh": demoBye, "check.sh": demoChecks}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("make the demo's workspace: %w", err)
+		}
+	}
+	pace := demoPace
+	if o.print {
+		pace = 0
+	}
+	s.name, s.demo = demoModel, true
+	// Running the check changes nothing, so the demo need not ask about it.
+	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: demoCheck}}
+	return s.build(newDemoModel(pace), dir, o, rules)
+}
+
+// newDemoModel returns a model that knows one task. It chooses each step by what the
+// last tool gave, so that a refusal or an edited approval does not throw it off.
+func newDemoModel(pace time.Duration) *script.Model {
+	return script.New(script.Func(demoStep)).With(
+		script.WithName(demoModel, demoModel), script.WithLoop(true),
+		script.WithPace(pace), script.WithEstimate(false))
+}
+
+const demoHonest = "I am the scripted demo model and know only this task: “" + demoTask +
+	"” Set " + keyEnv + " to ask a real model anything."
+
+// demoStep answers a request.
+func demoStep(req *aycoder.Request) script.Step {
+	d := readDemo(req.Messages)
+	switch {
+	case isDemoTask(d.said):
+		return script.Reply(
+			script.Say("I will look at what is here, then run the check.\n"),
+			script.Call("list_files", map[string]string{"path": "."}))
+	case d.last == nil:
+		return script.Say(demoHonest)
+	case d.said != "":
+		return script.Say(demoHonest + " If you say “go on”, I start it again.")
+	}
+	return d.next()
+}
+
+// isDemoTask reports whether the script has something to say to that.
+func isDemoTask(said string) bool {
+	said = strings.ToLower(said)
+	for _, word := range []string{"check", "go on", "again", "continue"} {
+		if strings.Contains(said, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// A demo is how far the script is, read from the conversation.
+type demo struct {
+	said   string // by the user since the model spoke last
+	last   *aycoder.ToolUse
+	output *aycoder.ToolOutput // of last
+	edited bool                // in this task
+	looked bool
+}
+
+// readDemo reads what came since the model last had nothing more to do.
+func readDemo(messages []*aycoder.Message) *demo {
+	d := &demo{}
+	for _, m := range messages {
+		calls := m.Calls()
+		switch {
+		case m.Role != aycoder.RoleAssistant:
+			for _, p := range m.Parts {
+				d.hear(p)
+			}
+		case len(calls) == 0:
+			*d = demo{}
+		default:
+			d.said, d.last = "", calls[len(calls)-1]
+		}
+	}
+	return d
+}
+
+func (d *demo) hear(p aycoder.Part) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		if d.said = p.Text; isDemoTask(d.said) {
+			d.edited, d.looked = false, false
+		}
+	case *aycoder.ToolOutput:
+		d.output = p
+		d.edited = d.edited || p.Name == "edit_file" && !p.IsError
+		d.looked = d.looked || p.Name == "read_file" && !p.IsError
+	}
+}
+
+// next chooses what follows from the last output.
+func (d *demo) next() script.Step {
+	if d.output == nil {
+		return script.Say(demoHonest)
+	}
+	text := d.output.Text()
+	switch d.last.Name {
+	case "list_files":
+		return script.Call("bash", map[string]string{"command": demoCheck})
+	case "bash":
+		return d.checked(text)
+	case "code_search":
+		return script.Call("read_file", map[string]string{"path": "greet.sh"})
+	case "read_file":
+		return d.read(text)
+	}
+	if d.output.IsError {
+		return script.Say("The change was not made: " + text + "\n" +
+			"The check still fails, because greet.sh joins the names with a bare comma. " +
+			"What shall I do? If you say “try again”, I propose the change once more.")
+	}
+	return script.Call("bash", map[string]string{"command": demoCheck})
+}
+
+// checked goes on after the check has run, or could not.
+func (d *demo) checked(text string) script.Step {
+	ran := strings.Contains(text, "greet Ada Bob")
+	switch {
+	case ran && !strings.Contains(text, "FAIL"):
+		return script.Say("The check passes: greet.sh now joins names with a comma and a space.")
+	case ran && d.edited:
+		return script.Say("The check still fails with the change as it is now:\n" + firstFail(text) +
+			"What shall I do? If you say “try again”, I look once more.")
+	case !ran && d.edited:
+		return script.Say("greet.sh is changed, but I cannot run the check here.")
+	case d.looked:
+		return script.Say("I cannot find out why the check fails.")
+	}
+	return script.Call("code_search", map[string]string{"pattern": "Hello"})
+}
+
+// firstFail returns the lines about the first failure.
+func firstFail(text string) string {
+	i := strings.Index(text, "FAIL")
+	lines := strings.SplitAfterN(text[i:], "\n", 4)
+	return strings.Join(lines[:min(3, len(lines))], "")
+}
+
+// read goes on after greet.sh was read: as it is, the script knows what to do.
+func (d *demo) read(text string) script.Step {
+	switch {
+	case strings.Contains(text, demoWrong):
+		return script.Reply(
+			script.Say("greet.sh joins the names with a bare comma. I will add a space.\n"),
+			script.Call("edit_file", map[string]string{
+				"path": "greet.sh", "old_string": demoWrong, "new_string": demoRight,
+			}))
+	case strings.Contains(text, demoRight):
+		return script.Say("greet.sh joins the names with a comma and a space already.")
+	}
+	return script.Say("greet.sh is not what my script knows, so I leave it alone. " +
+		"Start the demo again for a fresh one.")
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const usage = `usage: cli [flags] [prompt]
+
+  cli                          talk about this folder
+  cli "fix the failing test"   start with a task
+  cli -p "explain main.go"     print one answer and exit
+  cat log | cli -p "what broke?"
+  cli -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
+
+The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in
+ANTHROPIC_BASE_URL, if it is another). Without a key, in a terminal, a scripted
+model shows a demo.
+
+flags:
+  -p               print the answer and exit; activity goes to stderr, nothing is asked
+  -output format   with -p: text, json (one object) or stream-json (one a line) (text)
+  -model name      the model (claude-sonnet-4-5), or demo
+  -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
+  -max-turns n     answers of the model in one run (50)
+  -verbose         show thinking, tokens and whole outputs
+
+exit codes: 0 ok, 1 error, 2 usage or no model, 3 limit reached, 4 needed an approval,
+130 interrupted
+`
+
+// The formats of -output.
+const (
+	formatText   = "text"
+	formatJSON   = "json"
+	formatStream = "stream-json"
+)
+
+type options struct {
+	prompt   string
+	print    bool
+	output   string
+	model    string
+	allow    []string
+	maxTurns int
+	verbose  bool
+}
+
+// parse reads the arguments. Flags may stand before, between and after the words of
+// the prompt, up to "--". It prints the usage where that was asked for.
+func parse(args []string, w io.Writer) (*options, error) {
+	o := &options{}
+	fs := flag.NewFlagSet("cli", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.BoolVar(&o.print, "p", false, "")
+	fs.StringVar(&o.output, "output", formatText, "")
+	fs.StringVar(&o.model, "model", "", "")
+	fs.IntVar(&o.maxTurns, "max-turns", 50, "")
+	fs.BoolVar(&o.verbose, "verbose", false, "")
+	fs.Func("allow", "", func(s string) error {
+		o.allow = append(o.allow, s)
+		return nil
+	})
+	words, err := interspersed(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, _ = io.WriteString(w, usage)
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; cli -h shows the flags", err)
+	}
+	o.prompt = strings.Join(words, " ")
+	return o, o.check()
+}
+
+func (o *options) check() error {
+	switch {
+	case o.output != formatText && o.output != formatJSON && o.output != formatStream:
+		return fmt.Errorf("-output %s: there are text, json and stream-json", o.output)
+	case o.output != formatText && !o.print:
+		return fmt.Errorf("-output %s goes with -p", o.output)
+	case o.maxTurns < 1:
+		return fmt.Errorf("-max-turns %d: must be at least 1", o.maxTurns)
+	}
+	return nil
+}
+
+// interspersed parses flags wherever they stand, and returns the other words.
+func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
+	var words []string
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := fs.Args()
+		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" || len(rest) == 0 {
+			return append(words, rest...), nil
+		}
+		words, args = append(words, rest[0]), rest[1:]
+	}
+}
+
+// editor returns how arguments are edited in the editor that the user has named, or
+// nil if there is none.
+func (a *app) editor(s *screen) func([]byte) ([]byte, error) {
+	argv := strings.Fields(a.getenv("VISUAL"))
+	if len(argv) == 0 {
+		argv = strings.Fields(a.getenv("EDITOR"))
+	}
+	if len(argv) == 0 {
+		return nil
+	}
+	return func(text []byte) ([]byte, error) {
+		dir, err := os.MkdirTemp("", "cli-edit-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "arguments.json")
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, text, "", "  "); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(argv[0], append(argv[1:], file)...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+		if err := s.lend(cmd.Run); err != nil {
+			return nil, fmt.Errorf("run %s: %w", argv[0], err)
+		}
+		return os.ReadFile(file)
+	}
+}

@@ -1,0 +1,327 @@
+// Cli is a coding agent for the command line: it talks to a model about the current
+// folder, shows what the model does there, and asks before anything is changed.
+// Without a key, in a terminal, it shows a demo with a scripted model.
+//
+// It is an example of a host: everything that it does with an agent, it does through
+// the public packages.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/anthropic"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2 // wrong flags, or no model to ask
+	exitLimit       = 3
+	exitApproval    = 4 // a call needed an approval that nobody could give
+	exitInterrupted = 130
+	exitPipe        = 141 // nobody reads the answer any more
+	exitTerminated  = 143
+)
+
+const (
+	keyEnv       = "ANTHROPIC_API_KEY"
+	baseURLEnv   = "ANTHROPIC_BASE_URL"
+	defaultModel = "claude-sonnet-4-5"
+	demoModel    = "demo"
+	maxStdin     = 4 << 20 // bytes that are put below the prompt
+)
+
+var errNoModel = errors.New("no model: set " + keyEnv + ", or see the demo with -model demo")
+
+func main() {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A write to a closed pipe is then an error, and the tools that run are stopped.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, signals: signals,
+	}
+	os.Exit(a.run(os.Args[1:]))
+}
+
+// An app is the program and the world around it.
+type app struct {
+	stdin, stdout, stderr *os.File
+	getenv                func(string) string
+	signals               chan os.Signal
+}
+
+// run does everything and returns the exit code. Whatever it sets up it has taken
+// down by then.
+func (a *app) run(args []string) int {
+	o, err := parse(args, a.stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+		return exitUsage
+	}
+	// Without a terminal at both ends there is nobody to talk to.
+	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
+	s, err := a.open(o)
+	if err != nil {
+		fmt.Fprintln(a.stderr, "cli:", explain(err))
+		return usageOr(err)
+	}
+	defer s.close()
+	if o.print {
+		return a.print(o, s)
+	}
+	return a.chat(o, s)
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func usageOr(err error) int {
+	if _, ok := errors.AsType[*aycoder.ConfigError](err); ok || errors.Is(err, errNoModel) {
+		return exitUsage
+	}
+	return exitError
+}
+
+// A session is an agent with the folder it works in.
+type session struct {
+	loop  *aycoder.Loop
+	name  string // of the model
+	dir   string
+	demo  bool
+	close func()
+}
+
+// open makes the agent.
+func (a *app) open(o *options) (*session, error) {
+	s := &session{close: func() {}}
+	none := a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == ""
+	if o.model == demoModel || o.model == "" && none && !o.print {
+		return s, a.openDemo(s, o)
+	}
+	client, err := a.client(o)
+	if err != nil {
+		return nil, err
+	}
+	_, name := client.ModelName()
+	s.name = clean(name)
+	return s, s.build(client, ".", o, nil)
+}
+
+// client returns the model's client. The key is sent to another address than the
+// provider's only because the user named both.
+func (a *app) client(o *options) (*anthropic.Client, error) {
+	key, base := strings.TrimSpace(a.getenv(keyEnv)), a.getenv(baseURLEnv)
+	if key == "" && base == "" {
+		return nil, errNoModel
+	}
+	var opts []anthropic.Option
+	if base != "" {
+		opts = append(opts, anthropic.WithBaseURL(base))
+	}
+	if key != "" {
+		opts = append(opts, anthropic.WithAPIKey(key))
+	}
+	return anthropic.New(cmp.Or(o.model, defaultModel), opts...)
+}
+
+// build makes the loop of a session: the tools for a folder and the rules.
+func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules aycoder.Rules) error {
+	ws, err := aycoder.OpenWorkspace(dir)
+	if err != nil {
+		return err
+	}
+	done := s.close
+	s.close = func() {
+		_ = ws.Close()
+		done()
+	}
+	s.dir = ws.Dir()
+	coding, err := tools.Coding(ws)
+	if err != nil {
+		return err
+	}
+	allowed, err := parseRules(o.allow, coding)
+	if err != nil {
+		return err
+	}
+	s.loop, err = aycoder.New(m,
+		aycoder.WithTools(coding...),
+		aycoder.WithApprover(o.approver(append(rules, allowed...))),
+		aycoder.WithSystem(systemPrompt(ws.Dir())),
+		aycoder.WithMaxTurns(o.maxTurns),
+	)
+	return err
+}
+
+func systemPrompt(dir string) string {
+	return fmt.Sprintf(`You are a coding agent in a terminal. You work in the folder %s on %s.
+Look before you change anything: read the files and search. Make the smallest change that
+does the task, run what checks it, and say in a few plain words what you did. If a call is
+refused, do not try it in another way; take the reason into account, or ask what to do.`,
+		dir, runtime.GOOS)
+}
+
+// approver asks the user, or, where nobody can be asked, ends the run with the
+// question open.
+func (o *options) approver(rules aycoder.Rules) aycoder.Approver {
+	if !o.print {
+		return rules
+	}
+	return aycoder.Unattended(rules)
+}
+
+// parseRules reads the -allow flags.
+func parseRules(flags []string, all []aycoder.Tool) (aycoder.Rules, error) {
+	var names []string
+	for _, t := range all {
+		names = append(names, t.Spec().Name)
+	}
+	var rules aycoder.Rules
+	for _, f := range flags {
+		for _, text := range splitRules(f, names) {
+			r, err := aycoder.ParseRule(aycoder.RuleAllow, text)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(names, r.Tool) {
+				return nil, &aycoder.ConfigError{Option: "-allow " + text,
+					Err: fmt.Errorf("no tool %q; there are %s", r.Tool, strings.Join(names, ", "))}
+			}
+			rules = append(rules, r)
+		}
+	}
+	return rules, nil
+}
+
+// splitRules splits a list at the commas before the name of a tool; the others
+// belong to a pattern.
+func splitRules(list string, names []string) []string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		name, _, _ := strings.Cut(part, ":")
+		if len(out) > 0 && !slices.Contains(names, strings.TrimSpace(name)) {
+			out[len(out)-1] += "," + part
+			continue
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// print answers one prompt.
+func (a *app) print(o *options, s *session) int {
+	ctx, stop := a.withSignals()
+	defer stop()
+	prompt, err := a.promptOf(ctx, o)
+	if err != nil {
+		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
+		if sig, ok := errors.AsType[*signalled](err); ok {
+			return exitCode(sig.sig)
+		}
+		return exitUsage
+	}
+	p := newPrinter(a.stdout, a.stderr, o)
+	p.start(s)
+	return p.run(ctx, s.loop, prompt)
+}
+
+// withSignals returns a context that a signal cancels. A second signal ends the
+// program at once.
+func (a *app) withSignals() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		select {
+		case sig := <-a.signals:
+			cancel(&signalled{sig})
+			signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// promptOf returns the prompt: what the arguments say, and below it what is piped in.
+func (a *app) promptOf(ctx context.Context, o *options) (string, error) {
+	piped := ""
+	if !isTerminal(a.stdin) {
+		var err error
+		if piped, err = readAll(ctx, a.stdin); err != nil {
+			return "", err
+		}
+	}
+	prompt := strings.TrimSpace(o.prompt + "\n\n" + piped)
+	if prompt == "" {
+		return "", errors.New("nothing to do: give a prompt, as in cli -p \"explain main.go\"")
+	}
+	return prompt, nil
+}
+
+// readAll reads to the end, or until ctx is cancelled. The goroutine that reads then
+// stays until the program ends: a read from a pipe cannot be broken off.
+func readAll(ctx context.Context, r io.Reader) (string, error) {
+	got := make(chan chunk, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
+		got <- chunk{data, err}
+	}()
+	select {
+	case c := <-got:
+		if len(c.data) > maxStdin {
+			return "", fmt.Errorf("standard input is larger than %d MB; name a file instead", maxStdin>>20)
+		}
+		return string(c.data), c.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// chat talks to the user in a terminal.
+func (a *app) chat(o *options, s *session) int {
+	screen, err := openScreen(a.stdin, a.stdout, a.getenv)
+	if err != nil {
+		fmt.Fprintln(a.stderr, "cli:", err)
+		return exitError
+	}
+	defer screen.close()
+	c := &chat{
+		view: newView(screen, o.verbose), keys: newKeyboard(a.stdin, a.signals),
+		loop: s.loop, name: s.name, edit: a.editor(screen),
+	}
+	c.greet(s, a.getenv(keyEnv) != "")
+	return c.run(context.Background(), strings.TrimSpace(o.prompt))
+}
+
+// greet says who answers.
+func (c *chat) greet(s *session, key bool) {
+	if !s.demo {
+		c.line("Using " + s.name + ". /help tells what else there is; ctrl-d leaves.")
+		return
+	}
+	c.label, c.fill = "demo", demoTask
+	if !key {
+		c.line("No model configured: " + keyEnv + " is not set.")
+	}
+	c.line("Starting the demo: a scripted model with the real tools, in\n" +
+		clean(s.dir) + ", which is removed at the end.\n" +
+		"It is no AI, costs nothing and sends nothing. Press Enter to let it work.\n")
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain makes the test binary the program itself where a test starts it as such.
+func TestMain(m *testing.M) {
+	if os.Getenv("CLI_UNDER_TEST") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// program returns a command that runs the program in an empty folder, with nothing
+// of the tester's own settings.
+func program(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{
+		"CLI_UNDER_TEST=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "HOME=" + cmd.Dir, "TMPDIR=" + t.TempDir(),
+		"SYSTEMROOT=" + os.Getenv("SYSTEMROOT"),
+	}, env...)
+	return cmd
+}
+
+type ended struct {
+	out, err string
+	code     int
+}
+
+func runProgram(t *testing.T, env []string, stdin string, args ...string) ended {
+	t.Helper()
+	cmd := program(t, env, args...)
+	var out, errw bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errw
+	err := cmd.Run()
+	if _, ok := err.(*exec.ExitError); !ok {
+		require.NoError(t, err)
+	}
+	return ended{out.String(), errw.String(), cmd.ProcessState.ExitCode()}
+}
+
+// A service speaks the Messages API. Each request gets the next answer, the last
+// one again when there are no more.
+type service struct {
+	*httptest.Server
+	answers []http.HandlerFunc
+
+	mu     sync.Mutex
+	bodies []string
+	keys   []string
+}
+
+func newService(t *testing.T, answers ...http.HandlerFunc) *service {
+	t.Helper()
+	s := &service{answers: answers}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	n := min(len(s.bodies), len(s.answers)-1)
+	s.bodies = append(s.bodies, string(body))
+	s.keys = append(s.keys, r.Header.Get("x-api-key"))
+	s.mu.Unlock()
+	s.answers[n](w, r)
+}
+
+func (s *service) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.bodies...)
+}
+
+func (s *service) env() []string {
+	return []string{"ANTHROPIC_API_KEY=sk-ant-secret-0123", "ANTHROPIC_BASE_URL=" + s.URL}
+}
+
+func sse(w io.Writer, kind string, fields map[string]any) {
+	fields["type"] = kind
+	data, _ := json.Marshal(fields)
+	fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data)
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+type object = map[string]any
+
+func begin(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	sse(w, "message_start", object{"message": object{
+		"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test",
+		"content": []any{}, "usage": object{"input_tokens": 10, "output_tokens": 1},
+	}})
+}
+
+func end(w http.ResponseWriter, stop string) {
+	sse(w, "message_delta", object{"delta": object{"stop_reason": stop}, "usage": object{"output_tokens": 5}})
+	sse(w, "message_stop", object{})
+}
+
+func textBlock(w http.ResponseWriter, index int, text string) {
+	sse(w, "content_block_start", object{"index": index, "content_block": object{"type": "text", "text": ""}})
+	sse(w, "content_block_delta", object{"index": index, "delta": object{"type": "text_delta", "text": text}})
+}
+
+// says answers with text.
+func says(text, stop string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		begin(w)
+		textBlock(w, 0, text)
+		sse(w, "content_block_stop", object{"index": 0})
+		end(w, stop)
+	}
+}
+
+// calls answers with a tool call.
+func calls(tool, args string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		begin(w)
+		sse(w, "content_block_start", object{"index": 0, "content_block": object{
+			"type": "tool_use", "id": "toolu_" + tool + fmt.Sprint(len(args)), "name": tool, "input": object{},
+		}})
+		sse(w, "content_block_delta", object{"index": 0, "delta": object{"type": "input_json_delta", "partial_json": args}})
+		sse(w, "content_block_stop", object{"index": 0})
+		end(w, "tool_use")
+	}
+}
+
+// hangs says something and then nothing more until the client has gone.
+func hangs(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		begin(w)
+		textBlock(w, 0, text)
+		<-r.Context().Done()
+	}
+}
+
+func refuses(status int, kind string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(object{"type": "error", "error": object{"type": kind, "message": "model: it is " + kind}})
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	hello := []http.HandlerFunc{says("Hello there.", "end_turn")}
+	tests := []struct {
+		name    string
+		answers []http.HandlerFunc // nil: no key
+		stdin   string
+		args    []string
+		code    int
+		out     string // all of stdout
+		err     string // in stderr
+	}{
+		{name: "no model", stdin: "\n", args: []string{"-p", "hi"}, code: 2, err: "set ANTHROPIC_API_KEY"},
+		{name: "no model, no -p, no terminal", args: []string{"hi"}, code: 2, err: "-model demo"},
+		{name: "unknown flag", args: []string{"-p", "hi", "-x"}, code: 2, err: "-x; cli -h"},
+		{name: "unknown format", args: []string{"-p", "hi", "-output", "xml"}, code: 2, err: "there are text, json"},
+		{name: "no prompt", answers: hello, args: []string{"-p"}, code: 2, err: "give a prompt"},
+		{name: "rule for no tool", answers: hello, args: []string{"-p", "hi", "-allow", "shell"}, code: 2, err: `no tool "shell"; there are read_file`},
+		{name: "help", args: []string{"-h"}, code: 0, err: "usage: cli [flags] [prompt]"},
+		{name: "answer", answers: hello, args: []string{"-p", "hi"}, out: "Hello there.\n"},
+		{name: "piped answer", answers: hello, stdin: "hi", out: "Hello there.\n"},
+		{name: "flags after the prompt", answers: hello, args: []string{"hi", "-p", "you", "-max-turns", "3"}, out: "Hello there.\n"},
+		{name: "cut off", answers: []http.HandlerFunc{says("Half", "max_tokens")}, args: []string{"-p", "hi"}, out: "Half\n", err: "warning: the answer was cut off"},
+		{name: "key refused", answers: []http.HandlerFunc{refuses(401, "authentication_error")}, args: []string{"-p", "hi"}, code: 1, err: "Check the key in ANTHROPIC_API_KEY"},
+		{name: "unknown model", answers: []http.HandlerFunc{refuses(404, "not_found_error")}, args: []string{"-p", "hi", "-model", "x"}, code: 2, err: "Choose another model"},
+		{name: "bad request", answers: []http.HandlerFunc{refuses(400, "invalid_request_error")}, args: []string{"-p", "hi"}, code: 1, err: "invalid_request_error"},
+		{name: "limit", answers: []http.HandlerFunc{calls("list_files", `{}`)}, args: []string{"-p", "hi", "-max-turns", "1"}, code: 3, err: "limit of 1 turns reached"},
+		{name: "approval", answers: []http.HandlerFunc{calls("bash", `{"command":"go vet ./..."}`)}, args: []string{"-p", "hi"}, code: 4,
+			err: "bash needs approval: go vet ./... (allow it with -allow 'bash:go vet ./...', or run without -p)"},
+		{name: "allowed", answers: []http.HandlerFunc{calls("bash", `{"command":"echo a,b"}`), says("Ran.", "end_turn")},
+			args: []string{"-p", "hi", "-allow", "edit_file,bash:echo a,b"}, out: "Ran.\n", err: "| a,b"},
+		{name: "escapes in the answer", answers: []http.HandlerFunc{says("a\x1b]0;x\ab\u009b31mc", "end_turn")}, args: []string{"-p", "hi"}, out: "a␛]0;x␇b<009b>31mc\n"},
+		{name: "demo needs an approval", args: []string{"-p", demoTask, "-model", "demo"}, code: 4, err: "-allow 'edit_file:greet.sh'"},
+		{name: "demo", args: []string{"-p", demoTask, "-model", "demo", "-allow", "edit_file:greet.sh"}, out: "The check passes: greet.sh now joins names with a comma and a space.\n"},
+		{name: "demo is honest", args: []string{"-p", "What is a monad?", "-model", "demo"}, out: demoHonest + "\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if runtime.GOOS == "windows" && (tt.name == "demo" || tt.name == "allowed") {
+				t.Skip("bash does not run commands here")
+			}
+			var env []string
+			if tt.answers != nil {
+				env = newService(t, tt.answers...).env()
+			}
+			got := runProgram(t, env, tt.stdin, tt.args...)
+			assert.Equal(t, tt.code, got.code, got.err)
+			assert.Equal(t, tt.out, got.out)
+			assert.Contains(t, got.err, tt.err)
+			assert.NotContains(t, got.out+got.err, "sk-ant-secret")
+			assert.NotContains(t, got.out+got.err, "\x1b")
+		})
+	}
+}
+
+func TestStdinIsAppended(t *testing.T) {
+	s := newService(t, says("ok", "end_turn"))
+	got := runProgram(t, s.env(), "panic: boom\n", "-p", "what broke?")
+	require.Equal(t, 0, got.code, got.err)
+	require.Contains(t, s.requests()[0], `what broke?\n\npanic: boom`)
+	require.Equal(t, []string{"sk-ant-secret-0123"}, s.keys)
+}
+
+// lastLine decodes the last line of JSON output.
+func lastLine(t *testing.T, out string) object {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var v object
+	for _, line := range lines {
+		v = nil
+		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+	}
+	return v
+}
+
+func TestJSONOutput(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer []http.HandlerFunc
+		args   []string
+		want   object
+	}{
+		{"done", []http.HandlerFunc{says("Hi.", "end_turn")}, nil,
+			object{"reason": "done", "stop": "end_turn", "text": "Hi.", "exit_code": 0.0, "turns": 1.0}},
+		{"approval", []http.HandlerFunc{calls("bash", `{"command":"rm x"}`)}, nil,
+			object{"reason": "suspended", "exit_code": 4.0, "text": ""}},
+		{"limit", []http.HandlerFunc{calls("list_files", `{}`)}, []string{"-max-turns", "1"},
+			object{"reason": "turns", "exit_code": 3.0, "error": "limit of 1 turns reached"}},
+		{"error", []http.HandlerFunc{refuses(401, "authentication_error")}, nil,
+			object{"reason": "failed", "exit_code": 1.0}},
+		{"escapes", []http.HandlerFunc{says("\x1b[31m\u009b", "end_turn")}, nil,
+			object{"text": "\x1b[31m\u009b"}},
+	}
+	for _, tt := range tests {
+		for _, format := range []string{"json", "stream-json"} {
+			t.Run(tt.name+" "+format, func(t *testing.T) {
+				t.Parallel()
+				args := append([]string{"-p", "hi", "-output", format}, tt.args...)
+				got := runProgram(t, newService(t, tt.answer...).env(), "", args...)
+				require.NotContains(t, got.out, "\u009b")
+				last := lastLine(t, got.out)
+				require.Equal(t, "run_end", last["type"])
+				for k, v := range tt.want {
+					require.Equal(t, v, last[k], k)
+				}
+				require.EqualValues(t, got.code, last["exit_code"])
+				if lines := strings.Count(got.out, "\n"); format == "json" {
+					require.Equal(t, 1, lines)
+				} else {
+					require.Greater(t, lines, 1)
+					require.True(t, strings.HasPrefix(got.out, `{"type":"run_start","version":1,`))
+				}
+			})
+		}
+	}
+}
+
+// A signal ends the run, and the result is valid JSON still.
+func TestSignalWhenPrinting(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals to send on this system")
+	}
+	tests := []struct {
+		sig  os.Signal
+		code int
+	}{{os.Interrupt, 130}, {syscall.SIGTERM, 143}}
+	for _, tt := range tests {
+		t.Run(tt.sig.String(), func(t *testing.T) {
+			s := newService(t, hangs("One moment"))
+			cmd := program(t, s.env(), "-p", "hi", "-output", "stream-json")
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			var all strings.Builder
+			buf := make([]byte, 1024)
+			for !strings.Contains(all.String(), "One moment") {
+				n, err := out.Read(buf)
+				require.NoError(t, err)
+				all.Write(buf[:n])
+			}
+			require.NoError(t, cmd.Process.Signal(tt.sig))
+			rest, err := io.ReadAll(out)
+			require.NoError(t, err)
+			_ = cmd.Wait()
+			require.Equal(t, tt.code, cmd.ProcessState.ExitCode())
+			last := lastLine(t, all.String()+string(rest))
+			require.Equal(t, "cancelled", last["reason"])
+			require.Equal(t, "One moment", last["text"])
+		})
+	}
+}
+
+// A signal while standard input is read ends the program, too.
+func TestSignalBeforeTheRun(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals to send on this system")
+	}
+	s := newService(t, says("never", "end_turn"))
+	cmd := program(t, s.env(), "-p", "hi")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	defer in.Close()
+	errs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	// It reads when this has gone through: the pipe holds 64 kB.
+	_, err = in.Write(bytes.Repeat([]byte("x"), 1<<20))
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	text, err := io.ReadAll(errs)
+	require.NoError(t, err)
+	_ = cmd.Wait()
+	require.Equal(t, 130, cmd.ProcessState.ExitCode(), string(text))
+	require.Empty(t, s.requests())
+}
+
+// Whoever reads the answer may stop; that is no error to speak of.
+func TestBrokenPipe(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("pipes break in another way on this system")
+	}
+	for _, format := range []string{"text", "json", "stream-json"} {
+		t.Run(format, func(t *testing.T) {
+			s := newService(t, calls("list_files", `{}`), says(strings.Repeat("long ", 10000), "end_turn"))
+			cmd := program(t, s.env(), "-p", "hi", "-output", format)
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			var errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = w, &errs
+			require.NoError(t, r.Close())
+			require.NoError(t, cmd.Start())
+			require.NoError(t, w.Close())
+			_ = cmd.Wait()
+			require.Equal(t, exitPipe, cmd.ProcessState.ExitCode())
+			require.NotContains(t, errs.String(), "cli:")
+			require.NotContains(t, errs.String(), "panic")
+		})
+	}
+}

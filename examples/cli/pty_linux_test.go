@@ -1,0 +1,455 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// A terminal is the program in a pseudo terminal of 80 by 24.
+type terminal struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	slave  *os.File
+	before *term.State
+	temp   string
+
+	mu   sync.Mutex
+	more sync.Cond
+	out  []byte
+	seen int // end of what expect has found
+}
+
+const patience = 20 * time.Second
+
+func openPTY(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	size := &unix.Winsize{Row: 24, Col: 80}
+	require.NoError(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, size))
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return master, slave
+}
+
+// startTerminal starts the program in a terminal of its own.
+func startTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	master, slave := openPTY(t)
+	p := &terminal{t: t, master: master, slave: slave, temp: t.TempDir()}
+	p.more.L = &p.mu
+	p.before = p.state()
+	p.cmd = program(t, append([]string{"TERM=xterm-256color", "TMPDIR=" + p.temp}, env...), args...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, p.cmd.Start())
+	var reader sync.WaitGroup
+	reader.Go(p.read)
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		slave.Close()
+		master.Close()
+		reader.Wait()
+	})
+	return p
+}
+
+func (p *terminal) state() *term.State {
+	s, err := term.GetState(int(p.slave.Fd()))
+	require.NoError(p.t, err)
+	return s
+}
+
+func (p *terminal) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := p.master.Read(buf)
+		p.mu.Lock()
+		p.out = append(p.out, buf[:n]...)
+		p.more.Broadcast()
+		p.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// expect waits until text comes, after what was expected before.
+func (p *terminal) expect(text string) {
+	p.t.Helper()
+	late := false
+	timer := time.AfterFunc(patience, func() {
+		p.mu.Lock()
+		late = true
+		p.more.Broadcast()
+		p.mu.Unlock()
+	})
+	defer timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if i := bytes.Index(p.out[p.seen:], []byte(text)); i >= 0 {
+			p.seen += i + len(text)
+			return
+		}
+		if late {
+			p.t.Fatalf("no %q in what came: %q", text, p.out[p.seen:])
+		}
+		p.more.Wait()
+	}
+}
+
+func (p *terminal) typed(keys string) {
+	p.t.Helper()
+	_, err := p.master.WriteString(keys)
+	require.NoError(p.t, err)
+}
+
+// ends waits for the end of the program, which leaves the terminal and the disk as
+// it found them.
+func (p *terminal) ends(code int) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })
+	defer stop()
+	_ = p.cmd.Wait()
+	require.Equal(p.t, code, p.cmd.ProcessState.ExitCode(), p.screen())
+	require.Equal(p.t, p.before, p.state(), "the terminal is as it was")
+	left, err := filepath.Glob(filepath.Join(p.temp, "cli-*"))
+	require.NoError(p.t, err)
+	require.Empty(p.t, left, "nothing is left")
+}
+
+func (p *terminal) raw() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.out)
+}
+
+var (
+	statusLine = regexp.MustCompile(`\r\x1b\[K(\x1b\[2m[^\n\r]*?\x1b\[0m)?`)
+	sequence   = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+)
+
+// screen returns what stays on the screen, without colours.
+func (p *terminal) screen() string {
+	text := statusLine.ReplaceAllString(p.raw(), "")
+	return strings.ReplaceAll(sequence.ReplaceAllString(text, ""), "\r\n", "\n")
+}
+
+func TestDemo(t *testing.T) {
+	p := startTerminal(t, nil)
+	p.expect("No model configured: ANTHROPIC_API_KEY is not set.")
+	p.expect(demoTask)
+	start := time.Now()
+	p.typed("\r")
+	p.expect("FAIL greet Ada Bob")
+	p.expect("Apply?")
+	asked := time.Since(start)
+	p.typed("y")
+	p.expect("ok   greet Ada Bob")
+	p.expect("The check passes")
+	p.expect("demo · 6 tools · 7 turns · 0 tokens")
+	t.Logf("asked after %v, done after %v, typing pace and %v of quiet included",
+		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), quietFor)
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	require.Contains(t, p.screen(), "     4 - for n; do names=\"$names,$n\"; done\n     4 + for n; do names=\"$names, $n\"; done\n")
+	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.screen())
+}
+
+// What was typed before the question does not answer it, and stands in the next
+// prompt.
+func TestKeysBeforeTheQuestion(t *testing.T) {
+	p := startTerminal(t, nil)
+	p.expect(demoTask)
+	p.typed("\r")
+	p.expect("I will look")
+	p.typed("yes")
+	p.expect("Apply?")
+	p.typed("n")
+	p.expect("Tell the model why")
+	p.typed("keep it as it is\r")
+	p.expect("edit_file refused: keep it as it is")
+	p.expect("What shall I do?")
+	p.expect("demo> ")
+	p.expect("yes")
+	p.typed("\x15go on\r") // ctrl-u clears the line
+	p.expect("Apply?")
+	p.typed("y")
+	p.expect("The check passes")
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+// A paste is no answer, nor is a key whose sequence has a letter in it.
+func TestPasteIsNoAnswer(t *testing.T) {
+	p := startTerminal(t, nil)
+	p.expect(demoTask)
+	p.typed("\r")
+	p.expect("Apply?")
+	p.typed("\x1b[200~y\x1b[201~")
+	p.typed("\x1b[A") // the up key has an A in it
+	p.typed("?")
+	p.expect("change the arguments first")
+	p.expect("Apply?")
+	p.typed("a")
+	p.expect("2  edit_file of files in this folder")
+	p.typed("1\r")
+	p.expect("The check passes")
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+func TestEndOfInputMeansNo(t *testing.T) {
+	for _, env := range []string{"TERM=xterm", "TERM=dumb"} {
+		t.Run(env, func(t *testing.T) {
+			p := startTerminal(t, []string{env})
+			p.expect(demoTask)
+			p.typed("\r")
+			p.expect("Apply?")
+			p.typed("\x04")
+			p.expect("no (end of input)")
+			p.expect("edit_file refused: end of input")
+			p.expect("What shall I do?")
+			p.expect("demo> ")
+			if env == "TERM=xterm" {
+				p.typed("\x04")
+			} // the end of a plain terminal's input is an end for good
+			p.ends(exitOK)
+		})
+	}
+}
+
+func TestPlainTerminals(t *testing.T) {
+	for _, env := range []string{"TERM=dumb", "NO_COLOR=1", "TERM="} {
+		t.Run(env, func(t *testing.T) {
+			p := startTerminal(t, []string{env})
+			p.expect("[" + demoTask + "]")
+			p.typed("\r")
+			p.expect("Apply?")
+			p.typed("y\r")
+			p.expect("The check passes")
+			p.expect("demo> ")
+			p.typed("/quit\r")
+			p.ends(exitOK)
+			require.NotContains(t, p.raw(), "\x1b")
+		})
+	}
+}
+
+func TestEditTheArguments(t *testing.T) {
+	p := startTerminal(t, nil)
+	p.expect(demoTask)
+	p.typed("\r")
+	p.expect("Apply?")
+	p.typed("e")
+	p.expect("Arguments: ")
+	p.typed("\r")
+	p.expect("Nothing was changed.")
+	p.typed("e")
+	p.expect("Arguments: ")
+	p.typed("\x15{\"path\":1}\r")
+	p.expect("invalid arguments")
+	p.expect("Apply?")
+	p.typed("e")
+	p.expect("Arguments: ")
+	p.typed("\x15" + `{"path":"greet.sh","old_string":"$names,$n","new_string":"$names; $n"}` + "\r")
+	p.expect("got  Hello Ada; Bob!")
+	p.expect("The check still fails with the change as it is now")
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+// The editor has the terminal for itself and finds it as it was.
+func TestEditInAnEditor(t *testing.T) {
+	editor := filepath.Join(t.TempDir(), "editor")
+	script := "#!/bin/sh\nstty -a | grep -o -- '-\\?icanon'\nprintf 'name? '; read name\nsed \"s/, /, $name /\" \"$2\" >\"$2.new\"; mv \"$2.new\" \"$2\"\n"
+	require.NoError(t, os.WriteFile(editor, []byte(script), 0o755))
+	p := startTerminal(t, []string{"EDITOR=" + editor + " -n"})
+	p.expect(demoTask)
+	p.typed("\r")
+	p.expect("Apply?")
+	p.typed("e")
+	p.expect("icanon")
+	require.NotContains(t, p.raw(), "-icanon")
+	p.expect("name? ")
+	p.typed("dear\r")
+	p.expect("got  Hello Ada, dear Bob!")
+	p.expect("demo> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+// Ctrl-C stops the turn and keeps the conversation: the next request has it.
+func TestInterruptKeepsTheConversation(t *testing.T) {
+	s := newService(t, hangs("Let me think"), says("Here I am again.", "end_turn"))
+	p := startTerminal(t, s.env())
+	p.expect("> ")
+	p.typed("first question\r")
+	p.expect("Let me think")
+	p.typed("\x03")
+	p.expect("interrupted. The conversation is kept")
+	p.expect("> ")
+	p.typed("second question\r")
+	p.expect("Here I am again.")
+	p.expect("> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	last := s.requests()[1]
+	for _, text := range []string{"first question", "Let me think", "second question"} {
+		require.Contains(t, last, text)
+	}
+}
+
+func TestTwoInterruptsQuit(t *testing.T) {
+	tests := []struct {
+		name string
+		to   func(p *terminal)
+	}{
+		{"at the prompt", func(p *terminal) {
+			p.typed("half a question\x03")
+			p.expect("ctrl-c again to quit")
+			p.typed("\x03")
+		}},
+		{"while it works", func(p *terminal) {
+			p.typed("question\r")
+			p.expect("Let me think")
+			p.typed("\x03\x03")
+		}},
+		{"at the prompt after a stop", func(p *terminal) {
+			p.typed("question\r")
+			p.expect("Let me think")
+			p.typed("\x03")
+			p.expect("interrupted.")
+			p.expect("> ")
+			p.typed("\x03")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := startTerminal(t, newService(t, hangs("Let me think")).env())
+			p.expect("> ")
+			tt.to(p)
+			p.ends(exitInterrupted)
+		})
+	}
+}
+
+// A command that runs is killed with all that it started, and its end is waited for.
+func TestInterruptKillsCommands(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "pid")
+	command := "sleep 60 & echo $! >" + pid + "; echo started; wait"
+	s := newService(t, calls("bash", fmt.Sprintf(`{"command":%q}`, command)), says("Fine.", "end_turn"))
+	p := startTerminal(t, s.env())
+	p.expect("> ")
+	p.typed("run it\r")
+	p.expect("Run it?")
+	p.typed("y")
+	p.expect("started")
+	p.typed("\x03")
+	p.expect("interrupted.")
+	data, err := os.ReadFile(pid)
+	require.NoError(t, err)
+	var n int
+	_, err = fmt.Sscan(string(data), &n)
+	require.NoError(t, err)
+	p.expect("> ")
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
+	require.True(t, err != nil || strings.Contains(string(state), ") Z "), "it is gone: %s", state)
+	p.typed("\x04")
+	p.ends(exitOK)
+}
+
+func TestSignalsRestoreTheTerminal(t *testing.T) {
+	for _, at := range []string{"demo> ", "I will look", "Apply?"} {
+		t.Run(at, func(t *testing.T) {
+			p := startTerminal(t, nil)
+			p.expect("demo> ")
+			if at != "demo> " {
+				p.expect(demoTask)
+				p.typed("\r")
+				p.expect(at)
+			}
+			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			p.ends(exitTerminated)
+			p.expect(pasteOff)
+		})
+	}
+}
+
+// What is typed while the agent works and ended with Enter reaches the model.
+func TestSteering(t *testing.T) {
+	release := make(chan struct{})
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		begin(w)
+		textBlock(w, 0, "Looking")
+		<-release
+		sse(w, "content_block_stop", object{"index": 0})
+		sse(w, "content_block_start", object{"index": 1, "content_block": object{
+			"type": "tool_use", "id": "toolu_1", "name": "list_files", "input": object{}}})
+		sse(w, "content_block_stop", object{"index": 1})
+		end(w, "tool_use")
+	}
+	s := newService(t, slow, says("Heard.", "end_turn"))
+	p := startTerminal(t, s.env())
+	p.expect("> ")
+	p.typed("go\r")
+	p.expect("Looking")
+	p.typed("also the testx\x7fs\r")
+	p.expect("also the tests")
+	close(release)
+	p.expect("Heard.")
+	p.expect("> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	require.Contains(t, s.requests()[1], "also the tests")
+}
+
+// Nothing that a model or a tool says moves the cursor or changes the title.
+func TestNoForeignEscapes(t *testing.T) {
+	evil := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\rdone"
+	s := newService(t, says(evil, "end_turn"),
+		calls("bash", `{"command":"printf '\\033]0;owned\\007\\302\\2332J\\033[8m'","description":"\u001b[2Jharmless"}`),
+		says("The end.", "end_turn"))
+	p := startTerminal(t, s.env(), "first")
+	p.expect("done")
+	p.expect("> ")
+	p.typed("second\r")
+	p.expect("Run it?")
+	p.typed("y")
+	p.expect("The end.")
+	p.expect("> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+	for _, bad := range []string{"\x1b]", "\x07", "\x1b[2J", "\x1b[8m", "\u009b", "\u202e"} {
+		require.NotContains(t, p.raw(), bad)
+	}
+	require.Contains(t, p.screen(), "␛]0;owned")
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// A screen is what the program writes on for people: lines that stay, and at most
+// one status line below them, the only one that is ever written over. It belongs to
+// one goroutine.
+type screen struct {
+	w     io.Writer
+	fancy bool // colours, a status line, keys one by one
+	size  func() int
+
+	lend   func(func() error) error // gives the terminal away for as long as f runs
+	close  func()                   // leaves it as it was found
+	status bool                     // a status line stands
+	col    int                      // column of the cursor, as far as anybody needs it
+}
+
+// The styles: parameters of the SGR sequence.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// plainScreen writes text without any escape sequence.
+func plainScreen(w io.Writer) *screen {
+	return &screen{
+		w: w, size: func() int { return 80 }, close: func() {},
+		lend: func(f func() error) error { return f() },
+	}
+}
+
+// openScreen takes over a terminal. Plain text is for those who ask for it:
+// NO_COLOR, and TERM=dumb or none.
+func openScreen(in, out *os.File, getenv func(string) string) (*screen, error) {
+	s := plainScreen(out)
+	s.size = func() int {
+		w, _, err := term.GetSize(int(out.Fd()))
+		if err != nil || w < 20 {
+			return 80
+		}
+		return w
+	}
+	if plainWanted(getenv) {
+		return s, nil
+	}
+	s.fancy = true
+	return s, s.raw(in, out)
+}
+
+// plainWanted reports whether no escape sequence may be written. TERM is empty on
+// Windows, too, where a console need not understand any.
+func plainWanted(getenv func(string) string) bool {
+	t := getenv("TERM")
+	return getenv("NO_COLOR") != "" || t == "" || t == "dumb"
+}
+
+// The sequences that have a terminal mark what is pasted.
+const (
+	pasteOn  = "\x1b[?2004h"
+	pasteOff = "\x1b[?2004l"
+)
+
+// raw makes the terminal hand out keys one by one.
+func (s *screen) raw(in, out *os.File) error {
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("set up the terminal: %w", err)
+	}
+	s.close = func() {
+		_, _ = io.WriteString(out, pasteOff)
+		_ = term.Restore(int(in.Fd()), state)
+	}
+	s.lend = func(f func() error) error {
+		s.close()
+		err := f()
+		_, raw := term.MakeRaw(int(in.Fd()))
+		_, _ = io.WriteString(out, pasteOn)
+		return errors.Join(err, raw)
+	}
+	_, err = io.WriteString(out, pasteOn)
+	return err
+}
+
+// paint puts text in a style. The text is clean.
+func (s *screen) paint(style, text string) string {
+	if !s.fancy || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// text writes clean text as it streams.
+func (s *screen) text(text string) {
+	if text == "" {
+		return
+	}
+	s.eraseStatus()
+	s.write(text)
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		s.col = columns(text[i+1:])
+		return
+	}
+	s.col += columns(text)
+}
+
+// line writes a line of its own. The text is clean, or painted.
+func (s *screen) line(text string) {
+	s.fresh()
+	s.write(text + "\n")
+	s.col = 0
+}
+
+// fresh goes to the start of a line.
+func (s *screen) fresh() {
+	s.eraseStatus()
+	if s.col > 0 {
+		s.write("\n")
+		s.col = 0
+	}
+}
+
+// setStatus shows text in the status line. In the middle of a line there is no room
+// for it.
+func (s *screen) setStatus(text string) {
+	if !s.fancy || s.col > 0 {
+		return
+	}
+	s.write("\r\x1b[K" + s.paint(faint, fit(text, s.size()-1)))
+	s.status = true
+}
+
+func (s *screen) eraseStatus() {
+	if s.status {
+		s.status = false
+		s.write("\r\x1b[K")
+	}
+}
+
+// write sends text to the terminal, which in its raw state needs the return.
+func (s *screen) write(text string) {
+	if s.fancy {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	_, _ = io.WriteString(s.w, text)
+}
+
+// glyph chooses between a sign and its plain form.
+func (s *screen) glyph(sign, plain string) string {
+	if s.fancy {
+		return sign
+	}
+	return plain
+}

@@ -1,0 +1,435 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
+)
+
+func TestClean(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"plain", "héllo\n\tworld", "héllo\n\tworld"},
+		{"escape", "\x1b[31mred", "␛[31mred"},
+		{"title", "\x1b]0;t\x07", "␛]0;t␇"},
+		{"delete and nul", "\x7f\x00", "␡␀"},
+		{"C1 as UTF-8", "\u009b31m", "<009b>31m"},
+		{"C1 as a byte", "\x9b31m", "\uFFFD31m"},
+		{"bidi", "a\u202eb\u2066c", "a<202e>b<2066>c"},
+		{"marks of Hebrew text stay", "א\u200f!", "א\u200f!"},
+		{"carriage return", "good\rbad\r\n", "goodbad\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, clean(tt.in)) })
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add("\x1b[2J\u009b\u202e\x9b")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := clean(s)
+		require.True(t, utf8.ValidString(got))
+		require.False(t, strings.ContainsFunc(got, unsafeRune))
+		require.Equal(t, got, clean(got))
+		require.NotContains(t, cleanLine(s), "\n")
+		require.LessOrEqual(t, columns(fit(cleanLine(s), 10)), 10)
+	})
+}
+
+func FuzzEscapeJSON(f *testing.F) {
+	f.Add("\x1b\u009b\u202e\x7f\"\\")
+	f.Fuzz(func(t *testing.T, s string) {
+		line, err := json.Marshal(s)
+		require.NoError(t, err)
+		safe := escapeJSON(line)
+		require.False(t, strings.ContainsFunc(string(safe), unsafeRune))
+		var want, got string
+		require.NoError(t, json.Unmarshal(line, &want))
+		require.NoError(t, json.Unmarshal(safe, &got))
+		require.Equal(t, want, got)
+	})
+}
+
+func TestFitAndFold(t *testing.T) {
+	require.Equal(t, "abc", fit("abc", 3))
+	require.Equal(t, "ab…", fit("abcd", 3))
+	require.Equal(t, "日…", fit("日本語", 4))
+	require.Equal(t, []string{"1", "2"}, fold("1\n2\n", 2))
+	require.Equal(t, []string{"1", "2", "… 5 more lines", "8"}, fold("1\n2\n3\n4\n5\n6\n7\n8", 4))
+	require.Equal(t, `'it'\''s'`, quoteShell("it's"))
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name string
+		args string
+		want options
+		err  string
+	}{
+		{"nothing", "", options{}, ""},
+		{"words", "fix the test", options{prompt: "fix the test"}, ""},
+		{"flags between", "fix -p the -model x test -verbose", options{prompt: "fix the test", print: true, model: "x", verbose: true}, ""},
+		{"after the end of flags", "-p -- -x --", options{prompt: "-x --", print: true}, ""},
+		{"allow adds up", "-allow a -allow=b,c", options{allow: []string{"a", "b,c"}}, ""},
+		{"wrong number", "-max-turns x", options{}, "invalid value"},
+		{"zero turns", "-max-turns 0", options{}, "at least 1"},
+		{"format without -p", "-output json", options{}, "goes with -p"},
+		{"missing value", "-p -model", options{}, "needs an argument"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o, err := parse(strings.Fields(tt.args), io.Discard)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			tt.want.output, tt.want.maxTurns = formatText, 50
+			require.Equal(t, &tt.want, o)
+		})
+	}
+}
+
+func TestSplitRules(t *testing.T) {
+	names := []string{"bash", "edit_file"}
+	tests := []struct {
+		in   string
+		want []string
+	}{
+		{"edit_file", []string{"edit_file"}},
+		{"edit_file,bash:go vet *", []string{"edit_file", "bash:go vet *"}},
+		{"bash:echo a,b", []string{"bash:echo a,b"}},
+		{"bash:echo a,b,edit_file:x", []string{"bash:echo a,b", "edit_file:x"}},
+		{"shell,bash", []string{"shell", "bash"}},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, splitRules(tt.in, names), tt.in)
+	}
+}
+
+func TestDescribeRule(t *testing.T) {
+	tests := []struct{ tool, pattern, want string }{
+		{"deploy", "", "every call of deploy"},
+		{"edit_file", "*", "edit_file of files in this folder (not in those below it)"},
+		{"edit_file", "src/*", "edit_file of files in src/"},
+		{"edit_file", "src/a.go", "edit_file of exactly: src/a.go"},
+		{"bash", "go vet *", "bash like: go vet * (* is plain words)"},
+		{"bash", `rm \*.o`, "bash of exactly: rm *.o"},
+		{"bash", "echo \x1b[2J", "bash of exactly: echo ␛[2J"},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, describe(aycoder.Rule{Tool: tt.tool, Pattern: tt.pattern}), tt.pattern)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"change", "--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@\n a\n-b\n+c\n d\n", "     3   a\n     4 - b\n     4 + c\n     5   d\n"},
+		{"dashes in the file", "@@ -1 +1 @@\n--- old\n+++ new\n", "     1 - -- old\n     1 + ++ new\n"},
+		{"new file", "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n", "     1 + a\n     2 + b\n"},
+		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", "     1 - a\n       \\ No newline at end of file\n     1 + a\n"},
+		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.␛[2J\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			newView(plainScreen(&b), false).diff(tt.in)
+			require.Equal(t, tt.want, b.String())
+		})
+	}
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add("@@ -1,99999999999999999999 +1 @@\n-\n\n\\\n@@ @@ @@ @@")
+	f.Fuzz(func(t *testing.T, s string) {
+		var b strings.Builder
+		newView(plainScreen(&b), false).diff(s)
+		require.LessOrEqual(t, strings.Count(b.String(), "\n"), previewLines+1)
+		require.False(t, strings.ContainsFunc(b.String(), unsafeRune))
+	})
+}
+
+func TestViewLines(t *testing.T) {
+	call := &aycoder.ToolUse{ID: "1", Name: "bash"}
+	base := &aycoder.ToolError{Tool: "bash"}
+	output := func(text string, bad bool) *aycoder.ToolOutput {
+		return &aycoder.ToolOutput{IsError: bad, Parts: []aycoder.Part{&aycoder.Text{Text: text}}}
+	}
+	started := &aycoder.ToolStarted{Call: call, Args: []byte(`{}`), Subject: "go vet"}
+	tests := []struct {
+		name   string
+		events []aycoder.Event
+		want   string
+	}{
+		{"text", []aycoder.Event{&aycoder.TextDelta{Text: "a "}, &aycoder.TextDelta{Text: "b"}, &aycoder.TurnFinished{}}, "a b\n"},
+		{"tool", []aycoder.Event{started, &aycoder.ToolFinished{Call: call, Output: output("ok\n[exit 0]\n", false), Summary: "exit 0", Elapsed: 2 * time.Millisecond}},
+			"* bash go vet  exit 0 - 2ms\n  | ok\n"},
+		{"text before a tool", []aycoder.Event{&aycoder.TextDelta{Text: "a"}, started, &aycoder.ToolFinished{Call: call, Output: output("[exit 0]", false)}},
+			"a\n* bash go vet\n"},
+		{"failed", []aycoder.Event{started, &aycoder.ToolFinished{Call: call, Output: output("no shell", true), Summary: "error"}},
+			"! bash go vet  error\n  | no shell\n"},
+		{"refused", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, Reason: "not now", By: aycoder.ByUser}}},
+			"  ! bash refused: not now\n"},
+		{"timed out", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, By: aycoder.ByTimeout}}},
+			"  ! bash refused: timeout\n"},
+		{"retry", []aycoder.Event{&aycoder.Retrying{Discarded: true, After: 1500 * time.Millisecond, Err: errors.New("gone")}},
+			"! gone; trying again in 1.5s\n"},
+		{"retry in the middle", []aycoder.Event{&aycoder.TextDelta{Text: "half"}, &aycoder.Retrying{Discarded: true, After: time.Minute, Err: errors.New("gone")}},
+			"half\n! gone; what came of the answer is forgotten; trying again in 1m0s\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			v := newView(plainScreen(&b), false)
+			v.begin()
+			for _, ev := range tt.events {
+				v.event(ev)
+			}
+			require.Equal(t, tt.want, b.String())
+		})
+	}
+}
+
+// The status line fits in one line whatever a tool says, and is gone when text comes.
+func TestStatusLine(t *testing.T) {
+	var b strings.Builder
+	s := plainScreen(&b)
+	s.fancy, s.size = true, func() int { return 40 }
+	v := newView(s, false)
+	v.begin()
+	v.event(&aycoder.ToolStarted{Call: &aycoder.ToolUse{ID: "1", Name: "bash"}, Args: []byte(`{}`), Subject: strings.Repeat("long ", 20)})
+	v.event(&aycoder.ToolProgress{CallID: "1", Progress: aycoder.Progress{Message: "line\x1b[2J\nline"}})
+	v.progress("typed", false)
+	require.Equal(t, 1, strings.Count(b.String(), "\r\x1b[K"))
+	text := strings.TrimSuffix(strings.TrimPrefix(b.String(), "\r\x1b[K\x1b[2m"), "\x1b[0m")
+	require.Equal(t, 39, columns(text))
+	require.NotContains(t, text, "\n")
+	b.Reset()
+	v.text("x")
+	require.Equal(t, "\r\x1b[Kx", b.String())
+	v.progress("", false)
+	require.Equal(t, "\r\x1b[Kx", b.String(), "no status in the middle of a line")
+}
+
+// plainChat returns a chat on fakes, whose input is all there from the beginning
+// except for what the model brings out.
+func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.Writer) *chat {
+	t.Helper()
+	ws, err := aycoder.OpenWorkspace(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { ws.Close() })
+	coding, err := tools.Coding(ws)
+	require.NoError(t, err)
+	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Rules{}))
+	require.NoError(t, err)
+	return &chat{view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), loop: loop, name: "test"}
+}
+
+func TestChatOnFakes(t *testing.T) {
+	create := script.Call("edit_file", map[string]string{"path": "a", "old_string": "", "new_string": "x\n"})
+	tests := []struct {
+		name  string
+		steps []script.Step
+		input string
+		want  []string
+	}{
+		{"answers", []script.Step{script.Say("Hi."), script.Say("Again.")}, "one\ntwo\n", []string{"> Hi.\n", "> Again.\n"}},
+		{"end of input", nil, "", []string{"> "}},
+		{"quits", []script.Step{script.Say("never")}, "/quit\nx\n", []string{"> "}},
+		{"helps", nil, "/help\n", []string{"ctrl-c stops it"}},
+		{"forgets", []script.Step{script.Say("Hi.")}, "one\n/clear\n", []string{"Hi.", "The conversation is forgotten."}},
+		{"no approval at the end", []script.Step{create, script.Say("Well.")}, "make a", []string{"Apply?", "no (end of input)", "refused", "Well."}},
+		{"cut", []script.Step{script.Say("Half").WithStop(aycoder.StopMaxToken)}, "one\n", []string{"! " + cutWarning}},
+		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, "one\n", []string{"; trying again\n", "! script script: context too large", "Begin a new conversation (/clear)"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(tt.input)
+			c := plainChat(t, script.New(tt.steps...).With(script.WithLoop(true)), s, s)
+			require.Equal(t, exitOK, c.run(t.Context(), ""))
+			rest := s.out
+			for _, want := range tt.want {
+				_, after, ok := strings.Cut(rest, want)
+				require.True(t, ok, "%q in %q", want, s.out)
+				rest = after
+			}
+			require.NotContains(t, s.out, "never")
+		})
+	}
+}
+
+// A stage is a terminal: it hands out the next line when a prompt has come.
+type stage struct {
+	lines []string
+
+	mu   sync.Mutex
+	more sync.Cond
+	out  string
+	seen int
+}
+
+func newStage(lines string) *stage {
+	s := &stage{lines: slices.Collect(strings.Lines(lines))}
+	s.more.L = &s.mu
+	return s
+}
+
+func (s *stage) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out += string(p)
+	s.more.Broadcast()
+	return len(p), nil
+}
+
+func (s *stage) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lines) == 0 {
+		return 0, io.EOF
+	}
+	i := strings.Index(s.out[s.seen:], "> ")
+	for ; i < 0; i = strings.Index(s.out[s.seen:], "> ") {
+		s.more.Wait()
+	}
+	s.seen += i + 2
+	n := copy(p, s.lines[0])
+	s.lines = s.lines[1:]
+	return n, nil
+}
+
+// A panic in a run comes out where the terminal is put right.
+func TestPanicComesOut(t *testing.T) {
+	c := plainChat(t, script.New(), strings.NewReader(""), io.Discard)
+	require.PanicsWithValue(t, "boom", func() { c.take(step{panic: "boom"}) })
+}
+
+func TestTyping(t *testing.T) {
+	tests := []struct {
+		name   string
+		chunks []string
+		typed  string
+		said   string
+		stops  bool
+	}{
+		{"text waits", []string{"he", "y"}, "hey", "", false},
+		{"backspace", []string{"héé\x7f\x7fe"}, "he", "", false},
+		{"backspace on nothing", []string{"\x7f"}, "", "", false},
+		{"line is cleared", []string{"hey\x15you"}, "you", "", false},
+		{"enter steers", []string{"hey\ryou"}, "you", "hey", false},
+		{"empty enter", []string{" \r"}, "", "", false},
+		{"arrows", []string{"a\x1b[Ab\x1b[1;5Cc"}, "abc", "", false},
+		{"paste", []string{"\x1b[200~a\rb", "\rc\x1b[201~\r"}, "", "a b c", false},
+		{"half a sequence", []string{"a\x1b["}, "a", "", false},
+		{"ctrl-c", []string{"a\x03b"}, "ab", "", true},
+		{"esc", []string{"a", "\x1b"}, "a", "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &chat{view: newView(plainScreen(io.Discard), false), control: new(aycoder.Control)}
+			stopped := false
+			c.stop = func() { stopped = true }
+			for _, chunk := range tt.chunks {
+				c.typing([]byte(chunk))
+			}
+			require.Equal(t, tt.typed, string(c.typed))
+			require.Equal(t, tt.stops, stopped)
+			var said strings.Builder
+			for _, m := range c.control.Queued() {
+				said.WriteString(m.Text())
+			}
+			require.Equal(t, tt.said, said.String())
+		})
+	}
+}
+
+func FuzzTyping(f *testing.F) {
+	f.Add([]byte("a\x1b[200~\r\x03\x1b"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := &chat{view: newView(plainScreen(io.Discard), false), control: new(aycoder.Control), stop: func() {}}
+		c.typing(data)
+		require.NotContains(t, string(c.typed), "\x1b")
+	})
+}
+
+func TestDemoSteps(t *testing.T) {
+	ask := aycoder.User(demoTask)
+	call := func(tool string) *aycoder.Message {
+		return &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.ToolUse{ID: tool, Name: tool, Args: []byte("{}")}}}
+	}
+	gave := func(tool, text string) *aycoder.Message {
+		return &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+			&aycoder.ToolOutput{ID: tool, Name: tool, Parts: []aycoder.Part{&aycoder.Text{Text: text}}, IsError: text == "error"}}}
+	}
+	const fails, passes = "FAIL greet Ada Bob\n got", "ok   greet Ada Bob"
+	tests := []struct {
+		name     string
+		messages []*aycoder.Message
+		want     string // a tool, or text that is said
+	}{
+		{"the task", []*aycoder.Message{ask}, "list_files"},
+		{"something else", []*aycoder.Message{aycoder.User("What is a monad?")}, demoHonest},
+		{"something else later", []*aycoder.Message{ask, aycoder.Assistant("Done."), aycoder.User("Thanks")}, demoHonest},
+		{"something else meanwhile", []*aycoder.Message{ask, call("list_files"), gave("list_files", "x"), aycoder.User("stop that")}, "go on"},
+		{"listed", []*aycoder.Message{ask, call("list_files"), gave("list_files", "x")}, "bash"},
+		{"check fails", []*aycoder.Message{ask, call("bash"), gave("bash", fails)}, "code_search"},
+		{"check passes", []*aycoder.Message{ask, call("bash"), gave("bash", passes)}, "The check passes"},
+		{"no shell", []*aycoder.Message{ask, call("bash"), gave("bash", "error")}, "code_search"},
+		{"found", []*aycoder.Message{ask, call("code_search"), gave("code_search", "x")}, "read_file"},
+		{"read", []*aycoder.Message{ask, call("read_file"), gave("read_file", demoGreet)}, "edit_file"},
+		{"mended already", []*aycoder.Message{ask, call("read_file"), gave("read_file", demoRight)}, "already"},
+		{"strange file", []*aycoder.Message{ask, call("read_file"), gave("read_file", "x")}, "leave it alone"},
+		{"edited", []*aycoder.Message{ask, call("edit_file"), gave("edit_file", "x")}, "bash"},
+		{"refused", []*aycoder.Message{ask, call("edit_file"), gave("edit_file", "error")}, "What shall I do?"},
+		{"edited and fails", []*aycoder.Message{ask, call("edit_file"), gave("edit_file", "x"), call("bash"), gave("bash", fails)}, "still fails"},
+		{"edited and no shell", []*aycoder.Message{ask, call("edit_file"), gave("edit_file", "x"), call("bash"), gave("bash", "error")}, "cannot run"},
+		{"read and fails", []*aycoder.Message{ask, call("read_file"), gave("read_file", "x"), call("bash"), gave("bash", fails)}, "cannot find out"},
+		{"again after a refusal", []*aycoder.Message{ask, call("edit_file"), gave("edit_file", "error"), aycoder.Assistant("?"), aycoder.User("try again")}, "list_files"},
+		{"unknown tool", []*aycoder.Message{ask, call("other"), gave("other", "error")}, "What shall I do?"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := script.New(script.Func(demoStep))
+			resp, err := aycoder.Complete(t.Context(), m, &aycoder.Request{Messages: tt.messages})
+			require.NoError(t, err)
+			if calls := resp.Message.Calls(); len(calls) > 0 {
+				require.Equal(t, tt.want, calls[0].Name)
+				return
+			}
+			require.Contains(t, resp.Text(), tt.want)
+		})
+	}
+}
+
+func TestRemedies(t *testing.T) {
+	base := &aycoder.ModelError{Provider: "x", Err: errors.New("\x1b[2J")}
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{&aycoder.AuthError{ModelError: base}, keyEnv},
+		{&aycoder.UnknownModelError{ModelError: base}, "-model"},
+		{&aycoder.ContextTooLargeError{ModelError: base}, "/clear"},
+		{&aycoder.RateLimitError{ModelError: base}, "Wait"},
+		{&aycoder.OverloadedError{ModelError: base}, "later"},
+		{&aycoder.TimeoutError{ModelError: base}, "network"},
+		{&aycoder.StreamBrokenError{ModelError: base}, "network"},
+		{&aycoder.LimitError{Limit: "turns", Max: 3}, "-max-turns"},
+		{errors.New("x\x1b"), ""},
+	}
+	for _, tt := range tests {
+		require.Contains(t, explain(tt.err), tt.want)
+		require.NotContains(t, explain(tt.err), "\x1b")
+	}
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+const (
+	shownLines   = 8   // of a tool's output
+	previewLines = 40  // of a change, before an approval
+	verboseLines = 400 // of both, with -verbose
+)
+
+// A view shows the events of a run on a screen.
+type view struct {
+	*screen
+	verbose bool
+	holdOff bool // text is shown by somebody else
+
+	working []*aycoder.ToolStarted // have begun and not ended, oldest first
+	began   map[string]time.Time
+	note    map[string]string // newest progress
+	since   time.Time         // when the model was asked
+	retry   time.Time         // when it is asked again
+	came    bool              // something of its message has come
+	calls   int
+	frame   int
+}
+
+func newView(s *screen, verbose bool) *view {
+	return &view{screen: s, verbose: verbose}
+}
+
+// begin gets ready for a run.
+func (v *view) begin() {
+	v.working, v.calls, v.since = nil, 0, time.Now()
+	v.began, v.note = map[string]time.Time{}, map[string]string{}
+}
+
+// event shows ev. Approvals are the caller's.
+func (v *view) event(ev aycoder.Event) {
+	switch ev := ev.(type) {
+	case *aycoder.TextDelta:
+		v.came = true
+		if !v.holdOff {
+			v.text(clean(ev.Text))
+		}
+	case *aycoder.ThinkingDelta:
+		v.came = true
+		if v.verbose {
+			v.text(v.paint(faint, clean(ev.Text)))
+		}
+	case *aycoder.ToolStarted:
+		v.working = append(v.working, ev)
+		v.began[ev.Call.ID] = time.Now()
+	case *aycoder.ToolProgress:
+		v.note[ev.CallID] = cleanLine(ev.Message)
+	case *aycoder.ToolFinished:
+		v.finished(ev)
+	case *aycoder.Retrying:
+		v.retrying(ev)
+	case *aycoder.TurnFinished:
+		v.turn(ev)
+	}
+}
+
+func (v *view) turn(ev *aycoder.TurnFinished) {
+	v.since, v.came = time.Now(), false
+	if !v.holdOff {
+		v.fresh()
+	}
+	if v.verbose {
+		u := ev.Usage
+		text := fmt.Sprintf("turn %d: %s, tokens: %d in, %d out, %d from the cache",
+			ev.Turn, cleanLine(string(ev.Stop)), u.Input+u.CacheWrite, u.Output, u.CacheRead)
+		v.line(v.paint(faint, text))
+	}
+}
+
+// finished prints the one line of a call, and what it put out if that matters.
+func (v *view) finished(ev *aycoder.ToolFinished) {
+	v.calls++
+	subject := ""
+	v.working = slices.DeleteFunc(v.working, func(w *aycoder.ToolStarted) bool {
+		if w.Call.ID != ev.Call.ID {
+			return false
+		}
+		subject = subjectOf(w)
+		return true
+	})
+	if denied, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok {
+		v.denied(ev, denied)
+		return
+	}
+	mark := v.paint(green, v.glyph("●", "*"))
+	if ev.Output.IsError {
+		mark = v.paint(red, v.glyph("✗", "!"))
+	}
+	v.line(mark + " " + v.layout(ev, subject))
+	if v.verbose || ev.Output.IsError || ev.Call.Name == "bash" {
+		v.output(withoutExit(ev.Output.Text()))
+	}
+}
+
+// subjectOf says what a call is about, for people: of a search, what is looked for.
+func subjectOf(ev *aycoder.ToolStarted) string {
+	var args struct {
+		Pattern string `json:"pattern"`
+	}
+	if json.Unmarshal(ev.Args, &args) != nil || args.Pattern == "" {
+		return ev.Subject
+	}
+	return strings.TrimSpace(strconv.Quote(args.Pattern) + " " + ev.Subject)
+}
+
+// withoutExit leaves out the last line of a command's output, which says what stands
+// in the summary.
+func withoutExit(text string) string {
+	text = strings.TrimRight(text, "\n")
+	i := strings.LastIndexByte(text, '\n') + 1
+	if strings.HasPrefix(text[i:], "[exit ") {
+		return text[:i]
+	}
+	return text
+}
+
+func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError) {
+	why := cleanLine(denied.Reason)
+	if why == "" && denied.By != aycoder.ByUser {
+		why = string(denied.By)
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	v.line("  " + v.paint(red, v.glyph("✗", "!")+" "+cleanLine(ev.Call.Name)+" refused"+why))
+}
+
+// layout puts name and subject at the left, result and time at the right.
+func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
+	left := cleanLine(ev.Call.Name)
+	if s := cleanLine(subject); s != "" {
+		left += " " + s
+	}
+	right := cleanLine(ev.Summary)
+	if ev.Elapsed > 0 {
+		right = strings.TrimPrefix(right+" · "+short(ev.Elapsed), " · ")
+	}
+	if !v.fancy {
+		return strings.TrimRight(left+"  "+strings.ReplaceAll(right, "·", "-"), " ")
+	}
+	width := min(v.size(), 80) - 3
+	left = fit(left, max(width-columns(right)-2, 10))
+	pad := max(width-columns(left)-columns(right), 2)
+	name, rest, _ := strings.Cut(left, " ")
+	return v.paint(bold, name) + " " + rest + strings.Repeat(" ", pad-1) + v.paint(faint, right)
+}
+
+// short writes a duration in few characters.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	}
+	return d.Round(time.Second).String()
+}
+
+func (v *view) output(text string) {
+	if text == "" {
+		return
+	}
+	keep := shownLines
+	if v.verbose {
+		keep = verboseLines
+	}
+	for _, line := range fold(clean(text), keep) {
+		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + v.bounded(line))
+	}
+}
+
+// bounded cuts a line that a terminal would show as many.
+func (v *view) bounded(line string) string {
+	if v.verbose {
+		return line
+	}
+	return fit(strings.ReplaceAll(line, "\t", "    "), 240)
+}
+
+func (v *view) retrying(ev *aycoder.Retrying) {
+	text := "! " + cleanLine(ev.Err.Error())
+	if ev.Discarded && v.came {
+		text += "; what came of the answer is forgotten"
+	}
+	v.came, v.retry = false, time.Now().Add(ev.After)
+	text += "; trying again"
+	if ev.After > 0 {
+		text += " in " + short(ev.After)
+	}
+	v.line(v.paint(yellow, text))
+}
+
+const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+// progress shows in the status line what goes on, and what was typed meanwhile.
+func (v *view) progress(typed string, stopping bool) {
+	v.frame++
+	parts := []string{"thinking " + seconds(time.Since(v.since))}
+	if wait := time.Until(v.retry); wait > 0 {
+		parts[0] = "trying again in " + seconds(wait+time.Second)
+	}
+	if n := len(v.working); n > 0 {
+		w := v.working[n-1]
+		name := fit(cleanLine(w.Call.Name+" "+subjectOf(w)), 32)
+		parts = []string{name, seconds(time.Since(v.began[w.Call.ID]))}
+		if note := v.note[w.Call.ID]; note != "" {
+			parts = append(parts, fit(note, 24))
+		}
+	}
+	if typed != "" {
+		parts = append(parts, "typed: "+tail(clean(typed), 20))
+	}
+	if stopping {
+		parts = append(parts, "stopping, ctrl-c to quit")
+	} else {
+		parts = append(parts, "ctrl-c to stop")
+	}
+	spin := []rune(frames)
+	v.setStatus(string(spin[v.frame%len(spin)]) + " " + strings.Join(parts, " · "))
+}
+
+// tail returns the last n runes of s.
+func tail(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return "…" + string(r[len(r)-n:])
+	}
+	return s
+}
+
+func seconds(d time.Duration) string {
+	return strconv.Itoa(int(d.Seconds())) + "s"
+}
+
+// summary is the line below a turn.
+func (v *view) summary(model string, res *aycoder.Result, took time.Duration) {
+	u := res.Usage
+	sep := v.glyph(" · ", " - ")
+	v.line(v.paint(faint, strings.Join([]string{
+		model, count(v.calls, "tool"), count(res.Turns, "turn"),
+		fmt.Sprintf("%d tokens", u.Input+u.CacheRead+u.CacheWrite+u.Output), short(took),
+	}, sep)))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// diff shows a unified diff with line numbers.
+func (v *view) diff(text string) {
+	keep := previewLines
+	if v.verbose {
+		keep = verboseLines
+	}
+	var lines []string
+	d := diffLines{}
+	for line := range strings.Lines(text) {
+		if shown, ok := d.line(v.screen, clean(strings.TrimRight(line, "\n"))); ok {
+			lines = append(lines, shown)
+		}
+	}
+	for _, line := range fold(strings.Join(lines, "\n"), keep) {
+		v.line(line)
+	}
+}
+
+// diffLines counts the lines of a unified diff. In a hunk, left and right are the
+// lines that are still to come: a line of dashes in a file is no header then.
+type diffLines struct {
+	old, now    int
+	left, right int
+}
+
+func (d *diffLines) line(s *screen, line string) (string, bool) {
+	if d.left <= 0 && d.right <= 0 {
+		return d.header(line)
+	}
+	kind, rest := " ", ""
+	if line != "" {
+		kind, rest = line[:1], line[1:]
+	}
+	n, style := d.now, ""
+	switch kind {
+	case "-":
+		n, style = d.old, red
+		d.old, d.left = d.old+1, d.left-1
+	case "+":
+		style = green
+		d.now, d.right = d.now+1, d.right-1
+	case `\`:
+		return "       " + line, true
+	default:
+		d.old, d.left = d.old+1, d.left-1
+		d.now, d.right = d.now+1, d.right-1
+	}
+	text := fmt.Sprintf("%6d %s %s", n, kind, rest)
+	if style != "" {
+		text = s.paint(style, text)
+	}
+	return text, true
+}
+
+// header reads the header of a hunk, "@@ -1,7 +1,7 @@". The names of the files are
+// shown already; other text is kept: a preview need not be a diff.
+func (d *diffLines) header(line string) (string, bool) {
+	f := strings.Fields(line)
+	if len(f) >= 4 && f[0] == "@@" {
+		d.old, d.left = lineRange(f[1])
+		d.now, d.right = lineRange(f[2])
+		return "", false
+	}
+	name := strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")
+	return "  " + line, !name
+}
+
+// lineRange reads "-3,7"; a length of 1 is left out.
+func lineRange(s string) (start, n int) {
+	first, length, ok := strings.Cut(strings.TrimLeft(s, "-+"), ",")
+	start, _ = strconv.Atoi(first)
+	if !ok {
+		return start, 1
+	}
+	n, _ = strconv.Atoi(length)
+	return start, n
+}
