@@ -1,0 +1,163 @@
+package sse
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	minBuffer = 4 << 10
+	// maxIdle is how many reads in a row may give nothing.
+	maxIdle = 100
+)
+
+// A framer cuts a stream into events. A Read returns bytes of one event only, and
+// nothing of an event before all of it is there. It looks at every byte once,
+// whatever the sizes of the reads.
+type framer struct {
+	r     io.Reader
+	limit int
+	err   error // of r, io.EOF included
+
+	buf   []byte // what was read and not given away
+	start int    // of the event in buf
+	line  int    // where the current line begins
+	scan  int    // bytes before it were looked at
+	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
+
+	text   bool   // the event has a line that is not blank
+	skipLF bool   // the last byte was a carriage return that ended a line
+	out    []byte // the rest of the event that is given away, in buf
+}
+
+// Read implements io.Reader.
+func (f *framer) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(f.out) == 0 {
+		if f.next() {
+			break
+		}
+		if f.err != nil {
+			return 0, f.end()
+		}
+		if len(f.buf)-f.start > f.limit {
+			f.err = &TooLargeError{f.limit}
+			continue
+		}
+		f.fill()
+	}
+	n := copy(p, f.out)
+	f.out = f.out[n:]
+	return n, nil
+}
+
+// end is the error at the end of the stream.
+func (f *framer) end() error {
+	if f.err == io.EOF && (f.text || f.line < len(f.buf)) {
+		return ErrTruncated
+	}
+	return f.err
+}
+
+// next looks for the end of an event in what was not looked at yet.
+func (f *framer) next() bool {
+	for f.scan < len(f.buf) {
+		if f.skipLF {
+			f.skipLF = false
+			if f.buf[f.scan] == '\n' {
+				f.advance(f.scan + 1)
+				continue
+			}
+		}
+		i := f.lineEnd()
+		if i < 0 {
+			f.scan = len(f.buf)
+			return false
+		}
+		f.skipLF = f.buf[i] == '\r'
+		blank := i == f.line
+		f.text = f.text || !blank
+		f.advance(i + 1)
+		if blank && f.text {
+			return f.cut()
+		}
+	}
+	return false
+}
+
+// advance begins a new line at i. Blank lines before an event are dropped.
+func (f *framer) advance(i int) {
+	f.line, f.scan = i, i
+	if !f.text {
+		f.start = i
+	}
+}
+
+// cut gives away the event that ends before the current line.
+func (f *framer) cut() bool {
+	ev := f.buf[f.start:f.line]
+	f.start, f.text = f.line, false
+	if len(ev) > f.limit {
+		f.err = &TooLargeError{f.limit}
+		f.scan = len(f.buf)
+		return false
+	}
+	f.out = ev
+	return true
+}
+
+// lineEnd returns the index of the next line feed or carriage return, or -1.
+func (f *framer) lineEnd() int {
+	if f.lf < f.scan {
+		f.lf = indexFrom(f.buf, f.scan, '\n')
+	}
+	if i := bytes.IndexByte(f.buf[f.scan:f.lf], '\r'); i >= 0 {
+		return f.scan + i
+	}
+	if f.lf < len(f.buf) {
+		return f.lf
+	}
+	return -1
+}
+
+// indexFrom returns the index of c at or after i, or len(b).
+func indexFrom(b []byte, i int, c byte) int {
+	if j := bytes.IndexByte(b[i:], c); j >= 0 {
+		return i + j
+	}
+	return len(b)
+}
+
+// fill reads once, after it has made room.
+func (f *framer) fill() {
+	f.makeRoom()
+	f.lf = -1
+	for range maxIdle {
+		n, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
+		f.buf = f.buf[:len(f.buf)+n]
+		f.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	f.err = io.ErrNoProgress
+}
+
+// makeRoom moves the event to the front, or doubles a buffer that it fills by more
+// than half, so that a byte is moved a constant number of times.
+func (f *framer) makeRoom() {
+	held := f.buf[f.start:]
+	if len(held) > 0 && cap(f.buf) > len(f.buf) {
+		return
+	}
+	buf := f.buf[:0]
+	if len(held) >= cap(f.buf)/2 {
+		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
+	}
+	f.buf = append(buf, held...)
+	f.line -= f.start
+	f.scan -= f.start
+	f.start = 0
+}
