@@ -1,0 +1,323 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A block is a content block that is being put together.
+type block struct {
+	index int
+	head  blockHead
+	raw   json.RawMessage // as it began
+
+	text  []byte // text, thinking, or the arguments
+	sig   []byte
+	cites []byte // citations that came as deltas, with a comma after each
+	rest  object // the block with its other deltas, nil while there are none
+}
+
+// blockHead is what has to be known of a block.
+type blockHead struct {
+	Type, ID, Name            string
+	Text, Thinking, Signature string
+	Input                     json.RawMessage
+}
+
+// A delta is one piece of a block. Text is the text of whatever kind it is.
+type delta struct {
+	index int
+	kind  string
+	text  string
+}
+
+func (d *decoder) startBlock(index int, raw json.RawMessage) error {
+	if !d.begun {
+		return fmt.Errorf("content_block_start %d before message_start", index)
+	}
+	if err := d.release(false); err != nil {
+		return err
+	}
+	b := &block{index: index, raw: raw}
+	if err := decodeHead(raw, &b.head); err != nil {
+		return wrap("decode content_block_start", err)
+	}
+	d.open = append(d.open, b)
+	switch b.head.Type {
+	case "text":
+		return d.addText(b, b.head.Text)
+	case "thinking":
+		b.sig = append(b.sig, b.head.Signature...)
+		return d.addThinking(b, b.head.Thinking)
+	case "tool_use":
+		d.called = true
+		ev := &aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name}
+		if !emptyArgs(b.head.Input) {
+			ev.Args = string(b.head.Input)
+		}
+		return d.emit(ev)
+	}
+	return nil
+}
+
+// decodeHead decodes a block. Fields of a block that is not known may be of other
+// kinds than ours.
+func decodeHead(raw json.RawMessage, h *blockHead) error {
+	o, err := parseObject(raw)
+	if err != nil {
+		return err
+	}
+	if h.Type, err = str("type", o.value("type")); err != nil {
+		return err
+	}
+	switch h.Type {
+	case "text", "thinking", "tool_use":
+	default:
+		return nil
+	}
+	texts := []struct {
+		key string
+		to  *string
+	}{{"id", &h.ID}, {"name", &h.Name}, {"text", &h.Text}, {"thinking", &h.Thinking}, {"signature", &h.Signature}}
+	for _, t := range texts {
+		if *t.to, err = str(t.key, o.value(t.key)); err != nil {
+			return err
+		}
+	}
+	h.Input = o.value("input")
+	return nil
+}
+
+// find returns the block that is open under an index.
+func (d *decoder) find(index int) *block {
+	for _, b := range slices.Backward(d.open) {
+		if b.index == index {
+			return b
+		}
+	}
+	return nil
+}
+
+// delta adds a piece of one of the kinds that [scanDelta] knows.
+func (d *decoder) delta(p *delta) error {
+	b := d.find(p.index)
+	if b == nil {
+		return fmt.Errorf("%s for block %d, which is not open", p.kind, p.index)
+	}
+	switch {
+	case p.kind == "text_delta" && b.head.Type == "text":
+		return d.addText(b, p.text)
+	case p.kind == "thinking_delta" && b.head.Type == "thinking":
+		return d.addThinking(b, p.text)
+	case p.kind == "signature_delta" && b.head.Type == "thinking":
+		b.sig = append(b.sig, p.text...)
+		return nil
+	case p.kind == "input_json_delta":
+		return d.addArgs(b, p.text)
+	}
+	return fmt.Errorf("%s for a block of type %q", p.kind, b.head.Type)
+}
+
+func (d *decoder) addText(b *block, s string) error {
+	if s == "" {
+		return nil
+	}
+	b.text = append(b.text, s...)
+	return d.emit(&aycoder.TextDelta{Text: s})
+}
+
+func (d *decoder) addThinking(b *block, s string) error {
+	if s == "" {
+		return nil
+	}
+	b.text = append(b.text, s...)
+	return d.emit(&aycoder.ThinkingDelta{Text: s})
+}
+
+func (d *decoder) addArgs(b *block, s string) error {
+	if s == "" {
+		return nil
+	}
+	b.text = append(b.text, s...)
+	if b.head.Type != "tool_use" {
+		return nil
+	}
+	return d.emit(&aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name, Args: s})
+}
+
+// anyDelta adds a piece of any kind.
+func (d *decoder) anyDelta(e *event) error {
+	var p struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Partial   string          `json:"partial_json"`
+		Citation  json.RawMessage `json:"citation"`
+	}
+	var kind struct {
+		Type string `json:"type"`
+	}
+	err := json.Unmarshal(e.Delta, &kind)
+	switch kind.Type {
+	case "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta":
+		err = json.Unmarshal(e.Delta, &p)
+	}
+	if err != nil {
+		return wrap("decode content_block_delta", err)
+	}
+	switch kind.Type {
+	case "text_delta":
+		return d.delta(&delta{e.Index, kind.Type, p.Text})
+	case "thinking_delta":
+		return d.delta(&delta{e.Index, kind.Type, p.Thinking})
+	case "signature_delta":
+		return d.delta(&delta{e.Index, kind.Type, p.Signature})
+	case "input_json_delta":
+		return d.delta(&delta{e.Index, kind.Type, p.Partial})
+	}
+	b := d.find(e.Index)
+	if b == nil {
+		return fmt.Errorf("%s for block %d, which is not open", clip(kind.Type, 50), e.Index)
+	}
+	if kind.Type == "citations_delta" && !isNull(p.Citation) {
+		b.cites = append(append(b.cites, p.Citation...), ',')
+		return nil
+	}
+	return b.merge(e.Delta)
+}
+
+// merge adds a delta of a kind that is not known.
+func (b *block) merge(raw json.RawMessage) error {
+	more, err := parseObject(raw)
+	if err != nil {
+		return wrap("decode content_block_delta", err)
+	}
+	if err := b.parse(); err != nil {
+		return err
+	}
+	b.rest.merge(more)
+	return nil
+}
+
+func (b *block) parse() error {
+	if b.rest != nil {
+		return nil
+	}
+	o, err := parseObject(b.raw)
+	if err != nil {
+		return wrap("decode content_block_start", err)
+	}
+	b.rest = o
+	return nil
+}
+
+func (d *decoder) stopBlock(index int) error {
+	b := d.find(index)
+	if b == nil {
+		return nil // stopped twice: nothing is lost
+	}
+	d.open = slices.DeleteFunc(d.open, func(o *block) bool { return o == b })
+	if err := d.release(false); err != nil {
+		return err
+	}
+	if looksWhole(b) {
+		d.held = b
+		return nil
+	}
+	return d.emitPart(b, false)
+}
+
+// emitPart gives a block away. Cut says that the message ended before the block did.
+func (d *decoder) emitPart(b *block, cut bool) error {
+	part, whole, err := b.part()
+	if err != nil {
+		return err
+	}
+	if call, ok := part.(*aycoder.ToolUse); ok && (cut || !whole) {
+		return d.emit(&aycoder.BlockCut{Call: call})
+	}
+	if !whole {
+		return nil // the server's own call, cut off: nobody can use it
+	}
+	return d.emit(&aycoder.BlockDone{Part: part})
+}
+
+// part returns the block as a part, and whether its arguments are whole.
+func (b *block) part() (part aycoder.Part, whole bool, err error) {
+	switch b.head.Type {
+	case "text":
+		extra, err := b.extra("text")
+		return &aycoder.Text{Text: string(b.text), Extra: extra}, true, err
+	case "thinking":
+		return &aycoder.Thinking{Text: string(b.text), Signature: string(b.sig), Provider: provider}, true, nil
+	case "tool_use":
+		extra, err := b.extra("id", "name", "input")
+		args := b.args()
+		call := &aycoder.ToolUse{ID: b.head.ID, Name: b.head.Name, Args: args, Extra: extra}
+		return call, json.Valid(args), err
+	}
+	return b.opaque()
+}
+
+// args returns the arguments as the model wrote them.
+func (b *block) args() json.RawMessage {
+	switch {
+	case len(b.text) > 0 && string(b.text) != "null":
+		return b.text
+	case len(b.text) == 0 && !isNull(b.head.Input):
+		return b.head.Input
+	}
+	return json.RawMessage(`{}`)
+}
+
+func emptyArgs(raw json.RawMessage) bool {
+	if isNull(raw) {
+		return true
+	}
+	o, err := parseObject(raw)
+	return err == nil && len(o) == 0
+}
+
+// extra returns the fields of the block other than those, or nil.
+func (b *block) extra(known ...string) (*aycoder.Opaque, error) {
+	if err := b.parse(); err != nil {
+		return nil, err
+	}
+	b.addCitations()
+	o := b.rest.without(append(known, "type")...)
+	if len(o) == 0 {
+		return nil, nil
+	}
+	return &aycoder.Opaque{Provider: provider, Raw: o.appendTo(nil)}, nil
+}
+
+func (b *block) addCitations() {
+	if n := len(b.cites); n > 0 {
+		list := slices.Concat([]byte("["), b.cites[:n-1], []byte("]"))
+		b.rest.set("citations", mergeValue(b.rest.value("citations"), list))
+		b.cites = nil
+	}
+}
+
+// opaque returns a block of the server's own: the bytes it came in, or, where
+// deltas came too, its fields with what they add.
+func (b *block) opaque() (*aycoder.Opaque, bool, error) {
+	if b.rest == nil && len(b.text) == 0 && len(b.cites) == 0 {
+		return &aycoder.Opaque{Provider: provider, Raw: b.raw}, true, nil
+	}
+	if err := b.parse(); err != nil {
+		return nil, false, err
+	}
+	b.addCitations()
+	if len(b.text) > 0 {
+		if !json.Valid(b.text) {
+			return nil, false, nil
+		}
+		b.rest.set("input", b.text)
+	}
+	return &aycoder.Opaque{Provider: provider, Raw: b.rest.appendTo(nil)}, true, nil
+}

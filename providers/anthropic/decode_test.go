@@ -1,0 +1,318 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	gosse "github.com/tmaxmax/go-sse"
+
+	"github.com/aycoder/aycoder"
+)
+
+// events frames data lines.
+func events(data ...string) string {
+	var b strings.Builder
+	for _, d := range data {
+		var head struct{ Type string }
+		_ = json.Unmarshal([]byte(d), &head)
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", head.Type, d)
+	}
+	return b.String()
+}
+
+const (
+	begin   = `{"type":"message_start","message":{"id":"m","model":"x","content":[],"usage":{"input_tokens":1}}}`
+	stop0   = `{"type":"content_block_stop","index":0}`
+	endTurn = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}`
+	useTool = `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`
+	tooMany = `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`
+	end     = `{"type":"message_stop"}`
+)
+
+func started(block string) string {
+	return `{"type":"content_block_start","index":0,"content_block":` + block + `}`
+}
+
+func piece(delta string) string {
+	return `{"type":"content_block_delta","index":0,"delta":` + delta + `}`
+}
+
+func TestDecode(t *testing.T) {
+	call := started(`{"type":"tool_use","id":"c","name":"n","input":{}}`)
+	args := func(s string) string {
+		text, _ := json.Marshal(s)
+		return piece(`{"type":"input_json_delta","partial_json":` + string(text) + `}`)
+	}
+	use := func(args string) aycoder.Part {
+		return &aycoder.ToolUse{ID: "c", Name: "n", Args: json.RawMessage(args)}
+	}
+	opaque := func(raw string) aycoder.Part {
+		return &aycoder.Opaque{Provider: "anthropic", Raw: json.RawMessage(raw)}
+	}
+	tests := []struct {
+		name string
+		data []string
+		want []aycoder.Part
+		cut  int // how many of them are cut off
+		stop aycoder.StopReason
+	}{
+		{"nothing", []string{begin, endTurn, end}, nil, 0, "end_turn"},
+		{"no reason", []string{begin, end}, nil, 0, "end_turn"},
+		{"no reason, a call", []string{begin, call, args("{}"), stop0, end}, []aycoder.Part{use(`{}`)}, 0, "tool_use"},
+		{"arguments", []string{begin, call, args(""), args(`{"a"`), args(`: "\"x"}`), stop0, useTool, end}, []aycoder.Part{use(`{"a": "\"x"}`)}, 0, "tool_use"},
+		{"no arguments", []string{begin, call, stop0, useTool, end}, []aycoder.Part{use(`{}`)}, 0, "tool_use"},
+		{"null arguments", []string{begin, call, args("null"), stop0, useTool, end}, []aycoder.Part{use(`{}`)}, 0, "tool_use"},
+		{"null input", []string{begin, started(`{"type":"tool_use","id":"c","name":"n","input":null}`), stop0, useTool, end}, []aycoder.Part{use(`{}`)}, 0, "tool_use"},
+		{"whole input", []string{begin, started(`{"type":"tool_use","id":"c","name":"n","input":{ "a":1}}`), stop0, useTool, end}, []aycoder.Part{use(`{ "a":1}`)}, 0, "tool_use"},
+		{"cut arguments", []string{begin, call, args(`{"a"`), stop0, tooMany, end}, []aycoder.Part{use(`{"a"`)}, 1, "max_tokens"},
+		{"cut after the name", []string{begin, call, stop0, tooMany, end}, []aycoder.Part{use(`{}`)}, 1, "max_tokens"},
+		{"never stopped", []string{begin, call, args(`{}`), useTool, end}, []aycoder.Part{use(`{}`)}, 1, "tool_use"},
+		{"two without arguments", []string{begin, call, stop0, call, stop0, tooMany, end}, []aycoder.Part{use(`{}`), use(`{}`)}, 1, "max_tokens"},
+		{"text that never stopped", []string{begin, started(`{"type":"text","text":"a"}`), piece(`{"type":"text_delta","text":"b"}`), endTurn, end}, []aycoder.Part{&aycoder.Text{Text: "ab"}}, 0, "end_turn"},
+		{"citations", []string{begin, started(`{"type":"text","text":"a","citations":[]}`), piece(`{"type":"citations_delta","citation":{ "x":1}}`), piece(`{"type":"citations_delta","citation":{"y":2}}`), stop0, endTurn, end},
+			[]aycoder.Part{&aycoder.Text{Text: "a", Extra: opaque(`{"citations":[{ "x":1},{"y":2}]}`).(*aycoder.Opaque)}}, 0, "end_turn"},
+		{"signature only", []string{begin, started(`{"type":"thinking","thinking":"","signature":""}`), piece(`{"type":"signature_delta","signature":"s"}`), stop0, endTurn, end},
+			[]aycoder.Part{&aycoder.Thinking{Signature: "s", Provider: "anthropic"}}, 0, "end_turn"},
+		{"server call", []string{begin, started(`{"type":"server_tool_use","id":"s","name":"w","input":{},"x":null}`), args(`{"q":1}`), stop0, endTurn, end},
+			[]aycoder.Part{opaque(`{"type":"server_tool_use","id":"s","name":"w","input":{"q":1},"x":null}`)}, 0, "end_turn"},
+		{"server call cut off", []string{begin, started(`{"type":"server_tool_use","id":"s","name":"w","input":{}}`), args(`{"q"`), stop0, tooMany, end}, nil, 0, "max_tokens"},
+		{"as it came", []string{begin, started(`{ "type":"new_thing", "text": 5 }`), stop0, endTurn, end}, []aycoder.Part{opaque(`{ "type":"new_thing", "text": 5 }`)}, 0, "end_turn"},
+		{"unknown deltas", []string{begin, started(`{"type":"new","a":"x","b":null,"c":[1]}`), piece(`{"type":"new_delta","a":"\n","b":{"z":1},"c":[2,3]}`), piece(`{"type":"new_delta","a":"y","b":2,"c":[]}`), stop0, endTurn, end},
+			[]aycoder.Part{opaque(`{"type":"new","a":"x\ny","b":2,"c":[1,2,3]}`)}, 0, "end_turn"},
+		{"content in the start", []string{`{"type":"message_start","message":{"id":"m","model":"x","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"n","input":{}}]}}`, useTool, end},
+			[]aycoder.Part{&aycoder.Text{Text: "a"}, use(`{}`)}, 0, "tool_use"},
+		{"stopped twice", []string{begin, started(`{"type":"text","text":"a"}`), stop0, stop0, endTurn, end}, []aycoder.Part{&aycoder.Text{Text: "a"}}, 0, "end_turn"},
+		{"unknown events", []string{begin, `{"type":"news"}`, "[DONE]", endTurn, end, "nonsense after the end"}, nil, 0, "end_turn"},
+		{"not UTF-8", []string{begin, started(`{"type":"text","text":""}`), piece("{\"type\":\"text_delta\",\"text\":\"a\xff\"}"), stop0, endTurn, end}, []aycoder.Part{&aycoder.Text{Text: "a\ufffd"}}, 0, "end_turn"},
+		{"NUL and half a pair", []string{begin, started(`{"type":"text","text":""}`), piece(`{"type":"text_delta","text":"\u0000\ud83d"}`), stop0, endTurn, end}, []aycoder.Part{&aycoder.Text{Text: "\x00\ufffd"}}, 0, "end_turn"},
+		{"own reason", []string{begin, `{"type":"message_delta","delta":{"stop_reason":"bored"}}`, end}, nil, 0, "bored"},
+		{"paused", []string{begin, `{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, end}, nil, 0, aycoder.StopPaused},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := ask(newClient(t, stream(events(tt.data...))))
+			require.NoError(t, a.err)
+			assert.Equal(t, tt.want, a.parts)
+			assert.Len(t, a.Cut, tt.cut)
+			assert.Equal(t, tt.stop, a.Stop)
+		})
+	}
+}
+
+// A service that was asked for a stream and answers with a document.
+func TestDecodeWhole(t *testing.T) {
+	const ok = `{"type":"message","id":"m","model":"x","stop_reason":%q,"content":[{"type":"text","text":"a` + "\xff" + `"},` +
+		`{"type":"tool_use","id":"c","name":"n","input":{"p":1}}],"usage":{"input_tokens":1,"output_tokens":2}}`
+	tests := []struct {
+		name, body string
+		calls, cut int
+		err        string
+	}{
+		{"tool use", fmt.Sprintf(ok, "tool_use"), 1, 0, ""},
+		{"blank lines first", strings.Repeat("\r\n", 400) + fmt.Sprintf(ok, "tool_use"), 1, 0, ""},
+		{"the limit may have cut the last call", fmt.Sprintf(ok, "max_tokens"), 0, 1, ""},
+		{"no end", fmt.Sprintf(ok, ""), 0, 0, "not a complete message"},
+		{"cut", fmt.Sprintf(ok, "tool_use")[:90], 0, 0, "unexpected end"},
+		{"something else", `{"hello":1}`, 0, 0, "not a complete message"},
+		{"error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 0, 0, "Overloaded"},
+		{"web page", `<html></html>`, 0, 0, "stream ended"},
+		{"nothing", ``, 0, 0, "stream ended before message_stop"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := ask(newClient(t, stream(tt.body)))
+			if tt.err != "" {
+				require.ErrorContains(t, a.err, tt.err)
+				_, typed := errors.AsType[*aycoder.ModelError](a.err)
+				assert.True(t, typed)
+				return
+			}
+			require.NoError(t, a.err)
+			assert.Equal(t, "a\ufffd", a.text)
+			assert.Len(t, a.Message.Calls(), tt.calls)
+			assert.Len(t, a.Cut, tt.cut)
+			assert.Equal(t, `{"p":1}`, a.args["c"])
+			assert.Equal(t, aycoder.Usage{Input: 1, Output: 2}, a.Usage)
+		})
+	}
+}
+
+func TestDecodeNonsense(t *testing.T) {
+	tests := []struct {
+		name string
+		data []string
+		want string
+	}{
+		{"no start", []string{started(`{"type":"text"}`)}, "before message_start"},
+		{"end without a start", []string{end}, "before message_start"},
+		{"delta without a start", []string{endTurn}, "before message_start"},
+		{"block that is not open", []string{begin, piece(`{"type":"text_delta","text":"a"}`)}, "not open"},
+		{"new delta for no block", []string{begin, piece(`{"type":"x"}`)}, "not open"},
+		{"delta of another kind", []string{begin, started(`{"type":"text"}`), piece(`{"type":"thinking_delta","thinking":"a"}`)}, `for a block of type "text"`},
+		{"no JSON", []string{begin, `{"type":`}, "decode event"},
+		{"wrong types", []string{begin, started(`{"type":"text","text":5}`)}, "decode content_block_start"},
+		{"no block", []string{begin, `{"type":"content_block_start","index":0}`}, "decode content_block_start"},
+		{"no delta", []string{begin, started(`{"type":"text"}`), `{"type":"content_block_delta","index":0}`}, "decode content_block_delta"},
+		{"no end", []string{begin, started(`{"type":"text","text":"a"}`), stop0, endTurn}, "before message_stop"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := ask(newClient(t, stream(events(tt.data...))))
+			e, ok := errors.AsType[*aycoder.StreamBrokenError](a.err)
+			require.True(t, ok, "%v", a.err)
+			assert.ErrorContains(t, e, tt.want)
+			assert.False(t, a.done)
+		})
+	}
+}
+
+// A call is given away when it is complete, not when the message is.
+func TestCallsComeEarly(t *testing.T) {
+	data := events(begin, started(`{"type":"tool_use","id":"c","name":"n","input":{}}`),
+		piece(`{"type":"input_json_delta","partial_json":"{\"a\":1}"}`), stop0)
+	a := ask(newClient(t, stream(data)))
+	assert.Error(t, a.err)
+	assert.Len(t, a.Message.Calls(), 1)
+}
+
+func TestManyCalls(t *testing.T) {
+	data := []string{begin}
+	for n := range 10_000 {
+		data = append(data, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%[1]d","name":"n","input":{}}}`, n),
+			fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, n))
+	}
+	a := ask(newClient(t, stream(events(append(data, useTool, end)...))))
+	require.NoError(t, a.err)
+	assert.Len(t, a.Message.Calls(), 10_000)
+}
+
+// What the quick way reads is what encoding/json reads.
+func FuzzScanDelta(f *testing.F) {
+	for _, s := range []string{
+		piece(`{"type":"text_delta","text":"a\n\"\u00e9\ud83d\ude00\/é"}`) + "  ", piece(`{"type":"input_json_delta","partial_json":""}`),
+		piece(`{"type":"thinking_delta","thinking":"a\x"} `), piece(`{"type":"signature_delta","signature":"\\"}`),
+		`{"type":"content_block_delta","index":01,"delta":{"type":"text_delta","text":"a"}}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "\ufffd")
+		got, ok := scanDelta(s)
+		if !ok {
+			return
+		}
+		var e event
+		require.NoError(t, json.Unmarshal([]byte(s), &e), "%q", s)
+		var d struct{ Type, Text, Partial_json, Thinking, Signature string }
+		require.NoError(t, json.Unmarshal(e.Delta, &d), "%q", s)
+		assert.Equal(t, delta{e.Index, d.Type, d.Text + d.Partial_json + d.Thinking + d.Signature}, got)
+		assert.Equal(t, "content_block_delta", e.Type)
+	})
+}
+
+// No bytes make the decoder panic, and none that are cut make it say that the
+// message is complete.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(helloStream), uint16(40))
+	f.Add([]byte(events(begin, started(`{"type":"tool_use","id":"c","name":"n"}`),
+		piece(`{"type":"input_json_delta","partial_json":"{}"}`), stop0, useTool, end)), uint16(300))
+	f.Add([]byte(`{"type":"message","stop_reason":"end_turn","content":[{"type":"text","text":"x"}]}`), uint16(20))
+	f.Add([]byte(events(begin, started(`{"type":"new","a":[1]}`), piece(`{"type":"x_delta","a":[2]}`), stop0, endTurn, end)), uint16(99))
+	f.Fuzz(func(t *testing.T, body []byte, at uint16) {
+		whole := ask(newClient(t, stream(string(body))))
+		check(t, whole)
+		cut := ask(newClient(t, stream(string(body[:min(int(at), len(body))]))))
+		check(t, cut)
+		if !whole.done && cut.done {
+			t.Logf("complete only when cut: %q at %d", body, at) // the rest was nonsense
+		}
+	})
+}
+
+// check checks what holds for every answer.
+func check(t *testing.T, a answer) {
+	require.NotEqual(t, a.done, a.err != nil, "either done or an error")
+	if a.err != nil {
+		_, typed := errors.AsType[*aycoder.ModelError](a.err)
+		require.True(t, typed, "%v", a.err)
+	}
+	for _, call := range a.Message.Calls() {
+		require.True(t, json.Valid(call.Args), "%q", call.Args)
+	}
+	_, err := json.Marshal(a.Message)
+	require.NoError(t, err)
+	data, err := encodeMessage(a.Message)
+	require.NoError(t, err)
+	require.True(t, len(data) == 0 || json.Valid(data), "%q", data)
+}
+
+func deltas(n int, one string) string {
+	return msgStart + textStart + strings.Repeat(one, n) + blockStop + msgEnd
+}
+
+func BenchmarkDecode(b *testing.B) {
+	const n = 10_000
+	escaped := strings.Replace(textDelta, "hi", `a \"b\"\n`, 1)
+	for _, in := range []struct{ name, body string }{{"plain", deltas(n, textDelta)}, {"escapes", deltas(n, escaped)}} {
+		b.Run(in.name+"/ours", func(b *testing.B) {
+			c := newClient(b, stream(in.body))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range c.Stream(b.Context(), hello()) {
+					require.NoError(b, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
+		})
+		b.Run(in.name+"/go-sse+json", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				text := 0
+				for ev, err := range gosse.Read(bytes.NewReader([]byte(in.body)), nil) {
+					require.NoError(b, err)
+					var e struct {
+						Type  string
+						Index int
+						Delta struct{ Type, Text string }
+					}
+					require.NoError(b, json.Unmarshal([]byte(ev.Data), &e))
+					text += len(e.Delta.Text)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
+		})
+	}
+}
+
+// FuzzParseObject holds the splitter to encoding/json: the same fields with the same
+// values, and nothing where that finds no object.
+func FuzzParseObject(f *testing.F) {
+	for _, s := range []string{`{}`, ` {"a":1 , "b" : [1,{"c":"}"}],"d":"\"]","\u0061":null} `, `{"a":{}}`, `[]`, `{"a"}`, `{"a":-1.5e3}`, `{"":""}`, "{}\f", `{"a":true,"a":false}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var want map[string]json.RawMessage
+		wantErr := json.Unmarshal([]byte(s), &want)
+		o, err := parseObject([]byte(s))
+		if wantErr != nil || want == nil {
+			require.Error(t, err, "%q", s)
+			return
+		}
+		require.NoError(t, err, "%q", s)
+		got := map[string]json.RawMessage{}
+		for _, fl := range o {
+			got[fl.key] = fl.val
+			require.True(t, json.Valid(fl.val), "%q: %q", s, fl.val)
+		}
+		if utf8.ValidString(s) {
+			require.Equal(t, want, got, "%q", s)
+		}
+	})
+}

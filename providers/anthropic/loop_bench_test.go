@@ -1,0 +1,169 @@
+//go:build unix
+
+package anthropic_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/anthropic"
+)
+
+const serveEnv = "AYCODER_BENCH_SERVE"
+
+// TestMain serves scripted answers when the benchmark below starts the test binary
+// as its server: the server's CPU time is then not the client's.
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) != "" {
+		serveScript()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveScript answers POST /<turns>/v1/messages with three calls, turns times, and
+// then with text. It checks that each body begins with the one before.
+func serveScript() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	var mu sync.Mutex
+	turn, last := 0, []byte(nil)
+	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if req.URL.Path == "/reset" {
+			turn, last = 0, nil
+			return
+		}
+		if !bytes.HasPrefix(body, bytes.TrimSuffix(last, []byte("]}"))) {
+			http.Error(w, "the body does not begin with the one before", http.StatusBadRequest)
+			return
+		}
+		turn, last = turn+1, body
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write(scriptedAnswer(turn, 100))
+	})
+	fmt.Println(l.Addr())
+	go func() { // ends with the benchmark
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	_ = http.Serve(l, h)
+}
+
+func scriptedAnswer(turn, turns int) []byte {
+	var b bytes.Buffer
+	send := func(event string, format string, args ...any) {
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", event, fmt.Sprintf(format, args...))
+	}
+	block := func(i int, start string, deltas ...string) {
+		send("content_block_start", `{"type":"content_block_start","index":%d,"content_block":%s}`, i, start)
+		for _, d := range deltas {
+			send("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":%s}`, i, d)
+		}
+		send("content_block_stop", `{"type":"content_block_stop","index":%d}`, i)
+	}
+	send("message_start", `{"type":"message_start","message":{"id":"msg_%d","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":10,"output_tokens":1}}}`, turn)
+	var text []string
+	for range 20 {
+		text = append(text, `{"type":"text_delta","text":"some words "}`)
+	}
+	block(0, `{"type":"text","text":""}`, text...)
+	stop := "end_turn"
+	for i := 1; i <= 3 && turn <= turns; i++ {
+		stop = "tool_use"
+		var args []string
+		for _, piece := range []string{`{"query":"`, strings.Repeat("words ", 16), `","limit":`, `7}`} {
+			q, _ := json.Marshal(piece)
+			args = append(args, fmt.Sprintf(`{"type":"input_json_delta","partial_json":%s}`, q))
+		}
+		block(i, fmt.Sprintf(`{"type":"tool_use","id":"toolu_%d_%d","name":"lookup","input":{}}`, turn, i), args...)
+	}
+	send("message_delta", `{"type":"message_delta","delta":{"stop_reason":%q},"usage":{"output_tokens":20}}`, stop)
+	send("message_stop", `{"type":"message_stop"}`)
+	return b.Bytes()
+}
+
+func startServer(b *testing.B) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait()
+	})
+	var addr string
+	_, err = fmt.Fscanln(out, &addr)
+	require.NoError(b, err)
+	return "http://" + addr
+}
+
+type lookup struct {
+	Query string `json:"query"`
+	Limit int    `json:"limit"`
+}
+
+// BenchmarkHTTPLoop runs 100 turns of three calls over loopback against a server in
+// a process of its own, which checks that each body begins with the one before. It
+// reports the CPU time of this process for each step: one response, three tools,
+// one request.
+func BenchmarkHTTPLoop(b *testing.B) {
+	base := startServer(b)
+	result := strings.Repeat("the quick brown fox ", 51)
+	tool, err := aycoder.NewTool("lookup", "Looks up.", func(context.Context, *aycoder.Invocation, lookup) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult(result), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(b, err)
+	client, err := anthropic.New("m", anthropic.WithAPIKey("k"), anthropic.WithBaseURL(base))
+	require.NoError(b, err)
+	var cpu time.Duration
+	for b.Loop() {
+		resp, err := http.Post(base+"/reset", "", nil)
+		require.NoError(b, err)
+		resp.Body.Close()
+		loop, err := aycoder.New(client, aycoder.WithTools(tool), aycoder.WithMaxTurns(200))
+		require.NoError(b, err)
+		before, tools := cpuTime(), 0
+		for ev, err := range loop.Run(b.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(b, err)
+			if _, ok := ev.(*aycoder.ToolFinished); ok {
+				tools++
+			}
+		}
+		cpu += cpuTime() - before
+		require.Equal(b, 300, tools)
+	}
+	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
+}
+
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

@@ -1,0 +1,258 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+)
+
+// wireKey is the key of messages that are encoded for this API. It has no settings
+// in it, since none changes the form of a message.
+type wireKey struct{}
+
+// fragment is encodeMessage behind a comma.
+func fragment(m *aycoder.Message) ([]byte, error) {
+	data, err := encodeMessage(m)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	return slices.Concat([]byte(","), data), nil
+}
+
+// encodeMessage returns the wire form of m, or nothing if no part of it can be sent:
+// the API refuses a message without content.
+func encodeMessage(m *aycoder.Message) ([]byte, error) {
+	role := aycoder.RoleUser
+	if m.Role == aycoder.RoleAssistant {
+		role = aycoder.RoleAssistant
+	}
+	head := `{"role":"` + string(role) + `","content":[`
+	size := len(head) + 2
+	for _, p := range m.Parts {
+		size += roomFor(p)
+	}
+	w := &blocks{b: append(make([]byte, 0, size), head...), role: m.Role}
+	// "In the user message containing tool results, the tool_result blocks must come
+	// FIRST in the content array. Any text must come AFTER all tool results."
+	for _, p := range m.Parts {
+		if out, ok := p.(*aycoder.ToolOutput); ok && role == aycoder.RoleUser {
+			w.output(out)
+		}
+	}
+	for _, p := range m.Parts {
+		w.part(p)
+	}
+	if w.n == 0 {
+		return nil, nil
+	}
+	return append(w.b, ']', '}'), nil
+}
+
+// roomFor is about how many bytes a part takes.
+func roomFor(p aycoder.Part) int {
+	const around = 100
+	switch p := p.(type) {
+	case *aycoder.Text:
+		return around + len(p.Text)
+	case *aycoder.Thinking:
+		return around + len(p.Text) + len(p.Signature)
+	case *aycoder.ToolUse:
+		return around + len(p.Args)
+	case *aycoder.Opaque:
+		return around + len(p.Raw)
+	case *aycoder.ToolOutput:
+		n := around
+		for _, q := range p.Parts {
+			n += roomFor(q)
+		}
+		return n
+	}
+	return around
+}
+
+// blocks is a list of content blocks that is being written.
+type blocks struct {
+	b    []byte
+	n    int
+	role aycoder.Role
+}
+
+// begin begins a block.
+func (w *blocks) begin(s string) {
+	if w.n > 0 {
+		w.b = append(w.b, ',')
+	}
+	w.n++
+	w.b = append(w.b, s...)
+}
+
+func (w *blocks) part(p aycoder.Part) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		w.text(p)
+	case *aycoder.Thinking:
+		w.thinking(p)
+	case *aycoder.ToolUse:
+		w.use(p)
+	case *aycoder.Media:
+		w.media(p)
+	case *aycoder.Opaque:
+		if ours(p) {
+			w.begin("")
+			w.b = append(w.b, p.Raw...)
+		}
+	}
+}
+
+func (w *blocks) text(t *aycoder.Text) {
+	if blank(t.Text) {
+		return
+	}
+	w.begin(`{"type":"text","text":"`)
+	if w.role == aycoder.RoleSystem {
+		w.b = append(w.b, `<system>\n`...)
+	}
+	w.b = appendEscaped(w.b, t.Text)
+	if w.role == aycoder.RoleSystem {
+		w.b = append(w.b, `\n</system>`...)
+	}
+	w.b = append(w.b, '"')
+	w.end(t.Extra)
+}
+
+// end ends a block with the fields that the provider wants back.
+func (w *blocks) end(extra *aycoder.Opaque) {
+	if ours(extra) {
+		if rest := bytes.TrimSpace(extra.Raw)[1:]; !bytes.Equal(bytes.TrimSpace(rest), []byte("}")) {
+			w.b = append(w.b, ',')
+			w.b = append(w.b, rest...)
+			return
+		}
+	}
+	w.b = append(w.b, '}')
+}
+
+// thinking goes back only with the signature that proves it.
+func (w *blocks) thinking(t *aycoder.Thinking) {
+	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant {
+		return
+	}
+	w.begin(`{"type":"thinking","thinking":`)
+	w.b = appendString(w.b, t.Text)
+	w.b = append(w.b, `,"signature":`...)
+	w.b = appendString(w.b, t.Signature)
+	w.b = append(w.b, '}')
+}
+
+func (w *blocks) use(u *aycoder.ToolUse) {
+	if w.role != aycoder.RoleAssistant {
+		return
+	}
+	w.begin(`{"type":"tool_use","id":`)
+	w.b = appendName(w.b, u.ID)
+	w.b = append(w.b, `,"name":`...)
+	w.b = appendName(w.b, u.Name)
+	w.b = append(w.b, `,"input":`...)
+	if isObject(u.Args) {
+		w.b = append(w.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+	} else {
+		w.b = append(w.b, `{}`...)
+	}
+	w.end(u.Extra)
+}
+
+// output writes the result of a tool. The API refuses an empty text and an error
+// that says nothing.
+func (w *blocks) output(o *aycoder.ToolOutput) {
+	w.begin(`{"type":"tool_result","tool_use_id":`)
+	w.b = appendName(w.b, o.ID)
+	before := len(w.b)
+	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser}
+	for _, p := range o.Parts {
+		switch p.(type) {
+		case *aycoder.Text, *aycoder.Media:
+			in.part(p)
+		}
+	}
+	if in.n == 0 && o.IsError {
+		in.part(&aycoder.Text{Text: "failed without a message"})
+	}
+	if w.b = in.b[:before]; in.n > 0 {
+		w.b = append(in.b, ']')
+	}
+	if o.IsError {
+		w.b = append(w.b, `,"is_error":true`...)
+	}
+	w.b = append(w.b, '}')
+}
+
+// media writes an image or a document. What the API has no block for is named in a
+// text, so that one odd file does not make the whole conversation unsendable.
+func (w *blocks) media(m *aycoder.Media) {
+	if w.role == aycoder.RoleAssistant {
+		return
+	}
+	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
+	switch typ = strings.TrimSpace(typ); typ {
+	case "image/jpg":
+		typ = "image/jpeg"
+		fallthrough
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		w.begin(`{"type":"image","source":`)
+		w.source(m, typ)
+		w.b = append(w.b, '}')
+		return
+	case "application/pdf":
+		w.document(m, typ)
+		return
+	}
+	if strings.HasPrefix(typ, "text/") && (m.URL != "" || !blank(string(m.Data))) {
+		w.document(m, typ)
+		return
+	}
+	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown: %s]", len(m.Data), m.Type, m.Name+m.URL)
+	w.text(&aycoder.Text{Text: note})
+}
+
+func (w *blocks) document(m *aycoder.Media, typ string) {
+	w.begin(`{"type":"document","source":`)
+	w.source(m, typ)
+	if m.Name != "" {
+		w.b = append(w.b, `,"title":`...)
+		w.b = appendString(w.b, m.Name)
+	}
+	w.b = append(w.b, '}')
+}
+
+func (w *blocks) source(m *aycoder.Media, typ string) {
+	switch {
+	case m.URL != "":
+		w.b = append(w.b, `{"type":"url","url":`...)
+		w.b = appendString(w.b, m.URL)
+	case strings.HasPrefix(typ, "text/"):
+		w.b = append(w.b, `{"type":"text","media_type":"text/plain","data":`...)
+		w.b = appendString(w.b, string(m.Data))
+	default:
+		w.b = append(w.b, `{"type":"base64","media_type":`...)
+		w.b = appendString(w.b, typ)
+		w.b = append(w.b, `,"data":`...)
+		w.b = appendBase64(w.b, m.Data)
+	}
+	w.b = append(w.b, '}')
+}
+
+// ours reports whether o is of this provider and can be sent.
+func ours(o *aycoder.Opaque) bool {
+	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && isObject(o.Raw)
+}
+
+// isObject reports whether raw is a whole JSON object.
+func isObject(raw []byte) bool {
+	head := bytes.TrimLeft(raw, space)
+	return len(head) > 0 && head[0] == '{' && json.Valid(raw)
+}

@@ -1,0 +1,42 @@
+package anthropic
+
+import "io"
+
+// A payload is the body of a request, in pieces: the messages are those of the
+// request before and some more, and are not copied for each.
+type payload struct {
+	pieces [][]byte
+}
+
+func (p *payload) size() (n int64) {
+	for _, b := range p.pieces {
+		n += int64(len(b))
+	}
+	return n
+}
+
+// reader returns the body from its beginning.
+func (p *payload) reader() io.ReadCloser { return &payloadReader{rest: p.pieces} }
+
+type payloadReader struct {
+	rest [][]byte
+	off  int // into the first of them
+}
+
+// Read implements io.Reader.
+func (r *payloadReader) Read(b []byte) (n int, err error) {
+	for len(r.rest) > 0 && n < len(b) {
+		k := copy(b[n:], r.rest[0][r.off:])
+		n += k
+		if r.off += k; r.off == len(r.rest[0]) {
+			r.rest, r.off = r.rest[1:], 0
+		}
+	}
+	if n == 0 && len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (r *payloadReader) Close() error { return nil }
