@@ -1,0 +1,101 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+)
+
+// Output keeps the beginning and the end of what is written to it, in bounded
+// memory. It is not safe for concurrent use.
+type Output struct {
+	head, ring []byte // ring is a circle once it is full: it starts at pos
+	pos, limit int
+	total      int64
+}
+
+// NewOutput returns an output that keeps limit bytes, half of them from the end.
+func NewOutput(limit int) *Output { return &Output{limit: limit} }
+
+// Total returns how many bytes were written.
+func (o *Output) Total() int64 { return o.total }
+
+// Write implements io.Writer. It never fails.
+func (o *Output) Write(p []byte) (int, error) {
+	n := len(p)
+	o.total += int64(n)
+	take := min(o.limit/2-len(o.head), n)
+	o.head = append(o.head, p[:take]...)
+	p = p[take:]
+	size := o.limit - o.limit/2
+	if len(p) > size {
+		p = p[len(p)-size:]
+	}
+	if room := min(size-len(o.ring), len(p)); room > 0 {
+		o.ring = append(o.ring, p[:room]...)
+		p = p[room:]
+	}
+	for len(p) > 0 {
+		c := copy(o.ring[o.pos:], p)
+		o.pos = (o.pos + c) % size
+		p = p[c:]
+	}
+	return n, nil
+}
+
+// Text returns what was kept as valid UTF-8 without NUL bytes and terminal escapes,
+// and what is missing in the middle as a line that says how many bytes those are.
+// Bytes that are no text are question marks; odd reports that there were any.
+func (o *Output) Text() (text string, odd bool) {
+	tail := append(append([]byte(nil), o.ring[o.pos:]...), o.ring[:o.pos]...)
+	kept := int64(len(o.head) + len(tail))
+	if kept == o.total {
+		return clean(append(append([]byte(nil), o.head...), tail...))
+	}
+	head := trimEnd(o.head)
+	for i := 0; i < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
+		tail = tail[1:]
+	}
+	omitted := o.total - int64(len(head)+len(tail))
+	a, oddA := clean(head)
+	b, oddB := clean(tail)
+	return fmt.Sprintf("%s\n[… %d bytes omitted …]\n%s", a, omitted, b), oddA || oddB
+}
+
+// trimEnd removes a rune that was cut at the end.
+func trimEnd(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if at := len(b) - i; utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				return b[:at]
+			}
+			return b
+		}
+	}
+	return b
+}
+
+// escapes are the sequences of ECMA-48 that set colours, move the cursor, or set
+// the title of a window.
+var escapes = regexp.MustCompile(
+	`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])?`)
+
+// clean never makes a text longer, so that the limit holds for what it returns.
+func clean(b []byte) (text string, odd bool) {
+	b = escapes.ReplaceAll(b, nil)
+	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
+		return string(b), false
+	}
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			out = append(out, '?')
+		} else {
+			out = append(out, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return string(out), true
+}

@@ -1,0 +1,243 @@
+//go:build unix
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func sh(script string) *Command {
+	return &Command{Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+func text(r *Result) string {
+	s, _ := r.Output.Text()
+	return s
+}
+
+func TestRun(t *testing.T) {
+	tests := []struct {
+		name, script string
+		want         string
+		code         int
+		signal       string
+		held         bool
+	}{
+		{name: "output", script: "echo hi", want: "hi\n"},
+		{name: "exit code", script: "echo x; exit 3", want: "x\n", code: 3},
+		{name: "order", script: "echo 1; echo 2 >&2; echo 3; echo 4 >&2", want: "1\n2\n3\n4\n"},
+		{name: "signal", script: "kill -SEGV $$", code: -1, signal: "segmentation fault"},
+		{name: "no input", script: "cat; echo end", want: "end\n"},
+		{name: "no terminal", script: "(: </dev/tty) 2>/dev/null || echo none", want: "none\n"},
+		{name: "background holds the pipe", script: "sleep 300 & echo hi", want: "hi\n"},
+		{name: "background twice", script: "( ( sleep 300 & ) & ); echo hi", want: "hi\n"},
+		{name: "colours", script: `printf '\033[31mred\033[0m\n'`, want: "red\n"},
+		{name: "not text", script: `printf 'a\377b\0c'`, want: "a?b?c"},
+		{name: "not found", script: "nosuchcmd_xyz 2>/dev/null", code: 127},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := Run(t.Context(), sh(tt.script))
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, text(r))
+			assert.Equal(t, tt.code, r.Code)
+			assert.Equal(t, tt.signal, r.Signal)
+			assert.Equal(t, tt.held, r.Held)
+		})
+	}
+}
+
+// gone waits until nothing is left of a process; the one who adopted it has to reap
+// it first.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid)
+	}, 2*time.Second, 5*time.Millisecond, "process %d is still there", pid)
+}
+
+func zombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// pids waits for a script to have written its process ids into a file.
+func pids(t *testing.T, file string, n int) []int {
+	t.Helper()
+	var found []int
+	require.Eventually(t, func() bool {
+		data, _ := os.ReadFile(file)
+		found = nil
+		for f := range strings.FieldsSeq(string(data)) {
+			pid, err := strconv.Atoi(f)
+			require.NoError(t, err)
+			found = append(found, pid)
+		}
+		return len(found) == n && data[len(data)-1] == '\n'
+	}, 5*time.Second, time.Millisecond)
+	return found
+}
+
+func TestWholeGroupIsKilled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	spawn := "trap '' TERM INT HUP; sleep 300 & a=$!; (sleep 300; :) & b=$!; echo $$ $a $b >" + file
+	t.Run("on cancel", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		stop := errors.New("stop")
+		started := make(chan []int, 1)
+		var at time.Time
+		go func() {
+			found := pids(t, file, 3)
+			at = time.Now()
+			cancel(stop)
+			started <- found
+		}()
+		r, err := Run(ctx, sh(spawn+"; echo before; wait"))
+		found := <-started
+		assert.Less(t, time.Since(at), 100*time.Millisecond)
+		require.ErrorIs(t, err, stop)
+		assert.Equal(t, "before\n", text(r))
+		for _, pid := range found {
+			gone(t, pid)
+		}
+	})
+	t.Run("on timeout", func(t *testing.T) {
+		c := sh(spawn + "; wait")
+		c.Timeout = 100 * time.Millisecond
+		r, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		assert.True(t, r.TimedOut)
+		for _, pid := range pids(t, file, 3) {
+			gone(t, pid)
+		}
+	})
+	t.Run("after the end", func(t *testing.T) {
+		_, err := Run(t.Context(), sh(spawn))
+		require.NoError(t, err)
+		for _, pid := range pids(t, file, 3) {
+			gone(t, pid)
+		}
+	})
+}
+
+func TestEscapedProcessDoesNotHang(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	start := time.Now()
+	r, err := Run(t.Context(), sh("setsid sh -c 'echo $$ >"+file+"; exec sleep 300' & while ! [ -s "+file+" ]; do :; done; echo hi"))
+	require.NoError(t, err)
+	assert.Less(t, time.Since(start), 5*time.Second)
+	assert.Equal(t, "hi\n", text(r))
+	assert.True(t, r.Held)
+	require.NoError(t, syscall.Kill(pids(t, file, 1)[0], syscall.SIGKILL))
+}
+
+func TestCancelledBefore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(t.TempDir(), "ran")
+	_, err := Run(ctx, sh("touch "+file))
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NoFileExists(t, file)
+}
+
+func TestCannotStart(t *testing.T) {
+	_, err := Run(t.Context(), &Command{Argv: []string{"/no/such/program"}})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Run(t.Context(), &Command{Argv: []string{"/bin/sh"}, Dir: "/no/such/folder"})
+	require.Error(t, err)
+}
+
+func TestHugeOutput(t *testing.T) {
+	c := sh("echo FIRST; head -c 60000000 /dev/zero | tr '\\0' x; echo; echo LAST")
+	reports := 0
+	c.Line = func(string, int64) { reports++ }
+	start := time.Now()
+	r, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	out := text(r)
+	assert.LessOrEqual(t, len(out), 100_100)
+	assert.True(t, strings.HasPrefix(out, "FIRST\n"))
+	assert.True(t, strings.HasSuffix(out, "LAST\n"))
+	assert.Contains(t, out, "bytes omitted")
+	assert.LessOrEqual(t, reports, int(time.Since(start)/reportEvery)+1)
+}
+
+func TestLines(t *testing.T) {
+	var got []string
+	c := sh("echo one; echo two")
+	c.Line = func(line string, total int64) { got = append(got, line) }
+	_, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	assert.Contains(t, [][]string{{"one"}, {"two"}}, got)
+}
+
+func TestOutput(t *testing.T) {
+	tests := []struct {
+		name   string
+		limit  int
+		writes []string
+		want   string
+	}{
+		{"all", 10, []string{"abc", "def"}, "abcdef"},
+		{"just all", 6, []string{"abc", "def"}, "abcdef"},
+		{"cut", 6, []string{"abcdefghij"}, "abc\n[… 4 bytes omitted …]\nhij"},
+		{"cut in pieces", 6, strings.Split("abcdefghij", ""), "abc\n[… 4 bytes omitted …]\nhij"},
+		{"rune at both cuts", 6, []string{"a😀bcd😀"}, "a\n[… 11 bytes omitted …]\n"},
+		{"not utf-8", 6, []string{"\xff\xfe"}, "??"},
+		{"half a sequence", 60, []string{"a\x1b[3"}, "a[3"},
+		{"title", 60, []string{"\x1b]0;t\x07a\x1b]0;u\nb"}, "a\nb"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := NewOutput(tt.limit)
+			for _, w := range tt.writes {
+				n, err := o.Write([]byte(w))
+				require.NoError(t, err)
+				require.Len(t, w, n)
+			}
+			got, _ := o.Text()
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func FuzzOutput(f *testing.F) {
+	f.Add([]byte("abc😀"), 3, 8)
+	f.Add([]byte("\x1b[31m\xff\x00"), 1, 2)
+	f.Fuzz(func(t *testing.T, data []byte, chunk, limit int) {
+		chunk, limit = 1+abs(chunk)%100, 2+abs(limit)%300
+		o := NewOutput(limit)
+		for i := 0; i < len(data); i += chunk {
+			_, _ = o.Write(data[i:min(i+chunk, len(data))])
+		}
+		got, _ := o.Text()
+		assert.LessOrEqual(t, len(got), limit+60)
+		assert.NotContains(t, got, "\x00")
+		assert.NotContains(t, got, "\x1b")
+		assert.Equal(t, strings.ToValidUTF8(got, ""), got)
+		if len(data) <= limit {
+			want, _ := clean(data)
+			assert.Equal(t, want, got)
+		}
+	})
+}
+
+func abs(n int) int { return max(n, -(n + 1)) }
+
+func BenchmarkRun(b *testing.B) {
+	for b.Loop() {
+		_, _ = Run(b.Context(), sh(":"))
+	}
+}

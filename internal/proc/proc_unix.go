@@ -1,0 +1,94 @@
+//go:build unix
+
+package proc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Run runs a command with no input, in a session and process group of its own, and
+// returns when it has ended. When it ends, whatever the reason, everything in the
+// group is killed: what it left in the background too. A process that starts a
+// session of its own gets away; what it prints later is lost.
+//
+// If ctx ends first, the group is killed at once, and the error is the context's
+// cause beside the result so far. A command that cannot be started is an error
+// without a result; one that ends with a code or a signal is none.
+func Run(ctx context.Context, c *Command) (*Result, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = c.Dir, c.Env, c.Files
+	// One pipe for both keeps the order. Files, not writers, so that Wait does not
+	// wait for whoever holds the pipe.
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return nil, err
+	}
+	return supervise(ctx, c, cmd, r)
+}
+
+// supervise reads output until the command has ended.
+func supervise(ctx context.Context, c *Command, cmd *exec.Cmd, r *os.File) (*Result, error) {
+	res := &Result{Output: NewOutput(cmp.Or(c.Limit, 100_000))}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		drain(r, c, res.Output)
+	}()
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		waitExit(cmd)
+	}()
+	err := wait(ctx, exited, c.Timeout)
+	if err != nil {
+		killGroup(cmd.Process.Pid)
+		<-exited
+	}
+	// Where that can be had, before the process is reaped: until then its id, which is
+	// the group's, cannot become that of another.
+	killGroup(cmd.Process.Pid)
+	waitErr := reap(cmd)
+	res.Held = !finish(r, drained)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		res.TimedOut, err = true, nil
+	}
+	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
+		err = errors.Join(err, waitErr)
+	}
+	res.Code = cmd.ProcessState.ExitCode()
+	if st, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && st.Signaled() {
+		res.Signal = st.Signal().String()
+	}
+	return res, err
+}
+
+// finish waits for the rest of the output, and reports whether its end was reached.
+func finish(r *os.File, drained <-chan struct{}) bool {
+	_ = r.SetReadDeadline(time.Now().Add(drainFor))
+	<-drained
+	// At the end of the output one more read says so again.
+	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := r.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// killGroup kills a process and all in its group. A child that is being forked at
+// this moment is in the group already; it gets the signal when it starts.
+func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

@@ -1,0 +1,333 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	window     = 64 << 10 // longer lines are matched in pieces, so that a search can be stopped
+	overlap    = 4 << 10  // of the pieces; a match that is longer may be missed there
+	checkEvery = 64 << 10 // bytes matched between two looks at the context
+)
+
+// Matcher finds the lines that match an expression. It is immutable and safe for
+// concurrent use.
+//
+// Most expressions have words in them without which nothing matches. Looking for
+// those in a whole file is many times faster than trying the expression on each
+// line; it is tried only on lines that have one of them.
+type Matcher struct {
+	re    *regexp.Regexp
+	words []string // a matching line has one of these; none: unknown
+	fold  bool     // the words are lower case and found in any case
+	whole bool     // a word is all there is to the expression
+	bound bool     // the expression is a word between word boundaries
+}
+
+// Compile parses an expression in the syntax of package regexp. A literal one is
+// plain text.
+func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
+	if literal {
+		expr = regexp.QuoteMeta(expr)
+	}
+	if ignoreCase {
+		expr = "(?i:" + expr + ")"
+	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	tree = tree.Simplify()
+	m := &Matcher{re: re}
+	words := required(tree)
+	for _, w := range words {
+		m.words = append(m.words, w.text)
+		m.fold = m.fold || w.fold
+	}
+	if m.fold {
+		for i, w := range m.words {
+			m.words[i] = strings.ToLower(w)
+		}
+	}
+	if len(words) == 1 {
+		// A line has no line break in it, and no \r at its end.
+		m.whole = isWord(tree, words[0]) && !strings.ContainsAny(words[0].text, "\r\n")
+		m.bound = tree.Op == syntax.OpConcat && len(tree.Sub) == 3 && !m.fold &&
+			tree.Sub[0].Op == syntax.OpWordBoundary && tree.Sub[2].Op == syntax.OpWordBoundary &&
+			isWord(tree.Sub[1], words[0])
+	}
+	return m, nil
+}
+
+// word is a text that a match contains.
+type word struct {
+	text string
+	fold bool
+}
+
+// isWord reports whether an expression is that word and nothing else.
+func isWord(re *syntax.Regexp, w word) bool {
+	return re.Op == syntax.OpLiteral && strings.EqualFold(string(re.Rune), w.text)
+}
+
+const maxWords = 8
+
+// required returns words of which a match contains at least one, or nil.
+func required(re *syntax.Regexp) []word {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return literal(re)
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpConcat:
+		var best []word
+		for _, sub := range re.Sub {
+			if w := required(sub); better(w, best) {
+				best = w
+			}
+		}
+		return best
+	case syntax.OpAlternate:
+		var all []word
+		for _, sub := range re.Sub {
+			w := required(sub)
+			if all = append(all, w...); w == nil || len(all) > maxWords {
+				return nil
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// better prefers the words whose shortest is longer.
+func better(a, b []word) bool { return shortest(a) > shortest(b) }
+
+func shortest(words []word) int {
+	n := 0
+	for i, w := range words {
+		if i == 0 || len(w.text) < n {
+			n = len(w.text)
+		}
+	}
+	return n
+}
+
+// literal returns the longest part of a literal that is the same bytes in every
+// match. U+FFFD also matches bytes that are not UTF-8. Without regard to case only
+// ASCII is taken, and k and s are not: U+212A and U+017F are the same letters.
+func literal(re *syntax.Regexp) []word {
+	fold := re.Flags&syntax.FoldCase != 0
+	best := ""
+	for part := range strings.FieldsFuncSeq(string(re.Rune), func(r rune) bool {
+		return r == utf8.RuneError || fold && (r >= utf8.RuneSelf || strings.ContainsRune("kKsS", r))
+	}) {
+		if len(part) > len(best) {
+			best = part
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return []word{{best, fold}}
+}
+
+// scanner goes through one text.
+type scanner struct {
+	m       *Matcher
+	text    []byte
+	finders []finder
+	tried   int // bytes in lines since the last look at the context
+}
+
+func (m *Matcher) scan(text []byte) *scanner {
+	s := &scanner{m: m, text: text}
+	for _, w := range m.words {
+		s.finders = append(s.finders, newFinder([]byte(w), m.fold))
+	}
+	return s
+}
+
+// next returns the first line at or after pos, the start of a line, that matches.
+func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
+	for pos < len(s.text) {
+		if s.tried > checkEvery {
+			if s.tried = 0; ctx.Err() != nil {
+				return 0, 0, false
+			}
+		}
+		at := s.candidate(pos)
+		if at < 0 {
+			return 0, 0, false
+		}
+		start = pos + bytes.LastIndexByte(s.text[pos:at], '\n') + 1
+		end = len(s.text)
+		if i := bytes.IndexByte(s.text[at:], '\n'); i >= 0 {
+			end = at + i
+		}
+		if s.m.match(ctx, trimCR(s.text[start:end])) {
+			return start, end, true
+		}
+		s.tried += end - start
+		pos = end + 1
+	}
+	return 0, 0, false
+}
+
+// candidate returns the first place at or after pos that may be in a match.
+func (s *scanner) candidate(pos int) int {
+	if len(s.finders) == 0 {
+		return pos
+	}
+	first := -1
+	for i := range s.finders {
+		if at := s.finders[i].next(s.text, pos); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// match decides about a line that has one of the words.
+func (m *Matcher) match(ctx context.Context, line []byte) bool {
+	switch {
+	case m.whole:
+		return true
+	case m.bound:
+		return hasWord(line, m.words[0])
+	}
+	for len(line) > window {
+		if m.re.Match(line[:window]) {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		line = line[window-overlap:]
+	}
+	return m.re.Match(line)
+}
+
+// hasWord does what \b on both sides of a literal does: there, one of the two
+// neighbouring bytes is of a word and the other is not.
+func hasWord(line []byte, lit string) bool {
+	for pos := 0; ; pos++ {
+		i := bytes.Index(line[pos:], []byte(lit))
+		if i < 0 {
+			return false
+		}
+		pos += i
+		if boundary(line, pos) && boundary(line, pos+len(lit)) {
+			return true
+		}
+	}
+}
+
+func boundary(line []byte, at int) bool {
+	before := at > 0 && wordByte(line[at-1])
+	after := at < len(line) && wordByte(line[at])
+	return before != after
+}
+
+func wordByte(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b|32 && b|32 <= 'z'
+}
+
+func trimCR(line []byte) []byte { return bytes.TrimSuffix(line, []byte("\r")) }
+
+// finder finds a word again and again in one text, and remembers where it found it,
+// so that each text is gone through once.
+type finder struct {
+	word   []byte
+	fold   bool
+	pivot  int // index of the letter that is looked for
+	lo, up int // where it is next in lower and in upper case, plus one; 0: not looked for yet
+	at     int // where the word is next, plus one
+}
+
+// frequent are letters from frequent to rare, as they are in source code. Others are
+// rarer still.
+const frequent = " etaoinrslcdupmfhgbyv_wxkjqz"
+
+func newFinder(w []byte, fold bool) finder {
+	f := finder{word: w, fold: fold}
+	rarest := -1
+	for i, b := range w {
+		rank := strings.IndexByte(frequent, b)
+		if rank < 0 {
+			rank = len(frequent)
+		}
+		if rank > rarest {
+			f.pivot, rarest = i, rank
+		}
+	}
+	return f
+}
+
+// next returns the first place of the word at or after pos, or -1.
+func (f *finder) next(text []byte, pos int) int {
+	if f.at > pos {
+		return orNone(f.at-1, len(text))
+	}
+	at := 0
+	if f.fold {
+		at = f.nextFold(text, pos)
+	} else {
+		at = indexFrom(text, pos, func(t []byte) int { return bytes.Index(t, f.word) })
+	}
+	f.at = at + 1
+	return orNone(at, len(text))
+}
+
+func orNone(at, end int) int {
+	if at >= end {
+		return -1
+	}
+	return at
+}
+
+// indexFrom returns where something is at or after pos; the length of the text if it
+// is not.
+func indexFrom(text []byte, pos int, index func([]byte) int) int {
+	if pos < len(text) {
+		if i := index(text[pos:]); i >= 0 {
+			return pos + i
+		}
+	}
+	return len(text)
+}
+
+// nextFold looks for the rarest letter of the word in both cases.
+func (f *finder) nextFold(text []byte, pos int) int {
+	lo := f.word[f.pivot]
+	up := bytes.ToUpper(f.word[f.pivot : f.pivot+1])[0]
+	for from := pos + f.pivot; ; from++ {
+		if f.lo <= from {
+			f.lo = 1 + indexFrom(text, from, func(t []byte) int { return bytes.IndexByte(t, lo) })
+		}
+		if f.up <= from {
+			f.up = 1 + indexFrom(text, from, func(t []byte) int { return bytes.IndexByte(t, up) })
+		}
+		from = min(f.lo, f.up) - 1
+		start := from - f.pivot
+		if from >= len(text) || start+len(f.word) > len(text) {
+			return len(text)
+		}
+		if bytes.EqualFold(text[start:start+len(f.word)], f.word) {
+			return start
+		}
+	}
+}

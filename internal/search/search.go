@@ -1,0 +1,444 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/glob"
+)
+
+const (
+	maxFile  = 16 << 20 // bytes of a file that is searched
+	sniff    = 8 << 10  // bytes in which a NUL makes a file binary
+	maxText  = 300      // bytes of a line that are shown
+	perJob   = 64       // files that are searched by one goroutine in a row
+	maxTasks = 8        // goroutines
+)
+
+// Query is what to search for and where.
+type Query struct {
+	Matcher *Matcher
+	// Include and Exclude choose files by their path; a pattern without a slash by
+	// their name. Without Include all are searched.
+	Include, Exclude []string
+	// Context is the number of lines shown around a match, Max that of the matches.
+	Context, Max int
+	// Progress, if set, gets the number of files searched so far, from several
+	// goroutines, one after the other, never after Search has returned.
+	Progress func(files int64)
+}
+
+// Line is a line of a file that matches, or is near one.
+type Line struct {
+	Number int
+	Text   string
+	Match  bool
+}
+
+// File is what was found in a file.
+type File struct {
+	Path  string
+	Lines []Line
+	// Matches is how many of the lines match.
+	Matches int
+}
+
+// Result is what was found, in the order of the paths.
+type Result struct {
+	Files   []File
+	Matches int
+	// More says that there are more matches than were asked for; those that are
+	// left out come after the others.
+	More bool
+	// Searched, Binary, Large, Refused and Ignored count files, and for Ignored
+	// files and folders.
+	Searched, Binary, Large, Refused, Ignored int64
+}
+
+// Search looks through a file, or through a folder and what is below it. It leaves
+// out what git ignores, folders of version control and dependencies, files that hold
+// secrets by their name, binary files, those over 16 MiB, and symbolic links. The
+// result does not depend on timing. If ctx ends it returns the cause.
+func Search(ctx context.Context, src Source, name string, q *Query) (*Result, error) {
+	s := &searcher{src: src, q: q}
+	s.more.L = &s.mu
+	var err error
+	if s.include, err = compile(q.Include); err != nil {
+		return nil, err
+	}
+	if s.exclude, err = compile(q.Exclude); err != nil {
+		return nil, err
+	}
+	f, err := src.Open(name)
+	if err == nil {
+		f.Close()
+		s.files(ctx, new(worker), []string{name})
+	} else if _, notDir := src.ReadDir(ctx, name); notDir != nil {
+		return nil, err
+	} else {
+		s.run(ctx, Start(src, name))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return s.result(), nil
+}
+
+func compile(patterns []string) ([]*glob.Pattern, error) {
+	var all []*glob.Pattern
+	for _, p := range patterns {
+		if !strings.Contains(p, "/") {
+			p = "**/" + p
+		}
+		c, err := glob.Compile(strings.TrimPrefix(p, "/"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// job is a folder to read, or some files to search.
+type job struct {
+	folder Folder
+	files  []string
+}
+
+type searcher struct {
+	src              Source
+	q                *Query
+	include, exclude []*glob.Pattern
+
+	searched, binary, large, refused, ignored atomic.Int64
+
+	mu   sync.Mutex
+	more sync.Cond
+	jobs []job
+	busy int // goroutines that may add jobs
+	done bool
+	// found is trimmed so that it holds little more than what was asked for. Files
+	// after the one named by last cannot be in the result, and are not searched.
+	found   []File
+	matches int
+	last    string
+	full    bool
+}
+
+// worker is what a goroutine keeps from file to file.
+type worker struct{ buf []byte }
+
+// run works until there are no jobs, or the context ends.
+func (s *searcher) run(ctx context.Context, start Folder) {
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.done = true
+		s.more.Broadcast()
+	})
+	defer stop()
+	s.jobs = []job{{folder: start}}
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), maxTasks) {
+		wg.Go(func() {
+			w := new(worker)
+			for j, ok := s.take(); ok; j, ok = s.take() {
+				if j.files != nil {
+					s.files(ctx, w, j.files)
+				} else {
+					s.folder(ctx, j.folder)
+				}
+				s.finish()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// take returns the next job, and waits if there is none yet.
+func (s *searcher) take() (job, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.jobs) == 0 && s.busy > 0 && !s.done {
+		s.more.Wait()
+	}
+	if s.done || len(s.jobs) == 0 {
+		return job{}, false
+	}
+	j := s.jobs[len(s.jobs)-1]
+	s.jobs = s.jobs[:len(s.jobs)-1]
+	s.busy++
+	return j, true
+}
+
+func (s *searcher) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy--; s.busy == 0 {
+		s.more.Broadcast()
+	}
+}
+
+// folder makes jobs of what is in a folder. The last one added is done first.
+func (s *searcher) folder(ctx context.Context, dir Folder) {
+	all, down, ignored, err := Children(ctx, s.src, dir, true)
+	s.ignored.Add(int64(ignored))
+	if err != nil {
+		s.refused.Add(1)
+		return
+	}
+	var jobs []job
+	for _, d := range slices.Backward(down) {
+		jobs = append(jobs, job{folder: d})
+	}
+	var files []string
+	for _, e := range all {
+		if e.Entry.Type().IsRegular() && s.wanted(e.Path) {
+			files = append(files, e.Path)
+		}
+	}
+	for chunk := range slices.Chunk(files, perJob) {
+		jobs = append(jobs, job{files: chunk})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs = append(s.jobs, jobs...)
+	s.more.Broadcast()
+}
+
+func (s *searcher) wanted(p string) bool {
+	match := func(g *glob.Pattern) bool { return g.Match(p) }
+	return (len(s.include) == 0 || slices.ContainsFunc(s.include, match)) &&
+		!slices.ContainsFunc(s.exclude, match) && path.Base(p) != ".git"
+}
+
+func (s *searcher) files(ctx context.Context, w *worker, names []string) {
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		if s.late(name) {
+			continue
+		}
+		f, skipped := s.search(ctx, w, name)
+		switch {
+		case skipped != nil:
+			skipped.Add(1)
+		default:
+			s.add(f)
+		}
+	}
+}
+
+// late reports whether matches in a file would come after all that are asked for.
+func (s *searcher) late(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full && name > s.last
+}
+
+// add takes what was found in a file, and reports progress.
+func (s *searcher) add(f File) {
+	n := s.searched.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.q.Progress != nil && n%256 == 0 {
+		s.q.Progress(n)
+	}
+	if f.Matches == 0 {
+		return
+	}
+	s.found = append(s.found, f)
+	if s.matches += f.Matches; s.matches > 2*s.q.Max {
+		s.trim()
+	}
+}
+
+// trim drops the files that cannot be in the result. One match more than what was
+// asked for is kept, which tells that there is more.
+func (s *searcher) trim() {
+	slices.SortFunc(s.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	s.matches = 0
+	for i, f := range s.found {
+		if s.matches += f.Matches; s.matches > s.q.Max {
+			s.found = s.found[:i+1]
+			s.last, s.full = f.Path, true
+			return
+		}
+	}
+}
+
+func (s *searcher) result() *Result {
+	s.trim()
+	r := &Result{Files: s.found, Matches: s.matches,
+		Searched: s.searched.Load(), Binary: s.binary.Load(),
+		Large: s.large.Load(), Refused: s.refused.Load(), Ignored: s.ignored.Load()}
+	if over := r.Matches - s.q.Max; over > 0 {
+		last := &r.Files[len(r.Files)-1]
+		last.cut(last.Matches-over, s.q.Context)
+		r.Matches, r.More = s.q.Max, true
+		if last.Matches == 0 {
+			r.Files = r.Files[:len(r.Files)-1]
+		}
+	}
+	return r
+}
+
+// cut leaves the first n matches, and their context.
+func (f *File) cut(n, context int) {
+	f.Matches = n
+	end := 0
+	for i, l := range f.Lines {
+		if l.Match {
+			if n--; n < 0 {
+				f.Lines = f.Lines[:i]
+				break
+			}
+			end = l.Number + context
+		}
+	}
+	f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool { return l.Number > end })
+}
+
+// search looks through one file; one that is not searched has a counter.
+func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *atomic.Int64) {
+	f, err := s.src.Open(name)
+	if err != nil {
+		return File{}, &s.refused
+	}
+	defer f.Close()
+	text, large, err := w.read(f)
+	switch {
+	case err != nil:
+		return File{}, &s.refused
+	case large:
+		return File{}, &s.large
+	case bytes.IndexByte(text[:min(len(text), sniff)], 0) >= 0:
+		return File{}, &s.binary
+	}
+	return s.lines(ctx, name, text), nil
+}
+
+// read reads a file into the worker's buffer.
+func (w *worker) read(f *os.File) (text []byte, large bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if info.Size() > maxFile {
+		return nil, true, nil
+	}
+	size := int(info.Size())
+	if cap(w.buf) < size {
+		w.buf = make([]byte, size+size/4)
+	}
+	n, err := io.ReadFull(f, w.buf[:size])
+	if err == io.ErrUnexpectedEOF || err == io.EOF { // it got shorter
+		err = nil
+	}
+	return w.buf[:n], false, err
+}
+
+// at is a line in a text.
+type at struct{ number, start, end int }
+
+// lines finds the matches in a text, with their context.
+func (s *searcher) lines(ctx context.Context, name string, text []byte) File {
+	file := File{Path: name}
+	scan := s.q.Matcher.scan(text)
+	number, counted, shown := 1, 0, 0 // shown: everything before it was added
+	var last at
+	for pos := 0; file.Matches <= s.q.Max; {
+		start, end, ok := scan.next(ctx, pos)
+		if !ok {
+			break
+		}
+		number += bytes.Count(text[counted:start], []byte("\n"))
+		counted = start
+		m := at{number, start, end}
+		if file.Matches > 0 {
+			shown = file.after(text, last, min(s.q.Context, number-last.number-1))
+		}
+		file.before(text, m, s.q.Context, shown)
+		file.Lines = append(file.Lines, Line{number, s.q.Matcher.show(text[start:end]), true})
+		file.Matches++
+		pos, last, shown = end+1, m, min(end+1, len(text))
+	}
+	if file.Matches > 0 {
+		file.after(text, last, s.q.Context)
+	}
+	return file
+}
+
+// before adds up to n lines before a match, none of them from before pos.
+func (f *File) before(text []byte, m at, n, pos int) {
+	start := m.start
+	k := 0
+	for ; k < n && start > pos; k++ {
+		start = bytes.LastIndexByte(text[:start-1], '\n') + 1
+	}
+	f.add(text, start, m.number-k, k)
+}
+
+// after adds up to n lines after a match, and returns where they end.
+func (f *File) after(text []byte, m at, n int) int {
+	return f.add(text, m.end+1, m.number+1, n)
+}
+
+// add adds up to n lines of context.
+func (f *File) add(text []byte, pos, number, n int) int {
+	for ; n > 0 && pos < len(text); n-- {
+		end := len(text)
+		if i := bytes.IndexByte(text[pos:], '\n'); i >= 0 {
+			end = pos + i
+		}
+		f.Lines = append(f.Lines, Line{number, clip(trimCR(text[pos:end]), 0), false})
+		pos, number = end+1, number+1
+	}
+	return pos
+}
+
+// show returns a line that matches; of a long one, what is around the match.
+func (m *Matcher) show(line []byte) string {
+	line = trimCR(line)
+	if len(line) <= maxText {
+		return clip(line, 0)
+	}
+	// The expression is not tried on all of a very long line again.
+	first := line[:min(len(line), window)]
+	if loc := m.re.FindIndex(first); loc != nil {
+		return clip(line, max(0, loc[0]-maxText/3))
+	}
+	if c := m.scan(line).candidate(0); c > 0 {
+		return clip(line, max(0, c-maxText/3))
+	}
+	return clip(line, 0)
+}
+
+// clip cuts a piece out of a line on rune boundaries, as valid UTF-8 without NUL.
+func clip(line []byte, from int) string {
+	to := min(len(line), from+maxText)
+	for i := 0; i < utf8.UTFMax && from > 0 && from < to && !utf8.RuneStart(line[from]); i++ {
+		from++
+	}
+	for i := 0; i < utf8.UTFMax && to < len(line) && to > from && !utf8.RuneStart(line[to]); i++ {
+		to--
+	}
+	s := strings.ToValidUTF8(strings.ReplaceAll(string(line[from:to]), "\x00", "\uFFFD"), "\uFFFD")
+	if from > 0 {
+		s = "…" + s
+	}
+	if to < len(line) {
+		s += "…"
+	}
+	return s
+}

@@ -1,0 +1,361 @@
+package search
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// dir is a plain folder as a source.
+type dir string
+
+func (d dir) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+	return os.ReadDir(filepath.Join(string(d), filepath.FromSlash(name)))
+}
+
+func (d dir) Open(name string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(string(d), filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.New("not a regular file")
+	}
+	return f, nil
+}
+
+func folder(t testing.TB, files map[string]string) dir {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		full := filepath.Join(root, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		require.NoError(t, os.WriteFile(full, []byte(text), 0o644))
+	}
+	return dir(root)
+}
+
+func query(t testing.TB, expr string) *Query {
+	t.Helper()
+	m, err := Compile(expr, false, false)
+	require.NoError(t, err)
+	return &Query{Matcher: m, Max: 100}
+}
+
+// render writes a result as path:number:text lines.
+func render(r *Result) string {
+	var b strings.Builder
+	for _, f := range r.Files {
+		for _, l := range f.Lines {
+			sep := map[bool]string{true: ":", false: "-"}[l.Match]
+			fmt.Fprintf(&b, "%s%s%d%s%s\n", f.Path, sep, l.Number, sep, l.Text)
+		}
+	}
+	return b.String()
+}
+
+func TestSearch(t *testing.T) {
+	src := folder(t, map[string]string{
+		"a.go":                  "one\ntwo hit\r\nthree\nfour\nhit\n",
+		"b/c.ts":                "hit",
+		"b/d.tsx":               "a hit\n",
+		"b/node_modules/x.ts":   "hit\n",
+		"b/node_modules.md":     "hit\n",
+		".git/info/exclude":     "excluded\n",
+		"excluded":              "hit\n",
+		".gitignore":            "*.log\n!keep.log\n",
+		"x.log":                 "hit\n",
+		"b/keep.log":            "hit\n",
+		"bin":                   "hit\x00",
+		"late":                  strings.Repeat("x", sniff) + "\nhit\x00\xff\n",
+		"name\nwith\tcontrol":   "hit\n",
+		"b/.gitignore":          "e\n",
+		"b/e":                   "hit\n",
+		"ignored.log/inside.go": "hit\n",
+	})
+	all := "a.go:2:two hit\na.go:5:hit\nb/c.ts:1:hit\nb/d.tsx:1:a hit\nb/keep.log:1:hit\nb/node_modules.md:1:hit\n" +
+		"late:2:hit\uFFFD\uFFFD\nname\nwith\tcontrol:1:hit\n"
+	tests := []struct {
+		name, in string
+		change   func(*Query)
+		want     string
+	}{
+		{"all", ".", nil, all},
+		{"folder", "b", nil, "b/c.ts:1:hit\nb/d.tsx:1:a hit\nb/keep.log:1:hit\nb/node_modules.md:1:hit\n"},
+		{"file", "a.go", nil, "a.go:2:two hit\na.go:5:hit\n"},
+		{"ignored file by name", "x.log", nil, "x.log:1:hit\n"},
+		{"dependencies by name", "b/node_modules", nil, "b/node_modules/x.ts:1:hit\n"},
+		{"include", ".", func(q *Query) { q.Include = []string{"*.{ts,tsx}"} }, "b/c.ts:1:hit\nb/d.tsx:1:a hit\n"},
+		{"include path", ".", func(q *Query) { q.Include = []string{"b/*.ts"} }, "b/c.ts:1:hit\n"},
+		{"exclude", "b", func(q *Query) { q.Exclude = []string{"b/**/*.ts*", "*.md"} }, "b/keep.log:1:hit\n"},
+		{"context", "a.go", func(q *Query) { q.Context = 1 }, "a.go-1-one\na.go:2:two hit\na.go-3-three\na.go-4-four\na.go:5:hit\n"},
+		{"wide context", "a.go", func(q *Query) { q.Context = 9 }, "a.go-1-one\na.go:2:two hit\na.go-3-three\na.go-4-four\na.go:5:hit\n"},
+		{"max", ".", func(q *Query) { q.Max = 3 }, "a.go:2:two hit\na.go:5:hit\nb/c.ts:1:hit\n"},
+		{"max in a file", ".", func(q *Query) { q.Max, q.Context = 1, 1 }, "a.go-1-one\na.go:2:two hit\na.go-3-three\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := query(t, "hit$|hit\\x00")
+			if tt.change != nil {
+				tt.change(q)
+			}
+			r, err := Search(t.Context(), src, tt.in, q)
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, render(r))
+			assert.Equal(t, q.Max < 100, r.More)
+		})
+	}
+}
+
+func TestSearchErrors(t *testing.T) {
+	src := folder(t, map[string]string{"a": "x"})
+	_, err := Search(t.Context(), src, "missing", query(t, "x"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	q := query(t, "x")
+	q.Include = []string{"{a"}
+	_, err = Search(t.Context(), src, ".", q)
+	require.Error(t, err)
+	q.Include, q.Exclude = nil, []string{"[a"}
+	_, err = Search(t.Context(), src, ".", q)
+	require.Error(t, err)
+}
+
+// The order in which goroutines come to an end must not show.
+func TestStable(t *testing.T) {
+	files := map[string]string{}
+	for i := range 300 {
+		files[fmt.Sprintf("d%d/f%d", i%7, i)] = strings.Repeat("hit\n", i%5)
+	}
+	src := folder(t, files)
+	q := query(t, "hit")
+	q.Max = 37
+	want := ""
+	for i := range 20 {
+		r, err := Search(t.Context(), src, ".", q)
+		require.NoError(t, err)
+		assert.Equal(t, 37, r.Matches)
+		assert.True(t, r.More)
+		if i == 0 {
+			want = render(r)
+		}
+		require.Equal(t, want, render(r))
+	}
+}
+
+// opening tells when a file is opened.
+type opening struct {
+	dir
+	name   string
+	opened chan<- struct{}
+}
+
+func (o opening) Open(name string) (*os.File, error) {
+	if name == o.name {
+		o.opened <- struct{}{}
+	}
+	return o.dir.Open(name)
+}
+
+func TestCancel(t *testing.T) {
+	text := strings.Repeat(strings.Repeat("a", 1000)+"\n", 15000) + strings.Repeat("a", 1<<20)
+	src := folder(t, map[string]string{"a": text})
+	slow := query(t, "(a|b)*[cd]") // takes seconds
+	stop := errors.New("stop")
+	t.Run("before", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(stop)
+		_, err := Search(ctx, src, ".", slow)
+		require.ErrorIs(t, err, stop)
+	})
+	t.Run("during", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		opened, ended := make(chan struct{}), make(chan error)
+		go func() {
+			_, err := Search(ctx, opening{src, "a", opened}, ".", slow)
+			ended <- err
+		}()
+		<-opened
+		start := time.Now()
+		cancel(stop)
+		require.ErrorIs(t, <-ended, stop)
+		assert.Less(t, time.Since(start), 100*time.Millisecond)
+	})
+}
+
+func TestNoGoroutineLeft(t *testing.T) {
+	src := folder(t, map[string]string{"a/b/c": "x", "d": "x"})
+	synctest.Test(t, func(t *testing.T) { // fails if one is left
+		_, err := Search(t.Context(), src, ".", query(t, "x"))
+		require.NoError(t, err)
+	})
+}
+
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("é", 5000) + "NEEDLE" + strings.Repeat("é", 5000)
+	huge := strings.Repeat("y", 3*window) + "NEEDLE"
+	src := folder(t, map[string]string{"a": long + "\n", "b": huge + "\n"})
+	for _, expr := range []string{"NEEDLE", "NE+DLE", "[N]EE"} {
+		r, err := Search(t.Context(), src, ".", query(t, expr))
+		require.NoError(t, err)
+		require.Len(t, r.Files, 2, expr)
+		text := r.Files[0].Lines[0].Text
+		assert.Contains(t, text, "NEEDLE", expr)
+		assert.LessOrEqual(t, len(text), maxText+6)
+		assert.Equal(t, strings.ToValidUTF8(text, ""), text)
+	}
+}
+
+// naive is what Matcher has to agree with.
+func naive(re *regexp.Regexp, text []byte) (lines []int) {
+	for n := 1; len(text) > 0; n++ {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		if re.Match(bytes.TrimSuffix(line, []byte("\r"))) {
+			lines = append(lines, n)
+		}
+		text = rest
+	}
+	return lines
+}
+
+func fast(m *Matcher, text []byte) (lines []int) {
+	s := m.scan(text)
+	for pos := 0; ; {
+		start, end, ok := s.next(context.Background(), pos)
+		if !ok {
+			return lines
+		}
+		lines = append(lines, 1+bytes.Count(text[:start], []byte("\n")))
+		pos = end + 1
+	}
+}
+
+var expressions = []string{
+	"hit", "(?i)hit", "hit|foo|bar", `\bhit\b`, `\b-\b`, "h.t", "h+", "(hit)+x", "(hit){2}", "^hit", "hit$", "^$", "", ".*", "a|",
+	"(?i)kelvin", "(?i)straße", "(?i)ſ", "[a-z]_[a-z]", "x{0,3}", "(?i:h)it", "hit.*foo", "(?:foo|bar)hit", "\uFFFD", `\xff`, "(?s).", `\n`,
+	"(?i)hit|foo", `\bfoo`, `h(?:it|at)`, "[Hh]it", "(?i)k", "(?i)s", `\Bhit`, "(?m)^hit$", `\Ahit\z`,
+}
+
+var texts = []string{
+	"hit\nfoo\nbar\n", "Hit\nhIT\nxhitx\nhit hit\n", "a\r\nhit\r\n\r\nb", "\n\n\n", "", "hit", "kelvin \u212Aelvin KELVIN\nſ s S\n",
+	"STRASSE straße\n", "a_b\nfoo hit\nhit foo\n", "\xff\xfe\n\uFFFD\n", "foo-hit\na-b\n- \n", "hithit\nhithitx\nbarhit\n", "hat\nhit_\n_hit\n",
+}
+
+func TestMatcherAgreesWithRegexp(t *testing.T) {
+	for _, expr := range expressions {
+		for _, fold := range []bool{false, true} {
+			m, err := Compile(expr, false, fold)
+			require.NoError(t, err)
+			for _, text := range texts {
+				assert.Equal(t, naive(m.re, []byte(text)), fast(m, []byte(text)), "%q (fold %v) in %q", expr, fold, text)
+			}
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	tests := []struct {
+		expr  string
+		words string
+	}{
+		{"func ", "func "},
+		{`func \(\w+`, "func ("},
+		{"TODO|FIXME|XXX", "TODO,FIXME,XXX"},
+		{"(?i)permission", "permi"},
+		{"[a-z]{3}_[a-z]{4}", "_"},
+		{"a*", ""},
+		{"(abc)+", "abc"},
+		{"(abc)*", ""},
+		{"ab?cde", "cde"},
+		{"a|b*", ""},
+	}
+	for _, tt := range tests {
+		m, err := Compile(tt.expr, false, false)
+		require.NoError(t, err)
+		assert.Equal(t, tt.words, strings.Join(m.words, ","), tt.expr)
+	}
+	m, err := Compile("a.b", true, false)
+	require.NoError(t, err)
+	assert.True(t, m.whole)
+}
+
+func FuzzMatcher(f *testing.F) {
+	for _, expr := range expressions {
+		f.Add(expr, texts[1]+texts[6], false)
+	}
+	f.Fuzz(func(t *testing.T, expr, text string, fold bool) {
+		if len(expr) > 40 || len(text) > 400 {
+			return
+		}
+		for _, literal := range []bool{false, true} {
+			m, err := Compile(expr, literal, fold)
+			if err == nil {
+				assert.Equal(t, naive(m.re, []byte(text)), fast(m, []byte(text)), "%q in %q", expr, text)
+			}
+		}
+	})
+}
+
+// BenchmarkSearch compares with reading line by line, on the Go installation.
+func BenchmarkSearch(b *testing.B) {
+	src := dir(filepath.Join(os.Getenv("GOROOT_BENCH"), "src"))
+	if os.Getenv("GOROOT_BENCH") == "" {
+		b.Skip("GOROOT_BENCH is not set: no tree to search")
+	}
+	for _, expr := range []string{"func ", "zzzyyyxxx", "(?i)permission", "TODO|FIXME|XXX", `func \(\w+ \*`, `\bctx\b`, "^import ", `[a-z]{3}_[a-z]{4}_\d+`} {
+		b.Run(expr, func(b *testing.B) {
+			q := query(b, expr)
+			q.Max = 1 << 30
+			var start time.Time
+			var ours, floor time.Duration
+			for b.Loop() {
+				start = time.Now()
+				r, err := Search(b.Context(), src, ".", q)
+				require.NoError(b, err)
+				ours += time.Since(start)
+				start = time.Now()
+				require.Equal(b, r.Matches, lineByLine(b, src, q.Matcher.re))
+				floor += time.Since(start)
+			}
+			b.ReportMetric(float64(floor)/float64(ours), "x-line-by-line")
+			b.ReportMetric(float64(ours.Milliseconds())/float64(b.N), "ms/search")
+		})
+	}
+}
+
+func lineByLine(b *testing.B, src dir, re *regexp.Regexp) (n int) {
+	todo := []Folder{Start(src, ".")}
+	for len(todo) > 0 {
+		all, down, _, err := Children(b.Context(), src, todo[0], true)
+		require.NoError(b, err)
+		todo = append(todo[1:], down...)
+		for _, e := range all {
+			if f, err := src.Open(e.Path); err == nil && e.Entry.Type().IsRegular() {
+				s := bufio.NewScanner(f)
+				s.Buffer(nil, maxFile)
+				head := make([]byte, sniff)
+				k, _ := f.ReadAt(head, 0)
+				for bytes.IndexByte(head[:k], 0) < 0 && s.Scan() {
+					if re.Match(s.Bytes()) {
+						n++
+					}
+				}
+				f.Close()
+			}
+		}
+	}
+	return n
+}
