@@ -1,0 +1,546 @@
+package aycoder
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/ignore"
+)
+
+const (
+	maxPath  = 4096 // bytes of an asked name
+	maxLinks = 40   // symbolic links on the way to a file, as Linux has it
+	maxShown = 200  // bytes of a name in an error text
+)
+
+// Workspace is the files of one folder. No name leads out of it: names are resolved
+// by [os.Root], one element after the other, so that a symbolic link that points
+// outside is refused even if it is put there while a name is being resolved. Files
+// that hold keys and passwords by their look are not opened, and those that run code
+// or tell agents what they may do (.git, .github, AGENTS.md and others) are not
+// written. These two lists are a fence, not a wall: a hard link or a shell
+// gets around them.
+//
+// Names are relative to the folder, or absolute and below it. Its methods are safe
+// for concurrent use and return a [*WorkspaceError].
+type Workspace struct {
+	root    *os.Root
+	dir     string // as asked, absolute
+	real    string // without symbolic links
+	allowed []*glob.Pattern
+
+	mu sync.Mutex // one write at a time
+}
+
+// WorkspaceOption sets a property of a [Workspace].
+type WorkspaceOption func(*Workspace) error
+
+// WithAllowed lets files be opened and written that are refused by their name, such
+// as ".env.test" or ".github/**". The patterns are for slash-separated paths in the
+// workspace: * stays within a folder, ** does not. Nothing lets .git be
+// written. Default: none; patterns add up.
+func WithAllowed(patterns ...string) WorkspaceOption {
+	return func(w *Workspace) error {
+		for _, p := range patterns {
+			c, err := glob.Compile(p)
+			if err != nil {
+				return fmt.Errorf("WithAllowed: %q: %w", p, err)
+			}
+			w.allowed = append(w.allowed, c)
+		}
+		return nil
+	}
+}
+
+// WorkspaceError says that a file of a [Workspace] could not be read or written.
+type WorkspaceError struct {
+	// Op is what was being done, such as "read"; Path the name that was asked for.
+	Op, Path string
+	// Kind is stable, for programs: "outside_workspace", "sensitive_path",
+	// "protected_path", "invalid_path", "not_found", "not_regular", "is_directory",
+	// "not_directory", "permission", "stale", "no_space" or "io".
+	Kind string
+	// Err is the cause.
+	Err error
+}
+
+// Error implements error. The text is short whatever the name.
+func (e *WorkspaceError) Error() string {
+	return e.Op + " " + showPath(e.Path) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *WorkspaceError) Unwrap() error { return e.Err }
+
+// showPath quotes a name that would confuse a reader, and cuts a long one.
+func showPath(p string) string {
+	cut := ""
+	if len(p) > maxShown {
+		p, cut = strings.ToValidUTF8(p[:maxShown], ""), "…"
+	}
+	if q := strconv.Quote(p); q != `"`+p+`"` || strings.TrimSpace(p) != p || p == "" {
+		p = q
+	}
+	return p + cut
+}
+
+// OpenWorkspace returns the workspace of an existing folder. Close it after use.
+func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	w := &Workspace{dir: abs}
+	for _, opt := range opts {
+		if err := opt(w); err != nil {
+			return nil, fmt.Errorf("open workspace: %w", err)
+		}
+	}
+	if w.real, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	if w.root, err = os.OpenRoot(w.real); err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	return w, nil
+}
+
+// Close gives up the folder. Files that are open stay so.
+func (w *Workspace) Close() error { return w.root.Close() }
+
+// Dir returns the absolute path of the folder.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Rel returns the clean, slash-separated path in the workspace that name stands for;
+// "." is the folder itself. It looks at the name only: that there is no such file,
+// or that a link leads out, is found when the file is opened.
+func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
+
+func (w *Workspace) rel(op, name string) (string, error) {
+	fail := func(kind, why string) (string, error) {
+		return "", &WorkspaceError{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
+	}
+	switch {
+	case name == "":
+		return fail("invalid_path", "path is empty")
+	case len(name) > maxPath:
+		return fail("invalid_path", fmt.Sprintf("path is longer than %d bytes", maxPath))
+	case strings.ContainsRune(name, 0):
+		return fail("invalid_path", "path has a NUL byte in it")
+	}
+	rel := name
+	if filepath.IsAbs(name) {
+		rel = w.below(name)
+	}
+	rel = path.Clean(filepath.ToSlash(rel))
+	if !filepath.IsLocal(filepath.FromSlash(rel)) {
+		return fail("outside_workspace", "is outside the workspace; use a path relative to its folder")
+	}
+	return rel, nil
+}
+
+// below makes an absolute name relative to the folder.
+func (w *Workspace) below(name string) string {
+	for _, base := range []string{w.dir, w.real} {
+		if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return ".."
+}
+
+// Open opens a regular file for reading. It never waits, whatever lies at the name.
+func (w *Workspace) Open(name string) (*os.File, error) {
+	rel, err := w.rel("read", name)
+	if err == nil {
+		err = w.mayRead(name, rel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, wrapError("read", name, err)
+	}
+	if err := w.checkOpened(f, name, rel); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkOpened looks at what was opened, since the name may stand for something else
+// by now.
+func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return wrapError("read", name, err)
+	}
+	if err := checkRegular("read", name, info); err != nil {
+		return err
+	}
+	final, ok := w.finalName(f)
+	if !ok {
+		if final, err = w.resolve("read", name, rel); err != nil {
+			return err
+		}
+	}
+	return w.mayRead(name, final)
+}
+
+func checkRegular(op, name string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return &WorkspaceError{op, name, "is_directory", errors.New("is a folder")}
+	case !info.Mode().IsRegular():
+		return &WorkspaceError{op, name, "not_regular", errors.New("is not a regular file")}
+	}
+	return nil
+}
+
+// ReadDir returns the entries of a folder, sorted by name. If ctx ends it returns the
+// cause.
+func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	rel, err := w.rel("list", name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, wrapError("list", name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.IsDir() {
+		return nil, &WorkspaceError{"list", name, "not_directory", errors.New("is not a folder")}
+	}
+	var entries []fs.DirEntry
+	for ; err == nil; err = cmp.Or(context.Cause(ctx), err) {
+		var some []fs.DirEntry
+		some, err = f.ReadDir(4096) // a big folder takes long
+		entries = append(entries, some...)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != io.EOF {
+		return nil, wrapError("list", name, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// mayRead refuses secrets.
+func (w *Workspace) mayRead(name, rel string) error {
+	if !ignore.Secret(rel) || w.allows(rel) {
+		return nil
+	}
+	return &WorkspaceError{"read", name, "sensitive_path",
+		errors.New("files of this name hold secrets; ask the user for what is needed of it")}
+}
+
+// mayWrite refuses secrets and what is protected.
+func (w *Workspace) mayWrite(name, rel string) error {
+	kind, why := "", ""
+	switch {
+	case ignore.Git(rel):
+		kind, why = "protected_path", "what is in .git is changed with git commands only"
+	case w.allows(rel):
+	case ignore.Secret(rel):
+		kind, why = "sensitive_path", "files of this name hold secrets; ask the user to change it"
+	case ignore.Protected(rel):
+		kind, why = "protected_path", "files of this name are protected; ask the user to change it"
+	}
+	if kind == "" {
+		return nil
+	}
+	return &WorkspaceError{"write", name, kind, errors.New(why)}
+}
+
+func (w *Workspace) allows(rel string) bool {
+	for _, p := range w.allowed {
+		if p.Match(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve follows the symbolic links in a clean path, and returns a path without.
+// What does not exist has none.
+func (w *Workspace) resolve(op, name, rel string) (string, error) {
+	outside := &WorkspaceError{op, name, "outside_workspace",
+		errors.New("a symbolic link leads out of the workspace")}
+	todo := strings.Split(rel, "/")
+	done, links := ".", 0
+	for len(todo) > 0 {
+		elem := todo[0]
+		todo = todo[1:]
+		next := path.Join(done, elem)
+		if next == ".." {
+			return "", outside
+		}
+		info, err := w.root.Lstat(filepath.FromSlash(next))
+		if errors.Is(err, fs.ErrNotExist) {
+			done = next
+			continue
+		}
+		if err != nil {
+			return "", wrapError(op, name, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		to, err := w.root.Readlink(filepath.FromSlash(next))
+		if err != nil {
+			return "", wrapError(op, name, err)
+		}
+		if filepath.IsAbs(to) {
+			return "", outside
+		}
+		if links++; links > maxLinks {
+			return "", wrapError(op, name, syscall.ELOOP)
+		}
+		todo = append(strings.Split(filepath.ToSlash(to), "/"), todo...)
+	}
+	return done, nil
+}
+
+// Create writes a new file, and the folders above it. If there is something of that
+// name already it changes nothing, and the error is of kind "stale".
+func (w *Workspace) Create(name string, data []byte) error {
+	return w.write(name, true, func(t *target) error { return t.create(data) })
+}
+
+// Replace writes a file whose content is old, as the caller has read it. If the
+// content is another by now, it changes nothing, and the error is of kind "stale".
+//
+// The file is replaced as a whole: the new content is written beside it, flushed to
+// the disk, and renamed over it, so that there is never half of it, even if the disk
+// is full. Its mode stays, and its owner where that is possible; a symbolic link
+// stays one. Hard links to the old file keep the old content.
+func (w *Workspace) Replace(name string, old, data []byte) error {
+	return w.write(name, false, func(t *target) error { return t.replace(old, data) })
+}
+
+// write finds the folder of a file and does something in it.
+func (w *Workspace) write(name string, parents bool, do func(*target) error) error {
+	rel, err := w.rel("write", name)
+	if err == nil {
+		err = w.mayWrite(name, rel)
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	final, err := w.resolve("write", name, rel)
+	if err == nil {
+		err = w.mayWrite(name, final)
+	}
+	if err != nil {
+		return err
+	}
+	if final == "." {
+		return &WorkspaceError{"write", name, "is_directory", errors.New("is the folder itself")}
+	}
+	if parents {
+		if err := w.root.MkdirAll(filepath.FromSlash(path.Dir(final)), 0o777); err != nil {
+			return wrapError("write", name, err)
+		}
+	}
+	t, err := w.openTarget(name, final)
+	if err != nil {
+		return err
+	}
+	defer t.dir.Close()
+	if err := do(t); err != nil {
+		return wrapError("write", name, err)
+	}
+	return nil
+}
+
+// target is a file that is about to be written: its folder, held open so that
+// everything happens in the same one, and its name there.
+type target struct {
+	dir         *os.Root
+	name, asked string
+}
+
+// openTarget opens the folder of a resolved path, and makes sure that it is that
+// folder still, not one that a link put in its place leads to.
+func (w *Workspace) openTarget(name, final string) (*target, error) {
+	parent := path.Dir(final)
+	dir, err := w.root.OpenRoot(filepath.FromSlash(parent))
+	if err != nil {
+		return nil, wrapError("write", name, err)
+	}
+	t := &target{dir, path.Base(final), name}
+	self, err := dir.Open(".")
+	if err != nil {
+		dir.Close()
+		return nil, wrapError("write", name, err)
+	}
+	defer self.Close()
+	if now, ok := w.finalName(self); ok && now != parent {
+		dir.Close()
+		return nil, t.stale("its folder was moved meanwhile; try again")
+	}
+	return t, nil
+}
+
+func (t *target) stale(why string) error {
+	return &WorkspaceError{"write", t.asked, "stale", errors.New(why)}
+}
+
+const existsAlready = "exists already; read it and change it instead"
+
+func (t *target) create(data []byte) error {
+	if info, err := t.dir.Lstat(t.name); err == nil {
+		return cmp.Or(checkRegular("write", t.asked, info), t.stale(existsAlready))
+	}
+	temp, err := t.temp(data, 0o666, nil)
+	if err != nil {
+		return err
+	}
+	defer t.dir.Remove(temp)
+	// A link, unlike a rename, does not replace what came there meanwhile.
+	err = t.dir.Link(temp, t.name)
+	if errors.Is(err, fs.ErrExist) {
+		return t.stale(existsAlready)
+	}
+	if err != nil { // a file system without hard links
+		err = t.fill(t.name, data, 0o666, nil)
+	}
+	return errors.Join(err, t.sync())
+}
+
+func (t *target) replace(old, data []byte) error {
+	info, err := t.dir.Lstat(t.name)
+	if err != nil {
+		return err
+	}
+	if err := checkRegular("write", t.asked, info); err != nil {
+		return err
+	}
+	// A rename does not ask whether the file may be written, so ask.
+	f, err := t.dir.OpenFile(t.name, os.O_WRONLY|openFlags, 0)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	temp, err := t.temp(data, 0o600, info)
+	if err != nil {
+		return err
+	}
+	if err := t.unchanged(old); err != nil {
+		return errors.Join(err, t.dir.Remove(temp))
+	}
+	if err := t.dir.Rename(temp, t.name); err != nil {
+		return errors.Join(err, t.dir.Remove(temp))
+	}
+	return t.sync()
+}
+
+// unchanged compares what is in the file now with what the caller knows.
+func (t *target) unchanged(old []byte) error {
+	f, err := t.dir.OpenFile(t.name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, same := []byte(nil), info.Mode().IsRegular() && info.Size() == int64(len(old))
+	if same {
+		now, err = io.ReadAll(io.LimitReader(f, int64(len(old))+1))
+	}
+	if err != nil {
+		return err
+	}
+	if !same || !bytes.Equal(now, old) {
+		return t.stale("the file was changed meanwhile; read it again")
+	}
+	return nil
+}
+
+// temp writes a file beside the target and returns its name.
+func (t *target) temp(data []byte, mode fs.FileMode, like fs.FileInfo) (string, error) {
+	name := ".aycoder-" + rand.Text() + ".tmp"
+	return name, t.fill(name, data, mode, like)
+}
+
+// fill creates a file with data in it, on the disk, or leaves none.
+func (t *target) fill(name string, data []byte, mode fs.FileMode, like fs.FileInfo) error {
+	f, err := t.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && like != nil {
+		err = keepMode(f, like)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, t.dir.Remove(name))
+	}
+	return nil
+}
+
+// wrapError gives an error a kind. One that has a kind keeps it.
+func wrapError(op, name string, err error) error {
+	if _, ok := errors.AsType[*WorkspaceError](err); ok {
+		return err
+	}
+	kind := "io"
+	switch {
+	case strings.Contains(err.Error(), "path escapes from parent"):
+		// What os.Root says; the package does not export the error.
+		err = errors.New("a symbolic link leads out of the workspace")
+		kind = "outside_workspace"
+	case errors.Is(err, fs.ErrNotExist):
+		kind = "not_found"
+	case errors.Is(err, fs.ErrPermission):
+		kind = "permission"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		kind = "no_space"
+	case errors.Is(err, syscall.ENOTDIR):
+		kind = "not_directory"
+	case errors.Is(err, syscall.EISDIR):
+		kind = "is_directory"
+	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
+		kind = "invalid_path"
+	}
+	return &WorkspaceError{Op: op, Path: name, Kind: kind, Err: cause(err)}
+}
+
+// cause strips the names from an error of package os: they may be long, and name
+// temporary files.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}

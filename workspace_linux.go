@@ -1,0 +1,28 @@
+package aycoder
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// finalName returns the path in the workspace of an open file, which the kernel
+// knows whatever happened to the names on the way. It reports false if that does
+// not tell: without /proc, or if the workspace itself was moved.
+func (w *Workspace) finalName(f *os.File) (string, bool) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return "", false
+	}
+	name := ""
+	if err := conn.Control(func(fd uintptr) {
+		name, _ = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd)))
+	}); err != nil {
+		return "", false
+	}
+	name = strings.TrimSuffix(name, " (deleted)")
+	if name == w.real {
+		return ".", true
+	}
+	return strings.CutPrefix(name, strings.TrimSuffix(w.real, "/")+"/")
+}

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package aycoder
+
+import (
+	"io/fs"
+	"os"
+)
+
+const openFlags = 0
+
+// keepMode gives a new file the mode of another: on Windows, read-only or not.
+func keepMode(f *os.File, like fs.FileInfo) error { return f.Chmod(like.Mode()) }
+
+// sync flushes the folder; here that is not possible, and not needed.
+func (t *target) sync() error { return nil }

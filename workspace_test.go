@@ -1,0 +1,251 @@
+package aycoder
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func testWorkspace(t testing.TB, files map[string]string, opts ...WorkspaceOption) (*Workspace, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "ws")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for name, text := range files {
+		full := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		require.NoError(t, os.WriteFile(full, []byte(text), 0o644))
+	}
+	w, err := OpenWorkspace(dir, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, w.Close()) })
+	return w, dir
+}
+
+func kindOf(err error) string {
+	if e, ok := errors.AsType[*WorkspaceError](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+func TestWorkspaceRel(t *testing.T) {
+	w, dir := testWorkspace(t, nil)
+	tests := []struct{ name, want, kind string }{
+		{"a", "a", ""},
+		{"./a//b/../c", "a/c", ""},
+		{".", ".", ""},
+		{dir, ".", ""},
+		{dir + "/a", "a", ""},
+		{dir + "/a/..", ".", ""},
+		{"..a/b", "..a/b", ""},
+		{"...", "...", ""},
+		{"~", "~", ""},
+		{"", "", "invalid_path"},
+		{"a\x00b", "", "invalid_path"},
+		{strings.Repeat("a/", 3000), "", "invalid_path"},
+		{"..", "", "outside_workspace"},
+		{"a/../../b", "", "outside_workspace"},
+		{"/etc/passwd", "", "outside_workspace"},
+		{dir + "2/a", "", "outside_workspace"},
+		{dir + "/../ws2", "", "outside_workspace"},
+	}
+	for _, tt := range tests {
+		got, err := w.Rel(tt.name)
+		assert.Equal(t, tt.kind, kindOf(err), "Rel(%q)", tt.name)
+		assert.Equal(t, tt.want, got, "Rel(%q)", tt.name)
+	}
+}
+
+func TestWorkspaceOpen(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"a": "A", "d/b": "B", ".env": "S", ".ssh/x": "S", "ok.env.example": "E"},
+		WithAllowed("d/*.pem"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "d/k.pem"), []byte("K"), 0o600))
+	require.NoError(t, os.WriteFile(dir+"-out", []byte("OUT"), 0o600))
+	for name, to := range map[string]string{
+		"in": "d/b", "indir": "d", "out": "../ws-out", "abs": dir + "/a", "loop": "loop", "secret": ".env",
+		"secretdir": ".ssh", "up": "..", "dangling": "nope",
+	} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+	}
+	tests := []struct{ name, want, kind string }{
+		{"a", "A", ""},
+		{"in", "B", ""},
+		{"indir/b", "B", ""},
+		{"d/k.pem", "K", ""},
+		{"indir/k.pem", "", "sensitive_path"},
+		{"out", "", "outside_workspace"},
+		{"abs", "", "outside_workspace"},
+		{"up/ws-out", "", "outside_workspace"},
+		{"loop", "", "invalid_path"},
+		{"dangling", "", "not_found"},
+		{"missing", "", "not_found"},
+		{"a/b", "", "not_directory"},
+		{"d", "", "is_directory"},
+		{".env", "", "sensitive_path"},
+		{".ENV", "", "sensitive_path"},
+		{"secret", "", "sensitive_path"},
+		{"secretdir/x", "", "sensitive_path"},
+		{strings.Repeat("n", 300), "", "invalid_path"},
+	}
+	for _, tt := range tests {
+		f, err := w.Open(tt.name)
+		assert.Equal(t, tt.kind, kindOf(err), "Open(%q): %v", tt.name, err)
+		if err != nil {
+			assert.Less(t, len(err.Error()), 400)
+			continue
+		}
+		data, err := io.ReadAll(f)
+		require.NoError(t, err)
+		assert.Equal(t, tt.want, string(data), "Open(%q)", tt.name)
+		require.NoError(t, f.Close())
+	}
+}
+
+func TestWorkspaceWrite(t *testing.T) {
+	tests := []struct {
+		name, file string
+		create     bool
+		old        string
+		kind       string
+	}{
+		{"replace", "a", false, "A", ""},
+		{"replace through a link", "link", false, "A", ""},
+		{"stale", "a", false, "other", "stale"},
+		{"stale, same length", "a", false, "B", "stale"},
+		{"replace nothing", "missing", false, "", "not_found"},
+		{"create", "x/y/z", true, "", ""},
+		{"create through a dangling link", "dangling", true, "", ""},
+		{"create what is there", "a", true, "", "stale"},
+		{"create on a folder", "d", true, "", "is_directory"},
+		{"create below a file", "a/b", true, "", "not_directory"},
+		{"outside", "../x", true, "", "outside_workspace"},
+		{"outside by a link", "out", true, "", "outside_workspace"},
+		{"outside by a folder", "up/x", true, "", "outside_workspace"},
+		{"git", ".git/hooks/x", true, "", "protected_path"},
+		{"git in capitals", ".GIT/x", true, "", "protected_path"},
+		{"git by a link", "gitlink/hooks/x", true, "", "protected_path"},
+		{"agents", "AGENTS.md", true, "", "protected_path"},
+		{"secret", ".env", true, "", "sensitive_path"},
+		{"allowed", ".github/x", true, "", ""},
+		{"the folder", ".", true, "", "is_directory"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, dir := testWorkspace(t, map[string]string{"a": "A", "d/b": "B", ".git/config": "C"}, WithAllowed(".github/**", ".git/**"))
+			for name, to := range map[string]string{
+				"link": "a", "dangling": "d/new", "out": "../out", "up": "..", "gitlink": ".git",
+			} {
+				require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+			}
+			var err error
+			if tt.create {
+				err = w.Create(tt.file, []byte("new"))
+			} else {
+				err = w.Replace(tt.file, []byte(tt.old), []byte("new"))
+			}
+			require.Equal(t, tt.kind, kindOf(err), "%v", err)
+			if err == nil {
+				data, err := os.ReadFile(filepath.Join(dir, tt.file))
+				require.NoError(t, err)
+				assert.Equal(t, "new", string(data))
+			}
+			info, err := os.Lstat(filepath.Join(dir, "link"))
+			require.NoError(t, err)
+			assert.NotZero(t, info.Mode()&os.ModeSymlink)
+			assert.NoFileExists(t, filepath.Join(filepath.Dir(dir), "out"))
+			assert.NoFileExists(t, filepath.Join(filepath.Dir(dir), "x"))
+			left, err := filepath.Glob(filepath.Join(dir, ".aycoder-*"))
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
+	}
+}
+
+func TestWorkspaceErrorText(t *testing.T) {
+	w, _ := testWorkspace(t, nil)
+	_, err := w.Open("\x1b[31m" + strings.Repeat("x", 4000))
+	assert.True(t, strings.HasPrefix(err.Error(), `read "\x1b[31mxxx`), err)
+	assert.Less(t, len(err.Error()), 300)
+}
+
+func TestOpenWorkspaceRefuses(t *testing.T) {
+	_, err := OpenWorkspace(filepath.Join(t.TempDir(), "missing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = OpenWorkspace(t.TempDir(), WithAllowed("{"))
+	require.ErrorContains(t, err, "WithAllowed")
+}
+
+// Somebody exchanges a folder and a link that leads out, again and again.
+func TestWorkspaceRace(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege on Windows")
+	}
+	w, dir := testWorkspace(t, map[string]string{"d/f": "inside"})
+	out := dir + "-out"
+	require.NoError(t, os.Mkdir(out, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(out, "f"), []byte("SECRET"), 0o644))
+	require.NoError(t, os.Symlink("../ws-out", filepath.Join(dir, "s")))
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		swap := func(a, b string) { _ = os.Rename(filepath.Join(dir, a), filepath.Join(dir, b)) }
+		for !stop.Load() {
+			swap("d", "t")
+			swap("s", "d")
+			swap("d", "s")
+			swap("t", "d")
+		}
+	})
+	read, written, tries := 0, 0, 4000
+	for range tries {
+		if f, err := w.Open("d/f"); err == nil {
+			data, err := io.ReadAll(f)
+			require.NoError(t, err)
+			require.NotEqual(t, "SECRET", string(data))
+			f.Close()
+			read++
+		}
+		if err := w.Replace("d/f", []byte("inside"), []byte("inside")); err == nil {
+			written++
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	t.Logf("%d tries beside the exchange: %d read, %d written", tries, read, written)
+	data, err := os.ReadFile(filepath.Join(out, "f"))
+	require.NoError(t, err)
+	assert.Equal(t, "SECRET", string(data))
+	entries, err := os.ReadDir(out)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+}
+
+func FuzzWorkspaceOpen(f *testing.F) {
+	w, dir := testWorkspace(f, map[string]string{"a": "A", "d/b": "B"})
+	require.NoError(f, os.WriteFile(dir+"-out", []byte("OUT"), 0o600))
+	require.NoError(f, os.Symlink("..", filepath.Join(dir, "up")))
+	for _, s := range []string{"a", "../ws-out", "up/ws-out", "d/../up/../ws-out", dir + "-out", "a\x00", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		file, err := w.Open(name)
+		if err != nil {
+			require.NotEmpty(t, kindOf(err))
+			require.Less(t, len(err.Error()), 2000)
+			return
+		}
+		defer file.Close()
+		data, err := io.ReadAll(file)
+		require.NoError(t, err)
+		require.Contains(t, []string{"A", "B"}, string(data))
+	})
+}
