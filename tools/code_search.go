@@ -1,0 +1,203 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/search"
+)
+
+const (
+	maxPattern = 2048
+	maxResults = 1000
+	maxContext = 20
+	maxFound   = 60 * 1024 // bytes of a result
+)
+
+const searchDescription = `Search the text of the files of the workspace for a regular
+expression (RE2 syntax: no look-around, no backreferences). It is matched within each line; $
+also matches before CR LF. Left out are: what .gitignore names, version control and dependency
+folders, binary files, files of keys and passwords, and files over 16 MB. The result is one
+block for each file: its path, then "number:line" for a match and "number-line" for context.`
+
+type searchArgs struct {
+	Pattern    string `json:"pattern" jsonschema_description:"Regular expression, or with literal=true plain text."`
+	Path       string `json:"path,omitempty" jsonschema_description:"Folder or file to search. Default: the whole workspace."`
+	Include    string `json:"include,omitempty" jsonschema_description:"Only files that match this glob, such as *.go or src/**/*.{ts,tsx}; without a slash it is for the name."`
+	Exclude    string `json:"exclude,omitempty" jsonschema_description:"Not files that match this glob."`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema_description:"Upper and lower case are the same. Default: false."`
+	Literal    bool   `json:"literal,omitempty" jsonschema_description:"Pattern is plain text. Default: false."`
+	Context    int    `json:"context,omitempty" jsonschema:"minimum=0,maximum=20" jsonschema_description:"Lines to show before and after each match. Default: 0."`
+	MaxResults int    `json:"max_results,omitempty" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"How many matching lines to return. Default: 100."`
+}
+
+// CodeSearch returns code_search, which finds lines by a regular expression.
+func CodeSearch(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+	if _, err := configure(ws, opts); err != nil {
+		return nil, err
+	}
+	find := func(ctx context.Context, inv *invocation, in searchArgs) (*result, error) {
+		return codeSearch(ctx, ws, inv, in)
+	}
+	return aycoder.NewTool("code_search", searchDescription, guard(find),
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
+}
+
+func codeSearch(
+	ctx context.Context, ws *aycoder.Workspace, inv *invocation, in searchArgs,
+) (*result, error) {
+	q, err := in.query(inv)
+	if err != nil {
+		return nil, err
+	}
+	name := in.Path
+	if name == "" {
+		name = "."
+	}
+	rel, err := ws.Rel(name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := search.Search(ctx, ws, rel, q)
+	if err != nil {
+		return nil, missing(ctx, ws, name, err)
+	}
+	return showFound(found), nil
+}
+
+func (in *searchArgs) query(inv *invocation) (*search.Query, error) {
+	q := &search.Query{Max: min(in.MaxResults, maxResults)}
+	q.Context = min(max(in.Context, 0), maxContext)
+	if q.Max <= 0 {
+		q.Max = 100
+	}
+	switch {
+	case in.Pattern == "":
+		return nil, problemf("invalid_arguments",
+			"pattern is empty; to see which files there are, use list_files")
+	case len(in.Pattern) > maxPattern:
+		return nil, problemf("invalid_arguments",
+			"pattern is longer than %d bytes; search for a part of it", maxPattern)
+	}
+	m, err := search.Compile(in.Pattern, in.Literal, in.IgnoreCase)
+	if err != nil {
+		return nil, badRegex(err)
+	}
+	q.Matcher = m
+	for _, g := range []struct {
+		glob string
+		to   *[]string
+	}{{in.Include, &q.Include}, {in.Exclude, &q.Exclude}} {
+		if g.glob == "" {
+			continue
+		}
+		if err := checkGlob(g.glob); err != nil {
+			return nil, err
+		}
+		*g.to = []string{g.glob}
+	}
+	q.Progress = func(files int64) {
+		inv.Progress(aycoder.Progress{Current: files, Message: "files searched"})
+	}
+	return q, nil
+}
+
+func badRegex(err error) error {
+	text := err.Error()
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
+		text = e.Code.String() + ": " + cutText(e.Expr, 100)
+	}
+	return problemf("invalid_regex", "%s. The syntax is RE2: there is no look-ahead, "+
+		"look-behind or backreference, and ( ) [ ] { } . * + ? | \\ need a backslash "+
+		"to stand for themselves. "+
+		"To search for the pattern as plain text, call again with literal=true.", text)
+}
+
+// leavesWorkspace finds a slash at the start, and ".." as an element.
+var leavesWorkspace = regexp.MustCompile(`^/|(^|[/{,])\.\.([/},]|$)`)
+
+func checkGlob(g string) error {
+	if _, err := glob.Compile(g); err != nil {
+		return problemf("invalid_arguments", "%v; write it like *.go or src/**/*.{ts,tsx}", err)
+	}
+	if leavesWorkspace.MatchString(g) {
+		return problemf("outside_workspace", "a glob is relative to the workspace and does not "+
+			"lead out of it; write it like *.go or src/**/*.{ts,tsx}")
+	}
+	return nil
+}
+
+func showFound(r *search.Result) *result {
+	var b strings.Builder
+	shown := 0
+	for _, f := range r.Files {
+		if b.Len() > maxFound {
+			r.More = true
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		shown += showFile(&b, f)
+	}
+	switch {
+	case r.Matches == 0:
+		b.WriteString("No matches.")
+	case r.More || shown < r.Matches:
+		fmt.Fprintf(&b, "\n[first %s; there are more: "+
+			"narrow the pattern, path or include, or raise max_results]", plural(shown, "match"))
+	}
+	fmt.Fprintf(&b, "\n[%s searched%s]\n", plural(int(r.Searched), "file"), leftOut(r))
+	more := ""
+	if r.More {
+		more = "+"
+	}
+	return textResult(b.String(), strings.Replace(plural(shown, "match"), " ", more+" ", 1))
+}
+
+func leftOut(r *search.Result) string {
+	s := ""
+	for _, x := range []struct {
+		n    int64
+		what string
+	}{
+		{r.Binary, "binary"}, {r.Large, "over 16 MB"},
+		{r.Refused, "not readable or secret"}, {r.Ignored, "ignored"},
+	} {
+		if x.n > 0 {
+			s += fmt.Sprintf(", %d %s", x.n, x.what)
+		}
+	}
+	return s
+}
+
+// showFile writes a block and returns how many matches are in it.
+func showFile(b *strings.Builder, f search.File) int {
+	b.WriteString(showPath(path.Clean(f.Path)) + "\n")
+	last, n := 0, 0
+	for _, l := range f.Lines {
+		if b.Len() > maxFound {
+			break
+		}
+		if last > 0 && l.Number > last+1 && hasContext(f) {
+			b.WriteString("--\n")
+		}
+		sep := "-"
+		if l.Match {
+			sep = ":"
+			n++
+		}
+		fmt.Fprintf(b, "%d%s%s\n", l.Number, sep, l.Text)
+		last = l.Number
+	}
+	return n
+}
+
+func hasContext(f search.File) bool { return len(f.Lines) > f.Matches }

@@ -1,0 +1,134 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// world is a workspace with its tools, in a folder of its own beside others.
+type world struct {
+	t    testing.TB
+	base string // has ws and what lies outside
+	ws   *aycoder.Workspace
+	tool map[string]aycoder.Tool
+}
+
+type args = map[string]any
+
+func newWorld(t testing.TB, files map[string]string, opts ...aycoder.WorkspaceOption) *world {
+	t.Helper()
+	w := &world{t: t, base: t.TempDir(), tool: map[string]aycoder.Tool{}}
+	require.NoError(t, os.MkdirAll(filepath.Join(w.base, "ws"), 0o755))
+	for name, text := range files {
+		w.write(name, text)
+	}
+	w.open(opts...)
+	return w
+}
+
+func (w *world) open(opts ...aycoder.WorkspaceOption) {
+	w.t.Helper()
+	ws, err := aycoder.OpenWorkspace(filepath.Join(w.base, "ws"), opts...)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { ws.Close() })
+	all, err := Coding(ws)
+	require.NoError(w.t, err)
+	w.ws = ws
+	for _, tool := range all {
+		w.tool[tool.Spec().Name] = tool
+	}
+}
+
+func (w *world) path(name string) string {
+	return filepath.Join(w.base, "ws", filepath.FromSlash(name))
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
+	require.NoError(w.t, os.WriteFile(w.path(name), []byte(text), 0o644))
+}
+
+func (w *world) read(name string) string {
+	w.t.Helper()
+	data, err := os.ReadFile(w.path(name))
+	require.NoError(w.t, err)
+	return string(data)
+}
+
+// call runs a tool, and checks what holds for every result.
+func (w *world) call(tool string, in args) *aycoder.ToolResult {
+	w.t.Helper()
+	r, err := w.callCtx(w.t.Context(), tool, in)
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) callCtx(ctx context.Context, tool string, in args) (*aycoder.ToolResult, error) {
+	w.t.Helper()
+	raw := mustJSON(w.t, in)
+	r, err := w.tool[tool].Call(ctx, aycoder.NewInvocation("c1", tool, raw, nil))
+	if r != nil {
+		assert.True(w.t, utf8.ValidString(r.Text()))
+		assert.NotContains(w.t, r.Text(), "\x00")
+		assert.NotEmpty(w.t, r.Summary)
+		if r.IsError && tool != "bash" {
+			assert.Less(w.t, len(r.Text()), 4096)
+		}
+	}
+	return r, err
+}
+
+// ok runs a tool that has to do what it was asked to.
+func (w *world) ok(tool string, in args) string {
+	w.t.Helper()
+	r := w.call(tool, in)
+	require.False(w.t, r.IsError, r.Text())
+	return r.Text()
+}
+
+// fails runs a tool that has to refuse, and returns the text after the kind.
+func (w *world) fails(kind, tool string, in args) string {
+	w.t.Helper()
+	r := w.call(tool, in)
+	require.True(w.t, r.IsError, r.Text())
+	text, found := strings.CutPrefix(r.Text(), kind+": ")
+	require.True(w.t, found, "want %s: %s", kind, r.Text())
+	return text
+}
+
+// shared reads a file of recorded material beside the repository.
+func shared(t testing.TB, name string, into any) {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
+		dir = filepath.Dir(dir)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "..", "shared", filepath.FromSlash(name)))
+	if err != nil {
+		t.Skipf("recorded material is not on this machine: %v", err)
+	}
+	require.NoError(t, json.Unmarshal(data, into))
+}
+
+func mustJSON(t testing.TB, v any) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return raw
+}

@@ -1,0 +1,71 @@
+package tools
+
+import (
+	"slices"
+	"strings"
+)
+
+// passed are the variables that commands get from the host: what programs need to
+// find their files and to know the user's language, and the settings of tool chains.
+var passed = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP",
+	"TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+	"GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOPRIVATE",
+	"GONOSUMDB", "GOSUMDB", "GOTOOLCHAIN", "GOOS", "GOARCH", "CGO_ENABLED", "CC", "CXX",
+	"CFLAGS", "CXXFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "SDKROOT", "DEVELOPER_DIR",
+	"CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "JAVA_HOME", "GRADLE_USER_HOME",
+	"M2_HOME", "ANDROID_HOME", "NVM_DIR", "VOLTA_HOME", "PNPM_HOME", "BUN_INSTALL",
+	"DENO_DIR", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "RBENV_ROOT", "GEM_HOME",
+	"DOTNET_ROOT", "SSL_CERT_FILE", "SSL_CERT_DIR", "CI",
+}
+
+// secretWords in a name say that the value is nobody's business.
+var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "CRED", "AUTH"}
+
+// fixed are set for every command. Programs are told that nobody reads at a
+// terminal, and git that a repository does not get to run programs of its choice
+// when it is only looked at: as far as settings can tell it. Filters and an external
+// diff that a repository sets up still run (an empty diff.external breaks git diff).
+var fixed = []string{
+	"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "EDITOR=false", "VISUAL=false",
+	"DEBIAN_FRONTEND=noninteractive", "GIT_PAGER=cat", "GIT_EDITOR=false",
+	"GIT_SEQUENCE_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false",
+	"GIT_OPTIONAL_LOCKS=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+	"GIT_CONFIG_COUNT=6", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
+	"GIT_CONFIG_KEY_2=core.pager", "GIT_CONFIG_VALUE_2=cat",
+	"GIT_CONFIG_KEY_3=log.showSignature", "GIT_CONFIG_VALUE_3=false",
+	"GIT_CONFIG_KEY_4=credential.helper", "GIT_CONFIG_VALUE_4=",
+	"GIT_CONFIG_KEY_5=protocol.ext.allow", "GIT_CONFIG_VALUE_5=never",
+}
+
+// environ makes a command's environment of the host's: what may pass, what is fixed,
+// and last what the host asked for.
+func environ(host, extra []string) []string {
+	env := []string{}
+	value := map[string]string{}
+	for _, v := range host {
+		name, _, _ := strings.Cut(v, "=")
+		value[name] = v
+		if mayPass(name) {
+			env = append(env, v)
+		}
+	}
+	env = append(env, fixed...)
+	for _, v := range extra {
+		if !strings.Contains(v, "=") {
+			v = value[v]
+		}
+		if v != "" {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+func mayPass(name string) bool {
+	if !slices.Contains(passed, name) && !strings.HasPrefix(name, "LC_") {
+		return false
+	}
+	return !slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
+}

@@ -1,0 +1,263 @@
+//go:build linux
+
+package tools
+
+import (
+	"cmp"
+	"encoding/base64"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// step is one thing to set up before a case; which, its keys say.
+type step map[string]any
+
+func (s step) text(key string) string {
+	v, _ := s[key].(string)
+	return v
+}
+
+// setUp makes what a recorded case needs, and reports what it cannot make.
+func setUp(t testing.TB, base string, steps []step) (unable string) {
+	t.Helper()
+	expand := func(s string) string {
+		return strings.NewReplacer("${WS}", filepath.Join(base, "ws"), "${OUT}", filepath.Join(base, "out"),
+			"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(s)
+	}
+	for _, s := range steps {
+		kind, name := "", ""
+		for _, k := range []string{"dir", "file", "symlink", "hardlink", "fifo", "file_b64", "repeat", "chmod", "many_files", "sparse", "tmpfs", "background"} {
+			if _, ok := s[k]; ok {
+				kind, name = k, s.text(k)
+			}
+		}
+		data := []byte(s.text("content"))
+		if kind == "file_b64" {
+			if b64, ok := s["b64"]; ok {
+				data, _ = base64.StdEncoding.DecodeString(b64.(string))
+			} else {
+				raw, err := base64.StdEncoding.DecodeString(name)
+				require.NoError(t, err)
+				name = string(raw)
+			}
+		}
+		full := filepath.Join(base, name)
+		if kind != "background" {
+			require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		}
+		n, _ := s["n"].(float64)
+		mode := fs.FileMode(0o644)
+		if m, err := strconv.ParseUint(s.text("mode"), 8, 32); err == nil {
+			mode = fs.FileMode(m)
+		}
+		var err error
+		switch kind {
+		case "dir":
+			err = os.MkdirAll(full, 0o755)
+		case "file", "file_b64":
+			if err = os.WriteFile(full, data, 0o644); err == nil {
+				err = os.Chmod(full, mode)
+			}
+		case "symlink":
+			err = os.Symlink(expand(s.text("to")), full)
+		case "hardlink":
+			err = os.Link(filepath.Join(base, s.text("to")), full)
+		case "fifo":
+			err = syscall.Mkfifo(full, 0o644)
+		case "repeat":
+			err = os.WriteFile(full, []byte(strings.Repeat(s.text("unit"), int(n))), 0o644)
+		case "chmod":
+			err = os.Chmod(full, mode)
+		case "many_files":
+			require.NoError(t, os.MkdirAll(full, 0o755))
+			for i := range int(n) {
+				if err = os.WriteFile(filepath.Join(full, strconv.Itoa(i)), nil, 0o644); err != nil {
+					break
+				}
+			}
+		default:
+			return kind
+		}
+		require.NoError(t, err)
+	}
+	return ""
+}
+
+type pathCase struct {
+	ID, Family, Op, Expect, OS, Path, Pattern string
+	AlsoOK                                    string  `json:"also_ok"`
+	PathB64                                   *string `json:"path_b64"`
+	Setup                                     []step
+	SkipAsRoot                                bool   `json:"skip_as_root"`
+	MayOutside                                bool   `json:"may_read_outside_content"`
+	MaySecret                                 bool   `json:"may_read_sensitive"`
+	MustContain                               string `json:"must_contain"`
+	Attacker                                  string
+}
+
+// outsideKinds are the refusals that say that a path leads where it must not.
+var outsideKinds = map[string]bool{"outside_workspace": true, "sensitive_path": true, "protected_path": true}
+
+// Recorded attacks on paths, each in a world of its own.
+func TestPathCases(t *testing.T) {
+	var file struct{ Cases []pathCase }
+	shared(t, "attacks/paths.shared.json", &file)
+	ran := 0
+	left := map[string][]string{}
+	for _, c := range file.Cases {
+		if why := c.leftOut(); why != "" {
+			left[why] = append(left[why], c.ID)
+			continue
+		}
+		ran++
+		t.Run(c.ID+" "+c.Family, func(t *testing.T) { c.run(t) })
+	}
+	t.Logf("%d of %d cases ran", ran, len(file.Cases))
+	for why, ids := range left {
+		t.Logf("left out, %s: %d: %s", why, len(ids), strings.Join(ids, " "))
+	}
+}
+
+func (c *pathCase) leftOut() string {
+	switch {
+	case c.OS == "windows" || c.OS == "darwin":
+		return c.OS
+	case c.Attacker != "":
+		return "a race, has a test of its own"
+	case c.SkipAsRoot && os.Getuid() == 0:
+		return "needs a user who is not root"
+	case c.Op == "delete" || c.Op == "chdir" || c.Op == "mkdir" || c.Op == "rename":
+		return "no tool does that: " + c.Op
+	case c.PathB64 != nil && c.ID == "":
+		return "no id"
+	}
+	return ""
+}
+
+func (c *pathCase) name(t *testing.T, base string) string {
+	if c.PathB64 != nil {
+		raw, err := base64.StdEncoding.DecodeString(*c.PathB64)
+		require.NoError(t, err)
+		return string(raw)
+	}
+	return strings.NewReplacer("${WS}", filepath.Join(base, "ws"), "${OUT}", filepath.Join(base, "out"),
+		"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(c.Path)
+}
+
+func (c *pathCase) run(t *testing.T) {
+	w := &world{t: t, base: t.TempDir(), tool: map[string]aycoder.Tool{}}
+	require.NoError(t, os.MkdirAll(filepath.Join(w.base, "ws"), 0o755))
+	require.Empty(t, setUp(t, w.base, c.Setup))
+	w.open()
+	before := outsideOf(t, w.base)
+	name := c.name(t, w.base)
+	start := time.Now()
+	kind, text := c.do(w, name)
+	assert.Less(t, time.Since(start), 2*time.Second)
+	assert.Equal(t, before, outsideOf(t, w.base), "what lies outside was changed")
+	if !c.MayOutside {
+		assert.NotContains(t, text, "SECRET-")
+	}
+	if !c.MaySecret {
+		assert.NotContains(t, text, "SENSITIVE")
+	}
+	assert.Contains(t, text, c.MustContain)
+	got := "allow"
+	if kind != "" {
+		assert.Less(t, len(text), 4096)
+		if got = "error"; outsideKinds[kind] {
+			got = "deny"
+		}
+	}
+	switch c.Expect {
+	case "either":
+	case "error":
+		assert.True(t, got != "allow" || c.AlsoOK == "allow", "%s: want an error, got %s", name, text)
+	default:
+		assert.Contains(t, []string{c.Expect, c.AlsoOK}, got, "%q: %s", name, text)
+	}
+}
+
+// do runs a case. Names that are not text cannot come in arguments; those go to the
+// workspace itself.
+func (c *pathCase) do(w *world, name string) (kind, text string) {
+	var r *aycoder.ToolResult
+	switch {
+	case c.Op == "read" && c.PathB64 != nil:
+		f, err := w.ws.Open(name)
+		if err != nil {
+			return kindOf(err), err.Error()
+		}
+		f.Close()
+		return "", ""
+	case c.Op == "read":
+		if r = w.call("read_file", args{"path": name}); strings.Contains(r.Text(), "\t") {
+			break
+		}
+		if info, err := os.Stat(w.path(name)); err == nil && info.IsDir() {
+			return "is_directory", r.Text() // a folder is listed instead
+		}
+	case c.Op == "write":
+		data := []byte("written")
+		err := w.ws.Create(name, data)
+		if kindOf(err) == "stale" {
+			old, readErr := os.ReadFile(w.path(name))
+			require.NoError(w.t, readErr)
+			err = w.ws.Replace(name, old, data)
+		}
+		if err != nil {
+			return kindOf(err), err.Error()
+		}
+		return "", ""
+	case c.Op == "list":
+		r = w.call("list_files", args{"path": name})
+	case c.Op == "search":
+		r = w.call("code_search", args{"path": name, "pattern": cmp.Or(c.Pattern, "inside|SECRET")})
+	case c.Op == "glob" && name == "":
+		return checkKind(w.call("code_search", args{"pattern": ""}))
+	case c.Op == "glob":
+		r = w.call("code_search", args{"pattern": ".", "include": name})
+	}
+	return checkKind(r)
+}
+
+func checkKind(r *aycoder.ToolResult) (kind, text string) {
+	if r.IsError {
+		kind, _, _ = strings.Cut(r.Text(), ":")
+	}
+	return kind, r.Text()
+}
+
+// outsideOf is all that lies outside of the workspace.
+func outsideOf(t *testing.T, base string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, dir := range []string{"out", "ws2", "home"} {
+		err := filepath.WalkDir(filepath.Join(base, dir), func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil
+			}
+			data, _ := os.ReadFile(p)
+			all[p] = string(data)
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	entries, err := os.ReadDir(base)
+	require.NoError(t, err)
+	for _, e := range entries {
+		all[e.Name()] = ""
+	}
+	return all
+}

@@ -1,0 +1,208 @@
+//go:build linux
+
+package tools
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+type robustCase struct {
+	ID, Tool, Name, Why string
+	Setup               []step
+	Args                args
+	Expect              struct {
+		Outcome        string
+		MaxMS          int               `json:"max_ms"`
+		MaxOutputBytes int               `json:"max_output_bytes"`
+		Contains       string            `json:"contains"`
+		NotContains    string            `json:"not_contains"`
+		ContainsAll    []string          `json:"contains_all"`
+		ErrorKind      string            `json:"error_kind"`
+		FileAfter      map[string]string `json:"file_after"`
+		FileAfterB64   map[string]string `json:"file_after_b64"`
+		ExitCode       *int              `json:"exit_code"`
+	}
+}
+
+// known are the cases that these tools answer otherwise, and why.
+var known = map[string]string{
+	"rob-e144fcab98": "a file over 1 MB needs a range",
+	"rob-2c457c222e": "an empty old_string adds to the file",
+	"rob-8ce12f3eba": "2.0 for an integer is a matter of argument checking, before the tool",
+	"rob-e0ad47df6e": "redaction is not the tools' business",
+	"rob-046abb0181": "redaction is not the tools' business",
+	"rob-afcba5e10b": "redaction is not the tools' business",
+	"rob-a0de13133d": "needs the memory of what the model was shown",
+	"rob-d066053455": "needs the memory of what the model was shown",
+	"rob-1e414dcf2d": "approval is the loop's",
+	"rob-15dd7195e1": "has a test of its own",
+	"rob-bf59e559e3": "no limit of memory yet",
+	"rob-c28a3fcd14": "bash has no working_dir",
+	"rob-c12d1aaace": "required arguments are checked before the tool",
+}
+
+func (c *robustCase) leftOut() string {
+	if why := known[c.ID]; why != "" {
+		return why
+	}
+	switch c.Tool {
+	case "read_file", "list_files", "code_search", "edit_file", "bash":
+	default:
+		return "no such tool"
+	}
+	for _, s := range c.Setup {
+		for _, k := range []string{"tmpfs", "background", "sparse"} {
+			if s[k] != nil {
+				return k
+			}
+		}
+	}
+	return ""
+}
+
+// expand makes a value of the generators of the file.
+func expand(v any) any {
+	m, ok := v.(map[string]any)
+	switch {
+	case !ok:
+		return v
+	case m["$repeat"] != nil:
+		return strings.Repeat(m["$repeat"].(string), int(m["$n"].(float64)))
+	case m["$concat"] != nil:
+		s := ""
+		for _, p := range m["$concat"].([]any) {
+			s += expand(p).(string)
+		}
+		return s
+	}
+	return v
+}
+
+var renamed = map[string]string{"old": "old_string", "new": "new_string", "glob": "include"}
+
+func (c *robustCase) args(t *testing.T) (in args, cancelAt time.Duration) {
+	in, cancelAt = args{}, -1
+	for k, v := range c.Args {
+		switch k {
+		case "cancel_at_ms":
+			cancelAt = time.Duration(v.(float64)) * time.Millisecond
+		case "timeout_ms":
+			in["timeout"] = int(math.Ceil(v.(float64) / 1000))
+		case "host_env":
+			for name, value := range v.(map[string]any) {
+				t.Setenv(name, value.(string))
+			}
+		case "hidden", "env", "encoding":
+		default:
+			if to := renamed[k]; to != "" {
+				k = to
+			}
+			in[k] = expand(v)
+		}
+	}
+	return in, cancelAt
+}
+
+// Recorded awkward situations, for the tools that are here.
+func TestRobustnessCases(t *testing.T) {
+	var file struct{ Cases []robustCase }
+	shared(t, "attacks/robustness.shared.json", &file)
+	ran := 0
+	left := map[string][]string{}
+	for _, c := range file.Cases {
+		if why := c.leftOut(); why != "" {
+			left[why] = append(left[why], c.ID)
+			continue
+		}
+		ran++
+		t.Run(c.Tool+" "+c.Name, func(t *testing.T) { c.run(t) })
+	}
+	t.Logf("%d of %d cases ran", ran, len(file.Cases))
+	for why, ids := range left {
+		t.Logf("left out, %s: %d: %s", why, len(ids), strings.Join(ids, " "))
+	}
+}
+
+func (c *robustCase) run(t *testing.T) {
+	w := &world{t: t, base: t.TempDir(), tool: map[string]aycoder.Tool{}}
+	require.NoError(t, os.MkdirAll(filepath.Join(w.base, "ws"), 0o755))
+	require.Empty(t, setUp(t, w.base, c.Setup))
+	w.open()
+	in, cancelAt := c.args(t)
+	before := map[string]string{}
+	for name := range c.Expect.FileAfter {
+		data, _ := os.ReadFile(w.path(name))
+		before[name] = string(data)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if cancelAt == 0 {
+		cancel()
+	} else if cancelAt > 0 {
+		time.AfterFunc(cancelAt, cancel)
+	}
+	start := time.Now()
+	r, err := w.callCtx(ctx, c.Tool, in)
+	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
+	if in["timeout"] != nil {
+		limit += time.Second // whole seconds only
+	}
+	assert.Less(t, time.Since(start), limit)
+	if c.Expect.Outcome == "cancelled" {
+		require.True(t, err != nil || r.IsError)
+	} else {
+		require.NoError(t, err)
+		c.check(t, r)
+	}
+	for name, want := range c.Expect.FileAfter {
+		switch want {
+		case "UNCHANGED":
+			assert.Equal(t, before[name], w.read(name))
+		case "ABSENT":
+			assert.NoFileExists(t, w.path(name))
+		default:
+			assert.Equal(t, want, w.read(name))
+		}
+	}
+	for name, want := range c.Expect.FileAfterB64 {
+		assert.Equal(t, want, base64.StdEncoding.EncodeToString([]byte(w.read(name))))
+	}
+}
+
+func (c *robustCase) check(t *testing.T, r *aycoder.ToolResult) {
+	text := r.Text()
+	switch c.Expect.Outcome {
+	case "ok":
+		assert.False(t, r.IsError, text)
+	case "error", "timeout":
+		assert.True(t, r.IsError, text)
+	}
+	if c.Expect.MaxOutputBytes > 0 {
+		assert.LessOrEqual(t, len(text), c.Expect.MaxOutputBytes)
+	}
+	for _, want := range append(c.Expect.ContainsAll, c.Expect.Contains) {
+		assert.Contains(t, text, want)
+	}
+	if no := c.Expect.NotContains; no != "" {
+		assert.NotContains(t, text, no)
+	}
+	if kind := c.Expect.ErrorKind; kind != "" && r.IsError {
+		assert.True(t, strings.HasPrefix(text, kind+": "), "want %s: %s", kind, text)
+	}
+	if code := c.Expect.ExitCode; code != nil {
+		assert.Equal(t, fmt.Sprintf("exit %d", *code), r.Summary)
+	}
+}

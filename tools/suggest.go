@@ -1,0 +1,102 @@
+package tools
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+const (
+	maxSuggestions = 3
+	maxCompared    = 5000 // names
+)
+
+// missing adds to the error that there is no such file what was perhaps meant.
+func missing(ctx context.Context, ws *aycoder.Workspace, name string, err error) error {
+	rel, relErr := ws.Rel(name)
+	if relErr != nil || kindOf(err) != "not_found" && kindOf(err) != "not_directory" {
+		return err
+	}
+	// Go up to the first folder that exists; what is missing in it was mistaken.
+	for rel != "." {
+		dir, base := path.Dir(rel), path.Base(rel)
+		if entries, err := ws.ReadDir(ctx, dir); err == nil {
+			var names []string
+			for _, e := range entries {
+				names = append(names, path.Join(dir, e.Name()))
+			}
+			return suggestion(name, dir, similar(path.Join(dir, base), names))
+		}
+		rel = dir
+	}
+	return err
+}
+
+func suggestion(name, dir string, names []string) error {
+	name = cutText(name, 200)
+	if len(names) == 0 {
+		return problemf("not_found", "there is no %s; see what there is with list_files, path %q",
+			showPath(name), dir)
+	}
+	for i, n := range names {
+		names[i] = showPath(n)
+	}
+	return problemf("not_found", "there is no %s; did you mean %s?",
+		showPath(name), strings.Join(names, " or "))
+}
+
+// similar returns the names that are like one, the most similar first.
+func similar(name string, names []string) []string {
+	type scored struct {
+		name  string
+		score int
+	}
+	var found []scored
+	want := strings.ToLower(path.Base(name))
+	for _, n := range names[:min(len(names), maxCompared)] {
+		have := strings.ToLower(path.Base(n))
+		d := distance(want, have)
+		switch {
+		case d <= max(len(want)/3, min(2, len(want)-1)): // two letters changed places
+		case min(len(want), len(have)) > 2 &&
+			(strings.HasPrefix(have, want) || strings.HasPrefix(want, have)):
+		case stem(want) == stem(have):
+		default:
+			continue
+		}
+		found = append(found, scored{n, d})
+	}
+	slices.SortStableFunc(found, func(a, b scored) int { return a.score - b.score })
+	var out []string
+	for _, f := range found[:min(len(found), maxSuggestions)] {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
+
+// distance is how many bytes have to be changed to make a of b. Names are short;
+// of longer ones the beginning counts.
+func distance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := i
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost = 1 + min(last, row[j], row[j+1])
+			}
+			last, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
