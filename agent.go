@@ -258,14 +258,14 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 
 // begin checks the input and makes the state of a run, or takes up a suspended one.
 func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
-	var rc runConfig
+	var rc RunConfig
 	for _, opt := range opts {
 		if err := opt(&rc); err != nil {
 			return nil, err
 		}
 	}
-	if rc.into != nil { // what there is if the input is refused
-		*rc.into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
+	if rc.Into != nil { // what there is if the input is refused
+		*rc.Into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
 	}
 	r := newRun(l, rc)
 	r.build = l.request
@@ -288,7 +288,7 @@ func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
 }
 
 func (in *Input) message() *Message {
-	m := &Message{Role: RoleUser, Parts: slices.Clone(in.Parts)}
+	m := &Message{Role: RoleUser, Parts: cleanParts(in.Parts)}
 	if in.Prompt != "" {
 		m.Parts = append(m.Parts, &Text{Text: cleanText(in.Prompt)})
 	}

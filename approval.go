@@ -129,7 +129,7 @@ func (d *Decision) text() string {
 		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
 	}
 	if d.Verdict.reason != "" {
-		s += ": " + d.Verdict.reason
+		s += ": " + cleanText(d.Verdict.reason)
 	}
 	return s
 }

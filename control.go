@@ -26,7 +26,7 @@ func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) 
 func (c *Control) FollowUp(text string, parts ...Part) { c.say(text, parts, true) }
 
 func (c *Control) say(text string, parts []Part, followUp bool) {
-	m := &Message{Role: RoleUser, Parts: slices.Clone(parts)}
+	m := &Message{Role: RoleUser, Parts: cleanParts(parts)}
 	if text != "" {
 		m.Parts = append(m.Parts, &Text{Text: cleanText(text)})
 	}

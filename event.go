@@ -192,5 +192,5 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return shorten(err.Error(), 8<<10)
 }

@@ -43,8 +43,14 @@ type transcript struct {
 	ids *callIDs
 }
 
-// callIDs holds, for each call id, the index of the message it stands in. Lists
-// of different lengths share it: an id belongs to those that reach that far.
+// A content is a list of parts that knows the ids of its calls.
+type content struct {
+	list[Part]
+	ids *callIDs
+}
+
+// callIDs holds, for each call id, the index of the item it stands in. Lists of
+// different lengths share it: an id belongs to those that reach that far.
 type callIDs struct {
 	mu sync.Mutex
 	at map[string]int
@@ -53,7 +59,7 @@ type callIDs struct {
 func newTranscript(messages []*Message) transcript {
 	t := transcript{newList(messages), &callIDs{at: map[string]int{}}}
 	for i, m := range messages {
-		t.ids.note(m, i)
+		t.ids.note(i, m.Parts...)
 	}
 	return t
 }
@@ -63,26 +69,47 @@ func (t transcript) append(m *Message) transcript {
 	if next.used != t.used { // a second branch grows from here: it has ids of its own
 		return newTranscript(next.items)
 	}
-	t.ids.note(m, len(t.items))
+	t.ids.note(len(t.items), m.Parts...)
 	return next
 }
 
-func (t transcript) has(id string) bool {
-	if t.ids == nil {
-		return false
+func (t transcript) has(id string) bool { return t.ids.has(id, len(t.items)) }
+
+func newContent(parts []Part) content {
+	c := content{newList(parts), &callIDs{at: map[string]int{}}}
+	for i, p := range parts {
+		c.ids.note(i, p)
 	}
-	t.ids.mu.Lock()
-	defer t.ids.mu.Unlock()
-	i, ok := t.ids.at[id]
-	return ok && i < len(t.items)
+	return c
 }
 
-func (c *callIDs) note(m *Message, i int) {
+func (c content) append(p Part) content {
+	next := content{c.list.append(p), c.ids}
+	if next.used != c.used {
+		return newContent(next.items)
+	}
+	c.ids.note(len(c.items), p)
+	return next
+}
+
+func (c content) has(id string) bool { return c.ids.has(id, len(c.items)) }
+
+func (c *callIDs) note(i int, parts ...Part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range m.Parts {
+	for _, p := range parts {
 		if u, ok := p.(*ToolUse); ok {
 			c.at[u.ID] = i
 		}
 	}
+}
+
+func (c *callIDs) has(id string, n int) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.at[id]
+	return ok && i < n
 }

@@ -22,14 +22,15 @@ import (
 type State struct {
 	rules   *rules
 	history transcript
-	parts   list[Part] // of the message that is on its way
-	calls   []call     // its tool calls, in order; copied before it is changed
+	parts   content // of the message that is on its way
+	calls   []call  // its tool calls, in order; copied before it is changed
 	queue   []*Steered
 	phase   Phase
 	end     End
 	turn    int // messages of the model in this run
 	attempt int // failures since the last one
 	elide   int
+	made    int // ids of calls that were made up
 	stop    StopReason
 	usage   Usage
 	broken  *ModelFailed // the stream broke, and calls that had begun are waited for
@@ -93,12 +94,13 @@ const (
 )
 
 type call struct {
-	use    *ToolUse
-	effect Effect
-	status callStatus
-	ran    bool
-	edited json.RawMessage // the arguments of an edited approval
-	output *ToolOutput
+	use     *ToolUse
+	attempt int // of the try it came in
+	effect  Effect
+	status  callStatus
+	ran     bool
+	edited  json.RawMessage // the arguments of an edited approval
+	output  *ToolOutput
 }
 
 // StartInput is what a run starts from.
@@ -172,16 +174,16 @@ type CallModel struct {
 // AskApproval asks whether a call may run. It is answered by [Decided], or by
 // [ToolDone] if the call is impossible: an unknown tool, wrong arguments.
 type AskApproval struct {
-	Turn   int
-	Call   *ToolUse
-	Effect Effect
+	Turn, Attempt int
+	Call          *ToolUse
+	Effect        Effect
 }
 
 // RunTool runs a call. It is answered by [ToolBegan] right before the tool starts,
 // which is refused if it must not start any more, and [ToolDone].
 type RunTool struct {
-	Turn int
-	Call *ToolUse
+	Turn, Attempt int
+	Call          *ToolUse
 	// Args are the arguments to use: those of the call, or the approver's.
 	Args json.RawMessage
 	// Edited says that they are the approver's.
@@ -197,11 +199,11 @@ type Wait struct {
 // Key returns "t1/model", and "t1/model/2" for the second try again.
 func (a *CallModel) Key() string { return turnKey(a.Turn, "model", a.Attempt) }
 
-// Key returns "t1/ask/<call id>".
-func (a *AskApproval) Key() string { return callKey(a.Turn, "ask", a.Call.ID) }
+// Key returns "t1/ask/<call id>", and "t1.2/ask/<call id>" in the second try again.
+func (a *AskApproval) Key() string { return callKey(a.Turn, a.Attempt, "ask", a.Call.ID) }
 
-// Key returns "t1/tool/<call id>".
-func (a *RunTool) Key() string { return callKey(a.Turn, "tool", a.Call.ID) }
+// Key returns "t1/tool/<call id>", and "t1.2/tool/<call id>" in the second try again.
+func (a *RunTool) Key() string { return callKey(a.Turn, a.Attempt, "tool", a.Call.ID) }
 
 // Key returns "t1/wait/2" for the wait before the second try again.
 func (a *Wait) Key() string { return turnKey(a.Turn, "wait", a.Attempt) }
@@ -214,8 +216,12 @@ func turnKey(turn int, what string, attempt int) string {
 	return key
 }
 
-func callKey(turn int, what, id string) string {
-	return "t" + strconv.Itoa(turn) + "/" + what + "/" + id
+func callKey(turn, attempt int, what, id string) string {
+	key := "t" + strconv.Itoa(turn)
+	if attempt > 0 {
+		key += "." + strconv.Itoa(attempt)
+	}
+	return key + "/" + what + "/" + id
 }
 
 // Fact is something that happened to a run: [*BlockDone], [*BlockCut],

@@ -14,26 +14,27 @@ import (
 type Option func(*config) error
 
 // RunOption sets up one run.
-type RunOption func(*runConfig) error
+type RunOption func(*RunConfig) error
 
-type runConfig struct {
-	into    *Result
-	control *Control
+// RunConfig is what the options of a run set: for those who write an [Agent].
+type RunConfig struct {
+	Into    *Result
+	Control *Control
 }
 
 // Into fills r when the run is over, however it ends: also after break, error and
 // cancel, before the loop statement ends.
 func Into(r *Result) RunOption {
-	return func(c *runConfig) error {
-		c.into = r
+	return func(c *RunConfig) error {
+		c.Into = r
 		return nil
 	}
 }
 
 // WithControl lets other goroutines look at the run and speak into it.
 func WithControl(ctl *Control) RunOption {
-	return func(c *runConfig) error {
-		c.control = ctl
+	return func(c *RunConfig) error {
+		c.Control = ctl
 		return nil
 	}
 }

@@ -79,7 +79,7 @@ func (l *Loop) boundParts(parts []Part) []Part {
 			out = append(out, &Text{Text: t})
 		case *Media:
 			if p != nil {
-				out = append(out, boundMedia(p))
+				out = append(out, boundMedia(cleanMedia(p)))
 			}
 		default:
 			out = append(out, &Text{Text: fmt.Sprintf("[a part of kind %T is left out]", p)})
@@ -170,24 +170,64 @@ func cleanDelta(ev ModelEvent) Event {
 	return nil
 }
 
-// cleanPart makes what comes from a model fit for the history. Signed thinking and
-// opaque blocks must stay as they are.
-func cleanPart(p Part) Part {
+// cleanPart makes what comes from a model fit for the history, where it can be
+// stored. Thinking that has to be changed loses its signature, which would no longer
+// be true. It reports false for an opaque block that is no JSON: nobody can use it.
+func cleanPart(p Part) (Part, bool) {
 	switch p := p.(type) {
 	case *Text:
-		if p != nil && cleanText(p.Text) != p.Text {
-			return &Text{Text: cleanText(p.Text), Extra: p.Extra}
+		if p != nil {
+			return &Text{Text: cleanText(p.Text), Extra: cleanExtra(p.Extra)}, true
 		}
 	case *Thinking:
-		if p != nil && !utf8.ValidString(p.Text) {
-			return &Thinking{Text: cleanText(p.Text), Signature: p.Signature, Provider: p.Provider}
+		if p != nil {
+			return cleanThinking(p), true
 		}
 	case *ToolUse:
+		return cleanCall(p), true
+	case *Media:
 		if p != nil {
-			return cleanCall(p)
+			return cleanMedia(p), true
+		}
+	case *Opaque:
+		if p != nil {
+			o := cleanExtra(p)
+			return o, o != nil
 		}
 	}
-	return p
+	return p, true
+}
+
+func cleanParts(parts []Part) []Part {
+	var out []Part
+	for _, p := range parts {
+		if c, ok := cleanPart(p); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func cleanThinking(p *Thinking) *Thinking {
+	t := &Thinking{Text: cleanText(p.Text), Signature: cleanText(p.Signature), Provider: cleanText(p.Provider)}
+	if *t != *p {
+		t.Signature = ""
+	}
+	return t
+}
+
+func cleanMedia(p *Media) *Media {
+	m := *p
+	m.Type, m.Name, m.URL = cleanText(p.Type), cleanText(p.Name), cleanText(p.URL)
+	return &m
+}
+
+// cleanExtra returns o, or nil if it is no JSON text.
+func cleanExtra(o *Opaque) *Opaque {
+	if o == nil || !utf8.Valid(o.Raw) || !json.Valid(o.Raw) || cleanText(o.Provider) != o.Provider {
+		return nil
+	}
+	return o
 }
 
 // cleanCall returns a copy: the pointer tells the calls of one try from those of
@@ -203,21 +243,28 @@ func cleanCall(c *ToolUse) *ToolUse {
 	if !utf8.Valid(args) || bytes.IndexByte(args, 0) >= 0 {
 		args = json.RawMessage(cleanText(string(args)))
 	}
-	return &ToolUse{ID: cleanText(c.ID), Name: cleanText(c.Name), Args: args, Extra: c.Extra}
+	return &ToolUse{ID: cleanText(c.ID), Name: cleanText(c.Name), Args: args, Extra: cleanExtra(c.Extra)}
 }
 
 func partSize(p Part) int64 {
 	switch p := p.(type) {
 	case *Text:
-		return int64(len(p.Text))
+		return int64(len(p.Text)) + extraSize(p.Extra)
 	case *Thinking:
 		return int64(len(p.Text) + len(p.Signature))
 	case *ToolUse:
-		return int64(len(p.Name) + len(p.ID) + len(p.Args))
+		return int64(len(p.Name)+len(p.ID)+len(p.Args)) + extraSize(p.Extra)
 	case *Media:
-		return int64(len(p.Data))
+		return int64(len(p.Type) + len(p.Name) + len(p.URL) + len(p.Data))
 	case *Opaque:
-		return int64(len(p.Raw))
+		return extraSize(p)
 	}
 	return 0
+}
+
+func extraSize(o *Opaque) int64 {
+	if o == nil {
+		return 0
+	}
+	return int64(len(o.Provider) + len(o.Raw))
 }

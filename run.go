@@ -33,6 +33,7 @@ type run struct {
 	suspended []ApprovalRequest
 	decisions map[string]Decision // of Input.Decisions
 	by        map[string]By       // who allowed a call of this message
+	told      map[string]bool     // calls of this message that ToolFinished told of
 	working   []*RunTool          // tools that have begun and not returned
 	live      int                 // steps that have not returned
 	stopping  bool
@@ -45,11 +46,11 @@ type run struct {
 	timers    []func() bool
 }
 
-func newRun(l *Loop, rc runConfig) *run {
+func newRun(l *Loop, rc RunConfig) *run {
 	return &run{
-		loop: l, id: l.newID(), control: rc.control, into: rc.into,
+		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
-		open: map[string]*cell{}, by: map[string]By{},
+		open: map[string]*cell{}, by: map[string]By{}, told: map[string]bool{},
 	}
 }
 
@@ -206,7 +207,7 @@ func (r *run) apply(f Fact, events ...Event) error {
 
 // step is apply with the mutex held.
 func (r *run) step(f Fact, events ...Event) error {
-	turn := r.state.turn
+	turn, before := r.state.turn, len(r.state.history.items)
 	next, actions, err := r.state.Apply(f)
 	if err != nil {
 		return err
@@ -214,7 +215,13 @@ func (r *run) step(f Fact, events ...Event) error {
 	r.state = next
 	r.control.publish(next)
 	for _, ev := range events {
+		if fin, ok := ev.(*ToolFinished); ok {
+			r.told[fin.Call.ID] = true
+		}
 		r.out.push(ev)
+	}
+	if len(next.history.items) > before {
+		r.tellRest(next.history.items[before:])
 	}
 	if next.turn > turn {
 		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
@@ -229,6 +236,24 @@ func (r *run) step(f Fact, events ...Event) error {
 	}
 	r.signal()
 	return nil
+}
+
+// tellRest tells of the calls that were settled without being run.
+func (r *run) tellRest(messages []*Message) {
+	for i, m := range messages[:len(messages)-1] {
+		calls := m.Calls()
+		for n, p := range messages[i+1].Parts {
+			out, ok := p.(*ToolOutput)
+			if !ok || n >= len(calls) || r.told[out.ID] {
+				continue
+			}
+			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
+			r.out.push(&ToolFinished{
+				Call: calls[n], Subject: r.loop.subject(calls[n]), Output: out, Summary: "not run", Err: base,
+			})
+		}
+	}
+	clear(r.told)
 }
 
 // do starts an action, or puts a call of the model off until the consumer has seen
@@ -367,7 +392,10 @@ func (r *run) failure(ctx context.Context) error {
 	case r.state.end == EndTurns:
 		return &LimitError{Limit: "turns", Max: int64(r.state.rules.maxTurns)}
 	case r.state.end == EndCancelled:
-		return fmt.Errorf("run: %w", context.Cause(ctx))
+		if cause := context.Cause(ctx); cause != ctx.Err() {
+			return fmt.Errorf("run: %w: %w", ctx.Err(), cause)
+		}
+		return fmt.Errorf("run: %w", ctx.Err())
 	}
 	return nil
 }

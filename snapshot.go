@@ -20,18 +20,20 @@ type stateJSON struct {
 	Turn     int          `json:"turn"`
 	Attempt  int          `json:"attempt,omitempty"`
 	Elide    int          `json:"elide,omitempty"`
+	Made     int          `json:"made,omitempty"`
 	Stop     StopReason   `json:"stop,omitempty"`
 	Usage    Usage        `json:"usage"`
 	Broken   *ModelFailed `json:"broken,omitempty"`
 }
 
 type callJSON struct {
-	ID     string     `json:"id"`
-	Effect Effect     `json:"effect"`
-	Status callStatus `json:"status"`
-	Ran    bool       `json:"ran,omitempty"`
-	Edited string     `json:"edited,omitempty"`
-	Output *Message   `json:"output,omitempty"`
+	ID      string     `json:"id"`
+	Attempt int        `json:"attempt,omitempty"`
+	Effect  Effect     `json:"effect"`
+	Status  callStatus `json:"status"`
+	Ran     bool       `json:"ran,omitempty"`
+	Edited  string     `json:"edited,omitempty"`
+	Output  *Message   `json:"output,omitempty"`
 }
 
 // MarshalJSON encodes the state, with the history.
@@ -42,14 +44,17 @@ func (s State) MarshalJSON() ([]byte, error) {
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
 		History: s.history.items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
-		Attempt: s.attempt, Elide: s.elide, Stop: s.stop, Usage: s.usage, Broken: s.broken,
+		Attempt: s.attempt, Elide: s.elide, Made: s.made, Stop: s.stop, Usage: s.usage, Broken: s.broken,
 	}
 	if len(s.parts.items) > 0 {
 		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.items}
 	}
 	for i := range s.calls {
 		c := &s.calls[i]
-		cj := callJSON{ID: c.use.ID, Effect: c.effect, Status: c.status, Ran: c.ran, Edited: string(c.edited)}
+		cj := callJSON{
+			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran,
+			Edited: string(c.edited),
+		}
 		if c.output != nil {
 			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
 		}
@@ -81,16 +86,16 @@ func (w *stateJSON) state() (State, error) {
 	if err := CheckHistory(w.History); err != nil {
 		return State{}, err
 	}
-	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Elide < 0 {
+	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Elide < 0 || w.Made < 0 {
 		return State{}, errors.New("a count is out of range")
 	}
 	s := State{
 		rules:   &rules{w.Effects, w.MaxTurns, w.MaxCalls},
 		history: newTranscript(w.History), queue: w.Queue, phase: w.Phase, end: w.End,
-		turn: w.Turn, attempt: w.Attempt, elide: w.Elide, stop: w.Stop, usage: w.Usage, broken: w.Broken,
+		turn: w.Turn, attempt: w.Attempt, elide: w.Elide, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
 	}
 	if w.Parts != nil {
-		s.parts = newList(w.Parts.Parts)
+		s.parts = newContent(w.Parts.Parts)
 	}
 	for _, q := range w.Queue {
 		if q == nil || q.Message == nil || checkUser(q.Message) != nil {
@@ -115,7 +120,10 @@ func (s *State) takeCalls(calls []callJSON) error {
 		if n < 0 {
 			return fmt.Errorf("call %q is not in the message", cj.ID)
 		}
-		c := call{use: s.parts.items[at+n].(*ToolUse), effect: cj.Effect, status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited)}
+		c := call{
+			use: s.parts.items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
+			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited),
+		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {
 			c.output, _ = cj.Output.Parts[0].(*ToolOutput)

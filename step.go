@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,7 +48,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		if err != nil {
 			return err
 		}
-		if size += 8 + eventSize(ev); size > r.loop.maxResponse {
+		if size += 64 + eventSize(ev); size > r.loop.maxResponse {
 			limit := &LimitError{Limit: "response bytes", Max: r.loop.maxResponse}
 			return &ModelError{Err: limit}
 		}
@@ -71,7 +70,7 @@ func eventSize(ev ModelEvent) int64 {
 	case *ThinkingDelta:
 		return int64(len(ev.Text))
 	case *ToolDelta:
-		return int64(len(ev.Args))
+		return int64(len(ev.ID) + len(ev.Name) + len(ev.Args))
 	case *BlockCut:
 		if ev.Call != nil {
 			return partSize(ev.Call)
@@ -100,7 +99,12 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 		if _, ok := ev.Part.(*Text); ok {
 			r.partial = r.partial[:0]
 		}
-		return false, r.step(&BlockDone{cleanPart(ev.Part)})
+		p, ok := cleanPart(ev.Part)
+		if !ok {
+			r.loop.log.Warn("block of the model is no JSON and is left out", "run", r.id)
+			return false, nil
+		}
+		return false, r.step(&BlockDone{p})
 	case *BlockCut:
 		return false, r.step(&BlockCut{cleanCall(ev.Call)})
 	case *MessageDone:
@@ -131,7 +135,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	r.waited += f.After
 	r.shrunk = r.shrunk || f.Shrink
 	heard := r.heard
-	r.partial, r.heard = nil, false
+	r.partial, r.heard, r.suspended = nil, false, nil
 	clear(r.open)
 	if !f.Retry {
 		r.err = err
@@ -324,9 +328,13 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
 	out := errorOutput(c, shorten(cleanText(err.Error()), 8<<10))
-	_ = r.apply(&ToolDone{c.ID, out}, &ToolFinished{
-		Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err,
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.holds(c) {
+		_ = r.step(&ToolDone{c.ID, out}, &ToolFinished{
+			Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err,
+		})
+	}
 }
 
 // runTool runs a call, unless the state says that it must not start any more.
@@ -346,16 +354,10 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if !r.beginTool(a, t) {
 		return
 	}
-	var returned atomic.Bool
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Args: a.Args}
-	inv.progress = func(p Progress) {
-		if !returned.Load() {
-			r.progress(a.Call.ID, p)
-		}
-	}
+	inv.progress = func(p Progress) { r.progress(a, p) }
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
 	defer func() {
-		returned.Store(true)
 		o.elapsed = r.loop.clock.Now().Sub(start)
 		r.endTool(ctx, a, o)
 	}()
@@ -365,7 +367,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 func (r *run) beginTool(a *RunTool, t *tool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping {
+	if r.stopping || !r.state.holds(a.Call) {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Args: a.Args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
@@ -377,12 +379,12 @@ func (r *run) beginTool(a *RunTool, t *tool) bool {
 	return true
 }
 
-func (r *run) progress(id string, p Progress) {
+func (r *run) progress(a *RunTool, p Progress) {
 	p.Message = shorten(cleanText(p.Message), 1<<10)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopping {
-		r.out.push(&ToolProgress{CallID: id, Progress: p})
+	if !r.stopping && slices.Contains(r.working, a) {
+		r.out.push(&ToolProgress{CallID: a.Call.ID, Progress: p})
 		r.signal()
 	}
 }
@@ -419,5 +421,8 @@ func (t *tool) safely(ctx context.Context, inv *Invocation) (res *ToolResult, er
 			res, err = nil, &ToolPanicError{ToolError: base, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return t.call(ctx, inv)
+	if res, err = t.call(ctx, inv); err != nil {
+		_ = err.Error() // one that panics does so here
+	}
+	return res, err
 }

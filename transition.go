@@ -21,15 +21,16 @@ func (s State) callModel() *CallModel {
 }
 
 func (s State) ask(i int) *AskApproval {
-	return &AskApproval{Turn: s.turn + 1, Call: s.calls[i].use, Effect: s.calls[i].effect}
+	c := &s.calls[i]
+	return &AskApproval{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Effect: c.effect}
 }
 
 func (s State) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	if c.edited != nil {
-		return &RunTool{Turn: s.turn + 1, Call: c.use, Args: c.edited, Edited: true}
+		return &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.edited, Edited: true}
 	}
-	return &RunTool{Turn: s.turn + 1, Call: c.use, Args: c.use.Args}
+	return &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args}
 }
 
 // own makes the calls ready to be changed.
@@ -43,6 +44,13 @@ func (s State) find(id string) int {
 func (s State) asks(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
+}
+
+// holds reports whether the message on its way has this very call, and not one of
+// the same id in another try.
+func (s State) holds(use *ToolUse) bool {
+	i := s.find(use.ID)
+	return i >= 0 && s.calls[i].use == use
 }
 
 func (s State) talking() bool { return s.phase == PhaseModel }
@@ -71,7 +79,7 @@ func (s State) callDone(use *ToolUse) (State, []Action, string) {
 	if len(s.calls) >= s.rules.maxCalls {
 		return s, nil, ""
 	}
-	c := call{use: use, effect: s.rules.effect(use.Name), status: callHeld}
+	c := call{use: use, attempt: s.attempt, effect: s.rules.effect(use.Name), status: callHeld}
 	writes := slices.ContainsFunc(s.calls, func(c call) bool { return c.effect != EffectReadOnly })
 	eager := c.effect == EffectReadOnly && !writes
 	if eager {
@@ -94,7 +102,7 @@ func (s State) blockCut(use *ToolUse) (State, []Action, string) {
 	use = s.named(use)
 	s.parts = s.parts.append(use)
 	if len(s.calls) < s.rules.maxCalls {
-		c := call{use: use, status: callSettled, output: errorOutput(use, outCut)}
+		c := call{use: use, attempt: s.attempt, status: callSettled, output: errorOutput(use, outCut)}
 		s.calls = append(slices.Clip(s.calls), c)
 	}
 	return s, nil, ""
@@ -102,25 +110,16 @@ func (s State) blockCut(use *ToolUse) (State, []Action, string) {
 
 // named gives a call an id of its own where the model gave none, or one that the
 // conversation has already: outputs are found by it.
-func (s State) named(use *ToolUse) *ToolUse {
+func (s *State) named(use *ToolUse) *ToolUse {
 	id := use.ID
-	if id == "" {
-		id = "call_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(len(s.parts.items)+1)
-	}
-	for n := 2; s.taken(id); n++ {
-		id = use.ID + "_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(len(s.parts.items)+n)
+	for id == "" || s.history.has(id) || s.parts.has(id) {
+		s.made++
+		id = "call_" + strconv.Itoa(s.turn+1) + "_" + strconv.Itoa(s.made)
 	}
 	if id == use.ID {
 		return use
 	}
 	return &ToolUse{ID: id, Name: use.Name, Args: use.Args, Extra: use.Extra}
-}
-
-func (s State) taken(id string) bool {
-	return s.history.has(id) || slices.ContainsFunc(s.parts.items, func(p Part) bool {
-		u, ok := p.(*ToolUse)
-		return ok && u.ID == id
-	})
 }
 
 func (s State) messageDone(f *MessageDone) (State, []Action, string) {
@@ -169,7 +168,7 @@ func (s State) modelFailed(f *ModelFailed) (State, []Action, string) {
 		s.elide += (len(s.history.items) - s.elide) / 2
 	}
 	if !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
-		s.parts, s.calls = list[Part]{}, nil
+		s.parts, s.calls = content{}, nil
 		return s.again(nil)
 	}
 	s.own()
@@ -430,7 +429,7 @@ func (s State) over(end End, actions []Action) (State, []Action, string) {
 func (s State) commit() State {
 	parts := s.parts.items
 	outputs := s.outputs()
-	s.parts, s.calls = list[Part]{}, nil
+	s.parts, s.calls = content{}, nil
 	short := s.phase == PhaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
 		return s

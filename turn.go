@@ -41,10 +41,10 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 			yield(nil, err)
 			return
 		}
-		r := l.turn(req)
+		r, before := l.turn(req), len(req.Messages)
 		defer func() {
 			if into != nil {
-				*into = r.turnResult(len(req.Messages))
+				*into = r.turnResult(before)
 			}
 		}()
 		if !r.drive(ctx, yield) {
@@ -58,7 +58,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 
 // turn makes a run of one turn.
 func (l *Loop) turn(req *Request) *run {
-	r := newRun(l, runConfig{})
+	r := newRun(l, RunConfig{})
 	r.shrunk = true // nobody can make this request smaller
 	one := *req
 	if len(one.Tools) == 0 {

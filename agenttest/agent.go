@@ -1,0 +1,377 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// AgentSetup is what an agent under test is made of.
+type AgentSetup struct {
+	// Model is the model to ask, Tools the tools to offer it: all of them, as they are.
+	Model aycoder.ModelClient
+	Tools []aycoder.Tool
+	// Approver decides about calls.
+	Approver aycoder.Approver
+}
+
+// NewAgent makes an agent for [TestAgent]. It is called often.
+type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
+
+// TestAgent tests that the agents which newAgent makes hold to the contract of
+// [aycoder.Agent] and to the rules of a turn: scripted conversations are played to
+// their end, and left, cancelled and panicked out of at every event.
+//
+// Each subtest runs in a bubble of [synctest]: newAgent is called in it, time is
+// not real, and goroutines that an agent leaves behind fail the test. An agent needs
+// no network for this; what it waits for must be in the bubble, too.
+func TestAgent(t *testing.T, newAgent NewAgent) {
+	for _, r := range agentRules() {
+		t.Run(r.name, func(t *testing.T) { bubble(t, newAgent, r.check).report(t) })
+	}
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			for _, w := range ways() {
+				t.Run(w.name, func(t *testing.T) {
+					check := func(s *suite) { s.playAll(sc, w) }
+					bubble(t, newAgent, check).report(t)
+				})
+			}
+		})
+	}
+}
+
+// A suite is what a check of agents works with.
+type suite struct {
+	t     testing.TB
+	agent NewAgent
+	found *findings
+}
+
+// bubble runs a check in a bubble. What is left in it after the check is found.
+func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *findings) {
+	found = &findings{}
+	defer func() {
+		if p := recover(); p != nil {
+			found.add(ruleGone, "%v", p)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) { check(&suite{t, newAgent, found}) })
+	return found
+}
+
+// ways returns the ways of a body; each is tried at every event.
+func ways() []way {
+	return []way{
+		{name: "whole", at: -1},
+		{name: "slow", at: -1, settle: true},
+		{name: "break", end: breaks},
+		{name: "break when settled", end: breaks, settle: true},
+		{name: "cancel", end: cancels},
+		{name: "cancel when settled", end: cancels, settle: true},
+		{name: "panic", end: panics},
+	}
+}
+
+// playAll plays a scenario until the body no longer gets to the event at which it
+// would end it. Of many events that are alike it leaves some out.
+func (s *suite) playAll(sc scenario, w way) {
+	for s.found.empty() {
+		if tr := s.play(sc, w); !tr.reached {
+			return
+		}
+		w.at += 1 + w.at/32
+	}
+}
+
+// play plays a scenario once, and goes on with the history that it leaves.
+func (s *suite) play(sc scenario, w way) *trace {
+	tr := &trace{found: s.found, world: newWorld(s.found, sc.answers()), way: w}
+	if sc.answer != nil {
+		tr.answer = func(a *aycoder.ApprovalRequested) { sc.answer(a, tr) }
+	}
+	tr.run(s.t, s.make(tr.world, sc.asks), aycoder.Input{Prompt: "go"})
+	for _, n := range sc.never {
+		if tr.world.ran(n) > 0 {
+			s.found.add(ruleNotRun, "%s: call %d ran", tr, n)
+		}
+	}
+	if w.at < 0 {
+		s.whole(sc, tr)
+	}
+	s.goOn(tr)
+	return tr
+}
+
+func (s *suite) make(w *world, asks bool) aycoder.Agent {
+	return s.agent(s.t, AgentSetup{Model: w, Tools: w.tools(), Approver: approver(asks)})
+}
+
+// approver allows everything, or asks about what writes.
+func approver(asks bool) aycoder.Approver {
+	return aycoder.ApproverFunc(func(_ context.Context, _ *aycoder.ToolUse,
+		spec *aycoder.ToolSpec) aycoder.Verdict {
+		if asks && spec.Effect != aycoder.EffectReadOnly {
+			return aycoder.Ask()
+		}
+		return aycoder.Allow()
+	})
+}
+
+// whole checks a run that came to its end.
+func (s *suite) whole(sc scenario, tr *trace) {
+	if !sc.err(tr.err) {
+		s.found.add(ruleEnds, "%s: error %v", tr, tr.err)
+	}
+	if got := tr.res.Text(); sc.text != "" && got != sc.text {
+		s.found.add(ruleEnds, "%s: the last text is %s, want %s", tr, shown(got), shown(sc.text))
+	}
+	for _, n := range sc.runs {
+		if tr.world.ran(n) != 1 {
+			s.found.add(ruleEnds, "%s: call %d ran %d times, want once", tr, n, tr.world.ran(n))
+		}
+	}
+	if got := tr.world.requests(); sc.asked > 0 && got != sc.asked {
+		s.found.add(ruleRetry, "%s: the model is asked %d times, want %d", tr, got, sc.asked)
+	}
+	if said, want := tr.said(), text(tr.res.Messages); !tr.retried() && tr.err == nil && said != want {
+		s.found.add(ruleEvents, "%s: the deltas say %s, the history %s", tr, shown(said), shown(want))
+	}
+	if last := len(tr.res.Messages) - 1; last < 0 || !strings.HasPrefix(tr.res.Messages[0].Text(),
+		"go") {
+		s.found.add(ruleInto, "%s: the history does not begin with the prompt", tr)
+	}
+}
+
+// goOn runs again with the history of a run: it can be gone on with, however that
+// run ended.
+func (s *suite) goOn(before *trace) {
+	if !s.found.empty() {
+		return
+	}
+	next := &trace{found: s.found, world: newWorld(s.found, fixed(says("on"))()), way: way{at: -1}}
+	in := aycoder.Input{Messages: before.res.Messages, Prompt: "go on"}
+	next.run(s.t, s.make(next.world, false), in)
+	if next.err != nil || next.res.Text() != "on" {
+		s.found.add(ruleHistory, "%s: going on with its history: text %s, error %v", before,
+			shown(next.res.Text()), next.err)
+	}
+}
+
+type agentRule struct {
+	name  string
+	check func(*suite)
+}
+
+// agentRules are the checks that are not conversations.
+func agentRules() []agentRule {
+	return []agentRule{
+		{"lazy", (*suite).lazy},
+		{"single use", (*suite).singleUse},
+		{"cancelled before it starts", (*suite).cancelledBefore},
+		{"slow body delays no tool", (*suite).slowBody},
+		{"concurrent runs", (*suite).concurrent},
+		{"waits as long as it is told", (*suite).waits},
+		{"invalid input", (*suite).invalidInput},
+		{"suspend and resume", (*suite).suspend},
+		{"never endless", (*suite).endlessTurns},
+		{"endless answer", (*suite).endlessAnswer},
+		{"endless empty deltas", (*suite).endlessEmpty},
+		{"ten thousand calls in one message", (*suite).manyCalls},
+		{"large tool result", (*suite).largeResult},
+	}
+}
+
+// quick makes the trace of a whole run of a world.
+func (s *suite) quick(answers ...[]any) *trace {
+	return &trace{found: s.found, world: newWorld(s.found, answers), way: way{at: -1}}
+}
+
+func (s *suite) lazy() {
+	w := newWorld(s.found, fixed(says("Hello"))())
+	var res aycoder.Result
+	label := labelled(s.t.Context(), func(ctx context.Context) {
+		s.make(w, false).Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res))
+	})
+	synctest.Wait()
+	if w.requests() > 0 || res.End != "" {
+		s.found.add(ruleLazy, "the model is asked %d times before the sequence is ranged over",
+			w.requests())
+	}
+	if left := goroutinesOf(label); left != "" {
+		s.found.add(ruleLazy, "goroutines work before the sequence is ranged over:\n%s", left)
+	}
+}
+
+func (s *suite) singleUse() {
+	for _, at := range []int{-1, 0} {
+		w := newWorld(s.found, fixed(says("Hello"))())
+		seq := s.make(w, false).Run(s.t.Context(), aycoder.Input{Prompt: "go"})
+		n := 0
+		for range seq {
+			if n == at {
+				break
+			}
+			n++
+		}
+		asked, again := w.requests(), 0
+		for ev, err := range seq {
+			if again++; again > 1 || ev != nil || !errors.Is(err, aycoder.ErrConsumed) {
+				s.found.add(ruleOnce,
+					"ranged over again: pair %d is %T and error %v, want nil and ErrConsumed", again, ev, err)
+			}
+		}
+		if again == 0 || w.requests() != asked {
+			s.found.add(ruleOnce, "ranged over again: %d pairs, %d more requests", again,
+				w.requests()-asked)
+		}
+	}
+}
+
+func (s *suite) cancelledBefore() {
+	tr := s.quick(says("Hello"))
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cancel()
+	n := 0
+	for _, err := range s.make(tr.world, false).Run(ctx, aycoder.Input{Prompt: "go"},
+		aycoder.Into(&tr.res)) {
+		if n++; err != nil {
+			tr.err = err
+		}
+	}
+	if !errors.Is(tr.err, context.Canceled) || n != 1 || tr.world.requests() > 0 {
+		s.found.add(ruleCancel, "cancelled before it starts: %d pairs, %d requests, error %v", n,
+			tr.world.requests(), tr.err)
+	}
+	checkHistory(s.found, "cancelled before it starts", tr.res.Messages)
+	if len(tr.res.Messages) != 1 || tr.res.End != aycoder.EndCancelled {
+		s.found.add(ruleInto, "cancelled before it starts: %d messages, end %q", len(tr.res.Messages),
+			tr.res.End)
+	}
+}
+
+// slowBody lets the body of the first event take as long as anything else can
+// happen: then all tools of the message have run.
+func (s *suite) slowBody() {
+	steps := []any{delta("a"), call("a", "read", 1), call("b", "write", 2), call("c", "read", 3),
+		call("d", "write", 4)}
+	w := newWorld(s.found, [][]any{calls(steps...), says("so")})
+	first := true
+	for range s.make(w, false).Run(s.t.Context(), aycoder.Input{Prompt: "go"}) {
+		if !first {
+			continue
+		}
+		first = false
+		<-time.After(time.Minute) // in a bubble: until nothing else can happen
+		if n := len(w.log()); n != 4 {
+			s.found.add(ruleSlow, "while the body is at the first event %d of 4 calls have begun", n)
+		}
+		if n := w.requests(); n != 1 {
+			s.found.add(ruleAhead, "while the body is at the first event the model is asked %d times", n)
+		}
+	}
+}
+
+func (s *suite) concurrent() {
+	w := newWorld(s.found, nil)
+	client := &perRun{answers: [][]any{calls(delta("a"), callArgs("a", "plain", `{}`)), says("so")},
+		world: w}
+	tool := plainTool(s.t)
+	agent := s.agent(s.t, AgentSetup{Model: client, Tools: []aycoder.Tool{tool},
+		Approver: approver(false)})
+	results := make([]aycoder.Result, 8)
+	done := make(chan error)
+	for i := range results {
+		go func() {
+			var last error
+			for _, err := range agent.Run(s.t.Context(), aycoder.Input{Prompt: "go"},
+				aycoder.Into(&results[i])) {
+				last = err
+			}
+			done <- last
+		}()
+	}
+	for range results {
+		if err := <-done; err != nil {
+			s.found.add(ruleShared, "error %v", err)
+		}
+	}
+	for i := range results {
+		checkHistory(s.found, fmt.Sprintf("run %d of %d at the same time", i, len(results)),
+			results[i].Messages)
+		if n := len(results[i].Messages); n != 4 || results[i].Text() != "so" {
+			s.found.add(ruleShared, "run %d: %d messages, last text %s", i, n, shown(results[i].Text()))
+		}
+	}
+}
+
+func (s *suite) invalidInput() {
+	use := &aycoder.ToolUse{ID: "a", Name: "read", Args: []byte("{}")}
+	orphan := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{use}}
+	inputs := map[string]aycoder.Input{
+		"empty":               {},
+		"call without output": {Messages: []*aycoder.Message{aycoder.User("go"), orphan}, Prompt: "on"},
+		"nil message":         {Messages: []*aycoder.Message{nil}, Prompt: "on"},
+		"message of no role":  {Messages: []*aycoder.Message{{Parts: []aycoder.Part{&aycoder.Text{Text: "a"}}}}, Prompt: "on"},
+		"nothing to answer": {Messages: []*aycoder.Message{aycoder.User("go"),
+			aycoder.Assistant("done")}},
+	}
+	for name, in := range inputs {
+		w := newWorld(s.found, fixed(says("Hello"))())
+		n, last := 0, error(nil)
+		for _, err := range s.make(w, false).Run(s.t.Context(), in) {
+			n, last = n+1, err
+		}
+		if n != 1 || last == nil || w.requests() > 0 {
+			s.found.add(ruleEnds, "input %s: %d pairs, %d requests, error %v", name, n, w.requests(), last)
+		}
+	}
+}
+
+// suspend ends a run with a question open, and goes on in another agent.
+func (s *suite) suspend() {
+	first := s.quick(calls(call("a", "read", 1), call("b", "write", 2), call("c", "write", 3)),
+		says("so"))
+	verdicts := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse,
+		spec *aycoder.ToolSpec) aycoder.Verdict {
+		if c.Name == "write" {
+			return aycoder.Suspend()
+		}
+		return aycoder.Allow()
+	})
+	agent := func(w *world) aycoder.Agent {
+		return s.agent(s.t, AgentSetup{Model: w, Tools: w.tools(), Approver: verdicts})
+	}
+	first.run(s.t, agent(first.world), aycoder.Input{Prompt: "go"})
+	if first.res.End != aycoder.EndSuspended || first.res.Pending == nil || len(first.res.Pending.Requests) == 0 {
+		s.found.add(ruleEnds, "suspended: end %q, error %v, pending %v", first.res.End, first.err,
+			first.res.Pending != nil)
+		return
+	}
+	in := aycoder.Input{Pending: first.res.Pending}
+	for _, q := range first.res.Pending.Requests {
+		in.Decisions = append(in.Decisions,
+			aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
+	}
+	second := newWorld(s.found, [][]any{says("so")})
+	second.complete[2], second.complete[3] = true, true
+	var res aycoder.Result
+	for _, err := range agent(second).Run(s.t.Context(), in, aycoder.Into(&res)) {
+		if err != nil {
+			s.found.add(ruleEnds, "resumed: error %v", err)
+		}
+	}
+	checkHistory(s.found, "resumed", res.Messages)
+	ran := slices.Concat(first.world.log(), second.log())
+	if len(ran) != 3 || res.Text() != "so" {
+		s.found.add(ruleTwice, "suspended and resumed: 3 calls, %d runs; last text %s", len(ran),
+			shown(res.Text()))
+	}
+}

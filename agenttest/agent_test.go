@@ -1,0 +1,19 @@
+package agenttest_test
+
+import (
+	"testing"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/agenttest"
+)
+
+func newLoop(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
+	loop, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...),
+		aycoder.WithApprover(s.Approver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loop
+}
+
+func TestLoopIsAnAgent(t *testing.T) { agenttest.TestAgent(t, newLoop) }

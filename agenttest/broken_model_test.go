@@ -1,0 +1,227 @@
+package agenttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// modelOf is a client that plays steps, of [world.Stream]; what is to go wrong is
+// in hook, which gets the yield function.
+func modelOf(hook func(ctx context.Context, req *aycoder.Request,
+	yield func(aycoder.ModelEvent, error) bool)) Client {
+	return Client{Model: aycoder.ModelFunc(func(ctx context.Context,
+		req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) { hook(ctx, req, yield) }
+	})}
+}
+
+// saying is a client that plays the steps and stops when ctx is done.
+func saying(steps ...any) Client {
+	return modelOf(func(ctx context.Context, _ *aycoder.Request,
+		yield func(aycoder.ModelEvent, error) bool) {
+		for _, s := range steps {
+			if ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
+			}
+			if !play(ctx, nil, s, yield) {
+				return
+			}
+		}
+	})
+}
+
+func TestSuiteFindsBrokenModels(t *testing.T) {
+	const hello = "Hello"
+	ok := []any{delta("Hel"), delta("lo"), block(hello), done(aycoder.StopEndTurn)}
+	use := call("call_7", "read", 7)
+	text := func(s *modelSuite, c Client) { s.text(c, hello) }
+	leave := func(s *modelSuite, c Client) { s.leave(c) }
+	var first atomic.Bool
+	tests := []struct {
+		name   string
+		client Client
+		check  func(*modelSuite, Client)
+		rule   string
+	}{
+		{"ends without MessageDone", saying(delta(hello), block(hello)), text, ruleModelOrder},
+		{"two MessageDone", saying(delta(hello), block(hello), done(""), done("")), text,
+			ruleModelOrder},
+		{"a delta after MessageDone", saying(delta(hello), block(hello), done(""), delta("?")), text,
+			ruleModelOrder},
+		{"no BlockDone", saying(delta(hello), done(aycoder.StopEndTurn)), text, ruleModelOrder},
+		{"a block that is nil", saying(&aycoder.BlockDone{}, done(aycoder.StopEndTurn)), text,
+			ruleModelOrder},
+		{"arguments that are no JSON", saying(callArgs("a", "b", `{"n"`), done(aycoder.StopToolUse)),
+			text, ruleModelOrder},
+		{"deltas of another text", saying(delta("Hel"), block(hello), done(aycoder.StopEndTurn)), text,
+			ruleModelDeltas},
+		{"deltas of another thought",
+			saying(&aycoder.ThinkingDelta{Text: "a"},
+				&aycoder.BlockDone{Part: &aycoder.Thinking{Text: "b"}}, done("")), text, ruleModelDeltas},
+		{"deltas of other arguments",
+			saying(&aycoder.ToolDelta{ID: "call_7", Args: "{}"}, use, done("")), text, ruleModelDeltas},
+		{"another text", saying(delta("?"), block("?"), done(aycoder.StopEndTurn)), text,
+			ruleModelWhole},
+		{"another stop reason", saying(delta(hello), block(hello), done(aycoder.StopToolUse)), text,
+			ruleModelWhole},
+		{"no thinking", saying(ok...), func(s *modelSuite, c Client) { s.thinking(c, "Hm", hello) },
+			ruleModelWhole},
+		{"another call", saying(delta("Let me see."), block("Let me see."), call("x", "read", 7),
+			done(aycoder.StopToolUse)),
+			func(s *modelSuite, c Client) { s.call(c, use.Part.(*aycoder.ToolUse)) }, ruleModelWhole},
+		{"an error with an event", modelOf(func(_ context.Context, _ *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			yield(delta(""), modelError("x"))
+		}), func(s *modelSuite, c Client) { s.fails(c) }, ruleModelError},
+		{"events after an error", modelOf(func(_ context.Context, _ *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			_ = yield(nil, modelError("x")) && yield(delta(""), nil)
+		}), func(s *modelSuite, c Client) { s.fails(c) }, ruleModelError},
+		{"nil and nil", saying(nil), text, ruleModelError},
+		{"an error of no type", saying(errors.New("x")), func(s *modelSuite, c Client) { s.fails(c) },
+			ruleModelError},
+		{"sends at once", Client{Model: aycoder.ModelFunc(func(context.Context,
+			*aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			go func() { <-time.After(time.Second) }()
+			return saying(ok...).Model.Stream(t.Context(), request())
+		})}, func(s *modelSuite, c Client) { s.lazy(c) }, ruleModelLazy},
+		{"goes on after break", modelOf(func(_ context.Context, _ *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			yield(delta("a"), nil)
+			yield(delta("b"), nil)
+		}), leave, ruleModelAgain},
+		{"on another goroutine", modelOf(func(ctx context.Context, req *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			over := make(chan struct{})
+			go func() { defer close(over); saying(ok...).Model.Stream(ctx, req)(yield) }()
+			<-over
+		}), text, ruleModelAgain},
+		{"leaves a goroutine after break",
+			modelOf(func(ctx context.Context, req *aycoder.Request,
+				yield func(aycoder.ModelEvent, error) bool) {
+				left, stop := make(chan struct{}), make(chan struct{})
+				go func() {
+					select {
+					case <-stop:
+					case <-ctx.Done():
+					}
+					close(left)
+				}()
+				saying(ok...).Model.Stream(ctx, req)(func(ev aycoder.ModelEvent, err error) bool {
+					if !yield(ev, err) {
+						return false
+					}
+					if _, end := ev.(*aycoder.MessageDone); end {
+						close(stop)
+					}
+					return true
+				})
+			}), leave, ruleModelGone},
+		{"does not hear a cancel", modelOf(func(_ context.Context, req *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			saying(delta("a"), broken()).Model.Stream(t.Context(), req)(yield)
+		}), func(s *modelSuite, c Client) { s.cancel(c, false) }, ruleModelCancel},
+		{"asks though it was cancelled",
+			modelOf(func(_ context.Context, req *aycoder.Request,
+				yield func(aycoder.ModelEvent, error) bool) {
+				saying(ok...).Model.Stream(t.Context(), req)(yield)
+			}), func(s *modelSuite, c Client) { s.cancelled(c) }, ruleModelCancel},
+		{"another error after cancel",
+			modelOf(func(ctx context.Context, _ *aycoder.Request,
+				yield func(aycoder.ModelEvent, error) bool) {
+				<-ctx.Done()
+				yield(nil, broken())
+			}), func(s *modelSuite, c Client) { s.silent(c) }, ruleModelCancel},
+		{"changes a message", modelOf(func(ctx context.Context, req *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			req.Messages[1].Parts = req.Messages[1].Parts[:1]
+			saying(ok...).Model.Stream(ctx, req)(yield)
+		}), text, ruleModelReq},
+		{"changes the request", modelOf(func(ctx context.Context, req *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			req.Model = "another"
+			saying(ok...).Model.Stream(ctx, req)(yield)
+		}), text, ruleModelReq},
+		{"a broken answer that is whole", saying(ok...), func(s *modelSuite, c Client) { s.broken(c) },
+			ruleModelBroken},
+		{"a broken answer that just ends", saying(delta("Hel")),
+			func(s *modelSuite, c Client) { s.broken(c) }, ruleModelBroken},
+		{"a refusal that is an answer", saying(ok...), func(s *modelSuite, c Client) { s.fails(c) },
+			ruleModelBroken},
+		{"a cut call that is whole", saying(use, done(aycoder.StopMaxToken)),
+			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
+		{"a cut call that is lost", saying(done(aycoder.StopMaxToken)),
+			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
+		{"one request at a time", modelOf(func(ctx context.Context, req *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			if first.Swap(true) {
+				yield(nil, errors.New("busy"))
+				return
+			}
+			saying(ok...).Model.Stream(ctx, req)(yield)
+		}), func(s *modelSuite, c Client) { s.concurrent(c, hello) }, ruleModelShared},
+	}
+	rules := map[string]bool{}
+	for _, tt := range tests {
+		rules[tt.rule] = true
+		t.Run(tt.name, func(t *testing.T) {
+			found := &findings{}
+			tt.check(&modelSuite{t: t, found: found, patience: 50 * time.Millisecond}, tt.client)
+			if !found.of(tt.rule) {
+				t.Errorf("the suite does not find %q; it finds %q", tt.rule, found)
+			}
+		})
+	}
+	for _, r := range []string{
+		ruleModelOrder, ruleModelDeltas, ruleModelError, ruleModelLazy, ruleModelAgain, ruleModelGone,
+		ruleModelCancel,
+		ruleModelReq, ruleModelBroken, ruleModelCut, ruleModelShared, ruleModelWhole,
+	} {
+		if !rules[r] {
+			t.Errorf("no client breaks %q", r)
+		}
+	}
+}
+
+// A client that keeps the rules has no findings.
+func TestSuiteFindsNothingInGoodModel(t *testing.T) {
+	found := &findings{}
+	s := &modelSuite{t: t, found: found, patience: soon}
+	c := saying(delta("Hel"), delta("lo"), block("Hello"), done(aycoder.StopEndTurn))
+	s.text(c, "Hello")
+	s.leave(c)
+	s.cancel(c, false)
+	s.cancelled(c)
+	s.concurrent(c, "Hello")
+	found.report(t)
+}
+
+// brokenTool is a tool with a hook for what goes wrong.
+type brokenTool struct {
+	spec func() aycoder.ToolSpec
+	call func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error)
+}
+
+func (b *brokenTool) Spec() aycoder.ToolSpec {
+	if b.spec != nil {
+		return b.spec()
+	}
+	return aycoder.ToolSpec{Name: "probe", Description: "A tool.",
+		Schema: json.RawMessage(probeSchema), Effect: aycoder.EffectReadOnly}
+}
+
+func (b *brokenTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult,
+	error) {
+	if b.call != nil {
+		return b.call(ctx, inv)
+	}
+	return aycoder.TextResult("ok"), nil
+}

@@ -1,0 +1,296 @@
+package agenttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+)
+
+// check checks what holds for every run, however it ended.
+func (tr *trace) check(in aycoder.Input) {
+	tr.checkEnd()
+	checkHistory(tr.found, tr.String(), tr.res.Messages)
+	if len(tr.res.Messages) < len(in.Messages) || tr.res.End == "" {
+		tr.found.add(ruleInto, "%s: %d messages, end %q", tr, len(tr.res.Messages), tr.res.End)
+		return
+	}
+	tr.checkCalls(tr.res.Messages[len(in.Messages):])
+	tr.checkEvents()
+}
+
+func (tr *trace) checkEnd() {
+	switch p := tr.panicked; {
+	case p == nil && tr.left && tr.way.name == "panic":
+		tr.found.add(rulePanic, "%s: the panic is swallowed", tr)
+	case p != nil && !(tr.left && p == error(errBody)):
+		tr.found.add(rulePanic, "%s: panic: %v", tr, p)
+	}
+	if tr.cancelled && !tr.left && tr.res.End == aycoder.EndCancelled && !errors.Is(tr.err,
+		context.Canceled) {
+		tr.found.add(ruleCancel, "%s: error %v", tr, tr.err)
+	}
+	if tr.cancelled && tr.err == nil && tr.res.End != aycoder.EndDone {
+		tr.found.add(ruleCancel, "%s: end %q and no error", tr, tr.res.End)
+	}
+	if !tr.left && tr.panicked == nil && tr.err == nil && !tr.finished() {
+		tr.found.add(ruleEvents, "%s: neither *RunFinished nor an error is last", tr)
+	}
+}
+
+func (tr *trace) finished() bool {
+	if len(tr.events) == 0 {
+		return false
+	}
+	f, ok := tr.events[len(tr.events)-1].(*aycoder.RunFinished)
+	return ok && f.Result != nil
+}
+
+// checkHistory checks that a history is valid: by [aycoder.CheckHistory], that the
+// outputs stand in the order of the calls, and that all text can be stored.
+func checkHistory(found *findings, where string, messages []*aycoder.Message) {
+	if err := aycoder.CheckHistory(messages); err != nil {
+		found.add(ruleHistory, "%s: %v", where, err)
+		return
+	}
+	for i, m := range messages {
+		if calls := m.Calls(); len(calls) > 0 {
+			checkOutputs(found, where, calls, messages[min(i+1, len(messages)-1)])
+		}
+		checkText(found, where, m)
+	}
+}
+
+func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *aycoder.Message) {
+	outputs := outputsOf(m)
+	if len(calls) != len(outputs) {
+		found.add(ruleOutput, "%s: %d calls, %d outputs", where, len(calls), len(outputs))
+		return
+	}
+	for i, c := range calls {
+		if o := outputs[i]; o.ID != c.ID || o.Name != c.Name {
+			found.add(ruleOutput, "%s: output %d is of %q (%s), the call is %q (%s)", where, i, o.ID,
+				o.Name, c.ID, c.Name)
+		}
+	}
+}
+
+func outputsOf(m *aycoder.Message) []*aycoder.ToolOutput {
+	var out []*aycoder.ToolOutput
+	for _, p := range m.Parts {
+		if o, ok := p.(*aycoder.ToolOutput); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// checkText checks that a message can be stored and comes back as it was.
+func checkText(found *findings, where string, m *aycoder.Message) {
+	for _, s := range texts(m.Parts) {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+			found.add(ruleClean, "%s: the history of role %s holds %s", where, m.Role, shown(s))
+			return
+		}
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		found.add(ruleClean, "%s: %v", where, err)
+		return
+	}
+	var back aycoder.Message
+	if err := json.Unmarshal(data, &back); err != nil {
+		found.add(ruleClean, "%s: %v", where, err)
+		return
+	}
+	if again, err := json.Marshal(&back); err != nil || !bytes.Equal(data, again) {
+		found.add(ruleClean, "%s: a message of role %s is not the same when it was stored: %v", where,
+			m.Role, err)
+	}
+}
+
+func texts(parts []aycoder.Part) []string {
+	var out []string
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			out = append(out, p.Text)
+		case *aycoder.Thinking:
+			out = append(out, p.Text, p.Signature)
+		case *aycoder.ToolUse:
+			out = append(out, p.ID, p.Name, string(p.Args))
+		case *aycoder.ToolOutput:
+			out = append(append(out, p.ID, p.Name), texts(p.Parts)...)
+		case *aycoder.Media:
+			out = append(out, p.Type, p.Name, p.URL)
+		case *aycoder.Opaque:
+			out = append(out, p.Provider, string(p.Raw))
+		}
+	}
+	return out
+}
+
+// A pair is a call of the history and its output.
+type pair struct {
+	use *aycoder.ToolUse
+	out *aycoder.ToolOutput
+}
+
+func pairs(messages []*aycoder.Message) []pair {
+	var out []pair
+	for i, m := range messages {
+		var outputs []*aycoder.ToolOutput
+		if i+1 < len(messages) {
+			outputs = outputsOf(messages[i+1])
+		}
+		for j, c := range m.Calls() {
+			p := pair{use: c}
+			if j < len(outputs) {
+				p.out = outputs[j]
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// checkCalls compares what a run added to the history with what the tools did.
+func (tr *trace) checkCalls(added []*aycoder.Message) {
+	if tr.res.End == aycoder.EndSuspended {
+		return // the message is not in the history yet
+	}
+	byID := map[string]pair{}
+	for _, p := range pairs(added) {
+		byID[p.use.ID] = p
+	}
+	for _, c := range tr.world.log() {
+		p, ok := byID[c.id]
+		if !ok {
+			tr.found.add(ruleOutput, "%s: call %d ran, and its id %q is not in the history", tr, c.n, c.id)
+			continue
+		}
+		if args := string(p.use.Args); args != c.args {
+			tr.found.add(ruleArgs, "%s: call %q ran with %s, the history has %s", tr, c.id, shown(c.args),
+				shown(args))
+		}
+		if p.out != nil {
+			tr.checkOutput(c, p.out)
+		}
+		delete(byID, c.id)
+	}
+	for _, p := range byID {
+		if p.out != nil && !p.out.IsError {
+			tr.found.add(ruleOutput, "%s: call %q did not run, and its output is no error: %s", tr,
+				p.use.ID, shown(p.out.Text()))
+		}
+	}
+}
+
+// checkOutput checks that the result of a call that ran to its end was kept.
+func (tr *trace) checkOutput(c *callLog, out *aycoder.ToolOutput) {
+	ok := c.returned && c.err == nil
+	if ok == out.IsError {
+		tr.found.add(ruleOutput, "%s: call %d (%s): returned %t with error %v, its output is %s", tr,
+			c.n, c.tool, c.returned, c.err, shown(out.Text()))
+		return
+	}
+	if ok && c.text != out.Text() && c.tool != "dirty" && c.tool != "huge" {
+		tr.found.add(ruleOutput, "%s: call %d gave %s, its output is %s", tr, c.n, shown(c.text),
+			shown(out.Text()))
+	}
+}
+
+// checkEvents checks the events of calls and turns against each other and against
+// the history.
+func (tr *trace) checkEvents() {
+	started, done := map[string]bool{}, map[string]*aycoder.ToolFinished{}
+	turns := 0
+	for i, ev := range tr.events {
+		switch ev := ev.(type) {
+		case *aycoder.ToolStarted:
+			if started[ev.Call.ID] || done[ev.Call.ID] != nil {
+				tr.found.add(ruleEvents, "%s: event %d: call %q starts again", tr, i, ev.Call.ID)
+			}
+			started[ev.Call.ID] = true
+		case *aycoder.ToolProgress:
+			if !started[ev.CallID] || done[ev.CallID] != nil {
+				tr.found.add(ruleEvents, "%s: event %d: progress of call %q, which does not run", tr, i,
+					ev.CallID)
+			}
+		case *aycoder.ToolFinished:
+			if done[ev.Call.ID] != nil {
+				tr.found.add(ruleEvents, "%s: event %d: call %q ends again", tr, i, ev.Call.ID)
+			}
+			done[ev.Call.ID] = ev
+		case *aycoder.TurnFinished:
+			if turns++; ev.Turn != turns {
+				tr.found.add(ruleEvents, "%s: event %d: turn %d, want %d", tr, i, ev.Turn, turns)
+			}
+		case *aycoder.RunFinished:
+			if i != len(tr.events)-1 {
+				tr.found.add(ruleEvents, "%s: event %d of %d is *RunFinished", tr, i, len(tr.events))
+			}
+		}
+		if _, err := json.Marshal(ev); err != nil {
+			tr.found.add(ruleEvents, "%s: event %d does not encode: %v", tr, i, err)
+		}
+	}
+	tr.checkFinished(started, done)
+	if !tr.left && turns != tr.res.Turns {
+		tr.found.add(ruleEvents, "%s: %d turns ended, the result has %d", tr, turns, tr.res.Turns)
+	}
+}
+
+func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder.ToolFinished) {
+	for _, p := range pairs(tr.res.Messages) {
+		fin := done[p.use.ID]
+		if fin != nil && p.out != nil && (fin.Output.Text() != p.out.Text() || fin.Output.IsError != p.out.IsError) {
+			tr.found.add(ruleEvents, "%s: call %q ended with %s, the history has %s", tr, p.use.ID,
+				shown(fin.Output.Text()), shown(p.out.Text()))
+		}
+	}
+	if tr.left {
+		return
+	}
+	for _, c := range tr.world.log() {
+		if !started[c.id] || done[c.id] == nil {
+			tr.found.add(ruleEvents, "%s: call %d ran: start seen %t, end seen %t", tr, c.n, started[c.id],
+				done[c.id] != nil)
+		}
+	}
+}
+
+// said joins the text of the deltas.
+func (tr *trace) said() string {
+	var b strings.Builder
+	for _, ev := range tr.events {
+		if d, ok := ev.(*aycoder.TextDelta); ok {
+			b.WriteString(d.Text)
+		}
+	}
+	return b.String()
+}
+
+// text joins what the model says in a history.
+func text(messages []*aycoder.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		if m.Role == aycoder.RoleAssistant {
+			b.WriteString(m.Text())
+		}
+	}
+	return b.String()
+}
+
+// retried reports whether the model was asked again after a failure.
+func (tr *trace) retried() bool {
+	return slices.ContainsFunc(tr.events, func(ev aycoder.Event) bool {
+		_, ok := ev.(*aycoder.Retrying)
+		return ok
+	})
+}

@@ -1,0 +1,118 @@
+package agenttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Rules, as a failed suite names them. Those with a number are in the doc comment
+// of [aycoder.Agent].
+const (
+	ruleLazy    = "rule 1: a run is lazy"
+	ruleOnce    = "rule 1: a sequence is single-use"
+	ruleError   = "rule 2: an error comes once, last, with a nil event"
+	ruleAgain   = "rule 3: the body is not called again after it ended the loop"
+	ruleGone    = "rule 3: no goroutine outlives the loop"
+	ruleWorking = "rule 3: no tool works after the loop"
+	ruleInto    = "rule 3: the result is filled"
+	rulePanic   = "rule 3: a panic of the body comes through, and there is no other"
+	ruleLate    = "rule 3: an approval that comes late is told so"
+	ruleCancel  = "rule 3: a cancelled run ends with the error of the context"
+	ruleOwn     = "rule 4: all events come on the goroutine that ranges"
+	ruleSlow    = "rule 4: a slow body delays no tool"
+	ruleAhead   = "rule 4: the model is asked again when the body has seen everything"
+	ruleEvents  = "rule 4: no event is lost or out of order"
+	ruleHistory = "rule 5: the history is valid"
+	ruleOutput  = "rule 5: each call has its own output, in call order"
+	ruleTwice   = "rule 5: no tool runs twice"
+	ruleEager   = "turn: a call that reads starts before the message is complete"
+	ruleWrites  = "turn: a call that writes starts after the message, in order, alone"
+	ruleNotRun  = "turn: what was cut off, refused, broken or denied is never run"
+	ruleArgs    = "turn: a call runs with the arguments that stand in the history"
+	ruleRetry   = "turn: the model is asked again when that helps, and only then"
+	ruleEnds    = "turn: the run ends as it should"
+	ruleClean   = "input: text is valid UTF-8 without NUL"
+	ruleBounds  = "input: memory and time are bounded"
+	ruleShared  = "an agent is safe for concurrent use"
+
+	ruleModelOrder  = "model: blocks end with BlockDone, the answer with one MessageDone, last"
+	ruleModelDeltas = "model: deltas join to the block"
+	ruleModelError  = "model: an error has a type, and comes once, last, with a nil event"
+	ruleModelLazy   = "model: nothing is sent before the sequence is ranged over"
+	ruleModelAgain  = "model: the body is not called again after it ended the loop"
+	ruleModelGone   = "model: leaving the loop ends everything"
+	ruleModelCancel = "model: a cancelled request ends soon, with the error of the context"
+	ruleModelReq    = "model: the request is not changed"
+	ruleModelBroken = "model: a broken answer is a *StreamBrokenError, without MessageDone"
+	ruleModelCut    = "model: a call that was cut off is a BlockCut, never a BlockDone"
+	ruleModelShared = "model: a client is safe for concurrent use"
+	ruleModelWhole  = "model: Complete gives the whole answer"
+
+	ruleToolSpec   = "tool: the spec is valid and always the same"
+	ruleToolValid  = "tool: a valid call works"
+	ruleToolBad    = "tool: an invalid call is an error or an error result, never a panic"
+	ruleToolCancel = "tool: a call ends within 100 ms of cancel"
+	ruleToolShared = "tool: calls are safe for concurrent use"
+	ruleToolClean  = "tool: a result is valid UTF-8 text"
+	ruleToolReads  = "tool: a read-only tool changes nothing"
+	ruleToolGone   = "tool: no goroutine and no progress outlives the call"
+)
+
+// findings collects what a check has found. The checks hand them back instead of
+// failing a test, so that it can be tested that they do find what they look for.
+type findings struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// maxFindings bounds how much one check says.
+const maxFindings = 8
+
+// add notes that a rule was violated. What is the same is said once.
+func (f *findings) add(rule, format string, args ...any) {
+	s := rule + ": " + fmt.Sprintf(format, args...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.list) < maxFindings && !slices.Contains(f.list, s) {
+		f.list = append(f.list, s)
+	}
+}
+
+func (f *findings) empty() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.list) == 0
+}
+
+// of reports whether a rule was violated.
+func (f *findings) of(rule string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.list, func(s string) bool { return strings.HasPrefix(s, rule) })
+}
+
+func (f *findings) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.list, "\n")
+}
+
+func (f *findings) report(t testing.TB) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.list {
+		t.Error(s)
+	}
+}
+
+// shown shortens what a finding quotes.
+func shown(s string) string {
+	if len(s) > 120 {
+		return fmt.Sprintf("%q… (%d bytes)", s[:120], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,194 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A way is how the body of the loop behaves.
+type way struct {
+	name string
+	// end says how the body ends the loop at event number at; never if at is less
+	// than 0.
+	end func(tr *trace) bool
+	at  int
+	// settle lets everything happen that can, before each return of the body: a
+	// consumer that is slower than all the rest.
+	settle bool
+}
+
+var errBody = errors.New("the body of the suite panics")
+
+func breaks(tr *trace) bool {
+	tr.left = true
+	return false
+}
+
+func panics(tr *trace) bool {
+	tr.left = true
+	panic(errBody)
+}
+
+func cancels(tr *trace) bool {
+	tr.cancelled = true
+	tr.cancel()
+	return true
+}
+
+// A trace is what a run did.
+type trace struct {
+	found *findings
+	world *world
+	way   way
+
+	events    []aycoder.Event
+	err       error
+	res       aycoder.Result
+	reached   bool // the body has got to way.at
+	left      bool // the body has ended the loop
+	cancelled bool
+	panicked  any
+
+	cancel  context.CancelFunc
+	answer  func(a *aycoder.ApprovalRequested)
+	open    []*aycoder.ApprovalRequested // not answered when the loop was left
+	home    uint64
+	over    bool
+	failed  bool
+	mu      sync.Mutex // held by the body: a second caller does not get it
+	helpers sync.WaitGroup
+}
+
+// run ranges over a run of agent in the way that is asked for, and checks what
+// holds for every run. It is called in a synctest bubble.
+func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
+	before := runtime.NumGoroutine()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // after the checks: what works until then works too long
+	label := labelled(ctx, func(ctx context.Context) {
+		tr.cancel, tr.home = cancel, goroutineID()
+		seq := agent.Run(ctx, in, aycoder.Into(&tr.res))
+		synctest.Wait()
+		if tr.world.requests() > 0 {
+			tr.found.add(ruleLazy, "the model is asked before the sequence is ranged over")
+		}
+		tr.consume(seq)
+	})
+	tr.after(before, label)
+	tr.check(in)
+}
+
+func (tr *trace) consume(seq iter.Seq2[aycoder.Event, error]) {
+	defer func() {
+		tr.panicked = recover()
+		tr.mu.Lock()
+		tr.over = true
+		tr.mu.Unlock()
+	}()
+	seq(tr.body)
+}
+
+// body is the body of the loop.
+func (tr *trace) body(ev aycoder.Event, err error) bool {
+	if goroutineID() != tr.home {
+		tr.found.add(ruleOwn, "%s comes on another goroutine", eventName(ev))
+	}
+	if !tr.mu.TryLock() {
+		tr.found.add(ruleOwn, "%s comes while the body works", eventName(ev))
+		return false
+	}
+	defer tr.mu.Unlock()
+	if tr.left || tr.over {
+		tr.found.add(ruleAgain, "%s comes after event %d ended the loop", eventName(ev),
+			len(tr.events)-1)
+		return false
+	}
+	tr.world.hold(true)
+	defer tr.world.hold(false)
+	select {
+	case tr.world.seen <- struct{}{}:
+	default:
+	}
+	return tr.take(ev, err)
+}
+
+func (tr *trace) take(ev aycoder.Event, err error) bool {
+	if tr.failed {
+		tr.found.add(ruleError, "%s comes after the error", eventName(ev))
+	}
+	index := len(tr.events)
+	switch {
+	case err != nil && ev != nil:
+		tr.found.add(ruleError, "the error comes with %T", ev)
+	case err == nil && ev == nil:
+		tr.found.add(ruleError, "event %d is nil and so is its error", index)
+		return true
+	}
+	if err != nil {
+		tr.failed, tr.err = true, err
+	} else {
+		tr.events = append(tr.events, ev)
+	}
+	if tr.way.settle {
+		synctest.Wait()
+	}
+	q, asks := ev.(*aycoder.ApprovalRequested)
+	if index == tr.way.at && !tr.reached {
+		tr.reached = true
+		if asks {
+			tr.open = append(tr.open, q)
+		}
+		return tr.way.end(tr)
+	}
+	if asks && tr.answer != nil {
+		tr.answer(q)
+	}
+	return true
+}
+
+// after checks that nothing is left of the run but the tools that ignore their
+// context, and ends those.
+func (tr *trace) after(before int, label string) {
+	for _, c := range tr.world.close() {
+		if c.tool != "stuck" && c.tool != "stuck_write" {
+			tr.found.add(ruleWorking, "call %d (%s) still works", c.n, c.tool)
+		}
+	}
+	close(tr.world.release)
+	tr.helpers.Wait()
+	synctest.Wait()
+	if runtime.NumGoroutine() > before {
+		if left := goroutinesOf(label); left != "" {
+			tr.found.add(ruleGone, "%s: these remain:\n%s", tr, left)
+		}
+	}
+	for _, q := range tr.open {
+		if q.Allow() && (tr.left || tr.cancelled) {
+			tr.found.add(ruleLate, "%s: Allow of call %s after the run reports true", tr, q.Request.CallID)
+		}
+	}
+	synctest.Wait()
+}
+
+// String says where the run was ended.
+func (tr *trace) String() string {
+	if tr.way.at < 0 {
+		return "whole run"
+	}
+	return fmt.Sprintf("%s at event %d", tr.way.name, tr.way.at)
+}
+
+func eventName(ev aycoder.Event) string {
+	if ev == nil {
+		return "an error"
+	}
+	return fmt.Sprintf("%T", ev)
+}
