@@ -162,6 +162,31 @@ func BenchmarkHTTPLoop(b *testing.B) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
 }
 
+// BenchmarkHTTPFloor sends bodies of the same sizes with net/http and throws the
+// answers away: what no client can go below.
+func BenchmarkHTTPFloor(b *testing.B) {
+	base := startServer(b)
+	step := bytes.Repeat([]byte("x"), 4300)
+	var cpu time.Duration
+	for b.Loop() {
+		resp, err := http.Post(base+"/reset", "", nil)
+		require.NoError(b, err)
+		resp.Body.Close()
+		before := cpuTime()
+		var body []byte
+		for range 101 {
+			resp, err := http.Post(base+"/v1/messages", "application/json", bytes.NewReader(body))
+			require.NoError(b, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(b, err)
+			require.NoError(b, resp.Body.Close())
+			body = append(body, step...)
+		}
+		cpu += cpuTime() - before
+	}
+	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
+}
+
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
