@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"go/types"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -452,10 +453,12 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 func TestMachineIsPure(t *testing.T) {
 	fset := token.NewFileSet()
 	var files []*ast.File
-	pkgs, err := parser.ParseDir(fset, ".", nil, 0) //nolint:staticcheck // enough for one package
+	names, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for name, f := range pkgs["aycoder"].Files {
+	for _, name := range names {
 		if !strings.HasSuffix(name, "_test.go") {
+			f, err := parser.ParseFile(fset, name, nil, 0)
+			require.NoError(t, err)
 			files = append(files, f)
 		}
 	}

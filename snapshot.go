@@ -102,10 +102,29 @@ func (w *stateJSON) state() (State, error) {
 			return State{}, errors.New("a queued message is not the user's")
 		}
 	}
+	if err := s.checkParts(); err != nil {
+		return State{}, err
+	}
 	if err := s.takeCalls(w.Calls); err != nil {
 		return State{}, err
 	}
 	return s, s.sane()
+}
+
+// checkParts holds the message on its way to what [State.blockDone] lets in.
+func (s *State) checkParts() error {
+	for i, p := range s.parts.items {
+		switch p := p.(type) {
+		case *ToolUse:
+			if p.ID == "" || s.history.has(p.ID) || s.parts.ids.at[p.ID] != i {
+				return fmt.Errorf("call id %q is empty or used twice", p.ID)
+			}
+		case *Text, *Thinking, *Media, *Opaque:
+		default:
+			return fmt.Errorf("an assistant message holds no %T", p)
+		}
+	}
+	return nil
 }
 
 // takeCalls finds each call's place among the parts: they stand in the same order.

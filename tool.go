@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 
 	"github.com/aycoder/aycoder/internal/schema"
 )
@@ -234,11 +234,15 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 	return t.call(ctx, inv)
 }
 
-var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// isToolName reports whether s is 1 to 64 letters, digits, "_" and "-".
+func isToolName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return s != "" && len(s) <= 64 && strings.Trim(s, letters) == ""
+}
 
 // checkSpec refuses what no provider takes, and returns the compiled schema.
 func checkSpec(s *ToolSpec) (*schema.Schema, error) {
-	if !toolName.MatchString(s.Name) {
+	if !isToolName(s.Name) {
 		return nil, errors.New("name must be 1 to 64 letters, digits, _ and -")
 	}
 	c, err := schema.Compile(s.Schema)

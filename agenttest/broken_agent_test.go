@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -447,10 +448,10 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 			(*suite).waits, ruleRetry},
 		{"takes any number of turns", good(aycoder.WithMaxTurns(1 << 30)), (*suite).endlessTurns,
 			ruleBounds},
-		{"takes any answer", good(aycoder.WithMaxResponse(1 << 40)), func(s *suite) {
+		{"takes any answer", good(aycoder.WithMaxResponse(math.MaxInt64)), func(s *suite) {
 			s.endless("a long text", 100, func(int) aycoder.ModelEvent { return delta("abc") })
 		}, ruleBounds},
-		{"takes any result", good(aycoder.WithMaxToolOutput(1 << 40)), func(s *suite) { s.large(1 << 20) },
+		{"takes any result", good(aycoder.WithMaxToolOutput(math.MaxInt)), func(s *suite) { s.large(1 << 20) },
 			ruleBounds},
 		{"loses calls", otherModel(func(ev aycoder.ModelEvent, err error) (aycoder.ModelEvent, error) {
 			if d, ok := ev.(*aycoder.BlockDone); ok {

@@ -2,6 +2,7 @@ package agenttest_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder"
@@ -27,11 +28,11 @@ func ExampleTestModelClient() {
 	_ = func(t *testing.T) { // func TestMyClient(t *testing.T)
 		agenttest.TestModelClient(t, agenttest.Clients{
 			Text: func(_ testing.TB, pieces ...string) agenttest.Client {
-				text := ""
+				var text strings.Builder
 				for _, p := range pieces {
-					text += p
+					text.WriteString(p)
 				}
-				return agenttest.Client{Model: script.New(script.Say(text)).With(script.WithLoop(true))}
+				return agenttest.Client{Model: script.New(script.Say(text.String())).With(script.WithLoop(true))}
 			},
 			Refuse: func(testing.TB) agenttest.Client {
 				return agenttest.Client{Model: script.New(script.Fail(script.Overloaded())).With(script.WithLoop(true))}

@@ -3,6 +3,7 @@ package agenttest_test
 import (
 	"context"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder"
@@ -16,11 +17,11 @@ func repeat(step script.Step) agenttest.Client {
 }
 
 func say(pieces []string) script.Step {
-	text := ""
+	var text strings.Builder
 	for _, p := range pieces {
-		text += p
+		text.WriteString(p)
 	}
-	return script.Say(text)
+	return script.Say(text.String())
 }
 
 // stall is a client that hangs after the deltas of another.

@@ -163,7 +163,7 @@ func showFound(r *search.Result) *result {
 }
 
 func leftOut(r *search.Result) string {
-	s := ""
+	var s strings.Builder
 	for _, x := range []struct {
 		n    int64
 		what string
@@ -172,10 +172,10 @@ func leftOut(r *search.Result) string {
 		{r.Refused, "not readable or secret"}, {r.Ignored, "ignored"},
 	} {
 		if x.n > 0 {
-			s += fmt.Sprintf(", %d %s", x.n, x.what)
+			s.WriteString(fmt.Sprintf(", %d %s", x.n, x.what))
 		}
 	}
-	return s
+	return s.String()
 }
 
 // showFile writes a block and returns how many matches are in it.

@@ -82,11 +82,11 @@ func expand(v any) any {
 	case m["$repeat"] != nil:
 		return strings.Repeat(m["$repeat"].(string), int(m["$n"].(float64)))
 	case m["$concat"] != nil:
-		s := ""
+		var s strings.Builder
 		for _, p := range m["$concat"].([]any) {
-			s += expand(p).(string)
+			s.WriteString(expand(p).(string))
 		}
-		return s
+		return s.String()
 	}
 	return v
 }

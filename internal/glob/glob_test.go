@@ -108,15 +108,15 @@ func FuzzMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern, path string) {
 		Match(pattern, path)
-		quoted := ""
+		var quoted strings.Builder
 		for _, b := range []byte(path) {
 			if strings.IndexByte(`*?[{\`, b) >= 0 {
-				quoted += `\`
+				quoted.WriteString(`\`)
 			}
-			quoted += string([]byte{b})
+			quoted.WriteString(string([]byte{b}))
 		}
-		if len(quoted) <= maxPattern {
-			require.True(t, Match(quoted, path), "Match(%q, %q)", quoted, path)
+		if len(quoted.String()) <= maxPattern {
+			require.True(t, Match(quoted.String(), path), "Match(%q, %q)", quoted.String(), path)
 		}
 	})
 }

