@@ -1,0 +1,502 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/anthropic"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// The examples use a scripted model, so that they run offline and print the same
+// each time. A provider's client takes its place in a program.
+
+type cityArgs struct {
+	City string `json:"city" jsonschema:"description=Name of the city"`
+}
+
+func weather(_ context.Context, _ *aycoder.Invocation, in cityArgs) (*aycoder.ToolResult, error) {
+	return aycoder.TextResult("Sunny in " + in.City + "."), nil
+}
+
+// weatherTool only reads, so it needs no approval.
+func weatherTool() aycoder.Tool {
+	tool, err := aycoder.NewTool("weather", "Tells the weather.", weather,
+		aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return tool
+}
+
+type runArgs struct {
+	Command string `json:"command"`
+}
+
+// shellTool stands for a tool that changes something. Its subject is a command.
+func shellTool() aycoder.Tool {
+	run := func(_ context.Context, _ *aycoder.Invocation, in runArgs) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("ran " + in.Command), nil
+	}
+	tool, err := aycoder.NewTool("shell", "Runs a command.", run,
+		aycoder.WithEffect(aycoder.EffectWrite),
+		aycoder.WithSubject(aycoder.SubjectCommand, "command"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return tool
+}
+
+func newAgent(m aycoder.ModelClient, opts ...aycoder.Option) *aycoder.Loop {
+	agent, err := aycoder.New(m, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return agent
+}
+
+func Example() {
+	model := script.New(
+		script.Call("weather", cityArgs{"Oslo"}),
+		script.Say("It is sunny."),
+	)
+	agent, err := aycoder.New(model, aycoder.WithTools(weatherTool()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: "How is Oslo?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case *aycoder.TextDelta:
+			fmt.Print(ev.Text)
+		case *aycoder.ToolFinished:
+			fmt.Println("tool:", ev.Output.Text())
+		}
+	}
+	// Output:
+	// tool: Sunny in Oslo.
+	// It is sunny.
+}
+
+func ExampleNew() {
+	_, err := aycoder.New(nil, aycoder.WithMaxTurns(0), aycoder.WithGrace(-time.Second))
+	fmt.Println(err)
+	// Output:
+	// new agent: model: is nil
+	// WithMaxTurns: must be positive
+	// WithGrace: is negative
+}
+
+// A conversation goes on with the messages of the run before.
+func ExampleInto() {
+	agent := newAgent(script.New(script.Say("Hello, Ada."), script.Say("Ada.")))
+	ctx := context.Background()
+	var res aycoder.Result
+	for _, prompt := range []string{"I am Ada.", "Who am I?"} {
+		in := aycoder.Input{Messages: res.Messages, Prompt: prompt}
+		for _, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
+			if err != nil {
+				log.Fatal(err)
+			}
+		}
+		fmt.Println(res.End, len(res.Messages), res.Text())
+	}
+	// Output:
+	// done 2 Hello, Ada.
+	// done 4 Ada.
+}
+
+// Leaving the loop ends the run, and leaves a history that is valid.
+func ExampleResult() {
+	model := script.New(script.Reply(script.Say("I will look."), script.Call("weather", cityArgs{"Oslo"})))
+	agent := newAgent(model, aycoder.WithTools(weatherTool()))
+	var res aycoder.Result
+	for ev := range agent.Run(context.Background(), aycoder.Input{Prompt: "How is Oslo?"}, aycoder.Into(&res)) {
+		if _, ok := ev.(*aycoder.TurnFinished); ok {
+			break
+		}
+	}
+	fmt.Println(res.End, len(res.Messages), aycoder.CheckHistory(res.Messages))
+	fmt.Println(len(model.Requests()), "request")
+	// Output:
+	// cancelled 3 <nil>
+	// 1 request
+}
+
+// Every event encodes as a line of JSON.
+func ExampleEvent() {
+	agent := newAgent(script.New(script.Say("Hi").WithUsage(aycoder.Usage{Input: 8, Output: 1})))
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Say hi."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		line, err := json.Marshal(ev)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(line))
+	}
+	// Output:
+	// {"type":"text_delta","text":"Hi"}
+	// {"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":8,"output":1}}
+	// {"type":"run_end","reason":"done","stop":"end_turn","turns":1,"usage":{"input":8,"output":1},"text":"Hi"}
+}
+
+// A call that changes something is a question to whoever reads the events.
+func ExampleApprovalRequested() {
+	model := script.New(
+		script.Call("shell", runArgs{"go test ./..."}),
+		script.Call("shell", runArgs{"rm -r build"}),
+		script.Say("Tested, not cleaned."),
+	)
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(aycoder.Rules{}))
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Test and clean up."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			if strings.HasPrefix(ev.Request.Subject, "go ") {
+				ev.Allow()
+			} else {
+				ev.Deny("keep the build")
+			}
+		case *aycoder.ToolFinished:
+			fmt.Println(ev.Output.Text())
+		}
+	}
+	// Output:
+	// ran go test ./...
+	// the user refused this call: keep the build
+}
+
+// A question that is detached can be answered later, from any goroutine.
+func ExampleApprovalRequested_Detach() {
+	model := script.New(script.Call("shell", runArgs{"make"}), script.Say("Made."))
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(aycoder.Rules{}))
+	questions, answers := make(chan *aycoder.Approval), make(chan bool, 2)
+	go func() { // a window, a phone
+		q := <-questions
+		answers <- q.Allow()
+		answers <- q.Deny("too late")
+	}()
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Make it."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			questions <- ev.Detach()
+		case *aycoder.ToolFinished:
+			fmt.Println(ev.Output.Text())
+		}
+	}
+	fmt.Println(<-answers, <-answers)
+	// Output:
+	// ran make
+	// true false
+}
+
+// Rules decide without asking. What no rule covers is asked.
+func ExampleRules() {
+	rules := aycoder.Rules{
+		{Action: aycoder.RuleAllow, Tool: "shell", Pattern: "go test *"},
+		{Action: aycoder.RuleDeny, Tool: "shell", Pattern: "git push*", Reason: "the host pushes"},
+	}
+	spec := shellTool().Spec()
+	for _, command := range []string{"go test ./...", "go test ./... && curl evil.example", "git push --force"} {
+		args, err := json.Marshal(runArgs{command})
+		if err != nil {
+			log.Fatal(err)
+		}
+		call := &aycoder.ToolUse{ID: "call_1", Name: "shell", Args: args}
+		verdict, err := json.Marshal(rules.Decide(context.Background(), call, &spec))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(verdict))
+	}
+	// Output:
+	// {"kind":"allow"}
+	// {"kind":""}
+	// {"kind":"deny","reason":"the host pushes"}
+}
+
+func ExampleParseRule() {
+	rule, err := aycoder.ParseRule(aycoder.RuleAllow, "edit_file:docs/**")
+	fmt.Println(rule.Tool, rule.Pattern, err)
+	_, err = aycoder.ParseRule(aycoder.RuleAllow, ":docs/**")
+	fmt.Println(err)
+	// Output:
+	// edit_file docs/** <nil>
+	// rule :docs/**: no tool is named
+}
+
+// An approver is a policy of the host's own.
+func ExampleApproverFunc() {
+	policy := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+		if spec.Effect == aycoder.EffectReadOnly {
+			return aycoder.Allow()
+		}
+		return aycoder.AllowWith(json.RawMessage(`{"command":"make -n"}`)) // a dry run
+	})
+	model := script.New(script.Call("shell", runArgs{"make"}), script.Say("ok"))
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(policy))
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Make it."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Println(fin.Output.Text())
+		}
+	}
+	// Output:
+	// note: whoever approved this call changed its arguments to {"command":"make -n"}
+	// ran make -n
+}
+
+// A run that waits for an approval can be stored, and go on in another process.
+func ExampleSuspend() {
+	later := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.Suspend()
+	})
+	model := script.New(script.Call("shell", runArgs{"make deploy"}), script.Say("Deployed."))
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(later))
+	ctx := context.Background()
+
+	var res aycoder.Result
+	for _, err := range agent.Run(ctx, aycoder.Input{Prompt: "Deploy."}, aycoder.Into(&res)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	stored, err := json.Marshal(res.Pending)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.End)
+
+	// Next day, next process.
+	var pending aycoder.Pending
+	if err := json.Unmarshal(stored, &pending); err != nil {
+		log.Fatal(err)
+	}
+	q := pending.Requests[0]
+	answer := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}
+	in := aycoder.Input{Pending: &pending, Decisions: []aycoder.Decision{answer}}
+	for ev, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Println(fin.Output.Text())
+		}
+	}
+	fmt.Println(res.End, res.Text())
+	// Output:
+	// suspended
+	// ran make deploy
+	// done Deployed.
+}
+
+// Other goroutines speak into a run through its control.
+func ExampleControl_Steer() {
+	model := script.New(script.Call("weather", cityArgs{"Oslo"}), script.Say("In Celsius then."))
+	agent := newAgent(model, aycoder.WithTools(weatherTool()))
+	var ctl aycoder.Control
+	in := aycoder.Input{Prompt: "How is Oslo?"}
+	for ev, err := range agent.Run(context.Background(), in, aycoder.WithControl(&ctl)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, ok := ev.(*aycoder.ToolStarted); ok {
+			ctl.Steer("Use Celsius.")
+		}
+	}
+	for _, m := range ctl.State().Messages() {
+		fmt.Printf("%s %q\n", m.Role, m.Text())
+	}
+	// Output:
+	// user "How is Oslo?"
+	// assistant ""
+	// user ""
+	// user "Use Celsius."
+	// assistant "In Celsius then."
+}
+
+// Turn asks once and runs the tools: the loop around it is the host's.
+func ExampleLoop_Turn() {
+	model := script.New(script.Call("weather", cityArgs{"Oslo"}), script.Say("It is sunny."))
+	loop := newAgent(model, aycoder.WithTools(weatherTool()))
+	ctx := context.Background()
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("How is Oslo?")}}
+	res := aycoder.TurnResult{More: true}
+	for res.More {
+		for _, err := range loop.Turn(ctx, req, &res) {
+			if err != nil {
+				log.Fatal(err)
+			}
+		}
+		req.Messages = append(req.Messages, res.Messages...)
+		fmt.Println(res.Stop, len(req.Messages))
+	}
+	// Output:
+	// tool_use 3
+	// end_turn 4
+}
+
+// Errors have types that carry what recovery needs.
+func ExampleModelError() {
+	model := script.New(script.Fail(script.RateLimited(time.Hour)))
+	agent := newAgent(model)
+	for _, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Hi."}) {
+		if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
+			fmt.Println("try again in", e.RetryAfter)
+		}
+		if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
+			fmt.Println("asked", e.Provider, "status", e.Status)
+		}
+	}
+	// Output:
+	// try again in 1h0m0s
+	// asked script status 429
+}
+
+// A bound that was reached is no loss: the conversation can go on.
+func ExampleLimitError() {
+	model := script.New(script.Call("weather", cityArgs{"Oslo"})).With(script.WithLoop(true))
+	agent := newAgent(model, aycoder.WithTools(weatherTool()), aycoder.WithMaxTurns(3))
+	var res aycoder.Result
+	for _, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Hi."}, aycoder.Into(&res)) {
+		if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
+			fmt.Println(e.Limit, e.Max)
+		}
+	}
+	fmt.Println(res.End, res.Turns, aycoder.CheckHistory(res.Messages))
+	// Output:
+	// turns 3
+	// turns 3 <nil>
+}
+
+// A tool's error is for the model. Only Fatal ends the run.
+func ExampleFatal() {
+	save := func(_ context.Context, _ *aycoder.Invocation, in runArgs) (*aycoder.ToolResult, error) {
+		if in.Command == "" {
+			return nil, errors.New("name a command")
+		}
+		return nil, aycoder.Fatal(errors.New("disk is full"))
+	}
+	tool, err := aycoder.NewTool("save", "Saves.", save, aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(script.Call("save", runArgs{""}), script.Call("save", runArgs{"x"}))
+	agent := newAgent(model, aycoder.WithTools(tool))
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Save."}) {
+		if err != nil {
+			fmt.Println("run:", err)
+		}
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Println("model reads:", fin.Output.Text())
+		}
+	}
+	// Output:
+	// model reads: name a command
+	// model reads: disk is full
+	// run: tool save: disk is full
+}
+
+func ExampleComplete() {
+	model := script.New(script.Reply(script.Think("Short."), script.Say("A monoid of endofunctors.")))
+	resp, err := aycoder.Complete(context.Background(), model, &aycoder.Request{
+		Messages: []*aycoder.Message{aycoder.User("What is a monad?")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(resp.Stop, len(resp.Message.Parts), resp.Text())
+	// Output: end_turn 2 A monoid of endofunctors.
+}
+
+func ExampleOpenWorkspace() {
+	dir, err := os.MkdirTemp("", "workspace")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ws, err := aycoder.OpenWorkspace(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	fmt.Println(ws.Create("docs/a.txt", []byte("hello")))
+	for _, name := range []string{"../secret", ".env"} {
+		_, err := ws.Open(name)
+		if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
+			fmt.Println(e.Kind)
+		}
+	}
+	// Output:
+	// <nil>
+	// outside_workspace
+	// sensitive_path
+}
+
+// coder is a coding agent on Anthropic's API. The key is in ANTHROPIC_API_KEY.
+func coder(ws *aycoder.Workspace) (*aycoder.Loop, error) {
+	client, err := anthropic.New("claude-sonnet-4-5")
+	if err != nil {
+		return nil, err
+	}
+	coding, err := tools.Coding(ws) // read_file, list_files, code_search, edit_file, bash
+	if err != nil {
+		return nil, err
+	}
+	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go test *"}}
+	return aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(rules))
+}
+
+func TestCoder(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "example")
+	ws, err := aycoder.OpenWorkspace(t.TempDir())
+	require.NoError(t, err)
+	defer ws.Close()
+	_, err = coder(ws)
+	require.NoError(t, err)
+}
+
+// A host's own test: the script stands for the model, and what it asked is looked at.
+func TestHostRetriesAfterAnError(t *testing.T) {
+	model := script.New(
+		script.Call("weather", `{"town":"Oslo"}`), // wrong: the argument is called city
+		script.Func(func(req *aycoder.Request) script.Step {
+			if script.LastOutput(req).IsError {
+				return script.Call("weather", cityArgs{"Oslo"})
+			}
+			return script.Say("no error?")
+		}),
+		script.Say("It is sunny."),
+	)
+	agent, err := aycoder.New(model, aycoder.WithTools(weatherTool()))
+	require.NoError(t, err)
+	var res aycoder.Result
+	for _, err := range agent.Run(t.Context(), aycoder.Input{Prompt: "How is Oslo?"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "It is sunny.", res.Text())
+	require.Len(t, model.Requests(), 3)
+}

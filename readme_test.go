@@ -1,0 +1,186 @@
+package aycoder_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the code of documents anew from its sources")
+
+// A cut is a block of a document that was cut from a source, and says which:
+//
+//	<!-- examples/hello/main.go -->         the file
+//	<!-- example_test.go ExampleRules -->   the body of the function
+//	<!-- output example_test.go Example --> what it prints, which go test checks
+var cut = regexp.MustCompile("(?m)^<!-- (output )?([\\w/.-]+\\.go)(?: (\\w+))? -->\n```(\\w+)\n((?s:.*?))^```$")
+
+// fence is the beginning of a block of Go.
+var fence = regexp.MustCompile("(?m)^```go$")
+
+// weave returns the document with its blocks as their sources have them now.
+func weave(document string) (string, error) {
+	var errs []error
+	out := cut.ReplaceAllStringFunc(document, func(block string) string {
+		m := cut.FindStringSubmatch(block)
+		text, err := cutFrom(m[2], m[3], m[1] != "")
+		errs = append(errs, err)
+		head, _, _ := strings.Cut(block, "```")
+		return head + "```" + m[4] + "\n" + text + "```"
+	})
+	woven := 0
+	for _, m := range cut.FindAllStringSubmatch(document, -1) {
+		if m[4] == "go" {
+			woven++
+		}
+	}
+	if n := len(fence.FindAllString(document, -1)); n != woven {
+		errs = append(errs, fmt.Errorf("%d of %d blocks of Go name no source", n-woven, n))
+	}
+	return out, errors.Join(errs...)
+}
+
+// cutFrom returns what a block is cut from: a file, the body of a function in it, or
+// what the function prints.
+func cutFrom(file, function string, output bool) (string, error) {
+	src, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil {
+		return "", err
+	}
+	if function == "" {
+		return string(src), nil
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, src, parser.ParseComments)
+	if err != nil {
+		return "", err
+	}
+	for _, ex := range doc.Examples(f) {
+		if "Example"+ex.Name == function && output {
+			return ex.Output, nil
+		}
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == function && !output {
+			from, to := fset.Position(fn.Body.Lbrace), fset.Position(fn.Body.Rbrace)
+			return body(src[from.Offset+1 : to.Offset]), nil
+		}
+	}
+	return "", fmt.Errorf("%s has no function %s", file, function)
+}
+
+// body takes what go test checks from a function's body, and one tab from each line.
+func body(src []byte) string {
+	if i := bytes.Index(src, []byte("\t// Output:")); i >= 0 {
+		src = src[:i]
+	}
+	var out strings.Builder
+	for line := range strings.Lines(strings.Trim(string(src), "\n") + "\n") {
+		out.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	return out.String()
+}
+
+func TestDocumentsMatchTheirSources(t *testing.T) {
+	documents, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	for _, name := range append(documents, "README.md") {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		want, err := weave(string(data))
+		require.NoError(t, err, name)
+		if *update && want != string(data) {
+			require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
+			continue
+		}
+		require.Equal(t, want, string(data), "%s: run go test -run TestDocuments -update .", name)
+	}
+}
+
+func TestDocumentsWeave(t *testing.T) {
+	const hello = "examples/hello/main.go"
+	code, err := os.ReadFile(hello)
+	require.NoError(t, err)
+	tests := []struct{ name, document, want, err string }{
+		{"file", "<!-- " + hello + " -->\n```go\nold\n```\nand", "<!-- " + hello + " -->\n```go\n" + string(code) + "```\nand", ""},
+		{"output", "<!-- output example_test.go ExampleComplete -->\n```text\n```", "<!-- output example_test.go ExampleComplete -->\n```text\nend_turn 2 A monoid of endofunctors.\n```", ""},
+		{"no source", "```go\nx\n```", "", "1 of 1 blocks of Go name no source"},
+		{"no such function", "<!-- example_test.go ExampleX -->\n```go\n```", "", "has no function ExampleX"},
+		{"no such file", "<!-- x.go -->\n```go\n```", "", "x.go"},
+		{"another language", "```sh\nls\n```", "```sh\nls\n```", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := weave(tt.document)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// The code in the package comment stands in the examples, which are run.
+func TestDocumentsPackageComment(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	var examples strings.Builder
+	for _, name := range []string{"example_test.go", "example_seams_test.go"} {
+		src, err := os.ReadFile(name)
+		require.NoError(t, err)
+		examples.WriteString(flat(string(src)))
+	}
+	blocks := 0
+	for _, b := range new(comment.Parser).Parse(f.Doc.Text()).Content {
+		if code, ok := b.(*comment.Code); ok {
+			blocks++
+			require.Contains(t, examples.String(), flat(code.Text))
+		}
+	}
+	require.Greater(t, blocks, 5)
+	require.NotContains(t, examples.String(), flat("agent.Walk(ctx)"))
+}
+
+// flat takes the indentation from every line.
+func flat(s string) string {
+	var out strings.Builder
+	out.WriteByte('\n')
+	for line := range strings.Lines(s) {
+		out.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return out.String()
+}
+
+// Links of documents to files lead somewhere.
+func TestDocumentsLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	documents, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	for _, name := range append(documents, "README.md", "CHANGELOG.md") {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			_, err := os.Stat(filepath.FromSlash(path.Join(path.Dir(filepath.ToSlash(name)), m[1])))
+			require.NoError(t, err, "%s links to %s", name, m[1])
+		}
+	}
+}

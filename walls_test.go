@@ -1,0 +1,326 @@
+package aycoder_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/aycoder/aycoder"
+
+// modules are those that go.mod may require directly. docs/design.md says why.
+var modules = []string{
+	"github.com/invopop/jsonschema", "github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
+	"golang.org/x/sync", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
+}
+
+// A wall says what the code of some folders may import of this module and of others.
+type wall struct {
+	folder string // a pattern of path.Match; the first that fits counts
+	own    []string
+	others []string
+}
+
+var walls = []wall{
+	{".", []string{"internal"}, modules[:4]},
+	{"providers/*", []string{".", "internal"}, modules[:4]},
+	{"tools", []string{".", "internal"}, modules[:4]},
+	{"agenttest", []string{".", "internal"}, nil},
+	{"internal/size/*", []string{".", "providers"}, nil},
+	{"internal/*", []string{"internal"}, modules[:4]},
+	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
+}
+
+// unsafely are the folders whose code may import unsafe: for system calls.
+var unsafely = []string{"internal/proc"}
+
+// A source is a parsed file and the folder it is in, relative to the module.
+type source struct {
+	folder, name string
+	file         *ast.File
+}
+
+func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+// breaches names what in a file is on the wrong side of a wall.
+func (s source) breaches() []string {
+	var out []string
+	for _, imp := range s.file.Imports {
+		p, err := strconv.Unquote(imp.Path.Value)
+		if err != nil || !s.mayImport(p) {
+			out = append(out, "imports "+p)
+		}
+	}
+	if s.test() {
+		return out
+	}
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "init" {
+				out = append(out, "has an init function")
+			}
+		case *ast.GenDecl:
+			for _, name := range globals(d) {
+				out = append(out, "has the variable "+name)
+			}
+		}
+	}
+	return out
+}
+
+func (s source) mayImport(p string) bool {
+	rel, own := strings.CutPrefix(p+"/", module+"/")
+	rel = strings.TrimSuffix(rel, "/")
+	first, _, _ := strings.Cut(rel, "/")
+	switch {
+	case p == "unsafe":
+		return slices.Contains(unsafely, s.folder)
+	case p == "encoding/gob" || own && first == "examples":
+		return false
+	case s.test():
+		return true
+	case !own && standard(p):
+		return true
+	}
+	i := slices.IndexFunc(walls, func(w wall) bool {
+		ok, err := path.Match(w.folder, s.folder)
+		return ok && err == nil
+	})
+	if i < 0 {
+		return false
+	}
+	if own {
+		return rel == s.folder || rel == "" && slices.Contains(walls[i].own, ".") ||
+			rel != "" && slices.Contains(walls[i].own, first)
+	}
+	return slices.ContainsFunc(walls[i].others, func(m string) bool {
+		return p == m || strings.HasPrefix(p, m+"/")
+	})
+}
+
+func standard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".")
+}
+
+// globals returns the variables that are neither errors nor tables.
+func globals(d *ast.GenDecl) []string {
+	if d.Tok != token.VAR {
+		return nil
+	}
+	var out []string
+	for _, spec := range d.Specs {
+		v := spec.(*ast.ValueSpec)
+		for i, name := range v.Names {
+			if name.Name != "_" && (i >= len(v.Values) || !table(v.Values[i])) {
+				out = append(out, name.Name)
+			}
+		}
+	}
+	return out
+}
+
+// tables are the calls whose results never change.
+var tables = []string{
+	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "reflect.TypeFor", "set",
+}
+
+func table(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CompositeLit:
+		return true
+	case *ast.CallExpr:
+		return slices.Contains(tables, called(e.Fun))
+	}
+	return false
+}
+
+func called(fun ast.Expr) string {
+	switch f := fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return called(f.X) + "." + f.Sel.Name
+	case *ast.IndexExpr:
+		return called(f.X)
+	}
+	return ""
+}
+
+// sources parses all Go files of the module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			hidden := len(name) > 1 && name[0] == '.'
+			if hidden || name == "contrib" || d.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		out = append(out, source{path.Dir(name), path.Base(name), f})
+		return nil
+	})
+	require.NoError(t, err)
+	return out
+}
+
+func TestWalls(t *testing.T) {
+	files := sources(t)
+	require.Greater(t, len(files), 50)
+	for _, s := range files {
+		for _, b := range s.breaches() {
+			t.Errorf("%s/%s %s", s.folder, s.name, b)
+		}
+	}
+	t.Logf("%d files", len(files))
+}
+
+func TestWallsFindBreaches(t *testing.T) {
+	whole := func(s string) string { return strings.ReplaceAll(s, "@", module) }
+	tests := []struct {
+		name, file, src, want string
+	}{
+		{"root imports internal", "a.go", `import "@/internal/glob"`, ""},
+		{"root imports a provider", "a.go", `import "@/providers/x"`, "imports @/providers/x"},
+		{"root's test imports a provider", "a_test.go", `import "@/providers/x"`, ""},
+		{"root imports a stranger", "a.go", `import "github.com/google/uuid"`, "imports github.com/google/uuid"},
+		{"root imports a namesake", "a.go", `import "github.com/tmaxmax/go-sse2"`, "imports github.com/tmaxmax/go-sse2"},
+		{"provider imports the root", "providers/x/a.go", `import "@"`, ""},
+		{"provider imports a provider", "providers/x/a.go", `import "@/providers/y"`, "imports @/providers/y"},
+		{"provider imports tools", "providers/x/a.go", `import "@/tools"`, "imports @/tools"},
+		{"tools import a provider", "tools/a.go", `import "@/providers/y"`, "imports @/providers/y"},
+		{"internal imports the root", "internal/x/a.go", `import "@"`, "imports @"},
+		{"internal imports tests' module", "internal/x/a.go", `import "github.com/stretchr/testify/require"`, "imports github.com/stretchr/testify/require"},
+		{"example imports tools", "examples/x/a.go", `import "@/tools"`, ""},
+		{"test imports an example", "tools/a_test.go", `import "@/examples/x"`, "imports @/examples/x"},
+		{"folder without a wall", "new/a.go", `import "@"`, "imports @"},
+		{"gob", "a_test.go", `import "encoding/gob"`, "imports encoding/gob"},
+		{"unsafe", "tools/a.go", `import "unsafe"`, "imports unsafe"},
+		{"init", "a.go", `func init() {}`, "has an init function"},
+		{"method called init", "a.go", `type t int; func (t) init() {}`, ""},
+		{"errors and tables", "a.go", `var ErrX = errors.New("x"); var m = map[string]int{}; var _ = 1; var k = reflect.TypeFor[int]()`, ""},
+		{"variables", "a.go", `var n int; var a, b = 1, f(); var p = &t{}`, "has the variable n, has the variable a, has the variable b, has the variable p"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := parser.ParseFile(token.NewFileSet(), tt.file, whole("package p\n"+tt.src), 0)
+			require.NoError(t, err)
+			found := source{path.Dir(tt.file), path.Base(tt.file), f}.breaches()
+			require.Equal(t, whole(tt.want), strings.Join(found, ", "))
+		})
+	}
+}
+
+// comments counts the package comments of each folder: one package, one comment.
+func comments(files []source) map[string]int {
+	n := map[string]int{}
+	for _, s := range files {
+		if s.test() {
+			continue
+		}
+		n[s.folder] += 0
+		if s.file.Doc != nil {
+			n[s.folder]++
+		}
+	}
+	return n
+}
+
+func TestPackageComments(t *testing.T) {
+	for folder, n := range comments(sources(t)) {
+		if n != 1 {
+			t.Errorf("%s has %d package comments, want 1", folder, n)
+		}
+	}
+	parse := func(src string) source {
+		f, err := parser.ParseFile(token.NewFileSet(), "a.go", src, parser.ParseComments)
+		require.NoError(t, err)
+		return source{"x", "a.go", f}
+	}
+	with, without := parse("// Package x is.\npackage x"), parse("// No comment.\n\npackage x")
+	require.Equal(t, 0, comments([]source{without})["x"])
+	require.Equal(t, 1, comments([]source{with, without})["x"])
+	require.Equal(t, 2, comments([]source{with, with})["x"])
+}
+
+// direct returns the modules that a go.mod requires directly.
+func direct(gomod string) []string {
+	var out []string
+	inside := false
+	for line := range strings.Lines(gomod) {
+		line = strings.TrimSpace(line)
+		rest, single := strings.CutPrefix(line, "require ")
+		switch {
+		case rest == "(":
+			inside = true
+		case line == ")":
+			inside = false
+		case (inside || single) && !strings.HasSuffix(line, "// indirect"):
+			if fields := strings.Fields(rest); len(fields) > 1 {
+				out = append(out, fields[0])
+			}
+		}
+	}
+	return out
+}
+
+func TestDirectModules(t *testing.T) {
+	data, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	found := direct(string(data))
+	require.NotEmpty(t, found)
+	require.Subset(t, modules, found)
+
+	found = direct("require a.b/c v1\nrequire (\n\td.e/f v2\n\tg.h/i v3 // indirect\n)\n")
+	require.Equal(t, []string{"a.b/c", "d.e/f"}, found)
+}
+
+// The program that hosts link holds none of the packages that only tests need.
+func TestRootLinks(t *testing.T) {
+	seen := map[string]bool{}
+	var visit func(folder string)
+	visit = func(folder string) {
+		pkg, err := build.ImportDir(folder, 0)
+		require.NoError(t, err)
+		for _, p := range pkg.Imports {
+			if rel, ok := strings.CutPrefix(p, module+"/"); ok && !seen[p] {
+				seen[p] = true
+				visit(rel)
+				continue
+			}
+			seen[p] = true
+		}
+	}
+	visit(".")
+	for _, p := range []string{"testing", "net/http", "os/exec", "flag", "fmt"} {
+		want := p == "fmt"
+		require.Equal(t, want, seen[p], fmt.Sprintf("root links %s", p))
+	}
+}
