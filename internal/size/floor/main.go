@@ -1,0 +1,37 @@
+// Floor is what any client of a model pays: net/http and encoding/json. Its size is
+// what that of agent, beside it, is compared with.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Println("ready")
+		return
+	}
+	if err := ask(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func ask(url string, words []string) error {
+	body, err := json.Marshal(map[string]any{"model": "m", "stream": true, "messages": words})
+	if err != nil {
+		return err
+	}
+	resp, err := http.Post(url+"/v1/messages", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(os.Stdout, resp.Body)
+	return err
+}
