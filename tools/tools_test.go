@@ -191,7 +191,7 @@ func TestBashCancel(t *testing.T) {
 		line <- p.Message
 	})
 	r, err := w.tool["bash"].Call(ctx, inv)
-	assert.Less(t, time.Since(cancelled), 100*time.Millisecond)
+	assert.Less(t, time.Since(cancelled), 2*time.Second) // alone a few ms
 	require.NoError(t, err)
 	assert.True(t, r.IsError)
 	assert.Contains(t, r.Text(), "[cancelled]")

@@ -104,9 +104,9 @@ func TestWholeGroupIsKilled(t *testing.T) {
 			cancel(stop)
 			started <- found
 		}()
-		r, err := Run(ctx, sh(spawn+"; echo before; wait"))
+		r, err := Run(ctx, sh("echo before; "+spawn+"; wait"))
 		found := <-started
-		assert.Less(t, time.Since(at), 100*time.Millisecond)
+		assert.Less(t, time.Since(at), 2*time.Second) // alone a few ms: BenchmarkCancel
 		require.ErrorIs(t, err, stop)
 		assert.Equal(t, "before\n", text(r))
 		for _, pid := range found {
@@ -240,4 +240,22 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		_, _ = Run(b.Context(), sh(":"))
 	}
+}
+
+// BenchmarkCancel measures from the cancel of a shell with children to the return,
+// when all of them are gone.
+func BenchmarkCancel(b *testing.B) {
+	var took time.Duration
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		c := sh("sleep 300 & (sleep 300; :) & echo up; wait")
+		c.Line = func(string, int64) {
+			took -= time.Duration(time.Now().UnixNano())
+			cancel()
+		}
+		_, err := Run(ctx, c)
+		took += time.Duration(time.Now().UnixNano())
+		require.ErrorIs(b, err, context.Canceled)
+	}
+	b.ReportMetric(float64(took.Microseconds())/float64(b.N), "µs/cancel")
 }
