@@ -168,11 +168,8 @@ func encodeOutput(o *ToolOutput) (wirePart, error) {
 }
 
 func encodeOpaque(o *Opaque) (wirePart, error) {
-	if o.Provider == "" {
-		if !json.Valid(o.Raw) {
-			return wirePart{}, errors.New("opaque block without a provider is not JSON")
-		}
-		return wirePart{unknown: o.Raw}, nil
+	if o.Provider == "" && !json.Valid(o.Raw) {
+		return wirePart{}, errors.New("opaque block without a provider is not JSON")
 	}
 	return *encodeExtra(o), checkUTF8(o.Provider, string(o.Raw))
 }
@@ -181,8 +178,9 @@ func encodeExtra(o *Opaque) *wirePart {
 	if o == nil {
 		return nil
 	}
-	if o.Provider == "" && json.Valid(o.Raw) {
-		return &wirePart{unknown: o.Raw}
+	var w wirePart
+	if o.Provider == "" && json.Unmarshal(o.Raw, &w) == nil && w.unknown != nil {
+		return &w // it is read back as it is
 	}
 	return &wirePart{Type: "opaque", Provider: o.Provider, Raw: string(o.Raw)}
 }

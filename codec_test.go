@@ -189,6 +189,7 @@ func FuzzMessage(f *testing.F) {
 		`{"role":"user","parts":[ {"type":"new", "x": "<\u2028" }, null, {"type":"opaque","provider":"p","raw":"x"}]}`,
 		`{"parts":[{"type":"thinking","text":"","signature":"s","provider":"p"}]}`,
 		`{"parts":[{"type":"opaque"},{"type":"text","extra":{"type":"new"}}]}`,
+		`{"role":"user","parts":[null,{"type":"opaque","raw":"0"},{"type":"opaque","raw":"{\"type\":\"text\"}"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -221,6 +222,10 @@ func onlyKnownParts(m *aycoder.Message) bool {
 			switch p := p.(type) {
 			case *aycoder.Opaque:
 				known = known && p.Provider != ""
+			case *aycoder.Text:
+				known = known && (p.Extra == nil || p.Extra.Provider != "")
+			case *aycoder.ToolUse:
+				known = known && (p.Extra == nil || p.Extra.Provider != "")
 			case *aycoder.ToolOutput:
 				walk(p.Parts)
 			case *aycoder.Media:
