@@ -2,11 +2,13 @@ package aycoder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,11 +185,30 @@ func (l *Loop) subject(call *ToolUse) string {
 
 // check finds what is wrong with a call before anybody is asked about it.
 func (t *tool) check(call *ToolUse) error {
-	if problems := t.schema.Validate(call.Args); len(problems) > 0 {
+	problems := t.schema.Validate(call.Args)
+	if p := t.ambiguous(call); p != "" {
+		problems = append(problems, p)
+	}
+	if len(problems) > 0 {
 		base := &ToolError{Tool: call.Name, CallID: call.ID}
 		return &ToolArgsError{ToolError: base, Problems: problems}
 	}
 	return nil
+}
+
+// ambiguous finds an argument that a tool may take for the subject, while rules and
+// people are shown another: encoding/json does not mind upper and lower case.
+func (t *tool) ambiguous(call *ToolUse) string {
+	var args map[string]json.RawMessage
+	if t.spec.Subject.Arg == "" || json.Unmarshal(call.Args, &args) != nil {
+		return ""
+	}
+	for name := range args {
+		if name != t.spec.Subject.Arg && strings.EqualFold(name, t.spec.Subject.Arg) {
+			return fmt.Sprintf("/%s: write it as %q", name, t.spec.Subject.Arg)
+		}
+	}
+	return ""
 }
 
 func (l *Loop) notFound(call *ToolUse) error {
@@ -269,11 +290,14 @@ func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
 	}
 	r := newRun(l, rc)
 	r.build = l.request
+	if in.Pending == nil && len(in.Decisions) > 0 {
+		return nil, &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
+	}
 	if in.Pending != nil {
 		if err := r.resume(in); err != nil {
 			return nil, err
 		}
-		return r, r.control.attach()
+		return r, r.control.attach(r.state)
 	}
 	messages := slices.Clone(in.Messages)
 	if in.Prompt != "" || len(in.Parts) > 0 {
@@ -284,7 +308,7 @@ func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
 	}
 	start := StartInput{Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls}
 	r.state, r.ready = Start(start)
-	return r, r.control.attach()
+	return r, r.control.attach(r.state)
 }
 
 func (in *Input) message() *Message {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+	"weak"
 )
 
 // Approver decides about a call before it runs: it is the policy. It is asked once
@@ -25,6 +26,17 @@ type ApproverFunc func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdi
 // Decide calls f.
 func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
 	return f(ctx, call, spec)
+}
+
+// Unattended is for runs that nobody watches: what a would ask about is suspended,
+// so that the run ends with [Result.Pending] instead of a denial.
+func Unattended(a Approver) Approver {
+	return ApproverFunc(func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+		if v := a.Decide(ctx, call, spec); v.kind != verdictAsk {
+			return v
+		}
+		return Suspend()
+	})
 }
 
 type verdictKind string
@@ -49,17 +61,8 @@ func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
 // AllowWith lets a call run with other arguments. They are checked against the
 // tool's schema, and the model is told.
-func AllowWith(args json.RawMessage) Verdict { return Verdict{kind: verdictAllow, args: args} }
-
-// Unattended is for runs that nobody watches: what a would ask about is suspended,
-// so that the run ends with [Result.Pending] instead of a denial.
-func Unattended(a Approver) Approver {
-	return ApproverFunc(func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-		if v := a.Decide(ctx, call, spec); v.kind != verdictAsk {
-			return v
-		}
-		return Suspend()
-	})
+func AllowWith(args json.RawMessage) Verdict {
+	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
 }
 
 // Deny refuses a call. The reason goes to the model.
@@ -91,6 +94,9 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 	}
 	switch w.Kind {
 	case verdictAsk, verdictAllow, verdictDeny, verdictSuspend:
+		if string(w.Args) == "null" {
+			w.Args = nil
+		}
 		*v = Verdict{w.Kind, w.Reason, w.Args}
 		return nil
 	}
@@ -129,7 +135,7 @@ func (d *Decision) text() string {
 		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
 	}
 	if d.Verdict.reason != "" {
-		s += ": " + cleanText(d.Verdict.reason)
+		s += ": " + shorten(cleanText(d.Verdict.reason), maxQuoted)
 	}
 	return s
 }
@@ -217,16 +223,28 @@ type Approval struct {
 }
 
 // Allow is [ApprovalRequested.Allow].
-func (a *Approval) Allow() bool { return a.cell.answer(Allow(), ByUser) == nil }
+func (a *Approval) Allow() bool {
+	defer runtime.KeepAlive(a) // while it is answered it is not lost
+	return a.cell.answer(Allow(), ByUser) == nil
+}
 
 // Deny is [ApprovalRequested.Deny].
-func (a *Approval) Deny(reason string) bool { return a.cell.answer(Deny(reason), ByUser) == nil }
+func (a *Approval) Deny(reason string) bool {
+	defer runtime.KeepAlive(a)
+	return a.cell.answer(Deny(reason), ByUser) == nil
+}
 
 // AllowWith is [ApprovalRequested.AllowWith].
-func (a *Approval) AllowWith(args json.RawMessage) error { return a.cell.edit(args) }
+func (a *Approval) AllowWith(args json.RawMessage) error {
+	defer runtime.KeepAlive(a)
+	return a.cell.edit(args)
+}
 
 // AllowFor is [ApprovalRequested.AllowFor].
-func (a *Approval) AllowFor(scope Scope, rule Rule) error { return a.cell.allowFor(scope, rule) }
+func (a *Approval) AllowFor(scope Scope, rule Rule) error {
+	defer runtime.KeepAlive(a)
+	return a.cell.allowFor(scope, rule)
+}
 
 // A cell is an open question of a run. That it is open is not stored in it: it is
 // open as long as it stands in the run's set, and the machine waits for it.
@@ -236,7 +254,8 @@ type cell struct {
 	tool *tool
 
 	req      *ApprovalRequest
-	detached bool // guarded by run.mu, as is shown
+	detached bool // guarded by run.mu, as are the next
+	handle   weak.Pointer[Approval]
 	shown    bool
 }
 
@@ -259,8 +278,12 @@ func (c *cell) edit(args json.RawMessage) error {
 var errNotSuggested = errors.New("rule is not one of the suggested")
 
 func (c *cell) allowFor(scope Scope, rule Rule) error {
-	if scope == Once {
+	switch scope {
+	case Once:
 		return c.answer(Allow(), ByUser)
+	case Session:
+	default:
+		return fmt.Errorf("no such scope: %d", scope)
 	}
 	if !rule.in(c.req.Suggested) {
 		return errNotSuggested
@@ -275,9 +298,13 @@ func (c *cell) allowFor(scope Scope, rule Rule) error {
 
 func (c *cell) detach(req *ApprovalRequest) *Approval {
 	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
 	c.detached = true
-	c.run.mu.Unlock()
+	if a := c.handle.Value(); a != nil {
+		return a
+	}
 	a := &Approval{Request: req, cell: c}
+	c.handle = weak.Make(a)
 	runtime.AddCleanup(a, func(c *cell) { _ = c.answer(Deny(""), ByAbandoned) }, c)
 	return a
 }

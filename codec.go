@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"unicode/utf8"
 )
 
@@ -27,7 +26,7 @@ type wirePart struct {
 	Data      []byte     `json:"data,omitempty"`
 	URL       string     `json:"url,omitempty"`
 	Raw       string     `json:"raw,omitempty"`
-	Extra     *wirePart  `json:"extra,omitempty"`
+	Extra     *extraPart `json:"extra,omitempty"`
 
 	unknown json.RawMessage
 }
@@ -125,21 +124,42 @@ func (w *leafPart) UnmarshalJSON(data []byte) error {
 	return (*wirePart)(w).UnmarshalJSON(data)
 }
 
+// An extraPart is an opaque block beside a part: it has none of its own.
+type extraPart wirePart
+
+// MarshalJSON writes the block.
+func (w extraPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
+
+// UnmarshalJSON reads an opaque block, or keeps the text of what is none.
+func (w *extraPart) UnmarshalJSON(data []byte) error {
+	var flat struct {
+		Type, Provider, Raw string
+	}
+	if json.Unmarshal(data, &flat) == nil && (flat.Type == "opaque" || flat.Type == "") {
+		*w = extraPart{Type: "opaque", Provider: flat.Provider, Raw: flat.Raw}
+		if flat.Type == "opaque" || flat.Provider != "" {
+			return nil
+		}
+	}
+	*w = extraPart{unknown: bytes.Clone(data)}
+	return nil
+}
+
 var errNested = errors.New("a tool output holds no call and no output")
 
 func encodePart(p Part) (wirePart, error) {
-	if v := reflect.ValueOf(p); p == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(p) {
 		return wirePart{}, errors.New("part is nil")
 	}
 	switch p := p.(type) {
 	case *Text:
-		return wirePart{Type: "text", Text: &p.Text, Extra: encodeExtra(p.Extra)},
+		return wirePart{Type: "text", Text: &p.Text, Extra: (*extraPart)(encodeExtra(p.Extra))},
 			cmp.Or(checkUTF8(p.Text), checkExtra(p.Extra))
 	case *Thinking:
 		return wirePart{Type: "thinking", Text: &p.Text, Signature: p.Signature, Provider: p.Provider},
 			checkUTF8(p.Text, p.Signature, p.Provider)
 	case *ToolUse:
-		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: encodeExtra(p.Extra)},
+		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: (*extraPart)(encodeExtra(p.Extra))},
 			cmp.Or(checkUTF8(p.ID, p.Name, string(p.Args)), checkExtra(p.Extra))
 	case *ToolOutput:
 		return encodeOutput(p)
@@ -191,11 +211,11 @@ func decodePart(w *wirePart) (Part, error) {
 	}
 	switch w.Type {
 	case "text":
-		return &Text{Text: deref(w.Text), Extra: decodeExtra(w.Extra)}, nil
+		return &Text{Text: deref(w.Text), Extra: decodeExtra((*wirePart)(w.Extra))}, nil
 	case "thinking":
 		return &Thinking{Text: deref(w.Text), Signature: w.Signature, Provider: w.Provider}, nil
 	case "tool_use":
-		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args), Extra: decodeExtra(w.Extra)}, nil
+		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args), Extra: decodeExtra((*wirePart)(w.Extra))}, nil
 	case "tool_output":
 		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError}
 		for i := range w.Parts {

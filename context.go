@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 )
 
 // ContextBuilder chooses what the model sees: it builds the request of each turn.
@@ -61,7 +63,7 @@ const elided = "[The middle of this conversation is left out here, as it was too
 // elide cuts before a message of the model: its outputs follow it, and the cut
 // stays where it is while the history grows.
 func elide(messages []*Message, n int) []*Message {
-	for i := max(n, 1); i < len(messages); i++ {
+	for i := max(n, 2); i < len(messages); i++ {
 		if messages[i].Role == RoleAssistant {
 			head := []*Message{withNote(messages[0])}
 			return append(head, messages[i:]...)
@@ -70,7 +72,11 @@ func elide(messages []*Message, n int) []*Message {
 	return messages
 }
 
+// withNote is the first message, if it is not the model's, and the note.
 func withNote(m *Message) *Message {
+	if m.Role == RoleAssistant {
+		return User(elided)
+	}
 	parts := append([]Part{}, m.Parts...)
 	return &Message{Role: m.Role, Parts: append(parts, &Text{Text: elided})}
 }
@@ -105,6 +111,9 @@ func (c *checker) message(m *Message) error {
 	if len(m.Parts) == 0 {
 		return errors.New("is empty")
 	}
+	if slices.ContainsFunc(m.Parts, isNil) {
+		return errors.New("a part is nil")
+	}
 	switch m.Role {
 	case RoleAssistant:
 		if err := c.answered(); err != nil {
@@ -136,8 +145,6 @@ func (c *checker) assistant(m *Message) error {
 			c.order = append(c.order, p.ID)
 		case *ToolOutput:
 			return errors.New("an assistant message holds no tool output")
-		case nil:
-			return errors.New("a part is nil")
 		}
 	}
 	return nil
@@ -150,11 +157,12 @@ func (c *checker) user(m *Message) error {
 			if !c.open[p.ID] {
 				return fmt.Errorf("output %q has no call before it", p.ID)
 			}
+			if err := checkOutput(p); err != nil {
+				return err
+			}
 			delete(c.open, p.ID)
 		case *ToolUse, *Thinking:
 			return fmt.Errorf("a user message holds no %T", p)
-		case nil:
-			return errors.New("a part is nil")
 		}
 	}
 	return nil
@@ -171,12 +179,36 @@ func (c *checker) answered() error {
 	return nil
 }
 
+// checkOutput reports whether o holds what a tool can give.
+func checkOutput(o *ToolOutput) error {
+	for _, p := range o.Parts {
+		if isNil(p) {
+			return errors.New("a part of an output is nil")
+		}
+		switch p.(type) {
+		case *Text, *Media, *Opaque:
+		default:
+			return fmt.Errorf("an output holds no %T", p)
+		}
+	}
+	return nil
+}
+
+// isNil reports whether p is nil, or a nil pointer.
+func isNil(p Part) bool {
+	v := reflect.ValueOf(p)
+	return p == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // checkUser reports whether m is what a user or host can say.
 func checkUser(m *Message) error {
-	if m.Role == RoleAssistant || len(m.Parts) == 0 {
+	if m.Role != RoleUser && m.Role != RoleSystem || len(m.Parts) == 0 {
 		return errors.New("is not a message of the user")
 	}
 	for _, p := range m.Parts {
+		if isNil(p) {
+			return errors.New("a part is nil")
+		}
 		switch p.(type) {
 		case *Text, *Media, *Opaque:
 		default:

@@ -20,6 +20,7 @@ type Control struct {
 }
 
 // Steer says something to the model at the next turn boundary, while it works.
+// Parts are [Text], [Media] and [Opaque]; others are left out.
 func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) }
 
 // FollowUp says something to the model when it would end.
@@ -30,6 +31,9 @@ func (c *Control) say(text string, parts []Part, followUp bool) {
 	if text != "" {
 		m.Parts = append(m.Parts, &Text{Text: cleanText(text)})
 	}
+	m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool {
+		return checkUser(&Message{Role: RoleUser, Parts: []Part{p}}) != nil
+	})
 	if len(m.Parts) == 0 {
 		return
 	}
@@ -91,7 +95,7 @@ func (c *Control) take(end bool) []*Steered {
 	return now
 }
 
-func (c *Control) attach() error {
+func (c *Control) attach(s State) error {
 	if c == nil {
 		return nil
 	}
@@ -101,6 +105,7 @@ func (c *Control) attach() error {
 		return &ConfigError{Option: "WithControl", Err: errors.New("the control serves another run")}
 	}
 	c.busy = true
+	c.publish(s)
 	return nil
 }
 

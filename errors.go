@@ -40,10 +40,26 @@ type ModelError struct {
 func (e *ModelError) Error() string { return e.describe("") }
 
 // Unwrap returns the cause.
-func (e *ModelError) Unwrap() error { return e.Err }
+func (e *ModelError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
+// base is e as the base of another error, which may have none.
+func (e *ModelError) base() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
 
 // describe says who, what, which status and request, then the cause.
 func (e *ModelError) describe(what string) string {
+	if e == nil {
+		e = &ModelError{}
+	}
 	var b strings.Builder
 	if e.Provider != "" {
 		b.WriteString(e.Provider)
@@ -95,7 +111,7 @@ func (e *RateLimitError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *RateLimitError) Unwrap() error { return e.ModelError }
+func (e *RateLimitError) Unwrap() error { return e.ModelError.base() }
 
 // OverloadedError says that the provider has no capacity or broke inside: HTTP
 // 500, 502, 503, 504, 529. Trying again later helps.
@@ -108,7 +124,7 @@ type OverloadedError struct {
 func (e *OverloadedError) Error() string { return e.describe("overloaded") }
 
 // Unwrap returns the base.
-func (e *OverloadedError) Unwrap() error { return e.ModelError }
+func (e *OverloadedError) Unwrap() error { return e.ModelError.base() }
 
 // AuthError says that the key is missing, wrong or not allowed to do this.
 type AuthError struct{ *ModelError }
@@ -117,7 +133,7 @@ type AuthError struct{ *ModelError }
 func (e *AuthError) Error() string { return e.describe("not authorised") }
 
 // Unwrap returns the base.
-func (e *AuthError) Unwrap() error { return e.ModelError }
+func (e *AuthError) Unwrap() error { return e.ModelError.base() }
 
 // UnknownModelError says that the provider has no such model.
 type UnknownModelError struct {
@@ -136,7 +152,7 @@ func (e *UnknownModelError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *UnknownModelError) Unwrap() error { return e.ModelError }
+func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 
 // ContextTooLargeError says that the request is larger than the model's context.
 type ContextTooLargeError struct {
@@ -149,7 +165,7 @@ type ContextTooLargeError struct {
 func (e *ContextTooLargeError) Error() string { return e.describe("context too large") }
 
 // Unwrap returns the base.
-func (e *ContextTooLargeError) Unwrap() error { return e.ModelError }
+func (e *ContextTooLargeError) Unwrap() error { return e.ModelError.base() }
 
 // BadRequestError says that the provider refused the request as malformed.
 type BadRequestError struct{ *ModelError }
@@ -158,7 +174,7 @@ type BadRequestError struct{ *ModelError }
 func (e *BadRequestError) Error() string { return e.describe("bad request") }
 
 // Unwrap returns the base.
-func (e *BadRequestError) Unwrap() error { return e.ModelError }
+func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 
 // RefusalError says that the model, or a filter before it, refused to answer.
 type RefusalError struct{ *ModelError }
@@ -167,7 +183,7 @@ type RefusalError struct{ *ModelError }
 func (e *RefusalError) Error() string { return e.describe("refused to answer") }
 
 // Unwrap returns the base.
-func (e *RefusalError) Unwrap() error { return e.ModelError }
+func (e *RefusalError) Unwrap() error { return e.ModelError.base() }
 
 // TimeoutError says that nothing was heard from the provider for too long.
 type TimeoutError struct {
@@ -181,7 +197,7 @@ func (e *TimeoutError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *TimeoutError) Unwrap() error { return e.ModelError }
+func (e *TimeoutError) Unwrap() error { return e.ModelError.base() }
 
 // Timeout reports true, as net.Error does.
 func (e *TimeoutError) Timeout() bool { return true }
@@ -198,7 +214,7 @@ type StreamBrokenError struct {
 func (e *StreamBrokenError) Error() string { return e.describe("connection lost") }
 
 // Unwrap returns the base.
-func (e *StreamBrokenError) Unwrap() error { return e.ModelError }
+func (e *StreamBrokenError) Unwrap() error { return e.ModelError.base() }
 
 // ToolError says that a tool call did not do what it was to do. Such an error
 // never ends a run: it becomes an output that the model reads, and is handed to
@@ -214,9 +230,24 @@ type ToolError struct {
 func (e *ToolError) Error() string { return e.describe("") }
 
 // Unwrap returns the cause.
-func (e *ToolError) Unwrap() error { return e.Err }
+func (e *ToolError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
+func (e *ToolError) base() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
 
 func (e *ToolError) describe(what string) string {
+	if e == nil {
+		e = &ToolError{}
+	}
 	s := "tool " + e.Tool
 	if what != "" {
 		s += ": " + what
@@ -244,7 +275,7 @@ func (e *ToolNotFoundError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *ToolNotFoundError) Unwrap() error { return e.ToolError }
+func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 
 // ToolArgsError says that a call's arguments do not fit the tool's schema.
 type ToolArgsError struct {
@@ -259,7 +290,7 @@ func (e *ToolArgsError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *ToolArgsError) Unwrap() error { return e.ToolError }
+func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 
 // ToolDeniedError says that a call was not allowed.
 type ToolDeniedError struct {
@@ -279,7 +310,7 @@ func (e *ToolDeniedError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *ToolDeniedError) Unwrap() error { return e.ToolError }
+func (e *ToolDeniedError) Unwrap() error { return e.ToolError.base() }
 
 // ToolPanicError says that a tool panicked.
 type ToolPanicError struct {
@@ -293,7 +324,7 @@ type ToolPanicError struct {
 func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: %v", e.Value)) }
 
 // Unwrap returns the base.
-func (e *ToolPanicError) Unwrap() error { return e.ToolError }
+func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
 // ToolTimeoutError says that a tool took longer than it may.
 type ToolTimeoutError struct {
@@ -307,7 +338,7 @@ func (e *ToolTimeoutError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *ToolTimeoutError) Unwrap() error { return e.ToolError }
+func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
 // ToolCancelledError says that a call was stopped with its run.
 type ToolCancelledError struct {
@@ -326,7 +357,7 @@ func (e *ToolCancelledError) Error() string {
 }
 
 // Unwrap returns the base.
-func (e *ToolCancelledError) Unwrap() error { return e.ToolError }
+func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
 // ContextError says that a request could not be built, or that the one that was
 // built is not valid.

@@ -60,7 +60,8 @@ type TurnFinished struct {
 // Retrying says that the model is asked again.
 type Retrying struct {
 	// Discarded says that something had come of the message since the last
-	// TurnFinished, and is forgotten.
+	// TurnFinished, and all of it is forgotten. Otherwise, if a tool had begun, only a
+	// block that was not complete is.
 	Discarded bool
 	// Attempt counts from 1, After is the wait before it.
 	Attempt int

@@ -256,7 +256,9 @@ type ToolDone struct {
 type Decided struct{ Decision Decision }
 
 // Steered carries a message of the user's to the model: at the next turn
-// boundary, or with FollowUp when the run would end.
+// boundary, or with FollowUp when the run would end. While the model is asked and
+// has said nothing, it becomes part of the history at once: apply it before doing
+// [CallModel], or keep it until a block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`

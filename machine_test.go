@@ -401,7 +401,7 @@ func TestMachineRules(t *testing.T) {
 		{"writes in order", []Fact{block("v", "write"), block("w", "write"), &MessageDone{}, allowed("w"), allowed("v")}, []string{"t1/tool/v"}},
 		{"second write after the first", []Fact{block("v", "write"), block("w", "write"), &MessageDone{}, allowed("w"), allowed("v"), output("v")}, []string{"t1/tool/w"}},
 		{"model is asked when all are settled", []Fact{block("v", "write"), &MessageDone{}, allowed("v"), output("v")}, []string{"t2/model"}},
-		{"a cut call is never run", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxToken}}, []string{"t2/model"}},
+		{"a cut call is never run", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{"t2/model"}},
 		{"refusal runs nothing", []Fact{block("w", "write"), &MessageDone{Stop: StopRefusal}}, nil},
 		{"pause asks again", []Fact{textBlock("a"), &MessageDone{Stop: StopPaused}}, []string{"t2/model"}},
 		{"failure waits", []Fact{&ModelFailed{Retry: true, After: 5}}, []string{"t1/wait/1"}},
@@ -428,7 +428,7 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 		facts []Fact
 		want  []string
 	}{
-		{"cut off", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxToken}}, []string{outCut}},
+		{"cut off", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{outCut}},
 		{"refusal", []Fact{block("w", "write"), &MessageDone{Stop: StopRefusal}}, []string{outRefused}},
 		{"cancelled", []Fact{block("w", "write"), &MessageDone{}, &Cancelled{}}, []string{outCancelled}},
 		{"cancelled at work", []Fact{block("r", "read"), verdict("r", Allow()), &ToolBegan{"r"}, &Cancelled{}}, []string{outStopped}},

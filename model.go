@@ -173,12 +173,12 @@ type StopReason string
 
 // The reasons all providers share.
 const (
-	StopEndTurn  StopReason = "end_turn"
-	StopToolUse  StopReason = "tool_use"
-	StopMaxToken StopReason = "max_tokens"
-	StopRefusal  StopReason = "refusal"
-	StopSequence StopReason = "stop_sequence"
-	StopPaused   StopReason = "paused" // the provider wants to be called again to go on
+	StopEndTurn   StopReason = "end_turn"
+	StopToolUse   StopReason = "tool_use"
+	StopMaxTokens StopReason = "max_tokens"
+	StopRefusal   StopReason = "refusal"
+	StopSequence  StopReason = "stop_sequence"
+	StopPaused    StopReason = "paused" // the provider wants to be called again to go on
 )
 
 // Usage counts tokens. Input is what was read without a cache; all input is Input

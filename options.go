@@ -43,7 +43,7 @@ func defaults() config {
 	return config{settings: settings{
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
-		clock: SystemClock(), newID: rand.Text, random: randv2.Float64, execute: spawn,
+		clock: SystemClock(), newID: rand.Text, random: randv2.Float64,
 		log: slog.New(slog.DiscardHandler),
 	}}
 }
@@ -55,11 +55,11 @@ func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 	if spec.Effect == EffectReadOnly {
 		return Allow()
 	}
-	rule := Rule{Action: RuleAllow, Tool: call.Name}
+	why := "nobody can be asked here"
 	if rules := suggest(call, spec); len(rules) > 0 {
-		rule = rules[0]
+		why += "; the host can allow it with the rule " + rules[0].String()
 	}
-	return Deny("nobody can be asked here; the host can allow it with the rule " + rule.String())
+	return Deny(why)
 }
 
 func option(name string, ok bool, problem string, set func(*config)) Option {
@@ -224,12 +224,14 @@ func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }
 
-// WithIDs sets where the ids of runs come from. Default: 128 random bits.
+// WithIDs sets where the ids of runs come from. It is safe for concurrent use.
+// Default: 128 random bits.
 func WithIDs(next func() string) Option {
 	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
 }
 
-// WithRandom sets where the spread of retries comes from: numbers in [0, 1).
+// WithRandom sets where the spread of retries comes from: numbers in [0, 1). It is
+// safe for concurrent use.
 // Default: math/rand/v2.
 func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
@@ -237,10 +239,8 @@ func WithRandom(next func() float64) Option {
 
 // Executor starts a step of a run: an approval or a tool call. It must call step
 // exactly once, with ctx or a child of it, and not before it returns: from another
-// goroutine. The key is the [Action]'s, an idempotency key.
+// goroutine. It may wait for a free place. The key is the [Action]'s, an idempotency key.
 type Executor func(ctx context.Context, key string, step func(context.Context))
-
-func spawn(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
 
 // WithExecutor sets what steps run on: a pool, a recorder. Default: a goroutine
 // each.

@@ -10,31 +10,41 @@ import (
 	"unicode/utf8"
 )
 
-// finished makes the event and the output of a call that ran.
-func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) *ToolFinished {
-	fin := &ToolFinished{Call: a.Call, Subject: l.subject(a.Call), Elapsed: o.elapsed}
+// finished makes the event and the output of a call that ran, and says whether the
+// call ends the run. An error whose methods panic is itself a panic of the tool.
+func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFinished, fatal bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+			err := &ToolPanicError{ToolError: base, Value: p}
+			fin, fatal = l.finished(ctx, a, outcome{err: err, elapsed: o.elapsed})
+		}
+	}()
+	shown := &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}
+	fin = &ToolFinished{Call: a.Call, Subject: l.subject(shown), Elapsed: o.elapsed}
 	fin.Output = &ToolOutput{ID: a.Call.ID, Name: a.Call.Name}
 	if o.err != nil {
-		fin.Err = typed(ctx, a.Call, o)
+		fin.Err, fin.Summary = typed(ctx, a.Call, o), "error"
 		fin.Output.IsError = true
 		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
-		fin.Summary = "error"
-		return fin
-	}
-	if o.res != nil {
+	} else if o.res != nil {
 		fin.Summary = shorten(cleanText(o.res.Summary), 200)
 		fin.Output.IsError = o.res.IsError
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}
 	if a.Edited {
-		note := "note: whoever approved this call changed its arguments to " + string(a.Args) + "\n"
-		fin.Output.Parts = append([]Part{&Text{Text: cleanText(note)}}, fin.Output.Parts...)
+		note := "note: whoever approved this call changed its arguments to "
+		note += shorten(cleanText(string(a.Args)), maxQuoted) + "\n"
+		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
 	if len(fin.Output.Parts) == 0 {
 		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
 	}
-	return fin
+	return fin, isFatal(o.err)
 }
+
+// maxQuoted bounds what the model is told of its own words.
+const maxQuoted = 4 << 10
 
 // typed gives an error of a tool its type.
 func typed(ctx context.Context, call *ToolUse, o outcome) error {

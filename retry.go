@@ -50,6 +50,9 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	if !ok || f.Attempt >= attempts {
 		return ModelFailed{}
 	}
+	if asked > budget-f.Waited {
+		return ModelFailed{}
+	}
 	wait := p.backoff(f)
 	if asked > 0 {
 		wait = asked + time.Duration(f.Random*float64(min(asked/10, time.Second)))
@@ -63,7 +66,8 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 // backoff doubles the wait with each attempt, up to a minute, and takes off up to
 // a quarter at random so that clients do not come back together.
 func (p RetryPolicy) backoff(f Failure) time.Duration {
-	wait := min(cmp.Or(p.Base, time.Second)<<min(f.Attempt, 16), time.Minute)
+	base := min(max(cmp.Or(p.Base, time.Second), 1), time.Minute)
+	wait := min(base<<min(f.Attempt, 16), time.Minute)
 	return wait - time.Duration(f.Random*float64(wait)/4)
 }
 

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aycoder/aycoder/internal/glob"
 )
@@ -20,8 +21,8 @@ type Rule struct {
 	// Pattern is matched against the call's [Subject]; "" covers every call of the
 	// tool. In a path, * stays within a folder and ** does not. In a command, * stands
 	// for words of plain characters: no operator, no quote and no substitution gets
-	// through a * of an allow rule. A backslash takes the meaning from the next
-	// character.
+	// through a * of an allow rule; which options the program has is not judged. A
+	// backslash takes the meaning from the next character.
 	Pattern string `json:"pattern,omitempty"`
 	// Reason is told to the model by a deny rule.
 	Reason string `json:"reason,omitempty"`
@@ -66,7 +67,7 @@ type Rules []Rule
 func (rs Rules) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict {
 	for _, action := range []RuleAction{RuleDeny, RuleAsk, RuleAllow} {
 		for _, r := range rs {
-			if r.Action == action && r.Covers(call, spec) {
+			if r.Action = r.action(); r.Action == action && r.Covers(call, spec) {
 				return r.verdict()
 			}
 		}
@@ -77,6 +78,15 @@ func (rs Rules) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 	return Ask()
 }
 
+// action is what the rule does; one that says nothing known forbids.
+func (r Rule) action() RuleAction {
+	switch a := RuleAction(strings.ToLower(string(r.Action))); a {
+	case RuleAllow, RuleAsk:
+		return a
+	}
+	return RuleDeny
+}
+
 func (r Rule) verdict() Verdict {
 	switch r.Action {
 	case RuleAllow:
@@ -85,7 +95,7 @@ func (r Rule) verdict() Verdict {
 		if r.Reason != "" {
 			return Deny(r.Reason)
 		}
-		return Deny("the rule " + r.String() + " forbids it")
+		return Deny("the rule " + shorten(r.String(), 500) + " forbids it")
 	}
 	return Ask()
 }
@@ -101,9 +111,9 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	}
 	subject, ok := subjectOf(call, spec)
 	if !ok {
-		return r.Action != RuleAllow
+		return r.action() != RuleAllow
 	}
-	allow := r.Action == RuleAllow
+	allow := r.action() == RuleAllow
 	switch spec.Subject.Kind {
 	case SubjectPath:
 		return coversPath(r.Pattern, subject, allow)
@@ -129,18 +139,36 @@ func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
 	return s, true
 }
 
+// What is longer than this is covered by every deny rule and by no allow rule: it is
+// no name that anybody has, and matching it takes time.
+const (
+	maxSubject  = 4096 // bytes of a path
+	maxSegments = 256
+	maxCommand  = 64 << 10 // bytes of a command
+	maxWords    = 256
+)
+
 // coversPath matches a path as it is written; the workspace resolves it later. A
-// path that is absolute or climbs is allowed by no pattern, and denied by one that
-// fits any of its ends.
+// path that is absolute, climbs, or is not written with slashes is allowed by no
+// pattern, and denied by one that fits any of its ends. A deny rule for what is in a
+// folder covers the folder, too, and those above it: a tool may look into them.
 func coversPath(pattern, name string, allow bool) bool {
+	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
 	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
-	plain := !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
+	plain := !odd && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
+	if len(name) > maxSubject || strings.Count(name, "/") > maxSegments {
+		return !allow
+	}
 	if allow {
 		return plain && glob.Match(pattern, name)
 	}
-	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
+	pattern, name = foldCase(pattern), foldCase(name)
+	g, err := glob.Compile(pattern)
+	if err != nil || above(name, pattern) {
+		return true
+	}
 	for {
-		if glob.Match(pattern, name) {
+		if g.Match(name) || g.Match(name+inside) {
 			return true
 		}
 		_, rest, ok := strings.Cut(name, "/")
@@ -151,17 +179,59 @@ func coversPath(pattern, name string, allow bool) bool {
 	}
 }
 
-// coversCommand matches a command line. What runs behind an operator is a command
-// of its own: a deny rule looks at each.
+// inside is a file that only wildcards match.
+const inside = "/\x01\x01"
+
+// above reports whether name is a folder above the fixed part of the pattern.
+func above(name, pattern string) bool {
+	fixed, _, wild := strings.Cut(pattern, "*")
+	if i := strings.IndexAny(fixed, "?[{"); i >= 0 {
+		fixed, wild = fixed[:i], true
+	}
+	if wild {
+		fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
+	}
+	if fixed = strings.TrimSuffix(fixed, "/"); fixed == "" {
+		return false
+	}
+	return name == "." || name == fixed || strings.HasPrefix(fixed, name+"/")
+}
+
+// foldCase makes names that some file system takes for the same equal.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, s)
+}
+
+// coversCommand matches a command line. What runs behind an operator, and whatever
+// a word may be the name of, is a command of its own: a deny rule looks at each, with
+// its quotes taken off. It is a help all the same and no wall: a shell can be told
+// in more ways than a pattern can know.
 func coversCommand(pattern, command string, allow bool) bool {
 	if allow {
-		return wild(pattern, strings.TrimSpace(command), plainWords)
+		return wild(pattern, strings.Trim(command, " \t"), plainWords)
 	}
+	if len(command) > maxCommand {
+		return true
+	}
+	command = strings.NewReplacer("\\\n", "", `"`, "", "'", "", `\`, "").Replace(command)
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune("\n\r;&|()`{}$", r) })
 	for _, p := range append(parts, command) {
-		words := strings.Join(strings.Fields(p), " ")
-		if wild(pattern, words, anything) || wild(pattern, words+" ", anything) {
+		words := strings.Fields(p)
+		if len(words) > maxWords {
 			return true
+		}
+		for i := range words {
+			words[i] = path.Base(words[i])
+			line := strings.Join(words[i:], " ")
+			if wild(pattern, line, anything) || wild(pattern, line+" ", anything) {
+				return true
+			}
 		}
 	}
 	return false
@@ -232,7 +302,7 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	case spec.Subject.Kind == SubjectCommand:
 		rules := []Rule{allow(quoteStars.Replace(strings.TrimSpace(subject)))}
 		words := strings.Fields(subject)
-		if len(words) > 1 && plainWords(subject) && subcommand(words[1]) {
+		if len(words) > 1 && plainWords(subject) && slices.Contains(subcommands[words[0]], words[1]) {
 			rules = append(rules, allow(words[0]+" "+words[1]+" *"))
 		}
 		return rules
@@ -252,6 +322,10 @@ func suggestPath(name string, allow func(string) Rule) []Rule {
 	return []Rule{allow(name), allow(folder)}
 }
 
-func subcommand(word string) bool {
-	return strings.Trim(word, "abcdefghijklmnopqrstuvwxyz-") == "" && !strings.HasPrefix(word, "-")
+// subcommands are those for which a rule with any arguments can be meant.
+var subcommands = map[string][]string{
+	"go":    {"build", "vet", "test", "fmt", "list", "doc", "version"},
+	"git":   {"status", "diff", "log", "show", "add", "commit", "blame"},
+	"cargo": {"build", "check", "test", "clippy", "fmt", "doc"},
+	"npm":   {"test", "ls"},
 }

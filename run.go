@@ -25,25 +25,70 @@ type run struct {
 	wake   chan struct{} // of the consumer; one slot
 	slots  chan struct{} // of parallel tools
 
-	mu        sync.Mutex
-	state     State
-	ready     []Action // wait until the consumer has seen everything before
-	out       outbox
-	open      map[string]*cell // questions, by call id
-	suspended []ApprovalRequest
-	decisions map[string]Decision // of Input.Decisions
-	by        map[string]By       // who allowed a call of this message
-	told      map[string]bool     // calls of this message that ToolFinished told of
-	working   []*RunTool          // tools that have begun and not returned
-	live      int                 // steps that have not returned
-	stopping  bool
-	err       error // what the run failed with
-	heard     bool  // something came of the current try
-	partial   []byte
-	waited    time.Duration
-	shrunk    bool
-	done      MessageDone // of the last message
-	timers    []func() bool
+	mu          sync.Mutex
+	state       State
+	ready       []Action // wait until the consumer has seen everything before
+	steps       []step   // for the executor
+	dispatching bool     // a goroutine gives them to it
+	out         outbox
+	open        map[string]*cell // questions, by call id
+	suspended   []ApprovalRequest
+	decisions   map[string]Decision // of Input.Decisions
+	by          map[string]By       // who allowed a call of this message
+	told        map[string]bool     // calls of this message that ToolFinished told of
+	working     []*RunTool          // tools that have begun and not returned
+	live        int                 // steps that have not returned
+	stopping    bool
+	err         error // what the run failed with
+	heard       bool  // something came of the current try
+	partial     []byte
+	waited      time.Duration
+	shrunk      bool
+	done        MessageDone // of the last message
+	timers      []func() bool
+}
+
+// A step is what an executor starts.
+type step struct {
+	key string
+	run func(context.Context)
+}
+
+// dispatch gives steps to the executor, which may block: so it is called by none that
+// holds the mutex, answers a question, or is a step itself.
+func (r *run) dispatch() {
+	defer r.gone()
+	for {
+		r.mu.Lock()
+		if r.stopping {
+			r.live -= len(r.steps)
+			r.steps = nil
+		}
+		if len(r.steps) == 0 {
+			r.dispatching = false
+			r.mu.Unlock()
+			return
+		}
+		s := r.steps[0]
+		r.steps = r.steps[1:]
+		r.mu.Unlock()
+		r.start(s.key, s.run)
+	}
+}
+
+// submit starts a step. The mutex is held.
+func (r *run) submit(key string, run func(context.Context)) {
+	r.live++
+	if r.loop.execute == nil {
+		r.start(key, run)
+		return
+	}
+	r.steps = append(r.steps, step{key, run})
+	if !r.dispatching {
+		r.dispatching = true
+		r.live++
+		go r.dispatch()
+	}
 }
 
 func newRun(l *Loop, rc RunConfig) *run {
@@ -62,15 +107,25 @@ func (r *run) resume(in Input) error {
 	r.id = in.Pending.Run
 	r.decisions = map[string]Decision{}
 	for _, d := range in.Decisions {
-		if err := in.Pending.fits(d); err != nil {
+		err := in.Pending.fits(d)
+		if _, twice := r.decisions[d.CallID]; twice {
+			err = fmt.Errorf("two decisions about call %q", d.CallID)
+		}
+		if err != nil {
 			return &ConfigError{Option: "Input.Decisions", Err: err}
 		}
 		r.decisions[d.CallID] = d
+	}
+	for _, c := range in.Pending.State.calls {
+		r.told[c.use.ID] = c.status == callSettled
 	}
 	s, actions, err := in.Pending.State.Apply(&Resumed{})
 	if err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}
 	}
+	limits := *s.rules
+	limits.maxTurns = r.loop.maxTurns
+	s.rules = &limits
 	r.state, r.ready = s, actions
 	return nil
 }
@@ -94,7 +149,13 @@ func (p *Pending) fits(d Decision) error {
 // the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
-	r.start = func(key string, step func(context.Context)) { r.loop.execute(work, key, step) }
+	r.start = func(key string, step func(context.Context)) {
+		if r.loop.execute == nil {
+			go step(work)
+			return
+		}
+		r.loop.execute(work, key, step)
+	}
 	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.loop.policy(work, c, s) }
 	defer r.close()
 	defer r.stop(cancel)
@@ -175,8 +236,13 @@ func (r *run) pop() Event {
 	defer r.mu.Unlock()
 	for {
 		ev := r.out.pop()
-		if q, ok := ev.(*ApprovalRequested); ok && r.open[q.Request.CallID] != q.cell {
+		q, ok := ev.(*ApprovalRequested)
+		if ok && r.open[q.Request.CallID] != q.cell {
 			continue
+		}
+		if d := r.loop.askTimeout; ok && d > 0 { // from when it is seen
+			stop := r.loop.clock.AfterFunc(d, func() { _ = q.cell.answer(Deny(""), ByTimeout) })
+			r.timers = append(r.timers, stop)
 		}
 		return ev
 	}
@@ -266,11 +332,9 @@ func (r *run) do(a Action) {
 	case *CallModel:
 		r.ready = append(r.ready, a)
 	case *AskApproval:
-		r.live++
-		r.start(a.Key(), func(ctx context.Context) { r.ask(ctx, a) })
+		r.submit(a.Key(), func(ctx context.Context) { r.ask(ctx, a) })
 	case *RunTool:
-		r.live++
-		r.start(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
+		r.submit(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
 		stop := r.loop.clock.AfterFunc(a.For, func() { _ = r.apply(&Waited{}) })
 		r.timers = append(r.timers, stop)
@@ -368,7 +432,7 @@ func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.state
-	res := &Result{Messages: s.Messages(), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
+	res := &Result{Messages: slices.Clone(s.history.items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: s}
 		for _, q := range r.suspended {

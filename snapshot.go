@@ -162,6 +162,9 @@ func (s *State) sane() error {
 	if !live && !(s.phase == PhaseDone && slices.Contains(ends, s.end)) {
 		return fmt.Errorf("phase %q does not go with end %q", s.phase, s.end)
 	}
+	if s.phase == PhaseTools && len(s.calls) == 0 {
+		return errors.New("waits for no call")
+	}
 	if s.phase == PhaseWait && s.broken == nil {
 		return errors.New("waits for nothing")
 	}

@@ -30,9 +30,14 @@ var errNilEvent = errors.New("model client yielded neither an event nor an error
 // stream asks the model once. An answer without end is cut at a bound; each event
 // counts a little, so that empty ones have an end, too.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
+	done := false
 	defer func() {
-		if p := recover(); p != nil {
-			r.loop.log.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		p := recover()
+		if p == nil {
+			return
+		}
+		r.loop.log.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		if !done {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
 	}()
@@ -52,8 +57,8 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 			limit := &LimitError{Limit: "response bytes", Max: r.loop.maxResponse}
 			return &ModelError{Err: limit}
 		}
-		done, err := r.modelEvent(ev)
-		if err != nil {
+		var err error
+		if done, err = r.modelEvent(ev); err != nil {
 			return &ModelError{Err: fmt.Errorf("client yields what does not fit: %w", err)}
 		}
 		if done {
@@ -128,10 +133,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	if ctx.Err() != nil || r.stopping {
 		return
 	}
-	f := r.loop.retry.Decide(Failure{
-		Err: err, Attempt: r.state.attempt, Waited: r.waited,
-		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.shrunk,
-	})
+	f := r.retry(err)
 	r.waited += f.After
 	r.shrunk = r.shrunk || f.Shrink
 	heard := r.heard
@@ -143,11 +145,28 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		return
 	}
 	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
+	if !begun {
+		clear(r.told) // the next try may use the same ids
+	}
 	_ = r.step(&f, &Retrying{Discarded: heard && !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
 }
 
-// ask finds out whether a call may run: first whether it can, then what the policy
-// says, then what was answered already, and at last by asking.
+// retry asks the policy. An error whose methods panic is not tried again.
+func (r *run) retry(err error) (f ModelFailed) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.loop.log.Error("error of the model panicked", "panic", p)
+			f = ModelFailed{}
+		}
+	}()
+	return r.loop.retry.Decide(Failure{
+		Err: err, Attempt: r.state.attempt, Waited: r.waited,
+		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.shrunk,
+	})
+}
+
+// ask finds out whether a call may run: first whether it can, then whether the
+// policy forbids it, then what was answered already, and at last by asking.
 func (r *run) ask(ctx context.Context, a *AskApproval) {
 	defer r.gone()
 	defer r.leave(a.Call)
@@ -161,23 +180,32 @@ func (r *run) ask(ctx context.Context, a *AskApproval) {
 		return
 	}
 	v, by := r.policy(a.Call, &t.spec), ByPolicy
+	d, answered := r.takeDecision(a.Call.ID)
 	if v.kind == verdictAsk && r.loop.covered(a.Call, &t.spec) {
 		v, by = Allow(), ByRule
 	}
-	if v.kind == verdictAllow || v.kind == verdictDeny {
+	if v.kind == verdictDeny || v.kind == verdictAllow && !answered {
 		r.decide(a.Call, t, v, by)
 		return
 	}
 	req := r.question(ctx, a, t)
-	r.mu.Lock()
-	d, ok := r.decisions[a.Call.ID]
-	delete(r.decisions, a.Call.ID)
-	r.mu.Unlock()
-	if ok && d.Digest == req.Digest {
+	if answered && d.Digest == req.Digest {
 		r.decide(a.Call, t, d.Verdict, ByUser)
 		return
 	}
+	if v.kind == verdictAllow { // the user has answered, but another question
+		v = Ask()
+	}
 	r.raise(&cell{run: r, call: a.Call, tool: t, req: req}, v)
+}
+
+// takeDecision returns what [Input.Decisions] says about a call.
+func (r *run) takeDecision(id string) (Decision, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.decisions[id]
+	delete(r.decisions, id)
+	return d, ok
 }
 
 // leave makes sure that a question which was dealt with is answered or open.
@@ -256,11 +284,9 @@ func (r *run) show() {
 			continue
 		}
 		c.shown = true
-		r.out.push(&ApprovalRequested{Request: *c.req, cell: c})
-		if d := r.loop.askTimeout; d > 0 {
-			stop := r.loop.clock.AfterFunc(d, func() { _ = c.answer(Deny(""), ByTimeout) })
-			r.timers = append(r.timers, stop)
-		}
+		req := *c.req
+		req.Suggested = slices.Clone(req.Suggested)
+		r.out.push(&ApprovalRequested{Request: req, cell: c})
 		r.signal()
 	}
 }
@@ -299,9 +325,15 @@ func (r *run) applyRule(rule Rule) {
 // arguments are checked like the model's.
 func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) {
 	if v.args != nil {
-		if err := t.check(&ToolUse{ID: c.ID, Name: c.Name, Args: v.args}); err != nil {
+		edited := &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
+		if err := t.check(edited); err != nil {
 			r.reject(c, err)
 			return
+		}
+		if by == ByUser {
+			if p := r.policy(edited, &t.spec); p.kind == verdictDeny {
+				v, by = p, ByPolicy
+			}
 		}
 	}
 	r.mu.Lock()
@@ -399,7 +431,7 @@ type outcome struct {
 // endTool hands in what a call gave. What comes after the run was closed is thrown
 // away.
 func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
-	fin := r.loop.finished(ctx, a, o)
+	fin, fatal := r.loop.finished(ctx, a, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
@@ -407,7 +439,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 		r.loop.log.WarnContext(ctx, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}
-	if isFatal(o.err) && r.err == nil {
+	if fatal && r.err == nil {
 		r.err = fin.Err
 		r.signal()
 	}

@@ -61,11 +61,12 @@ func (s State) blockDone(p Part) (State, []Action, string) {
 	if !s.talking() {
 		return s, nil, "the model is not talking"
 	}
+	if isNil(p) {
+		return s, nil, "the part is nil"
+	}
 	switch p := p.(type) {
 	case *ToolUse:
-		if p != nil {
-			return s.callDone(p)
-		}
+		return s.callDone(p)
 	case *Text, *Thinking, *Media, *Opaque:
 		s.parts = s.parts.append(p)
 		return s, nil, ""
@@ -163,7 +164,7 @@ func (s State) modelFailed(f *ModelFailed) (State, []Action, string) {
 		return s, nil, "the model is not talking"
 	}
 	s.attempt++
-	s.broken = f
+	s.broken, s.stop = f, ""
 	if f.Shrink {
 		s.elide += (len(s.history.items) - s.elide) / 2
 	}
@@ -252,7 +253,7 @@ func (s State) toolDone(f *ToolDone) (State, []Action, string) {
 	case callHeld, callSuspended:
 		return s, nil, "the call is not to be run"
 	}
-	if f.Output == nil || f.Output.ID != f.ID {
+	if f.Output == nil || f.Output.ID != f.ID || checkOutput(f.Output) != nil {
 		return s, nil, "the output is not of this call"
 	}
 	s.own()

@@ -37,6 +37,9 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 			yield(nil, ErrConsumed)
 			return
 		}
+		if req == nil {
+			req = &Request{}
+		}
 		if err := checkInput(req.Messages); err != nil {
 			yield(nil, err)
 			return

@@ -156,9 +156,9 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 			func(s *modelSuite, c Client) { s.broken(c) }, ruleModelBroken},
 		{"a refusal that is an answer", saying(ok...), func(s *modelSuite, c Client) { s.fails(c) },
 			ruleModelBroken},
-		{"a cut call that is whole", saying(use, done(aycoder.StopMaxToken)),
+		{"a cut call that is whole", saying(use, done(aycoder.StopMaxTokens)),
 			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
-		{"a cut call that is lost", saying(done(aycoder.StopMaxToken)),
+		{"a cut call that is lost", saying(done(aycoder.StopMaxTokens)),
 			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
 		{"one request at a time", modelOf(func(ctx context.Context, req *aycoder.Request,
 			yield func(aycoder.ModelEvent, error) bool) {

@@ -367,7 +367,7 @@ func sameJSON(a, b json.RawMessage) bool {
 
 func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
 	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
-	if err != nil || res.Stop != aycoder.StopMaxToken {
+	if err != nil || res.Stop != aycoder.StopMaxTokens {
 		s.found.add(ruleModelCut, "stop %q, error %v", res.Stop, err)
 	}
 	if n := len(res.Message.Calls()); n > 0 {

@@ -202,7 +202,7 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 }
 
 func (c *chat) warnCut(res *aycoder.Result) {
-	if res.Stop == aycoder.StopMaxToken {
+	if res.Stop == aycoder.StopMaxTokens {
 		c.line(c.paint(yellow, "! "+cutWarning))
 	}
 }

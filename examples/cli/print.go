@@ -149,7 +149,7 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 			fmt.Fprintf(p.err, "cli: %s needs approval: %s (allow it with -allow %s, or run without -p)\n",
 				cleanLine(need.Tool), cleanLine(need.Subject), quoteShell(clean(need.Allow)))
 		}
-	case res.Stop == aycoder.StopMaxToken:
+	case res.Stop == aycoder.StopMaxTokens:
 		fmt.Fprintln(p.err, "cli: warning: "+cutWarning)
 	}
 }

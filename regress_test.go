@@ -1,0 +1,344 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// suspended runs one edit up to its question, and gives what is needed to go on.
+func suspended(t *testing.T) *aycoder.Pending {
+	t.Helper()
+	var res aycoder.Result
+	l := asking(t, [][]any{calls(edit("1", "a.go"))}, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Len(t, res.Pending.Requests, 1)
+	return res.Pending
+}
+
+func TestDecisionOfAUserHoldsAgainstLaterRules(t *testing.T) {
+	allowAll := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}
+	denyEnv := aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "*", Pattern: "**/.env"}}
+	tests := []struct {
+		name    string
+		rules   aycoder.Rules
+		verdict aycoder.Verdict
+		want    string
+	}{
+		{"denial", allowAll, aycoder.Deny("no"), "the user refused this call: no"},
+		{"edit", allowAll, aycoder.AllowWith(json.RawMessage(`{"path":"b.go"}`)), "edited b.go"},
+		{"edit that the policy forbids", denyEnv, aycoder.AllowWith(json.RawMessage(`{"path":"x/.env"}`)), "denied: the rule *:**/.env forbids it"},
+		{"edit that does not fit", nil, aycoder.AllowWith(json.RawMessage(`{"p":1}`)), "/path: required"},
+		{"allowed", nil, aycoder.Allow(), "edited a.go"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := suspended(t)
+			d := aycoder.Decision{CallID: "1", Digest: p.Requests[0].Digest, Verdict: tt.verdict}
+			var res aycoder.Result
+			l := asking(t, [][]any{say("ok")}, aycoder.WithApprover(tt.rules))
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Pending: p, Decisions: []aycoder.Decision{d}}, aycoder.Into(&res)))
+			require.NoError(t, err)
+			require.Contains(t, lastOutputs(&res)[0], tt.want)
+		})
+	}
+	p := suspended(t)
+	d := aycoder.Decision{CallID: "1", Digest: p.Requests[0].Digest, Verdict: aycoder.Allow()}
+	_, err := collect(asking(t, nil).Run(t.Context(), aycoder.Input{Pending: p, Decisions: []aycoder.Decision{d, d}}))
+	require.ErrorContains(t, err, "two decisions")
+	_, err = collect(asking(t, nil).Run(t.Context(), aycoder.Input{Prompt: "x", Decisions: []aycoder.Decision{d}}))
+	require.ErrorContains(t, err, "Pending is missing")
+}
+
+func TestErrorsWithoutABase(t *testing.T) {
+	leaves := []error{
+		&aycoder.RateLimitError{RetryAfter: 1}, &aycoder.OverloadedError{}, &aycoder.AuthError{}, &aycoder.UnknownModelError{},
+		&aycoder.ContextTooLargeError{}, &aycoder.BadRequestError{}, &aycoder.RefusalError{}, &aycoder.TimeoutError{},
+		&aycoder.StreamBrokenError{}, &aycoder.ToolNotFoundError{}, &aycoder.ToolArgsError{}, &aycoder.ToolDeniedError{},
+		&aycoder.ToolPanicError{}, &aycoder.ToolTimeoutError{}, &aycoder.ToolCancelledError{},
+	}
+	for _, err := range leaves {
+		require.NotEmpty(t, err.Error())
+		require.NotErrorIs(t, err, context.Canceled, "%T", err)
+		_, ok := errors.AsType[*aycoder.ModelError](err)
+		require.False(t, ok, "%T", err)
+		failing := newTool(t, "fails", aycoder.EffectReadOnly, func(context.Context, string) (string, error) { return "", err })
+		m := &fake{turns: [][]any{calls(use("a", "fails", `{"text":""}`)), {err}, say("ok"), say("ok")}}
+		var res aycoder.Result
+		l := newLoop(t, m, aycoder.WithTools(failing), aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1}))
+		_, _ = collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+		require.NoError(t, aycoder.CheckHistory(res.Messages))
+	}
+}
+
+func TestExecutorMayBlock(t *testing.T) {
+	slot := make(chan bool, 1) // a pool of one
+	pool := func(ctx context.Context, _ string, step func(context.Context)) {
+		slot <- true
+		go func() {
+			defer func() { <-slot }()
+			step(ctx)
+		}()
+	}
+	var blocks []any
+	for n := range 6 {
+		blocks = append(blocks, use(fmt.Sprint(n), "echo", `{"text":"x"}`))
+	}
+	l := newLoop(t, &fake{turns: [][]any{calls(blocks...), say("ok")}}, aycoder.WithExecutor(pool),
+		aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+}
+
+func TestHandleIsNotLostWhileItAnswers(t *testing.T) {
+	policy := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+		if strings.Contains(string(c.Args), "edited") {
+			runtime.GC()
+			runtime.GC()
+		}
+		return aycoder.Ask()
+	})
+	var res aycoder.Result
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(policy))
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+		if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+			require.Same(t, a.Detach(), a.Detach())
+			require.NoError(t, a.Detach().AllowWith(json.RawMessage(`{"path":"edited"}`)))
+		}
+	}
+	require.Contains(t, lastOutputs(&res)[0], "edited edited")
+}
+
+func TestRulesAgainstAModelThatTries(t *testing.T) {
+	file := aycoder.ToolSpec{Name: "edit", Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
+	shell := aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
+	tests := []struct {
+		spec             *aycoder.ToolSpec
+		action           aycoder.RuleAction
+		pattern, subject string
+		want             bool
+	}{
+		{&file, "deny", "private/**", "private", true},
+		{&file, "deny", "private/**", ".", true},
+		{&file, "deny", "private/**", "", true},
+		{&file, "deny", "private/key", ".", true},
+		{&file, "deny", "private/**", "public", false},
+		{&file, "deny", "**/.env", ".", false},
+		{&file, "deny", "private/**", "\u017Fecret/../private/x", true},
+		{&file, "deny", "secret/**", "\u017Fecret/x", true},
+		{&file, "deny", "app/[id/**", "anything", true},
+		{&file, "deny", ".env", `C:\ws\.env`, true},
+		{&file, "allow", "**", `C:\ws\x`, false},
+		{&file, "allow", "**", "C:/ws/x", false},
+		{&file, "allow", "src/**", `src\a.go`, false},
+		{&file, "deny", "**/x", "/" + strings.Repeat("a/", 1<<20), true},
+		{&file, "allow", "**", strings.Repeat("a/", 1<<20), false},
+		{&shell, "deny", "git push*", "command git push", true},
+		{&shell, "deny", "git push*", "A=1 git push", true},
+		{&shell, "deny", "git push*", "/usr/bin/git push", true},
+		{&shell, "deny", "git push*", `g\it "push"`, true},
+		{&shell, "deny", "git push*", "if true; then git push; fi", true},
+		{&shell, "deny", "git push*", "git \\\npush", true},
+		{&shell, "deny", "git push*", "bash -c 'git push'", true},
+		{&shell, "deny", "git push*", "git pull", false},
+		{&shell, "deny", "rm *", strings.Repeat("x ", 1<<20), true},
+		{&shell, "allow", "ls", "\u00a0ls", false},
+		{&shell, "Deny", "ls", "ls", true},
+		{&shell, "nonsense", "ls", "ls", true},
+	}
+	for _, tt := range tests {
+		args, err := json.Marshal(map[string]string{tt.spec.Subject.Arg: tt.subject})
+		require.NoError(t, err)
+		call := &aycoder.ToolUse{Name: tt.spec.Name, Args: args}
+		r := aycoder.Rule{Action: tt.action, Tool: tt.spec.Name, Pattern: tt.pattern}
+		require.Equal(t, tt.want, r.Covers(call, tt.spec), "%s %s on %.60q", tt.action, r, tt.subject)
+		if tt.want && tt.action != aycoder.RuleAllow {
+			v := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}, r}.Decide(t.Context(), call, tt.spec)
+			require.NotEqual(t, aycoder.Allow(), v, "%s %s", tt.action, r)
+		}
+	}
+}
+
+type rawTool struct {
+	spec aycoder.ToolSpec
+	ran  []string
+}
+
+func (r *rawTool) Spec() aycoder.ToolSpec { return r.spec }
+func (r *rawTool) Call(_ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	r.ran = append(r.ran, string(inv.Args))
+	return aycoder.TextResult("ok"), nil
+}
+
+func TestSubjectCannotBeSpelledTwice(t *testing.T) {
+	tool := &rawTool{spec: aycoder.ToolSpec{
+		Name: "write", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`),
+		Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath},
+	}}
+	var res aycoder.Result
+	l := newLoop(t, &fake{turns: [][]any{calls(use("1", "write", `{"path":"ok","Path":"secret"}`), use("2", "write", `{"path":"ok"}`)), say("ok")}},
+		aycoder.WithTools(tool), aycoder.WithApprover(allow))
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, []string{`{"path":"ok"}`}, tool.ran)
+}
+
+func TestSuggestedRulesAreNarrow(t *testing.T) {
+	shell := &rawTool{spec: aycoder.ToolSpec{
+		Name: "bash", Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`),
+		Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand},
+	}}
+	tests := map[string][]string{
+		"go test ./...": {"go test ./...", "go test *"},
+		"rm build":      {"rm build"},
+		"sudo rm x":     {"sudo rm x"},
+		"go run .":      {"go run ."},
+		"ls *.go":       {`ls \*.go`},
+		"git log; rm x": {"git log; rm x"},
+	}
+	for command, want := range tests {
+		args, _ := json.Marshal(map[string]string{"command": command})
+		l := newLoop(t, &fake{turns: [][]any{calls(use("1", "bash", string(args))), say("ok")}}, aycoder.WithTools(shell), aycoder.WithApprover(aycoder.Rules{}))
+		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+			if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+				var got []string
+				for _, r := range a.Request.Suggested {
+					got = append(got, r.Pattern)
+				}
+				require.Equal(t, want, got)
+			}
+		}
+	}
+}
+
+func TestRetryBudgetDoesNotOverflow(t *testing.T) {
+	far := &aycoder.RateLimitError{ModelError: base("x"), ResetAt: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for _, waited := range []time.Duration{0, time.Second, math.MaxInt64} {
+		f := aycoder.Failure{Err: far, Now: time.Now(), Waited: waited, Random: 0.9}
+		require.Equal(t, aycoder.ModelFailed{}, aycoder.RetryPolicy{}.Decide(f))
+	}
+	f := aycoder.Failure{Err: &aycoder.OverloadedError{ModelError: base("x")}, Attempt: 3}
+	require.Positive(t, aycoder.RetryPolicy{Base: -5}.Decide(f).After)
+	require.LessOrEqual(t, aycoder.RetryPolicy{Base: math.MaxInt64}.Decide(f).After, time.Minute)
+}
+
+func TestApprovalTimeoutCountsFromWhenItIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), say("ok")}, aycoder.WithApprovalTimeout(time.Minute))
+		var res aycoder.Result
+		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			require.NoError(t, err)
+			if a, ok := ev.(*aycoder.ApprovalRequested); ok {
+				<-time.After(40 * time.Second)
+				require.True(t, a.Allow())
+			}
+		}
+		require.Equal(t, []string{"edited a.go", "edited b.go"}, lastOutputs(&res))
+	})
+}
+
+func TestResumeTellsNothingTwice(t *testing.T) {
+	tools := aycoder.WithTools(newTool(t, "read", aycoder.EffectReadOnly, echo), pathTool(t))
+	l := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), edit("w", "a.go"))}}, tools, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	var res aycoder.Result
+	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	events, err := collect(newLoop(t, &fake{turns: [][]any{say("ok")}}, tools, aycoder.WithApprover(allow)).Run(t.Context(), aycoder.Input{Pending: res.Pending}))
+	require.NoError(t, err)
+	var told []string
+	for _, ev := range events {
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			told = append(told, f.Call.ID)
+		}
+	}
+	require.Equal(t, []string{"w"}, told)
+}
+
+func TestTurnThatWasSuspendedGoesOnWithRun(t *testing.T) {
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	var turn aycoder.TurnResult
+	_, err := collect(l.Turn(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}, &turn))
+	require.NoError(t, err)
+	d := aycoder.Decision{CallID: "1", Digest: turn.Pending.Requests[0].Digest, Verdict: aycoder.Allow()}
+	var res aycoder.Result
+	_, err = collect(l.Run(t.Context(), aycoder.Input{Pending: turn.Pending, Decisions: []aycoder.Decision{d}}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, "ok", res.Text())
+	_, err = collect(l.Turn(t.Context(), nil, nil))
+	require.Error(t, err)
+}
+
+func TestResultIsTheHosts(t *testing.T) {
+	var ctl aycoder.Control
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{say("ok")}}).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res), aycoder.WithControl(&ctl)))
+	require.NoError(t, err)
+	_ = slices.Delete(res.Messages, 0, 1)
+	require.NoError(t, aycoder.CheckHistory(ctl.State().Messages()))
+}
+
+func TestClientThatPanicsWhenItIsDone(t *testing.T) {
+	m := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			yield(textDone("answer"), nil)
+			yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+			panic("clean-up")
+		}
+	})
+	var res aycoder.Result
+	_, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Equal(t, "answer", res.Text())
+}
+
+func TestWhatTheModelIsToldIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 4<<20)
+	shell := &rawTool{spec: aycoder.ToolSpec{
+		Name: "bash", Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`),
+		Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand},
+	}}
+	edited := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.AllowWith(c.Args)
+	})
+	for name, opts := range map[string][]aycoder.Option{
+		"denied": nil,
+		"edited": {aycoder.WithApprover(edited)},
+		"rule":   {aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "bash", Pattern: long + "*"}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var res aycoder.Result
+			l := newLoop(t, &fake{turns: [][]any{calls(use("1", "bash", `{"command":"`+long+`"}`)), say("ok")}}, append(opts, aycoder.WithTools(shell))...)
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			require.NoError(t, err)
+			require.Less(t, len(lastOutputs(&res)[0]), 10<<10)
+		})
+	}
+}
+
+func TestModelIsToldOfAnEditThatFailed(t *testing.T) {
+	fails := newTool(t, "fails", aycoder.EffectWrite, func(context.Context, string) (string, error) { return "", errors.New("disk on fire") })
+	edited := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+		return aycoder.AllowWith(json.RawMessage(`{"text":"other"}`))
+	})
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &fake{turns: [][]any{calls(use("1", "fails", `{"text":"x"}`)), say("ok")}}, aycoder.WithTools(fails), aycoder.WithApprover(edited)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.Contains(t, lastOutputs(&res)[0], `changed its arguments to {"text":"other"}`)
+	require.Contains(t, lastOutputs(&res)[0], "disk on fire")
+}
