@@ -1,7 +1,6 @@
 package aycoder
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -332,8 +331,15 @@ func (w *Workspace) Create(name string, data []byte) error {
 //
 // The file is replaced as a whole: the new content is written beside it, flushed to
 // the disk, and renamed over it, so that there is never half of it, even if the disk
-// is full. Its mode stays, and its owner where that is possible; a symbolic link
-// stays one. Hard links to the old file keep the old content.
+// is full. Its mode stays, and its owner where that is possible, else without setuid
+// and setgid; a symbolic link stays one. Hard links to the old file keep the old
+// content.
+//
+// On Unix, no other Workspace writes in the folder meanwhile, also not one of another
+// process, and what somebody writes into the old file until it is replaced is put
+// back in its place, or kept beside it under the name that the error says. What is
+// lost is what a program writes later into a file that it has opened before, and a
+// file that it renames to the name in the same moment.
 func (w *Workspace) Replace(name string, old, data []byte) error {
 	return w.write(name, false, func(t *target) error { return t.replace(old, data) })
 }
@@ -368,7 +374,7 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 	if err != nil {
 		return err
 	}
-	defer t.dir.Close()
+	defer t.close()
 	if err := do(t); err != nil {
 		return wrapError("write", name, err)
 	}
@@ -376,10 +382,17 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 }
 
 // target is a file that is about to be written: its folder, held open so that
-// everything happens in the same one, and its name there.
+// everything happens in the same one, and its name there. Lock is the folder too, and
+// while it is open others do not write there.
 type target struct {
 	dir         *os.Root
+	lock        *os.File
 	name, asked string
+}
+
+func (t *target) close() {
+	t.lock.Close()
+	t.dir.Close()
 }
 
 // openTarget opens the folder of a resolved path, and makes sure that it is that
@@ -390,15 +403,18 @@ func (w *Workspace) openTarget(name, final string) (*target, error) {
 	if err != nil {
 		return nil, wrapError("write", name, err)
 	}
-	t := &target{dir, path.Base(final), name}
 	self, err := dir.Open(".")
 	if err != nil {
 		dir.Close()
 		return nil, wrapError("write", name, err)
 	}
-	defer self.Close()
+	t := &target{dir, self, path.Base(final), name}
+	if !lockFolder(self) {
+		t.close()
+		return nil, t.stale("another process keeps its folder locked; try again")
+	}
 	if now, ok := w.finalName(self); ok && now != parent {
-		dir.Close()
+		t.close()
 		return nil, t.stale("its folder was moved meanwhile; try again")
 	}
 	return t, nil
@@ -430,62 +446,13 @@ func (t *target) create(data []byte) error {
 	return errors.Join(err, t.sync())
 }
 
-func (t *target) replace(old, data []byte) error {
-	info, err := t.dir.Lstat(t.name)
-	if err != nil {
-		return err
-	}
-	if err := checkRegular("write", t.asked, info); err != nil {
-		return err
-	}
-	// A rename does not ask whether the file may be written, so ask.
-	f, err := t.dir.OpenFile(t.name, os.O_WRONLY|openFlags, 0)
-	if err != nil {
-		return err
-	}
-	f.Close()
-	temp, err := t.temp(data, 0o600, info)
-	if err != nil {
-		return err
-	}
-	if err := t.unchanged(old); err != nil {
-		return errors.Join(err, t.dir.Remove(temp))
-	}
-	if err := t.dir.Rename(temp, t.name); err != nil {
-		return errors.Join(err, t.dir.Remove(temp))
-	}
-	return t.sync()
-}
-
-// unchanged compares what is in the file now with what the caller knows.
-func (t *target) unchanged(old []byte) error {
-	f, err := t.dir.OpenFile(t.name, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	now, same := []byte(nil), info.Mode().IsRegular() && info.Size() == int64(len(old))
-	if same {
-		now, err = io.ReadAll(io.LimitReader(f, int64(len(old))+1))
-	}
-	if err != nil {
-		return err
-	}
-	if !same || !bytes.Equal(now, old) {
-		return t.stale("the file was changed meanwhile; read it again")
-	}
-	return nil
-}
-
 // temp writes a file beside the target and returns its name.
 func (t *target) temp(data []byte, mode fs.FileMode, like fs.FileInfo) (string, error) {
-	name := ".aycoder-" + rand.Text() + ".tmp"
+	name := tempName()
 	return name, t.fill(name, data, mode, like)
 }
+
+func tempName() string { return ".aycoder-" + rand.Text() + ".tmp" }
 
 // fill creates a file with data in it, on the disk, or leaves none.
 func (t *target) fill(name string, data []byte, mode fs.FileMode, like fs.FileInfo) error {

@@ -9,6 +9,9 @@ import (
 
 const openFlags = 0
 
+// renamesOpen says that a file that is open may not be replaced.
+const renamesOpen = false
+
 // keepMode gives a new file the mode of another: on Windows, read-only or not.
 func keepMode(f *os.File, like fs.FileInfo) error { return f.Chmod(like.Mode()) }
 

@@ -3,6 +3,7 @@
 package aycoder
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -12,16 +13,40 @@ import (
 // a terminal the process's own.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
+// renamesOpen says that a file can be replaced while it is open.
+const renamesOpen = true
+
 // keepMode gives a new file the mode of another, and its owner where the process
 // may do that.
 func keepMode(f *os.File, like fs.FileInfo) error {
-	if st, ok := like.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+	mode := like.Mode()
+	if st, ok := like.Sys().(*syscall.Stat_t); ok {
 		// Before the mode, since a change of owner clears the setuid bit.
-		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
+		kept, err := keepOwner(f.Chown, int(st.Uid), int(st.Gid))
+		if err != nil {
 			return err
 		}
+		if !kept { // they would lend the rights of another
+			mode &^= fs.ModeSetuid | fs.ModeSetgid
+		}
 	}
-	return f.Chmod(like.Mode())
+	return f.Chmod(mode)
+}
+
+// keepOwner changes the owner and group, or if that is not allowed or the file system
+// has none, at least the group. It reports whether it changed both.
+func keepOwner(chown func(uid, gid int) error, uid, gid int) (bool, error) {
+	err := chown(uid, gid)
+	if err == nil {
+		return true, nil
+	}
+	for _, e := range []error{syscall.EPERM, syscall.EINVAL, syscall.ENOTSUP} {
+		if errors.Is(err, e) {
+			_ = chown(-1, gid)
+			return false, nil
+		}
+	}
+	return false, err
 }
 
 // sync flushes the folder, so that the new name is there after a power failure.

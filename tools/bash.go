@@ -38,7 +38,8 @@ type bashArgs struct {
 // Bash returns bash, which runs shell commands in the folder of the workspace, with
 // an environment from which secrets were left out. What a command prints is
 // reported as progress. Cancelling kills the command and all that it started,
-// except what moved into a session of its own.
+// except what moved into a session of its own, and on systems other than Linux also
+// what moved into a process group of its own.
 //
 // On Windows every call is an error result: without process groups the tool could
 // not keep its promise to leave nothing behind.
@@ -93,6 +94,9 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 			return nil, problemf("cannot_run", "%v", err)
 		}
 		return nil, err
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, problemf("io", "how the command ended is not known: %v", err)
 	}
 	return outcome(ctx, res, time.Since(start)), nil
 }

@@ -110,6 +110,9 @@ func (in *searchArgs) query(inv *invocation) (*search.Query, error) {
 }
 
 func badRegex(err error) error {
+	if errors.Is(err, search.ErrTooLarge) {
+		return problemf("invalid_regex", "too large; use smaller numbers in {n,m}, or * and +")
+	}
 	text := err.Error()
 	if e, ok := errors.AsType[*syntax.Error](err); ok {
 		text = e.Code.String() + ": " + cutText(e.Expr, 100)

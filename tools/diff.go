@@ -79,7 +79,9 @@ func (d *differ) collect(splices []splice) {
 		lo := strings.LastIndexByte(d.before[:splices[0].from], '\n') + 1
 		last, hi, n := lo, d.lineEnd(splices[0]), 1
 		for ; n < len(splices) && splices[n].from < hi; n++ {
-			hi = max(hi, d.lineEnd(splices[n]))
+			if splices[n].to >= hi { // else the line ends at hi; do not look for it again
+				hi = max(hi, d.lineEnd(splices[n]))
+			}
 		}
 		var text strings.Builder
 		for _, s := range splices[:n] {

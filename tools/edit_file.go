@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	maxEdited  = 8 << 20 // bytes of a file that is edited
+	maxEdited  = 8 << 20 // bytes of a file that is edited, before and after
+	maxSplices = 100_000 // that replace_all makes
 	maxMatches = 100     // that are counted
 	maxListed  = 10      // of those, whose lines are named
 )
@@ -84,6 +85,9 @@ func (e *editor) edit(ctx context.Context, _ *invocation, in editArgs) (*result,
 	if err != nil {
 		return nil, err
 	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
 	if p.create {
 		err = e.ws.Create(in.Path, p.after())
 	} else {
@@ -110,6 +114,8 @@ type splice struct {
 	text     string
 }
 
+func (s splice) growth() int { return len(s.text) - (s.to - s.from) }
+
 func (p *plan) after() []byte {
 	out := make([]byte, 0, len(p.before))
 	last := 0
@@ -122,8 +128,29 @@ func (p *plan) after() []byte {
 
 func (p *plan) diff() diff { return unified(p.path, p.create, p.before, p.splices) }
 
-// plan reads the file and finds what to replace.
+// plan is find, with a bound on what comes of it.
 func (e *editor) plan(ctx context.Context, in editArgs) (*plan, error) {
+	p, err := e.find(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	size := len(p.before)
+	for _, s := range p.splices {
+		size += s.growth()
+	}
+	if size > maxEdited {
+		return nil, tooLong()
+	}
+	return p, nil
+}
+
+func tooLong() error {
+	return problemf("too_large", "the file would get longer than %d MB; change it with bash",
+		maxEdited>>20)
+}
+
+// find reads the file and finds what to replace.
+func (e *editor) find(ctx context.Context, in editArgs) (*plan, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -150,7 +177,7 @@ func (e *editor) plan(ctx context.Context, in editArgs) (*plan, error) {
 		p.splices = []splice{appendTo(p.before, in.NewString)}
 		return p, nil
 	}
-	p.splices, err = replace(p.before, in)
+	p.splices, err = replace(ctx, p.before, in)
 	return p, err
 }
 
@@ -183,7 +210,7 @@ func appendTo(before []byte, text string) splice {
 }
 
 // replace finds the one occurrence, or all.
-func replace(before []byte, in editArgs) ([]splice, error) {
+func replace(ctx context.Context, before []byte, in editArgs) ([]splice, error) {
 	v := newView(before)
 	old, text := v.unify(in.OldString), v.unify(in.NewString)
 	if old == text {
@@ -196,13 +223,23 @@ func replace(before []byte, in editArgs) ([]splice, error) {
 		return nil, noMatch(v, old)
 	case len(found) > 1 && !in.ReplaceAll:
 		return nil, ambiguous(v, found)
+	case len(found) > maxSplices:
+		return nil, problemf("too_large", "old_string occurs more than %d times; "+
+			"change the file with bash", maxSplices)
 	}
 	// What is the same at the beginning and the end is not touched.
 	head, tail := commonLines(old, text)
 	splices := make([]splice, len(found))
+	size := len(before)
 	for i, at := range found {
+		if i%1000 == 999 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		from, to := at+head, at+len(old)-tail
 		splices[i] = splice{v.raw(from), v.raw(to), v.breaks(text[head:len(text)-tail], from)}
+		if size += splices[i].growth(); size > 2*maxEdited {
+			return nil, tooLong() // soon, since the texts may be copies
+		}
 	}
 	return splices, nil
 }
@@ -230,10 +267,15 @@ type view struct {
 	text string
 	bom  int
 	crlf []int // positions in text of the line breaks that are \r\n in the file
+
+	last int // line break, or -1
+
+	// The line break that was found is that of every position from asked to it.
+	asked, found int
 }
 
 func newView(raw []byte) *view {
-	v := &view{}
+	v := &view{found: -1}
 	if bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")) {
 		v.bom = 3
 	}
@@ -253,6 +295,7 @@ func newView(raw []byte) *view {
 		rest = after
 	}
 	v.text = b.String()
+	v.last = strings.LastIndexByte(v.text, '\n')
 	return v
 }
 
@@ -280,22 +323,36 @@ func (v *view) breaks(s string, pos int) string {
 	if len(v.crlf) == 0 {
 		return s
 	}
-	at := strings.IndexByte(v.text[pos:], '\n') + pos
-	if at < pos {
-		at = strings.LastIndexByte(v.text, '\n')
-	}
 	s = v.unify(s)
-	if _, crlf := slices.BinarySearch(v.crlf, at); crlf {
+	if _, crlf := slices.BinarySearch(v.crlf, v.lineBreak(pos)); crlf {
 		s = strings.ReplaceAll(s, "\n", "\r\n")
 	}
 	return s
 }
 
+// lineBreak returns the position of the next line break, or of the last one.
+func (v *view) lineBreak(pos int) int {
+	if pos < v.asked || pos > v.found {
+		v.asked, v.found = pos, len(v.text)
+		if i := strings.IndexByte(v.text[pos:], '\n'); i >= 0 {
+			v.found = pos + i
+		}
+	}
+	if v.found == len(v.text) {
+		return v.last
+	}
+	return v.found
+}
+
 // find returns where s occurs: each place, or to replace all those that do not
-// overlap. Of the former it returns at most one more than are counted.
+// overlap. It returns at most one more than are counted, or may be replaced.
 func (v *view) find(s string, all bool) []int {
 	var found []int
-	for pos := 0; all || len(found) <= maxMatches; {
+	most := maxMatches
+	if all {
+		most = maxSplices
+	}
+	for pos := 0; len(found) <= most; {
 		i := strings.Index(v.text[pos:], s)
 		if i < 0 {
 			break

@@ -243,11 +243,59 @@ func TestBigDiff(t *testing.T) {
 	text := w.ok("edit_file", args{"path": "f", "old_string": "needle", "new_string": "pin"})
 	assert.Less(t, time.Since(start), 5*time.Second)
 	assert.Contains(t, text, "@@ -399998,7 +399998,7 @@\n some line\n some line\n some line\n-needle\n+pin\n more\n")
+	w.write("f", strings.Repeat("some line\n", maxSplices)+strings.Repeat("more\n", 400_000))
 	start = time.Now()
 	text = w.ok("edit_file", args{"path": "f", "old_string": "some", "new_string": "any", "replace_all": true})
 	assert.Less(t, time.Since(start), 10*time.Second)
 	assert.Less(t, len(text), 60_000)
 	assert.Contains(t, text, "[diff truncated]")
+}
+
+// What is asked for must not take more memory than there is.
+func TestEditBounded(t *testing.T) {
+	big := strings.Repeat("x", maxEdited/2) + "\n"
+	tests := []struct {
+		name, before, old, text string
+		all                     bool
+	}{
+		{"all get longer", strings.Repeat("a\n", 50_000), "a", strings.Repeat("b", 200), true},
+		{"more line breaks than text", strings.Repeat("a\r\n", 50_000), "a", strings.Repeat("\n", 90), true},
+		{"too many places", strings.Repeat("a", maxSplices+1), "a", "b", true},
+		{"one gets longer", big, "\n", "\n" + big, false},
+		{"more at the end", big, "", big, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": tt.before})
+			in := args{"path": "f", "old_string": tt.old, "new_string": tt.text, "replace_all": tt.all}
+			assert.Contains(t, w.fails("too_large", "edit_file", in), "bash")
+			assert.Equal(t, len(tt.before), len(w.read("f")))
+		})
+	}
+	w := newWorld(t, nil)
+	w.fails("too_large", "edit_file", args{"path": "f", "old_string": "", "new_string": strings.Repeat("x", maxEdited+1)})
+	assert.NoFileExists(t, w.path("f"))
+}
+
+// Each place must not cost what going through its line does: this would take minutes.
+func TestEditManyPlacesOnALine(t *testing.T) {
+	line := strings.Repeat("a"+strings.Repeat("x", 79), maxSplices)
+	for _, before := range []string{line + "\r\n", "\r\n" + line} {
+		w := newWorld(t, map[string]string{"f": before})
+		start := time.Now()
+		w.ok("edit_file", args{"path": "f", "old_string": "a", "new_string": "b", "replace_all": true})
+		assert.Less(t, time.Since(start), 20*time.Second) // alone it is under 1
+		assert.True(t, strings.ReplaceAll(before, "a", "b") == w.read("f"))
+	}
+}
+
+func TestReplaceCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	cancel(stop)
+	in := editArgs{OldString: "a", NewString: "b", ReplaceAll: true}
+	_, err := replace(ctx, []byte(strings.Repeat("a", 5000)), in)
+	require.ErrorIs(t, err, stop)
 }
 
 func FuzzEdit(f *testing.F) {
@@ -258,7 +306,7 @@ func FuzzEdit(f *testing.F) {
 		if old == "" || len(before) > 5000 {
 			return
 		}
-		splices, err := replace([]byte(before), editArgs{OldString: old, NewString: text, ReplaceAll: all})
+		splices, err := replace(t.Context(), []byte(before), editArgs{OldString: old, NewString: text, ReplaceAll: all})
 		if err != nil {
 			return
 		}
@@ -278,7 +326,7 @@ func BenchmarkEdit(b *testing.B) {
 	before := strings.Repeat("some line of code\n", 5000) + "needle\n" + strings.Repeat("more of it\n", 5000)
 	b.SetBytes(int64(len(before)))
 	for b.Loop() {
-		splices, err := replace([]byte(before), editArgs{OldString: "needle", NewString: "pin"})
+		splices, err := replace(b.Context(), []byte(before), editArgs{OldString: "needle", NewString: "pin"})
 		require.NoError(b, err)
 		unified("f", false, []byte(before), splices)
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -8,7 +9,11 @@ import (
 // passed are the variables that commands get from the host: what programs need to
 // find their files and to know the user's language, and the settings of tool chains.
 var passed = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP",
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_ADDRESS",
+	"LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
+	"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+	"TZ", "TMPDIR", "TMP",
 	"TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOPRIVATE",
 	"GONOSUMDB", "GOSUMDB", "GOTOOLCHAIN", "GOOS", "GOARCH", "CGO_ENABLED", "CC", "CXX",
@@ -19,8 +24,8 @@ var passed = []string{
 	"DOTNET_ROOT", "SSL_CERT_FILE", "SSL_CERT_DIR", "CI",
 }
 
-// secretWords in a name say that the value is nobody's business.
-var secretWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "CRED", "AUTH"}
+// login finds a name, mostly with a password, in the address of a server.
+var login = regexp.MustCompile(`://[^/\s]*@`)
 
 // fixed are set for every command. Programs are told that nobody reads at a
 // terminal, and git that a repository does not get to run programs of its choice
@@ -47,7 +52,7 @@ func environ(host, extra []string) []string {
 	for _, v := range host {
 		name, _, _ := strings.Cut(v, "=")
 		value[name] = v
-		if mayPass(name) {
+		if slices.Contains(passed, name) && !login.MatchString(v) {
 			env = append(env, v)
 		}
 	}
@@ -61,11 +66,4 @@ func environ(host, extra []string) []string {
 		}
 	}
 	return env
-}
-
-func mayPass(name string) bool {
-	if !slices.Contains(passed, name) && !strings.HasPrefix(name, "LC_") {
-		return false
-	}
-	return !slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
 }

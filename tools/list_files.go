@@ -107,8 +107,8 @@ func (l *listing) walk(
 	if l.folders++; l.folders%200 == 0 {
 		l.inv.Progress(aycoder.Progress{Current: int64(l.shown + l.leftOut), Message: dir.Path})
 	}
-	for i, e := range all {
-		if i%1000 == 999 && ctx.Err() != nil {
+	for _, e := range all {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		l.add(e)

@@ -21,6 +21,7 @@ const (
 	maxRead    = 256 << 10 // bytes a call
 	maxLine    = 2000      // bytes of a line
 	sniffBytes = 8 << 10   // in which a NUL makes a file binary
+	maxTail    = 64 << 20  // bytes after what is shown whose lines are counted
 )
 
 const readDescription = `Read a text file of the workspace. Each line comes with its number and
@@ -125,12 +126,14 @@ func decodeUTF16(data []byte, order binary.ByteOrder) string {
 	return string(utf16.Decode(units))
 }
 
-// page collects the lines from first to last, and counts all.
+// page collects the lines from first to last, and counts all, except those far after.
 type page struct {
 	first, last int
 	out         strings.Builder
 	shown       int // the last line shown
 	total       int
+	tail        int64 // bytes read after what is shown
+	unfinished  bool  // there is more than was counted
 
 	line []byte // the beginning of the line that is being read
 	long int    // its length
@@ -157,6 +160,13 @@ func (p *page) read(ctx context.Context, r io.Reader) error {
 			}
 		}
 		p.take(chunk)
+		if p.full() {
+			if p.tail += int64(len(chunk)); p.tail > maxTail {
+				p.total++ // the line that this is of
+				p.unfinished = true
+				return nil
+			}
+		}
 		switch {
 		case err == nil:
 			p.endLine(true)
@@ -185,6 +195,9 @@ func (p *page) wants() bool {
 	n := p.total + 1
 	return p.first <= n && n <= p.last && p.out.Len() < maxRead-maxLine-100
 }
+
+// full reports whether nothing that is still to be read belongs to the page.
+func (p *page) full() bool { return p.total+1 >= p.first && !p.wants() }
 
 func (p *page) endLine(ended bool) {
 	if p.wants() {
@@ -234,7 +247,11 @@ func (p *page) result(in readArgs) (*result, error) {
 		return nil, problemf("offset_out_of_range", "%s has %s; offset %d is past its end",
 			showPath(in.Path), plural(p.total, "line"), in.Offset)
 	}
-	fmt.Fprintf(&p.out, "[lines %d-%d of %d", p.first, p.shown, p.total)
+	atLeast := ""
+	if p.unfinished {
+		atLeast = "at least "
+	}
+	fmt.Fprintf(&p.out, "[lines %d-%d of %s%d", p.first, p.shown, atLeast, p.total)
 	if p.shown < p.total {
 		fmt.Fprintf(&p.out, "; next offset %d", p.shown+1)
 	}

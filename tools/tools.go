@@ -36,8 +36,11 @@ type config struct{ env []string }
 
 // WithEnv gives commands that bash runs more of the environment: "NAME=value" sets a
 // variable, "NAME" takes over that of the host. Default: what programs need to run
-// (PATH, HOME, the language, the settings of tool chains), and nothing that looks
-// like a secret. Variables add up.
+// (PATH, HOME, the language, the settings of tool chains), and no secrets: also none
+// of these whose value is an address with a login in it. Git does not read the user's
+// configuration, so to let it commit, give it GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
+// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here, or have them set in the host.
+// Variables add up.
 func WithEnv(vars ...string) Option {
 	return func(c *config) error {
 		for _, v := range vars {

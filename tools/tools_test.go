@@ -75,6 +75,16 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// The lines of a file of many gigabytes are not all counted.
+func TestReadHugeFile(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": strings.Repeat("line\n", 3000)})
+	require.NoError(t, os.Truncate(w.path("f"), 8*maxTail)) // a hole, which takes no space
+	text := w.ok("read_file", args{"path": "f", "limit": 1})
+	assert.Equal(t, "     1\tline\n[lines 1-1 of at least 3001; next offset 2]\n", text)
+	text = w.ok("read_file", args{"path": "f", "offset": 3000, "limit": 1})
+	assert.Contains(t, text, "[lines 3000-3000 of at least 3001; next offset 3001]\n")
+}
+
 func TestReadRefuses(t *testing.T) {
 	w := newWorld(t, map[string]string{"README.md": "a\nb\n", "src/server_test.go": "", "src/server.go": "", "bin": "\x7fELF\x00", "big": strings.Repeat("a\n", 1<<20)})
 	require.NoError(t, syscall.Mkfifo(w.path("pipe"), 0o644))
@@ -146,6 +156,7 @@ func TestCodeSearch(t *testing.T) {
 	assert.Contains(t, w.ok("code_search", args{"pattern": "A() {", "literal": true}), "2:func A() {}")
 	assert.Contains(t, w.ok("code_search", args{"pattern": "nothing"}), "No matches.")
 	assert.Contains(t, w.fails("invalid_regex", "code_search", args{"pattern": "a(?=b)"}), "literal=true")
+	assert.Contains(t, w.fails("invalid_regex", "code_search", args{"pattern": strings.Repeat(".{0,1000}", 12)}), "too large")
 	w.fails("invalid_arguments", "code_search", args{"pattern": "a", "include": "{a"})
 	w.fails("outside_workspace", "code_search", args{"pattern": "a", "include": "{b,../a}/*"})
 	w.fails("sensitive_path", "code_search", args{"pattern": "a", "path": ".env"})
@@ -206,12 +217,13 @@ func TestBashCancel(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	host := []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "OPENAI_API_KEY=k", "GITHUB_TOKEN=t", "MY=1", "BASH_ENV=x", "LD_PRELOAD=x", "GIT_DIR=x", "LC_SECRET=x"}
+	host := []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "OPENAI_API_KEY=k", "GITHUB_TOKEN=t", "MY=1", "BASH_ENV=x", "LD_PRELOAD=x", "GIT_DIR=x", "LC_SECRET=x",
+		"LC_GITHUB_PAT=ghp", "GOPROXY=https://user:hidden@proxy.corp,direct", "GOFLAGS=-mod=mod", "GIT_AUTHOR_NAME=Ann", "GOPRIVATE=corp.com/a@b"}
 	env := strings.Join(environ(host, []string{"MY", "NEW=2", "ABSENT"}), "\n")
-	for _, want := range []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "MY=1", "NEW=2", "GIT_PAGER=cat"} {
+	for _, want := range []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "MY=1", "NEW=2", "GIT_PAGER=cat", "GOFLAGS=-mod=mod", "GIT_AUTHOR_NAME=Ann", "GOPRIVATE=corp.com/a@b"} {
 		assert.Contains(t, env, want)
 	}
-	for _, not := range []string{"KEY=k", "TOKEN", "BASH_ENV", "LD_PRELOAD", "GIT_DIR", "ABSENT", "LC_SECRET"} {
+	for _, not := range []string{"KEY=k", "TOKEN", "BASH_ENV", "LD_PRELOAD", "GIT_DIR", "ABSENT", "LC_SECRET", "LC_GITHUB", "hidden"} {
 		assert.NotContains(t, env, not)
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// maxFile is how much of an ignore file is read, and maxLine how long a pattern may
-// be; both are far beyond what people write.
+// The bounds are far beyond what people write. Patterns beyond them ignore nothing.
 const (
-	maxFile = 1 << 20
-	maxLine = 4096
+	maxFile     = 1 << 20  // bytes of an ignore file that are read
+	maxLine     = 4096     // bytes of a pattern
+	maxPatterns = 2000     // of a layer
+	maxSteps    = 16 << 10 // of the patterns with wildcards, in a layer and those above it
 )
 
 // Layer is the patterns of one folder on top of those of the folders above it. It
@@ -20,13 +21,18 @@ type Layer struct {
 	base     string // folder of the patterns, "" or with a slash at its end
 	patterns []pattern
 	above    *Layer
+	steps    int // of the patterns with wildcards here and above
 }
 
 // Push returns a layer with the patterns of an ignore file on top of l. Folder is
 // the slash-separated path of the folder that the patterns are relative to, "." or
 // "" for the root. Without patterns it returns l.
 func (l *Layer) Push(folder string, file []byte) *Layer {
-	patterns := parse(file)
+	steps := 0
+	if l != nil {
+		steps = l.steps
+	}
+	patterns, steps := parse(file, steps)
 	if len(patterns) == 0 {
 		return l
 	}
@@ -34,7 +40,7 @@ func (l *Layer) Push(folder string, file []byte) *Layer {
 	if folder != "" && folder != "." {
 		base = folder + "/"
 	}
-	return &Layer{base: base, patterns: patterns, above: l}
+	return &Layer{base: base, patterns: patterns, above: l, steps: steps}
 }
 
 // Ignored reports whether the file or folder at path is ignored by a pattern of its
@@ -70,23 +76,41 @@ type pattern struct {
 }
 
 // parse returns the patterns of a file. Git reads such a file as lines that end in
-// \n, of which it drops one \r, as bytes, after a byte order mark.
-func parse(file []byte) []pattern {
+// \n, of which it drops one \r, as bytes, after a byte order mark. Steps is how many
+// were taken by the layers above, and comes back with those of the patterns.
+func parse(file []byte, steps int) ([]pattern, int) {
 	file = file[:min(len(file), maxFile)]
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	var all []pattern
 	for line := range bytes.SplitSeq(file, []byte("\n")) {
+		if len(all) == maxPatterns {
+			break
+		}
 		if len(line) == 0 || line[0] == '#' || len(line) > maxLine {
 			continue
 		}
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		line, _, _ = bytes.Cut(line, []byte{0})
-		if p, ok := parseLine(trimSpaces(string(line))); ok {
+		p, ok := parseLine(trimSpaces(string(line)))
+		if n := p.steps(); ok && steps+n <= maxSteps {
 			all = append(all, p)
+			steps += n
 		}
 	}
-	return all
+	return all, steps
 }
+
+// steps is how many there are to try for each byte of a path. A text that is only
+// compared has none.
+func (p *pattern) steps() int {
+	if n := len(p.rest.prog.Insts); n > 1 && !p.plain() {
+		return n
+	}
+	return 0
+}
+
+// plain reports whether the pattern is matched by comparing names.
+func (p *pattern) plain() bool { return p.name && (len(p.literal) == len(p.text) || p.suffix) }
 
 // trimSpaces removes spaces at the end: "Trailing spaces are ignored unless they
 // are quoted with backslash".

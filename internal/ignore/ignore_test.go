@@ -236,6 +236,22 @@ func TestSecretAndProtected(t *testing.T) {
 		{"config/.env", true, false},
 		{".env::$DATA", true, false},
 		{".env. ", true, false},
+		{"server:8443.key", true, false},
+		{"db:prod.pem", true, false},
+		{"host:1.tfstate", true, false},
+		{"a.key:stream", true, false},
+		{".ssh:x/config", true, false},
+		{"agents.md:x", false, true},
+		{":.go", false, false},
+		{".env~", true, false},
+		{"server.key~", true, false},
+		{"main.go~", false, false},
+		{".ſsh/id", true, false},
+		{".\u00dfh/id", true, false},
+		{".\u1e9eh/id", true, false},
+		{".\u212aube/config", true, false},
+		{".env\ufe0f", true, false},
+		{"agentſ.md", false, true},
 		{"id_rsa", true, false},
 		{"id_rsa.pub", false, false},
 		{"id_ed25519_work", true, false},
@@ -290,6 +306,33 @@ func FuzzIgnored(f *testing.F) {
 		Secret(p)
 		Protected(p)
 	})
+}
+
+// An ignore file does not get to make each look at a name take long.
+func TestLayersAreBounded(t *testing.T) {
+	tests := []struct {
+		name, line string
+		want       int // patterns of two layers
+	}{
+		{"plain", "name\n", 2 * maxPatterns},
+		{"suffix", "*.o\n", 2 * maxPatterns},
+		{"path", "/a/b\n", 2 * maxPatterns},
+		{"wild", "*a*b*\n", maxSteps / 12},
+		{"wild path", "/x/a*b\n", maxSteps / 5},
+		{"long", strings.Repeat("?", maxLine-2) + "\n", maxSteps / (maxLine - 1)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			file := []byte(strings.Repeat(tt.line, 5000))
+			l := (*Layer)(nil).Push("", file).Push("a", file)
+			n := 0
+			for at := l; at != nil; at = at.above {
+				n += len(at.patterns)
+			}
+			assert.Equal(t, tt.want, n)
+			assert.LessOrEqual(t, l.steps, maxSteps)
+		})
+	}
 }
 
 func TestBounded(t *testing.T) {

@@ -65,17 +65,18 @@ func Git(p string) bool {
 // Protected reports whether the path is, or is in, what must not be written because
 // it runs code or decides what an agent may do.
 func Protected(p string) bool {
-	return protectedNames[fold(path.Base(p))] ||
+	return isName(path.Base(p), func(name string) bool { return protectedNames[name] }) ||
 		anyElement(p, func(name string) bool { return protectedDirs[name] })
 }
 
 // Secret reports whether the path names, by its look, a file of keys or passwords.
 func Secret(p string) bool {
-	return secretName(fold(path.Base(p))) ||
+	return isName(path.Base(p), secretName) ||
 		anyElement(p, func(name string) bool { return secretDirs[name] })
 }
 
 func secretName(name string) bool {
+	name = strings.TrimRight(name, "~") // an editor's copy
 	if strings.HasSuffix(name, ".pub") {
 		return false
 	}
@@ -104,27 +105,36 @@ func hasSuffix(s string, suffixes []string) bool {
 
 func anyElement(p string, is func(name string) bool) bool {
 	for name := range strings.SplitSeq(p, "/") {
-		if is(fold(name)) {
+		if isName(name, is) {
 			return true
 		}
 	}
 	return false
 }
 
+// isName asks about a folded name, and if it has a colon also about what is before:
+// on Windows that is the file, elsewhere the colon is as any other character.
+func isName(name string, is func(name string) bool) bool {
+	file, _, cut := strings.Cut(name, ":")
+	return is(fold(name)) || cut && file != "" && is(fold(file))
+}
+
 // fold brings a name to the form under which file systems may find it: case does
-// not count on many, invisible characters do not on HFS+ (git's CVE-2014-9390),
-// dots and spaces at the end and what follows a colon do not on Windows, where .git
-// also has the short name git~1. A name is folded only to be compared.
+// not count on many, for APFS ß is ss too; invisible characters do not on HFS+ (git's
+// CVE-2014-9390); dots and spaces at the end do not on Windows, where .git also has the short name
+// git~1. A name is folded only to be compared.
 func fold(name string) string {
-	if i := strings.IndexByte(name, ':'); i > 0 {
-		name = name[:i]
-	}
 	name = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
+		if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
 			return -1
 		}
-		return unicode.ToLower(r)
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return unicode.ToLower(least)
 	}, name)
+	name = strings.ReplaceAll(name, "ß", "ss")
 	if name != "." && name != ".." {
 		name = strings.TrimRight(name, ". ")
 	}

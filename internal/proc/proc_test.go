@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -130,6 +133,52 @@ func TestWholeGroupIsKilled(t *testing.T) {
 			gone(t, pid)
 		}
 	})
+}
+
+// What timeout(1) starts, and a job of a shell with job control, is in a process group
+// of its own in the same session.
+func TestOtherGroupsAreKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("sessions are not looked through on " + runtime.GOOS)
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not on this machine: no job control without a terminal")
+	}
+	tests := []struct {
+		name, script string
+		timeout      time.Duration
+	}{
+		{"end", "set -m; sleep 300 >/dev/null 2>&1 & echo $! >PIDS", 0},
+		{"end, holding the output", "set -m; sleep 300 & echo $! >PIDS", 0},
+		{"timeout", "set -m; sleep 300 & echo $! >PIDS; wait", 300 * time.Millisecond},
+		{"program", "timeout 300 sh -c 'echo $$ >PIDS; exec sleep 300'; :", 300 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pids")
+			c := sh(strings.ReplaceAll(tt.script, "PIDS", file))
+			c.Argv[0] = bash
+			c.Timeout = tt.timeout
+			r, err := Run(t.Context(), c)
+			require.NoError(t, err)
+			assert.Equal(t, tt.timeout > 0, r.TimedOut)
+			assert.False(t, r.Held)
+			pid := pids(t, file, 1)[0]
+			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			gone(t, pid)
+		})
+	}
+}
+
+// A program that ignores SIGCHLD has its children reaped by the kernel.
+func TestReapedBySomebodyElse(t *testing.T) {
+	signal.Ignore(syscall.SIGCHLD)
+	defer signal.Notify(make(chan os.Signal, 1), syscall.SIGCHLD) // Reset leaves it ignored
+	r, err := Run(t.Context(), sh("echo hi"))
+	require.ErrorIs(t, err, syscall.ECHILD)
+	assert.Equal(t, -1, r.Code)
+	assert.Equal(t, "hi\n", text(r))
 }
 
 func TestEscapedProcessDoesNotHang(t *testing.T) {

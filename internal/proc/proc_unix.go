@@ -14,12 +14,15 @@ import (
 
 // Run runs a command with no input, in a session and process group of its own, and
 // returns when it has ended. When it ends, whatever the reason, everything in the
-// group is killed: what it left in the background too. A process that starts a
-// session of its own gets away; what it prints later is lost.
+// session is killed: what it left in the background too. A process that starts a
+// session of its own gets away; what it prints later is lost. Where there is no
+// Linux /proc, so does one that moved to another process group, as what timeout(1)
+// starts and the jobs of an interactive shell.
 //
-// If ctx ends first, the group is killed at once, and the error is the context's
+// If ctx ends first, all that is killed at once, and the error is the context's
 // cause beside the result so far. A command that cannot be started is an error
-// without a result; one that ends with a code or a signal is none.
+// without a result; one that ends with a code or a signal is none. If another part
+// of the program takes the exit status, the code is -1 and there is an error too.
 func Run(ctx context.Context, c *Command) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -52,9 +55,10 @@ func supervise(ctx context.Context, c *Command, cmd *exec.Cmd, r *os.File) (*Res
 		drain(r, c, res.Output)
 	}()
 	exited := make(chan struct{})
+	var ours bool
 	go func() {
 		defer close(exited)
-		waitExit(cmd)
+		ours = waitExit(cmd)
 	}()
 	err := wait(ctx, exited, c.Timeout)
 	if err != nil {
@@ -62,8 +66,11 @@ func supervise(ctx context.Context, c *Command, cmd *exec.Cmd, r *os.File) (*Res
 		<-exited
 	}
 	// Where that can be had, before the process is reaped: until then its id, which is
-	// the group's, cannot become that of another.
-	killGroup(cmd.Process.Pid)
+	// the group's and the session's, cannot become that of another.
+	if ours {
+		killGroup(cmd.Process.Pid)
+		killSession(cmd.Process.Pid)
+	}
 	waitErr := reap(cmd)
 	res.Held = !finish(r, drained)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -72,11 +79,20 @@ func supervise(ctx context.Context, c *Command, cmd *exec.Cmd, r *os.File) (*Res
 	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
 		err = errors.Join(err, waitErr)
 	}
-	res.Code = cmd.ProcessState.ExitCode()
-	if st, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && st.Signaled() {
-		res.Signal = st.Signal().String()
-	}
+	res.ended(cmd.ProcessState)
 	return res, err
+}
+
+// ended takes over how the command ended, which is not known if st is nil.
+func (res *Result) ended(st *os.ProcessState) {
+	res.Code = -1
+	if st == nil {
+		return
+	}
+	res.Code = st.ExitCode()
+	if w, ok := st.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		res.Signal = w.Signal().String()
+	}
 }
 
 // finish waits for the rest of the output, and reports whether its end was reached.

@@ -8,8 +8,12 @@ import (
 )
 
 // waitExit returns when a command has exited. Package syscall has no waitid(2)
-// here, so the command is reaped; its group keeps its id while it has members.
-func waitExit(cmd *exec.Cmd) { _ = cmd.Wait() }
+// here, so the command is reaped; its group keeps its id while it has members. It
+// reports false if somebody else has reaped it.
+func waitExit(cmd *exec.Cmd) bool {
+	_ = cmd.Wait()
+	return cmd.ProcessState != nil
+}
 
 // reap says how the command ended that waitExit has reaped.
 func reap(cmd *exec.Cmd) error {
@@ -18,3 +22,6 @@ func reap(cmd *exec.Cmd) error {
 	}
 	return nil
 }
+
+// killSession does nothing: who is in a session is not to be had here.
+func killSession(int) {}

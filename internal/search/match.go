@@ -3,6 +3,8 @@ package search
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"strings"
@@ -10,10 +12,14 @@ import (
 )
 
 const (
-	window     = 64 << 10 // longer lines are matched in pieces, so that a search can be stopped
-	overlap    = 4 << 10  // of the pieces; a match that is longer may be missed there
-	checkEvery = 64 << 10 // bytes matched between two looks at the context
+	maxSize = 5000     // steps of an expression
+	maxWork = 2 << 20  // bytes times steps between two looks at the context: some 50 ms
+	window  = 64 << 10 // bytes of a line in which the match is looked for that is shown
 )
+
+// ErrTooLarge says that an expression would take too long to match: it has too many
+// steps, mostly because of counted repetitions of counted repetitions.
+var ErrTooLarge = errors.New("expression is too large")
 
 // Matcher finds the lines that match an expression. It is immutable and safe for
 // concurrent use.
@@ -23,6 +29,7 @@ const (
 // line; it is tried only on lines that have one of them.
 type Matcher struct {
 	re    *regexp.Regexp
+	size  int      // steps of the expression, at least 1
 	words []string // a matching line has one of these; none: unknown
 	fold  bool     // the words are lower case and found in any case
 	whole bool     // a word is all there is to the expression
@@ -30,7 +37,7 @@ type Matcher struct {
 }
 
 // Compile parses an expression in the syntax of package regexp. A literal one is
-// plain text.
+// plain text. The error is that of package syntax, or [ErrTooLarge].
 func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	if literal {
 		expr = regexp.QuoteMeta(expr)
@@ -42,22 +49,18 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	size := programSize(tree)
+	if size > maxSize {
+		return nil, ErrTooLarge
+	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
 	tree = tree.Simplify()
-	m := &Matcher{re: re}
+	m := &Matcher{re: re, size: max(size, 1)}
 	words := required(tree)
-	for _, w := range words {
-		m.words = append(m.words, w.text)
-		m.fold = m.fold || w.fold
-	}
-	if m.fold {
-		for i, w := range m.words {
-			m.words[i] = strings.ToLower(w)
-		}
-	}
+	m.setWords(words)
 	if len(words) == 1 {
 		// A line has no line break in it, and no \r at its end.
 		m.whole = isWord(tree, words[0]) && !strings.ContainsAny(words[0].text, "\r\n")
@@ -66,6 +69,41 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 			isWord(tree.Sub[1], words[0])
 	}
 	return m, nil
+}
+
+// setWords sets what to look for. One word in any case makes all of them so, which
+// those that are not ASCII cannot be: their forms differ in length.
+func (m *Matcher) setWords(words []word) {
+	ascii := true
+	for _, w := range words {
+		m.words = append(m.words, w.text)
+		m.fold = m.fold || w.fold
+		ascii = ascii && !strings.ContainsFunc(w.text, func(r rune) bool { return r >= utf8.RuneSelf })
+	}
+	switch {
+	case m.fold && !ascii:
+		m.words = nil
+	case m.fold:
+		for i, w := range m.words {
+			m.words[i] = strings.ToLower(w)
+		}
+	}
+}
+
+// programSize is about how many steps package regexp makes of an expression. It is
+// known before they are made, which for a large one takes much memory.
+func programSize(re *syntax.Regexp) int {
+	n := 1
+	for _, sub := range re.Sub {
+		n += programSize(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		n += len(re.Rune)
+	case syntax.OpRepeat:
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
 }
 
 // word is a text that a match contains.
@@ -150,7 +188,7 @@ type scanner struct {
 	m       *Matcher
 	text    []byte
 	finders []finder
-	tried   int // bytes in lines since the last look at the context
+	tried   int64 // bytes times steps since the last look at the context
 }
 
 func (m *Matcher) scan(text []byte) *scanner {
@@ -164,7 +202,7 @@ func (m *Matcher) scan(text []byte) *scanner {
 // next returns the first line at or after pos, the start of a line, that matches.
 func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 	for pos < len(s.text) {
-		if s.tried > checkEvery {
+		if s.tried > maxWork {
 			if s.tried = 0; ctx.Err() != nil {
 				return 0, 0, false
 			}
@@ -178,10 +216,10 @@ func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 		if i := bytes.IndexByte(s.text[at:], '\n'); i >= 0 {
 			end = at + i
 		}
+		s.tried += int64(end-start) * int64(s.m.size)
 		if s.m.match(ctx, trimCR(s.text[start:end])) {
 			return start, end, true
 		}
-		s.tried += end - start
 		pos = end + 1
 	}
 	return 0, 0, false
@@ -209,16 +247,34 @@ func (m *Matcher) match(ctx context.Context, line []byte) bool {
 	case m.bound:
 		return hasWord(line, m.words[0])
 	}
-	for len(line) > window {
-		if m.re.Match(line[:window]) {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		line = line[window-overlap:]
+	every := maxWork / m.size
+	if len(line) <= every {
+		return m.re.Match(line)
 	}
-	return m.re.Match(line)
+	return m.re.MatchReader(&runes{line, every, every, ctx.Err}) && ctx.Err() == nil
+}
+
+// runes reads a text, so that matching a long one can be stopped.
+type runes struct {
+	rest        []byte
+	every, left int // runes between two looks whether to stop, and until the next
+	stop        func() error
+}
+
+// ReadRune implements io.RuneReader.
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.left--; r.left <= 0 {
+		if err := r.stop(); err != nil {
+			return 0, 0, err
+		}
+		r.left = r.every
+	}
+	if len(r.rest) == 0 {
+		return 0, 0, io.EOF
+	}
+	c, n := utf8.DecodeRune(r.rest)
+	r.rest = r.rest[n:]
+	return c, n, nil
 }
 
 // hasWord does what \b on both sides of a literal does: there, one of the two

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -83,7 +84,7 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 		f.Close()
 		s.files(ctx, new(worker), []string{name})
 	} else if _, notDir := src.ReadDir(ctx, name); notDir != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	} else {
 		s.run(ctx, Start(src, name))
 	}
@@ -414,7 +415,7 @@ func (m *Matcher) show(line []byte) string {
 		return clip(line, 0)
 	}
 	// The expression is not tried on all of a very long line again.
-	first := line[:min(len(line), window)]
+	first := line[:min(len(line), window, maxWork/m.size)]
 	if loc := m.re.FindIndex(first); loc != nil {
 		return clip(line, max(0, loc[0]-maxText/3))
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -246,12 +247,12 @@ func fast(m *Matcher, text []byte) (lines []int) {
 var expressions = []string{
 	"hit", "(?i)hit", "hit|foo|bar", `\bhit\b`, `\b-\b`, "h.t", "h+", "(hit)+x", "(hit){2}", "^hit", "hit$", "^$", "", ".*", "a|",
 	"(?i)kelvin", "(?i)straße", "(?i)ſ", "[a-z]_[a-z]", "x{0,3}", "(?i:h)it", "hit.*foo", "(?:foo|bar)hit", "\uFFFD", `\xff`, "(?s).", `\n`,
-	"(?i)hit|foo", `\bfoo`, `h(?:it|at)`, "[Hh]it", "(?i)k", "(?i)s", `\Bhit`, "(?m)^hit$", `\Ahit\z`,
+	"(?i)hit|foo", "(?i:foo)|Яx", "(?i:foo)|İx", "(?i:hit)|bar|é", `\bfoo`, `h(?:it|at)`, "[Hh]it", "(?i)k", "(?i)s", `\Bhit`, "(?m)^hit$", `\Ahit\z`,
 }
 
 var texts = []string{
 	"hit\nfoo\nbar\n", "Hit\nhIT\nxhitx\nhit hit\n", "a\r\nhit\r\n\r\nb", "\n\n\n", "", "hit", "kelvin \u212Aelvin KELVIN\nſ s S\n",
-	"STRASSE straße\n", "a_b\nfoo hit\nhit foo\n", "\xff\xfe\n\uFFFD\n", "foo-hit\na-b\n- \n", "hithit\nhithitx\nbarhit\n", "hat\nhit_\n_hit\n",
+	"STRASSE straße\n", "Яx\nİx\nfoo\nяX\nBAR\nbar\n", "a_b\nfoo hit\nhit foo\n", "\xff\xfe\n\uFFFD\n", "foo-hit\na-b\n- \n", "hithit\nhithitx\nbarhit\n", "hat\nhit_\n_hit\n",
 }
 
 func TestMatcherAgreesWithRegexp(t *testing.T) {
@@ -264,6 +265,105 @@ func TestMatcherAgreesWithRegexp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A long line is gone through in one piece: anchors are at its ends only.
+func TestLongLinesAgreeWithRegexp(t *testing.T) {
+	exprs := []string{"^needle", "^[^;]*$", "^x+$", "x$", `\Bneedle`, "needle(;y)*$", `\bx`, "x{3};", `^x.*(é|\x{FFFD})`, "z"}
+	line := strings.Repeat("x", 60<<10) + "needle" + strings.Repeat(";y", 5<<10)
+	text := []byte(line + "\n" + line + "é\r\n" + line[:len(line)/2] + "\xff\n")
+	for _, expr := range exprs {
+		m, err := Compile(expr, false, false)
+		require.NoError(t, err)
+		want := naive(m.re, text)
+		assert.Equal(t, want, fast(m, text), expr)
+		m.size = 1000 // as if it were slow
+		assert.Equal(t, want, fast(m, text), expr)
+	}
+}
+
+func TestProgramSize(t *testing.T) {
+	tests := []struct {
+		expr string
+		ok   bool
+	}{
+		{"", true},
+		{"(?i)kelvin|straße", true},
+		{`\w{1,64}@\w{1,64}\.[a-z]{2,10}`, true},
+		{".{0,1000}", true},
+		{strings.Repeat("x", 2000), true},
+		{"(((a{2}){3}){4}b?)+", true},
+		{strings.Repeat(".{0,1000}", 3), false},
+		{strings.Repeat(".{0,1000}", 200) + "[^x]", false},
+		{"(?:(?:.{10}x?){10}y*){10}|" + strings.Repeat("(?:abcdefgh){100}", 9), false},
+	}
+	for _, tt := range tests {
+		m, err := Compile(tt.expr, false, false)
+		if !tt.ok {
+			assert.ErrorIs(t, err, ErrTooLarge, tt.expr)
+			continue
+		}
+		require.NoError(t, err, tt.expr)
+		tree, err := syntax.Parse(tt.expr, syntax.Perl)
+		require.NoError(t, err)
+		prog, err := syntax.Compile(tree.Simplify())
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(prog.Inst), 2*m.size+4, tt.expr)
+		assert.LessOrEqual(t, m.size, 2*len(prog.Inst), tt.expr)
+	}
+}
+
+// looking counts how often it was asked whether it has ended, and then ends.
+type looking struct {
+	context.Context
+	looks, end int
+}
+
+func (l *looking) Err() error {
+	if l.looks++; l.looks >= l.end {
+		return context.Canceled
+	}
+	return nil
+}
+
+// The more steps an expression has, the more often the context is looked at.
+func TestSlowExpressionStops(t *testing.T) {
+	m, err := Compile(".{0,1000}.{0,1000}[^x]", false, false)
+	require.NoError(t, err)
+	line := strings.Repeat("x", 8000)
+	for name, text := range map[string]string{"one line": line, "lines": strings.Repeat(line[:100]+"\n", 80)} {
+		ctx := &looking{t.Context(), 0, 4}
+		_, _, found := m.scan([]byte(text)).next(ctx, 0)
+		assert.False(t, found, name)
+		assert.GreaterOrEqual(t, ctx.looks, 4, name)
+	}
+}
+
+func TestChildrenCancelled(t *testing.T) {
+	src := folder(t, map[string]string{".gitignore": "*a*b*\n", "a": "x", "b": "x"})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	cancel(stop)
+	_, _, _, err := Children(ctx, src, Start(src, "."), true)
+	require.ErrorIs(t, err, stop)
+}
+
+// strict is a source that does nothing once the context has ended.
+type strict struct{ dir }
+
+func (s strict) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return s.dir.ReadDir(ctx, name)
+}
+
+func TestCancelledIsNoOtherError(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	cancel(stop)
+	_, err := Search(ctx, strict{folder(t, map[string]string{"a/b": "x"})}, "a", query(t, "x"))
+	require.ErrorIs(t, err, stop)
 }
 
 func TestWords(t *testing.T) {

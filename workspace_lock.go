@@ -1,0 +1,29 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package aycoder
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	lockTries = 2500
+	lockPause = 2 * time.Millisecond // between two
+)
+
+// lockFolder keeps others from writing in a folder until it is closed, and reports
+// false if somebody else does for long. A folder that cannot be locked, as on some
+// network file systems, is not.
+func lockFolder(f *os.File) bool {
+	for range lockTries {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return true
+		}
+		time.Sleep(lockPause)
+	}
+	return false
+}
