@@ -2,13 +2,11 @@ package aycoder
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,7 +146,12 @@ func (c *config) tools() ([]*tool, error) {
 	for _, impl := range c.given {
 		t := &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
 		var err error
-		if t.schema, err = checkSpec(&t.spec); err == nil && names[t.spec.Name] {
+		if made, ok := impl.(*funcTool); ok {
+			t.schema = made.schema // was checked
+		} else {
+			t.schema, err = checkSpec(&t.spec)
+		}
+		if err == nil && names[t.spec.Name] {
 			err = errors.New("name is used twice")
 		}
 		if err != nil {
@@ -185,30 +188,11 @@ func (l *Loop) subject(call *ToolUse) string {
 
 // check finds what is wrong with a call before anybody is asked about it.
 func (t *tool) check(call *ToolUse) error {
-	problems := t.schema.Validate(call.Args)
-	if p := t.ambiguous(call); p != "" {
-		problems = append(problems, p)
-	}
-	if len(problems) > 0 {
+	if problems := t.schema.Validate(call.Args); len(problems) > 0 {
 		base := &ToolError{Tool: call.Name, CallID: call.ID}
 		return &ToolArgsError{ToolError: base, Problems: problems}
 	}
 	return nil
-}
-
-// ambiguous finds an argument that a tool may take for the subject, while rules and
-// people are shown another: encoding/json does not mind upper and lower case.
-func (t *tool) ambiguous(call *ToolUse) string {
-	var args map[string]json.RawMessage
-	if t.spec.Subject.Arg == "" || json.Unmarshal(call.Args, &args) != nil {
-		return ""
-	}
-	for name := range args {
-		if name != t.spec.Subject.Arg && strings.EqualFold(name, t.spec.Subject.Arg) {
-			return fmt.Sprintf("/%s: write it as %q", name, t.spec.Subject.Arg)
-		}
-	}
-	return ""
 }
 
 func (l *Loop) notFound(call *ToolUse) error {

@@ -186,8 +186,11 @@ func cleanDelta(ev ModelEvent) Event {
 func cleanPart(p Part) (Part, bool) {
 	switch p := p.(type) {
 	case *Text:
-		if p != nil {
-			return &Text{Text: cleanText(p.Text), Extra: cleanExtra(p.Extra)}, true
+		if p == nil {
+			return p, true
+		}
+		if t := (Text{Text: cleanText(p.Text), Extra: cleanExtra(p.Extra)}); t != *p {
+			return &t, true
 		}
 	case *Thinking:
 		if p != nil {

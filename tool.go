@@ -192,7 +192,8 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// Arguments are checked against the schema before fn is called. It is an error if
+// Arguments are checked against the schema before fn is called. Integers may be
+// written 1.0 or 1e3, as some models do. It is an error if
 // In is not a struct, contains itself, or the name is not valid.
 func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
@@ -206,7 +207,8 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 			return nil, fmt.Errorf("new tool %q: %w", name, err)
 		}
 	}
-	if _, err := checkSpec(&spec); err != nil {
+	compiled, err := checkSpec(&spec)
+	if err != nil {
 		return nil, fmt.Errorf("new tool %q: %w", name, err)
 	}
 	if fn == nil {
@@ -214,18 +216,19 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 	}
 	call := func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 		var in In
-		if err := json.Unmarshal(inv.Args, &in); err != nil {
+		if err := json.Unmarshal(compiled.Normalize(inv.Args), &in); err != nil {
 			base := &ToolError{Tool: name, CallID: inv.ID}
-			return nil, &ToolArgsError{ToolError: base, Problems: []string{err.Error()}}
+			return nil, &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
 		}
 		return fn(ctx, inv, in)
 	}
-	return &funcTool{spec, call}, nil
+	return &funcTool{spec, compiled, call}, nil
 }
 
 type funcTool struct {
-	spec ToolSpec
-	call ToolFunc
+	spec   ToolSpec
+	schema *schema.Schema
+	call   ToolFunc
 }
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }

@@ -149,10 +149,10 @@ func TestToolArgumentsThatDoNotDecode(t *testing.T) {
 		args string
 		want string
 	}{
-		{"wrong type", `{"path":5}`, "cannot unmarshal number"},
-		{"integer written as 1.0", `{"path":"a","limit":1.0}`, "number 1.0"},
-		{"too large", `{"path":"a","limit":99999999999999999999}`, "number 99999999999999999999"},
-		{"not an object", `[1]`, "cannot unmarshal array"},
+		{"wrong type", `{"path":5}`, "/path: takes no number"},
+		{"not an integer", `{"path":"a","limit":1.5}`, "/limit: takes no number 1.5"},
+		{"too large", `{"path":"a","limit":99999999999999999999}`, "/limit: takes no number 99999999999999999999"},
+		{"not an object", `[1]`, "arguments: takes no array"},
 		{"cut off", `{"path":`, "unexpected end"},
 		{"nothing", ``, "unexpected end"},
 	}
@@ -166,9 +166,48 @@ func TestToolArgumentsThatDoNotDecode(t *testing.T) {
 			assert.Equal(t, []string{"read_file", "call_1"}, []string{e.Tool, e.CallID})
 			require.Len(t, e.Problems, 1)
 			assert.Contains(t, e.Problems[0], tt.want)
+			assert.NotContains(t, e.Problems[0], "Go ", "the model knows no Go types")
 			assert.ErrorContains(t, err, "tool read_file: invalid arguments: ")
 			_, ok = errors.AsType[*aycoder.ToolError](err)
 			assert.True(t, ok, "unwraps to the base")
+		})
+	}
+}
+
+// What JSON Schema calls an integer, a Go integer takes.
+func TestToolTakesIntegersInAnyForm(t *testing.T) {
+	type args struct {
+		Path  string            `json:"path"`
+		Limit int               `json:"limit,omitempty"`
+		Size  *uint64           `json:"size,omitempty"`
+		Lines []int32           `json:"lines,omitempty"`
+		Rate  float64           `json:"rate,omitempty"`
+		Any   json.RawMessage   `json:"any,omitempty"`
+		Env   map[string]int64  `json:"env,omitempty"`
+		At    []struct{ N int } `json:"at,omitempty"`
+	}
+	tests := []struct{ name, args, want string }{
+		{"plain", `{"path":"a","limit":3}`, `{"path":"a","limit":3}`},
+		{"1.0", `{"path":"1.0","limit":1.0}`, `{"path":"1.0","limit":1}`},
+		{"exponents", ` {"limit" : -12.50e1 , "size":1E3,"path":"a"} `, `{"path":"a","limit":-125,"size":1000}`},
+		{"zeros", `{"path":"a","limit":-0.0,"size":-0}`, `{"path":"a","size":0}`},
+		{"inside", `{"path":"a","lines":[1.0,2,3e0],"env":{"x":4.0},"at":[{"N":5.0}]}`, `{"path":"a","lines":[1,2,3],"env":{"x":4},"at":[{"N":5}]}`},
+		{"others stay", `{"path":"a","rate":1e2,"any":{"n":1.0}}`, `{"path":"a","rate":100,"any":{"n":1.0}}`},
+		{"largest", `{"path":"a","limit":9.99999999999999999e17,"size":18446744073709551615}`, `{"path":"a","limit":999999999999999999,"size":18446744073709551615}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got args
+			tool, err := aycoder.NewTool("t", "", func(_ context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+				got = in
+				return aycoder.TextResult(""), nil
+			})
+			require.NoError(t, err)
+			_, err = tool.Call(t.Context(), aycoder.NewInvocation("c", "t", json.RawMessage(tt.args), nil))
+			require.NoError(t, err)
+			data, err := json.Marshal(got)
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, string(data))
 		})
 	}
 }

@@ -43,6 +43,7 @@ type cell struct {
 	next       int32 // the cell after this value and all that is in it
 	kind       kind
 	escaped    bool // a string with a backslash in it
+	integer    bool // a number that the schema wants to be an integer of 64 bits
 }
 
 type syntaxError struct {

@@ -79,12 +79,16 @@ func takesObject(n *node, depth int) bool {
 
 // HasProperty reports whether the schema names a property at its top level,
 // directly or in an allOf or a $ref.
-func (s *Schema) HasProperty(name string) bool { return s.root.hasProperty(name, maxDepth) }
+func (s *Schema) HasProperty(name string) bool {
+	return s.root.hasProperty(name, map[*node]bool{})
+}
 
-func (n *node) hasProperty(name string, depth int) bool {
-	if depth == 0 {
+// hasProperty looks at each node once: references may go in circles.
+func (n *node) hasProperty(name string, seen map[*node]bool) bool {
+	if seen[n] {
 		return false
 	}
+	seen[n] = true
 	if n.object != nil {
 		if p := n.object.find([]byte(name)); p >= 0 && n.object.props[p].node != nil {
 			return true
@@ -93,12 +97,12 @@ func (n *node) hasProperty(name string, depth int) bool {
 	for _, c := range n.checks {
 		switch c := c.(type) {
 		case refTo:
-			if c.node.hasProperty(name, depth-1) {
+			if c.node.hasProperty(name, seen) {
 				return true
 			}
 		case allOf:
 			for _, m := range c {
-				if m.hasProperty(name, depth-1) {
+				if m.hasProperty(name, seen) {
 					return true
 				}
 			}

@@ -25,13 +25,11 @@ const (
 // counted. Data that is not one JSON value, or has a key twice, has that as its only
 // problem, with the offset.
 func (s *Schema) Validate(data []byte) []string {
-	r := &run{doc: doc{data: data}}
-	r.doc.cells, r.path = r.cells[:0], r.steps[:0]
+	r := newRun(data)
 	if err := r.doc.parse(); err != nil {
 		return []string{"arguments: " + err.Error()}
 	}
-	r.budget = minSteps + cellSteps*len(r.doc.cells) + len(data)/8
-	r.node(s.root, 0)
+	r.root(s)
 	if r.budget <= 0 {
 		r.path = r.path[:0]
 		r.fail("the schema is too complex to check them")
@@ -52,6 +50,18 @@ type run struct {
 
 	cells [24]cell // where doc.cells and path start
 	steps [8]step
+}
+
+func newRun(data []byte) *run {
+	r := &run{doc: doc{data: data}}
+	r.doc.cells, r.path = r.cells[:0], r.steps[:0]
+	return r
+}
+
+// root checks the whole document, which was parsed.
+func (r *run) root(s *Schema) {
+	r.budget = minSteps + cellSteps*len(r.doc.cells) + len(r.doc.data)/8
+	r.node(s.root, 0)
 }
 
 type findings struct {
@@ -119,10 +129,25 @@ func (r *run) node(n *node, at int) {
 		r.object(n.object, at)
 	case kindArray:
 		r.array(n, at)
+	case kindNumber:
+		r.number(n, at)
 	}
 	for _, c := range n.checks {
 		c.check(r, at)
 	}
+}
+
+// number refuses integers that no Go type has room for: they would only fail later,
+// in words that say nothing to a model.
+func (r *run) number(n *node, at int) {
+	if n.types&typeInteger == 0 || n.types&typeNumber != 0 {
+		return
+	}
+	if !fits64(r.doc.raw(at)) {
+		r.fail("must be an integer that fits 64 bits, got %s", r.show(at))
+		return
+	}
+	r.doc.cells[at].integer = true
 }
 
 // text returns what the string in a cell says, and spends the time it takes to look
@@ -170,16 +195,22 @@ func (r *run) object(o *object, at int) {
 	if len(o.props) > len(few) {
 		seen = make([]bool, len(o.props))
 	}
-	cells := r.doc.cells
+	unknown, cells := 0, r.doc.cells
 	for key := at + 1; key < int(cells[at].next) && r.budget > 0; key = int(cells[key+1].next) {
 		name := r.doc.str(key)
 		i := o.find(name)
 		if i >= 0 {
 			seen[i] = true
+		} else {
+			unknown++
 		}
 		r.path = append(r.path, step{key: key})
 		r.member(o, i, name, key+1)
 		r.path = r.path[:len(r.path)-1]
+	}
+	if unknown > 1 && len(o.props) > 0 {
+		r.budget -= unknown
+		r.twins(o, at)
 	}
 	for i := range o.props {
 		if o.props[i].required && !seen[i] {
@@ -192,6 +223,9 @@ func (r *run) object(o *object, at int) {
 
 // member checks a member whose property is number i, or -1.
 func (r *run) member(o *object, i int, name []byte, value int) {
+	if i < 0 && r.misspelt(o, name) {
+		return
+	}
 	known := false
 	if i >= 0 && o.props[i].node != nil {
 		known = true
@@ -278,12 +312,7 @@ func (t typeSet) holds(d *doc, at int) bool {
 // isInteger reports whether a number has no fraction: "a number with a zero
 // fractional part" is an integer (JSON Schema, 6.1.1).
 func isInteger(text []byte) bool {
-	for _, c := range text {
-		if c == '.' || c == 'e' || c == 'E' {
-			return parseDecimal(string(text)).integer()
-		}
-	}
-	return true
+	return inDigits(text) || parseDecimal(string(text)).integer()
 }
 
 func (r *run) wrongType(n *node, at int) {

@@ -1,12 +1,17 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/aycoder/aycoder"
 )
+
+// maxOpen is how many blocks may be open or wait for their turn. All of them are
+// looked at when one stops.
+const maxOpen = 1000
 
 // A block is a content block that is being put together.
 type block struct {
@@ -18,6 +23,8 @@ type block struct {
 	sig   []byte
 	cites []byte // citations that came as deltas, with a comma after each
 	rest  object // the block with its other deltas, nil while there are none
+
+	stopped bool // and waits for its turn
 }
 
 // blockHead is what has to be known of a block.
@@ -38,8 +45,11 @@ func (d *decoder) startBlock(index int, raw json.RawMessage) error {
 	if !d.begun {
 		return fmt.Errorf("content_block_start %d before message_start", index)
 	}
-	if err := d.release(false); err != nil {
+	if err := d.giveHeld(); err != nil {
 		return err
+	}
+	if len(d.open) >= maxOpen {
+		return fmt.Errorf("content_block_start %d: more than %d blocks are open", index, maxOpen)
 	}
 	b := &block{index: index, raw: raw}
 	if err := decodeHead(raw, &b.head); err != nil {
@@ -91,10 +101,10 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 	return nil
 }
 
-// find returns the block that is open under an index.
+// find returns the block that is open under an index and has not stopped.
 func (d *decoder) find(index int) *block {
 	for _, b := range slices.Backward(d.open) {
-		if b.index == index {
+		if b.index == index && !b.stopped {
 			return b
 		}
 	}
@@ -115,10 +125,10 @@ func (d *decoder) delta(p *delta) error {
 	case p.kind == "signature_delta" && b.head.Type == "thinking":
 		b.sig = append(b.sig, p.text...)
 		return nil
-	case p.kind == "input_json_delta":
+	case p.kind == "input_json_delta" && b.head.Type != "text" && b.head.Type != "thinking":
 		return d.addArgs(b, p.text)
 	}
-	return fmt.Errorf("%s for a block of type %q", p.kind, b.head.Type)
+	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.c.cfg.show(b.head.Type, 50))
 }
 
 func (d *decoder) addText(b *block, s string) error {
@@ -181,7 +191,7 @@ func (d *decoder) anyDelta(e *event) error {
 	}
 	b := d.find(e.Index)
 	if b == nil {
-		return fmt.Errorf("%s for block %d, which is not open", clip(kind.Type, 50), e.Index)
+		return fmt.Errorf("%s for block %d, which is not open", d.call.c.cfg.show(kind.Type, 50), e.Index)
 	}
 	if kind.Type == "citations_delta" && !isNull(p.Citation) {
 		b.cites = append(append(b.cites, p.Citation...), ',')
@@ -220,15 +230,51 @@ func (d *decoder) stopBlock(index int) error {
 	if b == nil {
 		return nil // stopped twice: nothing is lost
 	}
-	d.open = slices.DeleteFunc(d.open, func(o *block) bool { return o == b })
-	if err := d.release(false); err != nil {
+	if err := d.giveHeld(); err != nil {
 		return err
 	}
+	b.stopped = true
 	if looksWhole(b) {
 		d.held = b
+	}
+	return d.give()
+}
+
+// giveHeld gives away what was held: more came, so that it was not cut off.
+func (d *decoder) giveHeld() error {
+	if d.held == nil {
 		return nil
 	}
-	return d.emitPart(b, false)
+	d.held = nil
+	return d.give()
+}
+
+// give gives away the blocks that have stopped and whose turn it is: blocks are in
+// the message in the order of their indexes, whichever stops first.
+func (d *decoder) give() error {
+	for len(d.open) > 0 {
+		b := slices.MinFunc(d.open, blockOrder)
+		if !b.stopped || b == d.held {
+			return nil
+		}
+		d.open = slices.DeleteFunc(d.open, func(o *block) bool { return o == b })
+		if err := d.emitPart(b, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blockOrder puts one that has stopped before one of the same index that has not:
+// that index was used again, and the older block may never stop.
+func blockOrder(a, b *block) int {
+	switch order := cmp.Compare(a.index, b.index); {
+	case order != 0 || a.stopped == b.stopped:
+		return order
+	case a.stopped:
+		return -1
+	}
+	return 1
 }
 
 // emitPart gives a block away. Cut says that the message ended before the block did.

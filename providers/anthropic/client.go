@@ -20,6 +20,11 @@
 // providers, thinking without a signature and text of nothing but white space are
 // left out, since the API refuses them.
 //
+// So are settings that exclude each other: a request that forces a call
+// ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and one that
+// asks for thinking has no temperature other than 1. An image or a document in the
+// output of a call that failed is named in a text, as is one without data.
+//
 // # What comes back
 //
 // Text with citations keeps them in its Extra. Blocks of the server's own (redacted
@@ -56,6 +61,10 @@ const (
 
 	// maxResponse is the most that is read of one response.
 	maxResponse = 64 << 20
+
+	// minSecret is from where on the value of a caller's own header is kept out of
+	// error texts: "yes" is in too many of them.
+	minSecret = 8
 )
 
 // Client asks a model through the Messages API. It is safe for concurrent use.
@@ -318,21 +327,35 @@ func (c *config) setHeaders(h http.Header) {
 	maps.Copy(h, own)
 }
 
-// redact takes keys out of a text that the service wrote.
-func (c *config) redact(s string) string {
-	var secrets []string
-	if c.auth != nil {
-		secrets = append(secrets, c.auth())
+// show is what can be shown of a text that the service wrote: no keys, and at most
+// about n bytes. What is cut first may end in a part of a key that nobody finds.
+func (c *config) show(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	for _, k := range c.secrets() {
+		s = strings.ReplaceAll(s, k, "[key]")
 	}
+	return clip(s, n)
+}
+
+// secrets are the keys and what the caller's own headers say, as proxies have keys
+// of their own. The longest comes first: another may be a part of it.
+func (c *config) secrets() []string {
 	own := c.header()
-	secrets = append(secrets, own.Get("X-Api-Key"), own.Get("Authorization"))
-	secrets = append(secrets, strings.TrimPrefix(own.Get("Authorization"), "Bearer "))
-	for _, k := range secrets {
-		if len(k) >= 4 {
-			s = strings.ReplaceAll(s, k, "[key]")
+	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
+	keys := []string{own.Get("X-Api-Key"), own.Get("Authorization"), strings.TrimSpace(token)}
+	if c.auth != nil {
+		keys = append(keys, c.auth())
+	}
+	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
+	for _, values := range own {
+		for _, v := range values {
+			if v = strings.TrimSpace(v); len(v) >= minSecret {
+				keys = append(keys, v)
+			}
 		}
 	}
-	return s
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return keys
 }
 
 // modelOf returns the model that req asks.

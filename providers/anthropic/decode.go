@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -70,8 +71,8 @@ type decoder struct {
 	call  *call
 
 	done   aycoder.MessageDone
-	open   []*block // in the order in which they began
-	held   *block   // a call that stopped, see looksWhole
+	open   []*block // in the order in which they began, until they are given away
+	held   *block   // the last that stopped, if it is one of them, see looksWhole
 	begun  bool
 	called bool // there was a call
 	heard  bool // an event came that is no ping
@@ -101,8 +102,8 @@ func (d *decoder) event(ev sse.Event) (done bool, err error) {
 		if ev.Data == "[DONE]" {
 			return false, nil
 		}
-		text := clip(d.call.c.cfg.redact(ev.Data), 200)
-		return false, fmt.Errorf("decode event %q: %w: %s", ev.Type, err, text)
+		kind, text := d.call.c.cfg.show(ev.Type, 50), d.call.c.cfg.show(ev.Data, 200)
+		return false, fmt.Errorf("decode event %q: %w: %s", kind, err, text)
 	}
 	if e.Type == "" {
 		e.Type = ev.Type
@@ -122,7 +123,9 @@ func parseEvent(data []byte) (e event, err error) {
 		case "type":
 			e.Type, err = str("type", f.val)
 		case "index":
-			e.Index, err = strconv.Atoi(string(f.val))
+			if e.Index, err = strconv.Atoi(string(f.val)); err != nil {
+				err = errors.New("index is not a number")
+			}
 		case "message":
 			err = json.Unmarshal(f.val, &e.Message)
 		case "content_block":
@@ -164,10 +167,10 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 func (d *decoder) apiError(data []byte) error {
 	var e errorEvent
 	if err := json.Unmarshal(data, &e); err != nil || e.Error == (apiError{}) {
-		e.Error.Message = clip(string(data), 200)
+		e.Error.Message = d.call.c.cfg.show(string(data), 200)
 	}
 	if d.call.requestID == "" {
-		d.call.requestID = d.call.c.cfg.redact(e.RequestID)
+		d.call.requestID = d.call.c.cfg.show(e.RequestID, maxID)
 	}
 	err := d.call.classify(&e.Error, nil)
 	if base, ok := err.(*aycoder.ModelError); ok { // of a kind that says nothing
@@ -213,7 +216,7 @@ func (d *decoder) whole(data []byte) error {
 		return d.apiError(data)
 	}
 	if m.Type != "message" || m.StopReason == "" {
-		return fmt.Errorf("decode message: not a complete message, type %q", clip(m.Type, 50))
+		return fmt.Errorf("decode message: not a complete message, type %q", d.call.c.cfg.show(m.Type, 50))
 	}
 	if err := d.start(&m); err != nil {
 		return err
@@ -255,15 +258,14 @@ func (d *decoder) finish() error {
 	if !d.begun {
 		return errors.New("message_stop before message_start")
 	}
-	if err := d.release(cutsOff(d.done.Stop)); err != nil {
-		return err
-	}
+	slices.SortStableFunc(d.open, blockOrder)
 	for _, b := range d.open {
-		if err := d.emitPart(b, true); err != nil {
+		cut := !b.stopped || b == d.held && cutsOff(d.done.Stop)
+		if err := d.emitPart(b, cut); err != nil {
 			return err
 		}
 	}
-	d.open = nil
+	d.open, d.held = nil, nil
 	if d.done.Stop == "" {
 		d.done.Stop = aycoder.StopEndTurn
 		if d.called {
@@ -275,7 +277,7 @@ func (d *decoder) finish() error {
 
 // cutsOff reports whether a message that stopped so may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
-	return r == aycoder.StopMaxToken || r == aycoder.StopRefusal || r == "model_context_window_exceeded"
+	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || r == "model_context_window_exceeded"
 }
 
 // looksWhole reports whether b may be complete or not, which is known only when it
@@ -285,14 +287,4 @@ func cutsOff(r aycoder.StopReason) bool {
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
 		(b.index < 0 || len(b.text) == 0 && emptyArgs(b.head.Input))
-}
-
-// release gives away the call that is held, if there is one.
-func (d *decoder) release(cut bool) error {
-	b := d.held
-	if b == nil {
-		return nil
-	}
-	d.held = nil
-	return d.emitPart(b, cut)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -117,6 +118,8 @@ func TestDecodeWhole(t *testing.T) {
 	}{
 		{"tool use", fmt.Sprintf(ok, "tool_use"), 1, 0, ""},
 		{"blank lines first", strings.Repeat("\r\n", 400) + fmt.Sprintf(ok, "tool_use"), 1, 0, ""},
+		{"byte order mark", "\xEF\xBB\xBF" + fmt.Sprintf(ok, "tool_use"), 1, 0, ""},
+		{"part of a byte order mark", "\xEF\xBB", 0, 0, "stream ended"},
 		{"the limit may have cut the last call", fmt.Sprintf(ok, "max_tokens"), 0, 1, ""},
 		{"no end", fmt.Sprintf(ok, ""), 0, 0, "not a complete message"},
 		{"cut", fmt.Sprintf(ok, "tool_use")[:90], 0, 0, "unexpected end"},
@@ -156,10 +159,13 @@ func TestDecodeNonsense(t *testing.T) {
 		{"block that is not open", []string{begin, piece(`{"type":"text_delta","text":"a"}`)}, "not open"},
 		{"new delta for no block", []string{begin, piece(`{"type":"x"}`)}, "not open"},
 		{"delta of another kind", []string{begin, started(`{"type":"text"}`), piece(`{"type":"thinking_delta","thinking":"a"}`)}, `for a block of type "text"`},
+		{"arguments of a text", []string{begin, started(`{"type":"text"}`), piece(`{"type":"input_json_delta","partial_json":"{}"}`)}, `input_json_delta for a block of type "text"`},
+		{"arguments of a thought", []string{begin, started(`{"type":"thinking"}`), piece(`{"partial_json":"{}","type":"input_json_delta"}`)}, `input_json_delta for a block of type "thinking"`},
 		{"no JSON", []string{begin, `{"type":`}, "decode event"},
 		{"wrong types", []string{begin, started(`{"type":"text","text":5}`)}, "decode content_block_start"},
 		{"no block", []string{begin, `{"type":"content_block_start","index":0}`}, "decode content_block_start"},
 		{"no delta", []string{begin, started(`{"type":"text"}`), `{"type":"content_block_delta","index":0}`}, "decode content_block_delta"},
+		{"too many are open", append([]string{begin}, slices.Repeat([]string{started(`{"type":"text"}`)}, maxOpen+1)...), "more than 1000 blocks are open"},
 		{"no end", []string{begin, started(`{"type":"text","text":"a"}`), stop0, endTurn}, "before message_stop"},
 	}
 	for _, tt := range tests {
@@ -180,6 +186,64 @@ func TestCallsComeEarly(t *testing.T) {
 	a := ask(newClient(t, stream(data)))
 	assert.Error(t, a.err)
 	assert.Len(t, a.Message.Calls(), 1)
+}
+
+// Blocks may stop in another order than that in which they stand in the message.
+func TestBlocksComeInOrder(t *testing.T) {
+	start := func(index int, block string) string {
+		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, index, block)
+	}
+	text := func(index int) string { return start(index, fmt.Sprintf(`{"type":"text","text":"t%d"}`, index)) }
+	call := func(index int) string {
+		return start(index, fmt.Sprintf(`{"type":"tool_use","id":"c%d","name":"n","input":{}}`, index))
+	}
+	args := func(index int) string {
+		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, index)
+	}
+	stop := func(index int) string { return fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, index) }
+	tests := []struct {
+		name string
+		data []string
+		want string // of the parts in their order, "!" behind what is cut off
+	}{
+		{"one after the other", []string{text(0), stop(0), call(1), stop(1), useTool, end}, "t0 c1"},
+		{"second stops first", []string{text(0), text(1), stop(1), stop(0), endTurn, end}, "t0 t1"},
+		{"third stops first", []string{text(0), call(1), text(2), stop(2), stop(0), stop(1), useTool, end}, "t0 c1 t2"},
+		{"second begins first", []string{text(1), text(0), stop(0), stop(1), endTurn, end}, "t0 t1"},
+		{"until the first has stopped", []string{text(0), call(1), stop(1)}, ""},
+		{"as soon as the first has stopped", []string{text(0), call(1), args(1), stop(1), stop(0)}, "t0 c1"},
+		{"a call whose turn it is", []string{call(0), text(1), args(0), stop(0)}, "c0"},
+		{"a call that may be cut, then another stops", []string{call(0), text(1), stop(0), stop(1)}, "c0 t1"},
+		{"the first never stops", []string{text(0), call(1), stop(1), useTool, end}, "t0 c1"},
+		{"a call that never stops", []string{call(0), call(1), args(1), stop(1), useTool, end}, "c0! c1"},
+		{"cut after the name, as the last that stopped", []string{call(0), call(1), args(1), stop(1), stop(0), tooMany, end}, "c0! c1"},
+		{"whole, since another stopped later", []string{call(0), call(1), stop(1), args(0), stop(0), tooMany, end}, "c0 c1"},
+		{"an open index that is used again", []string{text(0), call(0), args(0), stop(0), useTool}, "c0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := ask(newClient(t, stream(events(append([]string{begin}, tt.data...)...))))
+			assert.Equal(t, tt.want, order(&a))
+		})
+	}
+}
+
+// order names the parts of an answer.
+func order(a *answer) string {
+	var names []string
+	for _, p := range a.parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			names = append(names, p.Text)
+		case *aycoder.ToolUse:
+			if slices.Contains(a.Cut, p) {
+				names = append(names, p.ID+"!")
+			} else {
+				names = append(names, p.ID)
+			}
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 func TestManyCalls(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 const (
 	maxErrorBody = 64 << 10
 	maxErrorText = 2000
+	maxID        = 200
 )
 
 var (
@@ -48,8 +49,8 @@ func (e *apiError) UnmarshalJSON(data []byte) error {
 // classify turns what the API says into the type that says what to do about it. An
 // error inside a stream has no status of its own and no header.
 func (k *call) classify(e *apiError, h http.Header) error {
-	msg := clip(k.c.cfg.redact(strings.ToValidUTF8(e.Message, "\uFFFD")), maxErrorText)
-	kind := clip(k.c.cfg.redact(strings.ToValidUTF8(e.Type, "\uFFFD")), 100)
+	msg := k.c.cfg.show(e.Message, maxErrorText)
+	kind := k.c.cfg.show(e.Type, 100)
 	if msg == "" {
 		msg = kind
 	}

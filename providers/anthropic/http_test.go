@@ -453,3 +453,73 @@ func TestKeyIsNeverShown(t *testing.T) {
 		}
 	}
 }
+
+// A text that is cut in the middle of a key does not end in the other half of it.
+func TestKeyIsNeverCut(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit int // where the text is cut
+		rt    func(text string) http.RoundTripper
+	}{
+		{"plain body", maxErrorText, func(s string) http.RoundTripper { return refuse(400, s, nil) }},
+		{"message", maxErrorText, func(s string) http.RoundTripper {
+			return refuse(400, `{"error":{"type":"x","message":"`+s+`"}}`, nil)
+		}},
+		{"kind", 100, func(s string) http.RoundTripper { return refuse(400, `{"error":{"type":"`+s+`"}}`, nil) }},
+		{"request id", maxID, func(s string) http.RoundTripper {
+			return refuse(400, `{}`, http.Header{"Request-Id": {s}})
+		}},
+		{"request id in the body", maxID, func(s string) http.RoundTripper {
+			return refuse(400, `{"error":"x","request_id":"`+s+`"}`, nil)
+		}},
+		{"error event without an error", 200 - len(`{"type":"error","x":"`), func(s string) http.RoundTripper {
+			return stream(msgStart + events(`{"type":"error","x":"`+s+`"}`))
+		}},
+		{"request id in an event", maxID, func(s string) http.RoundTripper {
+			return stream(msgStart + events(`{"type":"error","error":"x","request_id":"`+s+`"}`))
+		}},
+		{"event that is no JSON", 200, func(s string) http.RoundTripper { return stream("data: " + s + "\n\n") }},
+		{"name of an event", 50, func(s string) http.RoundTripper { return stream("event: " + s + "\ndata: {\n\n") }},
+		{"index", 200, func(s string) http.RoundTripper {
+			return stream(msgStart + events(`{"type":"content_block_stop","index":"`+s+`"}`))
+		}},
+		{"delta for no block", 50, func(s string) http.RoundTripper {
+			return stream(msgStart + events(piece(`{"type":"`+s+`"}`)))
+		}},
+		{"delta for another block", 50, func(s string) http.RoundTripper {
+			return stream(msgStart + events(started(`{"type":"`+s+`"}`), piece(`{"type":"text_delta","text":"a"}`)))
+		}},
+		{"document", 50, func(s string) http.RoundTripper { return stream(`{"type":"` + s + `"}`) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for pad := tt.limit - len(testKey) - 1; pad <= tt.limit; pad++ {
+				text := strings.Repeat("x", max(pad, 0)) + testKey
+				err := ask(newClient(t, tt.rt(text+strings.Repeat("y", 8000)))).err
+				require.Error(t, err)
+				require.NotContains(t, err.Error(), testKey[:5], "key at %d", pad)
+				require.Less(t, len(err.Error()), 5000)
+			}
+		})
+	}
+}
+
+// What the caller's own headers say is as secret as the key.
+func TestHeadersAreNeverShown(t *testing.T) {
+	tests := []struct{ name, header, value, text, want string }{
+		{"another key", "Cf-Access-Client-Secret", "top-secret", "bad top-secret!", "bad [key]!"},
+		{"key that another is part of", "X-Other", testKey + "-and-more", testKey + "-and-more", "[key]"},
+		{"token", "Authorization", "Basic dTpw", "bad dTpw", "bad [key]"},
+		{"white space around it", "X-Secret", " top-secret ", "bad top-secret", "bad [key]"},
+		{"a word", "X-Own", "yes", "yes or no", "yes or no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rt := refuse(400, `{"error":"`+tt.text+`"}`, nil)
+			err := ask(newClient(t, rt, WithHeader(tt.header, tt.value))).err
+			e, ok := errors.AsType[*aycoder.BadRequestError](err)
+			require.True(t, ok, "%v", err)
+			assert.EqualError(t, e.Err, tt.want)
+		})
+	}
+}

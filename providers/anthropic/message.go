@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -31,6 +32,9 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	if m.Role == aycoder.RoleAssistant {
 		role = aycoder.RoleAssistant
 	}
+	if err := checkParts(m.Parts); err != nil {
+		return nil, err
+	}
 	head := `{"role":"` + string(role) + `","content":[`
 	size := len(head) + 2
 	for _, p := range m.Parts {
@@ -51,6 +55,21 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 		return nil, nil
 	}
 	return append(w.b, ']', '}'), nil
+}
+
+// checkParts refuses parts that are nil, as messages are refused.
+func checkParts(parts []aycoder.Part) error {
+	for i, p := range parts {
+		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
+			return fmt.Errorf("part %d is nil", i)
+		}
+		if out, ok := p.(*aycoder.ToolOutput); ok {
+			if err := checkParts(out.Parts); err != nil {
+				return fmt.Errorf("part %d: %w", i, err)
+			}
+		}
+	}
+	return nil
 }
 
 // roomFor is about how many bytes a part takes.
@@ -100,7 +119,7 @@ func (w *blocks) part(p aycoder.Part) {
 	case *aycoder.ToolUse:
 		w.use(p)
 	case *aycoder.Media:
-		w.media(p)
+		w.shown(p, true)
 	case *aycoder.Opaque:
 		if ours(p) {
 			w.begin("")
@@ -167,16 +186,18 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 }
 
 // output writes the result of a tool. The API refuses an empty text and an error
-// that says nothing.
+// that says nothing: "all content must be type `text` if `is_error` is true".
 func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.begin(`{"type":"tool_result","tool_use_id":`)
 	w.b = appendName(w.b, o.ID)
 	before := len(w.b)
 	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser}
 	for _, p := range o.Parts {
-		switch p.(type) {
-		case *aycoder.Text, *aycoder.Media:
-			in.part(p)
+		switch p := p.(type) {
+		case *aycoder.Text:
+			in.text(p)
+		case *aycoder.Media:
+			in.shown(p, !o.IsError)
 		}
 	}
 	if in.n == 0 && o.IsError {
@@ -191,12 +212,25 @@ func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.b = append(w.b, '}')
 }
 
-// media writes an image or a document. What the API has no block for is named in a
+// shown writes an image or a document. What the API takes no block for is named in a
 // text, so that one odd file does not make the whole conversation unsendable.
-func (w *blocks) media(m *aycoder.Media) {
+func (w *blocks) shown(m *aycoder.Media, allowed bool) {
 	if w.role == aycoder.RoleAssistant {
 		return
 	}
+	empty := len(m.Data) == 0 && m.URL == ""
+	if allowed && !empty && w.media(m) {
+		return
+	}
+	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
+	if name := m.Name + m.URL; name != "" {
+		note += ": " + name
+	}
+	w.text(&aycoder.Text{Text: note + "]"})
+}
+
+// media writes a block, or reports that there is none for this type.
+func (w *blocks) media(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	switch typ = strings.TrimSpace(typ); typ {
 	case "image/jpg":
@@ -206,17 +240,16 @@ func (w *blocks) media(m *aycoder.Media) {
 		w.begin(`{"type":"image","source":`)
 		w.source(m, typ)
 		w.b = append(w.b, '}')
-		return
+		return true
 	case "application/pdf":
 		w.document(m, typ)
-		return
+		return true
 	}
-	if strings.HasPrefix(typ, "text/") && (m.URL != "" || !blank(string(m.Data))) {
-		w.document(m, typ)
-		return
+	if !strings.HasPrefix(typ, "text/") || m.URL == "" && blank(string(m.Data)) {
+		return false
 	}
-	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown: %s]", len(m.Data), m.Type, m.Name+m.URL)
-	w.text(&aycoder.Text{Text: note})
+	w.document(m, typ)
+	return true
 }
 
 func (w *blocks) document(m *aycoder.Media, typ string) {

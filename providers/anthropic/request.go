@@ -30,6 +30,8 @@ type body struct {
 	req   *aycoder.Request
 	cache string // the cache_control object, or empty
 	err   error
+
+	thinks bool // thinking is on, by a field of ours
 }
 
 // encode returns the wire form of req.
@@ -83,32 +85,54 @@ func (w *body) limits(c *config) {
 	if maxTokens <= 0 {
 		maxTokens = c.maxTokens
 	}
-	budget := 0
-	if w.req.Thinking > 0 {
-		budget = max(w.req.Thinking, minBudget)
-		if budget >= maxTokens {
-			maxTokens = budget + min(maxTokens, math.MaxInt-budget)
-		}
+	budget := w.budget()
+	if budget >= maxTokens {
+		maxTokens = budget + min(maxTokens, math.MaxInt-budget)
 	}
 	if w.key("max_tokens") {
 		w.b = strconv.AppendInt(w.b, int64(maxTokens), 10)
 	}
 	w.b = append(w.b, `,"stream":true`...)
-	if w.req.Thinking == 0 || !w.key("thinking") {
+	if budget == 0 || !w.key("thinking") {
 		return
 	}
-	if budget == 0 {
+	if budget < 0 {
 		w.b = append(w.b, `{"type":"disabled"}`...)
 		return
 	}
+	w.thinks = true
 	w.b = append(w.b, `{"type":"enabled","budget_tokens":`...)
 	w.b = strconv.AppendInt(w.b, int64(budget), 10)
 	w.b = append(w.b, '}')
 }
 
+// budget returns how much the model may think: 0 says nothing about it, less than 0
+// turns it off. "Thinking may not be enabled when tool_choice forces tool use."
+func (w *body) budget() int {
+	switch n := w.req.Thinking; {
+	case n < 0:
+		return -1
+	case n == 0 || w.forced():
+		return 0
+	default:
+		return max(n, minBudget)
+	}
+}
+
+// forced reports whether the model must call a tool.
+func (w *body) forced() bool {
+	mode := w.req.ToolChoice.Mode
+	_, own := w.req.Extra["tool_choice"]
+	return len(w.req.Tools) > 0 && !own && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
+}
+
 func (w *body) system() {
 	last := -1
 	for i, t := range w.req.System {
+		if t == nil {
+			w.err = fmt.Errorf("system block %d is nil", i)
+			return
+		}
 		if !blank(t.Text) {
 			last = i
 		}
@@ -176,7 +200,8 @@ func (w *body) sampling() {
 			w.err = fmt.Errorf("temperature %v is not a number", *t)
 			return
 		}
-		if w.key("temperature") {
+		// "temperature may only be set to 1 when thinking is enabled."
+		if (*t == 1 || !w.thinks) && w.key("temperature") {
 			w.b = strconv.AppendFloat(w.b, *t, 'f', -1, 64)
 		}
 	}

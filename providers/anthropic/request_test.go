@@ -70,6 +70,46 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// The API refuses a request that has both sides of these.
+func TestEncodeLeavesOutWhatExcludes(t *testing.T) {
+	tools := []*aycoder.ToolSpec{{Name: "x"}}
+	some, one := aycoder.ToolChoice{Mode: aycoder.ToolAny}, aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "x"}
+	extra := map[string]json.RawMessage{"tool_choice": json.RawMessage(`{"type":"auto"}`)}
+	own := map[string]json.RawMessage{"thinking": json.RawMessage(`{"type":"disabled"}`)}
+	tests := []struct {
+		name                  string
+		req                   aycoder.Request
+		thinking, temperature string
+		maxTokens             int
+	}{
+		{"auto", aycoder.Request{Thinking: 2000, Tools: tools}, "enabled", "", 8192},
+		{"any tool", aycoder.Request{Thinking: 2000, Tools: tools, ToolChoice: some}, "", "", 8192},
+		{"one tool", aycoder.Request{Thinking: 2000, Tools: tools, ToolChoice: one}, "", "", 8192},
+		{"no room is made", aycoder.Request{Thinking: 9000, Tools: tools, ToolChoice: one}, "", "", 8192},
+		{"off and any tool", aycoder.Request{Thinking: -1, Tools: tools, ToolChoice: some}, "disabled", "", 8192},
+		{"any of no tools", aycoder.Request{Thinking: 2000, ToolChoice: some}, "enabled", "", 8192},
+		{"the caller's own choice", aycoder.Request{Thinking: 2000, Tools: tools, ToolChoice: some, Extra: extra}, "enabled", "", 8192},
+		{"temperature", aycoder.Request{Thinking: 2000, Temperature: new(0.5)}, "enabled", "", 8192},
+		{"temperature 1", aycoder.Request{Thinking: 2000, Temperature: new(1.0)}, "enabled", "1", 8192},
+		{"temperature, off", aycoder.Request{Thinking: -1, Temperature: new(0.5)}, "disabled", "0.5", 8192},
+		{"temperature and any tool", aycoder.Request{Thinking: 2000, Temperature: new(0.5), Tools: tools, ToolChoice: some}, "", "0.5", 8192},
+		{"temperature, the caller's own thinking", aycoder.Request{Thinking: 2000, Temperature: new(0.5), Extra: own}, "disabled", "0.5", 8192},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got struct {
+				Thinking    struct{ Type string }
+				Temperature json.Number
+				MaxTokens   int `json:"max_tokens"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(encoded(t, &tt.req)), &got))
+			assert.Equal(t, tt.thinking, got.Thinking.Type)
+			assert.Equal(t, tt.temperature, got.Temperature.String())
+			assert.Equal(t, tt.maxTokens, got.MaxTokens)
+		})
+	}
+}
+
 func TestEncodeMessage(t *testing.T) {
 	user, assistant, system := aycoder.RoleUser, aycoder.RoleAssistant, aycoder.RoleSystem
 	ours := func(raw string) *aycoder.Opaque {
@@ -118,6 +158,11 @@ func TestEncodeMessage(t *testing.T) {
 			`{"type":"text","text":"[3 bytes of audio/wav, which this model is not shown: a.wav]"}`},
 		{"image in a result", user, []aycoder.Part{&aycoder.ToolOutput{ID: "1", Parts: []aycoder.Part{&aycoder.Media{Type: "image/gif", Data: []byte("abc")}, ours(`{}`)}}},
 			`{"type":"tool_result","tool_use_id":"1","content":[{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"YWJj"}}]}`},
+		{"image in an error", user, []aycoder.Part{&aycoder.ToolOutput{ID: "1", IsError: true, Parts: []aycoder.Part{&aycoder.Text{Text: "x"}, &aycoder.Media{Type: "image/gif", Name: "a.gif", Data: []byte("abc")}, &aycoder.Media{Type: "application/pdf", URL: "https://x/y"}}}},
+			`{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"x"},{"type":"text","text":"[3 bytes of image/gif, which this model is not shown: a.gif]"},` +
+				`{"type":"text","text":"[0 bytes of application/pdf, which this model is not shown: https://x/y]"}],"is_error":true}`},
+		{"media without data", user, []aycoder.Part{&aycoder.Media{Type: "image/png"}, &aycoder.Media{Type: "application/pdf", Name: "n"}},
+			`{"type":"text","text":"[0 bytes of image/png, which this model is not shown]"},{"type":"text","text":"[0 bytes of application/pdf, which this model is not shown: n]"}`},
 		{"out of place", user, []aycoder.Part{&aycoder.ToolUse{ID: "1", Name: "n"}, &aycoder.Thinking{Text: "t", Signature: "s", Provider: "anthropic"}}, ""},
 		{"media by the model", assistant, []aycoder.Part{&aycoder.Media{Type: "image/png", URL: "u"}, &aycoder.ToolOutput{ID: "1"}}, ""},
 	}
@@ -143,6 +188,9 @@ func TestEncodeRefuses(t *testing.T) {
 	field := func(name, val string) map[string]json.RawMessage {
 		return map[string]json.RawMessage{name: json.RawMessage(val)}
 	}
+	parts := func(p ...aycoder.Part) aycoder.Request {
+		return aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: p}}}
+	}
 	tests := []struct {
 		name string
 		req  aycoder.Request
@@ -154,6 +202,15 @@ func TestEncodeRefuses(t *testing.T) {
 		{"schema", aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Schema: json.RawMessage(`[]`)}}}, `tool "x": schema is not a JSON object`},
 		{"nil tool", aycoder.Request{Tools: []*aycoder.ToolSpec{nil}}, "tool 0 is nil"},
 		{"nil message", aycoder.Request{Messages: []*aycoder.Message{nil}}, "message 0 is nil"},
+		{"nil system block", aycoder.Request{System: []*aycoder.Text{{Text: "a"}, nil}}, "system block 1 is nil"},
+		{"nil part", parts(nil), "message 0: part 0 is nil"},
+		{"nil text", parts(&aycoder.Text{Text: "a"}, (*aycoder.Text)(nil)), "message 0: part 1 is nil"},
+		{"nil thinking", parts((*aycoder.Thinking)(nil)), "message 0: part 0 is nil"},
+		{"nil call", parts((*aycoder.ToolUse)(nil)), "message 0: part 0 is nil"},
+		{"nil output", parts((*aycoder.ToolOutput)(nil)), "message 0: part 0 is nil"},
+		{"nil media", parts((*aycoder.Media)(nil)), "message 0: part 0 is nil"},
+		{"nil opaque", parts((*aycoder.Opaque)(nil)), "message 0: part 0 is nil"},
+		{"nil in an output", parts(&aycoder.ToolOutput{ID: "1", Parts: []aycoder.Part{(*aycoder.Media)(nil)}}), "message 0: part 0: part 0 is nil"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	// end of a stream comes right after its last event, or not at all.
 	drainTime  = 50 * time.Millisecond
 	drainBytes = 4 << 10
+
+	bom = "\xEF\xBB\xBF" // the byte order mark
 )
 
 var (
@@ -70,7 +72,7 @@ func (k *call) run(ctx context.Context, req *aycoder.Request, yield func(aycoder
 		return k.failed(ctx, inner, w, wrap("connect", err))
 	}
 	defer resp.Body.Close()
-	k.requestID = k.c.cfg.redact(resp.Header.Get("Request-Id"))
+	k.requestID = k.c.cfg.show(resp.Header.Get("Request-Id"), maxID)
 	r := &meter{r: resp.Body, w: w, left: k.c.cfg.maxResponse, max: k.c.cfg.maxResponse}
 	if resp.StatusCode != http.StatusOK {
 		k.status = resp.StatusCode
@@ -129,18 +131,27 @@ func (k *call) decode(r *meter, d *decoder) error {
 	return errUnfinished
 }
 
-// startsObject skips white space and reports whether a JSON object begins there.
+// startsObject skips white space and a byte order mark, and reports whether a JSON
+// object begins there.
 func startsObject(br *bufio.Reader) (bool, error) {
 	for {
-		c, err := br.ReadByte()
+		head, err := br.Peek(1)
 		if err != nil {
 			return false, err
 		}
+		c, skip := head[0], 0
 		switch c {
 		case ' ', '\t', '\r', '\n':
-			continue
+			skip = 1
+		case bom[0]:
+			if head, _ := br.Peek(len(bom)); string(head) == bom {
+				skip = len(bom)
+			}
 		}
-		return c == '{', br.UnreadByte()
+		if skip == 0 {
+			return c == '{', nil
+		}
+		_, _ = br.Discard(skip) // it was just seen
 	}
 }
 
@@ -254,7 +265,13 @@ func (k *call) base(kind string, err error) *aycoder.ModelError {
 		Status: k.status, Kind: kind, Err: err}
 }
 
+// broken says that the stream is of no use. The cause may quote what came, so one
+// that says too much is replaced by what can be shown of it.
 func (k *call) broken(err error) error {
+	text := err.Error()
+	if shown := k.c.cfg.show(text, 2*maxErrorText); shown != text {
+		err = errors.New(shown)
+	}
 	return &aycoder.StreamBrokenError{ModelError: k.base("", err), After: time.Since(k.start)}
 }
 
@@ -283,19 +300,19 @@ func (k *call) refused(ctx context.Context, resp *http.Response, r io.Reader) er
 		e.Error.Message = plainBody(data, resp.Header.Get("Content-Type"))
 	}
 	if k.requestID == "" {
-		k.requestID = k.c.cfg.redact(e.RequestID)
+		k.requestID = k.c.cfg.show(e.RequestID, maxID)
 	}
 	return k.classify(&e.Error, resp.Header)
 }
 
 // plainBody is what can be shown of an error body that is not the API's.
 func plainBody(data []byte, contentType string) string {
-	text := strings.ToValidUTF8(strings.TrimSpace(string(data)), "\uFFFD")
+	text := strings.TrimSpace(string(data))
 	if text == "" {
 		return "empty answer"
 	}
 	if strings.Contains(contentType, "html") || strings.HasPrefix(text, "<") {
 		return "answered with a web page instead of JSON: is the base URL right?"
 	}
-	return clip(text, maxErrorText)
+	return text
 }

@@ -209,7 +209,7 @@ func (s Step) reason() aycoder.StopReason {
 	reason := aycoder.StopEndTurn
 	for _, b := range s.blocks {
 		if b.cut {
-			reason = aycoder.StopMaxToken
+			reason = aycoder.StopMaxTokens
 			break
 		}
 		if _, ok := b.part.(*aycoder.ToolUse); ok {

@@ -1,0 +1,62 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// foldSteps is how many names are compared in one step.
+const foldSteps = 8
+
+// misspelt refuses a name that is that of a property but for upper and lower case.
+// It is no property to the schema, nor to those who approve a call, but it is one to
+// encoding/json: "preferring an exact match but also accepting a case-insensitive
+// match".
+func (r *run) misspelt(o *object, name []byte) bool {
+	r.budget -= len(o.props) / foldSteps
+	text := string(name)
+	for i := range o.props {
+		if p := o.props[i].name; strings.EqualFold(p, text) {
+			r.fail("write it as %s", short(strconv.Quote(p)))
+			return true
+		}
+	}
+	return false
+}
+
+// twins refuses names that are the same but for case and are no properties, since
+// which one counts is up to who reads them. An object whose schema names no property
+// is a map, whose keys are data: there "http_proxy" and "HTTP_PROXY" are two.
+func (r *run) twins(o *object, at int) {
+	seen := map[string]int{} // the cells of the keys
+	r.doc.members(at, func(key, _ int) bool {
+		name := r.doc.str(key)
+		if o.find(name) >= 0 {
+			return true
+		}
+		folded := fold(string(name))
+		first, dup := seen[folded]
+		if !dup {
+			seen[folded] = key
+			return true
+		}
+		r.path = append(r.path, step{key: key})
+		r.fail("is the same as %s but for case", short(string(r.doc.raw(first))))
+		r.path = r.path[:len(r.path)-1]
+		return true
+	})
+}
+
+// fold returns the same text for texts that strings.EqualFold calls equal.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r { // the first of those that are equal
+				return next
+			}
+			r = next
+		}
+	}, s)
+}
