@@ -215,14 +215,25 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 		return nil, fmt.Errorf("new tool %q: function is nil", name)
 	}
 	call := func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
-		var in In
-		if err := json.Unmarshal(compiled.Normalize(inv.Args), &in); err != nil {
+		in, err := decode[In](compiled, inv.Args)
+		if err != nil {
 			base := &ToolError{Tool: name, CallID: inv.ID}
 			return nil, &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
 		}
 		return fn(ctx, inv, in)
 	}
 	return &funcTool{spec, compiled, call}, nil
+}
+
+// decode decodes arguments that fit the schema. Integers that are written 1.0 fit,
+// and are put in the form that encoding/json takes when it has refused them.
+func decode[In any](s *schema.Schema, args json.RawMessage) (in In, err error) {
+	if json.Unmarshal(args, &in) == nil {
+		return in, nil
+	}
+	var again In
+	err = json.Unmarshal(s.Normalize(args), &again)
+	return again, err
 }
 
 type funcTool struct {

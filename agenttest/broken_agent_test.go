@@ -356,7 +356,6 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 			}}
 		}, (*suite).slowBody, ruleSlow},
 		{"runs ahead", wrapped(ahead), (*suite).slowBody, ruleAhead},
-		{"runs ahead of a settled body", wrapped(ahead), playing("mixed calls", "slow"), ruleAhead},
 		{"loses a delta", dropping(func(ev aycoder.Event, _ error) bool {
 			_, ok := ev.(*aycoder.TextDelta)
 			return ok
