@@ -22,8 +22,9 @@ type run struct {
 	// start starts a step under the run's context, policy asks the Approver under it.
 	start  func(key string, step func(context.Context))
 	policy func(call *ToolUse, spec *ToolSpec) Verdict
-	wake   chan struct{} // of the consumer; one slot
-	slots  chan struct{} // of parallel tools
+	wake   chan struct{}   // of the consumer; one slot
+	slots  chan struct{}   // of parallel tools
+	asks   chan *CallModel // for the goroutine that asks the model; one slot
 
 	mu          sync.Mutex
 	state       State
@@ -37,7 +38,10 @@ type run struct {
 	by          map[string]By       // who allowed a call of this message
 	told        map[string]bool     // calls of this message that ToolFinished told of
 	working     []*RunTool          // tools that have begun and not returned
-	live        int                 // steps that have not returned
+	live        int                 // goroutines that have not returned
+	asking      bool                // one of them asks the model
+	catch       *ToolUse            // the call that the step which decides about it can run itself
+	caught      *RunTool
 	stopping    bool
 	err         error // what the run failed with
 	heard       bool  // something came of the current try
@@ -95,6 +99,7 @@ func newRun(l *Loop, rc RunConfig) *run {
 	return &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
+		asks: make(chan *CallModel, 1),
 		open: map[string]*cell{}, by: map[string]By{}, told: map[string]bool{},
 	}
 }
@@ -214,13 +219,47 @@ func (r *run) startReady(ctx context.Context) bool {
 	r.ready = nil
 	for _, a := range actions {
 		if call, ok := a.(*CallModel); ok {
-			r.live++
-			go r.callModel(ctx, call)
+			r.asks <- call // has room: there is one call at a time
+			r.startAsking(ctx)
 			continue
 		}
 		r.do(a)
 	}
 	return len(actions) > 0
+}
+
+// startAsking starts the goroutine that asks the model, if there is none. A run has
+// one, as its stack has grown to what decoding takes. The mutex is held.
+func (r *run) startAsking(ctx context.Context) {
+	if r.asking || r.stopping {
+		return
+	}
+	r.asking = true
+	r.live++
+	go r.askModel(ctx)
+}
+
+// askModel asks the model until the run ends. A client may end the goroutine from
+// within: another then takes its place.
+func (r *run) askModel(ctx context.Context) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asking = false
+		r.live--
+		if len(r.asks) > 0 {
+			r.startAsking(ctx)
+		}
+		r.signal()
+	}()
+	for {
+		select {
+		case a := <-r.asks:
+			r.callModel(ctx, a)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // over reports whether nothing is left to wait for.
@@ -334,6 +373,11 @@ func (r *run) do(a Action) {
 	case *AskApproval:
 		r.submit(a.Key(), func(ctx context.Context) { r.ask(ctx, a) })
 	case *RunTool:
+		if r.catch == a.Call && r.loop.execute == nil {
+			r.caught = a
+			r.live++
+			return
+		}
 		r.submit(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
 		stop := r.loop.clock.AfterFunc(a.For, func() { _ = r.apply(&Waited{}) })

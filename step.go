@@ -11,7 +11,6 @@ import (
 
 // callModel asks the model, and tells the state how that went.
 func (r *run) callModel(ctx context.Context, a *CallModel) {
-	defer r.gone()
 	err := errExited
 	defer func() {
 		if err != nil {
@@ -185,12 +184,16 @@ func (r *run) ask(ctx context.Context, a *AskApproval) {
 		v, by = Allow(), ByRule
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && !answered {
-		r.decide(a.Call, t, v, by)
+		if run := r.decide(a.Call, t, v, by); run != nil {
+			r.runTool(ctx, run)
+		}
 		return
 	}
 	req := r.question(ctx, a, t)
 	if answered && d.Digest == req.Digest {
-		r.decide(a.Call, t, d.Verdict, ByUser)
+		if run := r.decide(a.Call, t, d.Verdict, ByUser); run != nil {
+			r.runTool(ctx, run)
+		}
 		return
 	}
 	if v.kind == verdictAllow { // the user has answered, but another question
@@ -322,13 +325,14 @@ func (r *run) applyRule(rule Rule) {
 }
 
 // decide is what the policy, a rule or an earlier answer says about a call. Edited
-// arguments are checked like the model's.
-func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) {
+// arguments are checked like the model's. It returns the call if it is to be run at
+// once: whoever asked can do it, without another goroutine.
+func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) *RunTool {
 	if v.args != nil {
 		edited := &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
 		if err := t.check(edited); err != nil {
 			r.reject(c, err)
-			return
+			return nil
 		}
 		if by == ByUser {
 			if p := r.policy(edited, &t.spec); p.kind == verdictDeny {
@@ -338,7 +342,10 @@ func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catch, r.caught = c, nil
 	_ = r.decideLocked(c, v, by)
+	r.catch = nil
+	return r.caught
 }
 
 func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {

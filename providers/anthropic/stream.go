@@ -103,7 +103,7 @@ func (k *call) send(ctx context.Context, w *watch, p *payload) (*http.Response, 
 // although a stream was asked for; the first byte tells, since their Content-Type
 // does not always.
 func (k *call) decode(r *meter, d *decoder) error {
-	br := bufio.NewReader(r)
+	br := bufio.NewReaderSize(r, 64) // for a look at the first byte; larger reads pass by it
 	isJSON, err := startsObject(br)
 	if err != nil && err != io.EOF {
 		return err
