@@ -302,15 +302,9 @@ func (r *run) seen(ev Event) {
 	}
 }
 
-// apply reports a fact to the state and starts what follows from it. The events
-// are those that belong to the fact; they come out only if it is accepted.
-func (r *run) apply(f Fact, events ...Event) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.step(f, events...)
-}
-
-// step is apply with the mutex held.
+// step reports a fact to the state and starts what follows from it. The events are
+// those that belong to the fact; they come out only if it is accepted. The mutex is
+// held.
 func (r *run) step(f Fact, events ...Event) error {
 	turn, before := r.state.turn, len(r.state.history.items)
 	next, actions, err := r.state.Apply(f)
@@ -380,7 +374,11 @@ func (r *run) do(a Action) {
 		}
 		r.submit(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
-		stop := r.loop.clock.AfterFunc(a.For, func() { _ = r.apply(&Waited{}) })
+		stop := r.loop.clock.AfterFunc(a.For, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			_ = r.step(&Waited{})
+		})
 		r.timers = append(r.timers, stop)
 	}
 }

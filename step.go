@@ -184,16 +184,12 @@ func (r *run) ask(ctx context.Context, a *AskApproval) {
 		v, by = Allow(), ByRule
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && !answered {
-		if run := r.decide(a.Call, t, v, by); run != nil {
-			r.runTool(ctx, run)
-		}
+		r.decide(ctx, a.Call, v, by)
 		return
 	}
 	req := r.question(ctx, a, t)
 	if answered && d.Digest == req.Digest {
-		if run := r.decide(a.Call, t, d.Verdict, ByUser); run != nil {
-			r.runTool(ctx, run)
-		}
+		r.decide(ctx, a.Call, d.Verdict, ByUser)
 		return
 	}
 	if v.kind == verdictAllow { // the user has answered, but another question
@@ -325,14 +321,14 @@ func (r *run) applyRule(rule Rule) {
 }
 
 // decide is what the policy, a rule or an earlier answer says about a call. Edited
-// arguments are checked like the model's. It returns the call if it is to be run at
-// once: whoever asked can do it, without another goroutine.
-func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) *RunTool {
+// arguments are checked like the model's. A call that may run at once is run here:
+// it needs no other goroutine.
+func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
 	if v.args != nil {
-		edited := &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
+		t, edited := r.loop.tool(c.Name), &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
 		if err := t.check(edited); err != nil {
 			r.reject(c, err)
-			return nil
+			return
 		}
 		if by == ByUser {
 			if p := r.policy(edited, &t.spec); p.kind == verdictDeny {
@@ -341,11 +337,14 @@ func (r *run) decide(c *ToolUse, t *tool, v Verdict, by By) *RunTool {
 		}
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.catch, r.caught = c, nil
 	_ = r.decideLocked(c, v, by)
-	r.catch = nil
-	return r.caught
+	run := r.caught
+	r.catch, r.caught = nil, nil
+	r.mu.Unlock()
+	if run != nil {
+		r.runTool(ctx, run)
+	}
 }
 
 func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
