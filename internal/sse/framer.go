@@ -104,8 +104,28 @@ func (f *framer) cut() bool {
 		f.scan = len(f.buf)
 		return false
 	}
-	f.out = ev
+	f.out = withError(ev)
 	return true
+}
+
+// withError rewrites an event whose failure is in a field of its own, "error: …",
+// which is not of the standard and dropped by what is: it becomes one of type
+// "error", with the field as its data.
+func withError(ev []byte) []byte {
+	const field, data = "error:", "data:"
+	if !bytes.HasPrefix(ev, []byte(field)) && !bytes.Contains(ev, []byte("\n"+field)) && !bytes.Contains(ev, []byte("\r"+field)) {
+		return ev
+	}
+	out := []byte("event: error\n")
+	for start := true; len(ev) > 0; ev = ev[1:] {
+		if rest, ok := bytes.CutPrefix(ev, []byte(field)); ok && start {
+			out = append(out, data...)
+			ev = rest
+		}
+		out = append(out, ev[0]) // an event ends with a line break
+		start = ev[0] == '\n' || ev[0] == '\r'
+	}
+	return out
 }
 
 // lineEnd returns the index of the next line feed or carriage return, or -1.
