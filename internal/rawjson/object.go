@@ -1,0 +1,216 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// An Object is a JSON object with its fields in order and their values as they were
+// written, so that what is not understood goes back as it came.
+type Object []Field
+
+// A Field is a field of an [Object].
+type Field struct {
+	Key string
+	Val json.RawMessage
+}
+
+// space is what JSON calls so; bytes.TrimSpace knows more.
+const space = " \t\r\n"
+
+var errNotObject = errors.New("not a JSON object")
+
+// Parse returns the fields of an object. Their values share raw's bytes.
+func Parse(raw []byte) (Object, error) {
+	raw = bytes.Trim(raw, space)
+	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
+		return nil, errNotObject
+	}
+	return Split(raw), nil
+}
+
+// Split is Parse for what is known to be a valid object. It skips over the
+// values without looking at what they mean.
+func Split(raw []byte) Object {
+	o := make(Object, 0, 4)
+	for i := 1; ; {
+		i = skipTo(raw, i, '"')
+		if i < 0 {
+			return o
+		}
+		end := skipValue(raw, i)
+		key := raw[i+1 : end-1]
+		i = skipTo(raw, end, ':') + 1
+		for isSpace(raw[i]) {
+			i++
+		}
+		end = skipValue(raw, i)
+		o = append(o, Field{unquoteKey(key), raw[i:end:end]})
+		i = end
+	}
+}
+
+// skipTo returns the index of c if only space and commas stand before it, or -1.
+func skipTo(raw []byte, i int, c byte) int {
+	for i < len(raw) && (isSpace(raw[i]) || raw[i] == ',') {
+		i++
+	}
+	if i == len(raw) || raw[i] != c {
+		return -1
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// skipValue returns the index after the value that begins at i.
+func skipValue(raw []byte, i int) int {
+	depth := 0
+	for ; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// unquoteKey returns a key; the usual ones cost no allocation.
+func unquoteKey(key []byte) string {
+	for _, k := range usualKeys {
+		if string(key) == k {
+			return k
+		}
+	}
+	if bytes.IndexByte(key, '\\') < 0 {
+		return string(key)
+	}
+	s, _ := Unquote(string(key))
+	return s
+}
+
+var usualKeys = []string{
+	"type", "index", "content_block", "delta", "usage", "message", "id", "name", "input", "text",
+}
+
+// Str decodes a value that should be a string; null is an empty one.
+func Str(key string, val json.RawMessage) (string, error) {
+	if IsNull(val) {
+		return "", nil
+	}
+	if val[0] != '"' {
+		return "", fmt.Errorf("%s is not a string", key)
+	}
+	if bytes.IndexByte(val, '\\') < 0 {
+		return string(val[1 : len(val)-1]), nil
+	}
+	s, ok := Unquote(string(val[1 : len(val)-1]))
+	if !ok {
+		return "", fmt.Errorf("%s is not a string", key)
+	}
+	return s, nil
+}
+
+// Value returns the value of a field, or nil.
+func (o Object) Value(key string) json.RawMessage {
+	for _, f := range o {
+		if f.Key == key {
+			return f.Val
+		}
+	}
+	return nil
+}
+
+// Set replaces the value of a field, or adds it.
+func (o *Object) Set(key string, val json.RawMessage) {
+	for i, f := range *o {
+		if f.Key == key {
+			(*o)[i].Val = val
+			return
+		}
+	}
+	*o = append(*o, Field{key, val})
+}
+
+// Without returns o less the keys and less what is null.
+func (o Object) Without(keys ...string) Object {
+	return slices.DeleteFunc(o, func(f Field) bool {
+		return IsNull(f.Val) || slices.Contains(keys, f.Key)
+	})
+}
+
+// AppendTo appends o as it is written in JSON.
+func (o Object) AppendTo(b []byte) []byte {
+	b = append(b, '{')
+	for i, f := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, f.Key)
+		b = append(b, ':')
+		b = append(b, f.Val...)
+	}
+	return append(b, '}')
+}
+
+// Merge adds the fields of a delta whose type is not known: texts are appended,
+// lists joined, anything else is replaced.
+func (o *Object) Merge(delta Object) {
+	for _, f := range delta {
+		if f.Key != "type" {
+			o.Set(f.Key, MergeValue(o.Value(f.Key), f.Val))
+		}
+	}
+}
+
+// MergeValue returns what a field holds after a delta: see [Object.Merge].
+func MergeValue(old, val json.RawMessage) json.RawMessage {
+	if IsNull(old) || IsNull(val) || old[0] != val[0] {
+		return val
+	}
+	inner := func(r json.RawMessage) []byte { return bytes.TrimSpace(r[1 : len(r)-1]) }
+	a, b := inner(old), inner(val)
+	switch {
+	case val[0] == '"':
+		return slices.Concat(old[:len(old)-1], val[1:])
+	case val[0] != '[' || len(a) == 0:
+		return val
+	case len(b) == 0:
+		return old
+	}
+	return slices.Concat([]byte("["), a, []byte(","), b, []byte("]"))
+}
+
+// IsNull reports whether raw is absent or null.
+func IsNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// IsObject reports whether raw is a whole JSON object.
+func IsObject(raw []byte) bool {
+	head := bytes.TrimLeft(raw, space)
+	return len(head) > 0 && head[0] == '{' && json.Valid(raw)
+}

@@ -1,0 +1,406 @@
+// Package rawjson reads and writes JSON as it stands on the wire: a [Reader] walks
+// over a document without building it, an [Object] keeps what is not understood byte
+// for byte, and the Append functions write without reflection. Streams of a language
+// model are thousands of small documents, for which encoding/json takes several times
+// as long.
+package rawjson
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxNesting is how deep [Reader.Object] and [Reader.Array] go. What is skipped may
+	// be deeper.
+	maxNesting = 64
+	// maxDepth is how deep a document may be: "The JSON parser … limits the maximum
+	// depth of nesting" (RFC 8259, 9, allows it), and encoding/json has the same bound.
+	maxDepth = 10_000
+)
+
+var (
+	errEnd     = errors.New("unexpected end")
+	errDepth   = errors.New("nested too deep")
+	errTrailer = errors.New("something stands after the value")
+)
+
+// A Reader walks over one JSON document. What it passes is checked as encoding/json
+// checks it. After the first thing that is wrong it reads nothing more and gives zero
+// values, so that only [Reader.End] needs to be checked:
+//
+//	r := rawjson.NewReader(data)
+//	for r.Object(); r.Next(); {
+//		switch r.Key() {
+//		case "id":
+//			id, _ = r.Str()
+//		case "list":
+//			for r.Array(); r.Next(); {
+//				…
+//			}
+//		}
+//	}
+//	if err := r.End(); err != nil { … }
+//
+// A value that is not read is skipped. A loop over Next must go to its end, unless
+// the document is given up. Texts share the memory of the document where they have no
+// escapes.
+type Reader struct {
+	s      string
+	i      int
+	err    error
+	key    string
+	arrays uint64 // a bit for each container that is open: 1 is an array
+	depth  int
+	first  bool // no element of the innermost container was passed
+	value  bool // a value stands at i and was not read
+	missed bool // what was to be entered was no such container
+}
+
+// NewReader returns a Reader over s, which should be valid UTF-8.
+func NewReader(s string) *Reader { return &Reader{s: s, value: true} }
+
+// Reset makes r read s from its beginning.
+func (r *Reader) Reset(s string) { *r = Reader{s: s, value: true} }
+
+// Kind returns the first byte of the value that is to be read: '{', '[', '"', 't',
+// 'f', 'n', or '0' for a number. It is 0 if there is none.
+func (r *Reader) Kind() byte {
+	if r.err != nil || !r.value {
+		return 0
+	}
+	r.space()
+	if r.i >= len(r.s) {
+		return 0
+	}
+	switch c := r.s[r.i]; c {
+	case '{', '[', '"', 't', 'f', 'n':
+		return c
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return '0'
+	}
+	return 0
+}
+
+// Object enters the value if it is an object. Otherwise it skips it and returns
+// false, and so does the [Reader.Next] that must follow.
+func (r *Reader) Object() bool { return r.enter('{', 0) }
+
+// Array is [Reader.Object] for arrays.
+func (r *Reader) Array() bool { return r.enter('[', 1) }
+
+func (r *Reader) enter(c byte, bit uint64) bool {
+	switch {
+	case r.depth >= maxNesting:
+		r.fail(errDepth)
+		return false
+	case r.Kind() != c:
+		r.Skip()
+		r.missed = true
+		return false
+	}
+	r.i++
+	r.depth++
+	r.arrays = r.arrays<<1 | bit
+	r.first, r.value = true, false
+	return true
+}
+
+// Next goes to the next element of the container that was entered last. It returns
+// false at its end, and leaves it.
+func (r *Reader) Next() bool {
+	if r.missed {
+		r.missed = false
+		return false
+	}
+	if r.err != nil || r.depth == 0 {
+		return false
+	}
+	if r.value {
+		r.Skip()
+	}
+	array := r.arrays&1 == 1
+	c := r.peek()
+	if c == '}' && !array || c == ']' && array {
+		r.i++
+		r.leave()
+		return false
+	}
+	if !r.first {
+		if c != ',' {
+			r.unexpected("a comma or the end")
+			return false
+		}
+		r.i++
+		c = r.peek()
+	}
+	r.first, r.value = false, true
+	return r.err == nil && (array || r.field(c))
+}
+
+func (r *Reader) leave() {
+	r.depth--
+	r.arrays >>= 1
+	r.first, r.value = false, false
+}
+
+// field reads a key and its colon.
+func (r *Reader) field(c byte) bool {
+	if c != '"' {
+		r.unexpected("a key")
+		return false
+	}
+	r.i++
+	r.key = r.str()
+	if r.peek() != ':' {
+		r.unexpected("a colon")
+		return false
+	}
+	r.i++
+	return r.err == nil
+}
+
+// Key returns the key of the element, in an object.
+func (r *Reader) Key() string { return r.key }
+
+// Str reads a string. Anything else is skipped, and ok is false.
+func (r *Reader) Str() (s string, ok bool) {
+	if r.Kind() != '"' {
+		r.Skip()
+		return "", false
+	}
+	r.i++
+	r.value = false
+	s = r.str()
+	return s, r.err == nil
+}
+
+// Int reads a number that is whole; a fraction is cut off. Anything else is skipped,
+// and ok is false.
+func (r *Reader) Int() (n int64, ok bool) {
+	f, ok := r.number()
+	if !ok {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(f, 10, 64); err == nil {
+		return n, true
+	}
+	x, err := strconv.ParseFloat(f, 64)
+	if err != nil || math.Abs(x) >= 1<<62 {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+// Float reads a number. Anything else is skipped, and ok is false.
+func (r *Reader) Float() (x float64, ok bool) {
+	f, ok := r.number()
+	if !ok {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(f, 64)
+	return x, err == nil
+}
+
+func (r *Reader) number() (string, bool) {
+	if r.Kind() != '0' {
+		r.Skip()
+		return "", false
+	}
+	s := r.Raw()
+	return s, s != ""
+}
+
+// Bool reads true or false. Anything else is skipped, and ok is false.
+func (r *Reader) Bool() (b, ok bool) {
+	k := r.Kind()
+	r.Skip()
+	return k == 't', (k == 't' || k == 'f') && r.err == nil
+}
+
+// Raw reads any value as it is written.
+func (r *Reader) Raw() string {
+	r.Kind() // skips space
+	start := r.i
+	r.Skip()
+	if r.err != nil {
+		return ""
+	}
+	return r.s[start:r.i]
+}
+
+// Skip passes over a value.
+func (r *Reader) Skip() {
+	if r.err != nil || !r.value {
+		return
+	}
+	r.value = false
+	r.skip(0)
+}
+
+// Err returns what was wrong so far.
+func (r *Reader) Err() error { return r.err }
+
+// End returns what was wrong with the document. What was not read is checked.
+func (r *Reader) End() error {
+	if r.depth == 0 {
+		r.Skip()
+	}
+	if r.err != nil {
+		return r.err
+	}
+	if r.depth > 0 {
+		return r.at(errEnd)
+	}
+	if r.space(); r.i < len(r.s) {
+		return r.at(errTrailer)
+	}
+	return nil
+}
+
+func (r *Reader) at(err error) error { return fmt.Errorf("JSON at byte %d: %w", r.i, err) }
+
+func (r *Reader) fail(err error) {
+	if r.err == nil {
+		r.err = r.at(err)
+	}
+}
+
+func (r *Reader) unexpected(want string) {
+	if r.i >= len(r.s) {
+		r.fail(errEnd)
+		return
+	}
+	r.fail(fmt.Errorf("%q instead of %s", r.s[r.i], want))
+}
+
+func (r *Reader) space() {
+	for r.i < len(r.s) && isSpace(r.s[r.i]) {
+		r.i++
+	}
+}
+
+// peek returns the next byte that is no space, or 0 at the end.
+func (r *Reader) peek() byte {
+	r.space()
+	if r.i < len(r.s) {
+		return r.s[r.i]
+	}
+	return 0
+}
+
+// str reads a string whose opening quote was passed.
+func (r *Reader) str() string {
+	text, rest, ok := ScanString(r.s[r.i:])
+	if !ok {
+		r.fail(errors.New("string is not valid or has no end"))
+		return ""
+	}
+	r.i = len(r.s) - len(rest)
+	return text
+}
+
+// skip passes over the value at i, which is depth levels inside of another.
+func (r *Reader) skip(depth int) {
+	switch c := r.peek(); c {
+	case '{', '[':
+		if depth >= maxDepth {
+			r.fail(errDepth)
+			return
+		}
+		r.i++
+		r.skipAll(c+2, depth+1) // '}' and ']' are two after their openings
+	case '"':
+		r.i++
+		r.skipString()
+	case 't':
+		r.word("true")
+	case 'f':
+		r.word("false")
+	case 'n':
+		r.word("null")
+	default:
+		r.skipNumber()
+	}
+}
+
+// skipAll passes over the rest of a container that ends with end.
+func (r *Reader) skipAll(end byte, depth int) {
+	if r.peek() == end {
+		r.i++
+		return
+	}
+	for r.err == nil {
+		if end == '}' && !r.field(r.peek()) {
+			return
+		}
+		r.skip(depth)
+		switch c := r.peek(); {
+		case r.err != nil:
+			return
+		case c == end:
+			r.i++
+			return
+		case c != ',':
+			r.unexpected("a comma or the end")
+			return
+		}
+		r.i++
+		r.space()
+	}
+}
+
+func (r *Reader) skipString() {
+	n, ok := stringEnd(r.s[r.i:])
+	if !ok {
+		r.fail(errors.New("string is not valid or has no end"))
+		return
+	}
+	r.i += n + 1
+}
+
+func (r *Reader) word(w string) {
+	if !strings.HasPrefix(r.s[r.i:], w) {
+		r.unexpected(w)
+		return
+	}
+	r.i += len(w)
+}
+
+// skipNumber passes over a number: "-"? ("0" | [1-9][0-9]*) ("." [0-9]+)? ([eE]
+// [+-]? [0-9]+)? (RFC 8259, 6).
+func (r *Reader) skipNumber() {
+	if r.i < len(r.s) && r.s[r.i] == '-' {
+		r.i++
+	}
+	start := r.i
+	r.digits()
+	if r.err == nil && r.s[start] == '0' && r.i > start+1 {
+		r.i = start + 1
+		r.unexpected("the end of a number")
+		return
+	}
+	if r.i < len(r.s) && r.s[r.i] == '.' {
+		r.i++
+		r.digits()
+	}
+	if r.i < len(r.s) && (r.s[r.i] == 'e' || r.s[r.i] == 'E') {
+		if r.i++; r.i < len(r.s) && (r.s[r.i] == '+' || r.s[r.i] == '-') {
+			r.i++
+		}
+		r.digits()
+	}
+}
+
+func (r *Reader) digits() {
+	start := r.i
+	for r.i < len(r.s) && r.s[r.i] >= '0' && r.s[r.i] <= '9' {
+		r.i++
+	}
+	if r.i == start {
+		r.unexpected("a value")
+	}
+}
