@@ -35,10 +35,15 @@ type wall struct {
 
 var walls = []wall{
 	{".", []string{"internal"}, modules[:4]},
+	{"providers", []string{".", "providers"}, nil},
 	{"providers/*", []string{".", "internal"}, modules[:4]},
+	{"middleware", []string{".", "internal"}, nil},
+	{"catalog", []string{".", "internal"}, nil},
 	{"tools", []string{".", "internal"}, modules[:4]},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers"}, nil},
+	{"internal/api", []string{".", "internal"}, nil},
+	{"internal/wiretest", []string{"."}, nil},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
 }

@@ -1,0 +1,312 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+const (
+	// drainTime and drainBytes bound what is spent to leave a connection usable: the
+	// end of a stream comes right after its last event, or not at all.
+	drainTime  = 50 * time.Millisecond
+	drainBytes = 4 << 10
+
+	bom = "\xEF\xBB\xBF" // the byte order mark
+)
+
+var (
+	// ErrStopped says that the caller left the loop.
+	ErrStopped = errors.New("stopped")
+	// ErrUnfinished says that a stream ended before its end marker.
+	ErrUnfinished = errors.New("stream ended before the message was complete")
+
+	errIdle     = errors.New("idle timeout")
+	errRedirect = errors.New("redirected to another host or method: set the base URL to the service itself")
+)
+
+// An Exchange is one request and how its response is read. Its fields are read-only
+// once it streams.
+type Exchange struct {
+	Config *Config
+	HTTP   *http.Client // of [Config.HTTP]
+	Model  string       // that is asked, for errors
+	URL    string
+	// Encode makes the body. An error is the caller's fault.
+	Encode func() (*Payload, error)
+	// SetHeaders sets all headers of the request.
+	SetHeaders func(http.Header)
+	// Decode makes the decoder of the response.
+	Decode func(*Call) Decoder
+	// Frames cuts a response into events. Default: server-sent events, or one JSON
+	// document where one comes.
+	Frames func(io.Reader) iter.Seq2[sse.Event, error]
+	// Failure takes an error answer apart. Default: [ParseFailure].
+	Failure func(data []byte, h http.Header) Failure
+}
+
+// A Decoder turns the events of one response into model events, which it gives to
+// [Call.Emit]. All texts are valid UTF-8.
+type Decoder interface {
+	// Event takes one event, and reports whether it was the last.
+	Event(ev sse.Event) (done bool, err error)
+	// Whole takes a response that is one JSON document.
+	Whole(data string) error
+	// End is called when the stream ends without a last event. It returns nil if the
+	// message is complete all the same, and [ErrUnfinished] mostly.
+	End() error
+}
+
+// A Call is one exchange that is under way.
+type Call struct {
+	// RequestID is the service's name for the request, if a header or body says so.
+	RequestID string
+	// Status is the HTTP status if it is not 200.
+	Status int
+
+	x     *Exchange
+	yield func(aycoder.ModelEvent, error) bool
+	start time.Time
+	ping  bool
+}
+
+// Stream sends the request when the iteration starts, and yields what comes back. It
+// keeps the contract of [aycoder.ModelClient].
+func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, error] {
+	used := false
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if used {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		used = true
+		k := &Call{x: x, yield: yield, start: time.Now()}
+		if err := k.run(ctx); err != nil && !errors.Is(err, ErrStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// Emit passes an event on. It returns [ErrStopped] if the caller has left the loop,
+// which the decoder must return at once.
+func (k *Call) Emit(ev aycoder.ModelEvent) error {
+	if !k.yield(ev, nil) {
+		return ErrStopped
+	}
+	return nil
+}
+
+// Ping says that the event that is being decoded only keeps the connection open, so
+// that it does not end a silence.
+func (k *Call) Ping() { k.ping = true }
+
+// Config returns the settings of the client.
+func (k *Call) Config() *Config { return k.x.Config }
+
+// Model returns the model that is asked.
+func (k *Call) Model() string { return k.x.Model }
+
+func (k *Call) run(ctx context.Context) error {
+	data, err := k.x.Encode()
+	if err != nil {
+		return &aycoder.BadRequestError{ModelError: k.Base("", fmt.Errorf("encode request: %w", err))}
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := newWatch(k.x.Config.Idle, cancel)
+	defer w.timer.Stop()
+
+	resp, err := k.send(inner, w, data)
+	if err != nil {
+		return k.failed(ctx, inner, w, fmt.Errorf("connect: %w", err))
+	}
+	defer resp.Body.Close()
+	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
+	r := &meter{r: resp.Body, w: w, left: k.x.Config.MaxResponse, max: k.x.Config.MaxResponse}
+	if resp.StatusCode != http.StatusOK {
+		k.Status = resp.StatusCode
+		return k.refused(ctx, resp, r)
+	}
+	if err := k.decode(r, k.x.Decode(k)); err != nil {
+		return k.failed(ctx, inner, w, err)
+	}
+	w.drain(resp.Body)
+	return nil
+}
+
+// send sends the request and waits for the head of the response.
+func (k *Call) send(ctx context.Context, w *watch, p *Payload) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, k.x.URL, p.Reader())
+	if err != nil {
+		return nil, err
+	}
+	r.ContentLength = p.Size()
+	r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
+	k.x.SetHeaders(r.Header)
+	w.start()
+	defer w.stop()
+	return k.x.HTTP.Do(r)
+}
+
+// decode reads the response to its end. Some services answer with one JSON document
+// although a stream was asked for; the first byte tells, since their Content-Type
+// does not always.
+func (k *Call) decode(r *meter, d Decoder) error {
+	frames, br := k.x.Frames, io.Reader(r)
+	if frames == nil {
+		peek := bufio.NewReaderSize(r, 64) // for a look at the first byte; larger reads pass by it
+		isJSON, err := startsJSON(peek)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if isJSON {
+			r.counts = true
+			return whole(peek, d)
+		}
+		frames, br = serverSent, peek
+	}
+	for ev, err := range frames(br) {
+		if err != nil {
+			return err
+		}
+		if ev.Data == "" {
+			continue
+		}
+		if !utf8.ValidString(ev.Data) {
+			ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
+		}
+		k.ping = false
+		if done, err := d.Event(ev); done || err != nil {
+			return err
+		}
+		if !k.ping {
+			r.w.waited = 0
+		}
+	}
+	return d.End()
+}
+
+func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Events(r, 0) }
+
+func whole(r io.Reader, d Decoder) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return d.Whole(strings.ToValidUTF8(string(data), "\uFFFD"))
+}
+
+// startsJSON skips white space and a byte order mark, and reports whether a JSON
+// object or list begins there.
+func startsJSON(br *bufio.Reader) (bool, error) {
+	for {
+		head, err := br.Peek(1)
+		if err != nil {
+			return false, err
+		}
+		c, skip := head[0], 0
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			skip = 1
+		case bom[0]:
+			if head, _ := br.Peek(len(bom)); string(head) == bom {
+				skip = len(bom)
+			}
+		}
+		if skip == 0 {
+			return c == '{' || c == '[', nil
+		}
+		_, _ = br.Discard(skip) // it was just seen
+	}
+}
+
+// failed says why a response did not come to its end.
+func (k *Call) failed(ctx, inner context.Context, w *watch, err error) error {
+	switch {
+	case errors.Is(err, ErrStopped), isTyped(err):
+		return err
+	case ctx.Err() != nil:
+		return k.Base("", cancelled(ctx))
+	case context.Cause(inner) == errIdle:
+		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: w.waited}
+	}
+	if t, ok := errors.AsType[*sse.TooLargeError](err); ok {
+		return k.Base("", &aycoder.LimitError{Limit: "event bytes", Max: int64(t.Limit)})
+	}
+	if l, ok := errors.AsType[*aycoder.LimitError](err); ok {
+		return k.Base("", l)
+	}
+	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
+		return &aycoder.TimeoutError{ModelError: k.Base("", err), Elapsed: time.Since(k.start)}
+	}
+	return k.Broken(err)
+}
+
+func isTyped(err error) bool {
+	_, ok := errors.AsType[*aycoder.ModelError](err)
+	return ok
+}
+
+// cancelled is the context's error, with the cause if that says more.
+func cancelled(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return &causeError{err, cause}
+	}
+	return err
+}
+
+// causeError is the error of a context that was cancelled with a cause.
+type causeError struct{ err, cause error }
+
+func (e *causeError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
+func (e *causeError) Unwrap() []error { return []error{e.err, e.cause} }
+
+// Base is the common part of the errors of this call.
+func (k *Call) Base(kind string, err error) *aycoder.ModelError {
+	return &aycoder.ModelError{Provider: k.x.Config.Provider, Model: k.x.Model, RequestID: k.RequestID,
+		Status: k.Status, Kind: kind, Err: err}
+}
+
+// Broken says that the stream is of no use. The cause may quote what came, so one
+// that says too much is replaced by what can be shown of it.
+func (k *Call) Broken(err error) error {
+	text := err.Error()
+	if shown := k.x.Config.Show(text, 2*maxErrorText); shown != text {
+		err = errors.New(shown)
+	}
+	return &aycoder.StreamBrokenError{ModelError: k.Base("", err), After: time.Since(k.start)}
+}
+
+// Garbled says that what came is not what the service's API says: data is what came.
+func (k *Call) Garbled(what string, err error, data string) error {
+	return fmt.Errorf("decode %s: %w: %s", what, err, k.x.Config.Show(data, 200))
+}
+
+// refused turns an answer other than 200 into an error.
+func (k *Call) refused(ctx context.Context, resp *http.Response, r io.Reader) error {
+	data, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // what came is all there is to say
+	if ctx.Err() != nil {
+		return k.Base("", cancelled(ctx))
+	}
+	if resp.StatusCode/100 == 3 {
+		return &aycoder.BadRequestError{ModelError: k.Base("redirect", errRedirect)}
+	}
+	parse := k.x.Failure
+	if parse == nil {
+		parse = ParseFailure
+	}
+	return k.Fail(parse(bytes.TrimSpace(data), resp.Header))
+}

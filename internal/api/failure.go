@@ -1,0 +1,202 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+const (
+	maxErrorBody = 64 << 10
+	maxErrorText = 2000
+	maxErrorKind = 100
+	maxID        = 200
+)
+
+// Failure is what a service says went wrong, in whatever words. All fields may be
+// empty.
+type Failure struct {
+	// Type and Code are the service's words for the error, Status is its name for a
+	// status ("RESOURCE_EXHAUSTED") or a number in a text.
+	Type, Code, Status string
+	// Message is for people. Details are further texts, such as what a service behind
+	// the service said.
+	Message string
+	Details []string
+	// RequestID is in some bodies.
+	RequestID string
+	// RetryAfter is how long the body says to wait.
+	RetryAfter time.Duration
+	// Header is that of the response, nil inside of a stream.
+	Header http.Header
+}
+
+// Kind is the most telling of the service's words.
+func (f *Failure) Kind() string { return cmp.Or(f.Type, f.Code, f.Status) }
+
+// ParseFailure takes the body of an error answer apart, or the data of an event, in
+// any of the shapes that services use.
+func ParseFailure(data []byte, h http.Header) Failure {
+	f := Failure{Header: h}
+	r := rawjson.NewReader(strings.ToValidUTF8(string(data), "\uFFFD"))
+	f.parse(r, 0)
+	if r.End() != nil || f.Message == "" && f.Kind() == "" {
+		f.Message = plainBody(string(data), h.Get("Content-Type"))
+	}
+	return f
+}
+
+// maxWrapped is how many envelopes are opened.
+const maxWrapped = 6
+
+// parse reads an error or an envelope around one. What is further in says more.
+func (f *Failure) parse(r *rawjson.Reader, depth int) {
+	switch {
+	case depth > maxWrapped:
+		r.Skip()
+	case r.Kind() == '[':
+		for r.Array(); r.Next(); {
+			f.parse(r, depth+1)
+		}
+	case r.Kind() == '"':
+		f.Message, _ = r.Str()
+	default:
+		for r.Object(); r.Next(); {
+			f.field(r, depth)
+		}
+	}
+}
+
+func (f *Failure) field(r *rawjson.Reader, depth int) {
+	switch r.Key() {
+	case "error", "errors", "response", "detail", "body":
+		f.parse(r, depth+1)
+	case "message", "error_message", "error_description", "title":
+		f.text(r, &f.Message, depth)
+	case "type", "__type":
+		f.word(r, &f.Type)
+	case "code":
+		f.word(r, &f.Code)
+	case "status":
+		f.word(r, &f.Status)
+	case "request_id", "requestId":
+		f.word(r, &f.RequestID)
+	case "details":
+		f.details(r)
+	case "metadata":
+		f.metadata(r)
+	}
+}
+
+// text reads a message, which some services make an object or a list of.
+func (f *Failure) text(r *rawjson.Reader, to *string, depth int) {
+	if r.Kind() == '"' {
+		s, _ := r.Str()
+		*to = cmp.Or(s, *to)
+		return
+	}
+	f.parse(r, depth+1)
+}
+
+// word reads a word or a number.
+func (f *Failure) word(r *rawjson.Reader, to *string) {
+	switch r.Kind() {
+	case '"':
+		s, _ := r.Str()
+		*to = cmp.Or(s, *to)
+	case '0':
+		*to = cmp.Or(*to, r.Raw())
+	default:
+		r.Skip()
+	}
+}
+
+// details reads Google's: "retryDelay" in a RetryInfo, "reason" in an ErrorInfo.
+func (f *Failure) details(r *rawjson.Reader) {
+	for r.Array(); r.Next(); {
+		for r.Object(); r.Next(); {
+			switch r.Key() {
+			case "retryDelay":
+				s, _ := r.Str()
+				if d, err := time.ParseDuration(s); err == nil && d > 0 {
+					f.RetryAfter = d
+				}
+			case "reason":
+				if s, ok := r.Str(); ok {
+					f.Details = append(f.Details, s)
+				}
+			}
+		}
+	}
+}
+
+// metadata reads what a gateway passes on: "raw" is what the service behind it said.
+func (f *Failure) metadata(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "raw", "provider_name", "error_type":
+			if s, ok := r.Str(); ok && s != "" {
+				f.Details = append(f.Details, s)
+			}
+		}
+	}
+}
+
+// plainBody is what can be shown of an error body that is no JSON.
+func plainBody(body, contentType string) string {
+	text := strings.TrimSpace(body)
+	if text == "" {
+		return "empty answer"
+	}
+	if strings.Contains(contentType, "html") || strings.HasPrefix(text, "<") {
+		return "answered with a web page instead of JSON: is the base URL right?"
+	}
+	return text
+}
+
+// Fail turns what a service says into the error that says what to do about it.
+func (k *Call) Fail(f Failure) error {
+	c := k.x.Config
+	k.RequestID = cmp.Or(k.RequestID, c.Show(f.RequestID, maxID))
+	msg := f.Message
+	for _, d := range f.Details {
+		if !strings.Contains(msg, d) {
+			msg = strings.TrimPrefix(msg+": "+d, ": ")
+		}
+	}
+	kind := c.Show(f.Kind(), maxErrorKind)
+	msg = c.Show(cmp.Or(msg, kind, http.StatusText(k.Status)), maxErrorText)
+	base := k.Base(kind, errors.New(msg))
+	wait := cmp.Or(f.RetryAfter, retryAfter(f.Header))
+	switch class := classify(&f, k.Status); class {
+	case contextTooLarge:
+		actual, limit := sizes(f.Message + " " + strings.Join(f.Details, " "))
+		return &aycoder.ContextTooLargeError{ModelError: base, Actual: actual, Max: limit}
+	case rateLimited:
+		return &aycoder.RateLimitError{ModelError: base, RetryAfter: cmp.Or(wait, waitIn(msg)), ResetAt: resetAt(f.Header, time.Now())}
+	case overloaded:
+		if f.Header.Get("X-Should-Retry") == "false" {
+			return base
+		}
+		return &aycoder.OverloadedError{ModelError: base, RetryAfter: wait}
+	case unauthorised:
+		return &aycoder.AuthError{ModelError: base}
+	case unknownModel:
+		return &aycoder.UnknownModelError{ModelError: base}
+	case refused:
+		return &aycoder.RefusalError{ModelError: base}
+	case timedOut:
+		return &aycoder.TimeoutError{ModelError: base, Elapsed: time.Since(k.start)}
+	case badRequest:
+		return &aycoder.BadRequestError{ModelError: base}
+	}
+	if k.Status == 0 { // inside of a stream, of a kind that says nothing
+		return k.Broken(base)
+	}
+	return base
+}
