@@ -57,7 +57,8 @@ type TurnFinished struct {
 	Usage Usage
 }
 
-// Retrying says that the model is asked again.
+// Retrying says that the model is asked again: by the loop, or by a
+// [ModelMiddleware], which yields it as a [ModelEvent].
 type Retrying struct {
 	// Discarded says that something had come of the message since the last
 	// TurnFinished, and all of it is forgotten. Otherwise, if a tool had begun, only a

@@ -17,6 +17,10 @@ import (
 // stream that ends without MessageDone has broken off, and the client says so
 // with a [StreamBrokenError]. An error is yielded once, last, with a nil event.
 //
+// A [Retrying] says that the request is sent again, by a [ModelMiddleware] mostly:
+// what came before it is void. It comes before the first BlockDone or BlockCut
+// only, since what is complete may be in use already.
+//
 // The request goes out when the iteration starts. The sequence is single-use.
 // Leaving the loop early, or cancelling ctx, closes the connection before Stream
 // returns. A client is safe for concurrent use and does not change req, which it
@@ -91,8 +95,28 @@ type Request struct {
 	Thinking int
 	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
 	NoCache bool
+	// Output asks for an answer that is one JSON document. Clients that have the
+	// ability [OutputFormatter] honour it, others leave it out; see Generate.
+	Output *OutputFormat
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
+}
+
+// OutputFormat says what an answer looks like that is one JSON document.
+type OutputFormat struct {
+	// Name is a short name of the document for the model, of letters, digits, "_" and
+	// "-".
+	Name string
+	// Schema is the JSON Schema of the document.
+	Schema json.RawMessage
+}
+
+// OutputFormatter is an optional ability of a [ModelClient]: it makes answers that
+// are JSON documents.
+type OutputFormatter interface {
+	// FormatsOutput reports whether [Request.Output] is honoured by the model, which
+	// is the client's if it is empty.
+	FormatsOutput(model string) bool
 }
 
 // ToolChoice says how the model uses tools. The zero value is ToolAuto.
@@ -115,7 +139,7 @@ const (
 )
 
 // ModelEvent is what a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
-// [*ToolDelta], [*BlockDone], [*BlockCut] or [*MessageDone].
+// [*ToolDelta], [*BlockDone], [*BlockCut], [*Retrying] or [*MessageDone].
 type ModelEvent interface{ modelEvent() }
 
 // TextDelta is a further piece of the answer's text. Pieces end on rune
@@ -165,6 +189,7 @@ func (*ThinkingDelta) modelEvent() {}
 func (*ToolDelta) modelEvent()     {}
 func (*BlockDone) modelEvent()     {}
 func (*BlockCut) modelEvent()      {}
+func (*Retrying) modelEvent()      {}
 func (*MessageDone) modelEvent()   {}
 
 // StopReason is why a model stopped. A reason that is none of the constants is
@@ -200,6 +225,54 @@ func (u Usage) Add(v Usage) Usage {
 		CacheRead:  u.CacheRead + v.CacheRead,
 		CacheWrite: u.CacheWrite + v.CacheWrite,
 	}
+}
+
+// Price is what tokens cost, in US dollars for a million of them.
+type Price struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cache_read,omitempty"`
+	CacheWrite float64 `json:"cache_write,omitempty"`
+	// Long is the price of a request whose input is more than LongFrom tokens, nil
+	// if there is one price for all.
+	Long     *Price `json:"long,omitempty"`
+	LongFrom int64  `json:"long_from,omitempty"`
+}
+
+// Cost returns what u costs at p, in US dollars. It is meant for the usage of one
+// request: the price may depend on its size.
+func (u Usage) Cost(p Price) float64 {
+	if p.Long != nil && u.Input+u.CacheRead+u.CacheWrite > p.LongFrom {
+		p = *p.Long
+	}
+	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output +
+		float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
+}
+
+// ModelInfo is what is known of a model. The zero value of a field means unknown.
+type ModelInfo struct {
+	// Provider and Model name it: "anthropic", "claude-sonnet-4-5".
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	// Context and MaxOutput are the most tokens of a request with its answer, and of
+	// an answer.
+	Context   int64 `json:"context,omitempty"`
+	MaxOutput int64 `json:"max_output,omitempty"`
+	// Price is nil if it is not known.
+	Price *Price `json:"price,omitempty"`
+	// Tools, Thinking, Images and Output say that it calls tools, thinks before it
+	// answers, sees images, and makes answers of a schema.
+	Tools    bool `json:"tools,omitempty"`
+	Thinking bool `json:"thinking,omitempty"`
+	Images   bool `json:"images,omitempty"`
+	Output   bool `json:"output,omitempty"`
+}
+
+// ModelInfoer is an optional ability of a [ModelClient]: it knows about models.
+type ModelInfoer interface {
+	// ModelInfo returns what is known of a model, which is the client's if it is
+	// empty, and false if that is nothing.
+	ModelInfo(model string) (ModelInfo, bool)
 }
 
 // Response is a whole answer.

@@ -24,6 +24,8 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 // t.FailNow does.
 var errExited = errors.New("goroutine exited before it returned")
 
+var errLateRetry = errors.New("retry after a block was complete")
+
 var errNilEvent = errors.New("model client yielded neither an event nor an error")
 
 // stream asks the model once. An answer without end is cut at a bound; each event
@@ -111,6 +113,8 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 		return false, r.step(&BlockDone{p})
 	case *BlockCut:
 		return false, r.step(&BlockCut{cleanCall(ev.Call)})
+	case *Retrying:
+		return false, r.restarted(ev)
 	case *MessageDone:
 		r.partial, r.heard, r.waited, r.shrunk, r.done = nil, false, 0, false, *ev
 		if ev.Stop == StopRefusal {
@@ -122,6 +126,20 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	}
 	r.signal()
 	return false, nil
+}
+
+// restarted forgets what came of the message so far, as the client does. What is
+// complete may be in use, so the client must not have told of any. The mutex is held.
+func (r *run) restarted(ev *Retrying) error {
+	if ev == nil || len(r.state.parts.items) > 0 {
+		return errLateRetry
+	}
+	told := *ev
+	told.Discarded = told.Discarded || len(r.partial) > 0
+	r.partial, r.heard = nil, false
+	r.out.push(&told)
+	r.signal()
+	return nil
 }
 
 // modelFailed asks the policy whether to try again. What the cancelled context
