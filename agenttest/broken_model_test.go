@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,6 +161,34 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
 		{"a cut call that is lost", saying(done(aycoder.StopMaxTokens)),
 			func(s *modelSuite, c Client) { s.cut(c, use.Part.(*aycoder.ToolUse)) }, ruleModelCut},
+		{"a retry after a block", saying(delta("Hel"), block("Hel"), &aycoder.Retrying{}, delta(hello), block(hello), done("")),
+			text, ruleModelOrder},
+		{"an overload that is a rate limit", saying(&aycoder.OverloadedError{ModelError: modelError("x")}),
+			func(s *modelSuite, c Client) { s.rateLimited(c) }, ruleModelType},
+		{"a rate limit without an end", saying(&aycoder.RateLimitError{ModelError: modelError("x")}),
+			func(s *modelSuite, c Client) { s.rateLimited(c) }, ruleModelType},
+		{"an error with the key", saying(&aycoder.AuthError{ModelError: modelError("no " + secret)}),
+			func(s *modelSuite, c Client) { s.badKey(c) }, ruleModelSecret},
+		{"a request in another order", saying(ok...), func(s *modelSuite, c Client) {
+			n := 0
+			s.grows(c, func() []byte { n++; return []byte{byte(n / 2)} })
+		}, ruleModelGrows},
+		{"a request with a counter", saying(ok...), func(s *modelSuite, c Client) {
+			n := 0
+			s.grows(c, func() []byte { n++; return bytes.Repeat([]byte("x"), n) })
+		}, ruleModelGrows},
+		{"another provider's signature is sent", saying(ok...), func(s *modelSuite, c Client) {
+			s.moved(c, func() []byte { return []byte(`"` + foreign + ` is there is there is there"`) })
+		}, ruleModelMoved},
+		{"an output is not sent", saying(ok...), func(s *modelSuite, c Client) {
+			s.moved(c, func() []byte { return []byte(`"is there"`) })
+		}, ruleModelMoved},
+		{"a schema though it has no such ability", saying(ok...), func(s *modelSuite, c Client) {
+			s.format(c, func() []byte { return []byte(`"colour"`) })
+		}, ruleModelFormat},
+		{"a signature is lost", saying(use, done(aycoder.StopToolUse)), func(s *modelSuite, c Client) {
+			s.back(c, func() []byte { return nil })
+		}, ruleModelBack},
 		{"one request at a time", modelOf(func(ctx context.Context, req *aycoder.Request,
 			yield func(aycoder.ModelEvent, error) bool) {
 			if first.Swap(true) {
@@ -184,6 +213,7 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		ruleModelOrder, ruleModelDeltas, ruleModelError, ruleModelLazy, ruleModelAgain, ruleModelGone,
 		ruleModelCancel,
 		ruleModelReq, ruleModelBroken, ruleModelCut, ruleModelShared, ruleModelWhole,
+		ruleModelType, ruleModelSecret, ruleModelGrows, ruleModelBack, ruleModelMoved, ruleModelFormat,
 	} {
 		if !rules[r] {
 			t.Errorf("no client breaks %q", r)
@@ -201,6 +231,22 @@ func TestSuiteFindsNothingInGoodModel(t *testing.T) {
 	s.cancel(c, false)
 	s.cancelled(c)
 	s.concurrent(c, "Hello")
+	s.text(saying(delta("Hi"), &aycoder.Retrying{Discarded: true}, delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)), "Hello")
+	s.rateLimited(saying(&aycoder.RateLimitError{ModelError: modelError("x"), RetryAfter: 7 * time.Second}))
+	s.badKey(saying(&aycoder.AuthError{ModelError: modelError("wrong key")}))
+	var sent []byte
+	sends := modelOf(func(ctx context.Context, req *aycoder.Request, yield func(aycoder.ModelEvent, error) bool) {
+		sent, _ = json.Marshal(req.Messages)
+		sent = bytes.ReplaceAll(sent, []byte(foreign), nil)
+		call := &aycoder.ToolUse{ID: "call_7", Name: "read", Args: json.RawMessage("{}"),
+			Extra: &aycoder.Opaque{Provider: "x", Raw: json.RawMessage(`{"mark":"` + mark + `"}`)}}
+		saying(&aycoder.BlockDone{Part: call}, done(aycoder.StopToolUse)).Model.Stream(ctx, req)(yield)
+	})
+	body := func() []byte { return sent }
+	s.grows(sends, body)
+	s.moved(sends, body)
+	s.format(sends, body)
+	s.back(sends, body)
 	found.report(t)
 }
 

@@ -50,6 +50,12 @@ const (
 	ruleModelCut    = "model: a call that was cut off is a BlockCut, never a BlockDone"
 	ruleModelShared = "model: a client is safe for concurrent use"
 	ruleModelWhole  = "model: Complete gives the whole answer"
+	ruleModelType   = "model: an error has the type that says what to do"
+	ruleModelSecret = "model: a key is never shown"
+	ruleModelGrows  = "model: a request begins with the bytes of the one before"
+	ruleModelBack   = "model: what the provider needs back goes back unchanged"
+	ruleModelMoved  = "model: a conversation can come from another provider"
+	ruleModelFormat = "model: a client that says so asks for an answer of a schema"
 
 	ruleToolSpec   = "tool: the spec is valid and always the same"
 	ruleToolValid  = "tool: a valid call works"

@@ -47,6 +47,23 @@ type Clients struct {
 	Refuse func(t testing.TB) Client
 	// Garbage answers with bytes that are none of the provider's format.
 	Garbage func(t testing.TB) Client
+	// RateLimited answers as the provider does where a limit is full again in 7
+	// seconds.
+	RateLimited func(t testing.TB) Client
+	// TooLarge answers as the provider does to a request that is larger than the
+	// model's context.
+	TooLarge func(t testing.TB) Client
+	// NoModel answers as the provider does where there is no such model.
+	NoModel func(t testing.TB) Client
+	// BadKey has the key, and is answered as the provider does to a wrong one, with a
+	// text that quotes it.
+	BadKey func(t testing.TB, key string) Client
+	// Wire says "Hello". The function returns the body of the last request.
+	Wire func(t testing.TB) (c Client, body func() []byte)
+	// Signed calls the tool, behind something that the provider needs back: the mark is
+	// a signature of what the model thought, say. The function returns the body of the
+	// last request.
+	Signed func(t testing.TB, mark string, call *aycoder.ToolUse) (c Client, body func() []byte)
 }
 
 // soon is how long a client may take to be gone after its sequence has ended, or
@@ -112,6 +129,16 @@ func modelRules(c *Clients) []modelRule {
 		{"broken answer", c.Broken != nil, func(s *modelSuite) { s.broken(broken(s)) }},
 		{"refused request", c.Refuse != nil, func(s *modelSuite) { s.fails(c.Refuse(s.t)) }},
 		{"garbage", c.Garbage != nil, func(s *modelSuite) { s.fails(c.Garbage(s.t)) }},
+		{"rate limit", c.RateLimited != nil, func(s *modelSuite) { s.rateLimited(c.RateLimited(s.t)) }},
+		{"context too large", c.TooLarge != nil,
+			func(s *modelSuite) { failsAs[*aycoder.ContextTooLargeError](s, c.TooLarge(s.t)) }},
+		{"unknown model", c.NoModel != nil,
+			func(s *modelSuite) { failsAs[*aycoder.UnknownModelError](s, c.NoModel(s.t)) }},
+		{"wrong key", c.BadKey != nil, func(s *modelSuite) { s.badKey(c.BadKey(s.t, secret)) }},
+		{"growing request", c.Wire != nil, func(s *modelSuite) { s.grows(c.Wire(s.t)) }},
+		{"conversation of another provider", c.Wire != nil, func(s *modelSuite) { s.moved(c.Wire(s.t)) }},
+		{"answer of a schema", c.Wire != nil, func(s *modelSuite) { s.format(c.Wire(s.t)) }},
+		{"what must go back", c.Signed != nil, func(s *modelSuite) { s.back(c.Signed(s.t, mark, testCall())) }},
 		{"concurrent requests", c.Text != nil,
 			func(s *modelSuite) { s.concurrent(text(s), strings.Join(pieces, "")) }},
 		{"concurrent calls", c.Call != nil,
@@ -268,12 +295,23 @@ func (s *modelSuite) order(a *answer) {
 	}
 }
 
-// deltas checks that the deltas before each block join to it.
+// deltas checks that the deltas before each block join to it. A retry makes those
+// before it void.
 func (s *modelSuite) deltas(a *answer) {
 	var text, thinking strings.Builder
 	args := map[string]string{}
+	blocks := 0
 	for _, ev := range a.events {
 		switch ev := ev.(type) {
+		case *aycoder.Retrying:
+			if blocks > 0 {
+				s.found.add(ruleModelOrder, "Retrying comes after a block was complete")
+			}
+			text.Reset()
+			thinking.Reset()
+			clear(args)
+		case *aycoder.BlockCut:
+			blocks++
 		case *aycoder.TextDelta:
 			text.WriteString(ev.Text)
 		case *aycoder.ThinkingDelta:
@@ -281,6 +319,7 @@ func (s *modelSuite) deltas(a *answer) {
 		case *aycoder.ToolDelta:
 			args[ev.ID] += ev.Args
 		case *aycoder.BlockDone:
+			blocks++
 			s.joined(ev.Part, &text, &thinking, args)
 		}
 	}
