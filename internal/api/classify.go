@@ -3,7 +3,7 @@ package api
 import (
 	"math"
 	"net/http"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,35 +24,61 @@ const (
 	timedOut
 )
 
-// words are the words of services for their errors, folded to lower case.
-var words = map[string]class{
-	"rate_limit_error": rateLimited, "rate_limit_exceeded": rateLimited, "too_many_requests": rateLimited,
-	"resource_exhausted": rateLimited, "throttlingexception": rateLimited,
-	"overloaded_error": overloaded, "api_error": overloaded, "server_error": overloaded, "internal_server_error": overloaded,
-	"unavailable": overloaded, "internal": overloaded, "service_unavailable": overloaded,
-	"authentication_error": unauthorised, "permission_error": unauthorised, "billing_error": unauthorised,
-	"invalid_api_key": unauthorised, "insufficient_quota": unauthorised, "unauthenticated": unauthorised,
-	"permission_denied": unauthorised, "api_key_invalid": unauthorised,
-	"timeout_error": timedOut, "deadline_exceeded": timedOut,
-	"request_too_large": contextTooLarge, "context_length_exceeded": contextTooLarge,
-	"model_not_found": unknownModel, "invalid_model": unknownModel,
-	"content_filter": refused, "responsibleaipolicyviolation": refused,
-	"invalid_request_error": badRequest, "invalid_argument": badRequest,
+// ofWord returns the class of a service's word for an error.
+func ofWord(word string) class {
+	switch strings.ToLower(word) {
+	case "rate_limit_error", "rate_limit_exceeded", "too_many_requests", "resource_exhausted", "throttlingexception",
+		"throttled", "tokens", "requests":
+		return rateLimited
+	case "overloaded_error", "api_error", "server_error", "internal_server_error", "internal_error", "unavailable",
+		"internal", "service_unavailable", "serviceunavailableexception", "internalserverexception",
+		"modelerrorexception", "modelnotreadyexception", "modelstreamerrorexception", "upstream_error":
+		return overloaded
+	case "authentication_error", "permission_error", "billing_error", "invalid_api_key", "insufficient_quota",
+		"unauthenticated", "unauthorized", "permission_denied", "api_key_invalid", "forbidden", "invalid_authentication_error",
+		"exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception", "expiredtokenexception",
+		"unrecognizedclientexception", "invalidsignatureexception", "billing_hard_limit_reached", "billing_not_active":
+		return unauthorised
+	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception", "request_timeout":
+		return timedOut
+	case "request_too_large", "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded",
+		"string_above_max_length":
+		return contextTooLarge
+	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model", "unsupported_model":
+		return unknownModel
+	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "prohibited_content", "cyber_policy":
+		return refused
+	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found", "validationexception",
+		"invalid_prompt", "invalid-argument":
+		return badRequest
+	}
+	return unclassified
 }
 
+// classify decides by the most telling word, then by the text, then by the status: the
+// words of services contradict their status where one answers for another.
 func classify(f *Failure, status int) class {
-	text := strings.ToLower(f.Message + " " + strings.Join(f.Details, " "))
-	if regexp.MustCompile(tooLong).MatchString(text) && status != http.StatusUnauthorized {
-		return contextTooLarge
-	}
+	text := strings.ToLower(strings.Join(append([]string{f.Message}, f.Details...), "\n"))
 	found := unclassified
 	for _, w := range append([]string{f.Code, f.Type, f.Status}, f.Details...) {
-		if c, ok := words[strings.ToLower(w)]; ok && (found == unclassified || found == badRequest) {
+		if c := ofWord(w); found == unclassified || found == badRequest && c != unclassified {
 			found = c
 		}
 	}
-	if found == unclassified || found == badRequest {
-		found = max(found, ofStatus(status))
+	if n, err := strconv.Atoi(f.Code); err == nil && status == 0 {
+		status = n // of a service behind a gateway, in a stream
+	}
+	switch by := ofText(text, status); {
+	case (status == http.StatusUnauthorized || status == http.StatusPaymentRequired) && found != refused:
+		return unauthorised
+	case by == contextTooLarge && found != unauthorised:
+		return by
+	case by != unclassified && (found == unclassified || found == badRequest):
+		return by
+	case found == unclassified || found == badRequest && status >= 500:
+		return ofStatus(status)
+	case found == badRequest && status != http.StatusBadRequest:
+		return max(badRequest, ofStatus(status))
 	}
 	return found
 }
@@ -61,14 +87,14 @@ func ofStatus(status int) class {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
 		return unauthorised
-	case status == http.StatusNotFound:
-		return unknownModel
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
 		return timedOut
 	case status == http.StatusRequestEntityTooLarge:
 		return contextTooLarge
 	case status == http.StatusTooManyRequests:
 		return rateLimited
+	case status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusFailedDependency, status == 499:
+		return overloaded // the request was right, and its time was not
 	case status >= 500:
 		return overloaded
 	case status >= 400:
@@ -77,30 +103,129 @@ func ofStatus(status int) class {
 	return unclassified
 }
 
-// The patterns are compiled when an error comes, not when the program starts.
-const (
-	overflow = `(\d+)(?: tokens)?(?: \+ (\d+))? > (\d+)`
-	tooLong  = `(?i)prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|` +
-		`context (?:limit|window|length)|input is too long|too many (?:input )?tokens|request_too_large`
-)
-
-// sizes are the tokens of a request that is too large and of the most it may have, as
-// far as the text says.
-func sizes(msg string) (actual, limit int64) {
-	m := regexp.MustCompile(overflow).FindStringSubmatch(msg)
-	if m == nil {
-		return 0, 0
-	}
-	return number(m[1]) + number(m[2]), number(m[3])
+// tooLong are the texts of services for a request that is larger than the model's
+// context, in lower case. That of a limit on tokens a minute is among them where it
+// says that the request alone is larger: waiting does not help then.
+var tooLong = []string{
+	"prompt is too long", "input is too long", "too many input tokens", "too many tokens", "input tokens exceed",
+	"exceed context limit", "exceeds the context window", "exceed the context window", "exceeds the available context",
+	"context window exceeds", "maximum context length", "context length exceeded", "exceeds context length",
+	"greater than the context length", "larger than the context", "maximum prompt length", "maximum model length",
+	"max_new_tokens` must be <=", "exceeded model token limit", "exceeds the maximum number of tokens",
+	"prompt exceeds max length", "request_too_large", "request too large", "reduce the length",
+	"input token count", "too large for model with", "exceeds the maximum allowed length", "exceeds maximum length",
+	"context_length_exceeded", "prompt token count",
 }
 
-// number parses digits; what is not a number, or too large for one, is 0.
-func number(s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n > math.MaxInt64/2 {
-		return 0
+// notTooLong are texts with words of those that mean something else.
+var notTooLong = []string{"quota exceeded", "please wait"}
+
+// noModel are the texts for a model that is not there, beside the word "model".
+var noModel = []string{
+	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
+	"no such model", "been deprecated", "decommissioned", "end of its life", "model:", "no endpoints found for",
+}
+
+func ofText(text string, status int) class {
+	has := func(s string) bool { return strings.Contains(text, s) }
+	switch {
+	case slices.ContainsFunc(tooLong, has) && !slices.ContainsFunc(notTooLong, has):
+		return contextTooLarge
+	case status < 400 && status != 0 || status >= 500:
+		return unclassified
+	case has("api key not valid"), has("api key expired"), has("invalid api key"):
+		return unauthorised
+	case has("content management policy"), has("input was flagged"):
+		return refused
+	case status != http.StatusUnauthorized && status != http.StatusForbidden && (has("model") || has("deployment")) &&
+		slices.ContainsFunc(noModel, has) && (status == http.StatusNotFound || !has("not supported with this model")):
+		if status == http.StatusNotFound || status == http.StatusBadRequest && !has("tool") {
+			return unknownModel
+		}
 	}
-	return n
+	return unclassified
+}
+
+// sizes are the tokens of a request that is too large and of the most it may have, as
+// far as the text says: "190000 + 21333 > 200000", or the largest number of the text
+// and the one that stands behind a word for a limit.
+func sizes(msg string) (actual, limit int64) {
+	nums := numbers(msg)
+	for i := range nums {
+		if i > 0 && strings.HasSuffix(nums[i].before, "> ") {
+			actual, limit = nums[i-1].n, nums[i].n
+			if i > 1 && strings.HasSuffix(nums[i-1].before, "+ ") {
+				actual += nums[i-2].n
+			}
+			return actual, limit
+		}
+	}
+	for _, x := range nums {
+		if x.bounds() && limit == 0 {
+			limit = x.n
+		}
+		actual = max(actual, x.n)
+	}
+	if limit == 0 || actual <= limit {
+		return 0, limit
+	}
+	return actual, limit
+}
+
+// A count is a number in a text, what stands between it and the one before, and what
+// comes after it.
+type count struct {
+	n             int64
+	before, after string
+}
+
+// bounds reports whether the number is a limit.
+func (c count) bounds() bool {
+	if strings.HasPrefix(c.after, " max") {
+		return true
+	}
+	before := c.before[max(0, len(c.before)-50):]
+	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "cannot exceed", "window"},
+		func(w string) bool { return strings.Contains(before, w) })
+}
+
+// numbers finds the whole numbers of a text that are no part of a name, in lower case.
+func numbers(msg string) (out []count) {
+	msg = strings.ToLower(msg)
+	start := 0
+	for i := 0; i < len(msg); i++ {
+		if msg[i] < '0' || msg[i] > '9' {
+			continue
+		}
+		j := i
+		for j < len(msg) && (msg[j] >= '0' && msg[j] <= '9' || grouped(msg[j:])) {
+			j++
+		}
+		if (i == 0 || strings.IndexByte(" (:`'=\"\n", msg[i-1]) >= 0) && endsNumber(msg[j:]) {
+			if n, err := strconv.ParseInt(strings.ReplaceAll(msg[i:j], ",", ""), 10, 64); err == nil && n < math.MaxInt64/2 {
+				out = append(out, count{n, msg[start:i], msg[j:]})
+				start = j
+			}
+		}
+		i = j
+	}
+	return out
+}
+
+// grouped reports whether s is a comma before three digits.
+func grouped(s string) bool {
+	if len(s) < 4 || s[0] != ',' {
+		return false
+	}
+	_, err := strconv.ParseUint(s[1:4], 10, 64)
+	return err == nil
+}
+
+func endsNumber(s string) bool {
+	if s == "" || strings.IndexByte(" ),;:`'\"\n", s[0]) >= 0 {
+		return true
+	}
+	return s[0] == '.' && (len(s) == 1 || s[1] == ' ' || s[1] == '\n')
 }
 
 // requestID finds the service's name for a request.
@@ -132,27 +257,50 @@ func retryAfter(h http.Header) time.Duration {
 
 func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(f >= 0) || f > float64(math.MaxInt64/unit)/2 {
+	if unit <= 0 || err != nil || !(f >= 0) || f > float64(math.MaxInt64/unit)/2 {
 		return 0, false
 	}
 	return time.Duration(f * float64(unit)), true
 }
 
-// waitIn finds "try again in 1.254s" in a message.
-func waitIn(string) time.Duration { return 0 }
+// waitIn finds how long to wait in a text: "Please try again in 6m1.254s", "retry
+// after 13 seconds".
+func waitIn(msg string) time.Duration {
+	msg = strings.ToLower(msg)
+	for _, words := range []string{"try again in ", "retry in ", "retry after ", "try again after "} {
+		_, rest, ok := strings.Cut(msg, words)
+		if !ok {
+			continue
+		}
+		amount, unit, _ := strings.Cut(rest, " ")
+		if d, err := time.ParseDuration(strings.TrimRight(amount, ".,;")); err == nil && d >= 0 {
+			return d
+		}
+		units := map[string]time.Duration{"ms": time.Millisecond, "mi": time.Minute, "se": time.Second}
+		if d, ok := parseWait(amount, units[unit[:min(2, len(unit))]]); ok {
+			return d
+		}
+	}
+	return 0
+}
 
 // resetAt is when the limit that is used up is full again: the last such time if
-// there are several, the last of all if no limit says that it is used up.
-func resetAt(h http.Header, _ time.Time) time.Time {
+// there are several, the last of all if no limit says that it is used up. The headers
+// of services have "ratelimit" and "reset" in their names, and others with "remaining"
+// instead of "reset".
+func resetAt(h http.Header, now time.Time) time.Time {
 	var exhausted, latest time.Time
-	for _, what := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
-		name := "Anthropic-Ratelimit-" + what
-		at, err := time.Parse(time.RFC3339, h.Get(name+"-Reset"))
-		if err != nil {
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		if !strings.Contains(lower, "ratelimit") || !strings.Contains(lower, "reset") || len(values) == 0 {
+			continue
+		}
+		at, ok := parseReset(values[0], now)
+		if !ok {
 			continue
 		}
 		latest = later(latest, at)
-		if h.Get(name+"-Remaining") == "0" {
+		if h.Get(strings.ReplaceAll(lower, "reset", "remaining")) == "0" {
 			exhausted = later(exhausted, at)
 		}
 	}
@@ -160,6 +308,27 @@ func resetAt(h http.Header, _ time.Time) time.Time {
 		return exhausted
 	}
 	return latest
+}
+
+// parseReset reads a time (RFC 3339), a wait ("6m0s"), seconds, or the seconds or
+// milliseconds since 1970.
+func parseReset(s string, now time.Time) (time.Time, bool) {
+	if at, err := time.Parse(time.RFC3339, s); err == nil {
+		return at, true
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(d), true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || !(f >= 0) || f > 1e14:
+		return time.Time{}, false
+	case f > 1e11:
+		return time.UnixMilli(int64(f)), true
+	case f > 1e9:
+		return time.Unix(int64(f), 0), true
+	}
+	return now.Add(time.Duration(f * float64(time.Second))), true
 }
 
 func later(a, b time.Time) time.Time {

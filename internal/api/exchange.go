@@ -53,6 +53,9 @@ type Exchange struct {
 	// Frames cuts a response into events. Default: server-sent events, or one JSON
 	// document where one comes.
 	Frames func(io.Reader) iter.Seq2[sse.Event, error]
+	// ModelsURL is where the service lists its models, for the error that says there is
+	// no such one. It may be empty.
+	ModelsURL string
 	// Failure takes an error answer apart. Default: [ParseFailure].
 	Failure func(data []byte, h http.Header) Failure
 }
@@ -308,5 +311,7 @@ func (k *Call) refused(ctx context.Context, resp *http.Response, r io.Reader) er
 	if parse == nil {
 		parse = ParseFailure
 	}
-	return k.Fail(parse(bytes.TrimSpace(data), resp.Header))
+	err := k.Fail(parse(bytes.TrimSpace(data), resp.Header))
+	k.known(ctx, err)
+	return err
 }

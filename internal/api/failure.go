@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,12 +38,22 @@ type Failure struct {
 }
 
 // Kind is the most telling of the service's words.
-func (f *Failure) Kind() string { return cmp.Or(f.Type, f.Code, f.Status) }
+func (f *Failure) Kind() string {
+	for _, w := range []string{f.Type, f.Code, f.Status} {
+		if _, err := strconv.Atoi(w); w != "" && err != nil {
+			return w
+		}
+	}
+	return cmp.Or(f.Code, f.Status)
+}
 
 // ParseFailure takes the body of an error answer apart, or the data of an event, in
 // any of the shapes that services use.
 func ParseFailure(data []byte, h http.Header) Failure {
 	f := Failure{Header: h}
+	if name, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":"); name != "" {
+		f.Type = name
+	}
 	r := rawjson.NewReader(strings.ToValidUTF8(string(data), "\uFFFD"))
 	f.parse(r, 0)
 	if r.End() != nil || f.Message == "" && f.Kind() == "" {
@@ -76,7 +87,7 @@ func (f *Failure) field(r *rawjson.Reader, depth int) {
 	switch r.Key() {
 	case "error", "errors", "response", "detail", "body":
 		f.parse(r, depth+1)
-	case "message", "error_message", "error_description", "title":
+	case "message", "msg", "error_message", "error_description", "title":
 		f.text(r, &f.Message, depth)
 	case "type", "__type":
 		f.word(r, &f.Type)
@@ -135,14 +146,29 @@ func (f *Failure) details(r *rawjson.Reader) {
 	}
 }
 
-// metadata reads what a gateway passes on: "raw" is what the service behind it said.
+// metadata reads what a gateway passes on: "raw" is what the service behind it said,
+// "headers" are more headers.
 func (f *Failure) metadata(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
+		case "headers":
+			f.headers(r)
 		case "raw", "provider_name", "error_type":
 			if s, ok := r.Str(); ok && s != "" {
 				f.Details = append(f.Details, s)
 			}
+		}
+	}
+}
+
+func (f *Failure) headers(r *rawjson.Reader) {
+	f.Header = f.Header.Clone()
+	if f.Header == nil {
+		f.Header = http.Header{}
+	}
+	for r.Object(); r.Next(); {
+		if s, ok := r.Str(); ok {
+			f.Header.Set(r.Key(), s)
 		}
 	}
 }
@@ -172,13 +198,13 @@ func (k *Call) Fail(f Failure) error {
 	kind := c.Show(f.Kind(), maxErrorKind)
 	msg = c.Show(cmp.Or(msg, kind, http.StatusText(k.Status)), maxErrorText)
 	base := k.Base(kind, errors.New(msg))
-	wait := cmp.Or(f.RetryAfter, retryAfter(f.Header))
-	switch class := classify(&f, k.Status); class {
+	wait := cmp.Or(retryAfter(f.Header), f.RetryAfter, waitIn(msg))
+	switch classify(&f, k.Status) {
 	case contextTooLarge:
 		actual, limit := sizes(f.Message + " " + strings.Join(f.Details, " "))
 		return &aycoder.ContextTooLargeError{ModelError: base, Actual: actual, Max: limit}
 	case rateLimited:
-		return &aycoder.RateLimitError{ModelError: base, RetryAfter: cmp.Or(wait, waitIn(msg)), ResetAt: resetAt(f.Header, time.Now())}
+		return &aycoder.RateLimitError{ModelError: base, RetryAfter: wait, ResetAt: resetAt(f.Header, time.Now())}
 	case overloaded:
 		if f.Header.Get("X-Should-Retry") == "false" {
 			return base

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+const (
+	maxModelList  = 4 << 20
+	maxModels     = 10_000
+	maxAvailable  = 8
+	availableTime = 3 * time.Second
+)
+
+// Models returns the names of the models of a service: what GET url answers, which is
+// {"data":[{"id":…}]} of OpenAI and Anthropic, or {"models":[{"name":…}]} of Google and
+// Ollama.
+func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(http.Header)) ([]string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	setHeaders(r.Header)
+	r.Header.Del("Content-Type")
+	resp, err := hc.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxModelList+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list models: %w", err)
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("list models: status %d", resp.StatusCode)
+	case len(data) > maxModelList:
+		return nil, &aycoder.LimitError{Limit: "bytes of a list of models", Max: maxModelList}
+	}
+	return parseModels(string(data))
+}
+
+func parseModels(data string) (names []string, err error) {
+	r := rawjson.NewReader(strings.ToValidUTF8(data, "\uFFFD"))
+	if r.Kind() == '[' { // of some gateways
+		names = modelNames(r)
+	}
+	for r.Object(); r.Next(); {
+		if k := r.Key(); k == "data" || k == "models" {
+			names = append(append([]string{}, names...), modelNames(r)...)
+		}
+	}
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	if names == nil {
+		return nil, errors.New("list models: no list in the answer")
+	}
+	return names, nil
+}
+
+func modelNames(r *rawjson.Reader) []string {
+	names := []string{}
+	for r.Array(); r.Next(); {
+		id, name := "", ""
+		for r.Object(); r.Next(); {
+			switch r.Key() {
+			case "id":
+				id, _ = r.Str()
+			case "name":
+				name, _ = r.Str()
+			}
+		}
+		if id == "" {
+			id = strings.TrimPrefix(name, "models/")
+		}
+		if id != "" && len(names) < maxModels {
+			names = append(names, id)
+		}
+	}
+	return names
+}
+
+// known adds to the error for an unknown model those that the service has and are
+// most like it. That it cannot be asked changes nothing.
+func (k *Call) known(ctx context.Context, err error) {
+	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
+	if !ok || k.x.ModelsURL == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, availableTime)
+	defer cancel()
+	names, lerr := Models(ctx, k.x.HTTP, k.x.ModelsURL, k.x.SetHeaders)
+	if lerr != nil {
+		return
+	}
+	e.Available = closest.Closest(k.x.Model, names, maxAvailable)
+	if len(e.Available) == 0 {
+		e.Available = names[:min(len(names), maxAvailable)]
+	}
+	for i, n := range e.Available {
+		e.Available[i] = k.x.Config.Show(n, maxID)
+	}
+}
