@@ -96,7 +96,7 @@ type Request struct {
 	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
 	NoCache bool
 	// Output asks for an answer that is one JSON document. Clients that have the
-	// ability [OutputFormatter] honour it, others leave it out; see Generate.
+	// ability [OutputFormatter] honour it, others leave it out; see [Generate].
 	Output *OutputFormat
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage

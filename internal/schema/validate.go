@@ -24,8 +24,18 @@ const (
 // returns nil if nothing is wrong. At most 20 problems are listed, the rest is
 // counted. Data that is not one JSON value, or has a key twice, has that as its only
 // problem, with the offset.
-func (s *Schema) Validate(data []byte) []string {
+func (s *Schema) Validate(data []byte) []string { return s.validate(newRun(data)) }
+
+// ValidateLoose is Validate, but takes a null for a property that is not required: so
+// does encoding/json, and a model that was made to write all properties has no other
+// way to leave one out.
+func (s *Schema) ValidateLoose(data []byte) []string {
 	r := newRun(data)
+	r.loose = true
+	return s.validate(r)
+}
+
+func (s *Schema) validate(r *run) []string {
 	if err := r.doc.parse(); err != nil {
 		return []string{"arguments: " + err.Error()}
 	}
@@ -47,6 +57,7 @@ type run struct {
 	found  findings
 	budget int // nodes that may still be applied; recursive choices explode
 	depth  int
+	loose  bool // null leaves a property out
 
 	cells [24]cell // where doc.cells and path start
 	steps [8]step
@@ -250,6 +261,9 @@ func (r *run) member(o *object, i int, name []byte, value int) {
 // mean to leave out.
 func (r *run) property(p *property, value int) {
 	t := p.node.types
+	if r.loose && !p.required && r.doc.cells[value].kind == kindNull {
+		return
+	}
 	if r.doc.cells[value].kind == kindNull && !p.required && t != 0 && t&(typeNull|typeNone) == 0 {
 		r.fail("must be %s, got null; leave it out instead", t)
 		return

@@ -1,0 +1,66 @@
+package aycoder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+type city struct {
+	Name   string `json:"name"`
+	People int    `json:"people" jsonschema:"minimum=1,description=Inhabitants\\, without suburbs"`
+}
+
+func ExampleGenerate() {
+	client := script.New(script.Call("city", `{"name":"Oslo","people":717710}`))
+	got, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
+	})
+	fmt.Println(got.Name, got.People, err)
+	// Output: Oslo 717710 <nil>
+}
+
+// The model is told what is wrong and asked again.
+func ExampleGenerate_repair() {
+	client := script.New(
+		script.Call("city", `{"name":"Oslo","people":"many"}`),
+		script.Func(func(req *aycoder.Request) script.Step {
+			fmt.Println(script.LastText(req))
+			return script.Call("city", `{"name":"Oslo","people":717710}`)
+		}),
+	)
+	var resp aycoder.Response
+	got, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
+	}, aycoder.IntoResponse(&resp))
+	fmt.Println(got, err, resp.ID)
+	// Output:
+	// This is not the document that was asked for:
+	// - /people: must be an integer, got "many"
+	// Call city with the whole document.
+	// {Oslo 717710} <nil> msg_2
+}
+
+// A list, from a model that answers in words.
+func ExampleGenerate_list() {
+	client := script.New(script.Say("They are:\n```json\n[\"Oslo\", \"Bergen\"]\n```"))
+	got, err := aycoder.Generate[[]string](context.Background(), client, &aycoder.Request{
+		Messages: []*aycoder.Message{aycoder.User("What are the two largest cities of Norway?")},
+	})
+	fmt.Printf("%q %v\n", got, err)
+	// Output: ["Oslo" "Bergen"] <nil>
+}
+
+func ExampleOutputError() {
+	client := script.New(script.Call("city", `{"name":"Oslo"}`))
+	_, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
+	}, aycoder.WithRepairs(0))
+	if e, ok := errors.AsType[*aycoder.OutputError](err); ok {
+		fmt.Println(e.Problems, e.Raw)
+	}
+	// Output: [/people: required] {"name":"Oslo"}
+}

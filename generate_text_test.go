@@ -1,0 +1,88 @@
+package aycoder_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// A part of another document is none, whether that is whole or broken.
+func TestGenerateTakesNoParts(t *testing.T) {
+	for _, text := range []string{
+		`{"person":` + ada + `}`, `{"person":` + ada + `,}`, `{"person":` + ada, `[` + ada + `,`,
+		`So: {"person":` + ada + `,}`, "```\n[" + ada + "]\n```",
+	} {
+		_, _, err := generates[person](t, text)
+		require.True(t, is[*aycoder.OutputError](err), "%q: %v", text, err)
+	}
+}
+
+// Looking for objects costs linear time, whatever the braces are.
+func TestGenerateManyBraces(t *testing.T) {
+	for _, unit := range []string{"{", "[", `{"`, `{"a":`, "{}", "}", "```\n", `{\`, "{\"a\":\n"} {
+		text := "x " + strings.Repeat(unit, 4<<20/len(unit))
+		start := time.Now()
+		_, err := aycoder.Generate[person](t.Context(), answers(text), ask("?"), aycoder.WithRepairs(0))
+		require.True(t, is[*aycoder.OutputError](err), "%q: %v", unit, err)
+		require.Less(t, time.Since(start), 20*time.Second, unit)
+	}
+}
+
+// answers is a client that says one text.
+func answers(text string) aycoder.ModelClient {
+	return &fake{turns: [][]any{say(text)}}
+}
+
+func FuzzGenerateText(f *testing.F) {
+	for _, s := range []string{ada, "```json\n" + ada + "\n```", "x {y " + ada, "[" + ada + "]", `{"value":1}`, "\uFEFF\"\\", "{\"\\u12", "~~~", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := aycoder.Generate[person](t.Context(), answers(text), ask("?"), aycoder.WithRepairs(0))
+		if err == nil {
+			require.GreaterOrEqual(t, got.Age, 0)
+			require.Contains(t, text, "{")
+		} else {
+			checkOutputError(t, err)
+		}
+		if _, err := aycoder.Generate[any](t.Context(), answers(text), ask("?"), aycoder.WithRepairs(0)); err != nil {
+			checkOutputError(t, err)
+		}
+	})
+}
+
+func checkOutputError(t *testing.T, err error) {
+	e, ok := errors.AsType[*aycoder.OutputError](err)
+	require.True(t, ok, "%v", err)
+	require.NotEmpty(t, e.Problems)
+	require.Less(t, len(e.Error())+len(e.Raw), 32<<10)
+	_, marshalErr := json.Marshal(e)
+	require.NoError(t, marshalErr)
+}
+
+// FuzzGenerateFinds puts a document between words and wants it back.
+func FuzzGenerateFinds(f *testing.F) {
+	f.Add("Sure, here it is: ", "Ada", 36, "}", "\nThat's it.")
+	f.Add("", "```", 0, "\n{\"", "")
+	f.Fuzz(func(t *testing.T, before, name string, age int, tag, after string) {
+		words := strings.NewReplacer("{", "", "[", "", "`", "", "~", "")
+		want := person{Name: strings.ToValidUTF8(name, "?"), Age: max(age, 0), Tags: []string{strings.ToValidUTF8(tag, "?")}}
+		doc, err := json.MarshalIndent(want, "", " ")
+		require.NoError(t, err)
+		before, after = words.Replace(before), words.Replace(after)
+		for _, text := range []string{
+			before + string(doc) + after,
+			before + "\n```json\n" + string(doc) + "\n```\n" + after,
+		} {
+			got, err := aycoder.Generate[person](t.Context(), answers(text), ask("?"), aycoder.WithRepairs(0))
+			require.NoError(t, err, "%q", text)
+			require.Equal(t, want, got, "%q", text)
+		}
+	})
+}
