@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -229,8 +230,9 @@ func (u Usage) Add(v Usage) Usage {
 
 // Price is what tokens cost, in US dollars for a million of them.
 type Price struct {
-	Input      float64 `json:"input"`
-	Output     float64 `json:"output"`
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+	// CacheRead and CacheWrite are the price of Input if they are 0.
 	CacheRead  float64 `json:"cache_read,omitempty"`
 	CacheWrite float64 `json:"cache_write,omitempty"`
 	// Long is the price of a request whose input is more than LongFrom tokens, nil
@@ -246,7 +248,7 @@ func (u Usage) Cost(p Price) float64 {
 		p = *p.Long
 	}
 	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output +
-		float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
+		float64(u.CacheRead)*cmp.Or(p.CacheRead, p.Input) + float64(u.CacheWrite)*cmp.Or(p.CacheWrite, p.Input)) / 1e6
 }
 
 // ModelInfo is what is known of a model. The zero value of a field means unknown.

@@ -123,7 +123,7 @@ func standard(p string) bool {
 
 // globals returns the variables that are neither errors nor tables.
 func globals(d *ast.GenDecl) []string {
-	if d.Tok != token.VAR {
+	if d.Tok != token.VAR || embedded(d) {
 		return nil
 	}
 	var out []string
@@ -136,6 +136,11 @@ func globals(d *ast.GenDecl) []string {
 		}
 	}
 	return out
+}
+
+// embedded reports whether the variable is a file, which has no other form.
+func embedded(d *ast.GenDecl) bool {
+	return d.Doc != nil && strings.HasPrefix(d.Doc.List[len(d.Doc.List)-1].Text, "//go:embed ")
 }
 
 // tables are the calls whose results never change.
