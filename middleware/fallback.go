@@ -1,0 +1,288 @@
+package middleware
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// FallbackOptions set up [FallbackWith]. The zero value means the defaults.
+type FallbackOptions struct {
+	// Refusals asks the next client when one refuses to answer with an
+	// [aycoder.RefusalError]. Default: false, the refusal stands.
+	Refusals bool
+	// LargerContext asks the next client whose context is known to be larger (see
+	// [aycoder.ModelInfoer]) when a request is too large for one. Default: false, so
+	// that the loop can make the request smaller.
+	LargerContext bool
+	// Also says which other errors ask the next client: those of a host's own client,
+	// say. It is safe for concurrent use. Default: none.
+	Also func(error) bool
+	// Cooldown is how long a client is passed over that is rate limited and does not
+	// say for how long. Default: 5 seconds; less than 0: not at all.
+	Cooldown time.Duration
+	// Clock tells when a cool-down is over. Default: [aycoder.SystemClock].
+	Clock aycoder.Clock
+}
+
+// maxCooldown bounds what a provider can ask for: a reset time that is wrong must
+// not put a client away for good.
+const maxCooldown = time.Hour
+
+const defaultCooldown = 5 * time.Second
+
+// Fallback asks the other clients, in order, when the one that it wraps fails in a
+// way that another may survive: a rate limit, overload, a timeout, a broken stream,
+// a wrong key, an unknown model. A bad request ends at once, and so does a cancel.
+// It is [FallbackWith] with the default options.
+func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
+	return FallbackWith(FallbackOptions{}, others...)
+}
+
+// FallbackWith asks the other clients, in order, when the one that it wraps fails,
+// as o says.
+//
+// Each change of client is announced by an [aycoder.Retrying], which makes void what
+// came of the answer so far. Once a block is complete nobody else is asked, for it
+// may be in use: the error comes as it is. When nobody answers, a [*FallbackError]
+// holds what each client said.
+//
+// A client that is rate limited, or says for how long it is overloaded, is passed
+// over by later requests until then, for an hour at the most. If that would leave no
+// client, none is passed over.
+//
+// [aycoder.Request.Model] is the name of a model of the first client. It goes to
+// another only if that stands in for the first, with the same provider and model
+// (see [aycoder.ModelNamer]): another key, another region. Any other client asks its
+// own model. [aycoder.Request.Extra] goes to clients of the same provider only.
+//
+// Abilities ([aycoder.As]) are those of the first client, but for
+// [aycoder.OutputFormatter], which all must have. The other clients are asked as they
+// are: what is wrapped around the first only, inside of this, is not around them. It
+// panics if one of them is nil.
+func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
+	o.Clock, o.Cooldown = clockOr(o.Clock), cmp.Or(o.Cooldown, defaultCooldown)
+	if slices.Contains(others, nil) {
+		panic("middleware: Fallback to a nil client")
+	}
+	others = slices.Clone(others)
+	return wrap("Fallback", func(w wrapper) aycoder.ModelClient {
+		f := &fallback{wrapper: w, o: o}
+		for i, m := range append([]aycoder.ModelClient{w.next}, others...) {
+			p := &provider{client: m}
+			p.provider, p.model = nameOf(m)
+			p.name = cmp.Or(strings.TrimSpace(p.provider+" "+p.model), "client "+strconv.Itoa(i+1))
+			f.providers = append(f.providers, p)
+		}
+		return f
+	})
+}
+
+type fallback struct {
+	wrapper
+	o         FallbackOptions
+	providers []*provider // the first is the one that is wrapped
+}
+
+// A provider is one of the clients.
+type provider struct {
+	client          aycoder.ModelClient
+	provider, model string
+	name            string       // for people
+	cool            atomic.Int64 // until when it is passed over, in Unix nanoseconds
+}
+
+// Stream implements [aycoder.ModelClient].
+func (f *fallback) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return once(func(yield yieldFunc) { f.stream(ctx, req, yield) })
+}
+
+func (f *fallback) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {
+	failed := &FallbackError{}
+	left := f.awake(failed)
+	for attempt := 1; ; attempt++ {
+		p := left[0]
+		t := forward(ctx, p.client, f.request(p, req), yield)
+		if t.done {
+			p.cool.Store(0)
+		}
+		if t.err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			yield(nil, t.err)
+			return
+		}
+		f.note(p, t.err)
+		failed.add(p, t.err)
+		left = f.after(left, req, t.err)
+		if t.blocks || len(left) == 0 {
+			yield(nil, failed.orOnly(t.blocks))
+			return
+		}
+		if !yield(&aycoder.Retrying{Discarded: t.heard, Attempt: attempt, Err: t.err}, nil) {
+			return
+		}
+	}
+}
+
+// awake returns the clients that are not passed over, and all of them if that is
+// none.
+func (f *fallback) awake(failed *FallbackError) []*provider {
+	now := f.o.Clock.Now().UnixNano()
+	left := slices.DeleteFunc(slices.Clone(f.providers), func(p *provider) bool { return p.cool.Load() > now })
+	if len(left) == 0 {
+		return f.providers
+	}
+	for _, p := range f.providers {
+		if !slices.Contains(left, p) {
+			failed.Skipped = append(failed.Skipped, p.name)
+		}
+	}
+	return left
+}
+
+// note remembers for how long a client wants no requests.
+func (f *fallback) note(p *provider, err error) {
+	d, now := f.cooldown(err), f.o.Clock.Now()
+	if d > 0 {
+		p.cool.Store(now.Add(min(d, maxCooldown)).UnixNano())
+	}
+}
+
+func (f *fallback) cooldown(err error) time.Duration {
+	d := asked(err, f.o.Clock.Now())
+	if d == 0 && is[*aycoder.RateLimitError](err) {
+		return f.o.Cooldown
+	}
+	return d
+}
+
+// after returns those of the clients that may survive what the first failed with.
+func (f *fallback) after(left []*provider, req *aycoder.Request, err error) []*provider {
+	failed, left := left[0], left[1:]
+	if f.o.LargerContext && is[*aycoder.ContextTooLargeError](err) {
+		size := f.context(failed, req)
+		return slices.DeleteFunc(slices.Clone(left), func(p *provider) bool {
+			return size == 0 || f.context(p, req) <= size
+		})
+	}
+	if !f.survivable(err) {
+		return nil
+	}
+	return left
+}
+
+// survivable reports whether another provider may well answer.
+func (f *fallback) survivable(err error) bool {
+	return is[*aycoder.RateLimitError](err) || is[*aycoder.OverloadedError](err) ||
+		is[*aycoder.TimeoutError](err) || is[*aycoder.StreamBrokenError](err) ||
+		is[*aycoder.AuthError](err) || is[*aycoder.UnknownModelError](err) ||
+		f.o.Refusals && is[*aycoder.RefusalError](err) || f.o.Also != nil && f.o.Also(err)
+}
+
+// context is the size of the context of the model that p asks, or 0 if that is not
+// known.
+func (f *fallback) context(p *provider, req *aycoder.Request) int64 {
+	i, ok := aycoder.As[aycoder.ModelInfoer](p.client)
+	if !ok {
+		return 0
+	}
+	info, _ := i.ModelInfo(f.request(p, req).Model)
+	return info.Context
+}
+
+// request is req as p may have it: without what only the first client knows.
+func (f *fallback) request(p *provider, req *aycoder.Request) *aycoder.Request {
+	first := f.providers[0]
+	family := p == first || p.provider != "" && p.provider == first.provider
+	twin := p == first || family && p.model == first.model
+	if twin || req.Model == "" && (family || len(req.Extra) == 0) {
+		return req
+	}
+	own := *req
+	own.Model = ""
+	if !family {
+		own.Extra = nil
+	}
+	return &own
+}
+
+// FormatsOutput implements [aycoder.OutputFormatter]: whoever answers must do it.
+func (f *fallback) FormatsOutput(model string) bool {
+	for _, p := range f.providers {
+		o, ok := aycoder.As[aycoder.OutputFormatter](p.client)
+		if !ok || !o.FormatsOutput(f.request(p, &aycoder.Request{Model: model}).Model) {
+			return false
+		}
+	}
+	return true
+}
+
+// FallbackError says that none of the clients of a [Fallback] has answered. What
+// they said is found in it with errors.AsType; of several errors of a type that
+// which allows to try again first, so that who waits does not wait for the others.
+type FallbackError struct {
+	// Errs are what the clients said, in the order in which they were asked.
+	Errs []error
+	// Skipped are the names of the clients that were passed over, as they are rate
+	// limited.
+	Skipped []string
+
+	texts []string
+}
+
+func (e *FallbackError) add(p *provider, err error) {
+	text := err.Error()
+	if !strings.HasPrefix(text, p.name) {
+		text = p.name + ": " + text
+	}
+	e.Errs, e.texts = append(e.Errs, err), append(e.texts, text)
+}
+
+// orOnly is e, or what the last client said if there is no more to say.
+func (e *FallbackError) orOnly(last bool) error {
+	if last || len(e.Errs) == 1 && len(e.Skipped) == 0 {
+		return e.Errs[len(e.Errs)-1]
+	}
+	return e
+}
+
+// Error implements error: it names the clients and what each said.
+func (e *FallbackError) Error() string {
+	s := "no client answered: " + strings.Join(e.texts, "; ")
+	if len(e.Skipped) > 0 {
+		s += "; rate limited and not asked: " + strings.Join(e.Skipped, ", ")
+	}
+	return s
+}
+
+// Unwrap returns the errors, that of the shortest wait first.
+func (e *FallbackError) Unwrap() []error {
+	now := time.Now()
+	return slices.SortedStableFunc(slices.Values(e.Errs), func(a, b error) int {
+		return cmp.Compare(asked(a, now), asked(b, now))
+	})
+}
+
+// asked is how long err asks to wait, or 0 if it does not say.
+func asked(err error, now time.Time) time.Duration {
+	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
+		if e.RetryAfter > 0 || !e.ResetAt.After(now) {
+			return max(e.RetryAfter, 0)
+		}
+		return e.ResetAt.Sub(now)
+	}
+	if e, ok := errors.AsType[*aycoder.OverloadedError](err); ok {
+		return max(e.RetryAfter, 0)
+	}
+	return 0
+}

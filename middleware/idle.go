@@ -1,0 +1,76 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// IdleTimeout ends a request with an [aycoder.TimeoutError] when the client yields
+// nothing for d: before the first event or between two. The time that the consumer
+// spends in its loop body does not count, nor does a wait that an
+// [aycoder.Retrying] announces. A d of 0 or less watches nothing.
+//
+// The clients in providers watch their connections by themselves; this is for
+// those of a host's own. Put it innermost: a [RateLimit] inside it waits in silence.
+//
+// A sequence runs on the goroutine that ranges over it, so a client that hangs can
+// be stopped by its context only, which is what this does. One that ignores its
+// context keeps the request waiting: Stream returns when the client does, and with
+// the TimeoutError. Nothing else would do without leaving a goroutine behind; the
+// loop of an agent does leave it, after [aycoder.WithGrace], when its run is
+// cancelled.
+func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
+	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {
+		if d <= 0 {
+			return w.next
+		}
+		return &watchdog{w, d}
+	})
+}
+
+type watchdog struct {
+	wrapper
+	idle time.Duration
+}
+
+// Stream implements [aycoder.ModelClient].
+func (w *watchdog) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return once(func(yield yieldFunc) { w.stream(ctx, req, yield) })
+}
+
+func (w *watchdog) stream(ctx context.Context, req *aycoder.Request, yield yieldFunc) {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := w.idle
+	timer := time.AfterFunc(limit, func() { cancel(errIdle) })
+	defer timer.Stop()
+	t := forward(inner, w.next, req, func(ev aycoder.ModelEvent, err error) bool {
+		timer.Stop()
+		if !yield(ev, err) {
+			return false
+		}
+		limit = w.idle
+		if r, ok := ev.(*aycoder.Retrying); ok && r != nil {
+			limit += max(r.After, 0)
+		}
+		timer.Reset(limit)
+		return true
+	})
+	if t.err == nil {
+		return
+	}
+	if context.Cause(inner) == errIdle && stopped(t.err) {
+		t.err = &aycoder.TimeoutError{ModelError: w.modelError(nil), Elapsed: limit}
+	}
+	yield(nil, t.err)
+}
+
+// stopped reports whether err may come of a context that was cancelled. An error
+// that says something else came at the same moment, and says more.
+func stopped(err error) bool {
+	return errors.Is(err, context.Canceled) || is[*aycoder.StreamBrokenError](err) || !is[*aycoder.ModelError](err)
+}

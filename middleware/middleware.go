@@ -1,0 +1,143 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+var (
+	errUnfinished = errors.New("stream ended before the message was complete")
+	errIdle       = errors.New("idle for too long")
+)
+
+// wrapper is what all clients of this package have in common.
+type wrapper struct{ next aycoder.ModelClient }
+
+// Unwrap returns the client that is wrapped, for [aycoder.As].
+func (w wrapper) Unwrap() aycoder.ModelClient { return w.next }
+
+func (w wrapper) modelError(err error) *aycoder.ModelError {
+	provider, model := nameOf(w.next)
+	return &aycoder.ModelError{Provider: provider, Model: model, Err: err}
+}
+
+func nameOf(m aycoder.ModelClient) (provider, model string) {
+	if n, ok := aycoder.As[aycoder.ModelNamer](m); ok {
+		return n.ModelName()
+	}
+	return "", ""
+}
+
+type yieldFunc = func(aycoder.ModelEvent, error) bool
+
+// once makes a sequence that starts with its iteration, and can be used once.
+func once(run func(yield yieldFunc)) iter.Seq2[aycoder.ModelEvent, error] {
+	var used atomic.Bool
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if used.Swap(true) {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		run(yield)
+	}
+}
+
+// A try is what came of one request to a client. The zero value, but for done, is
+// that of a consumer who has left.
+type try struct {
+	err    error
+	heard  bool // something was passed on that a Retrying makes void
+	blocks bool // something complete was passed on, which nothing makes void
+	done   bool // MessageDone was passed on
+}
+
+// forward asks m and passes on what comes, but for the error.
+func forward(ctx context.Context, m aycoder.ModelClient, req *aycoder.Request, yield yieldFunc) (t try) {
+	start := time.Now()
+	for ev, err := range m.Stream(ctx, req) {
+		if t.done { // m is wrong: MessageDone is the last
+			return t
+		}
+		if err != nil {
+			t.err = err
+			return t
+		}
+		t.note(ev)
+		if !yield(ev, nil) {
+			return t
+		}
+	}
+	if !t.done {
+		provider, model := nameOf(m)
+		base := &aycoder.ModelError{Provider: provider, Model: model, Err: errUnfinished}
+		t.err = &aycoder.StreamBrokenError{ModelError: base, After: time.Since(start)}
+	}
+	return t
+}
+
+func (t *try) note(ev aycoder.ModelEvent) {
+	switch ev.(type) {
+	case *aycoder.MessageDone:
+		t.done = true
+	case *aycoder.Retrying:
+		t.heard = false
+	case *aycoder.BlockDone, *aycoder.BlockCut:
+		t.heard, t.blocks = true, true
+	default:
+		t.heard = true
+	}
+}
+
+// sleep waits for d. It returns early, with the context's error, when ctx is done.
+func sleep(ctx context.Context, clock aycoder.Clock, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	over := make(chan struct{})
+	defer clock.AfterFunc(d, func() { close(over) })()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cancelled is the error of a request that was cancelled while it was doing what op
+// says: the context's, with its cause if that says more.
+func (w wrapper) cancelled(ctx context.Context, op string) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return w.modelError(fmt.Errorf("%s: %w", op, err))
+}
+
+func clockOr(c aycoder.Clock) aycoder.Clock {
+	if c == nil {
+		return aycoder.SystemClock()
+	}
+	return c
+}
+
+// wrap makes a middleware of a function that wraps a client, which must be there.
+func wrap(name string, f func(wrapper) aycoder.ModelClient) aycoder.ModelMiddleware {
+	return func(next aycoder.ModelClient) aycoder.ModelClient {
+		if next == nil {
+			panic("middleware: " + name + " of a nil client")
+		}
+		return f(wrapper{next})
+	}
+}
+
+// is reports whether there is a T in err.
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}

@@ -1,0 +1,254 @@
+package middleware
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MemoryStore is a [CacheStore] in memory. When it is full, what was not used for
+// the longest time goes first.
+type MemoryStore struct {
+	max int64
+
+	mu    sync.Mutex
+	size  int64
+	items map[string]*list.Element
+	used  list.List // of *memoryItem, the last used first
+}
+
+type memoryItem struct {
+	key  string
+	data []byte
+}
+
+// itemBytes is what an entry costs beside its key and its data, about.
+const itemBytes = 256
+
+func (i *memoryItem) size() int64 { return int64(len(i.key) + len(i.data) + itemBytes) }
+
+// NewMemoryStore returns an empty store that takes up at most maxBytes, about. An
+// entry that is larger is not kept.
+func NewMemoryStore(maxBytes int64) *MemoryStore {
+	return &MemoryStore{max: maxBytes, items: map[string]*list.Element{}}
+}
+
+// Load implements [CacheStore].
+func (s *MemoryStore) Load(_ context.Context, key string) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	el, ok := s.items[key]
+	if !ok {
+		return nil, false, nil
+	}
+	s.used.MoveToFront(el)
+	return el.Value.(*memoryItem).data, true, nil
+}
+
+// Store implements [CacheStore].
+func (s *MemoryStore) Store(_ context.Context, key string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if el, ok := s.items[key]; ok {
+		s.remove(el)
+	}
+	item := &memoryItem{key, data}
+	if item.size() > s.max {
+		return nil
+	}
+	for s.size+item.size() > s.max {
+		s.remove(s.used.Back())
+	}
+	s.items[key] = s.used.PushFront(item)
+	s.size += item.size()
+	return nil
+}
+
+func (s *MemoryStore) remove(el *list.Element) {
+	item := s.used.Remove(el).(*memoryItem)
+	delete(s.items, item.key)
+	s.size -= item.size()
+}
+
+// DirStore is a [CacheStore] in a folder, a file for each answer. Processes may share
+// one. When it is full, what was not used for the longest time goes first. The files
+// are readable by their owner only: what was asked and answered may be private.
+type DirStore struct {
+	root *os.Root
+	max  int64
+
+	mu   sync.Mutex
+	size int64 // about; other processes write, too
+}
+
+const (
+	// blockBytes is what a file takes up at least.
+	blockBytes = 4 << 10
+	// staleAfter is when a file that was never completed is of a process that is gone.
+	staleAfter = time.Hour
+	tempPrefix = ".tmp-"
+)
+
+// OpenDirStore opens the store in a folder, and makes the folder if there is none. Its
+// files take up at most maxBytes, about. It must be closed.
+func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	s := &DirStore{root: root, max: maxBytes}
+	if err := s.trim(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open cache: %w", err), root.Close())
+	}
+	return s, nil
+}
+
+// Close closes the folder. What was stored stays.
+func (s *DirStore) Close() error { return s.root.Close() }
+
+// Load implements [CacheStore].
+func (s *DirStore) Load(ctx context.Context, key string) ([]byte, bool, error) {
+	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
+		return nil, false, fmt.Errorf("load: %w", err)
+	}
+	data, err := s.read(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("load: %w", err)
+	}
+	now := time.Now()
+	_ = s.root.Chtimes(key, now, now) // it is used; another process may have removed it
+	return data, true, nil
+}
+
+func (s *DirStore) read(key string) ([]byte, error) {
+	info, err := s.root.Lstat(key)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > s.max { // opening a named pipe would wait
+		return nil, fmt.Errorf("%s is no file of this store", key)
+	}
+	f, err := s.root.Open(key)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, s.max))
+	return data, errors.Join(err, f.Close())
+}
+
+// Store implements [CacheStore]. The file is there whole, or not at all.
+func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
+	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if fileBytes(int64(len(data))) > s.max {
+		return nil
+	}
+	temp := tempPrefix + rand.Text()
+	if err := s.replace(temp, key, data); err != nil {
+		_ = s.root.Remove(temp) // if it is there at all
+		return fmt.Errorf("store: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size += fileBytes(int64(len(data))); s.size <= s.max {
+		return nil
+	}
+	if err := s.trim(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// replace writes the file under another name first. It is not synced: what a crash
+// spoils is found by its checksum.
+func (s *DirStore) replace(temp, key string, data []byte) error {
+	f, err := s.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return s.root.Rename(temp, key)
+}
+
+// trim counts what is there, and if that is too much removes the files that were not
+// used for the longest time, until a tenth is free. The mutex is held.
+func (s *DirStore) trim() error {
+	files, err := s.files()
+	if err != nil {
+		return err
+	}
+	s.size = 0
+	for _, f := range files {
+		s.size += fileBytes(f.Size())
+	}
+	if s.size <= s.max {
+		return nil
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, f := range files {
+		if s.size <= s.max-s.max/10 {
+			break
+		}
+		if err := s.root.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		s.size -= fileBytes(f.Size())
+	}
+	return nil
+}
+
+// files returns the files of the store, and removes what a crash has left.
+func (s *DirStore) files() ([]fs.FileInfo, error) {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	var files []fs.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue // gone, or not of this store
+		}
+		switch {
+		case checkKey(e.Name()) == nil:
+			files = append(files, info)
+		case strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > staleAfter:
+			_ = s.root.Remove(e.Name()) // or another process does
+		}
+	}
+	return files, nil
+}
+
+// fileBytes is what a file of n bytes takes up.
+func fileBytes(n int64) int64 { return (n/blockBytes + 1) * blockBytes }
+
+var errKey = errors.New("key is not 64 hexadecimal digits")
+
+// checkKey reports what is wrong with a key, which is the name of a file.
+func checkKey(key string) error {
+	hexDigit := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' }
+	if len(key) != 64 || strings.ContainsFunc(key, func(r rune) bool { return !hexDigit(r) }) {
+		return errKey
+	}
+	return nil
+}
