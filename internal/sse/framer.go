@@ -11,9 +11,8 @@ const (
 	maxIdle = 100
 )
 
-// A framer cuts a stream into events. A Read returns bytes of one event only, and
-// nothing of an event before all of it is there. It looks at every byte once,
-// whatever the sizes of the reads.
+// A framer cuts a stream into events. It looks at every byte once, whatever the sizes
+// of the reads.
 type framer struct {
 	r     io.Reader
 	limit int
@@ -26,21 +25,16 @@ type framer struct {
 	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
 
 	text   bool   // the event has a line that is not blank
+	failed bool   // the event has a failure in a field of its own
 	skipLF bool   // the last byte was a carriage return that ended a line
-	out    []byte // the rest of the event that is given away, in buf
+	out    []byte // the event that is given away, in buf
 }
 
-// Read implements io.Reader.
-func (f *framer) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for len(f.out) == 0 {
-		if f.next() {
-			break
-		}
+// event returns the next event, with its line ends. It is valid until the next call.
+func (f *framer) event() ([]byte, error) {
+	for !f.next() {
 		if f.err != nil {
-			return 0, f.end()
+			return nil, f.end()
 		}
 		if len(f.buf)-f.start > f.limit {
 			f.err = &TooLargeError{f.limit}
@@ -48,9 +42,7 @@ func (f *framer) Read(p []byte) (int, error) {
 		}
 		f.fill()
 	}
-	n := copy(p, f.out)
-	f.out = f.out[n:]
-	return n, nil
+	return f.out, nil
 }
 
 // end is the error at the end of the stream.
@@ -79,6 +71,7 @@ func (f *framer) next() bool {
 		f.skipLF = f.buf[i] == '\r'
 		blank := i == f.line
 		f.text = f.text || !blank
+		f.failed = f.failed || hasPrefix(f.buf[f.line:], errorField)
 		f.advance(i + 1)
 		if blank && f.text {
 			return f.cut()
@@ -98,28 +91,31 @@ func (f *framer) advance(i int) {
 // cut gives away the event that ends before the current line.
 func (f *framer) cut() bool {
 	ev := f.buf[f.start:f.line]
-	f.start, f.text = f.line, false
+	failed := f.failed
+	f.start, f.text, f.failed = f.line, false, false
 	if len(ev) > f.limit {
 		f.err = &TooLargeError{f.limit}
 		f.scan = len(f.buf)
 		return false
 	}
-	f.out = withError(ev)
+	if f.out = ev; failed {
+		f.out = withError(ev)
+	}
 	return true
 }
+
+const errorField = "error:"
+
+func hasPrefix(b []byte, s string) bool { return len(b) >= len(s) && string(b[:len(s)]) == s }
 
 // withError rewrites an event whose failure is in a field of its own, "error: …",
 // which is not of the standard and dropped by what is: it becomes one of type
 // "error", with the field as its data.
 func withError(ev []byte) []byte {
-	const field, data = "error:", "data:"
-	if !bytes.HasPrefix(ev, []byte(field)) && !bytes.Contains(ev, []byte("\n"+field)) && !bytes.Contains(ev, []byte("\r"+field)) {
-		return ev
-	}
 	out := []byte("event: error\n")
 	for start := true; len(ev) > 0; ev = ev[1:] {
-		if rest, ok := bytes.CutPrefix(ev, []byte(field)); ok && start {
-			out = append(out, data...)
+		if rest, ok := bytes.CutPrefix(ev, []byte(errorField)); ok && start {
+			out = append(out, "data:"...)
 			ev = rest
 		}
 		out = append(out, ev[0]) // an event ends with a line break

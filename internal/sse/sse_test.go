@@ -244,8 +244,12 @@ func BenchmarkRead(b *testing.B) {
 		})
 		b.Run(in.name+"/framer", func(b *testing.B) {
 			for b.Loop() {
-				_, err := io.Copy(io.Discard, &framer{r: r(), limit: DefaultLimit})
-				require.NoError(b, err)
+				f := &framer{r: r(), limit: DefaultLimit}
+				_, err := f.event()
+				for err == nil {
+					_, err = f.event()
+				}
+				require.Equal(b, io.EOF, err)
 			}
 		})
 		b.Run(in.name+"/go-sse", func(b *testing.B) {
