@@ -64,7 +64,7 @@ func skipTo(raw []byte, i int, c byte) int {
 	return i
 }
 
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\t' || c == '\r' || c == '\n') }
 
 // skipValue returns the index after the value that begins at i.
 func skipValue(raw []byte, i int) int {

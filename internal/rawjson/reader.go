@@ -66,6 +66,18 @@ func NewReader(s string) *Reader { return &Reader{s: s, value: true} }
 // Reset makes r read s from its beginning.
 func (r *Reader) Reset(s string) { *r = Reader{s: s, value: true} }
 
+// Resume makes r go on in s from where at is in its document, if s begins with all that
+// at has passed: the documents of a stream often begin alike. Otherwise it returns
+// false and leaves r as it is.
+func (r *Reader) Resume(at *Reader, s string) bool {
+	if at.i == 0 || at.err != nil || !strings.HasPrefix(s, at.s[:at.i]) {
+		return false
+	}
+	*r = *at
+	r.s = s
+	return true
+}
+
 // Kind returns the first byte of the value that is to be read: '{', '[', '"', 't',
 // 'f', 'n', or '0' for a number. It is 0 if there is none.
 func (r *Reader) Kind() byte {

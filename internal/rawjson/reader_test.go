@@ -243,3 +243,30 @@ func ExampleReader() {
 	fmt.Println(id, sum, r.End())
 	// Output: x 3 <nil>
 }
+
+func TestResume(t *testing.T) {
+	var r, mark, again Reader
+	r.Reset(`{"id":"a","n":[1,{"x":2}],"last":true}`)
+	for r.Object(); r.Next(); {
+		if r.Key() == "n" {
+			mark = r
+		}
+	}
+	require.NoError(t, r.End())
+	require.False(t, again.Resume(&Reader{}, `{}`), "of nothing")
+	require.False(t, again.Resume(&mark, `{"id":"b","n":[3]}`), "another beginning")
+	require.True(t, again.Resume(&mark, `{"id":"a","n":[3],"more":null}`))
+	require.Equal(t, "n", again.Key())
+	require.True(t, again.Array())
+	require.True(t, again.Next())
+	n, ok := again.Int()
+	require.True(t, ok)
+	require.EqualValues(t, 3, n)
+	require.False(t, again.Next())
+	require.True(t, again.Next())
+	require.Equal(t, "more", again.Key())
+	require.False(t, again.Next())
+	require.NoError(t, again.End())
+	require.True(t, again.Resume(&mark, `{"id":"a","n":`))
+	require.Error(t, again.End())
+}
