@@ -1,0 +1,426 @@
+package google
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+const signatureField = "thoughtSignature"
+
+// metadataFields say something about the parts of an answer: where they are from. They
+// end up in one [aycoder.Opaque] at the end of it, under these names.
+var metadataFields = []string{"groundingMetadata", "citationMetadata", "urlContextMetadata"}
+
+var errNotObject = errors.New("not a JSON object")
+
+// A decoder turns the events of one response into model events.
+type decoder struct {
+	call     *api.Call
+	answer   *api.Answer
+	provider string
+	names    map[string]string // of tools, by their names on the wire
+	ids      map[string]bool   // of the calls in this answer
+	made     int               // ids that were made up
+
+	doc, content rawjson.Reader
+	shape        shape
+	open         *openCall // the call that is not complete
+	finish       string
+	usage        string            // the last that came
+	meta         map[string]string // of metadataFields
+}
+
+func newDecoder(k *api.Call, names map[string]string) *decoder {
+	return &decoder{call: k, answer: api.NewAnswer(k), provider: k.Config().Provider, names: names,
+		ids: map[string]bool{}, meta: map[string]string{}}
+}
+
+// A chunk is what one event says. Its fields are JSON text as it came, or empty.
+type chunk struct {
+	model, id string // not JSON
+	usage     string
+	feedback  string
+	content   string // of the first candidate
+	finish    string // not JSON
+	meta      [3]string
+	failed    bool
+}
+
+// Event implements [api.Decoder]. No event is known to be the last before the stream
+// ends: parts may follow the reason why a candidate finished.
+func (d *decoder) Event(ev sse.Event) (bool, error) {
+	switch {
+	case ev.Type == "error":
+		return false, d.call.Fail(api.ParseFailure([]byte(ev.Data), nil))
+	case ev.Data == "[DONE]": // of gateways
+		return false, nil
+	case ev.Data[0] == '[':
+		return false, d.all(ev.Data)
+	}
+	return false, d.one(ev.Data)
+}
+
+// Whole implements [api.Decoder]. A stream that was asked for without "alt=sse", or
+// from a service that does not know it, comes as a list of the same documents.
+func (d *decoder) Whole(data string) error {
+	if err := d.all(data); err != nil {
+		return err
+	}
+	return d.End()
+}
+
+// all takes a document, or a list of them.
+func (d *decoder) all(data string) error {
+	r := rawjson.NewReader(data)
+	docs := []string{data}
+	if r.Kind() == '[' {
+		docs = nil
+		for r.Array(); r.Next(); {
+			docs = append(docs, r.Raw())
+		}
+	}
+	if err := r.End(); err != nil {
+		return d.call.Garbled("response", err, data)
+	}
+	for _, doc := range docs {
+		if err := d.one(doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one takes one document. Nothing of it is used before all of it was checked.
+func (d *decoder) one(data string) error {
+	if p, usage, ok := d.shape.match(data); ok {
+		if usage != "" {
+			d.usage = usage
+		}
+		return d.part(&p, "", 0)
+	}
+	return d.whole(data)
+}
+
+// whole takes a document apart.
+func (d *decoder) whole(data string) error {
+	var c chunk
+	d.doc.Reset(data)
+	if d.doc.Kind() != '{' {
+		return d.call.Garbled("event", errNotObject, data)
+	}
+	for d.doc.Object(); d.doc.Next(); {
+		c.field(&d.doc)
+	}
+	if err := d.doc.End(); err != nil {
+		return d.call.Garbled("event", err, data)
+	}
+	if c.failed {
+		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	d.head(&c)
+	n, last, err := d.parts(c.content)
+	if err != nil {
+		return err
+	}
+	if n == 1 && len(data) <= maxShape && last.isText() && c.finish == "" && c.feedback == "" && c.meta == [3]string{} {
+		d.shape.learn(data, &last)
+	}
+	return d.blocked(c.feedback)
+}
+
+func (c *chunk) field(r *rawjson.Reader) {
+	switch r.Key() {
+	case "candidates":
+		for r.Array(); r.Next(); {
+			c.candidate(r)
+		}
+	case "usageMetadata":
+		c.usage = object(r)
+	case "modelVersion":
+		c.model, _ = r.Str()
+	case "responseId":
+		c.id, _ = r.Str()
+	case "promptFeedback":
+		c.feedback = object(r)
+	case "error":
+		c.failed = r.Kind() == '{' || r.Kind() == '"'
+	}
+}
+
+// object reads an object as it is written; anything else is nothing.
+func object(r *rawjson.Reader) string {
+	if r.Kind() != '{' {
+		return ""
+	}
+	return r.Raw()
+}
+
+// candidate reads one of the answers, and keeps it if it is the first of them: its
+// index says so, which comes last, and is left out by some.
+func (c *chunk) candidate(r *rawjson.Reader) {
+	var k chunk
+	index := int64(0)
+	for r.Object(); r.Next(); {
+		switch key := r.Key(); key {
+		case "index":
+			index, _ = r.Int()
+		case "content":
+			k.content = object(r)
+		case "finishReason":
+			k.finish = reason(r)
+		default:
+			for i, name := range metadataFields {
+				if key == name {
+					k.meta[i] = object(r)
+				}
+			}
+		}
+	}
+	if index == 0 && c.content == "" && c.finish == "" {
+		c.content, c.finish, c.meta = k.content, k.finish, k.meta
+	}
+}
+
+// reason reads why a candidate finished: a word, or its number.
+func reason(r *rawjson.Reader) string {
+	if r.Kind() == '0' {
+		return r.Raw()
+	}
+	s, _ := r.Str()
+	return s
+}
+
+// head takes what a chunk says about the whole answer. Each value replaces the one
+// before. What is kept is copied where it would keep a large event from being freed.
+func (d *decoder) head(c *chunk) {
+	done := &d.answer.Done
+	if c.id != "" && c.id != done.ID {
+		done.ID = strings.Clone(c.id)
+	}
+	if c.model != "" && c.model != done.Model {
+		done.Model = strings.Clone(c.model)
+	}
+	if c.usage != "" {
+		d.usage = c.usage
+	}
+	if word := finishWord(c.finish, d.provider); word != "" {
+		d.finish = strings.Clone(word)
+	}
+	for i, raw := range c.meta {
+		if len(raw) > len("{}") {
+			d.meta[metadataFields[i]] = strings.Clone(raw)
+		}
+	}
+}
+
+// blocked ends the answer to a prompt that a filter refused: "If set, the prompt was
+// blocked and no candidates are returned."
+func (d *decoder) blocked(feedback string) error {
+	if feedback == "" {
+		return nil
+	}
+	why, text := "", ""
+	r := rawjson.NewReader(feedback)
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "blockReason":
+			why = reason(r)
+		case "blockReasonMessage":
+			text, _ = r.Str()
+		}
+	}
+	if why == "" || why == "0" || strings.HasSuffix(why, "_UNSPECIFIED") {
+		return nil
+	}
+	why = d.call.Config().Show(why, 100)
+	err := fmt.Errorf("prompt was blocked: %s", why)
+	if text != "" {
+		err = fmt.Errorf("%w: %s", err, d.call.Config().Show(text, 1000))
+	}
+	return &aycoder.RefusalError{ModelError: d.call.Base(why, err)}
+}
+
+// A part is one piece of a candidate's content.
+type part struct {
+	text      string
+	signature string // JSON text
+	call      string // JSON text
+	thought   bool
+	plain     bool // it has a text or a signature
+	other     bool // it has something else
+}
+
+// isText reports whether a part is text, or a thought, and nothing else.
+func (p *part) isText() bool { return p.text != "" && p.signature == "" && p.call == "" && !p.other }
+
+// parts takes the parts of a content. It returns how many there are, and the last.
+func (d *decoder) parts(content string) (n int, last part, err error) {
+	r := &d.content
+	r.Reset(content)
+	for r.Object(); r.Next(); {
+		if r.Key() != "parts" {
+			continue
+		}
+		for r.Array(); r.Next(); n++ {
+			last = readPart(r)
+			if err := d.part(&last, content, n); err != nil {
+				return n, last, err
+			}
+		}
+	}
+	return n, last, nil
+}
+
+func readPart(r *rawjson.Reader) (p part) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "text":
+			p.text, p.plain = r.Str()
+		case "thought":
+			p.thought, _ = r.Bool()
+		case signatureField:
+			if r.Kind() == '"' {
+				p.signature = r.Raw()
+			}
+		case "functionCall":
+			p.call = object(r)
+		default:
+			p.other = true
+		}
+	}
+	p.plain = p.plain || p.signature != ""
+	return p
+}
+
+func (d *decoder) part(p *part, content string, n int) error {
+	switch {
+	case p.call != "":
+		return d.function(p)
+	case p.other && p.text == "":
+		if err := d.completeCall(); err != nil {
+			return err
+		}
+		return d.answer.Opaque(json.RawMessage(nth(content, n)))
+	case p.text == "" && p.signature == "":
+		return nil
+	}
+	if err := d.completeCall(); err != nil {
+		return err
+	}
+	return d.words(p)
+}
+
+// words takes a text or a thought. One that is signed is a block of its own: "Don't
+// merge one part with a signature with another part without a signature."
+func (d *decoder) words(p *part) error {
+	add := d.answer.Text
+	if p.thought {
+		add = d.answer.Thinking
+	}
+	if p.signature == "" {
+		return add(p.text)
+	}
+	if err := d.answer.Close(); err != nil {
+		return err
+	}
+	if err := add(p.text); err != nil {
+		return err
+	}
+	if p.thought {
+		sig, _ := rawjson.Unquote(p.signature[1 : len(p.signature)-1]) // it was read before
+		d.answer.Sign(sig)
+	} else {
+		d.answer.Extra(signatureObject(p.signature))
+	}
+	return d.answer.Close()
+}
+
+// nth returns a part of a content as it is written.
+func nth(content string, n int) string {
+	r := rawjson.NewReader(content)
+	for r.Object(); r.Next(); {
+		if r.Key() != "parts" {
+			continue
+		}
+		i := 0
+		for r.Array(); r.Next(); i++ {
+			if i == n {
+				return r.Raw()
+			}
+		}
+	}
+	return ""
+}
+
+// End implements [api.Decoder]. A reason why the candidate finished makes the answer
+// complete.
+func (d *decoder) End() error {
+	if d.finish == "" {
+		return api.ErrUnfinished
+	}
+	done := &d.answer.Done
+	done.Stop = stopReason(d.finish)
+	done.Usage = parseUsage(d.usage)
+	if done.Model == "" {
+		done.Model = d.call.Model()
+	}
+	if err := d.endCall(done.Stop); err != nil {
+		return err
+	}
+	if err := d.metadata(); err != nil {
+		return err
+	}
+	return d.answer.End()
+}
+
+// metadata adds what is known about where the answer is from.
+func (d *decoder) metadata() error {
+	b := []byte{'{'}
+	for _, name := range metadataFields {
+		if raw := d.meta[name]; raw != "" {
+			b = append(rawjson.AppendKey(b, name), raw...)
+		}
+	}
+	if len(b) == 1 {
+		return nil
+	}
+	return d.answer.Opaque(append(b, '}'))
+}
+
+// mostTokens bounds what is believed of a count, so that sums do not overflow.
+const mostTokens = 1 << 40
+
+// parseUsage counts tokens. The prompt's include those from a cache, but not those of
+// what the service's own tools gave; the candidates' do not include the thoughts'.
+func parseUsage(raw string) aycoder.Usage {
+	var prompt, cached, tools, candidates, thoughts int64
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		var to *int64
+		switch r.Key() {
+		case "promptTokenCount":
+			to = &prompt
+		case "cachedContentTokenCount":
+			to = &cached
+		case "toolUsePromptTokenCount":
+			to = &tools
+		case "candidatesTokenCount":
+			to = &candidates
+		case "thoughtsTokenCount":
+			to = &thoughts
+		default:
+			continue
+		}
+		n, _ := r.Int()
+		*to = min(max(n, 0), mostTokens)
+	}
+	return aycoder.Usage{Input: max(prompt+tools-cached, 0), CacheRead: cached,
+		Output: candidates + thoughts, Reasoning: thoughts}
+}

@@ -1,0 +1,373 @@
+package google
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/sse"
+	"github.com/aycoder/aycoder/internal/wiretest"
+)
+
+// events are server-sent events of these documents.
+func events(docs ...string) string {
+	var b strings.Builder
+	for _, d := range docs {
+		fmt.Fprintf(&b, "data: %s\r\n\r\n", d)
+	}
+	return b.String()
+}
+
+// parts is a document with these parts, and more of its candidate.
+func parts(list, more string) string {
+	return `{"candidates":[{"content":{"parts":[` + list + `],"role":"model"}` + more + `}],"responseId":"r"}`
+}
+
+const stop = `,"finishReason":"STOP"`
+
+func asked(t testing.TB, body string) *wiretest.Answer {
+	t.Helper()
+	return wiretest.Ask(t.Context(), t, newClient(t, streaming(body, 1<<20)), hello())
+}
+
+// shown is what came of an answer, in short.
+func shown(a *wiretest.Answer) string {
+	var b strings.Builder
+	for _, p := range a.Parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			fmt.Fprintf(&b, "text(%s%s) ", p.Text, raw(p.Extra))
+		case *aycoder.Thinking:
+			fmt.Fprintf(&b, "thinking(%s %s) ", p.Text, p.Signature)
+		case *aycoder.ToolUse:
+			fmt.Fprintf(&b, "%s(%s%s) ", p.Name, p.Args, raw(p.Extra))
+		case *aycoder.Opaque:
+			fmt.Fprintf(&b, "opaque(%s) ", p.Raw)
+		}
+	}
+	if a.Done != nil {
+		b.WriteString(string(a.Done.Stop))
+	}
+	return b.String()
+}
+
+func raw(o *aycoder.Opaque) string {
+	if o == nil {
+		return ""
+	}
+	return " " + string(o.Raw)
+}
+
+// Odd answers, most of which nobody has recorded.
+func TestDecode(t *testing.T) {
+	const sig = `"thoughtSignature":"c2ln\u003d"`
+	call := func(fields string) string { return `{"functionCall":{` + fields + `}}` }
+	tests := []struct{ name, body, want string }{
+		{"text in pieces", events(parts(`{"text":"a"}`, ""), parts(`{"text":"b"},{"text":""},{"text":"c"}`, stop)), "text(abc) end_turn"},
+		{"a signed text is a block", events(parts(`{"text":"a"}`, ""), parts(`{"text":"b",`+sig+`}`, ""), parts(`{"text":"c"}`, stop)),
+			`text(a) text(b {` + sig + `}) text(c) end_turn`},
+		{"an empty text is signed", events(parts(`{"text":"a"}`, ""), parts(`{`+sig+`,"text":""}`, stop)), `text(a) text( {` + sig + `}) end_turn`},
+		{"nothing is signed", events(parts(`{`+sig+`}`, stop)), `text( {` + sig + `}) end_turn`},
+		{"thoughts", events(parts(`{"thought":true,"text":"a"}`, ""), parts(`{"text":"b","thought":true}`, ""),
+			parts(`{"text":"c","thought":true,`+sig+`}`, ""), parts(`{"text":"d"}`, stop)),
+			"thinking(ab ) thinking(c c2ln=) text(d) end_turn"},
+		{"parallel calls", events(parts(`{"functionCall":{"name":"f","args":{"a":1}},`+sig+`},`+call(`"name":"g"`), stop)),
+			`f({"a":1} {` + sig + `}) g({}) tool_use`},
+		{"args are null", events(parts(call(`"name":"f","args":null`), stop)), `f({}) tool_use`},
+		{"args are in pieces", events(parts(call(`"name":"f","willContinue":true`), ""),
+			parts(call(`"partialArgs":[{"jsonPath":"$.a","stringValue":"x\"","willContinue":true}],"willContinue":true`), ""),
+			parts(call(`"partialArgs":[{"jsonPath":"$.a","stringValue":"y"},{"jsonPath":"$['b c'][1]","boolValue":true},`+
+				`{"jsonPath":"$.d","nullValue":"NULL_VALUE"},{"jsonPath":"$['b c'][0].e","numberValue":1.5}],"willContinue":true`), ""),
+			parts(call(``), ""), parts(call(``), stop)),
+			`f({"a":"x\"y","b c":[{"e":1.5},true],"d":null}) tool_use`},
+		{"a call follows an open one", events(parts(call(`"name":"f","willContinue":true`), ""), parts(call(`"name":"g"`), stop)),
+			`f({}) g({}) tool_use`},
+		{"text follows an open call", events(parts(call(`"name":"f","willContinue":true`), ""), parts(`{"text":"a"}`, stop)),
+			`f({}) text(a) tool_use`},
+		{"cut off", events(parts(call(`"name":"f","willContinue":true`), ""), parts(call(`"partialArgs":[{"jsonPath":"$.a[0]",`+
+			`"stringValue":"x","willContinue":true}],"willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `f({"a":["x) max_tokens`},
+		{"cut off before the args", events(parts(call(`"name":"f","willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `f() max_tokens`},
+		{"args of no call", events(parts(call(`"args":{}`), stop)), `*aycoder.StreamBrokenError`},
+		{"path of no kind", events(parts(call(`"name":"f","partialArgs":[{"jsonPath":"a"}]`), stop)), `*aycoder.StreamBrokenError`},
+		{"opaque", events(parts(`{ "executableCode": {"code":"1"}, `+sig+`},{"codeExecutionResult":{}},{"text":"a"}`, stop)),
+			`opaque({ "executableCode": {"code":"1"}, ` + sig + `}) opaque({"codeExecutionResult":{}}) text(a) end_turn`},
+		{"grounding", events(parts(`{"text":"a"}`, `,"groundingMetadata":{"x":1}`), parts(`{"text":"b"}`, `,"groundingMetadata":{}`+
+			`,"citationMetadata":{"y":2}`+stop)), `text(ab) opaque({"groundingMetadata":{"x":1},"citationMetadata":{"y":2}}) end_turn`},
+		{"the first candidate", events(`{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP","index":1},`+
+			`{"content":{"parts":[{"text":"a"}]},"index":0}]}`, `{"candidates":[{"finishReason":"STOP"},{"content":{"parts":[{"text":"c"}]}}]}`),
+			"text(a) end_turn"},
+		{"parts after the end", events(parts(`{"text":"a"}`, stop), parts(`{"text":"b"}`, stop)), "text(ab) end_turn"},
+		{"not finished", events(parts(`{"text":"a"}`, ""), parts(`{"text":"b"}`, `,"finishReason":"FINISH_REASON_UNSPECIFIED"`)),
+			"*aycoder.StreamBrokenError"},
+		{"finished without content", events(`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`), "MALFORMED_FUNCTION_CALL"},
+		{"filtered", events(parts(`{"text":"a"}`, ""), `{"candidates":[{"finishReason":"RECITATION"}]}`), "text(a) refusal"},
+		{"a number", events(parts(`{"text":"a"}`, `,"finishReason":3`)), "text(a) refusal"},
+		{"another number", events(parts(`{"text":"a"}`, `,"finishReason":10`)), "text(a) MALFORMED_FUNCTION_CALL"},
+		{"a new number", events(parts(`{"text":"a"}`, `,"finishReason":77`)), "text(a) 77"},
+		{"prompt blocked", events(`{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{}}`), "*aycoder.RefusalError"},
+		{"prompt not blocked", events(`{"promptFeedback":{"safetyRatings":[]}}`, parts(`{"text":"a"}`, stop)), "text(a) end_turn"},
+		{"error in the stream", events(parts(`{"text":"a"}`, ""), `{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}`),
+			"*aycoder.OverloadedError"},
+		{"error in an event", "event: error\ndata: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\"}}\n\n", "*aycoder.RateLimitError"},
+		{"error in a list", `[{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT"}}]`, "*aycoder.BadRequestError"},
+		{"no candidates", events(`{"usageMetadata":{}}`, `{"candidates":[]}`), "*aycoder.StreamBrokenError"},
+		{"nothing", "", "*aycoder.StreamBrokenError"},
+		{"no JSON", events(`hello`), "*aycoder.StreamBrokenError"},
+		{"no object", events(`"hello"`), "*aycoder.StreamBrokenError"},
+		{"an invalid rest is noticed first", events(parts(`{"text":"a"}`, stop) + "x"), "*aycoder.StreamBrokenError"},
+		{"gateways say that they are done", events(parts(`{"text":"a"}`, stop), `[DONE]`), "text(a) end_turn"},
+		{"a list", ` [` + parts(`{"text":"a"}`, "") + `,` + parts(`{"text":"b"}`, stop) + `]`, "text(ab) end_turn"},
+		{"a list that is cut", `[` + parts(`{"text":"a"}`, stop) + `,`, "*aycoder.StreamBrokenError"},
+		{"a list in an event", events(`[`+parts(`{"text":"a"}`, "")+`]`, parts(`{"text":"b"}`, stop)), "text(ab) end_turn"},
+		{"fields of the wrong kind", events(`{"candidates":[7,{"content":[],"finishReason":{},"index":"x"}],"usageMetadata":7,`+
+			`"responseId":[],"modelVersion":null,"promptFeedback":[],"error":null}`, parts(`7,{"text":7,"thought":"x","thoughtSignature":{}}`+
+			`,{"functionCall":[]},{"text":"a"}`, stop)), "text(a) end_turn"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := asked(t, tt.body)
+			got := shown(a)
+			if a.Err != nil {
+				got = fmt.Sprintf("%T", a.Err) // the blocks before it are of no interest
+			}
+			assert.Equal(t, tt.want, strings.TrimSpace(got), "%v", a.Err)
+		})
+	}
+}
+
+// Calls get ids that are unique in the message, not empty, and the same each time.
+func TestIDs(t *testing.T) {
+	body := events(parts(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}},{"functionCall":{"id":"x","name":"f"}},`+
+		`{"functionCall":{"id":"x","name":"f"}}`, stop))
+	var first []string
+	for range 2 {
+		var ids []string
+		seen := map[string]bool{}
+		for _, c := range asked(t, body).Message().Calls() {
+			assert.False(t, seen[c.ID] || c.ID == "", c.ID)
+			seen[c.ID] = true
+			ids = append(ids, c.ID)
+		}
+		require.Len(t, ids, 4)
+		assert.Equal(t, "x", ids[2])
+		if first != nil {
+			assert.Equal(t, first, ids)
+		}
+		first = ids
+	}
+	other := asked(t, strings.ReplaceAll(body, `"responseId":"r"`, `"responseId":"s"`)).Message().Calls()
+	assert.NotEqual(t, first[0], other[0].ID, "another answer has other ids")
+	none := asked(t, strings.ReplaceAll(body, `,"responseId":"r"`, ``)).Message().Calls()
+	assert.NotEqual(t, none[0].ID, none[1].ID)
+}
+
+// Tools that have another name on the wire are called by their own.
+func TestRenamedTools(t *testing.T) {
+	req := hello()
+	req.Tools = []*aycoder.ToolSpec{{Name: "files/read", Description: "Reads."}, {Name: "ok"}}
+	body := events(parts(`{"functionCall":{"name":"`+wireName("files/read")+`"}},{"functionCall":{"name":"ok"}}`, stop))
+	a := wiretest.Ask(t.Context(), t, newClient(t, streaming(body, 1<<20)), req)
+	require.NoError(t, a.Err)
+	assert.Equal(t, "files/read({}) ok({}) tool_use", shown(a))
+}
+
+func TestUsage(t *testing.T) {
+	tests := []struct {
+		name, raw string
+		want      aycoder.Usage
+	}{
+		{"nothing", ``, aycoder.Usage{}},
+		{"all", `{"promptTokenCount":100,"cachedContentTokenCount":60,"toolUsePromptTokenCount":7,"candidatesTokenCount":5,` +
+			`"thoughtsTokenCount":3,"totalTokenCount":115}`, aycoder.Usage{Input: 47, CacheRead: 60, Output: 8, Reasoning: 3}},
+		{"more cached than read", `{"promptTokenCount":1,"cachedContentTokenCount":60}`, aycoder.Usage{CacheRead: 60}},
+		{"nonsense", `{"promptTokenCount":-1,"candidatesTokenCount":"x","thoughtsTokenCount":9e99}`, aycoder.Usage{}},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, parseUsage(tt.raw), tt.name)
+	}
+}
+
+// The numbers of reasons differ between the services.
+func TestFinishWord(t *testing.T) {
+	for _, tt := range []struct{ reason, google, vertex string }{
+		{"", "", ""}, {"0", "", ""}, {"1", "STOP", "STOP"}, {"9", "SPII", "MALFORMED_FUNCTION_CALL"},
+		{"6", "LANGUAGE", "BLOCKLIST"}, {"-1", "-1", "-1"}, {"STOP", "STOP", "STOP"}, {"FINISH_REASON_UNSPECIFIED", "", ""},
+	} {
+		assert.Equal(t, tt.google, finishWord(tt.reason, provider), tt.reason)
+		assert.Equal(t, tt.vertex, finishWord(tt.reason, vertexProvider), tt.reason)
+	}
+}
+
+// A blocked prompt is an error that says by whom and why, and hides keys.
+func TestBlockedPrompt(t *testing.T) {
+	a := asked(t, events(`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"of `+testKey+`"}}`))
+	e, ok := errors.AsType[*aycoder.RefusalError](a.Err)
+	require.True(t, ok, "%v", a.Err)
+	assert.Equal(t, "PROHIBITED_CONTENT", e.Kind)
+	assert.Equal(t, "google gemini-test: refused to answer: prompt was blocked: PROHIBITED_CONTENT: of [key]", a.Err.Error())
+}
+
+// A large event is read in time that grows with its size, and whole.
+func TestLargeEvent(t *testing.T) {
+	text := strings.Repeat("é", 5<<20)
+	c := newClient(t, streaming(deltas(1, text), 1<<10))
+	a := wiretest.Ask(t.Context(), t, c, hello())
+	require.NoError(t, a.Err)
+	assert.True(t, a.Text == text)
+}
+
+// A response that has no end is not read for ever.
+func TestEndless(t *testing.T) {
+	c := newClient(t, streaming(deltas(10_000, "x"), 1<<20))
+	c.cfg.MaxResponse = 1 << 20
+	a := wiretest.Ask(t.Context(), t, c, hello())
+	_, ok := errors.AsType[*aycoder.LimitError](a.Err)
+	assert.True(t, ok, "%v", a.Err)
+}
+
+// decoded is what the decoder makes of documents, with or without the short way for
+// documents that are like the one before.
+func decoded(t testing.TB, docs []string, short bool) *wiretest.Answer {
+	c := newClient(t, streaming("data: {}\n\n", 1<<20))
+	x := &api.Exchange{
+		Config: &c.cfg.Config, HTTP: c.http, Model: "m", URL: c.endpoint("m"),
+		Encode:     func() (*api.Payload, error) { return c.encode(hello(), parseModel("m")) },
+		SetHeaders: func(http.Header) {},
+		Decode:     func(k *api.Call) api.Decoder { return &fed{newDecoder(k, nil), docs, short} },
+	}
+	m := aycoder.ModelFunc(func(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return x.Stream(ctx)
+	})
+	return wiretest.Ask(t.Context(), t, m, hello())
+}
+
+// fed decodes documents of its own in the place of what comes.
+type fed struct {
+	*decoder
+	docs  []string
+	short bool
+}
+
+func (f *fed) Event(sse.Event) (bool, error) {
+	for _, doc := range f.docs {
+		if !f.short {
+			f.shape = shape{}
+		}
+		if err := f.one(doc); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// sameBothWays checks that the short way for documents like the one before comes to the
+// same as the long one.
+func sameBothWays(t *testing.T, docs []string) {
+	t.Helper()
+	long, short := decoded(t, docs, false), decoded(t, docs, true)
+	require.Equal(t, shown(long), shown(short), "%q", docs)
+	require.Equal(t, long.Text+long.Thinking, short.Text+short.Thinking, "%q", docs)
+	require.Equal(t, long.Done, short.Done, "%q", docs)
+	require.Equal(t, long.Err != nil, short.Err != nil, "%q", docs)
+}
+
+// Documents that differ in a byte or two from the one before are not taken for what
+// they are not.
+func TestShape(t *testing.T) {
+	doc := strings.TrimSuffix(strings.TrimPrefix(textEvent, "data: "), "\r\n\r\n")
+	end := strings.TrimSuffix(strings.TrimPrefix(lastEvent, "data: "), "\r\n\r\n")
+	thought := strings.Replace(doc, `"@"`, `"@","thought": true`, 1)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const with = "0123456789\":,{}[] -.ea\\"
+	for range 3000 {
+		docs := []string{doc, doc, thought, thought, doc}
+		for i, d := range docs {
+			b := []byte(d)
+			for range rnd.IntN(3) {
+				b[rnd.IntN(len(b))] = with[rnd.IntN(len(with))]
+			}
+			docs[i] = string(b)
+		}
+		sameBothWays(t, append(docs, end))
+	}
+	var s shape
+	s.learn(doc, &part{text: "@"})
+	_, usage, ok := s.match(strings.NewReplacer("@", "x", "21", "9999", "28", "0").Replace(doc))
+	assert.True(t, ok)
+	assert.Equal(t, aycoder.Usage{Input: 9999, Output: 7}, parseUsage(usage))
+}
+
+// FuzzShape: the short way for documents like the one before comes to the same as the
+// long one.
+func FuzzShape(f *testing.F) {
+	doc := strings.TrimSuffix(strings.TrimPrefix(textEvent, "data: "), "\r\n\r\n")
+	f.Add(doc, strings.Replace(doc, "7", "123", 1), strings.Replace(doc, `"index": 0`, `"index": 1`, 1))
+	f.Add(doc, strings.Replace(doc, "@", `\u00e9\"`, 1), strings.Replace(doc, "28", "09", 1))
+	f.Add(doc, strings.Replace(doc, "21", "-21", 1), strings.Replace(doc, "Count", "", 1))
+	f.Add(`{"candidates":[{"content":{"parts":[{"text":"a","thought":true}]}}]}`,
+		`{"candidates":[{"content":{"parts":[{"text":"b","thought":true}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":""`)
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		a, b, c = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?"), strings.ToValidUTF8(c, "?")
+		sameBothWays(t, []string{a, b, a, c, b})
+	})
+}
+
+// FuzzDecode: no bytes make the decoder panic, whatever the sizes of the reads, and
+// what comes of them can be stored and sent.
+func FuzzDecode(f *testing.F) {
+	f.Add(deltas(2, "hi"), uint16(40), uint8(7))
+	f.Add(`[`+parts(`{"text":"a"},{"functionCall":{"name":"f"},"thoughtSignature":"x"}`, stop)+`]`, uint16(300), uint8(1))
+	f.Add(events(parts(`{"functionCall":{"name":"f","willContinue":true}}`, ""), parts(`{"functionCall":{"partialArgs":[{"jsonPath":`+
+		`"$.a[1]['b']","stringValue":"c","willContinue":true}]}}`, `,"finishReason":"MAX_TOKENS"`)), uint16(250), uint8(3))
+	f.Add(events(parts(`{"executableCode":{}},{"text":"","thoughtSignature":"x"}`, `,"groundingMetadata":{"a":1}`+stop)), uint16(99), uint8(2))
+	f.Add("event: error\ndata: {\"error\":{}}\n\n", uint16(5), uint8(200))
+	f.Fuzz(func(t *testing.T, body string, at uint16, size uint8) {
+		for _, body := range []string{body, body[:min(int(at), len(body))]} {
+			a := wiretest.Ask(t.Context(), t, newClient(t, streaming(body, int(size)+1)), hello())
+			require.NotEqual(t, a.Done != nil, a.Err != nil, "either done or an error")
+			if a.Err != nil {
+				_, typed := errors.AsType[*aycoder.ModelError](a.Err)
+				require.True(t, typed, "%v", a.Err)
+			}
+			m := a.Message()
+			for _, c := range m.Calls() {
+				require.True(t, json.Valid(c.Args), "%q", c.Args)
+			}
+			_, err := json.Marshal(m)
+			require.NoError(t, err)
+			data, err := wireKey{provider: provider, strict: true}.encode(m)
+			require.NoError(t, err)
+			require.True(t, json.Valid([]byte("["+string(data)+"]")), "%q", data)
+		}
+	})
+}
+
+// FuzzPath: the paths of partial arguments make JSON, or an error.
+func FuzzPath(f *testing.F) {
+	f.Add("$.a.b[0]", "$.a.b[1]['c d']", "x", "1.5")
+	f.Add("$", "$[3]", "", "null")
+	f.Add(`$["a\"b"]`, `$['it\'s']`, "\xff", "true")
+	f.Fuzz(func(t *testing.T, p, q, s, raw string) {
+		v := &value{}
+		_ = v.set(p, leaf{text: []byte(s), more: true}) // the error is for the caller
+		if json.Valid([]byte(raw)) {
+			_ = v.set(q, leaf{raw: strings.TrimSpace(raw)})
+		}
+		_ = v.set(p, leaf{text: []byte(s)})
+		whole := v.append(nil, true)
+		require.True(t, json.Valid(whole), "%q", whole)
+		cut := v.append(nil, false)
+		require.True(t, strings.HasPrefix(string(whole), string(cut)) || v.newest < len(v.inner)-1, "%q, %q", whole, cut)
+	})
+}

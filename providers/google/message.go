@@ -1,0 +1,356 @@
+package google
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// skipSignature stands for the signature that a call of another model has not:
+// "skip_thought_signature_validator", which is documented for that, in base64, since the
+// field holds bytes.
+const skipSignature = `"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="`
+
+// A wireKey is the key of messages that are encoded for this API, with all that
+// changes their form.
+type wireKey struct {
+	provider string
+	strict   bool // see [model.strict]
+}
+
+// encode returns the wire form of the parts of m, without brackets.
+func (k wireKey) encode(m *aycoder.Message) ([]byte, error) {
+	e := &encoder{key: k, nameOf: func(string) string { return "" }}
+	return e.encode(m)
+}
+
+// An encoder writes the parts of one message.
+type encoder struct {
+	b      []byte
+	key    wireKey
+	role   aycoder.Role
+	nameOf func(id string) string // of an output that has none
+	calls  int
+	media  []*aycoder.Media // of outputs that have no place for them
+}
+
+// speaker is the role of a message on the wire: there are two.
+func speaker(r aycoder.Role) aycoder.Role {
+	if r == aycoder.RoleAssistant {
+		return r
+	}
+	return aycoder.RoleUser
+}
+
+func (e *encoder) encode(m *aycoder.Message) ([]byte, error) {
+	if err := checkParts(m.Parts); err != nil {
+		return nil, err
+	}
+	e.role = m.Role
+	for _, p := range m.Parts {
+		if out, ok := p.(*aycoder.ToolOutput); ok && speaker(e.role) == aycoder.RoleUser {
+			e.output(out)
+		}
+	}
+	for _, md := range e.media {
+		e.shown(md)
+	}
+	for _, p := range m.Parts {
+		e.part(p)
+	}
+	return e.b, nil
+}
+
+// checkParts refuses parts that are nil, as messages are refused.
+func checkParts(parts []aycoder.Part) error {
+	for i, p := range parts {
+		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
+			return fmt.Errorf("part %d is nil", i)
+		}
+		if out, ok := p.(*aycoder.ToolOutput); ok {
+			if err := checkParts(out.Parts); err != nil {
+				return fmt.Errorf("part %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *encoder) part(p aycoder.Part) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		e.text(p)
+	case *aycoder.Thinking:
+		e.thinking(p)
+	case *aycoder.ToolUse:
+		e.call(p)
+	case *aycoder.Media:
+		e.shown(p)
+	case *aycoder.Opaque:
+		e.opaque(p)
+	}
+}
+
+// begin begins a part.
+func (e *encoder) begin() { e.b = append(rawjson.AppendComma(e.b), '{') }
+
+// end ends a part with its signature, if it has one.
+func (e *encoder) end(signature []byte) {
+	if len(signature) > 0 {
+		e.b = append(rawjson.AppendKey(e.b, signatureField), signature...)
+	}
+	e.b = append(e.b, '}')
+}
+
+// text writes a text. An empty one goes back where it is signed: "the signature may be
+// in a part with empty text", and parts are to be returned as they came.
+func (e *encoder) text(t *aycoder.Text) {
+	sig := e.signature(t.Extra)
+	if t.Text == "" && sig == nil {
+		return
+	}
+	text := t.Text
+	if e.role == aycoder.RoleSystem {
+		text = "<system>\n" + text + "\n</system>"
+	}
+	e.begin()
+	e.b = rawjson.AppendField(e.b, "text", text)
+	e.end(sig)
+}
+
+// signature is that of a part, as it was written, or nil.
+func (e *encoder) signature(o *aycoder.Opaque) []byte {
+	if e.role != aycoder.RoleAssistant || !e.ours(o) {
+		return nil
+	}
+	fields, _ := rawjson.Parse(o.Raw) // ours says that it is an object
+	if sig := fields.Value(signatureField); len(sig) > 2 && sig[0] == '"' {
+		return sig
+	}
+	return nil
+}
+
+// ours reports whether o is of this service and can be sent.
+func (e *encoder) ours(o *aycoder.Opaque) bool {
+	return o != nil && o.Provider == e.key.provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
+}
+
+// thinking goes back only with a signature: without one it is a summary for people.
+func (e *encoder) thinking(t *aycoder.Thinking) {
+	if t.Provider != e.key.provider || t.Signature == "" || e.role != aycoder.RoleAssistant {
+		return
+	}
+	e.begin()
+	if t.Text != "" {
+		e.b = rawjson.AppendField(e.b, "text", t.Text)
+	}
+	e.b = append(rawjson.AppendKey(e.b, "thought"), "true"...)
+	e.end(rawjson.AppendString(nil, t.Signature))
+}
+
+// call writes a call. From Gemini 3 on the first of a turn must be signed: "If there
+// are parallel function calls, the first one will contain a signature".
+func (e *encoder) call(u *aycoder.ToolUse) {
+	if e.role != aycoder.RoleAssistant {
+		return
+	}
+	sig := e.signature(u.Extra)
+	if sig == nil && e.calls == 0 && e.key.strict {
+		sig = []byte(skipSignature)
+	}
+	e.calls++
+	e.begin()
+	e.b = append(rawjson.AppendKey(e.b, "functionCall"), '{')
+	e.id(u.ID)
+	e.b = rawjson.AppendField(e.b, "name", wireName(u.Name))
+	e.b = rawjson.AppendKey(e.b, "args")
+	if rawjson.IsObject(u.Args) {
+		e.b = append(e.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+	} else {
+		e.b = append(e.b, `{}`...)
+	}
+	e.b = append(e.b, '}')
+	e.end(sig)
+}
+
+func (e *encoder) id(id string) {
+	if id != "" {
+		e.b = rawjson.AppendField(e.b, "id", id)
+	}
+}
+
+// opaque sends a part back as it came. What is about parts, and none itself, stays.
+func (e *encoder) opaque(o *aycoder.Opaque) {
+	if e.role != aycoder.RoleAssistant || !e.ours(o) {
+		return
+	}
+	fields, _ := rawjson.Parse(o.Raw) // ours says that it is an object
+	about := func(f rawjson.Field) bool { return slices.Contains(metadataFields, f.Key) }
+	if len(fields) == 0 || slices.ContainsFunc(fields, about) {
+		return
+	}
+	e.b = append(rawjson.AppendComma(e.b), o.Raw...)
+}
+
+// output writes the result of a tool. "Use "output" key to specify function output and
+// "error" key to specify error details (if any)."
+func (e *encoder) output(o *aycoder.ToolOutput) {
+	name := o.Name
+	if name == "" {
+		name = e.nameOf(o.ID)
+	}
+	e.begin()
+	e.b = append(rawjson.AppendKey(e.b, "functionResponse"), '{')
+	e.id(o.ID)
+	e.b = rawjson.AppendField(e.b, "name", wireName(name))
+	e.b = append(rawjson.AppendKey(e.b, "response"), '{')
+	field := "output"
+	if o.IsError {
+		field = "error"
+	}
+	e.b = rawjson.AppendField(e.b, field, outputText(o))
+	e.b = append(e.b, '}')
+	e.inside(o)
+	e.b = append(e.b, "}}"...)
+}
+
+// outputText is the text of an output, one part a line.
+func outputText(o *aycoder.ToolOutput) string {
+	var texts []string
+	for _, p := range o.Parts {
+		if t, ok := p.(*aycoder.Text); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// inside writes the media of an output that it may hold: "image/png, image/jpeg,
+// image/webp, application/pdf, text/plain". The others come after the outputs.
+func (e *encoder) inside(o *aycoder.ToolOutput) {
+	open := false
+	for _, p := range o.Parts {
+		m, ok := p.(*aycoder.Media)
+		if !ok {
+			continue
+		}
+		typ := mediaType(m)
+		if !e.key.strict || m.URL != "" || len(m.Data) == 0 || !slices.Contains(insideTypes, typ) {
+			e.media = append(e.media, m)
+			continue
+		}
+		if !open {
+			e.b = append(rawjson.AppendKey(e.b, "parts"), '[')
+			open = true
+		}
+		e.begin()
+		e.blob(m, typ)
+		e.b = append(e.b, '}')
+	}
+	if open {
+		e.b = append(e.b, ']')
+	}
+}
+
+// shown writes an image, a document, a sound or a film. What the API takes no part for
+// is named in a text, so that one odd file does not make the whole conversation
+// unsendable; so is what another model made.
+func (e *encoder) shown(m *aycoder.Media) {
+	typ := mediaType(m)
+	switch {
+	case e.role == aycoder.RoleAssistant, typ == "" && (m.URL == "" || m.Type != ""):
+	case m.URL != "":
+		e.begin()
+		e.b = append(rawjson.AppendKey(e.b, "fileData"), '{')
+		if typ != "" {
+			e.b = rawjson.AppendField(e.b, "mimeType", typ)
+		}
+		e.b = append(rawjson.AppendField(e.b, "fileUri", m.URL), "}}"...)
+		return
+	case len(m.Data) > 0:
+		e.begin()
+		e.blob(m, typ)
+		e.b = append(e.b, '}')
+		return
+	}
+	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
+	if name := m.Name + m.URL; name != "" {
+		note += ": " + name
+	}
+	e.text(&aycoder.Text{Text: note + "]"})
+}
+
+func (e *encoder) blob(m *aycoder.Media, typ string) {
+	e.b = append(rawjson.AppendKey(e.b, "inlineData"), '{')
+	e.b = rawjson.AppendField(e.b, "mimeType", typ)
+	e.b = rawjson.AppendBase64(rawjson.AppendKey(e.b, "data"), m.Data)
+	e.b = append(e.b, '}')
+}
+
+// The types of media that the API takes besides audio/… and video/…, those that an
+// output of a tool may hold, and those that are text under another name.
+var (
+	shownTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf",
+		"text/plain", "text/html", "text/css", "text/csv", "text/xml", "text/rtf"}
+	insideTypes = []string{"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
+	textTypes   = []string{"application/json", "application/xml", "application/yaml", "application/x-yaml",
+		"application/toml", "application/javascript", "application/x-sh"}
+)
+
+// mediaType is the type to send m as, or "" if the API takes no such thing.
+func mediaType(m *aycoder.Media) string {
+	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
+	typ = strings.TrimSpace(typ)
+	switch {
+	case typ == "image/jpg":
+		return "image/jpeg"
+	case strings.HasPrefix(typ, "audio/"), strings.HasPrefix(typ, "video/"), slices.Contains(shownTypes, typ):
+		return typ
+	case (strings.HasPrefix(typ, "text/") || slices.Contains(textTypes, typ)) && utf8.Valid(m.Data):
+		return "text/plain"
+	}
+	return ""
+}
+
+// maxName is the longest name of a tool.
+const maxName = 64
+
+// wireName is the name of a tool on the wire. "Must start with a letter or an
+// underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots and dashes, with a
+// maximum length of 64."
+func wireName(s string) string {
+	if s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') {
+		s = "t:" + s // which is mapped
+	}
+	b := api.AppendName(nil, s, maxName)
+	return string(b[1 : len(b)-1])
+}
+
+// renamed are the names of the tools that have another on the wire, by that.
+func renamed(tools []*aycoder.ToolSpec) map[string]string {
+	var names map[string]string
+	for _, s := range tools {
+		name := wireName(s.Name)
+		if name == s.Name {
+			continue
+		}
+		if names == nil {
+			names = map[string]string{}
+		}
+		names[name] = s.Name
+	}
+	return names
+}
+
+// signatureObject is the Extra of a part with a signature, which is JSON text.
+func signatureObject(signature string) json.RawMessage {
+	return json.RawMessage(`{"` + signatureField + `":` + signature + `}`)
+}

@@ -1,0 +1,382 @@
+package google
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// reserved are the fields that Extra must not set; the rest of the body may be theirs.
+var reserved = []string{"contents", "model"}
+
+// merged are the fields of Extra that go into fields of ours.
+var merged = []string{"tools", "generationConfig"}
+
+// A body is a request on its way to bytes. Its fields are in an order that depends on
+// nothing but which of them are set; contents come last, and what is before them does
+// not change from step to step.
+type body struct {
+	b     []byte
+	req   *aycoder.Request
+	model model
+	extra map[string]json.RawMessage
+	gen   rawjson.Object // the caller's generationConfig
+	err   error
+}
+
+// encode returns the wire form of req.
+func (c *Client) encode(req *aycoder.Request, m model) (*api.Payload, error) {
+	w := &body{b: append(make([]byte, 0, 1024), '{'), req: req, model: m}
+	w.join(c.cfg.extra)
+	w.system()
+	w.tools()
+	w.toolConfig()
+	w.generation(&c.cfg)
+	w.rest()
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.contents(wireKey{provider: c.cfg.Provider, strict: m.strict()})
+}
+
+// join checks the fields of the caller's own: those of the request win.
+func (w *body) join(all map[string]json.RawMessage) {
+	w.extra = w.req.Extra
+	if len(all) > 0 {
+		w.extra = maps.Clone(all)
+		maps.Copy(w.extra, w.req.Extra)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
+		val := w.extra[name]
+		switch {
+		case slices.Contains(reserved, name):
+			w.fail(fmt.Errorf("field %q is not for Extra", name))
+		case !json.Valid(val):
+			w.fail(fmt.Errorf("field %q of Extra is not JSON", name))
+		}
+	}
+	if val, ok := w.extra["generationConfig"]; ok {
+		gen, err := rawjson.Parse(bytes.ToValidUTF8(val, []byte("\uFFFD")))
+		if err != nil {
+			w.fail(fmt.Errorf("field %q of Extra: %w", "generationConfig", err))
+		}
+		w.gen = gen
+	}
+}
+
+func (w *body) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// key begins a field, unless Extra sets it.
+func (w *body) key(name string) bool {
+	if _, ok := w.extra[name]; ok {
+		return false
+	}
+	w.b = rawjson.AppendKey(w.b, name)
+	return true
+}
+
+func (w *body) system() {
+	var texts []string
+	for i, t := range w.req.System {
+		if t == nil {
+			w.fail(fmt.Errorf("system block %d is nil", i))
+			return
+		}
+		if t.Text != "" {
+			texts = append(texts, t.Text)
+		}
+	}
+	if len(texts) == 0 || !w.key("systemInstruction") {
+		return
+	}
+	w.b = append(w.b, `{"parts":[`...)
+	for _, text := range texts {
+		w.b = append(rawjson.AppendComma(w.b), '{')
+		w.b = append(rawjson.AppendField(w.b, "text", text), '}')
+	}
+	w.b = append(w.b, "]}"...)
+}
+
+// tools writes the declarations of our tools, and then those of Extra: the service's
+// own, such as {"codeExecution":{}}.
+func (w *body) tools() {
+	extra, given := w.extra["tools"]
+	if len(w.req.Tools) == 0 && !given {
+		return
+	}
+	w.b = append(rawjson.AppendKey(w.b, "tools"), '[')
+	if len(w.req.Tools) > 0 {
+		w.b = append(w.b, `{"functionDeclarations":[`...)
+		for i, s := range w.req.Tools {
+			w.tool(i, s)
+		}
+		w.b = append(w.b, "]}"...)
+	}
+	if given {
+		w.elements("tools", extra)
+	}
+	w.b = append(w.b, ']')
+}
+
+// elements writes what is in a list of Extra.
+func (w *body) elements(name string, list json.RawMessage) {
+	r := rawjson.NewReader(string(bytes.ToValidUTF8(list, []byte("\uFFFD"))))
+	if r.Kind() != '[' {
+		w.fail(fmt.Errorf("field %q of Extra is not a list", name))
+		return
+	}
+	for r.Array(); r.Next(); {
+		w.b = append(rawjson.AppendComma(w.b), r.Raw()...)
+	}
+}
+
+func (w *body) tool(i int, s *aycoder.ToolSpec) {
+	if s == nil {
+		w.fail(fmt.Errorf("tool %d is nil", i))
+		return
+	}
+	schema := bytes.TrimSpace(s.Schema)
+	if len(schema) == 0 {
+		schema = []byte(`{"type":"object","properties":{}}`)
+	}
+	if !rawjson.IsObject(schema) {
+		w.fail(fmt.Errorf("tool %q: %w", s.Name, errors.New("schema is not a JSON object")))
+		return
+	}
+	w.b = append(rawjson.AppendComma(w.b), '{')
+	w.b = rawjson.AppendField(w.b, "name", wireName(s.Name))
+	w.b = rawjson.AppendField(w.b, "description", s.Description)
+	w.b = rawjson.AppendKey(w.b, "parametersJsonSchema")
+	w.b = append(w.b, bytes.ToValidUTF8(schema, []byte("\uFFFD"))...)
+	w.b = append(w.b, '}')
+}
+
+// toolConfig says how tools are chosen.
+func (w *body) toolConfig() {
+	choice := w.req.ToolChoice
+	mode := ""
+	switch choice.Mode {
+	case aycoder.ToolNone:
+		mode = "NONE"
+	case aycoder.ToolAny, aycoder.ToolNamed:
+		mode = "ANY"
+	}
+	if mode == "" || len(w.req.Tools) == 0 || !w.key("toolConfig") {
+		return
+	}
+	w.b = append(w.b, `{"functionCallingConfig":{`...)
+	w.b = rawjson.AppendField(w.b, "mode", mode)
+	if choice.Mode == aycoder.ToolNamed {
+		w.b = append(rawjson.AppendKey(w.b, "allowedFunctionNames"), '[')
+		w.b = append(rawjson.AppendString(w.b, wireName(choice.Name)), ']')
+	}
+	w.b = append(w.b, "}}"...)
+}
+
+// generation writes the generationConfig, with the caller's fields after ours.
+func (w *body) generation(c *config) {
+	start := len(w.b)
+	w.b = append(rawjson.AppendKey(w.b, "generationConfig"), '{')
+	empty := len(w.b)
+	w.limit(c)
+	w.sampling()
+	w.thinking(c.thoughts)
+	w.output()
+	for _, f := range w.gen {
+		w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
+	}
+	if len(w.b) == empty {
+		w.b = w.b[:start]
+		return
+	}
+	w.b = append(w.b, '}')
+}
+
+// genKey is key for the fields of generationConfig.
+func (w *body) genKey(name string) bool {
+	if w.gen.Value(name) != nil {
+		return false
+	}
+	w.b = rawjson.AppendKey(w.b, name)
+	return true
+}
+
+// limit bounds the answer. What the model thinks counts, so a bound that leaves no
+// room beside it is raised by the length that the answer may have.
+func (w *body) limit(c *config) {
+	limit := w.req.MaxTokens
+	if limit <= 0 {
+		limit = c.MaxTokens
+	}
+	if limit <= 0 || !w.genKey("maxOutputTokens") {
+		return
+	}
+	if n := w.req.Thinking; n >= limit && w.model.thinks() {
+		limit += min(n, math.MaxInt-limit)
+	}
+	w.b = strconv.AppendInt(w.b, int64(min(limit, math.MaxInt32)), 10)
+}
+
+func (w *body) sampling() {
+	if t := w.req.Temperature; t != nil {
+		if math.IsNaN(*t) || math.IsInf(*t, 0) {
+			w.fail(fmt.Errorf("temperature %v is not a number", *t))
+			return
+		}
+		if w.genKey("temperature") {
+			w.b = strconv.AppendFloat(w.b, *t, 'f', -1, 64)
+		}
+	}
+	if len(w.req.Stop) == 0 || !w.genKey("stopSequences") {
+		return
+	}
+	w.b = append(w.b, '[')
+	for _, s := range w.req.Stop {
+		w.b = rawjson.AppendString(rawjson.AppendComma(w.b), s)
+	}
+	w.b = append(w.b, ']')
+}
+
+func (w *body) thinking(thoughts bool) {
+	t := w.model.think(w.req.Thinking)
+	shown := w.model.thinks() && (w.req.Thinking > 0 || thoughts && w.req.Thinking == 0)
+	if !shown && t == (thinking{}) || !w.genKey("thinkingConfig") {
+		return
+	}
+	w.b = append(w.b, '{')
+	if t.set {
+		w.b = rawjson.AppendIntField(w.b, "thinkingBudget", int64(t.budget))
+	}
+	if t.level != "" {
+		w.b = rawjson.AppendField(w.b, "thinkingLevel", t.level)
+	}
+	if shown {
+		w.b = append(rawjson.AppendKey(w.b, "includeThoughts"), "true"...)
+	}
+	w.b = append(w.b, '}')
+}
+
+// output asks for a JSON document. "Function calling with a response mime type:
+// 'application/json' is unsupported", say the models before Gemini 3.
+func (w *body) output() {
+	o := w.req.Output
+	if o == nil || !w.model.formats() || len(w.req.Tools) > 0 && !w.model.strict() {
+		return
+	}
+	if !rawjson.IsObject(o.Schema) {
+		w.fail(fmt.Errorf("schema of output %q is not a JSON object", o.Name))
+		return
+	}
+	if w.genKey("responseMimeType") {
+		w.b = append(w.b, `"application/json"`...)
+	}
+	if w.genKey("responseJsonSchema") {
+		w.b = append(w.b, bytes.ToValidUTF8(bytes.TrimSpace(o.Schema), []byte("\uFFFD"))...)
+	}
+}
+
+// rest writes the other fields of Extra, sorted.
+func (w *body) rest() {
+	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
+		if !slices.Contains(merged, name) {
+			w.b = append(rawjson.AppendKey(w.b, name), bytes.ToValidUTF8(w.extra[name], []byte("\uFFFD"))...)
+		}
+	}
+}
+
+// The text around the parts of messages.
+const (
+	firstUser  = `{"role":"user","parts":[`
+	firstModel = `{"role":"user","parts":[{"text":"(The conversation began before this.)"}]},{"role":"model","parts":[`
+	nextUser   = `]},{"role":"user","parts":[`
+	nextModel  = `]},{"role":"model","parts":[`
+	sameRole   = `,`
+)
+
+// contents adds the conversation, from its encoded messages: "function call turn comes
+// immediately after a user turn or after a function response turn", and the outputs of
+// parallel calls are one turn, so that messages of one role are joined, and one of the
+// user's comes first.
+func (w *body) contents(key wireKey) (*api.Payload, error) {
+	w.b = append(rawjson.AppendKey(w.b, "contents"), '[')
+	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(w.req.Messages)+2), nil)}
+	last := aycoder.Role("")
+	for i, m := range w.req.Messages {
+		if m == nil {
+			return nil, fmt.Errorf("message %d is nil", i)
+		}
+		data, err := w.message(m, key)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		if len(data) > 0 {
+			role := speaker(m.Role)
+			p.Pieces = append(p.Pieces, []byte(between(last, role)), data)
+			last = role
+		}
+	}
+	if last == "" {
+		return nil, errors.New("no message has anything to send")
+	}
+	p.Pieces[0] = w.b
+	p.Pieces = append(p.Pieces, []byte("]}]}"))
+	return p, nil
+}
+
+// between is what stands before the parts of a message.
+func between(last, role aycoder.Role) string {
+	model := role == aycoder.RoleAssistant
+	switch {
+	case last == role:
+		return sameRole
+	case last == "" && model:
+		return firstModel
+	case last == "":
+		return firstUser
+	case model:
+		return nextModel
+	}
+	return nextUser
+}
+
+// message returns the parts of a message. An output that does not name its tool gets
+// the name of the call, which is in another message: such a form is not kept.
+func (w *body) message(m *aycoder.Message, key wireKey) ([]byte, error) {
+	if !slices.ContainsFunc(m.Parts, unnamed) {
+		return m.Encoded(key, key.encode)
+	}
+	e := &encoder{key: key, nameOf: w.nameOf}
+	return e.encode(m)
+}
+
+func unnamed(p aycoder.Part) bool {
+	o, ok := p.(*aycoder.ToolOutput)
+	return ok && o != nil && o.Name == ""
+}
+
+func (w *body) nameOf(id string) string {
+	for _, m := range w.req.Messages {
+		if m == nil {
+			continue
+		}
+		for _, c := range m.Calls() {
+			if c != nil && c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return ""
+}

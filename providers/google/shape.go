@@ -1,0 +1,92 @@
+package google
+
+import (
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// maxShape is the size up to which it pays to know the shape of an event.
+const maxShape = 16 << 10
+
+// A shape is what stands around the text of an event. A stream repeats it all in each of
+// its events, but for the counts of tokens, so that an event of the shape of the one
+// before needs not be taken apart: it is as valid, and says the same.
+type shape struct {
+	head    string // to the opening quote of the text
+	middle  string // from its closing quote to the usage
+	usage   string
+	after   string
+	thought bool
+}
+
+// learn takes the shape of an event that was taken apart, and says nothing but the
+// text of p and its usage.
+func (s *shape) learn(data string, p *part) {
+	*s = shape{}
+	value, ok := after(data, `"text"`)
+	if !ok || value == "" || value[0] != '"' {
+		return
+	}
+	text, tail, ok := rawjson.ScanString(value[1:])
+	if !ok || text != p.text {
+		return
+	}
+	s.head, s.middle, s.thought = strings.Clone(data[:len(data)-len(value)+1]), strings.Clone(tail), p.thought
+	if value, ok = after(s.middle, `"usageMetadata"`); ok {
+		r := rawjson.NewReader(value)
+		s.usage = object(r)
+		s.middle, s.after = s.middle[:len(s.middle)-len(value)], value[len(s.usage):]
+	}
+}
+
+// after returns what stands after a key, if there is only one.
+func after(data, key string) (string, bool) {
+	i := strings.Index(data, key)
+	if i < 0 || strings.LastIndex(data, key) != i {
+		return "", false
+	}
+	return strings.TrimLeft(data[i+len(key):], ": "), true
+}
+
+// match reads an event of this shape.
+func (s *shape) match(data string) (p part, usage string, ok bool) {
+	if s.head == "" || !strings.HasPrefix(data, s.head) {
+		return p, "", false
+	}
+	text, tail, ok := rawjson.ScanString(data[len(s.head):])
+	if !ok || len(tail) < len(s.middle)+len(s.after) ||
+		!strings.HasPrefix(tail, s.middle) || !strings.HasSuffix(tail, s.after) {
+		return p, "", false
+	}
+	usage = tail[len(s.middle) : len(tail)-len(s.after)]
+	return part{text: text, thought: s.thought, plain: true}, usage, sameButNumbers(usage, s.usage)
+}
+
+// sameButNumbers reports whether two JSON texts differ in nothing but whole numbers.
+func sameButNumbers(a, b string) bool {
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		if a[i] == ':' || a[i] == ' ' {
+			m, n := digits(a[i+1:]), digits(b[j+1:])
+			if m > 0 && n > 0 && a[i] == b[j] && (m == 1 || a[i+1] != '0') {
+				i, j = i+1+m, j+1+n
+				continue
+			}
+		}
+		if a[i] != b[j] {
+			return false
+		}
+		i, j = i+1, j+1
+	}
+	return i == len(a) && j == len(b)
+}
+
+// digits is how many digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
