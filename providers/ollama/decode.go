@@ -1,0 +1,233 @@
+package ollama
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+var errNoObject = errors.New("not a JSON object")
+
+// A decoder turns the lines of one answer into events. Besides /api/chat it knows the
+// form of /api/generate, which has "response" in the place of "message".
+type decoder struct {
+	k       *api.Call
+	a       *api.Answer
+	r       rawjson.Reader
+	context int64 // the length of the context, if it was set
+
+	created string // of the first line
+	number  int    // of messages in the request
+	ids     map[string]bool
+	said    bool // something came
+}
+
+func newDecoder(k *api.Call, context int64, messages int) *decoder {
+	return &decoder{k: k, a: api.NewAnswer(k), context: context, number: messages}
+}
+
+// A line is what one line of an answer says.
+type line struct {
+	model, created    string
+	content, thinking string
+	calls             string // JSON
+	failed            bool
+	done              bool
+	reason            string
+	in, out           int64
+}
+
+// Event implements [api.Decoder].
+func (d *decoder) Event(ev sse.Event) (bool, error) {
+	d.r.Reset(ev.Data)
+	if d.r.Kind() != '{' {
+		return false, d.k.Garbled("line", errNoObject, ev.Data)
+	}
+	l := readLine(&d.r)
+	if err := d.r.End(); err != nil {
+		return false, d.k.Garbled("line", err, ev.Data)
+	}
+	if l.failed {
+		return false, d.k.Fail(failureOf([]byte(ev.Data), nil, d.context))
+	}
+	if d.created == "" {
+		d.created = l.created
+	}
+	if l.model != "" {
+		d.a.Done.Model = l.model
+	}
+	if err := d.add(&l); err != nil || !l.done {
+		return false, err
+	}
+	return true, d.end(&l)
+}
+
+// Whole implements [api.Decoder]. It is not called: lines are one document too.
+func (d *decoder) Whole(data string) error {
+	done, err := d.Event(sse.Event{Data: data})
+	if err == nil && !done {
+		err = api.ErrUnfinished
+	}
+	return err
+}
+
+// End implements [api.Decoder].
+func (d *decoder) End() error { return api.ErrUnfinished }
+
+func readLine(r *rawjson.Reader) (l line) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "model":
+			l.model, _ = r.Str()
+		case "created_at":
+			l.created, _ = r.Str()
+		case "message":
+			l.readMessage(r)
+		case "response":
+			l.content, _ = r.Str()
+		case "thinking":
+			l.thinking, _ = r.Str()
+		case "done":
+			l.done, _ = r.Bool()
+		case "done_reason":
+			l.reason, _ = r.Str()
+		case "prompt_eval_count":
+			l.in, _ = r.Int()
+		case "eval_count":
+			l.out, _ = r.Int()
+		case "error":
+			l.failed = isError(r)
+		}
+	}
+	return l
+}
+
+// isError reports whether the field says something.
+func isError(r *rawjson.Reader) bool {
+	raw := r.Raw()
+	return raw != "" && raw != "null" && raw != `""`
+}
+
+func (l *line) readMessage(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "content":
+			l.content, _ = r.Str()
+		case "thinking":
+			l.thinking, _ = r.Str()
+		case "tool_calls":
+			l.calls = r.Raw()
+		}
+	}
+}
+
+// add adds what a line brings to the answer.
+func (d *decoder) add(l *line) error {
+	if err := d.a.Thinking(l.thinking); err != nil {
+		return err
+	}
+	if err := d.a.Text(l.content); err != nil {
+		return err
+	}
+	d.said = d.said || l.thinking != "" || l.content != ""
+	if l.calls == "" {
+		return nil
+	}
+	r := rawjson.NewReader(l.calls)
+	for r.Array(); r.Next(); {
+		if err := d.call(readCall(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readCall reads {"id": "…", "function": {"name": "…", "arguments": {…}}}.
+func readCall(r *rawjson.Reader) *aycoder.ToolUse {
+	u := &aycoder.ToolUse{}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "id":
+			u.ID, _ = r.Str()
+		case "function":
+			readFunction(r, u)
+		}
+	}
+	return u
+}
+
+func readFunction(r *rawjson.Reader, u *aycoder.ToolUse) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "name":
+			u.Name, _ = r.Str()
+		case "arguments":
+			u.Args = readArgs(r)
+		}
+	}
+}
+
+// readArgs reads an object. Servers that imitate Ollama have a string of JSON there.
+func readArgs(r *rawjson.Reader) json.RawMessage {
+	if r.Kind() == '"' {
+		s, _ := r.Str()
+		return json.RawMessage(s)
+	}
+	return json.RawMessage(r.Raw())
+}
+
+func (d *decoder) call(u *aycoder.ToolUse) error {
+	d.said = true
+	d.name(u)
+	if len(u.Args) == 0 || json.Valid(u.Args) {
+		return d.a.Call(u)
+	}
+	if err := d.a.Close(); err != nil {
+		return err
+	}
+	if err := d.k.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
+		return err
+	}
+	return d.k.Emit(&aycoder.BlockCut{Call: u})
+}
+
+// name makes up an id for a call that has none, or that of another: versions of before
+// November 2025 send none.
+func (d *decoder) name(u *aycoder.ToolUse) {
+	if d.ids == nil {
+		d.ids = map[string]bool{}
+	}
+	for n := len(d.ids); u.ID == "" || d.ids[u.ID]; n++ {
+		u.ID = api.MakeID(strings.Join([]string{d.a.Done.Model, d.created, strconv.Itoa(d.number)}, "\n"), n)
+	}
+	d.ids[u.ID] = true
+}
+
+// end ends the message. An answer that was to be longer than what is left of the
+// context, before it has begun, is that of a conversation that is too long.
+func (d *decoder) end(l *line) error {
+	if l.reason == "length" && !d.said && d.context > 0 && l.in+l.out >= d.context {
+		return &aycoder.ContextTooLargeError{Actual: l.in, Max: d.context,
+			ModelError: d.k.Base("length", errors.New("the prompt leaves no room for an answer"))}
+	}
+	d.a.Done.Stop = stopReason(l.reason)
+	d.a.Done.Usage = aycoder.Usage{Input: max(l.in, 0), Output: max(l.out, 0)}
+	return d.a.End()
+}
+
+// stopReason converts a done_reason. Old versions send none.
+func stopReason(s string) aycoder.StopReason {
+	switch s {
+	case "", "stop":
+		return aycoder.StopEndTurn
+	case "length":
+		return aycoder.StopMaxTokens
+	}
+	return aycoder.StopReason(s) // "load", "unload"
+}

@@ -1,0 +1,105 @@
+package ollama
+
+import (
+	"bytes"
+	"io"
+	"iter"
+
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+const (
+	minBuffer = 4 << 10
+	// maxIdle is how many reads in a row may give nothing.
+	maxIdle = 100
+)
+
+// lines cuts a response into its lines, each as soon as its end was read. White space
+// around a line and lines of nothing else are dropped. A line may have limit bytes. The
+// last may have no end, if it is the end of an object: an answer that is one document
+// has none. Every byte is looked at once, whatever the sizes of the reads.
+func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		l := &lineReader{r: r, limit: limit}
+		for {
+			line, err := l.next()
+			if len(line) > 0 && !yield(sse.Event{Data: string(line)}, nil) {
+				return
+			}
+			if err != nil {
+				if err != io.EOF {
+					yield(sse.Event{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+type lineReader struct {
+	r     io.Reader
+	limit int
+	err   error // of r
+
+	buf   []byte // what was read and not given away
+	start int    // of the line in buf
+	scan  int    // bytes before it were looked at
+}
+
+// next returns the next line, and io.EOF behind the last.
+func (l *lineReader) next() ([]byte, error) {
+	for {
+		i := bytes.IndexByte(l.buf[l.scan:], '\n')
+		end := len(l.buf)
+		if i >= 0 {
+			end = l.scan + i
+		}
+		switch {
+		case end-l.start > l.limit:
+			return nil, &sse.TooLargeError{Limit: l.limit}
+		case i >= 0:
+			line := bytes.TrimSpace(l.buf[l.start:end])
+			l.start, l.scan = end+1, end+1
+			return line, nil
+		case l.err != nil:
+			return l.last()
+		}
+		l.scan = end
+		l.fill()
+	}
+}
+
+// last returns what stands behind the last line end.
+func (l *lineReader) last() ([]byte, error) {
+	line := bytes.TrimSpace(l.buf[l.start:])
+	switch {
+	case l.err != io.EOF:
+		return nil, l.err
+	case len(line) > 0 && line[len(line)-1] != '}':
+		return nil, sse.ErrTruncated
+	}
+	return line, io.EOF
+}
+
+// fill reads once, after it has made room. A byte is moved a constant number of times:
+// the buffer is full when they are moved, and at most half full after it.
+func (l *lineReader) fill() {
+	if len(l.buf) == cap(l.buf) {
+		held, to := l.buf[l.start:], l.buf[:0]
+		if 2*len(held) >= cap(l.buf) {
+			to = make([]byte, 0, max(minBuffer, 2*cap(l.buf)))
+		}
+		l.buf = append(to, held...)
+		l.scan -= l.start
+		l.start = 0
+	}
+	for range maxIdle {
+		var n int
+		n, l.err = l.r.Read(l.buf[len(l.buf):cap(l.buf)])
+		l.buf = l.buf[:len(l.buf)+n]
+		if n > 0 || l.err != nil {
+			return
+		}
+	}
+	l.err = io.ErrNoProgress
+}

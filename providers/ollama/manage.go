@@ -1,0 +1,362 @@
+package ollama
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+var errForeign = errors.New("answer is not Ollama's: is the address right?")
+
+// Model is a model that Ollama has.
+type Model struct {
+	// Name is what [New] takes: "qwen3:8b".
+	Name string
+	// Digest is that of the model's manifest, Size that of its files in bytes.
+	Digest string
+	Size   int64
+	// Modified is when the model came or was changed last.
+	Modified time.Time
+	// Family, Parameters and Quantization describe it: "qwen3", "8.2B", "Q4_K_M".
+	Family, Parameters, Quantization string
+	// Context is the longest context that the model can have, in tokens, 0 if the
+	// server does not say it in its list.
+	Context int64
+	// Capabilities are the words for what it can do, as in [Details]; older servers say
+	// none in their list.
+	Capabilities []string
+	// RemoteModel is the name that the model has where it runs, empty if it runs here.
+	RemoteModel string
+}
+
+// Details is what is known of one model.
+type Details struct {
+	Model
+	// NumCtx is the length of the context that the model's parameters set, 0 if the
+	// server decides.
+	NumCtx int64
+	// Settings are the model's parameters, with their values in order: "stop" may have
+	// several.
+	Settings map[string][]string
+	// Template, System and License are texts of the model.
+	Template, System, License string
+}
+
+// Has reports whether the model has a capability: "completion", "tools", "thinking",
+// "vision", "insert", "embedding".
+func (m *Model) Has(capability string) bool { return slices.Contains(m.Capabilities, capability) }
+
+// Loaded is a model that is in memory.
+type Loaded struct {
+	Name string
+	// Size is in bytes; VRAM is how much of it a graphics card holds.
+	Size, VRAM int64
+	// Context is the length of the context that it was loaded with, in tokens, 0 if the
+	// server does not say.
+	Context int64
+	// Expires is when the model is unloaded if nobody asks it.
+	Expires time.Time
+}
+
+// List returns the models that Ollama has, the last changed first.
+func (c *Client) List(ctx context.Context) ([]Model, error) {
+	var models []Model
+	err := c.fetch(ctx, "/api/tags", "models", func(r *rawjson.Reader) {
+		if m := readModel(r); m.Name != "" {
+			models = append(models, m.Model)
+		}
+	})
+	return models, err
+}
+
+// Loaded returns the models that are in memory.
+func (c *Client) Loaded(ctx context.Context) ([]Loaded, error) {
+	var models []Loaded
+	err := c.fetch(ctx, "/api/ps", "models", func(r *rawjson.Reader) { models = append(models, readLoaded(r)) })
+	return models, err
+}
+
+// fetch gets a document and calls read for each element of one of its lists.
+func (c *Client) fetch(ctx context.Context, path, list string, read func(*rawjson.Reader)) error {
+	x := c.exchange(c.model, path)
+	x.Method, x.Encode = http.MethodGet, noBody
+	found := false
+	err := document(ctx, x, func(r *rawjson.Reader) {
+		if r.Key() != list {
+			return
+		}
+		found = true
+		for r.Array(); r.Next(); {
+			read(r)
+		}
+	})
+	if err == nil && !found {
+		err = &aycoder.ModelError{Provider: provider, Err: errForeign}
+	}
+	return err
+}
+
+// Show returns what Ollama knows of a model, which is the client's if it is empty. A
+// model that is not there is an [aycoder.UnknownModelError], with those that are.
+// [Client.ModelInfo] knows of the model from then on.
+func (c *Client) Show(ctx context.Context, model string) (Details, error) {
+	model = cmp.Or(model, c.model)
+	d := Details{Model: Model{Name: model}}
+	x := c.exchange(model, "/api/show")
+	x.Encode = named(model)
+	err := document(ctx, x, func(r *rawjson.Reader) { d.show(r) })
+	if err != nil {
+		return Details{}, err
+	}
+	c.seen.keep(model, d)
+	return d, nil
+}
+
+// Delete deletes a model and what no other model needs of its files.
+func (c *Client) Delete(ctx context.Context, model string) error {
+	x := c.exchange(model, "/api/delete")
+	x.Method, x.Encode = http.MethodDelete, named(model)
+	return stream(ctx, x, func(*api.Call, string) error { return nil }, func() error { return nil })
+}
+
+// Version returns the version of the server: "0.12.6".
+func (c *Client) Version(ctx context.Context) (string, error) {
+	return version(ctx, c.exchange(c.model, "/api/version"))
+}
+
+func version(ctx context.Context, x *api.Exchange) (v string, err error) {
+	x.Method, x.Encode = http.MethodGet, noBody
+	err = document(ctx, x, func(r *rawjson.Reader) {
+		if r.Key() == "version" {
+			v, _ = r.Str()
+		}
+	})
+	if err == nil && v == "" {
+		err = &aycoder.ModelError{Provider: provider, Err: errForeign}
+	}
+	return v, err
+}
+
+func noBody() (*api.Payload, error) { return &api.Payload{}, nil }
+
+// named is a body that names a model; "name" is for servers of before 2025.
+func named(model string) func() (*api.Payload, error) {
+	return func() (*api.Payload, error) {
+		b := rawjson.AppendField([]byte{'{'}, "model", model)
+		b = append(rawjson.AppendField(b, "name", model), '}')
+		return &api.Payload{Pieces: [][]byte{b}}, nil
+	}
+}
+
+// document reads an answer that is one object, and calls field for each of its fields.
+func document(ctx context.Context, x *api.Exchange, field func(*rawjson.Reader)) error {
+	x.Frames = wholeBody
+	end := api.ErrUnfinished
+	return stream(ctx, x, func(k *api.Call, data string) error {
+		end = nil
+		return readObject(k, data, field)
+	}, func() error { return end })
+}
+
+// readObject calls field for each field of an object, which is an error if it says so.
+func readObject(k *api.Call, data string, field func(*rawjson.Reader)) error {
+	r := rawjson.NewReader(data)
+	if r.Kind() != '{' {
+		return k.Garbled("answer", errNoObject, data)
+	}
+	failed := false
+	for r.Object(); r.Next(); {
+		if r.Key() == "error" {
+			failed = isError(r)
+			continue
+		}
+		field(r)
+	}
+	if err := r.End(); err != nil {
+		return k.Garbled("answer", err, data)
+	}
+	if failed {
+		return k.Fail(failureOf([]byte(data), nil, 0))
+	}
+	return nil
+}
+
+// wholeBody makes one event of a response.
+func wholeBody(r io.Reader) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		data, err := io.ReadAll(r)
+		yield(sse.Event{Data: string(data)}, err)
+	}
+}
+
+// stream calls line for each line of an answer, and end where they end.
+func stream(ctx context.Context, x *api.Exchange, line func(*api.Call, string) error, end func() error) error {
+	x.Decode = func(k *api.Call) api.Decoder { return &sink{k, line, end} }
+	for _, err := range x.Stream(ctx) {
+		return err
+	}
+	return nil
+}
+
+// A sink is a decoder of answers that are no message.
+type sink struct {
+	k    *api.Call
+	line func(*api.Call, string) error
+	end  func() error
+}
+
+// Event implements [api.Decoder].
+func (s *sink) Event(ev sse.Event) (bool, error) { return false, s.line(s.k, ev.Data) }
+
+// Whole implements [api.Decoder].
+func (s *sink) Whole(data string) error { return s.line(s.k, data) }
+
+// End implements [api.Decoder].
+func (s *sink) End() error { return s.end() }
+
+func readModel(r *rawjson.Reader) (d Details) {
+	for r.Object(); r.Next(); {
+		d.field(r)
+	}
+	return d
+}
+
+// field reads a field of a model, in a list or by itself.
+func (d *Details) field(r *rawjson.Reader) {
+	switch r.Key() {
+	case "name", "model":
+		s, _ := r.Str()
+		d.Name = cmp.Or(d.Name, s)
+	case "modified_at":
+		d.Modified = readTime(r)
+	case "size":
+		d.Size, _ = r.Int()
+	case "digest":
+		d.Digest, _ = r.Str()
+	case "capabilities":
+		d.Capabilities = readWords(r)
+	case "remote_model":
+		d.RemoteModel, _ = r.Str()
+	case "details":
+		for r.Object(); r.Next(); {
+			d.detail(r)
+		}
+	}
+}
+
+func (d *Details) detail(r *rawjson.Reader) {
+	switch r.Key() {
+	case "family":
+		d.Family, _ = r.Str()
+	case "parameter_size":
+		d.Parameters, _ = r.Str()
+	case "quantization_level":
+		d.Quantization, _ = r.Str()
+	case "context_length":
+		d.Context, _ = r.Int()
+	}
+}
+
+// show reads a field of the answer of /api/show.
+func (d *Details) show(r *rawjson.Reader) {
+	switch r.Key() {
+	case "parameters":
+		s, _ := r.Str()
+		d.Settings = readSettings(s)
+		if n := d.Settings["num_ctx"]; len(n) > 0 {
+			num, _ := strconv.ParseInt(n[len(n)-1], 10, 64)
+			d.NumCtx = max(num, 0)
+		}
+	case "template":
+		d.Template, _ = r.Str()
+	case "system":
+		d.System, _ = r.Str()
+	case "license":
+		d.License, _ = r.Str()
+	case "model_info":
+		d.info(r)
+	default:
+		d.field(r)
+	}
+}
+
+// info reads the metadata of the model's file: "llama.context_length", where the first
+// word is "general.architecture". A model that sees has those of its eyes beside it.
+func (d *Details) info(r *rawjson.Reader) {
+	lengths, arch := map[string]int64{}, ""
+	for r.Object(); r.Next(); {
+		key := r.Key()
+		if name, ok := strings.CutSuffix(key, ".context_length"); ok {
+			lengths[name], _ = r.Int()
+		}
+		if key == "general.architecture" {
+			arch, _ = r.Str()
+		}
+	}
+	d.Context = max(cmp.Or(lengths[arch], d.Context), 0)
+}
+
+// readSettings reads the lines of a model's parameters: a name, and a value that may be
+// in quotes.
+func readSettings(s string) map[string][]string {
+	set := map[string][]string{}
+	for line := range strings.Lines(s) {
+		name, val, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" {
+			continue
+		}
+		val = strings.TrimSpace(val)
+		if text, err := strconv.Unquote(val); err == nil {
+			val = text
+		}
+		set[name] = append(set[name], val)
+	}
+	return set
+}
+
+func readLoaded(r *rawjson.Reader) (m Loaded) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "name", "model":
+			s, _ := r.Str()
+			m.Name = cmp.Or(m.Name, s)
+		case "size":
+			m.Size, _ = r.Int()
+		case "size_vram":
+			m.VRAM, _ = r.Int()
+		case "context_length":
+			m.Context, _ = r.Int()
+		case "expires_at":
+			m.Expires = readTime(r)
+		}
+	}
+	return m
+}
+
+func readWords(r *rawjson.Reader) (words []string) {
+	for r.Array(); r.Next(); {
+		if s, ok := r.Str(); ok {
+			words = append(words, s)
+		}
+	}
+	return words
+}
+
+// readTime reads a time, which is the zero one if it is none.
+func readTime(r *rawjson.Reader) time.Time {
+	s, _ := r.Str()
+	t, _ := time.Parse(time.RFC3339Nano, s)
+	return t
+}

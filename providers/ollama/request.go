@@ -1,0 +1,274 @@
+package ollama
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// reserved are the fields that Extra must not set.
+var reserved = []string{"model", "stream", "messages"}
+
+var (
+	errNoMessages = errors.New("no message that can be sent")
+	errNoOptions  = errors.New(`"options" of Extra is not a JSON object`)
+)
+
+// A body is a request on its way to bytes. Its fields are in an order that depends on
+// nothing but which of them are set; messages come last, and what is before them does
+// not change from step to step.
+type body struct {
+	b   []byte
+	req *aycoder.Request
+	err error // the first thing that was wrong
+}
+
+// encode returns the wire form of req.
+func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
+	w := &body{b: make([]byte, 0, 1024), req: req}
+	model := cmp.Or(req.Model, c.model)
+	w.b = rawjson.AppendField(append(w.b, '{'), "model", model)
+	w.b = append(w.b, `,"stream":true`...)
+	w.field("truncate", strconv.FormatBool(c.cfg.truncate))
+	w.field("shift", strconv.FormatBool(c.cfg.truncate))
+	w.field("keep_alive", c.cfg.keepAlive)
+	w.field("think", thinkValue(model, req.Thinking, c.cfg.think))
+	w.options(&c.cfg)
+	if c.FormatsOutput(req.Model) {
+		w.format()
+	}
+	w.tools()
+	w.extra()
+	p := w.messages()
+	return p, w.err
+}
+
+// field writes a field, unless it has no value or Extra sets it.
+func (w *body) field(name, value string) {
+	if _, own := w.req.Extra[name]; own || value == "" {
+		return
+	}
+	w.b = append(rawjson.AppendKey(w.b, name), value...)
+}
+
+func (w *body) fail(err error) { w.err = cmp.Or(w.err, err) }
+
+// thinkValue is what is sent of how much a model thinks, nothing if the model decides.
+// The number of tokens is not for Ollama. gpt-oss "expects one of low, medium, or high
+// to tune the trace length" and cannot be kept from thinking.
+func thinkValue(model string, tokens int, own Thinking) string {
+	levels := strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "gpt-oss")
+	t := own
+	switch {
+	case tokens < 0:
+		t = ThinkOff
+	case tokens > 0 && (own == "" || own == ThinkOff || own == ThinkOn):
+		t = ThinkOn
+		if levels {
+			t = levelOf(tokens)
+		}
+	}
+	switch {
+	case t == ThinkOff && levels:
+		t = ThinkLow
+	case t == ThinkOn && levels:
+		t = ThinkMedium
+	}
+	if t == ThinkOn || t == ThinkOff || t == "" {
+		return string(t)
+	}
+	return strconv.Quote(string(t))
+}
+
+func levelOf(tokens int) Thinking {
+	switch {
+	case tokens <= 4096:
+		return ThinkLow
+	case tokens <= 16384:
+		return ThinkMedium
+	}
+	return ThinkHigh
+}
+
+// options writes the options of the model, sorted: those of the client, of Extra, and
+// of the request, the last of which wins.
+func (w *body) options(c *config) {
+	all := maps.Clone(c.options)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	integer := func(name string, n int64) {
+		if n > 0 {
+			all[name] = strconv.AppendInt(nil, n, 10)
+		}
+	}
+	integer("num_ctx", c.context)
+	integer("num_predict", int64(c.MaxTokens))
+	if raw, ok := w.req.Extra["options"]; ok {
+		own, err := rawjson.Parse(raw)
+		if err != nil {
+			w.fail(errNoOptions)
+		}
+		for _, f := range own {
+			all[f.Key] = f.Val
+		}
+	}
+	integer("num_predict", int64(w.req.MaxTokens))
+	w.sampling(all)
+	if len(all) == 0 {
+		return
+	}
+	w.b = append(rawjson.AppendKey(w.b, "options"), '{')
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		w.b = append(rawjson.AppendKey(w.b, name), bytes.ToValidUTF8(all[name], []byte("\uFFFD"))...)
+	}
+	w.b = append(w.b, '}')
+}
+
+func (w *body) sampling(all map[string]json.RawMessage) {
+	if t := w.req.Temperature; t != nil {
+		if math.IsNaN(*t) || math.IsInf(*t, 0) {
+			w.fail(fmt.Errorf("temperature %v is not a number", *t))
+		}
+		all["temperature"] = strconv.AppendFloat(nil, *t, 'f', -1, 64)
+	}
+	if len(w.req.Stop) == 0 {
+		return
+	}
+	stop := []byte{'['}
+	for _, s := range w.req.Stop {
+		stop = rawjson.AppendString(rawjson.AppendComma(stop), s)
+	}
+	all["stop"] = append(stop, ']')
+}
+
+// format asks for a document of a schema.
+func (w *body) format() {
+	out := w.req.Output
+	if out == nil {
+		return
+	}
+	if !rawjson.IsObject(out.Schema) {
+		w.fail(errors.New("schema of the output is not a JSON object"))
+		return
+	}
+	w.field("format", string(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD"))))
+}
+
+// tools writes the tools that the model may call. There is no tool_choice in this API:
+// a tool that must be called is the only one that is offered.
+func (w *body) tools() {
+	choice := w.req.ToolChoice
+	if _, own := w.req.Extra["tools"]; own || choice.Mode == aycoder.ToolNone {
+		return
+	}
+	list := []byte{'['}
+	for i, s := range w.req.Tools {
+		if s == nil {
+			w.fail(fmt.Errorf("tool %d is nil", i))
+			return
+		}
+		if choice.Mode == aycoder.ToolNamed && s.Name != choice.Name {
+			continue
+		}
+		var err error
+		if list, err = appendTool(rawjson.AppendComma(list), s); err != nil {
+			w.fail(fmt.Errorf("tool %q: %w", s.Name, err))
+		}
+	}
+	switch {
+	case len(list) > 1:
+		w.field("tools", string(append(list, ']')))
+	case choice.Mode == aycoder.ToolNamed:
+		w.fail(fmt.Errorf("tool %q, which is to be called, is none of the request's", choice.Name))
+	}
+}
+
+func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
+	params, err := parameters(s.Schema)
+	if err != nil {
+		return b, err
+	}
+	b = append(b, `{"type":"function","function":{`...)
+	b = rawjson.AppendField(b, "name", s.Name)
+	if s.Description != "" {
+		b = rawjson.AppendField(b, "description", s.Description)
+	}
+	b = append(b, `,"parameters":`...)
+	b = append(b, params...)
+	return append(b, '}', '}'), nil
+}
+
+// extra writes the fields of the caller's own, but the options, which are written.
+func (w *body) extra() {
+	b, err := api.AppendExtra(w.b, without(w.req.Extra, "options"), reserved...)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.b = b
+}
+
+// messages adds the conversation, from its encoded messages.
+func (w *body) messages() *api.Payload {
+	w.b = append(rawjson.AppendKey(w.b, "messages"), '[')
+	empty := !w.system()
+	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	for i, m := range w.req.Messages {
+		if m == nil {
+			w.fail(fmt.Errorf("message %d is nil", i))
+			return nil
+		}
+		data, err := m.Encoded(wireKey{}, encodeMessage)
+		if err != nil {
+			w.fail(fmt.Errorf("message %d: %w", i, err))
+			return nil
+		}
+		if len(data) == 0 {
+			continue
+		}
+		if empty {
+			data = data[1:] // no comma before the first
+		}
+		empty = false
+		p.Pieces = append(p.Pieces, data)
+	}
+	if len(p.Pieces) == 1 {
+		w.fail(errNoMessages) // Ollama would load the model and answer nothing
+	}
+	p.Pieces[0] = w.b
+	p.Pieces = append(p.Pieces, []byte("]}"))
+	return p
+}
+
+// system writes the system prompt as the first message, if there is one.
+func (w *body) system() bool {
+	texts := make([]string, 0, len(w.req.System))
+	for i, t := range w.req.System {
+		if t == nil {
+			w.fail(fmt.Errorf("system block %d is nil", i))
+			return false
+		}
+		if !blank(t.Text) {
+			texts = append(texts, t.Text)
+		}
+	}
+	if len(texts) == 0 {
+		return false
+	}
+	w.b = append(w.b, `{"role":"system","content":`...)
+	w.b = rawjson.AppendString(w.b, strings.Join(texts, "\n\n"))
+	w.b = append(w.b, '}')
+	return true
+}
