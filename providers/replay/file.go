@@ -1,0 +1,493 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+)
+
+// version is that of the format of a file.
+const version = 1
+
+var (
+	errNotRecording = errors.New("not a recording")
+	errNoEnd        = errors.New("the end is missing")
+	errAfterEnd     = errors.New("something stands after the end")
+	errOutOfPlace   = errors.New("line does not belong here")
+	errNotUTF8      = errors.New("text is not valid UTF-8")
+)
+
+// An ending says how an interaction ended.
+type ending string
+
+const (
+	endComplete  ending = "complete"
+	endError     ending = "error"     // with the error that is recorded
+	endLeft      ending = "left"      // the program did not want more
+	endCancelled ending = "cancelled" // the program cancelled, and waited for more until then
+	endOpen      ending = "open"      // the program was still reading when the tape was closed
+)
+
+// An interaction is a request and what came of it. All but the fields that the tape
+// guards are constant when it is done.
+type interaction struct {
+	http  *httpLine // one of the two
+	model *modelLine
+
+	head   *headLine   // of the response; nil if none came
+	body   []byte      // of the response
+	cuts   []int       // where its pieces end
+	events []eventLine // of a model
+
+	end  ending
+	fail *failure // with endError
+
+	number int  // in the file, from 1
+	used   bool // it was asked for
+	done   bool // it has an end
+	clean  int  // how many secrets were known when they were taken out, and one
+	key    string
+}
+
+// A line is a line of the file: one of its fields is set.
+type line struct {
+	Version  int        `json:"aycoder_replay,omitempty"`
+	HTTP     *httpLine  `json:"http,omitempty"`
+	Model    *modelLine `json:"model,omitempty"`
+	Response *headLine  `json:"response,omitempty"`
+	Chunk    *string    `json:"chunk,omitempty"`
+	Base64   []byte     `json:"base64,omitempty"`
+	Event    *eventLine `json:"event,omitempty"`
+	End      ending     `json:"end,omitempty"`
+	Error    *failure   `json:"error,omitempty"` // with End
+	EOF      bool       `json:"eof,omitempty"`
+}
+
+// An httpLine is a request. Its body is in one of JSON, Text and Base64.
+type httpLine struct {
+	Method string            `json:"method"`
+	URL    string            `json:"url"`
+	Header map[string]string `json:"header,omitempty"`
+	JSON   json.RawMessage   `json:"json,omitempty"`
+	Text   string            `json:"text,omitempty"`
+	Base64 []byte            `json:"base64,omitempty"`
+}
+
+// setBody puts the body where it is best read.
+func (h *httpLine) setBody(data []byte) {
+	h.JSON, h.Text, h.Base64 = nil, "", nil
+	switch {
+	case len(data) == 0:
+	case !utf8.Valid(data):
+		h.Base64 = data
+	case json.Valid(data):
+		h.JSON = data
+	default:
+		h.Text = string(data)
+	}
+}
+
+func (h *httpLine) body() []byte {
+	switch {
+	case h.JSON != nil:
+		return h.JSON
+	case h.Text != "":
+		return []byte(h.Text)
+	}
+	return h.Base64
+}
+
+// A headLine is the head of a response.
+type headLine struct {
+	Status int               `json:"status"`
+	Header map[string]string `json:"header,omitempty"`
+}
+
+// A modelLine is a request to a model, and what the program may know of the client.
+type modelLine struct {
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Asked    string `json:"asked,omitempty"` // the model that the request names
+	// Formats is what [aycoder.OutputFormatter] said.
+	Formats bool               `json:"formats_output,omitempty"`
+	Info    *aycoder.ModelInfo `json:"info,omitempty"`
+	Request json.RawMessage    `json:"request"`
+}
+
+// request returns the body of the request.
+func (it *interaction) request() []byte {
+	if it.model != nil {
+		return it.model.Request
+	}
+	return it.http.body()
+}
+
+// A writer writes lines.
+type writer struct {
+	b   bytes.Buffer
+	err error
+}
+
+func (w *writer) line(l *line) {
+	enc := json.NewEncoder(&w.b)
+	enc.SetEscapeHTML(false) // people read it
+	if err := enc.Encode(l); err != nil && w.err == nil {
+		w.err = fmt.Errorf("encode: %w", err)
+	}
+}
+
+func appendHeader(b []byte) []byte {
+	return fmt.Appendf(b, "{\"aycoder_replay\":%d}\n", version)
+}
+
+func appendEOF(b []byte) []byte { return append(b, "{\"eof\":true}\n"...) }
+
+// appendTo appends the lines of a whole interaction.
+func (it *interaction) appendTo(b []byte) ([]byte, error) {
+	w := &writer{}
+	w.line(&line{HTTP: it.http, Model: it.model})
+	if it.head != nil {
+		w.line(&line{Response: it.head})
+	}
+	for chunk := range it.chunks() {
+		if utf8.Valid(chunk) {
+			w.line(&line{Chunk: new(string(chunk))})
+			continue
+		}
+		w.line(&line{Base64: chunk})
+	}
+	for i := range it.events {
+		w.line(&line{Event: &it.events[i]})
+	}
+	w.line(&line{End: it.end, Error: it.fail})
+	return append(b, w.b.Bytes()...), w.err
+}
+
+// chunks are the pieces of the body.
+func (it *interaction) chunks() func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		at := 0
+		for _, cut := range it.cuts {
+			if cut > at && !yield(it.body[at:cut]) {
+				return
+			}
+			at = cut
+		}
+	}
+}
+
+// readFile reads a file that is not larger than maxBytes.
+func readFile(path string, maxBytes int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && int64(len(data)) > maxBytes {
+		err = &aycoder.LimitError{Limit: "recording bytes", Max: maxBytes}
+	}
+	return data, err
+}
+
+// A parser reads the lines of a file.
+type parser struct {
+	its  []*interaction
+	cur  *interaction // has no end yet
+	line int
+	over bool
+}
+
+// parse returns the interactions that are whole, and what is wrong with the rest.
+func parse(data []byte) ([]*interaction, *FormatError) {
+	p := &parser{}
+	for text := range bytes.Lines(data) {
+		p.line++
+		if err := p.take(text); err != nil {
+			torn := p.line > 1 && !bytes.HasSuffix(text, []byte("\n"))
+			return p.its, &FormatError{Line: p.line, Torn: torn, Err: err}
+		}
+	}
+	switch {
+	case p.over:
+		return p.its, nil
+	case p.line == 0:
+		return nil, &FormatError{Line: 1, Err: errNotRecording}
+	}
+	return p.its, &FormatError{Line: p.line, Torn: true, Err: errNoEnd}
+}
+
+func (p *parser) take(text []byte) error {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 && p.line > 1 {
+		return nil
+	}
+	var l line
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields() // a later version may mean something by them
+	err := dec.Decode(&l)
+	if err == nil && dec.InputOffset() != int64(len(text)) {
+		err = errors.New("more than one value in a line")
+	}
+	switch {
+	case p.line == 1 && (err != nil || l.Version == 0):
+		return errNotRecording
+	case err != nil:
+		return err
+	case p.line == 1 && l.Version != version:
+		return fmt.Errorf("version %d is not known, only %d is", l.Version, version)
+	case p.line == 1:
+		return nil
+	case p.over:
+		return errAfterEnd
+	}
+	if p.cur == nil {
+		return p.open(&l)
+	}
+	return p.add(&l)
+}
+
+// open takes a line outside of an interaction.
+func (p *parser) open(l *line) error {
+	switch {
+	case l.EOF:
+		p.over = true
+	case l.HTTP != nil:
+		p.cur = &interaction{http: l.HTTP, done: true}
+	case l.Model != nil && len(l.Model.Request) > 0:
+		p.cur = &interaction{model: l.Model, done: true}
+	default:
+		return errOutOfPlace
+	}
+	return nil
+}
+
+// add takes a line of an interaction.
+func (p *parser) add(l *line) error {
+	it := p.cur
+	switch {
+	case l.End != "":
+		return p.end(l)
+	case it.model != nil && l.Event != nil:
+		it.events = append(it.events, *l.Event)
+		_, err := l.Event.event()
+		return err
+	case it.http == nil:
+		return errOutOfPlace
+	case it.head == nil && l.Response != nil:
+		it.head = l.Response
+		if s := it.head.Status; s < 100 || s > 999 {
+			return fmt.Errorf("status %d is none", s)
+		}
+		return nil
+	case it.head != nil && l.Chunk != nil:
+		it.body = append(it.body, *l.Chunk...)
+	case it.head != nil && l.Base64 != nil:
+		it.body = append(it.body, l.Base64...)
+	default:
+		return errOutOfPlace
+	}
+	it.cuts = append(it.cuts, len(it.body))
+	return nil
+}
+
+func (p *parser) end(l *line) error {
+	it := p.cur
+	switch l.End {
+	case endComplete:
+		if it.http != nil && it.head == nil {
+			return errors.New("no response, and no reason why")
+		}
+	case endLeft, endCancelled, endOpen:
+	case endError:
+		if err := l.Error.check(0); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("no such end: %q", l.End)
+	}
+	it.end, it.fail = l.End, l.Error
+	p.its, p.cur = append(p.its, it), nil
+	return nil
+}
+
+// A partFile holds what is finished while a recording goes on.
+type partFile struct {
+	f    *os.File
+	name string
+}
+
+// openPart creates the file beside the one at path. There may be no other: two
+// recordings would destroy each other, and what a crash has left is not thrown away.
+func openPart(path string) (*partFile, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	name := path + ".part"
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w: another tape records it, or one was not closed; "+
+			"WithTorn opens what it has, and removing it makes room", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &partFile{f, name}
+	if err := p.append(appendHeader(nil)); err != nil {
+		return nil, errors.Join(err, p.close(false))
+	}
+	return p, nil
+}
+
+func (p *partFile) append(data []byte) error {
+	_, err := p.f.Write(data)
+	return err
+}
+
+// close removes the file unless it is kept.
+func (p *partFile) close(keep bool) error {
+	err := p.f.Close()
+	if keep {
+		return err
+	}
+	return errors.Join(err, os.Remove(p.name))
+}
+
+// replaceFile writes data to the file at path, in one go. A file that is there keeps
+// its mode.
+func replaceFile(path string, data []byte) (err error) {
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// clean takes the secrets out of an interaction, unless that was done since the last
+// one became known. What it had before may be in use, and stays as it is.
+func (t *Tape) clean(it *interaction) error {
+	known, full := t.secrets.count()
+	if full {
+		return &aycoder.LimitError{Limit: "secrets", Max: maxSecrets}
+	}
+	if it.clean == known+1 {
+		return nil
+	}
+	if it.http != nil {
+		it.http = t.cleanRequest(it.http)
+	}
+	if it.model != nil {
+		m, err := t.cleanModel(it.model)
+		if err != nil {
+			return err
+		}
+		it.model = m
+	}
+	if it.head != nil {
+		it.head = &headLine{it.head.Status, t.cleanHeader(it.head.Header)}
+	}
+	it.body, it.cuts = t.secrets.mask(it.body, it.cuts)
+	if t.cfg.redact != nil && len(it.body) > 0 {
+		before := it.body
+		it.body = t.cfg.redact(slices.Clone(before))
+		it.cuts = moveCuts(it.cuts, before, it.body)
+	}
+	events, err := t.cleanEvents(it.events)
+	if err != nil {
+		return err
+	}
+	it.events = events
+	it.fail = it.fail.clean(t.cleanText)
+	it.clean = known + 1
+	return nil
+}
+
+// cleanText is what is recorded of a short text.
+func (t *Tape) cleanText(v string) string {
+	v = t.secrets.text(strings.ToValidUTF8(v, "\uFFFD"))
+	if t.cfg.redact != nil && v != "" {
+		v = strings.ToValidUTF8(string(t.cfg.redact([]byte(v))), "\uFFFD")
+	}
+	return v
+}
+
+func (t *Tape) cleanHeader(h map[string]string) map[string]string {
+	if h == nil {
+		return nil
+	}
+	out := make(map[string]string, len(h))
+	for name, value := range h {
+		out[name] = t.cleanText(value)
+	}
+	return out
+}
+
+func (t *Tape) cleanRequest(h *httpLine) *httpLine {
+	c := &httpLine{Method: h.Method, URL: t.cleanText(h.URL), Header: t.cleanHeader(h.Header)}
+	c.setBody(t.cleanBody(h.body()))
+	return c
+}
+
+// cleanBody is what is recorded of a request's body.
+func (t *Tape) cleanBody(data []byte) []byte {
+	data, _ = t.secrets.mask(data, nil)
+	if t.cfg.redact != nil && len(data) > 0 {
+		data = t.cfg.redact(slices.Clone(data))
+	}
+	return data
+}
+
+// moveCuts returns where the cuts of a body are after the host has changed it: those
+// in the parts that are the same stay, the others go.
+func moveCuts(cuts []int, before, after []byte) []int {
+	head := 0
+	for head < min(len(before), len(after)) && before[head] == after[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(before), len(after))-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
+		tail++
+	}
+	var out []int
+	for _, c := range cuts {
+		switch {
+		case c <= head:
+			out = append(out, c)
+		case c >= len(before)-tail:
+			out = append(out, c+len(after)-len(before))
+		}
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// take returns a copy of the recorded interaction for a request. If there is none, it is
+// nil; a request that is not to be recorded then is an error. The request has no secrets
+// any more, as the recorded ones.
+func (t *Tape) take(req *interaction) (*interaction, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, t.failed(fs.ErrClosed)
+	}
+	t.requests++
+	f := t.find(req)
+	switch missing := t.cfg.mode == RecordMissing; {
+	case f.same != nil && (missing || t.cfg.lenient || f.same == f.next):
+		f.same.used = true
+		if missing {
+			t.log = append(t.log, f.same)
+		}
+		return new(*f.same), nil
+	case f.again != nil && t.cfg.reuse:
+		return new(*f.again), nil
+	case missing:
+		return nil, nil
+	}
+	return nil, t.mismatch(req, f)
+}
+
+// found is what there is for a request.
+type found struct {
+	next  *interaction // the first of its kind that was not used
+	same  *interaction // the first of those that is the same
+	again *interaction // the last that is the same and was used
+}
+
+func (t *Tape) find(req *interaction) (f found) {
+	key := t.keyOf(req)
+	for _, it := range t.recorded {
+		switch {
+		case (it.http == nil) != (req.http == nil):
+		case it.used && t.keyOf(it) == key:
+			f.again = it
+		case it.used:
+		default:
+			if f.next == nil {
+				f.next = it
+			}
+			if t.keyOf(it) == key {
+				f.same = it
+				return f
+			}
+		}
+	}
+	return f
+}
+
+// hint says where else a request was recorded.
+func (f found) hint() string {
+	switch {
+	case f.same != nil:
+		return fmt.Sprintf("it is interaction %d: the order is another", f.same.number)
+	case f.again != nil:
+		return fmt.Sprintf("it is interaction %d, which was used already", f.again.number)
+	}
+	return ""
+}
+
+// maxCandidates bounds how many interactions are compared with a request that is none
+// of them.
+const maxCandidates = 32
+
+// mismatch says how a request differs from what was expected.
+func (t *Tape) mismatch(req *interaction, f found) *MismatchError {
+	e := &MismatchError{File: t.path, Number: t.requests, Request: req.label(), Hint: f.hint()}
+	var candidates []*interaction
+	for _, it := range t.recorded {
+		if (it.http == nil) == (req.http == nil) && !it.used && len(candidates) < maxCandidates {
+			candidates = append(candidates, it)
+		}
+		if !t.cfg.lenient && len(candidates) == 1 {
+			break // it is the next one
+		}
+	}
+	mine, best := t.tree(req), math.MaxInt
+	for _, it := range candidates {
+		d := &differ{}
+		d.compare("", t.tree(it), mine, 0)
+		if d.total < best {
+			best = d.total
+			e.Nearest, e.Changes, e.More = it.number, d.changes, d.total-len(d.changes)
+		}
+	}
+	return e
+}
+
+// label says what a request is, in a few words.
+func (it *interaction) label() string {
+	if it.model != nil {
+		return strings.TrimSpace("model " + cmp.Or(it.model.Asked, it.model.Model))
+	}
+	path := it.http.URL
+	if u, err := url.Parse(path); err == nil {
+		path = u.Path
+	}
+	return it.http.Method + " " + path
+}
+
+// keyOf returns what is the same for the same requests.
+func (t *Tape) keyOf(it *interaction) string {
+	if it.key == "" {
+		data, err := json.Marshal(t.tree(it))
+		if err != nil { // no value of a tree is one
+			return ""
+		}
+		sum := sha256.Sum256(data)
+		it.key = string(sum[:])
+	}
+	return it.key
+}
+
+// tree returns what is compared of a request: the fields of its body, and beside them
+// what has a name that begins with an @.
+func (t *Tape) tree(it *interaction) any {
+	tree := t.bodyTree(it.request())
+	if h := it.http; h != nil {
+		tree["@method"] = h.Method
+		if u, err := url.Parse(h.URL); err == nil {
+			tree["@path"] = u.Path
+			tree["@query"] = queryTree(u.Query())
+		}
+		if !t.cfg.lenient {
+			header := map[string]any{}
+			for name, value := range h.Header {
+				header[name] = value
+			}
+			tree["@header"] = header
+		}
+	}
+	for _, path := range t.cfg.ignore {
+		prune(tree, path)
+	}
+	return tree
+}
+
+func (t *Tape) bodyTree(body []byte) map[string]any {
+	if t.cfg.normalize != nil && len(body) > 0 {
+		body = t.cfg.normalize(slices.Clone(body))
+	}
+	if len(body) == 0 {
+		return map[string]any{}
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	switch {
+	case !utf8.Valid(body):
+		v = base64.StdEncoding.EncodeToString(body)
+	case !json.Valid(body) || dec.Decode(&v) != nil:
+		v = string(body)
+	}
+	v = canonical(v)
+	if o, ok := v.(map[string]any); ok {
+		return o
+	}
+	return map[string]any{"@body": v}
+}
+
+// canonical makes numbers that are the same look the same: 1, 1.0 and 1e0. It changes
+// the tree.
+func canonical(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			v[k] = canonical(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = canonical(x)
+		}
+	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+		}
+	}
+	return v
+}
+
+func queryTree(q url.Values) map[string]any {
+	out := map[string]any{}
+	for name, values := range q {
+		if len(values) == 1 {
+			out[name] = values[0]
+			continue
+		}
+		list := make([]any, len(values))
+		for i, v := range values {
+			list[i] = v
+		}
+		out[name] = list
+	}
+	return out
+}
+
+// prune takes what path names out of a tree; elements of lists become null.
+func prune(v any, path []string) {
+	seg, rest := path[0], path[1:]
+	if seg == "**" {
+		if len(rest) == 0 {
+			seg, rest = "*", nil
+		} else {
+			prune(v, rest)
+			children(v, func(child any) { prune(child, path) })
+			return
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, child := range v {
+			switch {
+			case seg != "*" && seg != k:
+			case len(rest) == 0:
+				delete(v, k)
+			default:
+				prune(child, rest)
+			}
+		}
+	case []any:
+		for i, child := range v {
+			switch {
+			case seg != "*" && seg != strconv.Itoa(i):
+			case len(rest) == 0:
+				v[i] = nil
+			default:
+				prune(child, rest)
+			}
+		}
+	}
+}
+
+func children(v any, f func(any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, child := range v {
+			f(child)
+		}
+	case []any:
+		for _, child := range v {
+			f(child)
+		}
+	}
+}
+
+// splitPath cuts a path into its keys: `a.b[0]["c.d"]`.
+func splitPath(path string) (segs []string, err error) {
+	for rest, more := path, true; more; {
+		var seg string
+		if seg, rest, err = cutKey(rest); err != nil {
+			return nil, fmt.Errorf("path %q: %w", path, err)
+		}
+		segs = append(segs, seg)
+		if rest, more = strings.CutPrefix(rest, "."); !more {
+			more = rest != "" // a bracket
+		}
+	}
+	return segs, nil
+}
+
+// cutKey cuts off the first key of a path: `["key"]`, `[0]` or `key`.
+func cutKey(path string) (key, rest string, err error) {
+	switch {
+	case strings.HasPrefix(path, `["`):
+		quoted, err := strconv.QuotedPrefix(path[1:])
+		rest, ok := strings.CutPrefix(path[1+len(quoted):], "]")
+		if err != nil || !ok {
+			return "", "", errors.New("a quote has no end")
+		}
+		key, err = strconv.Unquote(quoted)
+		return key, rest, err
+	case strings.HasPrefix(path, "["):
+		var ok bool
+		if key, rest, ok = strings.Cut(path[1:], "]"); !ok {
+			return "", "", errors.New("a bracket has no end")
+		}
+	default:
+		n := strings.IndexAny(path, ".[")
+		if n < 0 {
+			n = len(path)
+		}
+		key, rest = path[:n], path[n:]
+	}
+	if key == "" {
+		return "", "", errors.New("a key is empty")
+	}
+	return key, rest, nil
+}

@@ -1,0 +1,232 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+)
+
+// Client returns a client that records the requests to next and what comes back, or
+// plays them back. It is an [aycoder.ModelMiddleware]:
+//
+//	client := tape.Client(inner)
+//
+// Requests are compared as JSON that has all that a model sees of them; the effects of
+// tools are not in it. The events come back as they were, one by one, and so do errors,
+// with their type and fields. In mode [Replay], next is not asked. It may be nil then:
+// what the client tells of itself is what the recorded one told, as an
+// [aycoder.ModelNamer], [aycoder.OutputFormatter] and [aycoder.ModelInfoer]. Otherwise
+// next shows its own abilities. Client panics if next is nil and may have to be asked.
+//
+// What cannot be recorded, such as text that is not valid UTF-8, reaches the program as
+// it is, and [Tape.Close] gives an error.
+func (t *Tape) Client(next aycoder.ModelClient) aycoder.ModelClient {
+	if next != nil {
+		return &client{t, next}
+	}
+	if t.cfg.mode != Replay {
+		panic("replay: Client of a nil client in mode " + t.cfg.mode.String())
+	}
+	return &player{client{t, nil}}
+}
+
+type client struct {
+	tape *Tape
+	next aycoder.ModelClient
+}
+
+// Unwrap returns the client that is recorded, for [aycoder.As].
+func (c *client) Unwrap() aycoder.ModelClient { return c.next }
+
+// Stream implements [aycoder.ModelClient].
+func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return c.stream(ctx, req, c.next)
+}
+
+func (c *client) stream(
+	ctx context.Context, req *aycoder.Request, info aycoder.ModelClient,
+) iter.Seq2[aycoder.ModelEvent, error] {
+	var used atomic.Bool
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if used.Swap(true) {
+			yield(nil, aycoder.ErrConsumed)
+			return
+		}
+		if err := c.run(ctx, req, info, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+type yieldFunc = func(aycoder.ModelEvent, error) bool
+
+// run answers a request. The error is the last thing that the program gets.
+func (c *client) run(ctx context.Context, req *aycoder.Request, info aycoder.ModelClient, yield yieldFunc) error {
+	t := c.tape
+	if ctx.Err() != nil {
+		return c.cancelled(ctx, info)
+	}
+	form, err := encodeRequest(req)
+	if err != nil {
+		return t.failed(err)
+	}
+	it := &interaction{model: describe(info, req.Model)}
+	it.model.Request = form
+	if t.cfg.mode != Record {
+		asked, err := t.cleanModel(it.model)
+		if err != nil {
+			return t.failed(err)
+		}
+		found, err := t.take(&interaction{model: asked})
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			return c.replay(ctx, found, info, yield)
+		}
+	}
+	if err := t.begin(it); err != nil {
+		return t.failed(err)
+	}
+	return c.record(ctx, req, it, yield)
+}
+
+// describe says what a client tells of itself.
+func describe(m aycoder.ModelClient, model string) *modelLine {
+	l := &modelLine{Asked: model}
+	if n, ok := aycoder.As[aycoder.ModelNamer](m); ok {
+		l.Provider, l.Model = n.ModelName()
+	}
+	if f, ok := aycoder.As[aycoder.OutputFormatter](m); ok {
+		l.Formats = f.FormatsOutput(model)
+	}
+	if i, ok := aycoder.As[aycoder.ModelInfoer](m); ok {
+		if info, ok := i.ModelInfo(model); ok {
+			l.Info = &info
+		}
+	}
+	return l
+}
+
+func (c *client) record(ctx context.Context, req *aycoder.Request, it *interaction, yield yieldFunc) error {
+	t := c.tape
+	defer t.ended(it, endLeft, nil) // if nothing else comes first: the program may panic, too
+	for ev, err := range c.next.Stream(ctx, req) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			t.ended(it, endCancelled, nil)
+		case err != nil:
+			t.ended(it, endError, encodeError(err))
+		default:
+			t.heard(it, ev)
+		}
+		if !yield(ev, err) {
+			return nil
+		}
+	}
+	t.ended(it, endComplete, nil)
+	return nil
+}
+
+// heard records an event.
+func (t *Tape) heard(it *interaction, ev aycoder.ModelEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if it.done || t.err != nil {
+		return
+	}
+	e, err := encodeEvent(ev)
+	if err != nil {
+		t.spoil(fmt.Errorf("interaction of %s: %w", it.label(), err))
+		return
+	}
+	if t.grow(it, eventBytes+len(e.Text)+len(e.Part)) {
+		it.events = append(it.events, e)
+	}
+}
+
+// eventBytes is what an event takes beside its text, about.
+const eventBytes = 256
+
+func (c *client) replay(ctx context.Context, it *interaction, info aycoder.ModelClient, yield yieldFunc) error {
+	for i := range it.events {
+		if ctx.Err() != nil {
+			return c.cancelled(ctx, info)
+		}
+		ev, err := it.events[i].event()
+		if err != nil { // it was read before
+			return c.tape.failed(err)
+		}
+		if !yield(ev, nil) {
+			return nil
+		}
+	}
+	switch it.end {
+	case endComplete:
+		return nil
+	case endError:
+		return it.fail.err()
+	case endCancelled:
+		if ctx.Done() != nil {
+			<-ctx.Done()
+			return c.cancelled(ctx, info)
+		}
+	}
+	return &IncompleteError{File: c.tape.path, Interaction: it.number, Request: it.label()}
+}
+
+// cancelled is the error of a request that was cancelled.
+func (c *client) cancelled(ctx context.Context, info aycoder.ModelClient) error {
+	e := &aycoder.ModelError{Err: ctx.Err()}
+	if cause := context.Cause(ctx); !errors.Is(cause, e.Err) {
+		e.Err = fmt.Errorf("%w: %w", e.Err, cause)
+	}
+	if n, ok := aycoder.As[aycoder.ModelNamer](info); ok {
+		e.Provider, e.Model = n.ModelName()
+	}
+	return e
+}
+
+// A player is a client without another behind it. It tells of itself what the recorded
+// one told.
+type player struct{ client }
+
+// Stream implements [aycoder.ModelClient].
+func (p *player) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return p.stream(ctx, req, p)
+}
+
+// recorded returns what was recorded of a model, which is the client's if it is empty.
+func (p *player) recorded(model string) *modelLine {
+	for _, it := range p.tape.recorded {
+		if it.model != nil && (it.model.Asked == model || it.model.Model == model) {
+			return it.model
+		}
+	}
+	return &modelLine{}
+}
+
+// ModelName implements [aycoder.ModelNamer].
+func (p *player) ModelName() (provider, model string) {
+	for _, it := range p.tape.recorded {
+		if it.model != nil {
+			return it.model.Provider, it.model.Model
+		}
+	}
+	return "", ""
+}
+
+// FormatsOutput implements [aycoder.OutputFormatter].
+func (p *player) FormatsOutput(model string) bool { return p.recorded(model).Formats }
+
+// ModelInfo implements [aycoder.ModelInfoer].
+func (p *player) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	if l := p.recorded(model); l.Info != nil {
+		return *l.Info, true
+	}
+	return aycoder.ModelInfo{}, false
+}

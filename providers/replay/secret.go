@@ -1,0 +1,293 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+const (
+	// placeholder takes the place of a secret. It needs no escape in JSON.
+	placeholder = "[redacted]"
+
+	// minSecret is from where on a value is a secret. Shorter ones are parts of words.
+	minSecret = 8
+	// minOwnSecret is the same for what the host says.
+	minOwnSecret = 4
+	// minCookie is the same for a cookie, in which "accepted" may stand.
+	minCookie = 12
+	// minForm is the same for a secret's form in base64, of which there may be a part.
+	minForm = 8
+	// maxSecrets bounds what is searched for. A signature for each request is one each.
+	maxSecrets = 4096
+)
+
+// secrets are the values that must not be in the file. They are safe for concurrent
+// use.
+type secrets struct {
+	headers []string
+
+	mu    sync.RWMutex
+	known map[string]bool
+	forms [256][]form // by their first byte, the longest first: another may be a part of it
+}
+
+// A form is how a secret is written, and whose it is.
+type form struct{ text, source string }
+
+func newSecrets(headers []string, values func() []string) *secrets {
+	s := &secrets{headers: headers, known: map[string]bool{}}
+	if values != nil {
+		for _, v := range values() {
+			s.add("WithSecrets", minOwnSecret, v)
+		}
+	}
+	return s
+}
+
+// secretWords are the words of a header's or a parameter's name that say that its
+// value is a secret.
+var secretWords = []string{
+	"authorization", "auth", "key", "apikey", "token", "accesstoken", "authtoken", "secret", "password",
+	"cookie", "cookie2", "signature", "sig", "credential", "credentials",
+}
+
+// secretName reports whether a header or a parameter holds a secret, by its name. How
+// many tokens a limit has is none.
+func secretName(name string) bool {
+	name = strings.ToLower(name)
+	if strings.Contains(name, "ratelimit") {
+		return false
+	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) })
+}
+
+func (s *secrets) secretHeader(name string) bool {
+	return secretName(name) || slices.Contains(s.headers, http.CanonicalHeaderKey(name))
+}
+
+// learn takes the secrets out of headers.
+func (s *secrets) learn(h http.Header) {
+	for name, values := range h {
+		if !s.secretHeader(name) {
+			continue
+		}
+		source := "header " + name
+		for _, v := range values {
+			switch http.CanonicalHeaderKey(name) {
+			case "Cookie", "Set-Cookie":
+				s.add(source, minCookie, cookies(v)...)
+			default:
+				s.add(source, minSecret, credentials(v)...)
+			}
+		}
+	}
+}
+
+// learnURL takes the secrets out of a URL, and returns it without them.
+func (s *secrets) learnURL(u *url.URL) string {
+	c := *u
+	if u.User != nil {
+		password, _ := u.User.Password()
+		s.add("user in the URL", minSecret, password, u.User.Username())
+	}
+	c.User, c.Fragment, c.RawFragment = nil, "", ""
+	var kept []string
+	for param := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(param, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if !secretName(name) {
+			kept = append(kept, param)
+			continue
+		}
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		s.add("parameter "+name, minSecret, value)
+	}
+	c.RawQuery = strings.Join(kept, "&")
+	return c.String()
+}
+
+// cookies returns the values in a header of cookies, and all before the attributes of
+// one that is set.
+func cookies(header string) []string {
+	var out []string
+	for c := range strings.SplitSeq(header, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(c), "=")
+		switch strings.ToLower(name) {
+		case "expires", "path", "domain", "max-age", "samesite":
+			continue
+		}
+		out = append(out, strings.Trim(value, `"`))
+	}
+	return out
+}
+
+// credentials returns what is secret in a header: the value, what stands behind the
+// scheme, and what that is made of: "Basic" is a user and a password in base64 (RFC
+// 7617), others have a list of parameters (RFC 9110, 11.4).
+func credentials(header string) []string {
+	out := []string{header}
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(header), " ")
+	if !ok {
+		return out
+	}
+	rest = strings.TrimSpace(rest)
+	out = append(out, rest)
+	if strings.EqualFold(scheme, "basic") {
+		if plain, err := base64.StdEncoding.DecodeString(rest); err == nil {
+			_, password, _ := strings.Cut(string(plain), ":")
+			out = append(out, string(plain), password)
+		}
+		return out
+	}
+	for param := range strings.SplitSeq(rest, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(param), "=")
+		if !ok || !secretName(name) {
+			continue
+		}
+		value = strings.Trim(value, `"`)
+		id, _, _ := strings.Cut(value, "/") // an AWS credential is a key id, a date, a region …
+		out = append(out, value, id)
+	}
+	return out
+}
+
+// add makes values known that have at least so many bytes.
+func (s *secrets) add(source string, atLeast int, values ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range values {
+		v = strings.TrimSpace(v)
+		if len(v) < atLeast || s.known[v] || strings.Contains(placeholder, v) || len(s.known) >= maxSecrets {
+			continue
+		}
+		s.known[v] = true
+		for _, text := range formsOf(v) {
+			s.insert(form{text, source})
+		}
+	}
+}
+
+// insert keeps the forms in order.
+func (s *secrets) insert(f form) {
+	group := &s.forms[f.text[0]]
+	at, found := slices.BinarySearchFunc(*group, f, func(a, b form) int {
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
+	})
+	if !found {
+		*group = slices.Insert(*group, at, f)
+	}
+}
+
+// count returns how many secrets are known, and whether more would not be searched for.
+func (s *secrets) count() (n int, full bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.known), len(s.known) >= maxSecrets
+}
+
+// formsOf returns how a secret may be written: as it is, in JSON, in a URL, in base64.
+func formsOf(v string) []string {
+	inJSON, _ := json.Marshal(v) // a string is never an error
+	forms := []string{
+		v, url.QueryEscape(v), url.PathEscape(v), string(inJSON[1 : len(inJSON)-1]),
+		string(rawjson.AppendEscaped(nil, v)), strings.ReplaceAll(v, "/", `\/`),
+	}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for shift := range 3 {
+			if f := inBase64(enc, v, shift); len(f) >= minForm {
+				forms = append(forms, f)
+			}
+		}
+	}
+	return forms
+}
+
+// inBase64 returns the characters in base64 that only depend on v, which stands behind
+// shift bytes of another text: three bytes are four characters of six bits.
+func inBase64(enc *base64.Encoding, v string, shift int) string {
+	text := enc.EncodeToString([]byte("\x00\x00"[:shift] + v))
+	return text[(shift*8+5)/6 : (shift+len(v))*8/6]
+}
+
+// A span is where a secret is.
+type span struct{ from, to int }
+
+// match returns the length of the secret at the beginning of data, and whose it is.
+func (s *secrets) match(data []byte) (int, string) {
+	for _, f := range s.forms[data[0]] {
+		if len(data) >= len(f.text) && string(data[:len(f.text)]) == f.text {
+			return len(f.text), f.source
+		}
+	}
+	return 0, ""
+}
+
+// find returns whose secret is in data, or "".
+func (s *secrets) find(data []byte) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for i := range data {
+		if n, source := s.match(data[i:]); n > 0 {
+			return source
+		}
+	}
+	return ""
+}
+
+func (s *secrets) spans(data []byte) (out []span) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for i := 0; i < len(data); i++ {
+		if n, _ := s.match(data[i:]); n > 0 {
+			out = append(out, span{i, i + n})
+			i += n - 1
+		}
+	}
+	return out
+}
+
+// mask returns data without secrets, and where the cuts are in it, which are in order.
+// A cut inside of a secret moves behind it. Nothing is copied if there is no secret.
+func (s *secrets) mask(data []byte, cuts []int) ([]byte, []int) {
+	spans := s.spans(data)
+	if len(spans) == 0 {
+		return data, cuts
+	}
+	var out bytes.Buffer
+	moved := make([]int, 0, len(cuts))
+	at := 0
+	for _, sp := range append(spans, span{len(data), len(data)}) {
+		for len(moved) < len(cuts) && cuts[len(moved)] <= sp.from {
+			moved = append(moved, out.Len()+cuts[len(moved)]-at)
+		}
+		out.Write(data[at:sp.from])
+		if sp.from < sp.to {
+			out.WriteString(placeholder)
+		}
+		for len(moved) < len(cuts) && cuts[len(moved)] <= sp.to {
+			moved = append(moved, out.Len())
+		}
+		at = sp.to
+	}
+	return out.Bytes(), moved
+}
+
+// text is mask for a string.
+func (s *secrets) text(v string) string {
+	data, _ := s.mask([]byte(v), nil)
+	return string(data)
+}
