@@ -8,6 +8,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -52,12 +54,38 @@ type Config struct {
 	home   string // the base URL that the key in the environment belongs to
 	client *http.Client
 	auth   func() string
+	token  func(context.Context) (string, error)
+	recent func() *tokens
 	header func() http.Header
+}
+
+// tokens are those that went out last, to keep them out of error texts.
+type tokens struct {
+	mu   sync.Mutex
+	last []string
+}
+
+const maxTokens = 8
+
+func (t *tokens) add(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.last, token) {
+		t.last = append(t.last[max(0, len(t.last)-maxTokens+1):], token)
+	}
+}
+
+func (t *tokens) all() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.last)
 }
 
 // NewConfig returns the defaults of a service whose own address is base.
 func NewConfig(provider, base string) Config {
+	recent := &tokens{}
 	return Config{
+		recent:   func() *tokens { return recent },
 		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
 		client: &http.Client{}, header: func() http.Header { return http.Header{} },
 	}
@@ -70,6 +98,40 @@ func (c *Config) SetKey(option, key string) error {
 			Err: errors.New("key is empty or has white space or control characters")}
 	}
 	c.auth = func() string { return key }
+	return nil
+}
+
+// SetToken sets where the bearer token of a request comes from, for services whose
+// tokens do not live long. It is asked for each request, with its context.
+func (c *Config) SetToken(option string, token func(context.Context) (string, error)) error {
+	if token == nil {
+		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
+	}
+	c.token = token
+	return nil
+}
+
+// Authorised reports whether there is a key, a source of tokens, or an Authorization
+// header of the caller's.
+func (c *Config) Authorised() bool {
+	return c.auth != nil || c.token != nil || c.header().Get("Authorization") != ""
+}
+
+// authorise adds the token to the headers of a request, unless the caller's own take
+// its place.
+func (c *Config) authorise(ctx context.Context, h http.Header) error {
+	if c.token == nil || c.header().Get("Authorization") != "" {
+		return nil
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return fmt.Errorf("get token: %w", err)
+	}
+	if !Token(token) {
+		return errors.New("get token: it is empty or has white space or control characters")
+	}
+	c.recent().add(token)
+	h.Set("Authorization", "Bearer "+token)
 	return nil
 }
 
@@ -166,7 +228,7 @@ func (c *Config) Header() http.Header { return c.header() }
 func (c *Config) FindKey(model string, headers []string, env ...string) error {
 	own := c.header()
 	given := func(name string) bool { return own.Get(name) != "" }
-	if c.auth != nil || slices.ContainsFunc(headers, given) || c.BaseURL != c.home {
+	if c.auth != nil || c.token != nil || slices.ContainsFunc(headers, given) || c.BaseURL != c.home {
 		return nil
 	}
 	for _, name := range env {
@@ -261,6 +323,7 @@ func (c *Config) secrets() []string {
 	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
 	keys = append(keys, own.Get("X-Api-Key"), own.Get("Api-Key"), own.Get("X-Goog-Api-Key"),
 		own.Get("Authorization"), strings.TrimSpace(token), c.Key())
+	keys = append(keys, c.recent().all()...)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
 	for _, values := range own {
 		for _, v := range values {

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type Exchange struct {
 	HTTP   *http.Client // of [Config.HTTP]
 	Model  string       // that is asked, for errors
 	URL    string
+	Method string // Default: POST
 	// Encode makes the body. An error is the caller's fault.
 	Encode func() (*Payload, error)
 	// SetHeaders sets all headers of the request.
@@ -53,6 +55,8 @@ type Exchange struct {
 	// Frames cuts a response into events. Default: server-sent events, or one JSON
 	// document where one comes.
 	Frames func(io.Reader) iter.Seq2[sse.Event, error]
+	// OrJSON says that a response with Frames may be one JSON document instead.
+	OrJSON bool
 	// ModelsURL is where the service lists its models, for the error that says there is
 	// no such one. It may be empty.
 	ModelsURL string
@@ -131,7 +135,12 @@ func (k *Call) run(ctx context.Context) error {
 	w := newWatch(k.x.Config.Idle, cancel)
 	defer w.timer.Stop()
 
-	resp, err := k.send(inner, w, data)
+	h := http.Header{}
+	k.x.SetHeaders(h)
+	if err := k.x.Config.authorise(ctx, h); err != nil {
+		return k.unauthorised(ctx, err)
+	}
+	resp, err := k.send(inner, w, data, h)
 	if err != nil {
 		return k.failed(ctx, inner, w, fmt.Errorf("connect: %w", err))
 	}
@@ -149,15 +158,25 @@ func (k *Call) run(ctx context.Context) error {
 	return nil
 }
 
+// unauthorised says that there is no token.
+func (k *Call) unauthorised(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return k.Base("", cancelled(ctx))
+	}
+	return &aycoder.AuthError{ModelError: k.Base("", err)}
+}
+
 // send sends the request and waits for the head of the response.
-func (k *Call) send(ctx context.Context, w *watch, p *Payload) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, k.x.URL, p.Reader())
+func (k *Call) send(ctx context.Context, w *watch, p *Payload, h http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	r.ContentLength = p.Size()
-	r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
-	k.x.SetHeaders(r.Header)
+	if r.ContentLength = p.Size(); r.ContentLength > 0 {
+		r.Body = p.Reader()
+		r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
+	}
+	r.Header = h
 	w.start()
 	defer w.stop()
 	return k.x.HTTP.Do(r)
@@ -168,7 +187,7 @@ func (k *Call) send(ctx context.Context, w *watch, p *Payload) (*http.Response, 
 // does not always.
 func (k *Call) decode(r *meter, d Decoder) error {
 	frames, br := k.x.Frames, io.Reader(r)
-	if frames == nil {
+	if frames == nil || k.x.OrJSON {
 		peek := bufio.NewReaderSize(r, 64) // for a look at the first byte; larger reads pass by it
 		isJSON, err := startsJSON(peek)
 		if err != nil && err != io.EOF {
@@ -178,20 +197,16 @@ func (k *Call) decode(r *meter, d Decoder) error {
 			r.counts = true
 			return whole(peek, d)
 		}
-		frames, br = serverSent, peek
+		br = peek
+		if frames == nil {
+			frames = serverSent
+		}
 	}
 	for ev, err := range frames(br) {
 		if err != nil {
 			return err
 		}
-		if ev.Data == "" {
-			continue
-		}
-		if !utf8.ValidString(ev.Data) {
-			ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
-		}
-		k.ping = false
-		if done, err := d.Event(ev); done || err != nil {
+		if done, err := k.event(ev, d); done || err != nil {
 			return err
 		}
 		if !k.ping {
@@ -199,6 +214,18 @@ func (k *Call) decode(r *meter, d Decoder) error {
 		}
 	}
 	return d.End()
+}
+
+// event gives an event to the decoder. One without data is no more than a ping.
+func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
+	k.ping = ev.Data == ""
+	if k.ping {
+		return false, nil
+	}
+	if !utf8.ValidString(ev.Data) {
+		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
+	}
+	return d.Event(ev)
 }
 
 func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Events(r, 0) }

@@ -35,6 +35,8 @@ type Failure struct {
 	RetryAfter time.Duration
 	// Header is that of the response, nil inside of a stream.
 	Header http.Header
+
+	at map[*string]int // while it is parsed: how many envelopes a text is in
 }
 
 // Kind is the most telling of the service's words.
@@ -56,6 +58,7 @@ func ParseFailure(data []byte, h http.Header) Failure {
 	}
 	r := rawjson.NewReader(strings.ToValidUTF8(string(data), "\uFFFD"))
 	f.parse(r, 0)
+	f.at = nil
 	if r.End() != nil || f.Message == "" && f.Kind() == "" {
 		f.Message = plainBody(string(data), h.Get("Content-Type"))
 	}
@@ -75,7 +78,7 @@ func (f *Failure) parse(r *rawjson.Reader, depth int) {
 			f.parse(r, depth+1)
 		}
 	case r.Kind() == '"':
-		f.Message, _ = r.Str()
+		f.word(r, &f.Message, depth)
 	default:
 		for r.Object(); r.Next(); {
 			f.field(r, depth)
@@ -90,13 +93,13 @@ func (f *Failure) field(r *rawjson.Reader, depth int) {
 	case "message", "msg", "error_message", "error_description", "title":
 		f.text(r, &f.Message, depth)
 	case "type", "__type":
-		f.word(r, &f.Type)
+		f.word(r, &f.Type, depth)
 	case "code":
-		f.word(r, &f.Code)
+		f.word(r, &f.Code, depth)
 	case "status":
-		f.word(r, &f.Status)
+		f.word(r, &f.Status, depth)
 	case "request_id", "requestId":
-		f.word(r, &f.RequestID)
+		f.word(r, &f.RequestID, depth)
 	case "details":
 		f.details(r)
 	case "metadata":
@@ -107,24 +110,33 @@ func (f *Failure) field(r *rawjson.Reader, depth int) {
 // text reads a message, which some services make an object or a list of.
 func (f *Failure) text(r *rawjson.Reader, to *string, depth int) {
 	if r.Kind() == '"' {
-		s, _ := r.Str()
-		*to = cmp.Or(s, *to)
+		f.word(r, to, depth)
 		return
 	}
 	f.parse(r, depth+1)
 }
 
-// word reads a word or a number.
-func (f *Failure) word(r *rawjson.Reader, to *string) {
+// word reads a word or a number. A word wins over one of an envelope further out,
+// whichever comes first, and over a number.
+func (f *Failure) word(r *rawjson.Reader, to *string, depth int) {
 	switch r.Kind() {
 	case '"':
-		s, _ := r.Str()
-		*to = cmp.Or(s, *to)
+		if s, _ := r.Str(); s != "" && depth >= f.at[to] {
+			*to = s
+			f.keep(to, depth)
+		}
 	case '0':
 		*to = cmp.Or(*to, r.Raw())
 	default:
 		r.Skip()
 	}
+}
+
+func (f *Failure) keep(to *string, depth int) {
+	if f.at == nil {
+		f.at = map[*string]int{}
+	}
+	f.at[to] = depth
 }
 
 // details reads Google's: "retryDelay" in a RetryInfo, "reason" in an ErrorInfo.

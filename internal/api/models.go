@@ -98,7 +98,10 @@ func (k *Call) known(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, availableTime)
 	defer cancel()
-	names, lerr := Models(ctx, k.x.HTTP, k.x.ModelsURL, k.x.SetHeaders)
+	names, lerr := Models(ctx, k.x.HTTP, k.x.ModelsURL, func(h http.Header) {
+		k.x.SetHeaders(h)
+		_ = k.x.Config.authorise(ctx, h) // it was allowed to ask just now
+	})
 	if lerr != nil {
 		return
 	}

@@ -88,6 +88,9 @@ type Suite struct {
 	// Error says what is wrong with the error for a recorded failure. That it is an
 	// [*aycoder.ModelError] of the recorded status was checked. It may be nil.
 	Error func(i *Interaction, err error) string
+	// Call returns what the client is to give out for a recorded call, or nil. Default:
+	// plain functions as they were recorded, and nothing else.
+	Call func(i *Interaction, c Call) *Call
 	// More finds further things that are wrong. It may be nil.
 	More func(i *Interaction, a *Answer) []string
 	// Min is how many interactions there are at least.
@@ -99,7 +102,7 @@ type Suite struct {
 func (s *Suite) Each(t *testing.T, f func(*Recording, *Interaction)) (n int) {
 	t.Helper()
 	skipped := map[string]int{}
-	Each(t, func(r *Recording) {
+	EachWith(t, `"`+s.Family+`"`, func(r *Recording) {
 		for _, i := range r.Interactions {
 			if i.Family != s.Family || i.Kind != "inference" {
 				continue
@@ -172,7 +175,9 @@ func (s *Suite) check(i *Interaction, a *Answer) []string {
 	var w wrong
 	e := i.Expected
 	m := &aycoder.Message{Parts: a.Parts}
-	w.same("text", m.Text(), e.Text)
+	text, refusal := visible(a.Parts)
+	w.same("text", text, e.Text)
+	w.same("refusal", refusal, e.Refusal)
 	w.same("text of deltas", a.Text, m.Text())
 	w.same("reasoning", thinking(a.Parts), e.Reasoning)
 	w.same("reasoning of deltas", a.Thinking, thinking(a.Parts))
@@ -186,7 +191,7 @@ func (s *Suite) check(i *Interaction, a *Answer) []string {
 	if len(e.Usage) > 0 && string(e.Usage) != "null" {
 		w.same("usage", a.Done.Usage, s.Usage(e.Usage))
 	}
-	w.calls(e.Calls, a)
+	w.calls(s.wanted(i), a)
 	if s.More != nil {
 		w = append(w, s.More(i, a)...)
 	}
@@ -209,6 +214,20 @@ func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	return w
 }
 
+// visible returns the text of the parts, and apart from it what is marked as a refusal.
+func visible(parts []aycoder.Part) (text, refusal string) {
+	for _, p := range parts {
+		t, ok := p.(*aycoder.Text)
+		switch {
+		case ok && t.Extra != nil && strings.Contains(string(t.Extra.Raw), `"type":"refusal"`):
+			refusal += t.Text
+		case ok:
+			text += t.Text
+		}
+	}
+	return text, refusal
+}
+
 func thinking(parts []aycoder.Part) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -228,9 +247,24 @@ func (w *wrong) same(what string, got, want any) {
 	}
 }
 
-// calls compares the calls of plain functions.
+// wanted are the calls that the client is to give out.
+func (s *Suite) wanted(i *Interaction) []*Call {
+	var want []*Call
+	for _, c := range i.Expected.Calls {
+		if s.Call != nil {
+			c = s.Call(i, *c)
+		} else if c.Kind != "" {
+			c = nil
+		}
+		if c != nil {
+			want = append(want, c)
+		}
+	}
+	return want
+}
+
+// calls compares the calls.
 func (w *wrong) calls(want []*Call, a *Answer) {
-	want = slices.DeleteFunc(slices.Clone(want), func(c *Call) bool { return c.Kind != "" })
 	got := (&aycoder.Message{Parts: a.Parts}).Calls()
 	if len(got) != len(want) {
 		w.same("number of calls", len(got), len(want))
@@ -258,6 +292,9 @@ func (w *wrong) call(want *Call, got *aycoder.ToolUse, a *Answer) {
 		return
 	}
 	w.same("cut off", cut, false)
+	if string(want.Args) == "null" {
+		want.Args = json.RawMessage(`{}`)
+	}
 	var g, x any
 	if json.Unmarshal(got.Args, &g) != nil || json.Unmarshal(want.Args, &x) != nil || !reflect.DeepEqual(g, x) {
 		*w = append(*w, fmt.Sprintf("arguments are %s, want %s", got.Args, want.Args))

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// errOpen says that a schema cannot be closed.
+var errOpen = errors.New("schema has properties of any name, references or conditions")
+
+// CloseSchema returns the schema of an answer as services want it that generate by
+// one: every object is closed ("additionalProperties": false), and the bounds which
+// they do not take are told in the description instead. It fails where that changes
+// what fits the schema: for maps, references, and conditions.
+func CloseSchema(schema []byte) ([]byte, error) {
+	if !rawjson.IsObject(schema) {
+		return nil, errors.New("schema is not a JSON object")
+	}
+	return closeSchema(schema, 0)
+}
+
+const maxSchemaDepth = 64
+
+func closeSchema(raw []byte, depth int) ([]byte, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		return raw, nil // true and false
+	}
+	if depth > maxSchemaDepth {
+		return nil, errOpen
+	}
+	var out rawjson.Object
+	var told []string
+	for _, f := range rawjson.Split(raw) {
+		switch f.Key {
+		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+			"minItems", "maxItems", "uniqueItems", "pattern":
+			told = append(told, f.Key+" "+string(f.Val))
+			continue
+		case "$schema", "$id", "$comment", "$defs", "definitions", "examples":
+			continue
+		case "patternProperties", "unevaluatedProperties", "propertyNames", "minProperties", "maxProperties",
+			"$ref", "$dynamicRef", "oneOf", "not", "if", "then", "else", "contains", "prefixItems", "dependentSchemas":
+			return nil, errOpen
+		case "additionalProperties":
+			if string(f.Val) != "false" {
+				return nil, errOpen
+			}
+		}
+		val, err := closeField(f.Key, f.Val, depth)
+		if err != nil {
+			return nil, err
+		}
+		out.Set(f.Key, val)
+	}
+	return describe(out, told)
+}
+
+// closeField closes the schemas in the value of a keyword.
+func closeField(key string, val json.RawMessage, depth int) (json.RawMessage, error) {
+	switch key {
+	case "items":
+		return closeSchema(val, depth+1)
+	case "properties":
+		if val[0] != '{' {
+			return val, nil
+		}
+		o := rawjson.Split(val)
+		for i := range o {
+			var err error
+			if o[i].Val, err = closeSchema(o[i].Val, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return o.AppendTo(nil), nil
+	case "anyOf", "allOf":
+		return closeList(val, depth)
+	}
+	return val, nil
+}
+
+func closeList(val json.RawMessage, depth int) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(val, &list) != nil {
+		return val, nil
+	}
+	b := []byte{'['}
+	for i, raw := range list {
+		data, err := closeSchema(raw, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, data...)
+	}
+	return append(b, ']'), nil
+}
+
+// describe closes an object and adds to its description what is told there.
+func describe(o rawjson.Object, told []string) ([]byte, error) {
+	if isObjectType(o) && o.Value("additionalProperties") == nil {
+		if o.Value("properties") == nil {
+			return nil, errOpen
+		}
+		o.Set("additionalProperties", json.RawMessage("false"))
+	}
+	if len(told) > 0 {
+		text, err := rawjson.Str("description", o.Value("description"))
+		if err != nil {
+			return nil, err
+		}
+		text = strings.TrimSpace(text + " (" + strings.Join(told, ", ") + ")")
+		o.Set("description", rawjson.AppendString(nil, text))
+	}
+	return o.AppendTo(nil), nil
+}
+
+func isObjectType(o rawjson.Object) bool {
+	typ := o.Value("type")
+	return o.Value("properties") != nil || bytes.Contains(typ, []byte(`"object"`))
+}
+
+// OutputPrompt asks for a document of a schema in words, for models that cannot be
+// bound to it.
+func OutputPrompt(schema []byte) string {
+	return "Answer with one JSON document and nothing else. It must fit this JSON Schema:\n" + string(schema)
+}
+
+// ClaudeFormatsOutput reports whether a model can be bound to a schema, from its name
+// at any service: "claude-sonnet-4-5-20250929", "us.anthropic.claude-opus-4-6-v1".
+func ClaudeFormatsOutput(model string) bool {
+	_, rest, ok := strings.Cut(model, "claude-")
+	if !ok {
+		return false
+	}
+	family, rest, _ := strings.Cut(rest, "-")
+	if n, _ := leadingInt(family); n > 0 { // "claude-3-5-haiku"
+		return false
+	}
+	major, rest := leadingInt(rest)
+	minor, _ := leadingInt(strings.TrimLeft(rest, "-."))
+	if minor > maxVersion { // a date
+		minor = 0
+	}
+	return major > 4 || major == 4 && (minor >= 5 || minor == 1 && family == "opus")
+}
+
+const maxVersion = 99
+
+// leadingInt reads the digits at the beginning of s. More than eight are too many.
+func leadingInt(s string) (n int, rest string) {
+	i := 0
+	for i < min(len(s), 8) && s[i] >= '0' && s[i] <= '9' {
+		n = n*10 + int(s[i]-'0')
+		i++
+	}
+	return n, s[i:]
+}

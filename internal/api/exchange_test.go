@@ -1,0 +1,403 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+const testKey = "sk-test-SECRET-0123456789"
+
+// A words is the decoder of a service that sends one field an event: "text",
+// "thinking", "call" with a name, "ping", "done", or "error".
+type words struct {
+	k *Call
+	a *Answer
+}
+
+type word struct {
+	Text, Thinking, Call, Ping, Done string
+	Error                            any
+}
+
+func (d *words) Event(ev sse.Event) (bool, error) {
+	var w word
+	if err := json.Unmarshal([]byte(ev.Data), &w); err != nil {
+		return false, d.k.Garbled("event", err, ev.Data)
+	}
+	switch {
+	case w.Error != nil:
+		return true, d.k.Fail(ParseFailure([]byte(ev.Data), nil))
+	case w.Ping != "":
+		d.k.Ping()
+	case w.Text != "":
+		return false, d.a.Text(w.Text)
+	case w.Thinking != "":
+		return false, d.a.Thinking(w.Thinking)
+	case w.Call != "":
+		return false, d.a.Call(&aycoder.ToolUse{ID: "1", Name: w.Call})
+	case w.Done != "":
+		d.a.Done.Stop = aycoder.StopReason(w.Done)
+		return true, d.a.End()
+	}
+	return false, nil
+}
+
+func (d *words) Whole(data string) error {
+	done, err := d.Event(sse.Event{Data: data})
+	if err != nil || done {
+		return err
+	}
+	d.a.Done.Stop = aycoder.StopEndTurn
+	return d.a.End()
+}
+
+func (d *words) End() error { return ErrUnfinished }
+
+const (
+	hi     = "data: {\"text\":\"hi\"}\n\n"
+	ping   = "data: {\"ping\":\"x\"}\n\n"
+	done   = "data: {\"done\":\"end_turn\"}\n\n"
+	wordsI = hi + ping + done
+)
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// body answers with a body.
+func body(make func(ctx context.Context) io.Reader) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(make(r.Context())), Request: r}, nil
+	})
+}
+
+func text(s string) http.RoundTripper {
+	return body(func(context.Context) io.Reader { return strings.NewReader(s) })
+}
+
+func refuse(status int, body string, h http.Header) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: h, Request: r,
+			Body: io.NopCloser(strings.NewReader(body))}, nil
+	})
+}
+
+// exchange asks a service at url through rt.
+func exchange(t testing.TB, url string, rt http.RoundTripper, set ...func(*Config) error) *Exchange {
+	c := NewConfig("test", url)
+	require.NoError(t, c.SetKey("key", testKey))
+	require.NoError(t, c.SetHTTPClient("client", &http.Client{Transport: rt}))
+	for _, f := range set {
+		require.NoError(t, f(&c))
+	}
+	return &Exchange{
+		Config: &c, HTTP: c.HTTP(), Model: "m", URL: url + "/chat",
+		Encode:     func() (*Payload, error) { return &Payload{Pieces: [][]byte{[]byte("{"), []byte("}")}}, nil },
+		SetHeaders: func(h http.Header) { c.SetHeaders(h, "X-Api-Key", "") },
+		Decode:     func(k *Call) Decoder { return &words{k, NewAnswer(k)} },
+	}
+}
+
+func over(t testing.TB, rt http.RoundTripper, set ...func(*Config) error) *Exchange {
+	return exchange(t, "http://service.test", rt, set...)
+}
+
+// An outcome is what an exchange came to.
+type outcome struct {
+	text string
+	stop aycoder.StopReason
+	err  error
+}
+
+func run(ctx context.Context, x *Exchange) (o outcome) { return collect(x.Stream(ctx)) }
+
+func collect(seq iter.Seq2[aycoder.ModelEvent, error]) (o outcome) {
+	for ev, err := range seq {
+		if err != nil {
+			o.err = err
+		}
+		switch ev := ev.(type) {
+		case *aycoder.TextDelta:
+			o.text += ev.Text
+		case *aycoder.MessageDone:
+			o.stop = ev.Stop
+		}
+	}
+	return o
+}
+
+func TestStream(t *testing.T) {
+	const whole = `{"text":"hi"}`
+	tests := []struct {
+		name, body string
+		text       string
+		stop       aycoder.StopReason
+		err        string
+	}{
+		{"events", wordsI, "hi", "end_turn", ""},
+		{"what comes after the end", wordsI + "data: {\n\n", "hi", "end_turn", ""},
+		{"comments and empty data", ": x\n\ndata:\n\n" + wordsI, "hi", "end_turn", ""},
+		{"document", whole, "hi", "end_turn", ""},
+		{"blank lines before a document", strings.Repeat("\r\n", 400) + whole, "hi", "end_turn", ""},
+		{"byte order mark", bom + whole, "hi", "end_turn", ""},
+		{"part of a byte order mark", bom[:2], "", "", "stream ended"},
+		{"list", `[1]`, "", "", "cannot unmarshal array"},
+		{"document not UTF-8", "{\"text\":\"a\xff\"}", "a\ufffd", "end_turn", ""},
+		{"event not UTF-8", "data: {\"text\":\"a\xff\"}\n\n" + done, "a\ufffd", "end_turn", ""},
+		{"no end", hi, "hi", "", "stream ended before the message was complete"},
+		{"inside of an event", hi + "data: {", "hi", "", "inside an event"},
+		{"nothing", "", "", "", "stream ended"},
+		{"nonsense", "data: {\n\n", "", "", "decode event: unexpected end of JSON input: {"},
+		{"failure", hi + "data: {\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n", "hi", "", "busy"},
+		{"failure in a field", hi + "error: {\"error\":\"busy\"}\n\n", "hi", "", "busy"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := run(t.Context(), over(t, text(tt.body)))
+			assert.Equal(t, tt.text, o.text)
+			assert.Equal(t, tt.stop, o.stop)
+			if tt.err == "" {
+				assert.NoError(t, o.err)
+				return
+			}
+			require.ErrorContains(t, o.err, tt.err)
+			_, typed := errors.AsType[*aycoder.ModelError](o.err)
+			assert.True(t, typed)
+		})
+	}
+}
+
+// Frames of another kind, and a document in their place.
+func TestFrames(t *testing.T) {
+	lines := func(r io.Reader) iter.Seq2[sse.Event, error] {
+		return func(yield func(sse.Event, error) bool) {
+			data, err := io.ReadAll(r)
+			for line := range strings.Lines(string(data)) {
+				if !yield(sse.Event{Data: strings.TrimPrefix(line, ">")}, err) {
+					return
+				}
+			}
+		}
+	}
+	x := over(t, text(`>{"text":"hi"}`+"\n"+`>{"done":"end_turn"}`))
+	x.Frames = lines
+	assert.Equal(t, outcome{"hi", "end_turn", nil}, run(t.Context(), x))
+	x = over(t, text(` {"text":"hi"}`))
+	x.Frames, x.OrJSON = lines, true
+	assert.Equal(t, outcome{"hi", "end_turn", nil}, run(t.Context(), x))
+	x = over(t, text(`{"text":"hi"}`+"\n"+`{"done":"end_turn"}`))
+	x.Frames = lines
+	assert.Equal(t, outcome{"hi", "end_turn", nil}, run(t.Context(), x))
+}
+
+func TestSingleUse(t *testing.T) {
+	seq := over(t, text(wordsI)).Stream(t.Context())
+	require.NoError(t, collect(seq).err)
+	for ev, err := range seq {
+		assert.Nil(t, ev)
+		assert.Equal(t, aycoder.ErrConsumed, err)
+	}
+}
+
+type closer struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closer) Close() error { *c.closed = true; return nil }
+
+func TestBreakAtEveryEvent(t *testing.T) {
+	for n := range 3 { // a delta, a block, the end
+		closed, seen := false, 0
+		x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(wordsI), &closed}, Request: r}, nil
+		}))
+		for _, err := range x.Stream(t.Context()) {
+			require.NoError(t, err)
+			if seen++; seen > n {
+				break
+			}
+		}
+		assert.Equal(t, n+1, seen)
+		assert.True(t, closed, "body is closed")
+	}
+}
+
+func TestEncodeError(t *testing.T) {
+	x := over(t, text(wordsI))
+	x.Encode = func() (*Payload, error) { return nil, errors.New("message 3 is nil") }
+	e, ok := errors.AsType[*aycoder.BadRequestError](run(t.Context(), x).err)
+	require.True(t, ok)
+	assert.EqualError(t, e.Err, "encode request: message 3 is nil")
+}
+
+// repeat is a body that never ends.
+type repeat struct {
+	text string
+	at   int
+}
+
+func (r *repeat) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+func TestEndless(t *testing.T) {
+	tests := []struct{ name, head, text, limit string }{
+		{"deltas", hi, hi, "response bytes"},
+		{"one event", "data: ", strings.Repeat("x", 9999), "event bytes"},
+		{"blank lines", "", "\n", "response bytes"},
+		{"document", `{"text":[`, " ", "response bytes"},
+		{"pings", hi, ping, "response bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := over(t, body(func(context.Context) io.Reader {
+				return io.MultiReader(strings.NewReader(tt.head), &repeat{text: tt.text})
+			}))
+			if tt.limit == "response bytes" {
+				x.Config.MaxResponse = 1 << 20
+			}
+			err := run(t.Context(), x).err
+			_, typed := errors.AsType[*aycoder.ModelError](err)
+			assert.True(t, typed)
+			e, ok := errors.AsType[*aycoder.LimitError](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, tt.limit, e.Limit)
+		})
+	}
+}
+
+// An error answer is read in part only.
+func TestEndlessError(t *testing.T) {
+	x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 500, Body: io.NopCloser(&repeat{text: "no "}), Request: r}, nil
+	}))
+	err := run(t.Context(), x).err
+	require.Error(t, err)
+	assert.Less(t, len(err.Error()), maxErrorText+200)
+}
+
+// Whatever bytes come, there is one end, and it is the last.
+func FuzzStream(f *testing.F) {
+	f.Add([]byte(wordsI))
+	f.Add([]byte("{\"text\":\"hi\"}"))
+	f.Add([]byte(bom + "\r\n data: {\"call\":\"x\"}\r\r" + done))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ends := 0
+		for ev, err := range over(t, text(string(data))).Stream(t.Context()) {
+			require.Zero(t, ends, "something comes after the end")
+			if _, ok := ev.(*aycoder.MessageDone); ok || err != nil {
+				ends++
+			}
+			if err != nil {
+				_, typed := errors.AsType[*aycoder.ModelError](err)
+				require.True(t, typed, "%v", err)
+			}
+		}
+		require.Equal(t, 1, ends)
+	})
+}
+
+func TestAnswer(t *testing.T) {
+	tests := []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"nothing", nil, "end_turn"},
+		{"text", []string{"text:a", "text:b"}, "text(ab) end_turn"},
+		{"thinking first", []string{"thinking:a", "text:b", "thinking:c"}, "thinking(a) text(b) thinking(c) end_turn"},
+		{"the calls decide", []string{"text:a", "call:x"}, "text(a) call(x {}) tool_use"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var stream strings.Builder
+			for _, e := range tt.events {
+				key, val, _ := strings.Cut(e, ":")
+				fmt.Fprintf(&stream, "data: {%q:%q}\n\n", key, val)
+			}
+			var got []string
+			for ev, err := range over(t, text(stream.String()+done)).Stream(t.Context()) {
+				require.NoError(t, err)
+				got = append(got, partOf(ev)...)
+			}
+			assert.Equal(t, tt.want, strings.Join(got, " "))
+		})
+	}
+}
+
+func partOf(ev aycoder.ModelEvent) []string {
+	switch ev := ev.(type) {
+	case *aycoder.BlockDone:
+		switch p := ev.Part.(type) {
+		case *aycoder.Text:
+			return []string{"text(" + p.Text + ")"}
+		case *aycoder.Thinking:
+			return []string{"thinking(" + p.Text + ")"}
+		case *aycoder.ToolUse:
+			return []string{"call(" + p.Name + " " + string(p.Args) + ")"}
+		}
+	case *aycoder.MessageDone:
+		return []string{string(ev.Stop)}
+	}
+	return nil
+}
+
+func TestMakeID(t *testing.T) {
+	assert.Equal(t, MakeID("a", 1), MakeID("a", 1))
+	assert.NotEqual(t, MakeID("a", 1), MakeID("a", 2))
+	assert.NotEqual(t, MakeID("a", 1), MakeID("b", 1))
+	assert.Regexp(t, `^[a-z0-9_]{6,40}$`, MakeID("a", 1))
+}
+
+// An answering decoder does at the first event what a test says.
+type answering struct {
+	words
+	do func(*Answer) error
+}
+
+func (d *answering) Event(sse.Event) (bool, error) { return true, d.do(d.a) }
+
+// What a service wants back with a part comes with it.
+func TestAnswerExtras(t *testing.T) {
+	x := over(t, text(wordsI))
+	x.Decode = func(k *Call) Decoder {
+		return &answering{words{k, NewAnswer(k)}, func(a *Answer) error {
+			err := a.Thinking("a")
+			a.Sign("s")
+			err = errors.Join(err, a.Text("b"))
+			a.Extra([]byte(`{"x":1}`))
+			err = errors.Join(err, a.Opaque([]byte(`{"y":2}`)), a.Call(&aycoder.ToolUse{ID: "1", Name: "n", Args: []byte("null")}))
+			assert.Equal(t, 1, a.Calls())
+			return errors.Join(err, a.End())
+		}}
+	}
+	var got []aycoder.Part
+	for ev, err := range x.Stream(t.Context()) {
+		require.NoError(t, err)
+		if b, ok := ev.(*aycoder.BlockDone); ok {
+			got = append(got, b.Part)
+		}
+	}
+	assert.Equal(t, []aycoder.Part{
+		&aycoder.Thinking{Text: "a", Signature: "s", Provider: "test"},
+		&aycoder.Text{Text: "b", Extra: &aycoder.Opaque{Provider: "test", Raw: []byte(`{"x":1}`)}},
+		&aycoder.Opaque{Provider: "test", Raw: []byte(`{"y":2}`)},
+		&aycoder.ToolUse{ID: "1", Name: "n", Args: []byte("{}")},
+	}, got)
+}

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// AppendExtra appends the fields of a caller's own to an object that is open, sorted.
+// Those that are reserved are refused.
+func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string) ([]byte, error) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		switch {
+		case slices.Contains(reserved, name):
+			return nil, fmt.Errorf("field %q is not for Extra", name)
+		case !json.Valid(extra[name]):
+			return nil, fmt.Errorf("field %q of Extra is not JSON", name)
+		}
+		b = rawjson.AppendKey(b, name)
+		b = append(b, bytes.ToValidUTF8(extra[name], []byte("\uFFFD"))...)
+	}
+	return b, nil
+}
+
+// HostLabel reports whether s can be a part of a host's name, such as a region.
+func HostLabel(s string) bool {
+	for _, c := range []byte(s) {
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"hash/fnv"
+	"strconv"
+)
+
+// AppendName appends an id or the name of a tool as a JSON string, for APIs that want
+// ^[a-zA-Z0-9_-]{1,limit}$ of them. What other services made is mapped: the same name
+// to the same one each time, with a hash of the whole in the place of what is lost.
+func AppendName(b []byte, s string, limit int) []byte {
+	b = append(b, '"')
+	if validName(s, limit) {
+		b = append(b, s...)
+		return append(b, '"')
+	}
+	h := fnv.New64a()
+	h.Write([]byte(s)) // never returns an error
+	for i := range min(len(s), limit-17) {
+		if !nameByte(s[i]) {
+			b = append(b, '_')
+			continue
+		}
+		b = append(b, s[i])
+	}
+	b = append(b, '_')
+	b = strconv.AppendUint(b, h.Sum64(), 16)
+	return append(b, '"')
+}
+
+func validName(s string, limit int) bool {
+	for i := range len(s) {
+		if !nameByte(s[i]) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= limit
+}
+
+func nameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}

@@ -1,0 +1,442 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A connection is used again, and the service knows how long the body is.
+func TestConnections(t *testing.T) {
+	var conns atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, "{}", string(data))
+		assert.EqualValues(t, 2, r.ContentLength)
+		assert.Equal(t, testKey, r.Header.Get("X-Api-Key"))
+		assert.Equal(t, "yes", r.Header.Get("X-Own"))
+		_, _ = io.WriteString(w, wordsI)
+	}))
+	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
+		if st == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	for range 3 {
+		x := exchange(t, s.URL, tr, func(c *Config) error { return c.SetHeader("own", "X-Own", "yes") })
+		assert.Equal(t, outcome{"hi", "end_turn", nil}, run(t.Context(), x))
+	}
+	assert.EqualValues(t, 1, conns.Load())
+}
+
+// The key must not go to another host, nor the conversation.
+func TestRedirects(t *testing.T) {
+	var leaked atomic.Int32
+	other := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		leaked.Add(1)
+		_, _ = io.WriteString(w, wordsI)
+	})
+	tests := []struct {
+		name   string
+		status int
+		to     string
+		ok     bool
+	}{
+		{"307 to another host", 307, other.URL + "/chat", false},
+		{"308 to another host", 308, other.URL + "/chat", false},
+		{"302 to another host", 302, other.URL + "/chat", false},
+		{"302 on the same host", 302, "/elsewhere", false},
+		{"307 on the same host", 307, "/elsewhere", true},
+		{"no location", 307, "", false},
+		{"in a circle", 307, "/chat", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/elsewhere" {
+					assert.Equal(t, testKey, r.Header.Get("X-Api-Key"))
+					data, err := io.ReadAll(r.Body)
+					assert.NoError(t, err)
+					assert.Equal(t, "{}", string(data), "the body is sent again")
+					_, _ = io.WriteString(w, wordsI)
+					return
+				}
+				if tt.to != "" {
+					w.Header().Set("Location", tt.to)
+				}
+				w.WriteHeader(tt.status)
+			})
+			err := run(t.Context(), exchange(t, s.URL, nil)).err
+			if tt.ok {
+				assert.NoError(t, err)
+				return
+			}
+			_, typed := errors.AsType[*aycoder.ModelError](err)
+			assert.True(t, typed, "%v", err)
+			assert.Zero(t, leaked.Load())
+		})
+	}
+}
+
+// script is a body that is sent step by step and then hangs until the request is
+// given up.
+type script struct {
+	ctx   context.Context
+	every time.Duration
+	text  string
+	times int // 0: for ever
+	n     int
+	rest  string
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	if s.rest == "" {
+		var tick <-chan time.Time
+		if s.times == 0 || s.n < s.times {
+			tick = time.After(s.every)
+		}
+		select {
+		case <-s.ctx.Done():
+			return 0, s.ctx.Err()
+		case <-tick:
+		}
+		s.n++
+		s.rest = s.text
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func TestIdleTimeout(t *testing.T) {
+	tests := []struct {
+		name  string
+		head  string
+		every time.Duration
+		text  string
+		times int
+	}{
+		{"silent at once", "", time.Second, "", 1},
+		{"silent after text", hi, time.Second, hi, 3},
+		{"pings only", hi, 15 * time.Second, ping, 0},
+		{"comments only", hi, 15 * time.Second, ": alive\n\n", 0},
+		{"blank lines only", "", 15 * time.Second, "\n", 0},
+		{"silent inside of a document", `{"type":`, time.Second, "", 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				x := over(t, body(func(ctx context.Context) io.Reader {
+					tail := &script{ctx: ctx, every: tt.every, text: tt.text, times: tt.times}
+					return io.MultiReader(strings.NewReader(tt.head), tail)
+				}))
+				e, ok := errors.AsType[*aycoder.TimeoutError](run(t.Context(), x).err)
+				require.True(t, ok)
+				assert.Equal(t, 5*time.Minute, e.Elapsed)
+				assert.Less(t, time.Since(start), 6*time.Minute)
+			})
+		})
+	}
+}
+
+func idleMinute(c *Config) error { return c.SetIdle("idle", time.Minute) }
+
+func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}), idleMinute)
+		e, ok := errors.AsType[*aycoder.TimeoutError](run(t.Context(), x).err)
+		require.True(t, ok)
+		assert.Equal(t, time.Minute, e.Elapsed)
+	})
+}
+
+// A caller may take its time between two events.
+func TestSlowCallerIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range over(t, text(wordsI), idleMinute).Stream(t.Context()) {
+			require.NoError(t, err)
+			<-time.After(time.Hour)
+		}
+	})
+}
+
+// A response that takes longer than the idle timeout, but is never silent for long.
+func TestLongStream(t *testing.T) {
+	tests := []struct{ name, head, text, end, want string }{
+		{"events", "", hi, done, strings.Repeat("hi", 20)},
+		{"document", `{"text":"`, "x", `"}`, strings.Repeat("x", 20)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := over(t, body(func(ctx context.Context) io.Reader {
+					slow := &script{ctx: ctx, every: 50 * time.Second, text: tt.text, times: 20}
+					return io.MultiReader(strings.NewReader(tt.head), io.LimitReader(slow, int64(20*len(tt.text))),
+						strings.NewReader(tt.end))
+				}), idleMinute)
+				o := run(t.Context(), x)
+				require.NoError(t, o.err)
+				assert.Equal(t, tt.want, o.text)
+			})
+		})
+	}
+}
+
+// What follows the last event is waited for only a moment.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		x := over(t, body(func(ctx context.Context) io.Reader {
+			return io.MultiReader(strings.NewReader(wordsI), &script{ctx: ctx, every: time.Hour})
+		}))
+		require.NoError(t, run(t.Context(), x).err)
+		assert.Equal(t, drainTime, time.Since(start))
+	})
+}
+
+func TestCancel(t *testing.T) {
+	cause := errors.New("the user pressed a key")
+	tests := []struct {
+		name string
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		want []error
+	}{
+		{"cancelled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			return ctx, stopThen(time.AfterFunc(time.Second, cancel), cancel)
+		}, []error{context.Canceled}},
+		{"with a cause", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			stop := func() { cancel(cause) }
+			return ctx, stopThen(time.AfterFunc(time.Second, stop), stop)
+		}, []error{context.Canceled, cause}},
+		{"deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, []error{context.DeadlineExceeded}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := tt.ctx(t.Context())
+				defer cancel()
+				o := run(ctx, over(t, body(func(ctx context.Context) io.Reader {
+					return io.MultiReader(strings.NewReader(hi), &script{ctx: ctx, every: time.Hour})
+				})))
+				for _, want := range tt.want {
+					assert.ErrorIs(t, o.err, want)
+				}
+				_, broken := errors.AsType[*aycoder.StreamBrokenError](o.err)
+				assert.False(t, broken)
+				assert.Equal(t, "hi", o.text)
+			})
+		})
+	}
+}
+
+// stopThen returns a function that stops a timer and does what it would do.
+func stopThen(timer *time.Timer, then func()) context.CancelFunc {
+	return func() { timer.Stop(); then() }
+}
+
+func TestCancelledBefore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, wordsI) })
+	assert.ErrorIs(t, run(ctx, exchange(t, s.URL, nil)).err, context.Canceled)
+}
+
+func TestConnectErrors(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	tls := httptest.NewTLSServer(http.NotFoundHandler())
+	defer tls.Close()
+	tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	tests := []struct{ name, base string }{
+		{"refused", s.URL},
+		{"certificate of nobody", tls.URL},
+		{"no such port", "http://127.0.0.1:1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e, ok := errors.AsType[*aycoder.StreamBrokenError](run(t.Context(), exchange(t, tt.base, nil)).err)
+			require.True(t, ok)
+			assert.Contains(t, e.Error(), "connect: ")
+		})
+	}
+}
+
+// echo puts what it was sent as a key into all that it answers.
+func echo(status int) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		key := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")
+		data := fmt.Sprintf(`{"error":{"type":"e %s","message":"bad key %s"},"request_id":"%[1]s"}`, key, key)
+		if status == http.StatusOK {
+			data = "data: " + data + "\n\n"
+		}
+		h := http.Header{"Request-Id": {key}, "Content-Type": {"application/json"}}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(data)), Request: r}, nil
+	})
+}
+
+// Whatever is printed, logged or returned, the key is not in it.
+func TestKeyIsNeverShown(t *testing.T) {
+	notJSON := roundTrip(func(r *http.Request) (*http.Response, error) {
+		data := "data: {" + r.Header.Get("X-Api-Key") + r.Header.Get("Authorization") + "\n\n"
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(data)), Request: r}, nil
+	})
+	auth := map[string]func(*Config) error{
+		"key":    func(c *Config) error { return c.SetKey("key", testKey) },
+		"header": func(c *Config) error { return c.SetHeader("h", "x-api-key", testKey) },
+		"bearer": func(c *Config) error { return c.SetHeader("h", "Authorization", "Bearer "+testKey) },
+		"token": func(c *Config) error {
+			return c.SetToken("t", func(context.Context) (string, error) { return "ya29-SECRET", nil })
+		},
+	}
+	for name, set := range auth {
+		for n, rt := range []http.RoundTripper{echo(400), echo(401), echo(429), echo(500), echo(200), notJSON} {
+			x := over(t, rt, set)
+			err := run(t.Context(), x).err
+			require.Error(t, err)
+			var log strings.Builder
+			slog.New(slog.NewTextHandler(&log, nil)).Info("x", "client", x.Config.LogValue("m"), "err", err)
+			base, ok := errors.AsType[*aycoder.ModelError](err)
+			require.True(t, ok)
+			c := *x.Config
+			shown := fmt.Sprintf("%v %+v %#v %s %v %+v %#v %v %+v %s %s", c, c, c, x.Config.Describe("m"),
+				x.Config, err, err, *base, *base, &log, err)
+			assert.NotContains(t, shown, "SECRET", "%s %d", name, n)
+		}
+	}
+}
+
+// A text that is cut in the middle of a key does not end in the other half of it.
+func TestKeyIsNeverCut(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit int // where the text is cut
+		rt    func(text string) http.RoundTripper
+	}{
+		{"plain body", maxErrorText, func(s string) http.RoundTripper { return refuse(400, s, nil) }},
+		{"message", maxErrorText, func(s string) http.RoundTripper {
+			return refuse(400, `{"error":{"type":"x","message":"`+s+`"}}`, nil)
+		}},
+		{"kind", maxErrorKind, func(s string) http.RoundTripper { return refuse(400, `{"error":{"type":"`+s+`"}}`, nil) }},
+		{"request id", maxID, func(s string) http.RoundTripper {
+			return refuse(400, `{}`, http.Header{"Request-Id": {s}})
+		}},
+		{"request id in the body", maxID, func(s string) http.RoundTripper {
+			return refuse(400, `{"error":"x","request_id":"`+s+`"}`, nil)
+		}},
+		{"failure in the stream", maxErrorText, func(s string) http.RoundTripper {
+			return text("data: {\"error\":\"" + s + "\"}\n\n")
+		}},
+		{"event that is no JSON", 200, func(s string) http.RoundTripper { return text("data: " + s + "\n\n") }},
+		{"broken", 2 * maxErrorText, func(s string) http.RoundTripper {
+			return roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New(s) })
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for pad := tt.limit - len(testKey) - 1; pad <= tt.limit; pad++ {
+				s := strings.Repeat("x", max(pad, 0)) + testKey
+				err := run(t.Context(), over(t, tt.rt(s+strings.Repeat("y", 8000)))).err
+				require.Error(t, err)
+				require.NotContains(t, err.Error(), testKey[:5], "key at %d", pad)
+				require.Less(t, len(err.Error()), 5000)
+			}
+		})
+	}
+}
+
+// What the caller's own headers say is as secret as the key.
+func TestHeadersAreNeverShown(t *testing.T) {
+	tests := []struct{ name, header, value, text, want string }{
+		{"another key", "Cf-Access-Client-Secret", "top-secret", "bad top-secret!", "bad [key]!"},
+		{"key that another is part of", "X-Other", testKey + "-and-more", testKey + "-and-more", "[key]"},
+		{"token", "Authorization", "Basic dTpw", "bad dTpw", "bad [key]"},
+		{"white space around it", "X-Secret", " top-secret ", "bad top-secret", "bad [key]"},
+		{"a word", "X-Own", "yes", "yes or no", "yes or no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := over(t, refuse(400, `{"error":"`+tt.text+`"}`, nil),
+				func(c *Config) error { return c.SetHeader("h", tt.header, tt.value) })
+			e, ok := errors.AsType[*aycoder.BadRequestError](run(t.Context(), x).err)
+			require.True(t, ok)
+			assert.EqualError(t, e.Err, tt.want)
+		})
+	}
+}
+
+func TestTokens(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "here")
+	gone := errors.New("logged out")
+	tests := []struct {
+		name  string
+		token func(context.Context) (string, error)
+		own   string
+		want  string // the header
+		err   string
+	}{
+		{"its own context", func(ctx context.Context) (string, error) { return ctx.Value(key{}).(string), nil }, "", "Bearer here", ""},
+		{"the caller's header wins", func(context.Context) (string, error) { return "x", gone }, "Bearer own", "Bearer own", ""},
+		{"none", func(context.Context) (string, error) { return "", nil }, "", "", "get token: it is empty"},
+		{"two lines", func(context.Context) (string, error) { return "a\r\nHost: x", nil }, "", "", "get token: it is empty or has"},
+		{"failure", func(context.Context) (string, error) { return "", gone }, "", "", "get token: logged out"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := ""
+			x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked = r.Header.Get("Authorization")
+				return text(wordsI).RoundTrip(r)
+			}), func(c *Config) error { return c.SetToken("token", tt.token) })
+			if tt.own != "" {
+				require.NoError(t, x.Config.SetHeader("own", "Authorization", tt.own))
+			}
+			err := run(ctx, x).err
+			assert.Equal(t, tt.want, asked)
+			if tt.err == "" {
+				assert.NoError(t, err)
+				return
+			}
+			e, ok := errors.AsType[*aycoder.AuthError](err)
+			require.True(t, ok, "%v", err)
+			assert.ErrorContains(t, e, tt.err)
+		})
+	}
+	c := NewConfig("p", "https://x")
+	_, ok := errors.AsType[*aycoder.ConfigError](c.SetToken("WithToken", nil))
+	assert.True(t, ok)
+}

@@ -1,0 +1,317 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// chatCustomCall marks a call of a custom tool, whose argument is a text.
+const chatCustomCall = `{"type":"custom"}`
+
+// chatLookBack is how many calls or details may be open at the same time.
+const chatLookBack = 256
+
+var (
+	errChatNoName = errors.New("call without a name")
+	errChatLate   = errors.New("arguments after the end of a call")
+)
+
+// chatCalls are the calls of an answer.
+type chatCalls struct {
+	decoder *chatDecoder
+	all     []*chatCall
+	next    int  // the first that is not complete
+	n       int  // how many were complete or cut off
+	tried   bool // no piece came since the last look for what is complete
+	ids     map[string]bool
+}
+
+// A chatCall is a call that is being put together.
+type chatCall struct {
+	chatPiece
+	id   string // as it is given out
+	args []byte
+	sent int // of args
+	done bool
+}
+
+// A chatPiece is a piece of a call.
+type chatPiece struct {
+	index        int64 // -1 if there is none
+	sentID, name string
+	text         string // of the arguments
+	custom       bool
+}
+
+// takeCalls takes the pieces of calls in a choice.
+func (d *chatDecoder) takeCalls(c *chatChoice) error {
+	r := rawjson.NewReader(c.calls)
+	for r.Array(); r.Next(); {
+		if err := d.calls.take(readChatPiece(r)); err != nil {
+			return err
+		}
+	}
+	if c.function == "" {
+		return nil
+	}
+	p := chatPiece{} // the form that came before tool_calls has one call
+	p.function(rawjson.NewReader(c.function))
+	return d.calls.take(p)
+}
+
+func readChatPiece(r *rawjson.Reader) chatPiece {
+	p := chatPiece{index: -1}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "index":
+			if i, ok := r.Int(); ok {
+				p.index = i
+			}
+		case "id":
+			if p.sentID, _ = r.Str(); p.sentID == "null" {
+				p.sentID = ""
+			}
+		case "function":
+			p.function(r)
+		case "custom":
+			p.customInput(r)
+		}
+	}
+	return p
+}
+
+func (p *chatPiece) function(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "name":
+			if s, _ := r.Str(); s != "" {
+				p.name = s
+			}
+		case "arguments":
+			if p.text != "" {
+				r.Skip()
+			} else if s, ok := chatStr(r); ok {
+				p.text = s
+			} else if chatRaw(r, &p.text); p.text == "" {
+				continue
+			}
+		}
+	}
+}
+
+// customInput reads the other kind of a call. Some services have an empty one in each.
+func (p *chatPiece) customInput(r *rawjson.Reader) {
+	var name, input string
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "name":
+			name, _ = r.Str()
+		case "input":
+			input, _ = r.Str()
+		}
+	}
+	if name != "" || input != "" {
+		p.name, p.text, p.custom = name, input, true
+	}
+}
+
+// take adds a piece to its call, which it may begin.
+func (cs *chatCalls) take(p chatPiece) error {
+	c := cs.find(&p)
+	if c == nil {
+		if p.name == "" && p.text == "" && p.sentID == "" {
+			return nil
+		}
+		if err := cs.complete(false); err != nil {
+			return err
+		}
+		c = &chatCall{chatPiece: p}
+		cs.all = append(cs.all, c)
+	}
+	cs.tried = false
+	if c.done {
+		if blank(p.text) {
+			return nil
+		}
+		return cs.decoder.call.Broken(errChatLate)
+	}
+	c.name = cmp.Or(c.name, p.name)
+	if c.sentID == "" {
+		c.sentID = p.sentID
+	}
+	c.custom = c.custom || p.custom
+	c.args = append(c.args, p.text...)
+	return cs.announce(c, p.text)
+}
+
+// find returns the call that a piece is of, or nil if it begins one. Indexes tell, but
+// some services leave them out or give all calls the same, and some change or repeat
+// ids and names.
+func (cs *chatCalls) find(p *chatPiece) *chatCall {
+	c := cs.addressed(p)
+	switch {
+	case c == nil, p.name == "":
+		return c
+	case p.sentID != "" && c.sentID != "" && p.sentID != c.sentID:
+		if len(c.args) == 0 || c.closed() {
+			return nil
+		}
+		return c
+	case p.text == "" || !c.closed():
+		return c
+	case p.sentID != "" && p.text == string(c.args):
+		p.text = "" // said twice
+		return c
+	}
+	return nil
+}
+
+// addressed returns the call that a piece says it is of.
+func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
+	if len(cs.all) == 0 {
+		return nil
+	}
+	last := cs.all[len(cs.all)-1]
+	if p.index < 0 && (p.name == "" || p.sentID == "") {
+		if p.name != "" && last.name != "" && p.name != last.name {
+			return nil
+		}
+		return last
+	}
+	for i := len(cs.all) - 1; i >= max(0, len(cs.all)-chatLookBack); i-- {
+		c := cs.all[i]
+		if p.index >= 0 && c.index == p.index || p.index < 0 && c.sentID == p.sentID {
+			return c
+		}
+	}
+	return nil
+}
+
+// closed reports whether the arguments are a whole object, to which nothing can be
+// added.
+func (c *chatCall) closed() bool { return !c.custom && rawjson.IsObject(c.args) }
+
+// announce gives out what came of a call. Arguments that do not begin as an object are
+// held back: they may be null, which stands for none.
+func (cs *chatCalls) announce(c *chatCall, text string) error {
+	if c.name == "" || c.custom {
+		return nil
+	}
+	head := bytes.TrimLeft(c.args, " \t\r\n")
+	object := len(head) > 0 && head[0] == '{'
+	if c.id != "" && (!object || text == "") {
+		return nil
+	}
+	if c.id == "" {
+		if err := cs.begin(c); err != nil {
+			return err
+		}
+	}
+	ev := &aycoder.ToolDelta{ID: c.id, Name: cs.decoder.toolName(c.name)}
+	if object {
+		ev.Args = string(c.args[c.sent:])
+		c.sent = len(c.args)
+	}
+	return cs.decoder.call.Emit(ev)
+}
+
+// begin gives a call its id. What was open before it is complete.
+func (cs *chatCalls) begin(c *chatCall) error {
+	c.id = cs.decoder.newID(c.sentID)
+	return cs.decoder.answer.Close()
+}
+
+// toolName is the name of a tool as the host knows it.
+func (d *chatDecoder) toolName(sent string) string { return cmp.Or(d.names[sent], sent) }
+
+// newID returns the id that a service gave, or makes one up that is the same each time
+// the response is read.
+func (d *chatDecoder) newID(sent string) string {
+	cs := &d.calls
+	if cs.ids == nil {
+		cs.ids = map[string]bool{}
+	}
+	id, seed := sent, sent+d.answer.Done.ID
+	if seed == "" {
+		seed = d.data
+	}
+	for n := len(cs.ids); id == "" || cs.ids[id]; n++ {
+		id = api.MakeID(seed, n)
+	}
+	cs.ids[id] = true
+	return id
+}
+
+// pause completes the calls before something else.
+func (cs *chatCalls) pause() error {
+	if cs.tried || cs.next == len(cs.all) {
+		return nil
+	}
+	cs.tried = true
+	return cs.complete(false)
+}
+
+// complete completes the calls in order, those that are known to be complete or all of
+// them at the end of the answer. As long as details are open that go back with the
+// calls none is: a conversation that has one without the other may be refused.
+func (cs *chatCalls) complete(end bool) error {
+	for ; cs.next < len(cs.all); cs.next++ {
+		c := cs.all[cs.next]
+		if !end && (!c.closed() || c.name == "" || !cs.decoder.details.empty()) {
+			return nil
+		}
+		if err := cs.finish(c, end && cs.next == len(cs.all)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish gives out a call. One whose arguments are no JSON was cut off, and so was the
+// last of an answer at its limit if no arguments came.
+func (cs *chatCalls) finish(c *chatCall, last bool) error {
+	d := cs.decoder
+	args := bytes.TrimSpace(c.args)
+	none := len(args) == 0 || string(args) == "null"
+	if c.name == "" {
+		if none {
+			return nil
+		}
+		return d.call.Broken(errChatNoName)
+	}
+	cs.n++
+	c.done = true
+	if c.id == "" {
+		if err := cs.begin(c); err != nil {
+			return err
+		}
+	}
+	use := &aycoder.ToolUse{ID: c.id, Name: d.toolName(c.name), Args: json.RawMessage(c.args)}
+	switch {
+	case c.custom:
+		use.Args = append(rawjson.AppendField([]byte{'{'}, "input", string(c.args)), '}')
+		use.Extra = &aycoder.Opaque{Provider: d.call.Config().Provider, Raw: json.RawMessage(chatCustomCall)}
+		c.args, c.sent = use.Args, 0
+	case none && last && d.stop() == aycoder.StopMaxTokens:
+		return d.call.Emit(&aycoder.BlockCut{Call: use})
+	case none:
+		use.Args = json.RawMessage(`{}`)
+		return d.call.Emit(&aycoder.BlockDone{Part: use})
+	}
+	if c.sent < len(c.args) {
+		ev := &aycoder.ToolDelta{ID: c.id, Name: use.Name, Args: string(c.args[c.sent:])}
+		if err := d.call.Emit(ev); err != nil {
+			return err
+		}
+	}
+	if !json.Valid(use.Args) {
+		return d.call.Emit(&aycoder.BlockCut{Call: use})
+	}
+	return d.call.Emit(&aycoder.BlockDone{Part: use})
+}

@@ -1,0 +1,526 @@
+package openai
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+var (
+	errChatNoChoice = errors.New("answer without a choice")
+	errChatFailed   = errors.New("service says that it failed, and not why")
+)
+
+// A chatDecoder puts the chunks of an answer together.
+//
+// The API has no mark for the end of a call: it is known to be complete when the next
+// begins and its arguments are a closed object, or at the end of the answer. Even a
+// finish_reason is no end, since some services send further calls after it.
+type chatDecoder struct {
+	call   *api.Call
+	answer *api.Answer
+	r      rawjson.Reader
+	same   rawjson.Reader // in a chunk, where what all chunks begin with ends
+	data   string         // the last chunk
+	whole  bool           // it is the whole answer
+
+	choice  chatChoice // the one that is being read
+	filter  chatFilter
+	calls   chatCalls
+	details chatDetails
+	think   *chatThink
+	xml     *xmlReader
+	names   map[string]string // of tools that had to be mapped, as they are on the wire
+	refusal strings.Builder
+	// What is said besides the text, as the last chunk that has it says it.
+	citations, results, annotations string
+
+	begun  bool   // there was a choice
+	finish string // the last finish_reason
+	usage  chatUsage
+}
+
+// A chatChoice is a choice of a chunk. What is rare is kept as JSON.
+type chatChoice struct {
+	index   int64
+	opens   bool // it names a role
+	said    bool // it has a delta or a message
+	content string
+	// The names of reasoning, in the order in which one is taken where a chunk has the
+	// same text under several.
+	reasoningContent, reasoning string
+
+	parts, details, calls, function, annotations, failure string
+	refusal, finish                                       string
+}
+
+// says reports what the choice brings.
+func (c *chatChoice) says() (kinds chatKinds) {
+	if c.content != "" || c.parts != "" || c.refusal != "" {
+		kinds |= chatText
+	}
+	if c.reasoningContent != "" || c.reasoning != "" || c.details != "" {
+		kinds |= chatReasoning
+	}
+	if c.calls != "" || c.function != "" {
+		kinds |= chatToolCalls
+	}
+	return kinds
+}
+
+func (c *Client) newChatDecoder(k *api.Call, req *aycoder.Request) *chatDecoder {
+	d := &chatDecoder{call: k, answer: api.NewAnswer(k)}
+	d.calls.decoder, d.names = d, mappedNames(req.Tools)
+	d.filter.several = asksSeveral(c.cfg.extra, req.Extra)
+	if c.cfg.thinkTags || c.cfg.dialect.thinkTags {
+		d.think = &chatThink{}
+	}
+	if c.cfg.xmlTools && len(req.Tools) > 0 {
+		d.xml = newXMLReader(d, req.Tools)
+	}
+	return d
+}
+
+// Event implements [api.Decoder].
+func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
+	if ev.Type == "error" {
+		return false, d.call.Fail(api.ParseFailure([]byte(ev.Data), nil))
+	}
+	if ev.Data[0] == '[' && strings.TrimSpace(ev.Data) == "[DONE]" {
+		return true, d.end()
+	}
+	return false, d.chunk(ev.Data)
+}
+
+// Whole implements [api.Decoder].
+func (d *chatDecoder) Whole(data string) error {
+	d.whole = true
+	if err := d.chunk(data); err != nil {
+		return err
+	}
+	if !d.begun {
+		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	return d.end()
+}
+
+// End implements [api.Decoder]. Some services send no "[DONE]": a stream that ends in
+// good order after a finish_reason is complete.
+func (d *chatDecoder) End() error {
+	if d.finish == "" {
+		return api.ErrUnfinished
+	}
+	return d.end()
+}
+
+// chunk reads a chunk, or a whole answer, which has the same form but for the name of
+// the message.
+func (d *chatDecoder) chunk(data string) error {
+	r := &d.r
+	d.data = data
+	more := r.Resume(&d.same, data)
+	plain := !more // what stands before the choices is all that every chunk has
+	if !more {
+		r.Reset(data)
+		r.Object()
+		more = r.Next()
+	}
+	failure := ""
+	for ; more; more = r.Next() {
+		switch r.Key() {
+		case "choices":
+			if plain {
+				d.same = *r
+			}
+			for r.Array(); r.Next(); {
+				if err := d.readChoice(); err != nil {
+					return err
+				}
+			}
+		case "error":
+			chatRaw(r, &failure)
+		case "object":
+			if s, _ := r.Str(); s == "error" {
+				failure = s
+			}
+		default:
+			plain = d.field(r) && plain
+		}
+	}
+	switch err := r.End(); {
+	case err != nil:
+		return d.call.Garbled("chunk", err, data)
+	case failure != "" && failure != "false":
+		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	return nil
+}
+
+// field reads another field of a chunk, and reports whether a chunk that has the same
+// says nothing new with it.
+func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
+	switch r.Key() {
+	case "id":
+		chatFirst(r, &d.answer.Done.ID)
+	case "model":
+		chatFirst(r, &d.answer.Done.Model)
+	case "usage":
+		if r.Kind() == '{' {
+			d.usage = readChatUsage(r)
+			return false
+		}
+	case "x_groq":
+		d.groq(r)
+		return false
+	case "citations":
+		chatRaw(r, &d.citations)
+	case "search_results":
+		chatRaw(r, &d.results)
+	}
+	return true
+}
+
+// chatFirst reads a string if there was none before.
+func chatFirst(r *rawjson.Reader, to *string) {
+	if *to != "" {
+		r.Skip()
+		return
+	}
+	s, _ := r.Str()
+	*to = strings.Clone(s) // it would hold the whole chunk
+}
+
+// chatRaw keeps a value as it is, unless it is null or empty.
+func chatRaw(r *rawjson.Reader, to *string) {
+	if r.Kind() == 'n' {
+		r.Skip()
+		return
+	}
+	if s := r.Raw(); s != "[]" && s != "{}" && s != `""` {
+		*to = s
+	}
+}
+
+// groq reads the usage where Groq has it in streams that were not asked for it.
+func (d *chatDecoder) groq(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		if r.Key() == "usage" && r.Kind() == '{' && !d.usage.seen {
+			d.usage = readChatUsage(r)
+		}
+	}
+}
+
+// readChoice reads a choice and takes what it says.
+func (d *chatDecoder) readChoice() error {
+	c, r := &d.choice, &d.r
+	*c = chatChoice{}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "index":
+			c.index, _ = r.Int()
+		case "delta":
+			d.said(d.whole)
+		case "message":
+			d.said(!d.whole)
+		case "finish_reason":
+			c.finish, _ = r.Str()
+		case "usage":
+			if r.Kind() == '{' && !d.usage.seen {
+				d.usage = readChatUsage(r)
+			}
+		case "error":
+			chatRaw(r, &c.failure)
+		}
+	}
+	if r.Err() != nil {
+		return nil // of the chunk
+	}
+	d.begun = true
+	if c.failure != "" {
+		return d.call.Fail(api.ParseFailure([]byte(c.failure), nil))
+	}
+	if !d.filter.takes(c, d.finish != "") {
+		return nil
+	}
+	return d.take(c)
+}
+
+// said reads a delta or a message. Of those that have both in one choice the message is
+// all that was said so far, or in a whole answer the delta is nothing: it is spare.
+func (d *chatDecoder) said(spare bool) {
+	c, r := &d.choice, &d.r
+	if spare && c.said || r.Kind() != '{' {
+		r.Skip()
+		return
+	}
+	if c.said {
+		*c = chatChoice{index: c.index, finish: c.finish, failure: c.failure}
+	}
+	c.said = true
+	for r.Object(); r.Next(); {
+		c.field(r)
+	}
+}
+
+// field reads a field of a delta or a message.
+func (c *chatChoice) field(r *rawjson.Reader) {
+	switch r.Key() {
+	case "content":
+		if r.Kind() == '"' {
+			c.content, _ = r.Str()
+			return
+		}
+		chatRaw(r, &c.parts)
+	case "reasoning_content":
+		c.reasoningContent, _ = r.Str()
+	case "reasoning":
+		c.reasoning, _ = r.Str()
+	case "reasoning_details":
+		chatRaw(r, &c.details)
+	case "tool_calls":
+		chatRaw(r, &c.calls)
+	case "function_call":
+		chatRaw(r, &c.function)
+	case "refusal":
+		c.refusal, _ = r.Str()
+	case "annotations":
+		chatRaw(r, &c.annotations)
+	case "role":
+		c.opens = r.Kind() == '"'
+	}
+}
+
+// take takes what a choice says.
+func (d *chatDecoder) take(c *chatChoice) error {
+	if s := cmp.Or(c.reasoningContent, c.reasoning); s != "" {
+		if err := d.answer.Thinking(s); err != nil {
+			return err
+		}
+	}
+	if c.details != "" {
+		if err := d.takeDetails(c); err != nil {
+			return err
+		}
+	}
+	if c.content != "" {
+		if err := d.text(c.content); err != nil {
+			return err
+		}
+	}
+	if c.parts != "" {
+		if err := d.takeParts(c.parts); err != nil {
+			return err
+		}
+	}
+	d.refusal.WriteString(c.refusal)
+	d.annotations = cmp.Or(c.annotations, d.annotations)
+	if c.calls != "" || c.function != "" {
+		if err := d.takeCalls(c); err != nil {
+			return err
+		}
+	}
+	d.finish = cmp.Or(c.finish, d.finish)
+	return nil
+}
+
+// takeDetails keeps reasoning details, which go back, and takes their text where it is
+// under no other name.
+func (d *chatDecoder) takeDetails(c *chatChoice) error {
+	text := d.details.add(c.details)
+	if c.reasoningContent != "" || c.reasoning != "" {
+		return nil
+	}
+	return d.answer.Thinking(text)
+}
+
+// takeParts reads a content that is a list of parts, or one part.
+func (d *chatDecoder) takeParts(raw string) error {
+	r := rawjson.NewReader(raw)
+	if r.Kind() == '{' {
+		return d.takePart(r)
+	}
+	for r.Array(); r.Next(); {
+		if err := d.takePart(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *chatDecoder) takePart(r *rawjson.Reader) error {
+	if s, ok := chatStr(r); ok {
+		return d.text(s)
+	}
+	var text, thinking string
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "text":
+			text, _ = r.Str()
+		case "thinking":
+			thinking = chatTexts(r)
+		}
+	}
+	if err := d.answer.Thinking(thinking); err != nil {
+		return err
+	}
+	return d.text(text)
+}
+
+// chatStr reads a string, and leaves alone what is none.
+func chatStr(r *rawjson.Reader) (string, bool) {
+	if r.Kind() != '"' {
+		return "", false
+	}
+	return r.Str()
+}
+
+// chatTexts reads a text, or the texts of a list of parts.
+func chatTexts(r *rawjson.Reader) string {
+	if s, ok := chatStr(r); ok {
+		return s
+	}
+	var b strings.Builder
+	for r.Array(); r.Next(); {
+		for r.Object(); r.Next(); {
+			if r.Key() == "text" {
+				s, _ := r.Str()
+				b.WriteString(s)
+			}
+		}
+	}
+	return b.String()
+}
+
+// text takes visible text, in which there may be thinking and calls.
+func (d *chatDecoder) text(s string) error {
+	if s == "" {
+		return nil
+	}
+	if err := d.calls.pause(); err != nil {
+		return err
+	}
+	if d.think != nil {
+		thinking, text := d.think.split(s)
+		if err := d.answer.Thinking(thinking); err != nil {
+			return err
+		}
+		s = text
+	}
+	return d.visible(s)
+}
+
+func (d *chatDecoder) visible(s string) error {
+	if d.xml != nil {
+		return d.xml.write(s)
+	}
+	return d.answer.Text(s)
+}
+
+// end completes the message.
+func (d *chatDecoder) end() error {
+	if !d.begun {
+		return d.call.Broken(errChatNoChoice)
+	}
+	if err := d.failed(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{d.endText, d.endBlocks, func() error { return d.calls.complete(true) }} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	d.answer.Done.Stop = d.stop()
+	d.answer.Done.Usage = d.usage.usage()
+	return d.answer.End()
+}
+
+// failed says that the answer did not come to its end although it has one.
+func (d *chatDecoder) failed() error {
+	switch d.finish {
+	case "error", "network_error":
+		return d.call.Broken(errChatFailed)
+	case "insufficient_system_resource": // "the request is interrupted due to insufficient resource"
+		return d.call.Fail(api.Failure{Type: "overloaded_error", Message: d.finish})
+	}
+	return nil
+}
+
+// endText gives out what was held back in case that it is a tag.
+func (d *chatDecoder) endText() error {
+	if d.think != nil {
+		thinking, text := d.think.rest()
+		if err := d.answer.Thinking(thinking); err != nil {
+			return err
+		}
+		if err := d.visible(text); err != nil {
+			return err
+		}
+	}
+	if d.xml != nil {
+		return d.xml.end()
+	}
+	return nil
+}
+
+// endBlocks completes what is open, and adds what goes back with the message.
+func (d *chatDecoder) endBlocks() error {
+	if raw := d.sources(); raw != nil {
+		d.answer.Extra(raw)
+	}
+	if err := d.answer.Close(); err != nil {
+		return err
+	}
+	if raw := d.details.raw(); raw != nil {
+		if err := d.answer.Opaque(raw); err != nil {
+			return err
+		}
+	}
+	if d.refusal.Len() == 0 {
+		return nil
+	}
+	if err := d.answer.Text(d.refusal.String()); err != nil {
+		return err
+	}
+	d.answer.Extra([]byte(`{"type":"refusal"}`))
+	return d.answer.Close()
+}
+
+// sources are the citations of the text, as they came.
+func (d *chatDecoder) sources() []byte {
+	if d.annotations+d.citations+d.results == "" {
+		return nil
+	}
+	b := []byte{'{'}
+	fields := [][2]string{{"annotations", d.annotations}, {"citations", d.citations}, {"search_results", d.results}}
+	for _, f := range fields {
+		if f[1] != "" {
+			b = append(rawjson.AppendKey(b, f[0]), f[1]...)
+		}
+	}
+	return append(b, '}')
+}
+
+// stop is why the model stopped. Services differ in what they call it when there are
+// calls, so the calls decide.
+func (d *chatDecoder) stop() aycoder.StopReason {
+	switch d.finish {
+	case "length", "max_tokens", "model_length", "MAX_TOKENS":
+		return aycoder.StopMaxTokens
+	case "content_filter", "sensitive", "refusal":
+		return aycoder.StopRefusal
+	case "", "stop", "eos", "end_turn", "tool_calls", "function_call", "tool_use", "STOP":
+		if d.refusal.Len() > 0 {
+			return aycoder.StopRefusal
+		}
+		if d.calls.n > 0 {
+			return aycoder.StopToolUse
+		}
+		return aycoder.StopEndTurn
+	}
+	return aycoder.StopReason(d.finish)
+}

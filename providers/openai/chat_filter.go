@@ -1,0 +1,68 @@
+package openai
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// chatKinds is a set of what choices bring.
+type chatKinds uint8
+
+const (
+	chatText chatKinds = 1 << iota
+	chatReasoning
+	chatToolCalls
+)
+
+// A chatFilter tells the answer from others that were made beside it. A choice has an
+// index, which most services count the answers with when several are asked for, but
+// some count the phases of one answer with: thinking, text, calls. Several answers are
+// told by what was asked for, by a role alone that opens each of them, and by bringing
+// the same twice.
+type chatFilter struct {
+	several bool // answers were asked for
+	index   int64
+	begun   bool
+	brought chatKinds      // by all indexes so far
+	others  map[int64]bool // indexes of other answers
+}
+
+// takes reports whether a choice is of the answer, which may have finished.
+func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
+	kinds := c.says()
+	if !f.begun {
+		f.begun, f.index = true, c.index
+	}
+	if c.index == f.index && !f.others[c.index] {
+		f.brought |= kinds
+		return true
+	}
+	if f.others[c.index] {
+		return false
+	}
+	opens := c.opens && kinds == 0 && c.finish == ""
+	if f.several || finished || opens || kinds&f.brought != 0 {
+		if f.others == nil {
+			f.others = map[int64]bool{}
+		}
+		f.others[c.index] = true
+		return false
+	}
+	if kinds != 0 { // the next phase
+		f.index = c.index
+		f.brought |= kinds
+	}
+	return true
+}
+
+// asksSeveral reports whether "n" is more than 1.
+func asksSeveral(fields ...map[string]json.RawMessage) bool {
+	several := false
+	for _, extra := range fields {
+		if raw, ok := extra["n"]; ok {
+			n, err := strconv.Atoi(string(raw))
+			several = err == nil && n > 1
+		}
+	}
+	return several
+}

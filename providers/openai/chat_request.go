@@ -1,0 +1,360 @@
+package openai
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// chatReserved are the fields that Extra must not set.
+var chatReserved = []string{"model", "stream", "messages"}
+
+// A chatBody is a request on its way to bytes. Its fields are in an order that depends
+// on nothing but which of them are set; messages come last, and what is before them
+// does not change from step to step.
+type chatBody struct {
+	b     []byte
+	c     *config
+	req   *aycoder.Request
+	model string
+	err   error
+
+	effort string // that is asked for
+}
+
+// encodeChat returns the wire form of req.
+func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
+	w := &chatBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req)}
+	w.b = append(w.b, `{"model":`...)
+	w.b = rawjson.AppendString(w.b, w.model)
+	w.b = append(w.b, `,"stream":true`...)
+	if !c.cfg.dialect.noUsage && w.key("stream_options") {
+		w.b = append(w.b, `{"include_usage":true}`...)
+	}
+	w.limits()
+	w.thinking()
+	w.sampling()
+	w.output()
+	w.tools()
+	if w.marked() && w.key("cache_control") {
+		w.b = append(w.b, chatCacheMark...)
+	}
+	if w.err == nil {
+		w.b, w.err = appendExtra(w.b, c.cfg.extra, req.Extra, chatReserved)
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.messages()
+}
+
+// modelOf is the model that req asks.
+func (c *Client) modelOf(req *aycoder.Request) string { return cmp.Or(req.Model, c.model) }
+
+// key begins a field, unless Extra sets it, or takes it away with null.
+func (w *chatBody) key(name string) bool {
+	if _, ok := w.req.Extra[name]; ok {
+		return false
+	}
+	if _, ok := w.c.extra[name]; ok {
+		return false
+	}
+	w.b = rawjson.AppendKey(w.b, name)
+	return true
+}
+
+// field writes a field that is a string.
+func (w *chatBody) field(name, val string) {
+	if w.key(name) {
+		w.b = rawjson.AppendString(w.b, val)
+	}
+}
+
+// raw writes a field that is JSON.
+func (w *chatBody) raw(name, val string) {
+	if w.key(name) {
+		w.b = append(w.b, val...)
+	}
+}
+
+func (w *chatBody) limits() {
+	n := w.req.MaxTokens
+	if n <= 0 {
+		n = w.c.MaxTokens
+	}
+	if n > 0 {
+		w.raw(cmp.Or(w.c.dialect.maxTokens, "max_completion_tokens"), strconv.Itoa(n))
+	}
+}
+
+// thinking says how much to think, in the words of the service. What a request says of
+// it wins over the effort of the client.
+func (w *chatBody) thinking() {
+	n, effort := w.req.Thinking, w.c.effort
+	if n != 0 {
+		effort = effortOf(n)
+	}
+	switch w.c.dialect.thinking {
+	case thinkObject:
+		w.thinkingObject(n, effort)
+		return
+	case thinkSwitch:
+		if w.c.dialect.calmForced && w.forced() {
+			n = -1
+		}
+		if n != 0 {
+			w.thinkingSwitch(n > 0)
+			return
+		}
+	case thinkTemplate:
+		if n != 0 {
+			w.raw("chat_template_kwargs", `{"enable_thinking":`+strconv.FormatBool(n > 0)+`}`)
+			return
+		}
+	default:
+		effort = w.plainEffort(n, effort)
+	}
+	if w.effort = effort; effort != "" {
+		w.field("reasoning_effort", effort)
+	}
+}
+
+// plainEffort is the effort where that is all there is. Models that are known not to
+// think are asked for none.
+func (w *chatBody) plainEffort(n int, effort string) string {
+	form := w.c.dialect.thinking
+	switch {
+	case n == 0:
+		return effort
+	case form == thinkNever, form == thinkEffort && !reasons(w.model):
+		return ""
+	case form == thinkAnyModel && n < 0:
+		return "none"
+	case n < 0:
+		return leastEffort(w.model)
+	}
+	return effort
+}
+
+func (w *chatBody) thinkingObject(n int, effort string) {
+	switch {
+	case n > 0:
+		w.raw("reasoning", `{"max_tokens":`+strconv.Itoa(n)+`}`)
+	case n < 0:
+		w.raw("reasoning", `{"enabled":false}`)
+	case effort != "":
+		w.raw("reasoning", string(rawjson.AppendString([]byte(`{"effort":`), effort))+`}`)
+	}
+}
+
+// forced reports whether the model must call a tool.
+func (w *chatBody) forced() bool {
+	mode := w.req.ToolChoice.Mode
+	return len(w.req.Tools) > 0 && !w.c.xmlTools && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
+}
+
+func (w *chatBody) thinkingSwitch(on bool) {
+	if on {
+		w.raw("thinking", `{"type":"enabled"}`)
+		return
+	}
+	w.raw("thinking", `{"type":"disabled"}`)
+}
+
+func (w *chatBody) sampling() {
+	if t := w.req.Temperature; t != nil {
+		num, err := appendFloat(nil, "temperature", *t)
+		if err != nil {
+			w.err = err
+			return
+		}
+		if *t == 1 || w.c.dialect.thinking != thinkEffort || !fixedTemperature(w.model, w.effort) {
+			w.raw("temperature", string(num))
+		}
+	}
+	if len(w.req.Stop) == 0 || !w.key("stop") {
+		return
+	}
+	w.b = append(w.b, '[')
+	for _, s := range w.req.Stop {
+		w.b = rawjson.AppendString(rawjson.AppendComma(w.b), s)
+	}
+	w.b = append(w.b, ']')
+}
+
+// FormatsOutput implements [aycoder.OutputFormatter].
+func (c *Client) FormatsOutput(model string) bool {
+	if c.cfg.dialect.noStrict && !c.cfg.responses {
+		return false
+	}
+	// "Structured Outputs is available … starting with GPT-4o."
+	_, name, _ := cutLast(cmp.Or(model, c.model), "/")
+	old := name == "gpt-4" || strings.HasPrefix(name, "gpt-4-") || strings.HasPrefix(name, "gpt-3.5")
+	return !old
+}
+
+// output asks for a document of a schema.
+func (w *chatBody) output() {
+	out := w.req.Output
+	if out == nil || w.c.dialect.noStrict {
+		return
+	}
+	schema, strict := strictSchema(out.Schema)
+	if !strict {
+		var err error
+		if schema, err = schemaOf(out.Schema); err != nil {
+			w.err = fmt.Errorf("output %q: %w", out.Name, err)
+			return
+		}
+	}
+	if !w.key("response_format") {
+		return
+	}
+	w.b = append(w.b, `{"type":"json_schema","json_schema":{"name":`...)
+	w.b = rawjson.AppendString(w.b, toolName(cmp.Or(out.Name, "answer")))
+	w.b = append(w.b, `,"strict":`...)
+	w.b = strconv.AppendBool(w.b, strict)
+	w.b = append(w.b, `,"schema":`...)
+	w.b = append(w.b, schema...)
+	w.b = append(w.b, `}}`...)
+}
+
+// tools writes the tools and how they are chosen.
+func (w *chatBody) tools() {
+	if err := checkTools(w.req.Tools); err != nil {
+		w.err = err
+		return
+	}
+	if len(w.req.Tools) == 0 || w.c.xmlTools {
+		return
+	}
+	if w.key("tools") {
+		w.b = append(w.b, '[')
+		for _, s := range w.req.Tools {
+			w.b = appendChatTool(rawjson.AppendComma(w.b), s)
+		}
+		w.b = append(w.b, ']')
+	}
+	switch choice := w.req.ToolChoice; choice.Mode {
+	case aycoder.ToolNone:
+		w.field("tool_choice", "none")
+	case aycoder.ToolAny:
+		w.field("tool_choice", cmp.Or(w.c.dialect.anyTool, "required"))
+	case aycoder.ToolNamed:
+		name := rawjson.AppendString(nil, toolName(choice.Name))
+		w.raw("tool_choice", `{"type":"function","function":{"name":`+string(name)+`}}`)
+	}
+}
+
+func checkTools(tools []*aycoder.ToolSpec) error {
+	for i, s := range tools {
+		if s == nil {
+			return fmt.Errorf("tool %d is nil", i)
+		}
+		if _, err := schemaOf(s.Schema); err != nil {
+			return fmt.Errorf("tool %q: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// appendChatTool appends a tool that was checked.
+func appendChatTool(b []byte, s *aycoder.ToolSpec) []byte {
+	b = append(b, `{"type":"function","function":{`...)
+	b = rawjson.AppendField(b, "name", toolName(s.Name))
+	if s.Description != "" {
+		b = rawjson.AppendField(b, "description", s.Description)
+	}
+	schema, _ := schemaOf(s.Schema) // was checked
+	b = append(rawjson.AppendKey(b, "parameters"), schema...)
+	return append(b, `}}`...)
+}
+
+// chatCacheMark is where a cached prompt ends: "When set at the top level, the system
+// automatically applies cache breakpoints to the last cacheable block in the request."
+const chatCacheMark = `{"type":"ephemeral"}`
+
+// marked reports whether the prompt is cached only where a mark says so.
+func (w *chatBody) marked() bool {
+	return w.c.dialect.cacheMarks && !w.req.NoCache && strings.HasPrefix(w.model, "anthropic/")
+}
+
+// messages adds the conversation, from its encoded messages.
+func (w *chatBody) messages() (*api.Payload, error) {
+	w.b = append(w.b, `,"messages":[`...)
+	system, err := w.system()
+	if err != nil {
+		return nil, err
+	}
+	w.b = append(w.b, system...)
+	form := w.c.chatForm(w.model)
+	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	for i, m := range w.req.Messages {
+		if m == nil {
+			return nil, fmt.Errorf("message %d is nil", i)
+		}
+		data, err := m.Encoded(form, form.fragment)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		if len(data) > 0 && len(p.Pieces) == 1 && len(system) == 0 {
+			data = data[1:] // no comma before the first
+		}
+		if len(data) > 0 {
+			p.Pieces = append(p.Pieces, data)
+		}
+	}
+	p.Pieces[0] = w.b
+	p.Pieces = append(p.Pieces, []byte("]}"))
+	return p, nil
+}
+
+// system returns the system message, or nothing. Blocks are parts only where a mark
+// tells the cache how far it goes: most services take a text alone.
+func (w *chatBody) system() ([]byte, error) {
+	var texts []string
+	for i, t := range w.req.System {
+		if t == nil {
+			return nil, fmt.Errorf("system block %d is nil", i)
+		}
+		if !blank(t.Text) {
+			texts = append(texts, t.Text)
+		}
+	}
+	if w.c.xmlTools && len(w.req.Tools) > 0 {
+		texts = append(texts, xmlPrompt(w.req.Tools, w.req.ToolChoice))
+	}
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	b := []byte(`{"role":"system","content":`)
+	if !w.marked() {
+		return append(rawjson.AppendString(b, strings.Join(texts, "\n\n")), '}'), nil
+	}
+	b = append(b, '[')
+	for i, t := range texts {
+		b = rawjson.AppendField(append(rawjson.AppendComma(b), `{"type":"text",`...), "text", t)
+		if i == len(texts)-1 {
+			b = append(rawjson.AppendKey(b, "cache_control"), chatCacheMark...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, `]}`...), nil
+}
+
+// chatForm is the form of messages for a model.
+func (c *config) chatForm(model string) chatForm {
+	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xmlTools}
+	if f.ids == idPlain && !slices.ContainsFunc([]string{"claude", "anthropic"}, func(s string) bool {
+		return strings.Contains(model, s)
+	}) {
+		f.ids = idShort
+	}
+	return f
+}

@@ -1,0 +1,428 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// A respKind is a kind of items.
+type respKind int
+
+const (
+	respOther respKind = iota // the service's own tools, and what is new
+	respMessage
+	respReasoning
+	respCall
+)
+
+func respKindOf(typ string) respKind {
+	switch typ {
+	case "message":
+		return respMessage
+	case "reasoning":
+		return respReasoning
+	case "function_call":
+		return respCall
+	}
+	return respOther
+}
+
+// A respPlace is where in an item a text stands.
+type respPlace int
+
+const (
+	respSummary respPlace = iota // of reasoning
+	respPlain                    // the text, reasoning or arguments
+	respRefusal
+)
+
+// A respItem is an item of the output that was not given away yet.
+type respItem struct {
+	index    int64
+	kind     respKind
+	texts    []*respText
+	raw      string // when it is complete
+	complete bool
+	cut      bool // the response ended before the item did
+
+	// of a call
+	id, name string
+	named    bool // an event has told of it
+	extra    json.RawMessage
+	partial  bool // the service says that it is incomplete
+}
+
+// A respText is a text in an item.
+type respText struct {
+	place respPlace
+	sub   int64
+	buf   []byte
+	sent  int // bytes of buf that were given away
+	over  bool
+	found bool // in the item that is complete
+	extra json.RawMessage
+}
+
+// text returns a text of an item, a new one if need be.
+func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
+	for i := len(it.texts) - 1; i >= 0; i-- {
+		if t := it.texts[i]; t.place == place && t.sub == sub {
+			return t, nil
+		}
+	}
+	if len(it.texts) >= maxOpenItems {
+		return nil, errRespMany
+	}
+	t := &respText{place: place, sub: sub}
+	it.texts = append(it.texts, t)
+	return t, nil
+}
+
+// match returns the text that is told in the complete item as well. Some services count
+// the parts of the item in one way and those of its events in another.
+func (it *respItem) match(place respPlace, sub int64, text string) (t *respText, err error) {
+	same := func(t *respText) bool { return t.place == place && t.sub == sub }
+	alike := func(t *respText) bool {
+		n := len(t.buf)
+		return t.place == place && !t.found && n > 0 && n <= len(text) && string(t.buf) == text[:n]
+	}
+	if i := slices.IndexFunc(it.texts, alike); i >= 0 && !slices.ContainsFunc(it.texts, same) {
+		t = it.texts[i]
+	} else if t, err = it.text(place, sub); err != nil {
+		return nil, err
+	}
+	t.found = true
+	return t, nil
+}
+
+// find returns the item with an index, or nil. An event without an index is of the
+// last item. Ids are no help: some services make up others for every event.
+func (d *respDecoder) find(index int64) *respItem {
+	if it := d.latest; index < 0 || it != nil && it.index == index {
+		return it
+	}
+	return d.byIndex[index]
+}
+
+// begin adds an item.
+func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
+	if len(d.open) >= maxOpenItems {
+		return nil, errRespMany
+	}
+	it := &respItem{index: index, kind: kind}
+	d.open = append(d.open, it)
+	if index >= 0 {
+		d.byIndex[index] = it
+	}
+	d.latest = it
+	if d.front == nil && kind != respOther {
+		d.front = it
+	}
+	return it, nil
+}
+
+// of returns the item that a piece of this kind belongs to, and its text.
+func (d *respDecoder) of(e *respEvent, kind respKind, place respPlace) (*respItem, *respText, error) {
+	it := d.find(e.index)
+	if it == nil || it.kind != kind {
+		var err error
+		if it, err = d.begin(e.index, kind); err != nil {
+			return nil, nil, err
+		}
+	}
+	d.latest = it
+	if it.complete {
+		return it, nil, nil
+	}
+	sub := e.sub
+	if kind == respCall {
+		sub = 0 // there is one
+	}
+	t, err := it.text(place, sub)
+	return it, t, err
+}
+
+// delta adds a piece of a text.
+func (d *respDecoder) delta(e *respEvent, kind respKind, place respPlace) error {
+	it, t, err := d.of(e, kind, place)
+	if err != nil || it.complete || t.over || e.delta == "" {
+		return err
+	}
+	waiting := len(t.buf) - t.sent
+	t.buf = append(t.buf, e.delta...)
+	if it != d.front {
+		return nil
+	}
+	if waiting == 0 && t.sent > 0 && it.texts[len(it.texts)-1] == t {
+		return d.emit(it, t, e.delta)
+	}
+	return d.flush(it)
+}
+
+// rest takes the whole of a text. Some services send no pieces of it.
+func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
+	it, t, err := d.of(e, kind, place)
+	if err != nil || it.complete || t.over {
+		return err
+	}
+	t.settle(e.text)
+	if it != d.front {
+		return nil
+	}
+	return d.flush(it)
+}
+
+// settle makes the text what the service says it is in the end. What was given away
+// already cannot be taken back.
+func (t *respText) settle(text string) {
+	if n := len(t.buf); len(text) > n && text[:n] == string(t.buf) {
+		t.buf = append(t.buf, text[n:]...)
+	} else if t.sent == 0 && text != "" {
+		t.buf = append(t.buf[:0], text...)
+	}
+}
+
+// emit gives away a piece, which is the next one of t.
+func (d *respDecoder) emit(it *respItem, t *respText, piece string) error {
+	t.sent += len(piece)
+	switch it.kind {
+	case respMessage:
+		return d.call.Emit(&aycoder.TextDelta{Text: piece})
+	case respReasoning:
+		return d.call.Emit(&aycoder.ThinkingDelta{Text: piece})
+	}
+	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: it.name, Args: piece})
+}
+
+// catchUp gives away what has come of t.
+func (d *respDecoder) catchUp(it *respItem, t *respText) error {
+	if len(t.buf) == t.sent {
+		return nil
+	}
+	return d.emit(it, t, string(t.buf[t.sent:]))
+}
+
+// flush gives away what has come of the item at the front. Pieces of a part come after
+// the part before it, which reasoning ends where another begins.
+func (d *respDecoder) flush(it *respItem) error {
+	if err := d.announce(it); err != nil || it.kind == respCall && !it.named {
+		return err
+	}
+	for i, t := range it.texts {
+		if err := d.catchUp(it, t); err != nil || i == len(it.texts)-1 {
+			return err
+		}
+		if it.kind != respReasoning || it != d.open[0] {
+			return nil
+		}
+		if err := d.endThought(t, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endThought gives away a part of the reasoning.
+func (d *respDecoder) endThought(t *respText, signature string) error {
+	if t.over {
+		return nil
+	}
+	t.over = true
+	th := &aycoder.Thinking{Text: string(t.buf), Signature: signature, Provider: d.owner}
+	return d.call.Emit(&aycoder.BlockDone{Part: th})
+}
+
+// announce tells of a call, as soon as its id and name are known.
+func (d *respDecoder) announce(it *respItem) error {
+	if it.kind != respCall || it.named || it.name == "" || it.id == "" && !it.complete {
+		return nil
+	}
+	if it.id == "" || d.ids[it.id] {
+		it.id = api.MakeID(d.done.ID, d.calls)
+	}
+	it.named = true
+	d.ids[it.id] = true
+	d.calls++
+	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: it.name})
+}
+
+// added takes the beginning of an item. One at an index that is taken is another one,
+// unless it is the same told twice, and the one before gets no more.
+func (d *respDecoder) added(e *respEvent) (err error) {
+	kind, it := respKindOf(respType(e.raw)), d.byIndex[e.index]
+	again := it != nil && !it.complete && it.kind == kind && len(it.texts) == 0
+	if !again {
+		if it != nil && !it.complete {
+			it.complete, it.cut = true, true
+			if err := d.advance(); err != nil {
+				return err
+			}
+		}
+		if it, err = d.begin(e.index, kind); err != nil {
+			return err
+		}
+	}
+	if kind != respCall {
+		return nil
+	}
+	if err := it.readCall(e.raw); err != nil {
+		return d.call.Garbled("item", err, e.raw)
+	}
+	if it != d.front {
+		return nil
+	}
+	return d.flush(it)
+}
+
+// respType is the type of an item.
+func respType(raw string) (typ string) {
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		if r.Key() == "type" {
+			typ, _ = r.Str()
+			break
+		}
+	}
+	return typ
+}
+
+// completed takes an item that is complete. It may be one that has not begun.
+func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
+	kind := respKindOf(respType(raw))
+	if it != nil && it.complete {
+		return nil // it comes twice
+	}
+	if it == nil || it.kind != kind {
+		var err error
+		if it, err = d.begin(index, kind); err != nil {
+			return err
+		}
+	}
+	if err := it.read(raw); err != nil {
+		return d.call.Garbled("item", err, raw)
+	}
+	it.complete, it.raw = true, raw
+	d.whole++
+	return d.advance()
+}
+
+// advance gives away the items that are complete and whose turn it is, and what has
+// come of the one after them.
+func (d *respDecoder) advance() error {
+	for len(d.open) > 0 && d.open[0].complete {
+		it := d.open[0]
+		if err := d.give(it); err != nil {
+			return err
+		}
+		d.open = d.open[1:]
+		it.texts, it.raw, it.extra = nil, "", nil
+	}
+	d.front = nil
+	for _, it := range d.open {
+		if it.kind != respOther {
+			d.front = it
+			return d.flush(it)
+		}
+	}
+	return nil
+}
+
+// give gives away an item that is complete.
+func (d *respDecoder) give(it *respItem) error {
+	switch it.kind {
+	case respMessage:
+		return d.giveMessage(it)
+	case respReasoning:
+		return d.giveReasoning(it)
+	case respCall:
+		return d.giveCall(it)
+	}
+	if it.cut {
+		return nil // the service's own call, cut off: nobody can use it
+	}
+	return d.call.Emit(&aycoder.BlockDone{Part: d.opaque(it.raw)})
+}
+
+func (d *respDecoder) opaque(raw string) *aycoder.Opaque {
+	return &aycoder.Opaque{Provider: d.owner, Raw: json.RawMessage(raw)}
+}
+
+func (d *respDecoder) giveMessage(it *respItem) error {
+	for _, t := range it.texts {
+		d.refused = d.refused || t.place == respRefusal
+		if err := d.catchUp(it, t); err != nil {
+			return err
+		}
+		part := &aycoder.Text{Text: string(t.buf)}
+		if len(t.extra) > 0 {
+			part.Extra = d.opaque(string(t.extra))
+		}
+		if part.Text == "" && part.Extra == nil {
+			continue
+		}
+		if err := d.call.Emit(&aycoder.BlockDone{Part: part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveReasoning gives away what is left of the reasoning. The last part has the item
+// as its signature, since that is what the service wants back.
+func (d *respDecoder) giveReasoning(it *respItem) error {
+	left := slices.DeleteFunc(it.texts, func(t *respText) bool { return t.over || len(t.buf) == 0 })
+	if len(left) == 0 {
+		left = []*respText{{}}
+	}
+	for i, t := range left {
+		if err := d.catchUp(it, t); err != nil {
+			return err
+		}
+		signature := ""
+		if i == len(left)-1 {
+			signature = it.raw
+		}
+		if signature == "" && len(t.buf) == 0 {
+			continue
+		}
+		if err := d.endThought(t, signature); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveCall gives away a call. One that is no whole JSON text was cut off.
+func (d *respDecoder) giveCall(it *respItem) error {
+	if it.name == "" {
+		if it.cut {
+			return nil // nothing is known of it
+		}
+		return d.call.Garbled("item", errRespNoName, it.raw)
+	}
+	if err := d.flush(it); err != nil {
+		return err
+	}
+	var args json.RawMessage
+	for _, t := range it.texts {
+		args = append(args, t.buf...)
+	}
+	u := &aycoder.ToolUse{ID: it.id, Name: it.name, Args: args}
+	if len(it.extra) > 0 {
+		u.Extra = d.opaque(string(it.extra))
+	}
+	if it.cut || it.partial {
+		return d.call.Emit(&aycoder.BlockCut{Call: u})
+	}
+	if len(args) == 0 || string(args) == "null" {
+		u.Args = json.RawMessage(`{}`)
+	}
+	if !json.Valid(u.Args) {
+		return d.call.Emit(&aycoder.BlockCut{Call: u})
+	}
+	return d.call.Emit(&aycoder.BlockDone{Part: u})
+}

@@ -1,0 +1,316 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// respForm is the form that messages have on the wire, and the key under which they are
+// cached.
+type respForm struct {
+	owner  string
+	quirks respQuirks
+}
+
+// maxCallID is the longest id of a call: "Expected a string with maximum length 64".
+const maxCallID = 64
+
+func respCallID(id string) string { return mapName(id, maxCallID, isNameByte) }
+
+// respItems is a list of input items that is being written.
+type respItems struct {
+	respForm
+	b       []byte
+	held    []byte // reasoning that goes out with the item after it
+	role    aycoder.Role
+	content []respContent // of the message that is open
+}
+
+// A respContent is a part of a message: a text, or JSON.
+type respContent struct {
+	text string
+	raw  []byte
+}
+
+// fragment returns the items of m, each behind a comma.
+func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
+	if err := checkParts(m.Parts); err != nil {
+		return nil, err
+	}
+	w := &respItems{respForm: f, role: m.Role}
+	if m.Role == aycoder.RoleAssistant {
+		w.assistant(m.Parts)
+		return w.b, nil
+	}
+	w.role = aycoder.RoleUser
+	if m.Role == aycoder.RoleSystem {
+		w.role = aycoder.RoleSystem
+	}
+	for _, p := range m.Parts { // what tools put out comes right after the calls
+		if out, ok := p.(*aycoder.ToolOutput); ok {
+			w.output(out)
+		}
+	}
+	for _, p := range m.Parts {
+		w.part(p)
+	}
+	w.close()
+	return w.b, nil
+}
+
+// begin begins an item.
+func (w *respItems) begin(s string) {
+	w.b = append(append(append(w.b, w.held...), ','), s...)
+	w.held = nil
+}
+
+// assistant writes the parts of an answer, each an item of its own.
+func (w *respItems) assistant(parts []aycoder.Part) {
+	isCall := func(p aycoder.Part) bool { _, ok := p.(*aycoder.ToolUse); return ok }
+	if w.quirks.callsLast {
+		parts = slices.Concat(slices.DeleteFunc(slices.Clone(parts), isCall),
+			slices.DeleteFunc(slices.Clone(parts), func(p aycoder.Part) bool { return !isCall(p) }))
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			w.said(p)
+		case *aycoder.Thinking:
+			w.thinking(p)
+		case *aycoder.ToolUse:
+			w.call(p)
+		case *aycoder.Media:
+			w.said(&aycoder.Text{Text: notShown(p)})
+		case *aycoder.Opaque:
+			w.opaque(p)
+		}
+	}
+}
+
+// said writes what the model said. A message with nothing but a text is one in its
+// simple form, which all services take.
+func (w *respItems) said(t *aycoder.Text) {
+	if t.Text == "" {
+		return
+	}
+	var phase, notes json.RawMessage
+	refusal := false
+	if w.mine(t.Extra) {
+		extra, _ := rawjson.Parse(t.Extra.Raw) // was checked
+		phase, notes = extra.Value("phase"), extra.Value("annotations")
+		refusal = string(extra.Value("type")) == `"refusal"`
+	}
+	switch {
+	case refusal:
+		w.begin(`{"type":"message","role":"assistant","content":[{"type":"refusal"`)
+		w.b = append(rawjson.AppendField(w.b, "refusal", t.Text), '}', ']')
+	case len(notes) > 0:
+		w.begin(`{"type":"message","role":"assistant","content":[{"type":"output_text"`)
+		w.b = rawjson.AppendField(w.b, "text", t.Text)
+		w.b = append(append(rawjson.AppendKey(w.b, "annotations"), notes...), '}', ']')
+	default:
+		w.begin(`{"role":"assistant"`)
+		w.b = rawjson.AppendField(w.b, "content", t.Text)
+	}
+	if len(phase) > 0 {
+		w.b = append(rawjson.AppendKey(w.b, "phase"), phase...)
+	}
+	w.b = append(w.b, '}')
+}
+
+// thinking writes a reasoning item from the signature of its last part. Without its
+// content, encrypted or not, the service would have to look it up, and has not stored
+// it. Nor can it be the last: "Item … of type 'reasoning' was provided without its
+// required following item."
+func (w *respItems) thinking(t *aycoder.Thinking) {
+	if t.Provider != w.owner || !strings.HasPrefix(t.Signature, "{") || !utf8.ValidString(t.Signature) {
+		return
+	}
+	o, err := rawjson.Parse([]byte(t.Signature))
+	if err != nil || string(o.Value("type")) != `"reasoning"` {
+		return
+	}
+	sealed := len(o.Value("encrypted_content")) > 2 && o.Value("encrypted_content")[0] == '"'
+	open := respHasItems(o.Value("content"))
+	if !sealed && !open {
+		return
+	}
+	drop := []string{"status"}
+	if sealed && !w.quirks.ids {
+		drop = append(drop, "id")
+	}
+	if !open {
+		drop = append(drop, "content")
+	}
+	if o = o.Without(drop...); o.Value("summary") == nil {
+		o.Set("summary", json.RawMessage(`[]`))
+	}
+	w.held = o.AppendTo(append(w.held, ','))
+	if w.quirks.ids { // this one takes it anywhere, and sends it last
+		w.b, w.held = append(w.b, w.held...), nil
+	}
+}
+
+// respHasItems reports whether raw is a list with something in it.
+func respHasItems(raw json.RawMessage) bool {
+	return len(raw) > 2 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
+}
+
+// call writes a call. Arguments that were cut off are none.
+func (w *respItems) call(u *aycoder.ToolUse) {
+	w.begin(`{"type":"function_call"`)
+	w.b = rawjson.AppendField(w.b, "call_id", respCallID(u.ID))
+	w.b = rawjson.AppendField(w.b, "name", toolName(u.Name))
+	args := "{}"
+	if json.Valid(u.Args) {
+		args = string(u.Args)
+	}
+	w.b = rawjson.AppendField(w.b, "arguments", args)
+	if w.mine(u.Extra) {
+		extra, _ := rawjson.Parse(u.Extra.Raw) // was checked
+		for _, f := range extra.Without("type", "call_id", "name", "arguments") {
+			w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
+		}
+	}
+	w.b = append(w.b, '}')
+}
+
+// mine reports whether o is of this API and can be sent.
+func (w *respItems) mine(o *aycoder.Opaque) bool {
+	return o != nil && o.Provider == w.owner && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
+}
+
+// opaque writes an item of the service's own, or one that the host has made for it: the
+// answer to an approval that the service asks for, say.
+func (w *respItems) opaque(o *aycoder.Opaque) {
+	if w.mine(o) {
+		w.begin("")
+		w.b = append(w.b, o.Raw...)
+	}
+}
+
+// output writes the result of a tool: a text, or a list where there is more to it.
+func (w *respItems) output(o *aycoder.ToolOutput) {
+	in := &respItems{respForm: w.respForm, role: aycoder.RoleUser}
+	for _, p := range o.Parts {
+		if _, ok := p.(*aycoder.Opaque); !ok {
+			in.part(p)
+		}
+	}
+	if len(in.content) == 0 && o.IsError {
+		in.text("failed without a message")
+	}
+	var texts []string
+	for _, c := range in.content {
+		if c.raw == nil {
+			texts = append(texts, c.text)
+		}
+	}
+	w.begin(`{"type":"function_call_output"`)
+	w.b = rawjson.AppendField(w.b, "call_id", respCallID(o.ID))
+	w.b = rawjson.AppendKey(w.b, "output")
+	if len(texts) == len(in.content) {
+		w.b = rawjson.AppendString(w.b, strings.Join(texts, "\n"))
+	} else {
+		w.b = appendRespContent(w.b, in.content)
+	}
+	w.b = append(w.b, '}')
+}
+
+// part adds a part of a message that is not the model's.
+func (w *respItems) part(p aycoder.Part) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		w.text(p.Text)
+	case *aycoder.Media:
+		w.media(p)
+	case *aycoder.Opaque:
+		w.close()
+		w.opaque(p)
+	}
+}
+
+func (w *respItems) text(s string) {
+	if s != "" {
+		w.content = append(w.content, respContent{text: s})
+	}
+}
+
+// media adds an image or a document. What the API does not take is named in a text, and
+// what is a text is one.
+func (w *respItems) media(m *aycoder.Media) {
+	typ := mediaType(m)
+	switch {
+	case len(m.Data) == 0 && m.URL == "" || w.role == aycoder.RoleSystem:
+		w.text(notShown(m))
+	case isImage(typ):
+		b := rawjson.AppendKey([]byte(`{"type":"input_image"`), "image_url")
+		w.content = append(w.content, respContent{raw: append(appendMediaURL(b, m, typ), '}')})
+	case len(m.Data) > 0 && strings.HasPrefix(typ, "text/") && utf8.Valid(m.Data):
+		w.text(strings.TrimPrefix(m.Name+":\n"+string(m.Data), ":\n"))
+	case respIsFile(typ):
+		w.content = append(w.content, respContent{raw: appendRespFile(m, typ)})
+	default:
+		w.text(notShown(m))
+	}
+}
+
+// respIsFile reports whether a document can be sent: "supported file types" are those
+// of offices and of text, not sounds and films, and other images.
+func respIsFile(typ string) bool {
+	kind, _, _ := strings.Cut(typ, "/")
+	return kind == "text" || kind == "application" && typ != "application/octet-stream"
+}
+
+func appendRespFile(m *aycoder.Media, typ string) []byte {
+	b := []byte(`{"type":"input_file"`)
+	if len(m.Data) == 0 {
+		return append(rawjson.AppendField(b, "file_url", m.URL), '}')
+	}
+	name := m.Name
+	if name == "" { // "filename" has to be there
+		_, name, _ = strings.Cut(typ, "/")
+		name = "file." + name
+	}
+	b = rawjson.AppendKey(rawjson.AppendField(b, "filename", name), "file_data")
+	return append(appendMediaURL(b, m, typ), '}')
+}
+
+// close writes the message that is open. A single text goes without a list, which all
+// services take.
+func (w *respItems) close() {
+	if len(w.content) == 0 {
+		return
+	}
+	role := string(w.role)
+	if w.role == aycoder.RoleSystem && w.quirks.developer {
+		role = "developer"
+	}
+	w.begin(`{"role":"` + role + `","content":`)
+	if len(w.content) == 1 && w.content[0].raw == nil {
+		w.b = rawjson.AppendString(w.b, w.content[0].text)
+	} else {
+		w.b = appendRespContent(w.b, w.content)
+	}
+	w.b = append(w.b, '}')
+	w.content = nil
+}
+
+func appendRespContent(b []byte, content []respContent) []byte {
+	b = append(b, '[')
+	for _, c := range content {
+		b = rawjson.AppendComma(b)
+		if c.raw != nil {
+			b = append(b, c.raw...)
+			continue
+		}
+		b = append(rawjson.AppendField(append(b, `{"type":"input_text"`...), "text", c.text), '}')
+	}
+	return append(b, ']')
+}

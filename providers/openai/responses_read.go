@@ -1,0 +1,195 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+var errRespNoName = errors.New("call without a name")
+
+// read takes what is in an item that is complete.
+func (it *respItem) read(raw string) error {
+	switch it.kind {
+	case respMessage:
+		return it.readMessage(raw)
+	case respReasoning:
+		return it.readReasoning(raw)
+	case respCall:
+		return it.readCall(raw)
+	}
+	return nil
+}
+
+// readCall reads a call. The id that was told first stays.
+func (it *respItem) readCall(raw string) error {
+	var rest rawjson.Object
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		switch key := r.Key(); key {
+		case "call_id":
+			if id, _ := r.Str(); !it.named && id != "" {
+				it.id = id
+			}
+		case "name":
+			if name, _ := r.Str(); !it.named && name != "" {
+				it.name = name
+			}
+		case "arguments":
+			if err := it.arguments(r); err != nil {
+				return err
+			}
+		case "status":
+			s, _ := r.Str()
+			it.partial = s == "incomplete"
+		case "type", "id", "item_id", "output_index":
+		default:
+			rest = append(rest, rawjson.Field{Key: key, Val: json.RawMessage(r.Raw())})
+		}
+	}
+	it.extra = nil
+	if rest = rest.Without(); len(rest) > 0 {
+		it.extra = rest.AppendTo(nil)
+	}
+	return r.End()
+}
+
+// arguments reads the arguments of a call: JSON in a string, or as it is.
+func (it *respItem) arguments(r *rawjson.Reader) error {
+	var args string
+	if r.Kind() == '"' {
+		args, _ = r.Str()
+	} else {
+		args = r.Raw()
+	}
+	if args == "" || args == "null" {
+		return nil
+	}
+	t, err := it.text(respPlain, 0)
+	if err == nil {
+		t.settle(args)
+	}
+	return err
+}
+
+// readReasoning reads a reasoning item.
+func (it *respItem) readReasoning(raw string) error {
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		place := respPlain
+		switch r.Key() {
+		case "summary":
+			place = respSummary
+		case "content":
+		default:
+			continue
+		}
+		sub := int64(0)
+		for r.Array(); r.Next(); sub++ {
+			if err := it.readThought(r, place, sub); err != nil {
+				return err
+			}
+		}
+	}
+	return r.End()
+}
+
+func (it *respItem) readThought(r *rawjson.Reader, place respPlace, sub int64) error {
+	for r.Object(); r.Next(); {
+		if r.Key() != "text" {
+			continue
+		}
+		s, _ := r.Str()
+		if s == "" {
+			continue
+		}
+		t, err := it.match(place, sub, s)
+		if err != nil {
+			return err
+		}
+		if !t.over {
+			t.settle(s)
+		}
+	}
+	return nil
+}
+
+// readMessage reads a message. Its phase is kept with its texts.
+func (it *respItem) readMessage(raw string) error {
+	var phase rawjson.Object
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		switch key := r.Key(); key {
+		case "content":
+			sub := int64(0)
+			for r.Array(); r.Next(); sub++ {
+				if err := it.readContent(r, sub); err != nil {
+					return err
+				}
+			}
+		case "phase":
+			phase = rawjson.Object{{Key: key, Val: json.RawMessage(r.Raw())}}.Without()
+		}
+	}
+	if err := r.End(); err != nil || len(phase) == 0 {
+		return err
+	}
+	for _, t := range it.texts {
+		t.addExtra(phase)
+	}
+	return nil
+}
+
+// addExtra puts fields before those that are known. A text with nothing in it has none.
+func (t *respText) addExtra(o rawjson.Object) {
+	if len(t.extra) > 0 {
+		o = append(o[:len(o):len(o)], rawjson.Split(t.extra)...)
+	} else if len(t.buf) == 0 {
+		return
+	}
+	t.extra = o.AppendTo(nil)
+}
+
+// readContent reads a part of a message.
+func (it *respItem) readContent(r *rawjson.Reader, sub int64) error {
+	var rest rawjson.Object
+	text, place := "", respPlain
+	for r.Object(); r.Next(); {
+		switch key := r.Key(); key {
+		case "type":
+			typ := r.Raw()
+			if typ == `"refusal"` {
+				place = respRefusal
+			}
+			if typ != `"output_text"` && typ != `"text"` {
+				rest = append(rest, rawjson.Field{Key: key, Val: json.RawMessage(typ)})
+			}
+		case "text", "refusal":
+			respString(r, &text)
+		default:
+			rest = append(rest, rawjson.Field{Key: key, Val: json.RawMessage(r.Raw())})
+		}
+	}
+	t, err := it.match(place, sub, text)
+	if err != nil {
+		return err
+	}
+	t.settle(text)
+	if rest = respNotEmpty(rest.Without()); len(rest) > 0 {
+		t.extra = rest.AppendTo(nil)
+	}
+	return r.Err()
+}
+
+// respNotEmpty leaves out the lists with nothing in them, which most messages have.
+func respNotEmpty(o rawjson.Object) rawjson.Object {
+	n := 0
+	for _, f := range o {
+		if string(f.Val) != "[]" {
+			o[n] = f
+			n++
+		}
+	}
+	return o[:n]
+}

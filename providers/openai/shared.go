@@ -1,0 +1,185 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// What both APIs have in common: extra fields, names, schemas, media.
+
+// maxName is the longest name of a tool: "must match ^[a-zA-Z0-9_-]{1,64}$".
+const maxName = 64
+
+// appendExtra appends the fields of the client's own and of the request, which wins,
+// sorted, less what is null. Those that are reserved belong to the client.
+func appendExtra(b []byte, own, extra map[string]json.RawMessage, reserved []string) ([]byte, error) {
+	all := maps.Clone(own)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, extra)
+	maps.DeleteFunc(all, func(name string, val json.RawMessage) bool {
+		return isNullJSON(val) && !slices.Contains(reserved, name)
+	})
+	return api.AppendExtra(b, all, reserved...)
+}
+
+// appendFloat appends a number, which JSON wants to be finite.
+func appendFloat(b []byte, what string, x float64) ([]byte, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, fmt.Errorf("%s %v is not a number", what, x)
+	}
+	return strconv.AppendFloat(b, x, 'f', -1, 64), nil
+}
+
+// checkParts refuses parts that are nil.
+func checkParts(parts []aycoder.Part) error { return api.CheckParts(parts) }
+
+// schemaOf returns the schema of a tool's arguments, or of no arguments.
+func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	}
+	if !rawjson.IsObject(raw) {
+		return nil, fmt.Errorf("schema is not a JSON object")
+	}
+	return bytes.ToValidUTF8(raw, []byte("\uFFFD")), nil
+}
+
+// toolName maps a name to what the API takes, the same name to the same one each time.
+func toolName(s string) string { return mapName(s, maxName, isNameByte) }
+
+// mappedNames are the names of tools that had to be mapped, by what they became.
+func mappedNames(tools []*aycoder.ToolSpec) map[string]string {
+	var names map[string]string
+	for _, s := range tools {
+		if s == nil || toolName(s.Name) == s.Name {
+			continue
+		}
+		if names == nil {
+			names = map[string]string{}
+		}
+		names[toolName(s.Name)] = s.Name
+	}
+	return names
+}
+
+// mapName returns s if all of its bytes are allowed and it is no longer than most.
+// Otherwise what is lost is replaced by a hash of the whole.
+func mapName(s string, most int, allowed func(byte) bool) string {
+	fits := s != "" && len(s) <= most
+	for i := range len(s) {
+		fits = fits && allowed(s[i])
+	}
+	if fits {
+		return s
+	}
+	h := fnv.New64a()
+	h.Write([]byte(s)) // never returns an error
+	sum := strconv.FormatUint(h.Sum64(), 16)
+	b := []byte(s[:min(len(s), most-len(sum)-1)])
+	for i, c := range b {
+		if !allowed(c) {
+			b[i] = '_'
+		}
+	}
+	return string(b) + "_" + sum
+}
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+func isPrintable(c byte) bool { return c > ' ' && c < 0x7f }
+
+// mediaType is the media type without parameters, in lower case.
+func mediaType(m *aycoder.Media) string {
+	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
+	if typ = strings.TrimSpace(typ); typ == "image/jpg" {
+		return "image/jpeg"
+	}
+	return typ
+}
+
+// isImage reports whether a model that sees images sees this one: "We currently support
+// PNG (.png), JPEG (.jpeg and .jpg), WEBP (.webp), and non-animated GIF (.gif)."
+func isImage(typ string) bool {
+	return slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, typ)
+}
+
+// appendMediaURL appends the address of m, or its content as a data URL.
+func appendMediaURL(b []byte, m *aycoder.Media, typ string) []byte {
+	if len(m.Data) == 0 {
+		return rawjson.AppendString(b, m.URL)
+	}
+	b = append(b, `"data:`...)
+	b = rawjson.AppendEscaped(b, typ)
+	b = append(b, `;base64,`...)
+	return append(b, rawjson.AppendBase64(nil, m.Data)[1:]...)
+}
+
+// notShown is said in the place of what the model is not shown.
+func notShown(m *aycoder.Media) string { return api.NotShown(m) }
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// reasons reports whether a model thinks before it answers, as far as OpenAI's names
+// tell: others refuse reasoning_effort.
+func reasons(model string) bool {
+	_, name, _ := cutLast(model, "/")
+	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9' ||
+		strings.HasPrefix(name, "gpt-5") && !strings.HasPrefix(name, "gpt-5-chat") || strings.HasPrefix(name, "codex-")
+}
+
+// cutLast is [strings.Cut] at the last sep; what stands before it may be missing.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+// fixedTemperature reports whether a model takes no temperature: "Only the default (1)
+// value is supported" by those that think, unless their effort is "none".
+func fixedTemperature(model, effort string) bool {
+	return reasons(model) && (leastEffort(model) != "none" || effort != "" && effort != "none")
+}
+
+// effortOf is the effort for a number of tokens that a model may think: its service
+// counts none.
+func effortOf(thinking int) string {
+	switch {
+	case thinking <= 0:
+		return ""
+	case thinking <= 2048:
+		return "low"
+	case thinking <= 8192:
+		return "medium"
+	}
+	return "high"
+}
+
+// leastEffort turns thinking off, or down as far as the model lets: "none" came with
+// gpt-5.1, "minimal" is of gpt-5 only.
+func leastEffort(model string) string {
+	_, name, _ := cutLast(model, "/")
+	switch {
+	case strings.HasPrefix(name, "gpt-5."):
+		return "none"
+	case strings.HasPrefix(name, "gpt-5"):
+		return "minimal"
+	}
+	return "low"
+}

@@ -1,0 +1,170 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// maxSchemaDepth is how deep a schema may be: "A schema may have up to 5000 object
+// properties total, with up to 10 levels of nesting."
+const maxSchemaDepth = 10
+
+var (
+	// strictKept are the keywords that a strict schema may have and that hold no schema.
+	strictKept = []string{"type", "enum", "const", "description", "title", "pattern", "format", "multipleOf",
+		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "$ref"}
+	// strictDropped say nothing about what is valid.
+	strictDropped = []string{"$schema", "$id", "$comment", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+
+// strictSchema rewrites a schema into the form that a service can hold a model to:
+// "additionalProperties: false must always be set in objects", and "all fields or
+// function parameters must be specified as required". What is optional may be null
+// instead. It reports false if that is not possible without changing what the schema
+// means: for maps, and for keywords that are not supported.
+func strictSchema(raw json.RawMessage) (json.RawMessage, bool) {
+	o, err := rawjson.Parse(raw)
+	if err != nil || string(o.Value("type")) != `"object"` || o.Value("anyOf") != nil {
+		return nil, false // "the root level object of a schema must be an object, and not use anyOf"
+	}
+	return strictObject(o, 0)
+}
+
+// strictOf rewrites a schema inside of another.
+func strictOf(raw json.RawMessage, depth int) (json.RawMessage, bool) {
+	o, err := rawjson.Parse(raw)
+	if err != nil || depth > maxSchemaDepth {
+		return nil, false
+	}
+	return strictObject(o, depth)
+}
+
+func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
+	out := make(rawjson.Object, 0, len(o)+1)
+	for _, f := range o {
+		switch {
+		case slices.Contains(strictKept, f.Key):
+			out = append(out, f)
+		case slices.Contains(strictDropped, f.Key), f.Key == "required", f.Key == "properties":
+		case f.Key == "additionalProperties":
+			if string(f.Val) != "false" {
+				return nil, false
+			}
+		default:
+			val, ok := strictNested(f, depth)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, rawjson.Field{Key: f.Key, Val: val})
+		}
+	}
+	if !isObjectSchema(o) {
+		return out.AppendTo(nil), len(out) > 0
+	}
+	props, names, ok := strictProperties(o, depth)
+	if !ok {
+		return nil, false
+	}
+	out.Set("properties", props)
+	out.Set("required", names)
+	out.Set("additionalProperties", json.RawMessage("false"))
+	return out.AppendTo(nil), true
+}
+
+func isObjectSchema(o rawjson.Object) bool {
+	var types []string
+	if json.Unmarshal(o.Value("type"), &types) == nil && slices.Contains(types, "object") {
+		return true
+	}
+	return string(o.Value("type")) == `"object"` || o.Value("properties") != nil
+}
+
+// strictNested rewrites a keyword that holds schemas.
+func strictNested(f rawjson.Field, depth int) (json.RawMessage, bool) {
+	switch f.Key {
+	case "items":
+		return strictOf(f.Val, depth+1)
+	case "anyOf":
+		return strictList(f.Val, depth)
+	case "$defs", "definitions":
+		o, err := rawjson.Parse(f.Val)
+		if err != nil {
+			return nil, false
+		}
+		for i := range o {
+			val, ok := strictOf(o[i].Val, depth+1)
+			if !ok {
+				return nil, false
+			}
+			o[i].Val = val
+		}
+		return o.AppendTo(nil), true
+	}
+	return nil, false
+}
+
+func strictList(raw json.RawMessage, depth int) (json.RawMessage, bool) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return nil, false
+	}
+	out := []byte{'['}
+	for _, item := range list {
+		val, ok := strictOf(item, depth+1)
+		if !ok {
+			return nil, false
+		}
+		out = append(rawjson.AppendComma(out), val...)
+	}
+	return append(out, ']'), true
+}
+
+// strictProperties rewrites the properties of an object, and returns the list of all
+// of their names. An object without properties is a map.
+func strictProperties(o rawjson.Object, depth int) (props, names json.RawMessage, ok bool) {
+	fields, err := rawjson.Parse(o.Value("properties"))
+	if err != nil || len(fields) == 0 {
+		return nil, nil, false
+	}
+	var required []string
+	if raw := o.Value("required"); raw != nil && json.Unmarshal(raw, &required) != nil {
+		return nil, nil, false
+	}
+	names = json.RawMessage{'['}
+	for i, f := range fields {
+		val, ok := strictOf(f.Val, depth+1)
+		if !ok {
+			return nil, nil, false
+		}
+		if !slices.Contains(required, f.Key) {
+			val = nullable(val)
+		}
+		fields[i].Val = val
+		names = rawjson.AppendString(rawjson.AppendComma(names), f.Key)
+	}
+	return fields.AppendTo(nil), append(names, ']'), true
+}
+
+// nullable lets a value be null as well.
+func nullable(schema json.RawMessage) json.RawMessage {
+	var s struct {
+		Type  json.RawMessage
+		Enum  []json.RawMessage
+		Const json.RawMessage
+		AnyOf []json.RawMessage
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return schema
+	}
+	if s.Enum == nil && s.Const == nil && s.AnyOf == nil && len(s.Type) > 0 && s.Type[0] == '"' {
+		if string(s.Type) == `"null"` {
+			return schema
+		}
+		o := rawjson.Split(schema)
+		o.Set("type", json.RawMessage(`[`+string(s.Type)+`,"null"]`))
+		return o.AppendTo(nil)
+	}
+	return json.RawMessage(`{"anyOf":[` + string(schema) + `,{"type":"null"}]}`)
+}
