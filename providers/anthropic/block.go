@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
 // maxOpen is how many blocks may be open or wait for their turn. All of them are
@@ -21,8 +22,8 @@ type block struct {
 
 	text  []byte // text, thinking, or the arguments
 	sig   []byte
-	cites []byte // citations that came as deltas, with a comma after each
-	rest  object // the block with its other deltas, nil while there are none
+	cites []byte         // citations that came as deltas, with a comma after each
+	rest  rawjson.Object // the block with its other deltas, nil while there are none
 
 	stopped bool // and waits for its turn
 }
@@ -34,14 +35,7 @@ type blockHead struct {
 	Input                     json.RawMessage
 }
 
-// A delta is one piece of a block. Text is the text of whatever kind it is.
-type delta struct {
-	index int
-	kind  string
-	text  string
-}
-
-func (d *decoder) startBlock(index int, raw json.RawMessage) error {
+func (d *decoder) startBlock(index int, raw string) error {
 	if !d.begun {
 		return fmt.Errorf("content_block_start %d before message_start", index)
 	}
@@ -51,9 +45,9 @@ func (d *decoder) startBlock(index int, raw json.RawMessage) error {
 	if len(d.open) >= maxOpen {
 		return fmt.Errorf("content_block_start %d: more than %d blocks are open", index, maxOpen)
 	}
-	b := &block{index: index, raw: raw}
-	if err := decodeHead(raw, &b.head); err != nil {
-		return wrap("decode content_block_start", err)
+	b := &block{index: index, raw: json.RawMessage(raw)}
+	if err := decodeHead(b.raw, &b.head); err != nil {
+		return fmt.Errorf("decode content_block_start: %w", err)
 	}
 	d.open = append(d.open, b)
 	switch b.head.Type {
@@ -68,7 +62,7 @@ func (d *decoder) startBlock(index int, raw json.RawMessage) error {
 		if !emptyArgs(b.head.Input) {
 			ev.Args = string(b.head.Input)
 		}
-		return d.emit(ev)
+		return d.call.Emit(ev)
 	}
 	return nil
 }
@@ -76,11 +70,11 @@ func (d *decoder) startBlock(index int, raw json.RawMessage) error {
 // decodeHead decodes a block. Fields of a block that is not known may be of other
 // kinds than ours.
 func decodeHead(raw json.RawMessage, h *blockHead) error {
-	o, err := parseObject(raw)
+	o, err := rawjson.Parse(raw)
 	if err != nil {
 		return err
 	}
-	if h.Type, err = str("type", o.value("type")); err != nil {
+	if h.Type, err = rawjson.Str("type", o.Value("type")); err != nil {
 		return err
 	}
 	switch h.Type {
@@ -93,11 +87,11 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 		to  *string
 	}{{"id", &h.ID}, {"name", &h.Name}, {"text", &h.Text}, {"thinking", &h.Thinking}, {"signature", &h.Signature}}
 	for _, t := range texts {
-		if *t.to, err = str(t.key, o.value(t.key)); err != nil {
+		if *t.to, err = rawjson.Str(t.key, o.Value(t.key)); err != nil {
 			return err
 		}
 	}
-	h.Input = o.value("input")
+	h.Input = o.Value("input")
 	return nil
 }
 
@@ -111,24 +105,33 @@ func (d *decoder) find(index int) *block {
 	return nil
 }
 
-// delta adds a piece of one of the kinds that [scanDelta] knows.
-func (d *decoder) delta(p *delta) error {
-	b := d.find(p.index)
-	if b == nil {
-		return fmt.Errorf("%s for block %d, which is not open", p.kind, p.index)
-	}
+// delta adds a piece to its block.
+func (d *decoder) delta(e *event, data string) error {
+	p := &e.delta
+	field := textField(p.kind)
+	b := d.find(e.index)
 	switch {
-	case p.kind == "text_delta" && b.head.Type == "text":
+	case b == nil:
+		return fmt.Errorf("%s for block %d, which is not open", d.call.Config().Show(p.kind, 50), e.index)
+	case field == "":
+		return b.add(p, data)
+	case p.bad == field:
+		return fmt.Errorf("decode content_block_delta: %s is not a string", field)
+	case p.field != field:
+		p.text = lateText(data, field)
+	}
+	switch kind := b.head.Type; {
+	case p.kind == "text_delta" && kind == "text":
 		return d.addText(b, p.text)
-	case p.kind == "thinking_delta" && b.head.Type == "thinking":
+	case p.kind == "thinking_delta" && kind == "thinking":
 		return d.addThinking(b, p.text)
-	case p.kind == "signature_delta" && b.head.Type == "thinking":
+	case p.kind == "signature_delta" && kind == "thinking":
 		b.sig = append(b.sig, p.text...)
 		return nil
-	case p.kind == "input_json_delta" && b.head.Type != "text" && b.head.Type != "thinking":
+	case p.kind == "input_json_delta" && kind != "text" && kind != "thinking":
 		return d.addArgs(b, p.text)
 	}
-	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.c.cfg.show(b.head.Type, 50))
+	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.Config().Show(b.head.Type, 50))
 }
 
 func (d *decoder) addText(b *block, s string) error {
@@ -136,7 +139,7 @@ func (d *decoder) addText(b *block, s string) error {
 		return nil
 	}
 	b.text = append(b.text, s...)
-	return d.emit(&aycoder.TextDelta{Text: s})
+	return d.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
 func (d *decoder) addThinking(b *block, s string) error {
@@ -144,7 +147,7 @@ func (d *decoder) addThinking(b *block, s string) error {
 		return nil
 	}
 	b.text = append(b.text, s...)
-	return d.emit(&aycoder.ThinkingDelta{Text: s})
+	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
 func (d *decoder) addArgs(b *block, s string) error {
@@ -155,61 +158,37 @@ func (d *decoder) addArgs(b *block, s string) error {
 	if b.head.Type != "tool_use" {
 		return nil
 	}
-	return d.emit(&aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name, Args: s})
+	return d.call.Emit(&aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name, Args: s})
 }
 
-// anyDelta adds a piece of any kind.
-func (d *decoder) anyDelta(e *event) error {
-	var p struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		Thinking  string          `json:"thinking"`
-		Signature string          `json:"signature"`
-		Partial   string          `json:"partial_json"`
-		Citation  json.RawMessage `json:"citation"`
+// lateText finds the text of a delta that has other texts before it.
+func lateText(data, field string) string {
+	e := rawjson.Split([]byte(data))
+	if delta := e.Value("delta"); rawjson.IsObject(delta) {
+		text, _ := rawjson.Str(field, rawjson.Split(delta).Value(field))
+		return text
 	}
-	var kind struct {
-		Type string `json:"type"`
-	}
-	err := json.Unmarshal(e.Delta, &kind)
-	switch kind.Type {
-	case "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta":
-		err = json.Unmarshal(e.Delta, &p)
-	}
-	if err != nil {
-		return wrap("decode content_block_delta", err)
-	}
-	switch kind.Type {
-	case "text_delta":
-		return d.delta(&delta{e.Index, kind.Type, p.Text})
-	case "thinking_delta":
-		return d.delta(&delta{e.Index, kind.Type, p.Thinking})
-	case "signature_delta":
-		return d.delta(&delta{e.Index, kind.Type, p.Signature})
-	case "input_json_delta":
-		return d.delta(&delta{e.Index, kind.Type, p.Partial})
-	}
-	b := d.find(e.Index)
-	if b == nil {
-		return fmt.Errorf("%s for block %d, which is not open", d.call.c.cfg.show(kind.Type, 50), e.Index)
-	}
-	if kind.Type == "citations_delta" && !isNull(p.Citation) {
-		b.cites = append(append(b.cites, p.Citation...), ',')
+	return ""
+}
+
+// add adds a citation, or a delta of a kind that is not known, which is in data.
+func (b *block) add(p *delta, data string) error {
+	if p.kind == "citations_delta" && p.citation != "" && p.citation != "null" {
+		b.cites = append(append(b.cites, p.citation...), ',')
 		return nil
 	}
-	return b.merge(e.Delta)
-}
-
-// merge adds a delta of a kind that is not known.
-func (b *block) merge(raw json.RawMessage) error {
-	more, err := parseObject(raw)
+	e, err := rawjson.Parse([]byte(data))
 	if err != nil {
-		return wrap("decode content_block_delta", err)
+		return fmt.Errorf("decode content_block_delta: %w", err)
+	}
+	more, err := rawjson.Parse(e.Value("delta"))
+	if err != nil {
+		return fmt.Errorf("decode content_block_delta: %w", err)
 	}
 	if err := b.parse(); err != nil {
 		return err
 	}
-	b.rest.merge(more)
+	b.rest.Merge(more)
 	return nil
 }
 
@@ -217,9 +196,9 @@ func (b *block) parse() error {
 	if b.rest != nil {
 		return nil
 	}
-	o, err := parseObject(b.raw)
+	o, err := rawjson.Parse(b.raw)
 	if err != nil {
-		return wrap("decode content_block_start", err)
+		return fmt.Errorf("decode content_block_start: %w", err)
 	}
 	b.rest = o
 	return nil
@@ -284,12 +263,12 @@ func (d *decoder) emitPart(b *block, cut bool) error {
 		return err
 	}
 	if call, ok := part.(*aycoder.ToolUse); ok && (cut || !whole) {
-		return d.emit(&aycoder.BlockCut{Call: call})
+		return d.call.Emit(&aycoder.BlockCut{Call: call})
 	}
 	if !whole {
 		return nil // the server's own call, cut off: nobody can use it
 	}
-	return d.emit(&aycoder.BlockDone{Part: part})
+	return d.call.Emit(&aycoder.BlockDone{Part: part})
 }
 
 // part returns the block as a part, and whether its arguments are whole.
@@ -314,18 +293,10 @@ func (b *block) args() json.RawMessage {
 	switch {
 	case len(b.text) > 0 && string(b.text) != "null":
 		return b.text
-	case len(b.text) == 0 && !isNull(b.head.Input):
+	case len(b.text) == 0 && !rawjson.IsNull(b.head.Input):
 		return b.head.Input
 	}
 	return json.RawMessage(`{}`)
-}
-
-func emptyArgs(raw json.RawMessage) bool {
-	if isNull(raw) {
-		return true
-	}
-	o, err := parseObject(raw)
-	return err == nil && len(o) == 0
 }
 
 // extra returns the fields of the block other than those, or nil.
@@ -334,17 +305,17 @@ func (b *block) extra(known ...string) (*aycoder.Opaque, error) {
 		return nil, err
 	}
 	b.addCitations()
-	o := b.rest.without(append(known, "type")...)
+	o := b.rest.Without(append(known, "type")...)
 	if len(o) == 0 {
 		return nil, nil
 	}
-	return &aycoder.Opaque{Provider: provider, Raw: o.appendTo(nil)}, nil
+	return &aycoder.Opaque{Provider: provider, Raw: o.AppendTo(nil)}, nil
 }
 
 func (b *block) addCitations() {
 	if n := len(b.cites); n > 0 {
 		list := slices.Concat([]byte("["), b.cites[:n-1], []byte("]"))
-		b.rest.set("citations", mergeValue(b.rest.value("citations"), list))
+		b.rest.Set("citations", rawjson.MergeValue(b.rest.Value("citations"), list))
 		b.cites = nil
 	}
 }
@@ -363,7 +334,7 @@ func (b *block) opaque() (*aycoder.Opaque, bool, error) {
 		if !json.Valid(b.text) {
 			return nil, false, nil
 		}
-		b.rest.set("input", b.text)
+		b.rest.Set("input", b.text)
 	}
-	return &aycoder.Opaque{Provider: provider, Raw: b.rest.appendTo(nil)}, true, nil
+	return &aycoder.Opaque{Provider: provider, Raw: b.rest.AppendTo(nil)}, true, nil
 }

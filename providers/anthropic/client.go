@@ -31,22 +31,42 @@
 // thinking, server tools and their results, and whatever is added later) are
 // [aycoder.Opaque] and go back byte for byte. A service that ignores the wish for a
 // stream and answers with one JSON document gives the same events.
+//
+// # Where it is asked
+//
+// A gateway that speaks the API is asked with [WithBaseURL]. [WithVertex] asks on
+// Google Cloud and [WithBedrock] on AWS, whose frames around the events are read here.
+// No SDK is needed for either: the token comes from a function ([WithToken]), or an
+// [http.Client] of the caller's signs the requests ([WithHTTPClient]).
+//
+//	client, err := anthropic.New("us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+//		anthropic.WithBedrock("us-east-1")) // key from AWS_BEARER_TOKEN_BEDROCK
+//
+// The clouds do not know the breakpoint of the prompt cache that moves by itself. The
+// last message of the user has one there, which is all that a body of the next step
+// does not begin with.
+//
+// # Answers of a schema
+//
+// [aycoder.Request.Output] binds the answer to a schema, with models and at hosts that
+// know that; see [Client.FormatsOutput]. Objects are closed and bounds are told in
+// descriptions, since the API takes no others. A schema that cannot be written so, of a
+// map for example, is told in the system prompt.
 package anthropic
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"maps"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 )
 
 const (
@@ -56,15 +76,7 @@ const (
 	defaultBaseURL   = "https://api.anthropic.com"
 	defaultVersion   = "2023-06-01"
 	defaultMaxTokens = 8192
-	defaultIdle      = 5 * time.Minute
 	defaultTTL       = 5 * time.Minute
-
-	// maxResponse is the most that is read of one response.
-	maxResponse = 64 << 20
-
-	// minSecret is from where on the value of a caller's own header is kept out of
-	// error texts: "yes" is in too many of them.
-	minSecret = 8
 )
 
 // Client asks a model through the Messages API. It is safe for concurrent use.
@@ -74,21 +86,13 @@ type Client struct {
 	http  *http.Client
 }
 
-// A config holds no secret as a value: the key is inside of auth, where no kind of
-// printing reaches it.
 type config struct {
-	baseURL     string
-	endpoint    string
-	version     string
-	betas       []string
-	client      *http.Client
-	maxTokens   int
-	idle        time.Duration
-	ttl         time.Duration
-	maxResponse int64
-
-	auth   func() (key string)
-	header func() http.Header
+	api.Config
+	version string
+	betas   []string
+	ttl     time.Duration
+	at      host
+	signs   bool // the HTTP client is the caller's
 }
 
 // Option sets a property of a [Client]. Options are applied in order; the last one
@@ -98,62 +102,22 @@ type Option func(*config) error
 // WithAPIKey sets the key. Default: that in the environment variable
 // ANTHROPIC_API_KEY, which [New] reads.
 func WithAPIKey(key string) Option {
-	return func(c *config) error {
-		if key == "" || strings.ContainsFunc(key, notKey) {
-			return &aycoder.ConfigError{Option: "WithAPIKey",
-				Err: errors.New("key is empty or has white space or control characters")}
-		}
-		c.auth = func() string { return key }
-		return nil
-	}
+	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
-
-func notKey(r rune) bool { return r <= ' ' || r >= 0x7f }
 
 // WithBaseURL sets where the service is, without the "/v1/messages" that is
 // appended. With a base URL other than the default no key is needed, and the one in
 // the environment is not sent: it belongs to Anthropic. Default:
 // https://api.anthropic.com.
 func WithBaseURL(base string) Option {
-	return func(c *config) error {
-		u, err := url.Parse(base)
-		switch {
-		case err != nil:
-			err = errors.New("not a URL")
-		case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-			err = errors.New("not an absolute http or https URL")
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			err = errors.New("has a user, a query or a fragment")
-		}
-		if err != nil {
-			return &aycoder.ConfigError{Option: "WithBaseURL", Err: err}
-		}
-		c.baseURL = strings.TrimRight(base, "/")
-		return nil
-	}
+	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
 // WithHeader sets a header of every request. It wins over what the client sets
 // itself, and an x-api-key or authorization header takes the place of the key.
 // Several names add up. Default: none.
 func WithHeader(name, value string) Option {
-	return func(c *config) error {
-		if !validHeader(name, value) {
-			return &aycoder.ConfigError{Option: "WithHeader",
-				Err: fmt.Errorf("name %q or its value is not valid in HTTP", name)}
-		}
-		h := c.header().Clone()
-		h.Set(name, value)
-		c.header = func() http.Header { return h }
-		return nil
-	}
-}
-
-func validHeader(name, value string) bool {
-	token := func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	}
-	return name != "" && !strings.ContainsFunc(name, token) && !strings.ContainsAny(value, "\r\n\x00")
+	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
 // WithHTTPClient sets the client that requests go through: proxies, certificates,
@@ -161,18 +125,15 @@ func validHeader(name, value string) bool {
 // its CheckRedirect says. Default: one with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
-		if hc == nil {
-			return &aycoder.ConfigError{Option: "WithHTTPClient", Err: errors.New("client is nil")}
-		}
-		c.client = hc
-		return nil
+		c.signs = true
+		return c.SetHTTPClient("WithHTTPClient", hc)
 	}
 }
 
 // WithVersion sets the anthropic-version header. Default: 2023-06-01.
 func WithVersion(version string) Option {
 	return func(c *config) error {
-		if version == "" || strings.ContainsFunc(version, notKey) {
+		if !api.Token(version) {
 			return &aycoder.ConfigError{Option: "WithVersion", Err: errors.New("version is not valid")}
 		}
 		c.version = version
@@ -184,7 +145,7 @@ func WithVersion(version string) Option {
 func WithBeta(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
-			if n == "" || strings.ContainsFunc(n, notKey) {
+			if !api.Token(n) {
 				return &aycoder.ConfigError{Option: "WithBeta", Err: fmt.Errorf("name %q is not valid", n)}
 			}
 		}
@@ -195,26 +156,14 @@ func WithBeta(names ...string) Option {
 
 // WithMaxTokens bounds the answers to requests that set no bound. Default: 8192.
 func WithMaxTokens(n int) Option {
-	return func(c *config) error {
-		if n < 1 {
-			return &aycoder.ConfigError{Option: "WithMaxTokens", Err: fmt.Errorf("%d is less than 1", n)}
-		}
-		c.maxTokens = n
-		return nil
-	}
+	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
 // WithIdleTimeout sets the longest silence of the service, in which pings do not
 // count. After it the request ends with an [aycoder.TimeoutError]. Time that the
 // caller takes to handle an event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return &aycoder.ConfigError{Option: "WithIdleTimeout", Err: fmt.Errorf("%s is not more than 0", d)}
-		}
-		c.idle = d
-		return nil
-	}
+	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
 // WithCacheTTL sets how long the prompt cache lives: 5 minutes or an hour. Default:
@@ -233,11 +182,8 @@ func WithCacheTTL(d time.Duration) Option {
 // are wrong are reported at once, as [aycoder.ConfigError]. A missing key is an
 // [aycoder.AuthError]. It sends nothing.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{
-		baseURL: defaultBaseURL, version: defaultVersion, client: &http.Client{},
-		maxTokens: defaultMaxTokens, idle: defaultIdle, ttl: defaultTTL, maxResponse: maxResponse,
-		header: func() http.Header { return http.Header{} },
-	}
+	c := config{Config: api.NewConfig(provider, defaultBaseURL), version: defaultVersion, ttl: defaultTTL}
+	c.MaxTokens = defaultMaxTokens
 	var errs []error
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
@@ -245,118 +191,40 @@ func New(model string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		errs = append(errs, opt(&c))
 	}
-	errs = append(errs, c.findKey(model))
+	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new anthropic client: %w", err)
 	}
-	c.endpoint = c.baseURL + "/v1/messages"
-	hc := *c.client
-	hc.CheckRedirect = sameHost(c.client.CheckRedirect)
-	return &Client{model: model, cfg: c, http: &hc}, nil
+	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
 }
 
-// findKey takes the key from the environment where nothing else gives one.
-func (c *config) findKey(model string) error {
-	h := c.header()
-	if c.auth != nil || h.Get("X-Api-Key") != "" || h.Get("Authorization") != "" {
-		return nil
+// Stream implements [aycoder.ModelClient].
+func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	model := c.modelOf(req)
+	x := &api.Exchange{
+		Config: &c.cfg.Config, HTTP: c.http, Model: model, URL: c.cfg.url(model),
+		ModelsURL:  c.cfg.modelsURL(),
+		Encode:     func() (*api.Payload, error) { return c.encode(req) },
+		SetHeaders: c.cfg.setHeaders,
+		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },
 	}
-	if c.baseURL != defaultBaseURL {
-		return nil
+	if c.cfg.at.bedrock {
+		x.Frames, x.OrJSON = chunks, true
 	}
-	key := strings.TrimSpace(os.Getenv(keyEnv))
-	if key == "" {
-		base := &aycoder.ModelError{Provider: provider, Model: model,
-			Err: fmt.Errorf("no API key: set %s or pass WithAPIKey", keyEnv)}
-		return &aycoder.AuthError{ModelError: base}
-	}
-	if err := WithAPIKey(key)(c); err != nil {
-		return &aycoder.ConfigError{Option: keyEnv, Err: errors.Unwrap(err)}
-	}
-	return nil
-}
-
-// sameHost keeps the key and the conversation with the host they were meant for:
-// net/http takes Authorization off a request to another host, but not x-api-key.
-func sameHost(next func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
-	return func(req *http.Request, via []*http.Request) error {
-		first := via[0].URL
-		if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host || req.Method != via[0].Method {
-			return http.ErrUseLastResponse
-		}
-		if next != nil {
-			return next(req, via)
-		}
-		if len(via) >= 10 {
-			return errors.New("stopped after 10 redirects")
-		}
-		return nil
-	}
+	return x.Stream(ctx)
 }
 
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
 // String names provider, model and endpoint. It shows no key.
-func (c *Client) String() string {
-	return fmt.Sprintf("anthropic.Client(%s at %s)", c.model, c.cfg.baseURL)
-}
+func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
 // GoString is [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
 // LogValue implements [slog.LogValuer]. It shows no key.
-func (c *Client) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("provider", provider),
-		slog.String("model", c.model), slog.String("base_url", c.cfg.baseURL))
-}
-
-// setHeaders sets all headers of a request.
-func (c *config) setHeaders(h http.Header) {
-	h.Set("Content-Type", "application/json")
-	h.Set("Accept", "text/event-stream, application/json")
-	h.Set("User-Agent", "aycoder")
-	h.Set("Anthropic-Version", c.version)
-	if len(c.betas) > 0 {
-		h.Set("Anthropic-Beta", strings.Join(c.betas, ","))
-	}
-	own := c.header()
-	if c.auth != nil && own.Get("Authorization") == "" {
-		h.Set("X-Api-Key", c.auth())
-	}
-	maps.Copy(h, own)
-}
-
-// show is what can be shown of a text that the service wrote: no keys, and at most
-// about n bytes. What is cut first may end in a part of a key that nobody finds.
-func (c *config) show(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	for _, k := range c.secrets() {
-		s = strings.ReplaceAll(s, k, "[key]")
-	}
-	return clip(s, n)
-}
-
-// secrets are the keys and what the caller's own headers say, as proxies have keys
-// of their own. The longest comes first: another may be a part of it.
-func (c *config) secrets() []string {
-	own := c.header()
-	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
-	keys := []string{own.Get("X-Api-Key"), own.Get("Authorization"), strings.TrimSpace(token)}
-	if c.auth != nil {
-		keys = append(keys, c.auth())
-	}
-	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
-	for _, values := range own {
-		for _, v := range values {
-			if v = strings.TrimSpace(v); len(v) >= minSecret {
-				keys = append(keys, v)
-			}
-		}
-	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return keys
-}
+func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }
 
 // modelOf returns the model that req asks.
 func (c *Client) modelOf(req *aycoder.Request) string { return cmp.Or(req.Model, c.model) }

@@ -1,48 +1,83 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/eventstream"
+	"github.com/aycoder/aycoder/internal/rawjson"
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-// event is the data of any event that is not a plain delta.
+// event is what is used of an event's data.
 type event struct {
-	Type         string
-	Index        int
-	Message      *message
-	ContentBlock json.RawMessage
-	Delta        json.RawMessage
-	Usage        *usage
+	kind    string
+	index   int
+	block   string // content_block as it is written
+	delta   delta
+	message *message
+	usage   *usage
+}
+
+// A delta is one piece of a block, or of the message.
+type delta struct {
+	kind string
+	// text is that of the first field that has one, which is the kind's mostly: see
+	// textField.
+	text, field string
+	citation    string // as it is written
+	stop        string
+	bad         string // a field that should be a text and is none
+}
+
+// textField is the field with the text of the deltas that come by the thousand, or "".
+func textField(kind string) string {
+	switch kind {
+	case "text_delta":
+		return "text"
+	case "input_json_delta":
+		return "partial_json"
+	case "thinking_delta":
+		return "thinking"
+	case "signature_delta":
+		return "signature"
+	}
+	return ""
 }
 
 // message is that of message_start, and a whole answer.
 type message struct {
-	Type       string            `json:"type"`
-	ID         string            `json:"id"`
-	Model      string            `json:"model"`
-	Content    []json.RawMessage `json:"content"`
-	StopReason string            `json:"stop_reason"`
-	Usage      *usage            `json:"usage"`
+	kind, id, model, stop string
+	content               []string // as they are written
+	usage                 *usage
 }
 
-// usage has pointers since null and absent numbers leave what was said before.
+// usage knows what was said, since null and absent numbers leave what was said
+// before.
 type usage struct {
-	Input      *int64 `json:"input_tokens"`
-	Output     *int64 `json:"output_tokens"`
-	CacheRead  *int64 `json:"cache_read_input_tokens"`
-	CacheWrite *int64 `json:"cache_creation_input_tokens"`
-	Details    *struct {
-		Thinking *int64 `json:"thinking_tokens"`
-	} `json:"output_tokens_details"`
+	input, output, cacheRead, cacheWrite, thinking count
+}
+
+type count struct {
+	n    int64
+	said bool
+}
+
+func (c *count) read(r *rawjson.Reader) {
+	if n, ok := r.Int(); ok {
+		c.n, c.said = max(n, 0), true
+	}
+}
+
+func (c *count) addTo(n *int64) {
+	if c.said {
+		*n = c.n
+	}
 }
 
 // addTo overwrites what u says: "The token counts shown in the usage field of the
@@ -51,132 +86,175 @@ func (u *usage) addTo(t *aycoder.Usage) {
 	if u == nil {
 		return
 	}
-	set := func(to, from *int64) {
-		if from != nil {
-			*to = *from
+	u.input.addTo(&t.Input)
+	u.output.addTo(&t.Output)
+	u.cacheRead.addTo(&t.CacheRead)
+	u.cacheWrite.addTo(&t.CacheWrite)
+	u.thinking.addTo(&t.Reasoning)
+}
+
+func readUsage(r *rawjson.Reader) *usage {
+	u := &usage{}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "input_tokens":
+			u.input.read(r)
+		case "output_tokens":
+			u.output.read(r)
+		case "cache_read_input_tokens":
+			u.cacheRead.read(r)
+		case "cache_creation_input_tokens":
+			u.cacheWrite.read(r)
+		case "output_tokens_details":
+			for r.Object(); r.Next(); {
+				if r.Key() == "thinking_tokens" {
+					u.thinking.read(r)
+				}
+			}
 		}
 	}
-	set(&t.Input, u.Input)
-	set(&t.Output, u.Output)
-	set(&t.CacheRead, u.CacheRead)
-	set(&t.CacheWrite, u.CacheWrite)
-	if u.Details != nil {
-		set(&t.Reasoning, u.Details.Thinking)
+	return u
+}
+
+// read reads the data of an event in one pass.
+func (e *event) read(data string) error {
+	r := rawjson.NewReader(data)
+	if r.Kind() != '{' {
+		return errors.New("not a JSON object")
 	}
+	var bad error
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "type":
+			e.kind, _ = r.Str()
+		case "index":
+			n, ok := r.Int()
+			if e.index = int(n); !ok {
+				bad = errors.New("index is not a number")
+			}
+		case "message":
+			e.message = readMessage(r)
+		case "content_block":
+			e.block = r.Raw()
+		case "delta":
+			e.delta.read(r)
+		case "usage":
+			e.usage = readUsage(r)
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	return bad
+}
+
+func (d *delta) read(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		switch key := r.Key(); key {
+		case "type":
+			d.kind, _ = r.Str()
+		case "text", "partial_json", "thinking", "signature":
+			d.readText(r, key)
+		case "citation":
+			d.citation = r.Raw()
+		case "stop_reason":
+			d.stop, _ = r.Str()
+		}
+	}
+}
+
+func (d *delta) readText(r *rawjson.Reader, key string) {
+	kind := r.Kind()
+	text, ok := r.Str()
+	switch {
+	case ok && (d.field == "" || textField(d.kind) == key):
+		d.text, d.field = text, key
+	case !ok && kind != 'n':
+		d.bad = key
+	}
+}
+
+func readMessage(r *rawjson.Reader) *message {
+	m := &message{}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "type":
+			m.kind, _ = r.Str()
+		case "id":
+			m.id, _ = r.Str()
+		case "model":
+			m.model, _ = r.Str()
+		case "stop_reason":
+			m.stop, _ = r.Str()
+		case "content":
+			for r.Array(); r.Next(); {
+				m.content = append(m.content, r.Raw())
+			}
+		case "usage":
+			m.usage = readUsage(r)
+		}
+	}
+	return m
 }
 
 // A decoder turns one response into model events.
 type decoder struct {
-	yield func(aycoder.ModelEvent, error) bool
-	call  *call
+	call *api.Call
 
 	done   aycoder.MessageDone
 	open   []*block // in the order in which they began, until they are given away
 	held   *block   // the last that stopped, if it is one of them, see looksWhole
 	begun  bool
 	called bool // there was a call
-	heard  bool // an event came that is no ping
 }
 
-func (d *decoder) emit(ev aycoder.ModelEvent) error {
-	if !d.yield(ev, nil) {
-		return errStopped
+// Event implements [api.Decoder].
+func (d *decoder) Event(ev sse.Event) (done bool, err error) {
+	if name, failed := strings.CutPrefix(ev.Type, eventstream.Failure); failed {
+		f := api.ParseFailure([]byte(ev.Data), nil)
+		f.Type = name
+		return true, d.call.Fail(f)
 	}
-	return nil
-}
-
-// event takes one event and reports whether it was the last.
-func (d *decoder) event(ev sse.Event) (done bool, err error) {
-	if ev.Data == "" {
-		return false, nil
+	var e event
+	if e.scan(ev.Data) {
+		return false, d.delta(&e, ev.Data)
 	}
-	if !utf8.ValidString(ev.Data) {
-		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
-	}
-	if delta, ok := scanDelta(ev.Data); ok {
-		d.heard = true
-		return false, d.delta(&delta)
-	}
-	e, err := parseEvent([]byte(ev.Data))
-	if err != nil {
+	e = event{}
+	if err := e.read(ev.Data); err != nil {
 		if ev.Data == "[DONE]" {
 			return false, nil
 		}
-		kind, text := d.call.c.cfg.show(ev.Type, 50), d.call.c.cfg.show(ev.Data, 200)
-		return false, fmt.Errorf("decode event %q: %w: %s", kind, err, text)
+		kind := d.call.Config().Show(ev.Type, 50)
+		return false, d.call.Garbled(fmt.Sprintf("event %q", kind), err, ev.Data)
 	}
-	if e.Type == "" {
-		e.Type = ev.Type
+	if e.kind == "" {
+		e.kind = ev.Type
 	}
-	d.heard = d.heard || e.Type != "ping"
 	return d.handle(&e, ev.Data)
 }
 
-// parseEvent splits an event; what is in its fields is decoded where it is used.
-func parseEvent(data []byte) (e event, err error) {
-	o, err := parseObject(data)
-	if err != nil {
-		return e, err
-	}
-	for _, f := range o {
-		switch f.key {
-		case "type":
-			e.Type, err = str("type", f.val)
-		case "index":
-			if e.Index, err = strconv.Atoi(string(f.val)); err != nil {
-				err = errors.New("index is not a number")
-			}
-		case "message":
-			err = json.Unmarshal(f.val, &e.Message)
-		case "content_block":
-			e.ContentBlock = f.val
-		case "delta":
-			e.Delta = f.val
-		case "usage":
-			err = json.Unmarshal(f.val, &e.Usage)
-		}
-		if err != nil {
-			return e, err
-		}
-	}
-	return e, nil
-}
-
 func (d *decoder) handle(e *event, data string) (done bool, err error) {
-	switch e.Type {
-	case "message_start":
-		return false, d.start(e.Message)
-	case "content_block_start":
-		return false, d.startBlock(e.Index, e.ContentBlock)
+	switch e.kind {
 	case "content_block_delta":
-		return false, d.anyDelta(e)
+		return false, d.delta(e, data)
+	case "message_start":
+		return false, d.start(e.message)
+	case "content_block_start":
+		return false, d.startBlock(e.index, e.block)
 	case "content_block_stop":
-		return false, d.stopBlock(e.Index)
+		return false, d.stopBlock(e.index)
 	case "message_delta":
 		return false, d.messageDelta(e)
 	case "message_stop":
 		return true, d.finish()
+	case "ping":
+		d.call.Ping()
 	case "error":
-		return true, d.apiError([]byte(data))
+		return true, d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}
 	// "New event types may be added in the future. Your code should handle unknown
 	// event types gracefully."
 	return false, nil
-}
-
-func (d *decoder) apiError(data []byte) error {
-	var e errorEvent
-	if err := json.Unmarshal(data, &e); err != nil || e.Error == (apiError{}) {
-		e.Error.Message = d.call.c.cfg.show(string(data), 200)
-	}
-	if d.call.requestID == "" {
-		d.call.requestID = d.call.c.cfg.show(e.RequestID, maxID)
-	}
-	err := d.call.classify(&e.Error, nil)
-	if base, ok := err.(*aycoder.ModelError); ok { // of a kind that says nothing
-		return d.call.broken(base)
-	}
-	return err
 }
 
 // start takes message_start. Blocks that are in it are complete.
@@ -185,14 +263,10 @@ func (d *decoder) start(m *message) error {
 	if m == nil {
 		return nil
 	}
-	d.done.ID, d.done.Model = m.ID, m.Model
-	d.stopped(m.StopReason)
-	m.Usage.addTo(&d.done.Usage)
-	return d.blocks(m.Content)
-}
-
-func (d *decoder) blocks(content []json.RawMessage) error {
-	for _, raw := range content {
+	d.done.ID, d.done.Model = m.id, m.model
+	d.stopped(m.stop)
+	m.usage.addTo(&d.done.Usage)
+	for _, raw := range m.content {
 		if err := d.startBlock(-1, raw); err != nil {
 			return err
 		}
@@ -203,26 +277,27 @@ func (d *decoder) blocks(content []json.RawMessage) error {
 	return nil
 }
 
-// whole takes an answer that is one JSON document.
-func (d *decoder) whole(data []byte) error {
-	if !utf8.Valid(data) {
-		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+// Whole implements [api.Decoder].
+func (d *decoder) Whole(data string) error {
+	r := rawjson.NewReader(data)
+	m := readMessage(r)
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode message: %w", err)
 	}
-	var m message
-	if err := json.Unmarshal(data, &m); err != nil {
-		return wrap("decode message", err)
+	if m.kind == "error" {
+		return d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}
-	if m.Type == "error" {
-		return d.apiError(data)
+	if m.kind != "message" || m.stop == "" {
+		return fmt.Errorf("decode message: not a complete message, type %q", d.call.Config().Show(m.kind, 50))
 	}
-	if m.Type != "message" || m.StopReason == "" {
-		return fmt.Errorf("decode message: not a complete message, type %q", d.call.c.cfg.show(m.Type, 50))
-	}
-	if err := d.start(&m); err != nil {
+	if err := d.start(m); err != nil {
 		return err
 	}
 	return d.finish()
 }
+
+// End implements [api.Decoder].
+func (d *decoder) End() error { return api.ErrUnfinished }
 
 // stopped keeps why the model stopped, in the words that all providers share.
 func (d *decoder) stopped(reason string) {
@@ -239,16 +314,8 @@ func (d *decoder) messageDelta(e *event) error {
 	if !d.begun {
 		return errors.New("message_delta before message_start")
 	}
-	var delta struct {
-		StopReason string `json:"stop_reason"`
-	}
-	if len(e.Delta) > 0 {
-		if err := json.Unmarshal(e.Delta, &delta); err != nil {
-			return wrap("decode message_delta", err)
-		}
-	}
-	d.stopped(delta.StopReason)
-	e.Usage.addTo(&d.done.Usage)
+	d.stopped(e.delta.stop)
+	e.usage.addTo(&d.done.Usage)
 	return nil
 }
 
@@ -272,7 +339,7 @@ func (d *decoder) finish() error {
 			d.done.Stop = aycoder.StopToolUse
 		}
 	}
-	return d.emit(&d.done)
+	return d.call.Emit(&d.done)
 }
 
 // cutsOff reports whether a message that stopped so may end in an incomplete call.
@@ -287,4 +354,13 @@ func cutsOff(r aycoder.StopReason) bool {
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
 		(b.index < 0 || len(b.text) == 0 && emptyArgs(b.head.Input))
+}
+
+// emptyArgs reports whether the input of a call that begins says nothing.
+func emptyArgs(raw json.RawMessage) bool {
+	if rawjson.IsNull(raw) {
+		return true
+	}
+	o, err := rawjson.Parse(raw)
+	return err == nil && len(o) == 0
 }

@@ -1,14 +1,15 @@
 package anthropic
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,8 @@ func TestDecode(t *testing.T) {
 			[]aycoder.Part{&aycoder.Text{Text: "a", Extra: opaque(`{"citations":[{ "x":1},{"y":2}]}`).(*aycoder.Opaque)}}, 0, "end_turn"},
 		{"signature only", []string{begin, started(`{"type":"thinking","thinking":"","signature":""}`), piece(`{"type":"signature_delta","signature":"s"}`), stop0, endTurn, end},
 			[]aycoder.Part{&aycoder.Thinking{Signature: "s", Provider: "anthropic"}}, 0, "end_turn"},
+		{"texts that are not of the kind", []string{begin, started(`{"type":"thinking","thinking":""}`), piece(`{"text":"x","thinking":"a","type":"thinking_delta"}`), piece(`{"text":"x","type":"signature_delta","signature":"s"}`), piece(`{"text":"x","type":"thinking_delta"}`), stop0, endTurn, end},
+			[]aycoder.Part{&aycoder.Thinking{Text: "a", Signature: "s", Provider: "anthropic"}}, 0, "end_turn"},
 		{"server call", []string{begin, started(`{"type":"server_tool_use","id":"s","name":"w","input":{},"x":null}`), args(`{"q":1}`), stop0, endTurn, end},
 			[]aycoder.Part{opaque(`{"type":"server_tool_use","id":"s","name":"w","input":{"q":1},"x":null}`)}, 0, "end_turn"},
 		{"server call cut off", []string{begin, started(`{"type":"server_tool_use","id":"s","name":"w","input":{}}`), args(`{"q"`), stop0, tooMany, end}, nil, 0, "max_tokens"},
@@ -126,7 +129,7 @@ func TestDecodeWhole(t *testing.T) {
 		{"something else", `{"hello":1}`, 0, 0, "not a complete message"},
 		{"error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 0, 0, "Overloaded"},
 		{"web page", `<html></html>`, 0, 0, "stream ended"},
-		{"nothing", ``, 0, 0, "stream ended before message_stop"},
+		{"nothing", ``, 0, 0, "stream ended before the message was complete"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,11 +165,14 @@ func TestDecodeNonsense(t *testing.T) {
 		{"arguments of a text", []string{begin, started(`{"type":"text"}`), piece(`{"type":"input_json_delta","partial_json":"{}"}`)}, `input_json_delta for a block of type "text"`},
 		{"arguments of a thought", []string{begin, started(`{"type":"thinking"}`), piece(`{"partial_json":"{}","type":"input_json_delta"}`)}, `input_json_delta for a block of type "thinking"`},
 		{"no JSON", []string{begin, `{"type":`}, "decode event"},
+		{"no object", []string{begin, `[]`}, "not a JSON object"},
+		{"index that is no number", []string{begin, `{"type":"content_block_stop","index":"0"}`}, "index is not a number"},
+		{"text that is none", []string{begin, started(`{"type":"text"}`), piece(`{"type":"text_delta","text":5}`)}, "text is not a string"},
 		{"wrong types", []string{begin, started(`{"type":"text","text":5}`)}, "decode content_block_start"},
 		{"no block", []string{begin, `{"type":"content_block_start","index":0}`}, "decode content_block_start"},
 		{"no delta", []string{begin, started(`{"type":"text"}`), `{"type":"content_block_delta","index":0}`}, "decode content_block_delta"},
 		{"too many are open", append([]string{begin}, slices.Repeat([]string{started(`{"type":"text"}`)}, maxOpen+1)...), "more than 1000 blocks are open"},
-		{"no end", []string{begin, started(`{"type":"text","text":"a"}`), stop0, endTurn}, "before message_stop"},
+		{"no end", []string{begin, started(`{"type":"text","text":"a"}`), stop0, endTurn}, "before the message was complete"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,27 +263,40 @@ func TestManyCalls(t *testing.T) {
 	assert.Len(t, a.Message.Calls(), 10_000)
 }
 
-// What the quick way reads is what encoding/json reads.
-func FuzzScanDelta(f *testing.F) {
+// The quick way reads of a delta what the other one reads, and that what encoding/json
+// reads.
+func FuzzReadEvent(f *testing.F) {
 	for _, s := range []string{
 		piece(`{"type":"text_delta","text":"a\n\"\u00e9\ud83d\ude00\/é"}`) + "  ", piece(`{"type":"input_json_delta","partial_json":""}`),
 		piece(`{"type":"thinking_delta","thinking":"a\x"} `), piece(`{"type":"signature_delta","signature":"\\"}`),
+		piece(`{"text":"a","signature":"b","type":"signature_delta"}`), piece(`{"type":"text_delta","text":"a","text":"b"}`),
 		`{"type":"content_block_delta","index":01,"delta":{"type":"text_delta","text":"a"}}`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "\ufffd")
-		got, ok := scanDelta(s)
+		var quick, slow event
+		ok, err := quick.scan(s), slow.read(s)
+		if err != nil {
+			require.False(t, ok, "%q: %v", s, err)
+			return
+		}
+		require.True(t, json.Valid([]byte(s)), "%q", s)
 		if !ok {
 			return
 		}
-		var e event
+		require.Equal(t, slow, quick, "%q", s)
+		var e struct {
+			Type  string
+			Index int
+			Delta struct{ Type, Text, Partial_json, Thinking, Signature string }
+		}
 		require.NoError(t, json.Unmarshal([]byte(s), &e), "%q", s)
-		var d struct{ Type, Text, Partial_json, Thinking, Signature string }
-		require.NoError(t, json.Unmarshal(e.Delta, &d), "%q", s)
-		assert.Equal(t, delta{e.Index, d.Type, d.Text + d.Partial_json + d.Thinking + d.Signature}, got)
-		assert.Equal(t, "content_block_delta", e.Type)
+		d := e.Delta
+		got := quick.delta
+		require.Equal(t, []any{e.Type, e.Index, d.Type, d.Text + d.Partial_json + d.Thinking + d.Signature},
+			[]any{quick.kind, quick.index, got.kind, got.text}, "%q", s)
 	})
 }
 
@@ -294,6 +313,10 @@ func FuzzDecode(f *testing.F) {
 		check(t, whole)
 		cut := ask(newClient(t, stream(string(body[:min(int(at), len(body))]))))
 		check(t, cut)
+		framed := chunked(strings.Split(string(body), "\n")...)
+		aws := WithBedrock("us-east-1")
+		check(t, ask(newClient(t, stream(framed), aws)))
+		check(t, ask(newClient(t, stream(framed[:min(int(at), len(framed))]), aws)))
 		if !whole.done && cut.done {
 			t.Logf("complete only when cut: %q at %d", body, at) // the rest was nonsense
 		}
@@ -335,6 +358,13 @@ func BenchmarkDecode(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
 		})
+		b.Run(in.name+"/floor", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				require.Positive(b, floor(strings.NewReader(in.body)))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/delta")
+		})
 		b.Run(in.name+"/go-sse+json", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -355,28 +385,17 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// FuzzParseObject holds the splitter to encoding/json: the same fields with the same
-// values, and nothing where that finds no object.
-func FuzzParseObject(f *testing.F) {
-	for _, s := range []string{`{}`, ` {"a":1 , "b" : [1,{"c":"}"}],"d":"\"]","\u0061":null} `, `{"a":{}}`, `[]`, `{"a"}`, `{"a":-1.5e3}`, `{"":""}`, "{}\f", `{"a":true,"a":false}`} {
-		f.Add(s)
+// floor is what nobody can go below: lines, and the text between two quotes.
+func floor(r io.Reader) (text int) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		if !ok {
+			continue
+		}
+		if _, rest, ok := strings.Cut(string(data), `"text_delta","text":"`); ok {
+			text += strings.LastIndexByte(rest, '"')
+		}
 	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var want map[string]json.RawMessage
-		wantErr := json.Unmarshal([]byte(s), &want)
-		o, err := parseObject([]byte(s))
-		if wantErr != nil || want == nil {
-			require.Error(t, err, "%q", s)
-			return
-		}
-		require.NoError(t, err, "%q", s)
-		got := map[string]json.RawMessage{}
-		for _, fl := range o {
-			got[fl.key] = fl.val
-			require.True(t, json.Valid(fl.val), "%q: %q", s, fl.val)
-		}
-		if utf8.ValidString(s) {
-			require.Equal(t, want, got, "%q", s)
-		}
-	})
+	return text
 }

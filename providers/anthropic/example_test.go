@@ -64,3 +64,31 @@ data: {"type":"message_stop"}
 	// A monoid, of course.
 	// end_turn, 9 tokens in, 6 out
 }
+
+// On Google Cloud the token comes from a function, which golang.org/x/oauth2 has for
+// example. WithBaseURL is here for the service of the example only.
+func ExampleWithVertex() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.URL.Path)
+		fmt.Println(r.Header.Get("Authorization"))
+		io.WriteString(w, `{"type":"message","id":"msg_1","model":"claude-sonnet-4-5","stop_reason":"end_turn",
+			"content":[{"type":"text","text":"Hello."}],"usage":{"input_tokens":9,"output_tokens":2}}`)
+	}))
+	defer service.Close()
+
+	client, err := anthropic.New("claude-sonnet-4-5@20250929",
+		anthropic.WithVertex("my-project", "europe-west1"),
+		anthropic.WithToken(func(context.Context) (string, error) { return "ya29.token", nil }),
+		anthropic.WithBaseURL(service.URL))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := aycoder.Complete(context.Background(), client,
+		&aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Hello?")}})
+	fmt.Println(resp.Text(), err)
+	// Output:
+	// /v1/projects/my-project/locations/europe-west1/publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict
+	// Bearer ya29.token
+	// Hello. <nil>
+}

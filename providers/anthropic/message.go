@@ -2,15 +2,17 @@ package anthropic
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
+
+// maxName is the longest id or name that the API takes.
+const maxName = 128
 
 // wireKey is the key of messages that are encoded for this API. It has no settings
 // in it, since none changes the form of a message.
@@ -32,7 +34,7 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	if m.Role == aycoder.RoleAssistant {
 		role = aycoder.RoleAssistant
 	}
-	if err := checkParts(m.Parts); err != nil {
+	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
 	head := `{"role":"` + string(role) + `","content":[`
@@ -55,21 +57,6 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 		return nil, nil
 	}
 	return append(w.b, ']', '}'), nil
-}
-
-// checkParts refuses parts that are nil, as messages are refused.
-func checkParts(parts []aycoder.Part) error {
-	for i, p := range parts {
-		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
-			return fmt.Errorf("part %d is nil", i)
-		}
-		if out, ok := p.(*aycoder.ToolOutput); ok {
-			if err := checkParts(out.Parts); err != nil {
-				return fmt.Errorf("part %d: %w", i, err)
-			}
-		}
-	}
-	return nil
 }
 
 // roomFor is about how many bytes a part takes.
@@ -136,7 +123,7 @@ func (w *blocks) text(t *aycoder.Text) {
 	if w.role == aycoder.RoleSystem {
 		w.b = append(w.b, `<system>\n`...)
 	}
-	w.b = appendEscaped(w.b, t.Text)
+	w.b = rawjson.AppendEscaped(w.b, t.Text)
 	if w.role == aycoder.RoleSystem {
 		w.b = append(w.b, `\n</system>`...)
 	}
@@ -162,9 +149,9 @@ func (w *blocks) thinking(t *aycoder.Thinking) {
 		return
 	}
 	w.begin(`{"type":"thinking","thinking":`)
-	w.b = appendString(w.b, t.Text)
+	w.b = rawjson.AppendString(w.b, t.Text)
 	w.b = append(w.b, `,"signature":`...)
-	w.b = appendString(w.b, t.Signature)
+	w.b = rawjson.AppendString(w.b, t.Signature)
 	w.b = append(w.b, '}')
 }
 
@@ -173,11 +160,11 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 		return
 	}
 	w.begin(`{"type":"tool_use","id":`)
-	w.b = appendName(w.b, u.ID)
+	w.b = api.AppendName(w.b, u.ID, maxName)
 	w.b = append(w.b, `,"name":`...)
-	w.b = appendName(w.b, u.Name)
+	w.b = api.AppendName(w.b, u.Name, maxName)
 	w.b = append(w.b, `,"input":`...)
-	if isObject(u.Args) {
+	if rawjson.IsObject(u.Args) {
 		w.b = append(w.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
 	} else {
 		w.b = append(w.b, `{}`...)
@@ -189,7 +176,7 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 // that says nothing: "all content must be type `text` if `is_error` is true".
 func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.begin(`{"type":"tool_result","tool_use_id":`)
-	w.b = appendName(w.b, o.ID)
+	w.b = api.AppendName(w.b, o.ID, maxName)
 	before := len(w.b)
 	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser}
 	for _, p := range o.Parts {
@@ -222,11 +209,7 @@ func (w *blocks) shown(m *aycoder.Media, allowed bool) {
 	if allowed && !empty && w.media(m) {
 		return
 	}
-	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
-	if name := m.Name + m.URL; name != "" {
-		note += ": " + name
-	}
-	w.text(&aycoder.Text{Text: note + "]"})
+	w.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
 // media writes a block, or reports that there is none for this type.
@@ -257,7 +240,7 @@ func (w *blocks) document(m *aycoder.Media, typ string) {
 	w.source(m, typ)
 	if m.Name != "" {
 		w.b = append(w.b, `,"title":`...)
-		w.b = appendString(w.b, m.Name)
+		w.b = rawjson.AppendString(w.b, m.Name)
 	}
 	w.b = append(w.b, '}')
 }
@@ -266,26 +249,20 @@ func (w *blocks) source(m *aycoder.Media, typ string) {
 	switch {
 	case m.URL != "":
 		w.b = append(w.b, `{"type":"url","url":`...)
-		w.b = appendString(w.b, m.URL)
+		w.b = rawjson.AppendString(w.b, m.URL)
 	case strings.HasPrefix(typ, "text/"):
 		w.b = append(w.b, `{"type":"text","media_type":"text/plain","data":`...)
-		w.b = appendString(w.b, string(m.Data))
+		w.b = rawjson.AppendString(w.b, string(m.Data))
 	default:
 		w.b = append(w.b, `{"type":"base64","media_type":`...)
-		w.b = appendString(w.b, typ)
+		w.b = rawjson.AppendString(w.b, typ)
 		w.b = append(w.b, `,"data":`...)
-		w.b = appendBase64(w.b, m.Data)
+		w.b = rawjson.AppendBase64(w.b, m.Data)
 	}
 	w.b = append(w.b, '}')
 }
 
 // ours reports whether o is of this provider and can be sent.
 func ours(o *aycoder.Opaque) bool {
-	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && isObject(o.Raw)
-}
-
-// isObject reports whether raw is a whole JSON object.
-func isObject(raw []byte) bool {
-	head := bytes.TrimLeft(raw, space)
-	return len(head) > 0 && head[0] == '{' && json.Valid(raw)
+	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }

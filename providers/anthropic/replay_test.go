@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
 // wireBlock is what is compared of a block in a request.
@@ -57,15 +58,6 @@ func blocksOf(t *testing.T, body []byte, role string) []wireBlock {
 	return blocks
 }
 
-// requestBody undoes a body that was recorded as a string.
-func requestBody(raw json.RawMessage) []byte {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return []byte(s)
-	}
-	return raw
-}
-
 // outputs are the recorded results of the calls of m, or made-up ones.
 func outputs(m *aycoder.Message, recorded []wireBlock) []aycoder.Part {
 	var parts []aycoder.Part
@@ -82,15 +74,6 @@ func outputs(m *aycoder.Message, recorded []wireBlock) []aycoder.Part {
 	return parts
 }
 
-// stored takes a message through its stored form.
-func stored(t *testing.T, m *aycoder.Message) *aycoder.Message {
-	data, err := json.Marshal(m)
-	require.NoError(t, err)
-	var back aycoder.Message
-	require.NoError(t, json.Unmarshal(data, &back))
-	return &back
-}
-
 type replayCounts struct {
 	cases, steps, signatures, sameSignatures, opaque, sameBytes, sameOpaque, noNext int
 }
@@ -99,45 +82,48 @@ type replayCounts struct {
 // sent back with the results of its calls.
 func TestRecordedSteps(t *testing.T) {
 	var n replayCounts
-	for _, rec := range recordings(t) {
-		var steps []*interaction
-		for k := range rec.Interactions {
-			i := &rec.Interactions[k]
-			if i.Kind == "inference" && i.Family == "anthropic-messages" && i.Response.Status == http.StatusOK && i.Expected.Complete {
+	wiretest.Each(t, func(rec *wiretest.Recording) {
+		var steps []*wiretest.Interaction
+		for _, i := range rec.Interactions {
+			if i.Kind == "inference" && (i.Family == "anthropic-messages" || i.Family == "bedrock-invoke") && i.Expected != nil && i.Response.Status == http.StatusOK && i.Expected.Complete {
 				steps = append(steps, i)
 			}
 		}
 		if len(steps) < 2 || rec.Origin == "suspect" {
-			continue
+			return
 		}
 		n.cases++
 		replay(t, rec, steps, &n)
-	}
+	})
 	t.Logf("%+v", n)
 	assert.Greater(t, n.steps, 100)
 	assert.Greater(t, n.sameSignatures, 5)
 	assert.Greater(t, n.sameBytes, 5)
 }
 
-func replay(t *testing.T, rec *recording, steps []*interaction, n *replayCounts) {
+func replay(t *testing.T, rec *wiretest.Recording, steps []*wiretest.Interaction, n *replayCounts) {
 	history := []*aycoder.Message{aycoder.User("begin")}
 	var before []byte
 	for k, i := range steps {
-		c := newClient(t, served(i, i.Response.Body, 1<<20))
+		var opts []Option
+		if i.Family == "bedrock-invoke" {
+			opts = append(opts, WithBedrock("us-east-1"))
+		}
+		c := newClient(t, i.Transport(i.Body(), 1<<20), opts...)
 		a := ask(c)
 		require.NoError(t, a.err)
 		var next []byte
 		if k+1 < len(steps) {
-			next = requestBody(steps[k+1].Request.Body)
+			next = steps[k+1].RequestBody()
 		} else {
 			n.noNext++
 		}
-		m := stored(t, a.Message)
+		m := wiretest.Stored(t, a.Message)
 		history = append(history, m)
 		if out := outputs(m, blocksOf(t, next, "user")); len(out) > 0 {
 			history = append(history, &aycoder.Message{Role: aycoder.RoleUser, Parts: out})
 		}
-		body, err := c.wire(&aycoder.Request{Messages: history})
+		body, err := c.wire(&aycoder.Request{Messages: history, NoCache: true})
 		require.NoError(t, err)
 		require.True(t, bytes.HasPrefix(body, bytes.TrimSuffix(before, []byte("]}"))), rec.ID)
 		before = body
@@ -148,7 +134,7 @@ func replay(t *testing.T, rec *recording, steps []*interaction, n *replayCounts)
 }
 
 // checkStep checks that what one response brought is in the request after it.
-func checkStep(t *testing.T, id string, i *interaction, m *aycoder.Message, sent []wireBlock, n *replayCounts) {
+func checkStep(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Message, sent []wireBlock, n *replayCounts) {
 	raw := func(want []byte) bool {
 		for _, b := range sent {
 			if bytes.Equal(b.raw, want) {

@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
 // minBudget is the least the API takes: "budget_tokens: Must be ≥1024 and less than
 // max_tokens."
 const minBudget = 1024
 
-// reserved are the fields that Extra must not set.
-var reserved = []string{"model", "stream", "messages"}
+// outputField holds the format of the answer, and more.
+const outputField = "output_config"
 
 // A body is a request on its way to bytes. Its fields are in an order that depends
 // on nothing but which of them are set; messages come last, and what is before them
@@ -31,29 +33,58 @@ type body struct {
 	cache string // the cache_control object, or empty
 	err   error
 
-	thinks bool // thinking is on, by a field of ours
+	thinks bool   // thinking is on, by a field of ours
+	wrote  string // the field of Extra that is written already
+	prompt string // asks for an answer that the API cannot be bound to
 }
 
 // encode returns the wire form of req.
-func (c *Client) encode(req *aycoder.Request) (*payload, error) {
+func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	w := &body{b: make([]byte, 0, 1024), req: req}
 	if !req.NoCache {
 		w.cache = cacheControl(c.cfg.ttl)
 	}
-	w.b = append(w.b, `{"model":`...)
-	w.b = appendString(w.b, c.modelOf(req))
+	w.head(&c.cfg, c.modelOf(req))
 	w.limits(&c.cfg)
+	format := w.format(c.FormatsOutput(c.modelOf(req)))
 	w.system()
 	w.tools()
 	w.sampling()
-	if w.cache != "" && len(req.Messages) > 0 && w.key("cache_control") {
+	w.output(format)
+	growing := w.cache != "" && len(req.Messages) > 0
+	if growing && c.cfg.at.option == "" && w.key("cache_control") {
 		w.b = append(w.b, w.cache...)
 	}
-	w.extra()
 	if w.err != nil {
 		return nil, w.err
 	}
-	return w.messages()
+	var err error
+	if w.b, err = api.AppendExtra(w.b, w.extra(), "model", "stream", "messages", "anthropic_version"); err != nil {
+		return nil, err
+	}
+	p, err := w.messages()
+	if growing && c.cfg.at.option != "" {
+		w.mark(p)
+	}
+	return p, err
+}
+
+// head writes who is asked. A host has the model in its address, and a version here.
+func (w *body) head(c *config, model string) {
+	w.b = append(w.b, '{')
+	if c.at.option == "" {
+		w.b = rawjson.AppendField(w.b, "model", model)
+		return
+	}
+	w.b = rawjson.AppendField(w.b, "anthropic_version", c.at.version)
+	if !c.at.bedrock || len(c.betas) == 0 || !w.key("anthropic_beta") {
+		return
+	}
+	for i, name := range c.betas {
+		w.b = append(w.b, "[,"[min(i, 1)])
+		w.b = rawjson.AppendString(w.b, name)
+	}
+	w.b = append(w.b, ']')
 }
 
 func cacheControl(ttl time.Duration) string {
@@ -74,7 +105,7 @@ func (w *body) key(name string) bool {
 
 func (w *body) rawKey(name string) {
 	w.b = append(w.b, ',')
-	w.b = appendString(w.b, name)
+	w.b = rawjson.AppendString(w.b, name)
 	w.b = append(w.b, ':')
 }
 
@@ -83,7 +114,7 @@ func (w *body) rawKey(name string) {
 func (w *body) limits(c *config) {
 	maxTokens := w.req.MaxTokens
 	if maxTokens <= 0 {
-		maxTokens = c.maxTokens
+		maxTokens = c.MaxTokens
 	}
 	budget := w.budget()
 	if budget >= maxTokens {
@@ -92,7 +123,9 @@ func (w *body) limits(c *config) {
 	if w.key("max_tokens") {
 		w.b = strconv.AppendInt(w.b, int64(maxTokens), 10)
 	}
-	w.b = append(w.b, `,"stream":true`...)
+	if !c.at.bedrock { // "stream: Extra inputs are not permitted"
+		w.b = append(w.b, `,"stream":true`...)
+	}
 	if budget == 0 || !w.key("thinking") {
 		return
 	}
@@ -127,8 +160,11 @@ func (w *body) forced() bool {
 }
 
 func (w *body) system() {
-	last := -1
-	for i, t := range w.req.System {
+	system, last := w.req.System, -1
+	if w.prompt != "" {
+		system = append(slices.Clip(system), &aycoder.Text{Text: w.prompt})
+	}
+	for i, t := range system {
 		if t == nil {
 			w.err = fmt.Errorf("system block %d is nil", i)
 			return
@@ -141,12 +177,12 @@ func (w *body) system() {
 		return
 	}
 	w.b = append(w.b, '[')
-	for i, t := range w.req.System[:last+1] {
+	for i, t := range system[:last+1] {
 		if blank(t.Text) {
 			continue
 		}
 		w.b = append(w.b, `{"type":"text","text":`...)
-		w.b = appendString(w.b, t.Text)
+		w.b = rawjson.AppendString(w.b, t.Text)
 		if i < last {
 			w.b = append(w.b, `},`...)
 		}
@@ -187,7 +223,7 @@ func (w *body) tools() {
 	case aycoder.ToolAny:
 		choice = `{"type":"any"}`
 	case aycoder.ToolNamed:
-		choice = string(appendName([]byte(`{"type":"tool","name":`), w.req.ToolChoice.Name)) + "}"
+		choice = string(api.AppendName([]byte(`{"type":"tool","name":`), w.req.ToolChoice.Name, maxName)) + "}"
 	}
 	if choice != "" && w.key("tool_choice") {
 		w.b = append(w.b, choice...)
@@ -210,33 +246,61 @@ func (w *body) sampling() {
 	}
 	for i, s := range w.req.Stop {
 		w.b = append(w.b, "[,"[min(i, 1)])
-		w.b = appendString(w.b, s)
+		w.b = rawjson.AppendString(w.b, s)
 	}
 	w.b = append(w.b, ']')
 }
 
-// extra writes the fields of the caller's own, sorted.
-func (w *body) extra() {
-	for _, name := range slices.Sorted(maps.Keys(w.req.Extra)) {
-		val := w.req.Extra[name]
-		switch {
-		case slices.Contains(reserved, name):
-			w.err = fmt.Errorf("field %q is not for Extra", name)
-		case !json.Valid(val):
-			w.err = fmt.Errorf("field %q of Extra is not JSON", name)
-		}
-		if w.err != nil {
-			return
-		}
-		w.rawKey(name)
-		w.b = append(w.b, bytes.ToValidUTF8(val, []byte("\uFFFD"))...)
+// format returns the schema that the answer is bound to, as the API wants it. If it
+// cannot be written so, the model is asked for it in words.
+func (w *body) format(native bool) []byte {
+	out := w.req.Output
+	if out == nil || !native {
+		return nil
 	}
+	schema, err := api.CloseSchema(out.Schema)
+	switch {
+	case err == nil:
+		return bytes.ToValidUTF8(schema, []byte("\uFFFD"))
+	case !rawjson.IsObject(out.Schema):
+		w.err = fmt.Errorf("output %q: %w", out.Name, err)
+	default:
+		w.prompt = api.OutputPrompt(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD")))
+	}
+	return nil
+}
+
+// output writes the format of the answer, beside what Extra has in the same field.
+func (w *body) output(schema []byte) {
+	if schema == nil || w.err != nil {
+		return
+	}
+	var o rawjson.Object
+	if own := w.req.Extra[outputField]; rawjson.IsObject(own) {
+		o, _ = rawjson.Parse(bytes.ToValidUTF8(own, []byte("\uFFFD"))) // it is one
+	}
+	if o.Value("format") == nil {
+		o.Set("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), schema, []byte(`}`)))
+	}
+	w.rawKey(outputField)
+	w.b = o.AppendTo(w.b)
+	w.wrote = outputField
+}
+
+// extra returns the fields of the caller's own that were not written yet.
+func (w *body) extra() map[string]json.RawMessage {
+	if w.wrote == "" {
+		return w.req.Extra
+	}
+	rest := maps.Clone(w.req.Extra)
+	delete(rest, w.wrote)
+	return rest
 }
 
 // messages adds the conversation, from its encoded messages.
-func (w *body) messages() (*payload, error) {
+func (w *body) messages() (*api.Payload, error) {
 	w.b = append(w.b, `,"messages":[`...)
-	p := &payload{pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
@@ -245,16 +309,36 @@ func (w *body) messages() (*payload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		if len(data) > 0 && len(p.pieces) == 1 {
+		if len(data) > 0 && len(p.Pieces) == 1 {
 			data = data[1:] // no comma before the first
 		}
 		if len(data) > 0 {
-			p.pieces = append(p.pieces, data)
+			p.Pieces = append(p.Pieces, data)
 		}
 	}
-	p.pieces[0] = w.b
-	p.pieces = append(p.pieces, []byte("]}"))
+	p.Pieces[0] = w.b
+	p.Pieces = append(p.Pieces, []byte("]}"))
 	return p, nil
+}
+
+// mark sets a breakpoint on the last message of the user, for hosts that do not know
+// the one which moves by itself. It is all that differs from the next step's body.
+func (w *body) mark(p *api.Payload) {
+	if p == nil {
+		return
+	}
+	const user, end = `{"role":"user"`, "}]}"
+	for i, data := range slices.Backward(p.Pieces) {
+		if i == 0 || !bytes.HasPrefix(bytes.TrimPrefix(data, []byte(",")), []byte(user)) {
+			continue
+		}
+		block, ok := bytes.CutSuffix(data, []byte(end))
+		if ok && !bytes.Contains(data, []byte(`"cache_control"`)) {
+			tail := []byte(`,"cache_control":` + w.cache + end)
+			p.Pieces = slices.Replace(p.Pieces, i, i+1, block, tail)
+		}
+		return
+	}
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
@@ -275,10 +359,10 @@ func (w *body) tool(i int, s *aycoder.ToolSpec) {
 
 func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
 	b = append(b, `{"name":`...)
-	b = appendName(b, s.Name)
+	b = api.AppendName(b, s.Name, maxName)
 	if s.Description != "" {
 		b = append(b, `,"description":`...)
-		b = appendString(b, s.Description)
+		b = rawjson.AppendString(b, s.Description)
 	}
 	schema := bytes.TrimSpace(s.Schema)
 	if len(schema) == 0 {

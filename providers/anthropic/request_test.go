@@ -276,19 +276,6 @@ func TestBodiesGrowAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	seen := map[string]string{}
-	long := strings.Repeat("a", 128)
-	for _, id := range []string{"", "a", "a.b", "a:b", "a b", "a_b", long, long + "b", long + "c", "é", "è", "\xff", "\x00"} {
-		got := string(appendName(nil, id))
-		assert.Equal(t, got, string(appendName(nil, id)), "the same each time")
-		assert.Regexp(t, `^"[a-zA-Z0-9_-]{1,128}"$`, got)
-		other, dup := seen[got]
-		assert.False(t, dup, "%q and %q are both %s", id, other, got)
-		seen[got] = id
-	}
-}
-
 func FuzzEncode(f *testing.F) {
 	f.Add("text", "id", "name", []byte(`{"a":1}`), "image/png")
 	f.Add("\xff\x00\"\\\u2028<", "a.b", "", []byte(`{"a":"\xff"}`), "text/plain")
@@ -335,7 +322,7 @@ func BenchmarkEncode(b *testing.B) {
 		for b.Loop() {
 			p, err := c.encode(req)
 			require.NoError(b, err)
-			b.SetBytes(p.size())
+			b.SetBytes(p.Size())
 		}
 	})
 	b.Run("cold", func(b *testing.B) {
@@ -348,7 +335,7 @@ func BenchmarkEncode(b *testing.B) {
 			}
 			p, err := c.encode(&cold)
 			require.NoError(b, err)
-			b.SetBytes(p.size())
+			b.SetBytes(p.Size())
 		}
 	})
 }

@@ -1,0 +1,48 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/eventstream"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+var errNoChunk = errors.New("chunk without bytes")
+
+// chunks reads the events of the API out of an event stream of AWS: each is in the
+// payload of a chunk, as {"bytes":"<base64>"}.
+func chunks(r io.Reader) iter.Seq2[sse.Event, error] {
+	return func(yield func(sse.Event, error) bool) {
+		for ev, err := range eventstream.Events(r) {
+			if err == nil && ev.Type == "chunk" {
+				ev, err = unwrap(ev.Data)
+			}
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func unwrap(payload string) (sse.Event, error) {
+	r := rawjson.NewReader(strings.ToValidUTF8(payload, "\uFFFD"))
+	text, found := "", false
+	for r.Object(); r.Next(); {
+		if r.Key() == "bytes" {
+			text, found = r.Str()
+		}
+	}
+	if err := r.End(); err != nil {
+		return sse.Event{}, err
+	}
+	if !found {
+		return sse.Event{}, errNoChunk
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	return sse.Event{Data: string(data)}, err
+}

@@ -1,0 +1,155 @@
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+)
+
+// bedrockKeyEnv is where AWS's own tools look for a key of Bedrock's.
+const bedrockKeyEnv = "AWS_BEARER_TOKEN_BEDROCK"
+
+// A host is a cloud that serves the models under addresses of its own. The zero value
+// is Anthropic.
+type host struct {
+	option string // that chose it
+	base   string
+	// path is what stands before and after the name of the model.
+	before, after string
+	// version goes into the body, in the place of the model.
+	version string
+	bedrock bool
+}
+
+// WithVertex asks models on Google Cloud's Vertex AI: those of a project, in a
+// location such as "europe-west1" or "global". The token comes from [WithToken], or
+// from a client that adds it ([WithHTTPClient]). A model is named as there, for
+// example "claude-sonnet-4-5@20250929". Default: Anthropic itself.
+func WithVertex(project, location string) Option {
+	return func(c *config) error {
+		if project == "" || !api.HostLabel(location) {
+			return &aycoder.ConfigError{Option: "WithVertex",
+				Err: fmt.Errorf("project %q or location %q is not valid", project, location)}
+		}
+		c.at = host{
+			option: "WithVertex", base: vertexBase(location), version: "vertex-2023-10-16",
+			before: "/v1/projects/" + url.PathEscape(project) + "/locations/" + location +
+				"/publishers/anthropic/models/",
+			after: ":streamRawPredict",
+		}
+		return nil
+	}
+}
+
+// vertexBase is the address of a location; those of several regions have their own
+// shape.
+func vertexBase(location string) string {
+	switch location {
+	case "global":
+		return "https://aiplatform.googleapis.com"
+	case "us", "eu":
+		return "https://aiplatform." + location + ".rep.googleapis.com"
+	}
+	return "https://" + location + "-aiplatform.googleapis.com"
+}
+
+// WithBedrock asks models on Amazon Bedrock, in a region such as "us-east-1", through
+// InvokeModelWithResponseStream. The key is one of Bedrock's ([WithAPIKey], or the
+// environment variable AWS_BEARER_TOKEN_BEDROCK); requests that are to be signed go
+// through a client that signs them ([WithHTTPClient]). A model is named as there, for
+// example "us.anthropic.claude-sonnet-4-5-20250929-v1:0". Default: Anthropic itself.
+func WithBedrock(region string) Option {
+	return func(c *config) error {
+		if !api.HostLabel(region) {
+			return &aycoder.ConfigError{Option: "WithBedrock", Err: fmt.Errorf("region %q is not valid", region)}
+		}
+		c.at = host{
+			option: "WithBedrock", base: "https://bedrock-runtime." + region + ".amazonaws.com",
+			before: "/model/", after: "/invoke-with-response-stream",
+			version: "bedrock-2023-05-31", bedrock: true,
+		}
+		return nil
+	}
+}
+
+// WithToken sets where the token of a request comes from, for services whose tokens
+// live for an hour: it goes out as "Authorization: Bearer", in the place of a key. The
+// function is called for each request with its context, and by several goroutines at
+// once; an error of it is an [aycoder.AuthError]. Default: none.
+func WithToken(token func(context.Context) (string, error)) Option {
+	return func(c *config) error { return c.SetToken("WithToken", token) }
+}
+
+// settle finds the address and the key once all options are known.
+func (c *config) settle(model string) error {
+	if c.at.option == "" {
+		return c.FindKey(model, []string{"X-Api-Key", "Authorization"}, keyEnv)
+	}
+	if c.BaseURL == defaultBaseURL {
+		c.SetHome(provider, c.at.base)
+	}
+	var err error
+	if c.at.bedrock {
+		err = c.FindKey(model, []string{"Authorization"}, bedrockKeyEnv)
+	} else if c.BaseURL == c.at.base && !c.Authorised() {
+		err = &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: provider, Model: model,
+			Err: errors.New("no token: pass WithToken, or an http.Client that adds one")}}
+	}
+	if _, missing := errors.AsType[*aycoder.AuthError](err); missing && c.signs {
+		return nil // the caller's client adds what it takes
+	}
+	return err
+}
+
+// url is where a model is asked.
+func (c *config) url(model string) string {
+	if c.at.option == "" {
+		return c.BaseURL + "/v1/messages"
+	}
+	name := strings.ReplaceAll(url.PathEscape(model), ":", "%3A")
+	return c.BaseURL + c.at.before + name + c.at.after
+}
+
+// FormatsOutput implements [aycoder.OutputFormatter]. The models since Claude 4.5, and
+// Opus 4.1, do, at Anthropic and on Bedrock. On Vertex it is switched off by default,
+// and what other services do is not known.
+func (c *Client) FormatsOutput(model string) bool {
+	switch {
+	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL, c.cfg.at.option != "" && !c.cfg.at.bedrock:
+		return false
+	}
+	return api.ClaudeFormatsOutput(cmp.Or(model, c.model))
+}
+
+// modelsURL is where Anthropic lists its models.
+func (c *config) modelsURL() string {
+	if c.at.option != "" {
+		return ""
+	}
+	return c.BaseURL + "/v1/models?limit=1000"
+}
+
+// setHeaders sets all headers of a request.
+func (c *config) setHeaders(h http.Header) {
+	if c.at.option == "" {
+		h.Set("Anthropic-Version", c.version)
+	}
+	if len(c.betas) > 0 && !c.at.bedrock {
+		h.Set("Anthropic-Beta", strings.Join(c.betas, ","))
+	}
+	if c.at.option == "" {
+		c.SetHeaders(h, "X-Api-Key", "")
+		return
+	}
+	c.SetHeaders(h, "Authorization", "Bearer ")
+	if c.at.bedrock && c.Header().Get("Accept") == "" {
+		h.Set("Accept", "application/json") // of the chunks
+	}
+}

@@ -1,0 +1,404 @@
+package bedrock
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// maxOpen is how many blocks may be open or wait for their turn.
+const maxOpen = 1000
+
+// A block is a content block that is being put together.
+type block struct {
+	index int
+	kind  string // the field that it is in: "text", "toolUse", "reasoningContent" …
+	call  start
+	raw   json.RawMessage // as it began, or all of it if it came whole
+
+	text  []byte // text, reasoning, arguments, or what is redacted and came in pieces
+	sig   []byte
+	extra []byte // citations, or the list that deltas of another kind are; with commas
+
+	whole   bool // it came in one piece
+	stopped bool // and waits for its turn
+}
+
+// ours reports whether a call is for the client to make: those of the service's own
+// tools have the type "server_tool_use".
+func (s *start) ours() bool { return s.kind == "" || s.kind == "tool_use" }
+
+func (d *decoder) find(index int) *block {
+	for _, b := range slices.Backward(d.open) {
+		if b.index == index && !b.stopped {
+			return b
+		}
+	}
+	return nil
+}
+
+// begin opens a block. What was held back was not cut off then.
+func (d *decoder) begin(b *block) error {
+	if !d.begun || d.stopped {
+		return fmt.Errorf("content block %d is outside of a message", b.index)
+	}
+	if err := d.give(true); err != nil {
+		return err
+	}
+	if len(d.open) >= maxOpen {
+		return fmt.Errorf("content block %d: more than %d blocks are open", b.index, maxOpen)
+	}
+	d.open = append(d.open, b)
+	return nil
+}
+
+func (d *decoder) startBlock(e *event) error {
+	b := &block{index: e.index, kind: e.kind, call: e.call, raw: json.RawMessage(e.raw)}
+	if err := d.begin(b); err != nil {
+		return err
+	}
+	if b.kind != "toolUse" || !b.call.ours() {
+		return nil
+	}
+	d.identify(b)
+	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name})
+}
+
+// identify makes sure that a call has an id, and one of its own.
+func (d *decoder) identify(b *block) {
+	d.called = true
+	if d.ids == nil {
+		d.ids = map[string]bool{}
+	}
+	for n := len(d.ids); b.call.id == "" || d.ids[b.call.id]; n++ {
+		b.call.id = api.MakeID(d.call.RequestID+"/"+strconv.Itoa(b.index)+"/"+b.call.name, n)
+	}
+	d.ids[b.call.id] = true
+}
+
+// addDelta adds a piece to its block. Texts and reasoning begin with a piece.
+func (d *decoder) addDelta(e *event) error {
+	b := d.find(e.index)
+	if b == nil {
+		b = &block{index: e.index, kind: kindOf(e.kind)}
+		if b.kind == "toolUse" {
+			return fmt.Errorf("arguments for block %d, which is not open", e.index)
+		}
+		if err := d.begin(b); err != nil {
+			return err
+		}
+	}
+	switch {
+	case e.kind == "text" && b.kind == "text":
+		return d.addText(b, e.text)
+	case e.kind == "reasoningContent" && b.kind == "reasoningContent":
+		b.sig = append(b.sig, e.sig...)
+		return d.addThinking(b, e.text)
+	case e.kind == "toolUse" && b.kind == "toolUse":
+		return d.addArgs(b, e.text)
+	case e.kind == "text", e.kind == "reasoningContent", e.kind == "toolUse":
+		return fmt.Errorf("%s for a block of type %q", e.kind, d.call.Config().Show(b.kind, 50))
+	}
+	if b.kind == "redactedContent" && len(b.extra) > 0 {
+		return b.join(e.raw)
+	}
+	b.add(e.raw)
+	return nil
+}
+
+// kindOf is the kind of the block that a delta begins.
+func kindOf(delta string) string {
+	if delta == "citation" {
+		return "text"
+	}
+	return delta
+}
+
+// add adds what is kept as it is written: an element of a list, or a whole list.
+func (b *block) add(raw string) {
+	if len(raw) >= 2 && raw[0] == '[' {
+		raw = raw[1 : len(raw)-1]
+	}
+	if raw != "" && raw != "null" {
+		b.extra = append(append(b.extra, raw...), ',')
+	}
+}
+
+// join adds a further piece of what is redacted: each is in base64 of its own.
+func (b *block) join(raw string) error {
+	pieces := []string{raw}
+	if len(b.text) == 0 {
+		pieces = []string{string(b.extra[:len(b.extra)-1]), raw}
+	}
+	for _, quoted := range pieces {
+		text, _ := rawjson.NewReader(quoted).Str()
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return fmt.Errorf("decode redacted content: %w", err)
+		}
+		b.text = append(b.text, data...)
+	}
+	return nil
+}
+
+func (d *decoder) addText(b *block, s string) error {
+	if s == "" {
+		return nil
+	}
+	b.text = append(b.text, s...)
+	return d.call.Emit(&aycoder.TextDelta{Text: s})
+}
+
+func (d *decoder) addThinking(b *block, s string) error {
+	if s == "" {
+		return nil
+	}
+	b.text = append(b.text, s...)
+	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
+}
+
+func (d *decoder) addArgs(b *block, s string) error {
+	b.text = append(b.text, s...)
+	if s == "" || !b.call.ours() {
+		return nil
+	}
+	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name, Args: s})
+}
+
+func (d *decoder) stopBlock(index int) error {
+	if b := d.find(index); b != nil {
+		b.stopped = true
+	}
+	return d.give(false)
+}
+
+// give gives away the blocks that have stopped and whose turn it is. A call that the
+// end of the message may have cut off is held until more comes.
+func (d *decoder) give(more bool) error {
+	for len(d.open) > 0 {
+		b := d.open[0]
+		if !b.stopped || len(d.open) == 1 && !more && b.mayBeCut() {
+			return nil
+		}
+		d.open = slices.Delete(d.open, 0, 1)
+		if err := d.emit(b, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveAll gives away the rest at the end of the message.
+func (d *decoder) giveAll() error {
+	for i, b := range d.open {
+		last := i == len(d.open)-1
+		cut := !b.stopped || last && b.mayBeCut() && cutsOff(d.done.Stop)
+		if err := d.emit(b, cut); err != nil {
+			return err
+		}
+	}
+	d.open = nil
+	return nil
+}
+
+// mayBeCut reports whether it is known only from the end of the message if a call is
+// whole: one without arguments may have been cut off right after its name, and one in
+// a whole message has been repaired by the service.
+func (b *block) mayBeCut() bool {
+	return b.kind == "toolUse" && b.call.ours() && (b.whole || len(b.text) == 0)
+}
+
+// emit gives a block away. Cut says that the message ended before the block did.
+func (d *decoder) emit(b *block, cut bool) error {
+	switch b.kind {
+	case "text":
+		return d.emitPart(b.textPart())
+	case "reasoningContent":
+		return d.emitPart(&aycoder.Thinking{Text: string(b.text), Signature: string(b.sig), Provider: provider})
+	case "toolUse":
+		if b.call.ours() {
+			return d.emitCall(b, cut)
+		}
+	}
+	if o := b.opaque(); o != nil {
+		return d.emitPart(o)
+	}
+	return nil // the service's own call, cut off: nobody can use it
+}
+
+func (d *decoder) emitPart(p aycoder.Part) error { return d.call.Emit(&aycoder.BlockDone{Part: p}) }
+
+func (b *block) textPart() aycoder.Part {
+	t := &aycoder.Text{Text: string(b.text)}
+	if n := len(b.extra); n > 0 {
+		t.Extra = &aycoder.Opaque{Provider: provider,
+			Raw: slices.Concat([]byte(`{"citations":[`), b.extra[:n-1], []byte(`]}`))}
+	}
+	return t
+}
+
+func (d *decoder) emitCall(b *block, cut bool) error {
+	call := &aycoder.ToolUse{ID: b.call.id, Name: b.call.name, Args: json.RawMessage(`{}`)}
+	if len(b.text) > 0 && string(b.text) != "null" {
+		call.Args = b.text
+	}
+	if cut || !json.Valid(call.Args) {
+		return d.call.Emit(&aycoder.BlockCut{Call: call})
+	}
+	return d.emitPart(call)
+}
+
+// opaque puts a block of the service's own together, as it would stand in a whole
+// message. It returns nil if that is not possible.
+func (b *block) opaque() *aycoder.Opaque {
+	raw := []byte(b.raw)
+	if !b.whole {
+		raw = b.assemble()
+	}
+	if !rawjson.IsObject(raw) {
+		return nil
+	}
+	return &aycoder.Opaque{Provider: provider, Raw: raw}
+}
+
+func (b *block) assemble() []byte {
+	list := b.extra[:max(len(b.extra)-1, 0)]
+	if b.kind == "redactedContent" {
+		if len(b.text) > 0 {
+			list = rawjson.AppendBase64(nil, b.text)
+		}
+		return slices.Concat([]byte(`{"reasoningContent":{"redactedContent":`), list, []byte(`}}`))
+	}
+	o, _ := rawjson.Parse(b.raw) // none if the block had no beginning
+	switch b.kind {
+	case "toolUse":
+		args := b.text
+		if len(args) == 0 {
+			args = []byte(`{}`)
+		}
+		o.Set("input", args)
+	case "toolResult":
+		o.Set("content", slices.Concat([]byte{'['}, list, []byte{']'}))
+	default:
+		if len(o) == 0 {
+			return slices.Concat(rawjson.AppendKey([]byte{'{'}, b.kind), list, []byte{'}'})
+		}
+		more, _ := rawjson.Parse(list) // none if there was no delta
+		o.Merge(more)
+	}
+	return append(o.AppendTo(rawjson.AppendKey([]byte{'{'}, b.kind)), '}')
+}
+
+// wholeBlock takes a block that came in one piece.
+func (d *decoder) wholeBlock(index int, raw string) error {
+	b := &block{index: index, raw: json.RawMessage(raw), whole: true}
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		if b.kind == "" {
+			b.kind = r.Key()
+		}
+		switch r.Key() {
+		case "text":
+			s, _ := r.Str()
+			b.text = []byte(s)
+		case "reasoningContent":
+			b.readReasoning(r)
+		case "toolUse":
+			b.readCall(r)
+		case "citationsContent":
+			b.readCitations(r)
+		}
+	}
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode content block %d: %w", index, err)
+	}
+	if err := d.begin(b); err != nil {
+		return err
+	}
+	b.stopped = true
+	if err := d.emitWhole(b); err != nil {
+		return err
+	}
+	return d.give(false)
+}
+
+// emitWhole gives away what deltas would have brought.
+func (d *decoder) emitWhole(b *block) error {
+	switch {
+	case b.kind == "text" && len(b.text) > 0:
+		return d.call.Emit(&aycoder.TextDelta{Text: string(b.text)})
+	case b.kind == "reasoningContent" && len(b.text) > 0:
+		return d.call.Emit(&aycoder.ThinkingDelta{Text: string(b.text)})
+	case b.kind == "toolUse" && b.call.ours():
+		d.identify(b)
+		return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name, Args: string(b.text)})
+	}
+	return nil
+}
+
+func (b *block) readReasoning(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		if r.Key() != "reasoningText" {
+			b.kind = r.Key() // redactedContent, or something new: kept as it came
+			continue
+		}
+		for r.Object(); r.Next(); {
+			switch r.Key() {
+			case "text":
+				s, _ := r.Str()
+				b.text = []byte(s)
+			case "signature":
+				s, _ := r.Str()
+				b.sig = []byte(s)
+			}
+		}
+	}
+}
+
+func (b *block) readCall(r *rawjson.Reader) {
+	raw := r.Raw()
+	b.call.read(raw)
+	in := rawjson.NewReader(raw)
+	for in.Object(); in.Next(); {
+		if in.Key() == "input" {
+			b.text = []byte(in.Raw())
+		}
+	}
+}
+
+// readCitations reads a text with citations. One without a text is kept as it came.
+func (b *block) readCitations(r *rawjson.Reader) {
+	var text []byte
+	citations := ""
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "content":
+			text = readTexts(r)
+		case "citations":
+			citations = r.Raw()
+		}
+	}
+	if len(text) > 0 {
+		b.kind, b.text = "text", text
+		b.add(citations)
+	}
+}
+
+// readTexts joins the texts of a list of blocks.
+func readTexts(r *rawjson.Reader) (text []byte) {
+	for r.Array(); r.Next(); {
+		for r.Object(); r.Next(); {
+			if r.Key() == "text" {
+				s, _ := r.Str()
+				text = append(text, s...)
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,271 @@
+package bedrock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/eventstream"
+	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/sse"
+)
+
+// event is what is used of an event's payload.
+type event struct {
+	index int
+	// start or delta: the name of what begins or goes on, "toolUse", its fields, and all
+	// of it as it is written where there is no name for that.
+	kind string
+	call start
+	text string // of a text, of reasoning, or of arguments
+	sig  string
+	raw  string
+	stop string
+	use  *aycoder.Usage
+}
+
+// start is how a call begins.
+type start struct{ id, name, kind string }
+
+// read reads a payload in one pass.
+func (e *event) read(data string) error {
+	r := rawjson.NewReader(data)
+	if r.Kind() != '{' {
+		return errors.New("not a JSON object")
+	}
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "contentBlockIndex":
+			n, _ := r.Int()
+			e.index = int(n)
+		case "delta":
+			e.delta(r)
+		case "start":
+			e.start(r)
+		case "stopReason":
+			e.stop, _ = r.Str()
+		case "usage":
+			e.use = readUsage(r)
+		}
+	}
+	return r.End()
+}
+
+func (e *event) delta(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		e.kind = r.Key()
+		switch e.kind {
+		case "text":
+			e.text, _ = r.Str()
+		case "toolUse":
+			for r.Object(); r.Next(); {
+				if r.Key() == "input" {
+					e.text, _ = r.Str()
+				}
+			}
+		case "reasoningContent":
+			e.reasoning(r)
+		default:
+			e.raw = r.Raw()
+		}
+	}
+}
+
+// reasoning reads a piece: text, a signature, or what is redacted.
+func (e *event) reasoning(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "text":
+			e.text, _ = r.Str()
+		case "signature":
+			e.sig, _ = r.Str()
+		case "redactedContent":
+			e.kind, e.raw = "redactedContent", r.Raw()
+		}
+	}
+}
+
+func (e *event) start(r *rawjson.Reader) {
+	for r.Object(); r.Next(); {
+		e.kind = r.Key()
+		e.raw = r.Raw()
+		if e.kind != "toolUse" {
+			continue
+		}
+		e.call.read(e.raw)
+	}
+}
+
+func (s *start) read(raw string) {
+	r := rawjson.NewReader(raw)
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "toolUseId":
+			s.id, _ = r.Str()
+		case "name":
+			s.name, _ = r.Str()
+		case "type":
+			s.kind, _ = r.Str()
+		}
+	}
+}
+
+// readUsage reads the tokens. "inputTokens" are those that no cache had: totalTokens is
+// the sum of all four.
+func readUsage(r *rawjson.Reader) *aycoder.Usage {
+	u := &aycoder.Usage{}
+	for r.Object(); r.Next(); {
+		n, _ := r.Int()
+		n = max(n, 0)
+		switch r.Key() {
+		case "inputTokens":
+			u.Input = n
+		case "outputTokens":
+			u.Output = n
+		case "cacheReadInputTokens":
+			u.CacheRead = n
+		case "cacheWriteInputTokens":
+			u.CacheWrite = n
+		}
+	}
+	return u
+}
+
+// A decoder turns one response into model events.
+type decoder struct {
+	call *api.Call
+
+	done    aycoder.MessageDone
+	open    []*block // in the order in which they began, until they are given away
+	ids     map[string]bool
+	begun   bool
+	called  bool // there was a call
+	stopped bool
+}
+
+// Event implements [api.Decoder].
+func (d *decoder) Event(ev sse.Event) (done bool, err error) {
+	if name, failed := strings.CutPrefix(ev.Type, eventstream.Failure); failed {
+		f := api.ParseFailure([]byte(ev.Data), nil)
+		f.Type = name
+		return true, d.call.Fail(f)
+	}
+	var e event
+	if err := e.read(ev.Data); err != nil {
+		return false, d.call.Garbled(fmt.Sprintf("event %q", d.call.Config().Show(ev.Type, 50)), err, ev.Data)
+	}
+	switch ev.Type {
+	case "contentBlockDelta":
+		return false, d.addDelta(&e)
+	case "messageStart":
+		d.begun = true
+	case "contentBlockStart":
+		return false, d.startBlock(&e)
+	case "contentBlockStop":
+		return false, d.stopBlock(e.index)
+	case "messageStop":
+		return false, d.stop(e.stop)
+	case "metadata":
+		if e.use != nil {
+			d.done.Usage = *e.use
+		}
+		if d.stopped {
+			return true, d.finish()
+		}
+	}
+	return false, nil
+}
+
+// End implements [api.Decoder]. The usage comes behind the end of the message, and may
+// be missing.
+func (d *decoder) End() error {
+	if !d.stopped {
+		return api.ErrUnfinished
+	}
+	return d.finish()
+}
+
+// stop takes why the model stopped, and completes all blocks.
+func (d *decoder) stop(reason string) error {
+	if !d.begun {
+		return errors.New("messageStop before messageStart")
+	}
+	d.stopped = true
+	switch reason {
+	case "guardrail_intervened", "content_filtered":
+		reason = string(aycoder.StopRefusal)
+	}
+	d.done.Stop = aycoder.StopReason(reason)
+	return d.giveAll()
+}
+
+func (d *decoder) finish() error {
+	if d.done.Stop == "" {
+		d.done.Stop = aycoder.StopEndTurn
+	}
+	if d.called && d.done.Stop == aycoder.StopEndTurn {
+		d.done.Stop = aycoder.StopToolUse // the calls decide
+	}
+	d.done.Model, d.done.ID = d.call.Model(), d.call.RequestID
+	return d.call.Emit(&d.done)
+}
+
+// cutsOff reports whether a message that stopped so may end in an incomplete call.
+func cutsOff(r aycoder.StopReason) bool {
+	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || strings.HasPrefix(string(r), "malformed_") ||
+		r == "model_context_window_exceeded"
+}
+
+// Whole implements [api.Decoder].
+func (d *decoder) Whole(data string) error {
+	var content []string
+	reason, found := "", false
+	r := rawjson.NewReader(data)
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "output":
+			content, found = readOutput(r)
+		case "stopReason":
+			reason, _ = r.Str()
+		case "usage":
+			d.done.Usage = *readUsage(r)
+		}
+	}
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode message: %w", err)
+	}
+	if !found || reason == "" {
+		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	d.begun = true
+	for i, raw := range content {
+		if err := d.wholeBlock(i, raw); err != nil {
+			return err
+		}
+	}
+	if err := d.stop(reason); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// readOutput returns the blocks of the message as they are written.
+func readOutput(r *rawjson.Reader) (content []string, found bool) {
+	for r.Object(); r.Next(); {
+		if r.Key() != "message" {
+			continue
+		}
+		found = r.Kind() == '{'
+		for r.Object(); r.Next(); {
+			if r.Key() != "content" {
+				continue
+			}
+			for r.Array(); r.Next(); {
+				content = append(content, r.Raw())
+			}
+		}
+	}
+	return content, found
+}

@@ -1,0 +1,243 @@
+package bedrock
+
+import (
+	"bytes"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// wireKey is the key of messages that are encoded for this API. It has no settings in
+// it, since none changes the form of a message.
+type wireKey struct{}
+
+// wireRole is the role of a message there: a system message is the user's.
+func wireRole(r aycoder.Role) aycoder.Role {
+	if r == aycoder.RoleAssistant {
+		return r
+	}
+	return aycoder.RoleUser
+}
+
+// fragment returns the content blocks of m, or nothing if no part of it can be sent.
+func fragment(m *aycoder.Message) ([]byte, error) {
+	if err := api.CheckParts(m.Parts); err != nil {
+		return nil, err
+	}
+	w := &blocks{role: m.Role}
+	// Claude wants results before anything else that the user says.
+	for _, p := range m.Parts {
+		if out, ok := p.(*aycoder.ToolOutput); ok && wireRole(m.Role) == aycoder.RoleUser {
+			w.output(out)
+		}
+	}
+	for _, p := range m.Parts {
+		w.part(p)
+	}
+	// "If you include a ContentBlock with a document field in the array, you must also
+	// include a ContentBlock with a text field."
+	if w.documents && !w.texts {
+		w.text(&aycoder.Text{Text: "[document]"})
+	}
+	return w.b, nil
+}
+
+// blocks is a list of content blocks that is being written.
+type blocks struct {
+	b    []byte
+	role aycoder.Role
+
+	texts, documents bool // there are some
+}
+
+// begin begins a block.
+func (w *blocks) begin(s string) {
+	w.b = append(rawjson.AppendComma(w.b), s...)
+}
+
+func (w *blocks) part(p aycoder.Part) {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		w.text(p)
+	case *aycoder.Thinking:
+		w.thinking(p)
+	case *aycoder.ToolUse:
+		w.use(p)
+	case *aycoder.Media:
+		w.shown(p)
+	case *aycoder.Opaque:
+		if ours(p) {
+			w.begin("")
+			w.b = append(w.b, bytes.TrimSpace(p.Raw)...)
+		}
+	}
+}
+
+func (w *blocks) text(t *aycoder.Text) {
+	if blank(t.Text) {
+		return
+	}
+	w.texts = true
+	if extra := t.Extra; ours(extra) && w.role == aycoder.RoleAssistant {
+		if cites := rawjson.Split(bytes.TrimSpace(extra.Raw)).Value("citations"); len(cites) > 0 {
+			w.begin(`{"citationsContent":{"content":[{"text":`)
+			w.b = rawjson.AppendString(w.b, t.Text)
+			w.b = append(append(append(w.b, `}],"citations":`...), cites...), `}}`...)
+			return
+		}
+	}
+	w.begin(`{"text":"`)
+	if w.role == aycoder.RoleSystem {
+		w.b = append(w.b, `<system>\n`...)
+	}
+	w.b = rawjson.AppendEscaped(w.b, t.Text)
+	if w.role == aycoder.RoleSystem {
+		w.b = append(w.b, `\n</system>`...)
+	}
+	w.b = append(w.b, `"}`...)
+}
+
+// thinking goes back only with the signature that proves it.
+func (w *blocks) thinking(t *aycoder.Thinking) {
+	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant {
+		return
+	}
+	w.begin(`{"reasoningContent":{"reasoningText":{"text":`)
+	w.b = rawjson.AppendString(w.b, t.Text)
+	w.b = rawjson.AppendField(w.b, "signature", t.Signature)
+	w.b = append(w.b, `}}}`...)
+}
+
+func (w *blocks) use(u *aycoder.ToolUse) {
+	if w.role != aycoder.RoleAssistant {
+		return
+	}
+	w.begin(`{"toolUse":{"toolUseId":`)
+	w.b = api.AppendName(w.b, u.ID, maxName)
+	w.b = append(w.b, `,"name":`...)
+	w.b = api.AppendName(w.b, u.Name, maxName)
+	w.b = append(w.b, `,"input":`...)
+	if rawjson.IsObject(u.Args) {
+		w.b = append(w.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+	} else {
+		w.b = append(w.b, `{}`...)
+	}
+	w.b = append(w.b, `}}`...)
+}
+
+// output writes the result of a tool. Not all models take one without content.
+func (w *blocks) output(o *aycoder.ToolOutput) {
+	w.begin(`{"toolResult":{"toolUseId":`)
+	w.b = api.AppendName(w.b, o.ID, maxName)
+	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser}
+	before := len(in.b)
+	for _, p := range o.Parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			in.text(p)
+		case *aycoder.Media:
+			in.shown(p)
+		}
+	}
+	if len(in.b) == before {
+		text := "no output"
+		if o.IsError {
+			text = "failed without a message"
+		}
+		in.text(&aycoder.Text{Text: text})
+	}
+	w.b = append(in.b, ']')
+	if o.IsError {
+		w.b = rawjson.AppendField(w.b, "status", "error")
+	}
+	w.b = append(w.b, `}}`...)
+}
+
+// formats are what the API takes of media: the field that it is in, and its name for
+// the type.
+var formats = map[string][2]string{
+	"image/png": {"image", "png"}, "image/jpeg": {"image", "jpeg"}, "image/jpg": {"image", "jpeg"},
+	"image/gif": {"image", "gif"}, "image/webp": {"image", "webp"},
+	"application/pdf": {"document", "pdf"}, "text/csv": {"document", "csv"}, "text/html": {"document", "html"},
+	"text/markdown": {"document", "md"}, "text/plain": {"document", "txt"},
+	"application/msword": {"document", "doc"}, "application/vnd.ms-excel": {"document", "xls"},
+	"application/vnd.openxmlformats-officedocument.wordprocessingml.document": {"document", "docx"},
+	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":       {"document", "xlsx"},
+	"video/mp4": {"video", "mp4"}, "video/quicktime": {"video", "mov"}, "video/webm": {"video", "webm"},
+	"video/x-matroska": {"video", "mkv"}, "video/x-flv": {"video", "flv"}, "video/mpeg": {"video", "mpeg"},
+	"video/x-ms-wmv": {"video", "wmv"}, "video/3gpp": {"video", "three_gp"},
+}
+
+// shown writes media. What the API takes no block for is named in a text, so that one
+// odd file does not make the whole conversation unsendable.
+func (w *blocks) shown(m *aycoder.Media) {
+	if w.role == aycoder.RoleAssistant || w.media(m) {
+		return
+	}
+	w.text(&aycoder.Text{Text: api.NotShown(m)})
+}
+
+// media writes a block, or reports that there is none for this.
+func (w *blocks) media(m *aycoder.Media) bool {
+	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
+	typ = strings.TrimSpace(typ)
+	f, known := formats[typ]
+	if !known && strings.HasPrefix(typ, "text/") {
+		f, known = formats["text/plain"], true
+	}
+	s3 := strings.HasPrefix(m.URL, "s3://")
+	if !known || !s3 && (m.URL != "" || len(m.Data) == 0) {
+		return false
+	}
+	w.begin(`{"` + f[0] + `":{"format":"` + f[1] + `"`)
+	if f[0] == "document" {
+		w.documents = true
+		w.b = rawjson.AppendField(w.b, "name", documentName(m))
+	}
+	w.b = append(w.b, `,"source":{`...)
+	if s3 {
+		w.b = append(w.b, `"s3Location":{"uri":`...)
+		w.b = append(rawjson.AppendString(w.b, m.URL), '}')
+	} else {
+		w.b = append(w.b, `"bytes":`...)
+		w.b = rawjson.AppendBase64(w.b, m.Data)
+	}
+	w.b = append(w.b, `}}}`...)
+	return true
+}
+
+// documentName is a name that the API takes: "alphanumeric characters, whitespace
+// characters (no more than one in a row), hyphens, parentheses, square brackets". It
+// has a hash at its end, since no two documents may have the same.
+func documentName(m *aycoder.Media) string {
+	const most = 100
+	var b strings.Builder
+	for _, r := range m.Name {
+		if b.Len() >= most {
+			break
+		}
+		switch {
+		case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', strings.ContainsRune("-()[]", r):
+			b.WriteRune(r)
+		default:
+			b.WriteByte('-')
+		}
+	}
+	h := fnv.New32a()
+	h.Write([]byte(m.Name + "\x00" + m.URL)) // never returns an error
+	h.Write(m.Data)
+	if b.Len() == 0 {
+		b.WriteString("document")
+	}
+	return b.String() + "-" + strconv.FormatUint(uint64(h.Sum32()), 36)
+}
+
+// ours reports whether o is of this provider and can be sent.
+func ours(o *aycoder.Opaque) bool {
+	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
+}

@@ -1,0 +1,69 @@
+package bedrock
+
+import (
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// A model is what has to be known of one beyond the API that all have.
+type model struct {
+	claude bool
+	caches bool
+	// thinking appends the fields that make it think, or is nil.
+	thinking func(b []byte, budget int) []byte
+}
+
+// modelOf tells from a name: "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+// "amazon.nova-2-lite-v1:0", or an ARN that ends in one.
+func modelOf(name string) model {
+	switch {
+	case strings.Contains(name, "anthropic.claude"):
+		m := model{claude: true, caches: true, thinking: claudeThinking}
+		for _, old := range []string{"claude-v2", "claude-instant", "claude-3-haiku", "claude-3-sonnet", "claude-3-opus",
+			"claude-3-5-sonnet-20240620"} {
+			if strings.Contains(name, old) {
+				return model{claude: true}
+			}
+		}
+		if strings.Contains(name, "claude-3-5-") {
+			m.thinking = nil
+		}
+		return m
+	case strings.Contains(name, "amazon.nova-2"):
+		return model{caches: true, thinking: novaThinking}
+	case strings.Contains(name, "amazon.nova"):
+		return model{caches: true}
+	case strings.Contains(name, "openai.gpt-oss"):
+		return model{thinking: ossThinking}
+	}
+	return model{}
+}
+
+func claudeThinking(b []byte, budget int) []byte {
+	b = append(b, `{"thinking":{"type":"enabled"`...)
+	return append(rawjson.AppendIntField(b, "budget_tokens", int64(budget)), `}}`...)
+}
+
+func novaThinking(b []byte, budget int) []byte {
+	effort := effortOf(budget)
+	if effort == "high" {
+		effort = "medium"
+	}
+	b = append(b, `{"reasoningConfig":{"type":"enabled"`...)
+	return append(rawjson.AppendField(b, "maxReasoningEffort", effort), `}}`...)
+}
+
+func ossThinking(b []byte, budget int) []byte {
+	return append(rawjson.AppendField(append(b, '{'), "reasoning_effort", effortOf(budget)), '}')
+}
+
+func effortOf(budget int) string {
+	switch {
+	case budget <= 4096:
+		return "low"
+	case budget <= 16384:
+		return "medium"
+	}
+	return "high"
+}

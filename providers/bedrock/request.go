@@ -1,0 +1,334 @@
+package bedrock
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+const (
+	// maxName is the longest id or name that the API takes.
+	maxName = 64
+	// minBudget is the least that Claude takes for its thinking, and thinkingTokens what
+	// its answer gets beside where no bound is set.
+	minBudget      = 1024
+	thinkingTokens = 8192
+
+	cachePoint = `{"cachePoint":{"type":"default"}}`
+	moreFields = "additionalModelRequestFields"
+)
+
+// A body is a request on its way to bytes. Its fields are in an order that depends on
+// nothing but which of them are set; messages come last.
+type body struct {
+	b     []byte
+	req   *aycoder.Request
+	model model
+	err   error
+
+	thinks bool   // Claude does, by a field of ours
+	prompt string // asks for an answer that the API cannot be bound to
+}
+
+// encode returns the wire form of req.
+func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
+	name := cmp.Or(req.Model, c.model)
+	w := &body{b: append(make([]byte, 0, 1024), '{'), req: req, model: modelOf(name)}
+	maxTokens := w.thinking(cmp.Or(max(req.MaxTokens, 0), c.cfg.MaxTokens))
+	w.inference(maxTokens)
+	w.output(c.FormatsOutput(name))
+	w.system()
+	if err := w.tools(); err != nil {
+		return nil, err
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	var err error
+	if w.b, err = api.AppendExtra(w.b, req.Extra, "modelId", "messages"); err != nil {
+		return nil, err
+	}
+	return w.messages()
+}
+
+// key begins a field, unless Extra sets it.
+func (w *body) key(name string) bool {
+	if _, ok := w.req.Extra[name]; ok {
+		return false
+	}
+	w.b = rawjson.AppendKey(w.b, name)
+	return true
+}
+
+// thinking writes how much the model may think, in its own words, and returns how many
+// tokens the answer may have. A budget must be less than that, so one that is not
+// raises it.
+func (w *body) thinking(maxTokens int) int {
+	n := w.req.Thinking
+	if n <= 0 || w.model.thinking == nil || w.model.claude && w.forced() || !w.key(moreFields) {
+		return maxTokens
+	}
+	if w.model.claude {
+		w.thinks = true
+		n = max(n, minBudget)
+		maxTokens = cmp.Or(maxTokens, thinkingTokens)
+		if n >= maxTokens {
+			maxTokens = n + min(maxTokens, math.MaxInt-n)
+		}
+	}
+	w.b = w.model.thinking(w.b, n)
+	return maxTokens
+}
+
+// forced reports whether the model must call a tool: "Thinking may not be enabled when
+// tool_choice forces tool use."
+func (w *body) forced() bool {
+	mode := w.req.ToolChoice.Mode
+	return len(w.req.Tools) > 0 && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
+}
+
+func (w *body) inference(maxTokens int) {
+	in := []byte{'{'}
+	if maxTokens > 0 {
+		in = rawjson.AppendIntField(in, "maxTokens", int64(maxTokens))
+	}
+	if t := w.req.Temperature; t != nil {
+		if math.IsNaN(*t) || math.IsInf(*t, 0) {
+			w.err = fmt.Errorf("temperature %v is not a number", *t)
+			return
+		}
+		// "temperature may only be set to 1 when thinking is enabled."
+		if *t == 1 || !w.thinks {
+			in = strconv.AppendFloat(rawjson.AppendKey(in, "temperature"), *t, 'f', -1, 64)
+		}
+	}
+	if len(w.req.Stop) > 0 {
+		in = append(rawjson.AppendKey(in, "stopSequences"), '[')
+		for _, s := range w.req.Stop {
+			in = rawjson.AppendString(rawjson.AppendComma(in), s)
+		}
+		in = append(in, ']')
+	}
+	if len(in) > 1 && w.key("inferenceConfig") {
+		w.b = append(append(w.b, in...), '}')
+	}
+}
+
+// output binds the answer to a schema, or asks for it in words if it cannot be written
+// as the API wants it.
+func (w *body) output(native bool) {
+	out := w.req.Output
+	if out == nil || !native {
+		return
+	}
+	schema, err := api.CloseSchema(out.Schema)
+	switch {
+	case err == nil:
+	case !rawjson.IsObject(out.Schema):
+		w.err = fmt.Errorf("output %q: %w", out.Name, err)
+		return
+	default:
+		w.prompt = api.OutputPrompt(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD")))
+		return
+	}
+	if !w.key("outputConfig") {
+		return
+	}
+	w.b = append(w.b, `{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"name":`...)
+	w.b = api.AppendName(w.b, out.Name, maxName)
+	w.b = rawjson.AppendField(w.b, "schema", string(schema))
+	w.b = append(w.b, `}}}}`...)
+}
+
+func (w *body) system() {
+	list := []byte{'['}
+	for i, t := range w.req.System {
+		if t == nil {
+			w.err = fmt.Errorf("system block %d is nil", i)
+			return
+		}
+		list = appendText(list, t.Text)
+	}
+	list = appendText(list, w.prompt)
+	if len(list) == 1 || !w.key("system") {
+		return
+	}
+	if w.caches() {
+		list = append(append(list, ','), cachePoint...)
+	}
+	w.b = append(append(w.b, list...), ']')
+}
+
+// appendText appends a block to a list. "The text field in the ContentBlock object …
+// is blank" is an error.
+func appendText(b []byte, s string) []byte {
+	if blank(s) {
+		return b
+	}
+	b = append(rawjson.AppendComma(b), '{')
+	return append(rawjson.AppendField(b, "text", s), '}')
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// caches reports whether breakpoints of the prompt cache are set.
+func (w *body) caches() bool { return !w.req.NoCache && w.model.caches }
+
+// tools writes the tools and how they are chosen.
+func (w *body) tools() error {
+	if _, own := w.req.Extra["toolConfig"]; own {
+		return nil
+	}
+	tools := w.offered()
+	if len(tools) == 0 {
+		return nil
+	}
+	w.b = append(rawjson.AppendKey(w.b, "toolConfig"), `{"tools":[`...)
+	for i, s := range tools {
+		if s == nil {
+			return fmt.Errorf("tool %d is nil", i)
+		}
+		if err := w.tool(s); err != nil {
+			return fmt.Errorf("tool %q: %w", s.Name, err)
+		}
+	}
+	if w.caches() && w.model.claude {
+		w.b = append(append(w.b, ','), cachePoint...)
+	}
+	w.b = append(w.b, ']')
+	switch {
+	case w.req.ToolChoice.Mode == aycoder.ToolAny && len(w.req.Tools) > 0:
+		w.b = append(w.b, `,"toolChoice":{"any":{}}`...)
+	case w.req.ToolChoice.Mode == aycoder.ToolNamed:
+		w.b = append(w.b, `,"toolChoice":{"tool":{"name":`...)
+		w.b = append(api.AppendName(w.b, w.req.ToolChoice.Name, maxName), `}}`...)
+	}
+	w.b = append(w.b, '}')
+	return nil
+}
+
+// offered are the tools that the request names. If there are none, or none may be
+// called, they are those that a conversation with calls cannot do without: "The
+// toolConfig field must be defined when using toolUse and toolResult content blocks."
+func (w *body) offered() []*aycoder.ToolSpec {
+	tools := w.req.Tools
+	if len(tools) > 0 && w.req.ToolChoice.Mode != aycoder.ToolNone {
+		return tools
+	}
+	used := usedTools(w.req.Messages)
+	if len(used) == 0 || len(tools) == 0 {
+		return used
+	}
+	return tools
+}
+
+func (w *body) tool(s *aycoder.ToolSpec) error {
+	schema := bytes.TrimSpace(s.Schema)
+	if len(schema) == 0 {
+		schema = []byte(`{"type":"object"}`)
+	}
+	if !rawjson.IsObject(schema) {
+		return errors.New("schema is not a JSON object")
+	}
+	w.b = append(rawjson.AppendComma(w.b), `{"toolSpec":{"name":`...)
+	w.b = api.AppendName(w.b, s.Name, maxName)
+	if !blank(s.Description) {
+		w.b = rawjson.AppendField(w.b, "description", s.Description)
+	}
+	w.b = append(w.b, `,"inputSchema":{"json":`...)
+	w.b = append(w.b, bytes.ToValidUTF8(schema, []byte("\uFFFD"))...)
+	w.b = append(w.b, `}}}`...)
+	return nil
+}
+
+// usedTools are the tools that were called in a conversation, with no more than their
+// names.
+func usedTools(messages []*aycoder.Message) (used []*aycoder.ToolSpec) {
+	seen := map[string]bool{}
+	for _, m := range messages {
+		if m == nil {
+			continue
+		}
+		for _, p := range m.Parts {
+			name := usedTool(p)
+			if name == "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			used = append(used, &aycoder.ToolSpec{Name: name})
+		}
+	}
+	return used
+}
+
+// usedTool is the name of the tool that a part is about, or "".
+func usedTool(p aycoder.Part) string {
+	switch p := p.(type) {
+	case *aycoder.ToolUse:
+		if p != nil {
+			return p.Name
+		}
+	case *aycoder.ToolOutput:
+		if p != nil {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// messages adds the conversation, from its encoded messages. "A conversation must
+// alternate between user and assistant roles": those of one role in a row are joined.
+func (w *body) messages() (*api.Payload, error) {
+	if len(w.b) > 1 {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(w.b, `"messages":[`...)
+	p := &api.Payload{Pieces: make([][]byte, 1, 2*len(w.req.Messages)+3)}
+	role, lastUser := aycoder.Role(""), 0
+	for i, m := range w.req.Messages {
+		if m == nil {
+			return nil, fmt.Errorf("message %d is nil", i)
+		}
+		data, err := m.Encoded(wireKey{}, fragment)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		if len(data) == 0 {
+			continue
+		}
+		p.Pieces = append(p.Pieces, between(role, wireRole(m.Role)), data)
+		if role = wireRole(m.Role); role == aycoder.RoleUser {
+			lastUser = len(p.Pieces)
+		}
+	}
+	if lastUser > 0 && w.caches() {
+		p.Pieces = slices.Insert(p.Pieces, lastUser, []byte(","+cachePoint))
+	}
+	end := "]}]}"
+	if role == "" {
+		end = "]}"
+	}
+	p.Pieces[0] = w.b
+	p.Pieces = append(p.Pieces, []byte(end))
+	return p, nil
+}
+
+// between is what stands between a message and the one before, which may be none.
+func between(before, role aycoder.Role) []byte {
+	switch before {
+	case role:
+		return []byte(",")
+	case "":
+		return []byte(`{"role":"` + string(role) + `","content":[`)
+	}
+	return []byte(`]},{"role":"` + string(role) + `","content":[`)
+}
