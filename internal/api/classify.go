@@ -35,18 +35,20 @@ func ofWord(word string) class {
 		"modelerrorexception", "modelnotreadyexception", "modelstreamerrorexception", "upstream_error":
 		return overloaded
 	case "authentication_error", "permission_error", "billing_error", "invalid_api_key", "insufficient_quota",
-		"unauthenticated", "unauthorized", "permission_denied", "api_key_invalid", "forbidden", "invalid_authentication_error",
-		"exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception", "expiredtokenexception",
+		"unauthenticated", "unauthorized", "permission_denied", "api_key_invalid", "forbidden",
+		"invalid_authentication_error", "exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception", "expiredtokenexception",
 		"unrecognizedclientexception", "invalidsignatureexception", "billing_hard_limit_reached", "billing_not_active":
 		return unauthorised
 	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception", "request_timeout":
 		return timedOut
-	case "request_too_large", "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded",
-		"string_above_max_length":
+	case "request_too_large", "context_length_exceeded", "exceed_context_size_error",
+		"model_max_prompt_tokens_exceeded":
 		return contextTooLarge
-	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model", "unsupported_model":
+	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model",
+		"unsupported_model":
 		return unknownModel
-	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "prohibited_content", "cyber_policy":
+	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "prohibited_content",
+		"cyber_policy":
 		return refused
 	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found", "validationexception",
 		"invalid_prompt", "invalid-argument":
@@ -93,7 +95,8 @@ func ofStatus(status int) class {
 		return contextTooLarge
 	case status == http.StatusTooManyRequests:
 		return rateLimited
-	case status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusFailedDependency, status == 499:
+	case status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusFailedDependency,
+		status == 499:
 		return overloaded // the request was right, and its time was not
 	case status >= 500:
 		return overloaded
@@ -230,7 +233,8 @@ func endsNumber(s string) bool {
 
 // requestID finds the service's name for a request.
 func requestID(h http.Header) string {
-	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Goog-Request-Id"} {
+	names := []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Goog-Request-Id"}
+	for _, name := range names {
 		if id := h.Get(name); id != "" {
 			return id
 		}

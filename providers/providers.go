@@ -1,0 +1,220 @@
+// Package providers opens a client of any provider by name: for programs whose users
+// choose the model in a flag or a file.
+//
+//	client, err := providers.Open("anthropic/claude-sonnet-4-5")
+//	client, err = providers.Open("openrouter/moonshotai/kimi-k2", providers.WithAPIKey(key))
+//	client, err = providers.Open("ollama/qwen3:8b", providers.WithBaseURL("http://gpu:11434"))
+//
+// What stands before the first slash is the provider, the rest is the model as the
+// provider calls it. [Names] lists the providers.
+//
+// A program that imports this package links every provider. One that knows its
+// provider imports that one's package, which is smaller and has more options.
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/anthropic"
+	"github.com/aycoder/aycoder/providers/bedrock"
+	"github.com/aycoder/aycoder/providers/google"
+	"github.com/aycoder/aycoder/providers/ollama"
+	"github.com/aycoder/aycoder/providers/openai"
+)
+
+// Option sets a property that all providers have. Options are applied in order; the
+// last one wins where nothing else is said. What is wrong with a value is said by
+// [Open], in the words of the provider's own option.
+type Option func(*settings)
+
+type settings struct {
+	key, base *string
+	http      **http.Client
+	idle      *time.Duration
+	maxTokens *int
+	headers   [][2]string
+}
+
+// WithAPIKey sets the key. Default: that in the environment variable of the provider.
+func WithAPIKey(key string) Option { return func(s *settings) { s.key = &key } }
+
+// WithBaseURL sets where the service is. Default: the provider's own address.
+func WithBaseURL(base string) Option { return func(s *settings) { s.base = &base } }
+
+// WithHTTPClient sets the client that requests go through. Default: one with
+// [http.DefaultTransport].
+func WithHTTPClient(hc *http.Client) Option { return func(s *settings) { s.http = &hc } }
+
+// WithIdleTimeout sets the longest silence of the service. Default: 5 minutes.
+func WithIdleTimeout(d time.Duration) Option { return func(s *settings) { s.idle = &d } }
+
+// WithMaxTokens bounds the answers to requests that set no bound. Default: the
+// provider's.
+func WithMaxTokens(n int) Option { return func(s *settings) { s.maxTokens = &n } }
+
+// WithHeader sets a header of every request. Several names add up. Default: none.
+func WithHeader(name, value string) Option {
+	return func(s *settings) { s.headers = append(s.headers, [2]string{name, value}) }
+}
+
+// An entry is a provider.
+type entry struct {
+	name string
+	open func(model string, s *settings) (aycoder.ModelClient, error)
+}
+
+// table has the providers in the order in which they are listed.
+var table = []entry{
+	{"anthropic", plain(anthropic.New, anthropicOptions)},
+	{"openai", plain(openai.New, openaiOptions, openai.WithResponses())},
+	{"openai-chat", plain(openai.New, openaiOptions)},
+	{"google", plain(google.New, googleOptions)},
+	{"bedrock", plain(bedrock.New, bedrockOptions)},
+	{"ollama", plain(ollama.New, ollamaOptions)},
+	{"openrouter", plain(openai.OpenRouter, openaiOptions)},
+	{"xai", plain(openai.XAI, openaiOptions)},
+	{"groq", plain(openai.Groq, openaiOptions)},
+	{"deepseek", plain(openai.DeepSeek, openaiOptions)},
+	{"moonshot", plain(openai.Moonshot, openaiOptions)},
+	{"mistral", plain(openai.Mistral, openaiOptions)},
+	{"zai", plain(openai.ZAI, openaiOptions)},
+	{"together", plain(openai.Together, openaiOptions)},
+	{"azure", azure},
+	{"copilot", plain(openai.Copilot, openaiOptions)},
+	{"vllm", plain(openai.VLLM, openaiOptions)},
+	{"llamacpp", plain(openai.LlamaCpp, openaiOptions)},
+	{"lmstudio", plain(openai.LMStudio, openaiOptions)},
+}
+
+// Names returns the names of all providers that [Open] knows.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, e := range table {
+		names[i] = e.name
+	}
+	return names
+}
+
+// Open returns a client for a name of the form "provider/model". Keys come from the
+// environment variable of the provider (ANTHROPIC_API_KEY, OPENAI_API_KEY and so on),
+// unless [WithAPIKey] gives one. "openai" asks through the Responses API,
+// "openai-chat" through Chat Completions, and so do all others of that family; "azure"
+// wants its endpoint in [WithBaseURL] or AZURE_OPENAI_ENDPOINT, its deployment as the
+// model, and takes a version of the API from OPENAI_API_VERSION.
+//
+// A name that is wrong is an [*aycoder.ConfigError] that says which there are; other
+// errors are those of the provider's own New. It sends nothing.
+func Open(name string, opts ...Option) (aycoder.ModelClient, error) {
+	provider, model, ok := strings.Cut(name, "/")
+	if !ok || provider == "" || model == "" {
+		return nil, nameError(name, "is not of the form provider/model")
+	}
+	var s settings
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&s)
+		}
+	}
+	for _, e := range table {
+		if e.name == provider {
+			return e.open(model, &s)
+		}
+	}
+	return nil, nameError(name, "names an unknown provider")
+}
+
+func nameError(name, what string) error {
+	err := fmt.Errorf("%q %s; providers: %s", name, what, strings.Join(Names(), ", "))
+	return fmt.Errorf("open model: %w", &aycoder.ConfigError{Option: "name", Err: err})
+}
+
+// options are the constructors of a provider's options.
+type options[O any] struct {
+	key, base func(string) O
+	header    func(name, value string) O
+	http      func(*http.Client) O
+	idle      func(time.Duration) O
+	maxTokens func(int) O
+}
+
+// of returns the provider's options for the settings.
+func (o options[O]) of(s *settings) (list []O) {
+	if s.key != nil {
+		list = append(list, o.key(*s.key))
+	}
+	if s.base != nil {
+		list = append(list, o.base(*s.base))
+	}
+	if s.http != nil {
+		list = append(list, o.http(*s.http))
+	}
+	if s.idle != nil {
+		list = append(list, o.idle(*s.idle))
+	}
+	if s.maxTokens != nil {
+		list = append(list, o.maxTokens(*s.maxTokens))
+	}
+	for _, h := range s.headers {
+		list = append(list, o.header(h[0], h[1]))
+	}
+	return list
+}
+
+// plain opens a provider whose New takes the model and options.
+func plain[C aycoder.ModelClient, O any](open func(string, ...O) (C, error), o options[O],
+	more ...O) func(string, *settings) (aycoder.ModelClient, error) {
+	return func(model string, s *settings) (aycoder.ModelClient, error) {
+		return client(open(model, append(o.of(s), more...)...))
+	}
+}
+
+// client keeps a nil pointer from becoming a client.
+func client[C aycoder.ModelClient](c C, err error) (aycoder.ModelClient, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func azure(deployment string, s *settings) (aycoder.ModelClient, error) {
+	rest, endpoint := *s, os.Getenv("AZURE_OPENAI_ENDPOINT")
+	if s.base != nil {
+		endpoint, rest.base = *s.base, nil
+	}
+	if endpoint == "" {
+		err := errors.New("azure has no address of its own: pass WithBaseURL or set AZURE_OPENAI_ENDPOINT")
+		return nil, fmt.Errorf("open model: %w", &aycoder.ConfigError{Option: "WithBaseURL", Err: err})
+	}
+	return client(openai.Azure(endpoint, deployment, os.Getenv("OPENAI_API_VERSION"), openaiOptions.of(&rest)...))
+}
+
+var anthropicOptions = options[anthropic.Option]{
+	anthropic.WithAPIKey, anthropic.WithBaseURL, anthropic.WithHeader, anthropic.WithHTTPClient,
+	anthropic.WithIdleTimeout, anthropic.WithMaxTokens,
+}
+
+var openaiOptions = options[openai.Option]{
+	openai.WithAPIKey, openai.WithBaseURL, openai.WithHeader, openai.WithHTTPClient,
+	openai.WithIdleTimeout, openai.WithMaxTokens,
+}
+
+var googleOptions = options[google.Option]{
+	google.WithAPIKey, google.WithBaseURL, google.WithHeader, google.WithHTTPClient,
+	google.WithIdleTimeout, google.WithMaxTokens,
+}
+
+var ollamaOptions = options[ollama.Option]{
+	ollama.WithAPIKey, ollama.WithBaseURL, ollama.WithHeader, ollama.WithHTTPClient,
+	ollama.WithIdleTimeout, ollama.WithMaxTokens,
+}
+
+var bedrockOptions = options[bedrock.Option]{
+	bedrock.WithAPIKey, bedrock.WithBaseURL, bedrock.WithHeader, bedrock.WithHTTPClient,
+	bedrock.WithIdleTimeout, bedrock.WithMaxTokens,
+}

@@ -1,0 +1,122 @@
+package providers_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers"
+)
+
+// keyless are the providers that need no key.
+var keyless = map[string]bool{"ollama": true, "vllm": true, "llamacpp": true, "lmstudio": true}
+
+// Every provider in the table opens, asks where the base URL says, with the key and
+// the headers, and for the model of the name.
+func TestOpenEach(t *testing.T) {
+	for _, name := range providers.Names() {
+		t.Run(name, func(t *testing.T) {
+			var asked *http.Request
+			var body string
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked == nil {
+					data, _ := io.ReadAll(r.Body)
+					asked, body = r, string(data)
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}))
+			defer s.Close()
+			m, err := providers.Open(name+"/maker/model-1", providers.WithAPIKey("key-0123456789"),
+				providers.WithBaseURL(s.URL), providers.WithHTTPClient(s.Client()), providers.WithHeader("X-Test", "yes"),
+				providers.WithMaxTokens(77), providers.WithIdleTimeout(time.Minute))
+			require.NoError(t, err)
+			_, err = aycoder.Complete(t.Context(), m, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi")}})
+			base, ok := errors.AsType[*aycoder.ModelError](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, "maker/model-1", base.Model)
+			assert.Equal(t, http.StatusServiceUnavailable, base.Status)
+			assert.Contains(t, asked.URL.EscapedPath()+body, "model-1")
+			assert.Contains(t, body, "77")
+			assert.Equal(t, "yes", asked.Header.Get("X-Test"))
+			assert.Contains(t, fmt.Sprint(asked.Header), "key-0123456789")
+			namer, ok := aycoder.As[aycoder.ModelNamer](m)
+			require.True(t, ok)
+			_, model := namer.ModelName()
+			assert.Equal(t, "maker/model-1", model)
+		})
+	}
+}
+
+func TestOpenWithoutKey(t *testing.T) {
+	for _, env := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY",
+		"OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOT_API_KEY", "MISTRAL_API_KEY", "ZAI_API_KEY",
+		"TOGETHER_API_KEY", "COPILOT_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AWS_BEARER_TOKEN_BEDROCK",
+		"OLLAMA_HOST", "OLLAMA_API_KEY", "OPENAI_API_VERSION"} {
+		t.Setenv(env, "")
+	}
+	for _, name := range providers.Names() {
+		t.Run(name, func(t *testing.T) {
+			m, err := providers.Open(name + "/model-1")
+			if keyless[name] {
+				require.NoError(t, err)
+				require.NotNil(t, m)
+				return
+			}
+			require.Error(t, err)
+			require.Nil(t, m, "no typed nil")
+			_, auth := errors.AsType[*aycoder.AuthError](err)
+			_, config := errors.AsType[*aycoder.ConfigError](err)
+			assert.True(t, auth || config, "%v", err)
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	tests := []struct {
+		name, in, want string
+		opts           []providers.Option
+	}{
+		{"empty", "", "provider/model", nil},
+		{"no provider", "claude-sonnet-4-5", "provider/model", nil},
+		{"no model", "anthropic/", "provider/model", nil},
+		{"no name", "/x", "provider/model", nil},
+		{"unknown", "antropic/x", `unknown provider; providers: anthropic, openai`, nil},
+		{"wrong option", "anthropic/x", "WithBaseURL", []providers.Option{providers.WithBaseURL("nowhere"), nil}},
+		{"azure without address", "azure/x", "AZURE_OPENAI_ENDPOINT", nil},
+	}
+	t.Setenv("AZURE_OPENAI_ENDPOINT", "")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := providers.Open(tt.in, tt.opts...)
+			require.Nil(t, m)
+			_, ok := errors.AsType[*aycoder.ConfigError](err)
+			require.True(t, ok, "%v", err)
+			assert.Contains(t, err.Error(), tt.want)
+		})
+	}
+}
+
+func ExampleOpen() {
+	client, err := providers.Open("ollama/qwen3:8b", providers.WithBaseURL("http://localhost:11434"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(client)
+
+	_, err = providers.Open("olama/qwen3:8b")
+	text, _, _ := strings.Cut(err.Error(), ";")
+	fmt.Println(text)
+	// Output:
+	// ollama.Client(qwen3:8b at http://localhost:11434)
+	// open model: name: "olama/qwen3:8b" names an unknown provider
+}
