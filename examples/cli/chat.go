@@ -371,12 +371,16 @@ func explain(err error) string {
 }
 
 func remedy(err error) string {
-	const network = "Check the network, and the address in " + baseURLEnv + " if it is set."
+	key, network := "Check the provider's key, or get a new one.", "Check the network, and that the service runs."
+	if e, ok := errors.AsType[*aycoder.ModelError](err); ok && e.Provider == "anthropic" {
+		key = "Check the key in " + keyEnv + ", or get a new one."
+		network = "Check the network, and the address in " + baseURLEnv + " if it is set."
+	}
 	for _, r := range []struct {
 		fits func(error) bool
 		text string
 	}{
-		{is[*aycoder.AuthError], "Check the key in " + keyEnv + ", or get a new one."},
+		{is[*aycoder.AuthError], key},
 		{is[*aycoder.UnknownModelError], "Choose another model with -model."},
 		{is[*aycoder.ContextTooLargeError], "Begin a new conversation (/clear), or ask about less."},
 		{is[*aycoder.RateLimitError], "Wait a while, then try again."},

@@ -22,13 +22,14 @@ const usage = `usage: cli [flags] [prompt]
   cli -p "fix the lint errors" -allow edit_file -allow 'bash:go vet *'
 
 The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in
-ANTHROPIC_BASE_URL, if it is another). Without a key, in a terminal, a scripted
-model shows a demo.
+ANTHROPIC_BASE_URL, if it is another), or that of another provider by its name:
+openai/…, google/…, openrouter/…, ollama/… and so on, with the provider's own key.
+Without a model and a key, in a terminal, a scripted model shows a demo.
 
 flags:
   -p               print the answer and exit; activity goes to stderr, nothing is asked
   -output format   with -p: text, json (one object) or stream-json (one a line) (text)
-  -model name      the model (claude-sonnet-4-5), or demo
+  -model name      provider/model (anthropic/claude-sonnet-4-5), or demo
   -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
   -max-turns n     answers of the model in one run (50)
   -verbose         show thinking, tokens and whole outputs

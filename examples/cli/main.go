@@ -23,7 +23,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/providers/anthropic"
+	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -42,12 +42,12 @@ const (
 const (
 	keyEnv       = "ANTHROPIC_API_KEY"
 	baseURLEnv   = "ANTHROPIC_BASE_URL"
-	defaultModel = "claude-sonnet-4-5"
+	defaultModel = "anthropic/claude-sonnet-4-5"
 	demoModel    = "demo"
 	maxStdin     = 4 << 20 // bytes that are put below the prompt
 )
 
-var errNoModel = errors.New("no model: set " + keyEnv + ", or see the demo with -model demo")
+var errNoModel = errors.New("no model: set " + keyEnv + ", name another provider's with -model, or see the demo with -model demo")
 
 func main() {
 	signals := make(chan os.Signal, 4)
@@ -96,7 +96,9 @@ func (a *app) run(args []string) int {
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func usageOr(err error) int {
-	if _, ok := errors.AsType[*aycoder.ConfigError](err); ok || errors.Is(err, errNoModel) {
+	_, config := errors.AsType[*aycoder.ConfigError](err)
+	_, auth := errors.AsType[*aycoder.AuthError](err) // no key: nothing was sent yet
+	if config || auth || errors.Is(err, errNoModel) {
 		return exitUsage
 	}
 	return exitError
@@ -122,26 +124,36 @@ func (a *app) open(o *options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, name := client.ModelName()
-	s.name = clean(name)
+	if namer, ok := aycoder.As[aycoder.ModelNamer](client); ok {
+		_, name := namer.ModelName()
+		s.name = clean(name)
+	}
 	return s, s.build(client, ".", o, nil)
 }
 
-// client returns the model's client. The key is sent to another address than the
-// provider's only because the user named both.
-func (a *app) client(o *options) (*anthropic.Client, error) {
+// client returns the model's client: of any provider by a name with a slash, else of
+// Anthropic. Anthropic's key is sent to another address only because the user named
+// both.
+func (a *app) client(o *options) (aycoder.ModelClient, error) {
+	name := cmp.Or(o.model, defaultModel)
+	if !strings.Contains(name, "/") {
+		name = "anthropic/" + name
+	}
+	if !strings.HasPrefix(name, "anthropic/") {
+		return providers.Open(name)
+	}
 	key, base := strings.TrimSpace(a.getenv(keyEnv)), a.getenv(baseURLEnv)
 	if key == "" && base == "" {
 		return nil, errNoModel
 	}
-	var opts []anthropic.Option
+	var opts []providers.Option
 	if base != "" {
-		opts = append(opts, anthropic.WithBaseURL(base))
+		opts = append(opts, providers.WithBaseURL(base))
 	}
 	if key != "" {
-		opts = append(opts, anthropic.WithAPIKey(key))
+		opts = append(opts, providers.WithAPIKey(key))
 	}
-	return anthropic.New(cmp.Or(o.model, defaultModel), opts...)
+	return providers.Open(name, opts...)
 }
 
 // build makes the loop of a session: the tools for a folder and the rules.

@@ -418,13 +418,15 @@ func TestRemedies(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&aycoder.AuthError{ModelError: base}, keyEnv},
+		{&aycoder.AuthError{ModelError: base}, "provider's key"},
+		{&aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: "anthropic"}}, keyEnv},
 		{&aycoder.UnknownModelError{ModelError: base}, "-model"},
 		{&aycoder.ContextTooLargeError{ModelError: base}, "/clear"},
 		{&aycoder.RateLimitError{ModelError: base}, "Wait"},
 		{&aycoder.OverloadedError{ModelError: base}, "later"},
 		{&aycoder.TimeoutError{ModelError: base}, "network"},
 		{&aycoder.StreamBrokenError{ModelError: base}, "network"},
+		{&aycoder.TimeoutError{ModelError: &aycoder.ModelError{Provider: "anthropic"}}, baseURLEnv},
 		{&aycoder.LimitError{Limit: "turns", Max: 3}, "-max-turns"},
 		{errors.New("x\x1b"), ""},
 	}
@@ -432,4 +434,29 @@ func TestRemedies(t *testing.T) {
 		require.Contains(t, explain(tt.err), tt.want)
 		require.NotContains(t, explain(tt.err), "\x1b")
 	}
+}
+
+func TestClientOfAnyProvider(t *testing.T) {
+	env := map[string]string{keyEnv: "sk-ant-x"}
+	tests := []struct{ model, provider, name string }{
+		{"", "anthropic", "claude-sonnet-4-5"},
+		{"claude-x", "anthropic", "claude-x"},
+		{"anthropic/claude-x", "anthropic", "claude-x"},
+		{"ollama/qwen3:8b", "ollama", "qwen3:8b"},
+		{"vllm/maker/model", "vllm", "maker/model"},
+	}
+	a := &app{getenv: func(name string) string { return env[name] }}
+	for _, tt := range tests {
+		t.Run(tt.model, func(t *testing.T) {
+			m, err := a.client(&options{model: tt.model})
+			require.NoError(t, err)
+			namer, ok := aycoder.As[aycoder.ModelNamer](m)
+			require.True(t, ok)
+			provider, name := namer.ModelName()
+			require.Equal(t, tt.provider, provider)
+			require.Equal(t, tt.name, name)
+		})
+	}
+	_, err := a.client(&options{model: "nobody/x"})
+	require.Equal(t, exitUsage, usageOr(err))
 }

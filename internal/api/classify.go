@@ -126,11 +126,12 @@ var notTooLong = []string{"quota exceeded", "please wait"}
 // noModel are the texts for a model that is not there, beside the word "model".
 var noModel = []string{
 	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
-	"no such model", "been deprecated", "decommissioned", "end of its life", "model:", "no endpoints found for",
+	"no such model", "been deprecated", "decommissioned", "end of its life",
 }
 
 func ofText(text string, status int) class {
 	has := func(s string) bool { return strings.Contains(text, s) }
+	model := has("model") || has("deployment")
 	switch {
 	case slices.ContainsFunc(tooLong, has) && !slices.ContainsFunc(notTooLong, has):
 		return contextTooLarge
@@ -140,11 +141,12 @@ func ofText(text string, status int) class {
 		return unauthorised
 	case has("content management policy"), has("input was flagged"):
 		return refused
-	case status != http.StatusUnauthorized && status != http.StatusForbidden && (has("model") || has("deployment")) &&
-		slices.ContainsFunc(noModel, has) && (status == http.StatusNotFound || !has("not supported with this model")):
-		if status == http.StatusNotFound || status == http.StatusBadRequest && !has("tool") {
-			return unknownModel
-		}
+	case status == http.StatusNotFound && (strings.HasPrefix(text, "model:") ||
+		has("no endpoints found for") || model && slices.ContainsFunc(noModel, has)):
+		return unknownModel
+	case status == http.StatusBadRequest && model && slices.ContainsFunc(noModel, has) &&
+		!has("not supported with this model") && !has("tool"):
+		return unknownModel
 	}
 	return unclassified
 }

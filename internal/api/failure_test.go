@@ -125,6 +125,8 @@ func TestFailures(t *testing.T) {
 		{"ollama model", 404, `{"error":"model 'x:latest' not found"}`, model, 0, 0},
 		{"bedrock model", 400, amazon("The provided model identifier is invalid."), model, 0, 0},
 		{"bedrock old model", 404, amazon("This model version has reached the end of its life."), model, 0, 0},
+		{"openrouter without a host", 404, `{"error":{"message":"No endpoints found for x/y.","code":404}}`, model, 0, 0},
+		{"a model that is told of", 400, openai("model: it is wrong", "invalid_request_error", ""), bad, 0, 0},
 		{"azure deployment", 404, openai("The API deployment for this resource does not exist.", "", "DeploymentNotFound"), model, 0, 0},
 
 		{"wrong address", 404, `{"error":{"code":"404","message": "Resource not found"}}`, bad, 0, 0},
