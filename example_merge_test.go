@@ -1,0 +1,54 @@
+package aycoder_test
+
+import (
+	"fmt"
+
+	"github.com/aycoder/aycoder"
+)
+
+// What the user typed while the agent was thinking is merged with what the agent
+// wrote.
+func ExampleMerge() {
+	base := []byte("one\ntwo\nthree\nfour\n")
+	user := []byte("one\ntwo\nthree\nFOUR\n")
+	agent := []byte("ONE\ntwo\nthree\nfour\n")
+
+	r := aycoder.Merge(base, user, agent)
+	fmt.Println(r.Clean())
+	fmt.Print(string(r.Bytes()))
+	// Output:
+	// true
+	// ONE
+	// two
+	// three
+	// FOUR
+}
+
+// A conflict is shown region by region, with a suggestion where there is one. Nothing
+// is decided until somebody decides.
+func ExampleMergeResult_Resolve() {
+	base := []byte("func load(path string) error {\n")
+	user := []byte("func load(path string, strict bool) error {\n")
+	agent := []byte("func load(path string) (*Config, error) {\n")
+
+	r := aycoder.Merge(base, user, agent, aycoder.WithMergeLabels("you", "before", "agent"))
+	fmt.Print(string(r.Bytes()))
+	for i, g := range r.Regions {
+		if g.Kind != aycoder.MergeConflict || g.Suggestion == nil {
+			continue
+		}
+		fmt.Printf("line %d, by %s: %s", g.Ours.FirstLine+1, g.Suggestion.Rule, g.Suggestion.Text)
+		if err := r.Resolve(i, aycoder.ChooseSuggestion); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println("conflicts left:", r.Conflicts())
+	// Output:
+	// <<<<<<< you
+	// func load(path string, strict bool) error {
+	// =======
+	// func load(path string) (*Config, error) {
+	// >>>>>>> agent
+	// line 1, by tokens: func load(path string, strict bool) (*Config, error) {
+	// conflicts left: 0
+}

@@ -1,0 +1,29 @@
+package diff3
+
+import "bytes"
+
+// isBinary reports whether a file is not for merging by lines: it has a NUL in its
+// first 8,000 bytes, which is git's rule, or is too large.
+func isBinary(data []byte) bool {
+	return len(data) > maxSize || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
+}
+
+// mergeBinary takes the side that changed. If both did, all is one conflict.
+func mergeBinary(base, ours, theirs []byte, o Options) *Result {
+	r := &Result{Base: whole(base), Ours: whole(ours), Theirs: whole(theirs), Binary: true, style: o.Style}
+	g := Region{Base: Span{0, r.Base.Len()}, Ours: Span{0, r.Ours.Len()}, Theirs: Span{0, r.Theirs.Len()}}
+	switch sameOurs, sameTheirs := bytes.Equal(ours, base), bytes.Equal(theirs, base); {
+	case sameOurs && sameTheirs:
+		g.Kind = Unchanged
+	case sameTheirs:
+		g.Kind = Ours
+	case sameOurs:
+		g.Kind = Theirs
+	case bytes.Equal(ours, theirs):
+		g.Kind = Both
+	default:
+		g.Kind = Conflict
+	}
+	r.Regions = []Region{g}
+	return r
+}

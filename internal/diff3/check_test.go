@@ -1,0 +1,251 @@
+package diff3
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checkMerge checks what holds for every merge, so that no line can be lost.
+func checkMerge(t testing.TB, what string, x triple, r *Result) {
+	t.Helper()
+	if err := mergeError(x, r); err != nil {
+		require.FailNow(t, err.Error(), "%s\nbase %q\nours %q\ntheirs %q", what, x.base, x.ours, x.theirs)
+	}
+}
+
+func mergeError(x triple, r *Result) error {
+	if err := walkError(x, r); err != nil {
+		return err
+	}
+	for i := range r.Regions {
+		if err := kindError(r, i); err != nil {
+			return fmt.Errorf("region %d: %w", i, err)
+		}
+	}
+	f := Format{Ours: "o", Base: "b", Theirs: "t"}
+	out := r.Append(nil, f, unresolved)
+	if err := markersError(r, out); err != nil {
+		return err
+	}
+	if err := addedError(x.base, x.ours, out); err != nil {
+		return fmt.Errorf("ours: %w", err)
+	}
+	if r.Binary {
+		return nil
+	}
+	if err := addedError(x.base, x.theirs, out); err != nil {
+		return fmt.Errorf("theirs: %w", err)
+	}
+	return nil
+}
+
+// walkError checks that walking the regions and taking one side gives that side.
+func walkError(x triple, r *Result) error {
+	var base, ours, theirs []byte
+	var at Region
+	for i, g := range r.Regions {
+		if g.Base.Lo != at.Base.Hi || g.Ours.Lo != at.Ours.Hi || g.Theirs.Lo != at.Theirs.Hi {
+			return fmt.Errorf("region %d: gap", i)
+		}
+		base = append(base, r.Base.Slice(g.Base.Lo, g.Base.Hi)...)
+		ours = append(ours, r.Ours.Slice(g.Ours.Lo, g.Ours.Hi)...)
+		theirs = append(theirs, r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)...)
+		at = g
+	}
+	if !bytes.Equal(base, x.base) || !bytes.Equal(ours, x.ours) || !bytes.Equal(theirs, x.theirs) {
+		return fmt.Errorf("walking gives %q, %q, %q", base, ours, theirs)
+	}
+	return nil
+}
+
+// kindError checks that a region that is taken from one side may be.
+func kindError(r *Result, i int) error {
+	g := &r.Regions[i]
+	base, ours, theirs := r.Sides(i)
+	bo, bt, ot := bytes.Equal(base, ours), bytes.Equal(base, theirs), bytes.Equal(ours, theirs)
+	ok := false
+	switch g.Kind {
+	case Unchanged:
+		ok = bo && bt
+	case Ours:
+		ok = bt
+	case Theirs:
+		ok = bo
+	case Both:
+		ok = ot
+	case Conflict:
+		ok = len(base)+len(ours)+len(theirs) > 0
+	}
+	if !ok {
+		return fmt.Errorf("%d of %q, %q, %q", g.Kind, base, ours, theirs)
+	}
+	if s := g.Suggestion; s != nil && (g.Kind != Conflict || s.Rule == "" || s.Confidence <= 0 || s.Confidence >= 1) {
+		return fmt.Errorf("suggestion %v", *s)
+	}
+	if g.Suggestion != nil {
+		return inventedError(g.Suggestion.Text, base, ours, theirs)
+	}
+	return nil
+}
+
+// inventedError checks that a suggestion has no words of its own.
+func inventedError(text []byte, sides ...[]byte) error {
+	known := map[string]bool{}
+	for _, side := range sides {
+		for _, word := range wordsOf(side) {
+			known[string(word)] = true
+		}
+	}
+	for _, word := range wordsOf(text) {
+		if !known[string(word)] {
+			return fmt.Errorf("suggestion %q: nobody wrote %q", text, word)
+		}
+	}
+	return nil
+}
+
+func wordsOf(text []byte) [][]byte {
+	return bytes.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) })
+}
+
+// markersError reads the conflicts back from the merged text.
+func markersError(r *Result, out []byte) error {
+	size := r.freeMarker()
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		base, ours, theirs := r.Sides(i)
+		if g.Kind != Conflict || r.Binary {
+			text := r.Text(g)
+			if !bytes.HasPrefix(out, text) {
+				return fmt.Errorf("region %d: %q is not in the merged text", i, text)
+			}
+			out = out[len(text):]
+			continue
+		}
+		parts := []struct {
+			marker string
+			text   []byte
+		}{
+			{mark('<', size) + " o", ours}, {mark('|', size) + " b", base},
+			{mark('=', size), theirs}, {mark('>', size) + " t", nil},
+		}
+		for _, p := range parts {
+			if r.style == StyleMerge && p.marker[0] == '|' {
+				continue
+			}
+			var line, got []byte
+			line, out = cutLine(out)
+			if strings.TrimRight(string(line), "\r\n") != p.marker || !bytes.HasSuffix(line, []byte{'\n'}) {
+				return fmt.Errorf("region %d: %q in place of marker %q", i, line, p.marker)
+			}
+			for p.marker[0] != '>' && !isMarker(out, size) {
+				line, out = cutLine(out)
+				got = append(got, line...)
+				if line == nil {
+					return fmt.Errorf("region %d: no end", i)
+				}
+			}
+			if !bytes.Equal(got, p.text) && !bytes.Equal(bytes.TrimRight(got, "\r\n"), bytes.TrimRight(p.text, "\r\n")) {
+				return fmt.Errorf("region %d: %q after %q, want %q", i, got, p.marker, p.text)
+			}
+		}
+	}
+	if len(out) > 0 {
+		return fmt.Errorf("%q after the last region", out)
+	}
+	return nil
+}
+
+func mark(c byte, n int) string { return strings.Repeat(string(rune(c)), n) }
+
+func isMarker(text []byte, size int) bool {
+	line, _ := cutLine(text)
+	return markerRun(line) == size
+}
+
+func cutLine(text []byte) (line, rest []byte) {
+	i := bytes.IndexByte(text, '\n') + 1
+	if i == 0 {
+		i = len(text)
+	}
+	return text[:i:i], text[i:]
+}
+
+// addedError looks from outside, as somebody would who knows nothing of regions: a
+// line that a side has and base has not is in the merged text as often.
+func addedError(base, side, out []byte) error {
+	in := map[string]int{}
+	for line := range bytes.Lines(side) {
+		in[trimEnd(line)]++
+	}
+	for line := range bytes.Lines(base) {
+		delete(in, trimEnd(line))
+	}
+	for line := range bytes.Lines(out) {
+		in[trimEnd(line)]--
+	}
+	for line, n := range in {
+		if n > 0 {
+			return fmt.Errorf("%q is lost", line)
+		}
+	}
+	return nil
+}
+
+func trimEnd(line []byte) string { return strings.TrimRight(string(line), "\r\n") }
+
+// resolutions finds out by which texts a human resolved the conflicts of r. It
+// leaves out those around which more was changed.
+func resolutions(r *Result, human []byte) map[int][]byte {
+	var text []byte
+	conflicts := map[int]int{} // line to region
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		if g.Kind == Conflict {
+			conflicts[bytes.Count(text, []byte{'\n'})] = i
+			text = fmt.Appendf(text, "\x00 conflict %d\n", i)
+			continue
+		}
+		text = append(text, r.Text(g)...)
+	}
+	s := Diff(text, human)
+	out := map[int][]byte{}
+	for _, h := range s.Hunks {
+		if i, ok := conflicts[h.A0]; ok && h.A1 == h.A0+1 {
+			out[i] = s.B.Slice(h.B0, h.B1)
+		}
+	}
+	return out
+}
+
+// parses reports whether a Go file parses when all its conflicts are resolved by
+// suggestions. Files that are not Go, or do not parse anyway, or have conflicts
+// without a suggestion are left out.
+func parses(x triple, r *Result, ext string) (ok, is bool) {
+	if ext != ".go" || r.Conflicts() == 0 || !isGo(x.base) || !isGo(x.ours) || !isGo(x.theirs) {
+		return false, false
+	}
+	for i := range r.Regions {
+		if r.Regions[i].Kind == Conflict && r.Regions[i].Suggestion == nil {
+			return false, false
+		}
+	}
+	return isGo(r.Append(nil, Format{}, func(i int) ([]byte, bool) {
+		s := r.Regions[i].Suggestion
+		if s == nil {
+			return nil, false
+		}
+		return s.Text, true
+	})), true
+}
+
+func isGo(src []byte) bool {
+	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
+	return err == nil
+}

@@ -1,0 +1,199 @@
+package diff3
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// maxSize is the size above which a file is treated as binary: line numbers and
+// offsets are kept in 32 bits. Git draws the line at the same place.
+const maxSize = 1023 << 20
+
+// Lines is a text that is cut into lines. A line ends after "\n", which is part of
+// it; the last one may lack it. An empty text has no lines.
+type Lines struct {
+	data []byte
+	off  []int32 // line i is data[off[i]:off[i+1]]; nil if data is not cut
+	ids  []int32 // lines with equal bytes have equal ids
+}
+
+// whole returns data as one line, whatever it holds.
+func whole(data []byte) *Lines { return &Lines{data: data} }
+
+// Len returns the number of lines.
+func (l *Lines) Len() int {
+	if l.off == nil {
+		return min(len(l.data), 1)
+	}
+	return len(l.ids)
+}
+
+// Slice returns the bytes of the lines from lo up to hi.
+func (l *Lines) Slice(lo, hi int) []byte {
+	from, to := l.Offset(lo), l.Offset(hi)
+	return l.data[from:to:to]
+}
+
+// Offset returns where line i begins. Offset(Len()) is the size of the text.
+func (l *Lines) Offset(i int) int {
+	if l.off == nil {
+		return i * len(l.data)
+	}
+	return int(l.off[i])
+}
+
+// table gives equal lines equal numbers, over several texts. Lines that share a
+// hash are told apart by their bytes, and the hash is seeded at random, so that
+// input cannot be made to collide.
+type table struct {
+	seed  maphash.Seed
+	texts []*Lines
+	first []place // where the line with this id was seen first
+	slots []slot  // open addressing, a power of two long
+}
+
+type place struct{ text, line int32 }
+
+// slot holds an id plus 1, so that the zero value is free.
+type slot struct {
+	hash uint32
+	next int32
+}
+
+func newTable() *table {
+	return &table{seed: maphash.MakeSeed(), slots: make([]slot, 16)}
+}
+
+// size returns how many different lines there are.
+func (t *table) size() int { return len(t.first) }
+
+// add cuts data into lines. Texts after the first are expected to be like it: its
+// next line is compared before anything is hashed.
+func (t *table) add(data []byte) *Lines {
+	for _, l := range t.texts {
+		if bytes.Equal(l.data, data) {
+			return &Lines{data: data, off: l.off, ids: l.ids}
+		}
+	}
+	n := bytes.Count(data, []byte{'\n'})
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		n++
+	}
+	l := &Lines{data: data, off: make([]int32, 0, n+1), ids: make([]int32, 0, n)}
+	var like *Lines
+	if len(t.texts) > 0 {
+		like = t.texts[0]
+	}
+	t.texts = append(t.texts, l)
+	t.cut(l, like)
+	return l
+}
+
+// addPieces cuts data into pieces other than lines: next returns the length of the
+// first piece of what is left.
+func (t *table) addPieces(data []byte, next func([]byte) int) *Lines {
+	l := &Lines{data: data}
+	t.texts = append(t.texts, l)
+	for at := 0; at < len(data); {
+		n := next(data[at:])
+		l.off = append(l.off, int32(at))
+		l.ids = append(l.ids, t.id(l, data[at:at+n]))
+		at += n
+	}
+	l.off = append(l.off, int32(len(data)))
+	return l
+}
+
+// cut finds the lines of l. Most lines of a text that was edited follow each other as
+// they do in the text it was made from, like, so that the next line is known before
+// its end is.
+func (t *table) cut(l, like *Lines) {
+	guess := 0
+	for at := 0; at < len(l.data); {
+		l.off = append(l.off, int32(at))
+		if like != nil && guess < like.Len() {
+			if n := sameLine(l.data[at:], like.Slice(guess, guess+1)); n > 0 {
+				l.ids = append(l.ids, like.ids[guess])
+				at += n
+				guess++
+				continue
+			}
+		}
+		end := len(l.data)
+		if i := bytes.IndexByte(l.data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		id := t.id(l, l.data[at:end])
+		l.ids = append(l.ids, id)
+		guess = t.resync(like, guess, id)
+		at = end
+	}
+	l.off = append(l.off, int32(len(l.data)))
+}
+
+// sameLine returns the length of line if rest begins with that line, else 0.
+func sameLine(rest, line []byte) int {
+	if !bytes.HasPrefix(rest, line) {
+		return 0
+	}
+	if line[len(line)-1] == '\n' || len(rest) == len(line) {
+		return len(line)
+	}
+	return 0
+}
+
+// resync says which line of like is expected after the line id, when the one at
+// guess was not the one that came.
+func (t *table) resync(like *Lines, guess int, id int32) int {
+	if like == nil || t.first[id].text != 0 {
+		return guess
+	}
+	for i := guess; i < min(guess+32, like.Len()); i++ {
+		if like.ids[i] == id {
+			return i + 1
+		}
+	}
+	return max(guess, int(t.first[id].line)+1)
+}
+
+// id returns the number of a line of l, which is the next to be appended to l.
+func (t *table) id(l *Lines, line []byte) int32 {
+	hash := uint32(maphash.Bytes(t.seed, line))
+	mask := uint32(len(t.slots) - 1)
+	i := hash & mask
+	for ; t.slots[i].next != 0; i = (i + 1) & mask {
+		if s := t.slots[i]; s.hash == hash && bytes.Equal(t.line(s.next-1), line) {
+			return s.next - 1
+		}
+	}
+	t.first = append(t.first, place{int32(len(t.texts) - 1), int32(len(l.ids))})
+	t.slots[i] = slot{hash, int32(len(t.first))}
+	if 2*len(t.first) > len(t.slots) {
+		t.grow()
+	}
+	return int32(len(t.first) - 1)
+}
+
+// line returns the bytes of the line with a number. Where it ends is known: the
+// line after it, or the end of the text, was noted before anything was looked up.
+func (t *table) line(id int32) []byte {
+	p := t.first[id]
+	return t.texts[p.text].Slice(int(p.line), int(p.line)+1)
+}
+
+// grow doubles the slots.
+func (t *table) grow() {
+	old := t.slots
+	t.slots = make([]slot, 2*len(old))
+	mask := uint32(len(t.slots) - 1)
+	for _, s := range old {
+		if s.next == 0 {
+			continue
+		}
+		i := s.hash & mask
+		for t.slots[i].next != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = s
+	}
+}

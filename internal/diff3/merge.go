@@ -1,0 +1,424 @@
+// Package diff3 compares texts by lines and merges them three-way, with the results
+// that git has: the same hunks, the same conflicts, the same bytes. It is pure, takes
+// any bytes, and is bounded in time and memory.
+//
+// It works in steps, a file each:
+//
+//   - lines.go cuts texts into lines and gives equal lines equal numbers, so that the
+//     rest compares numbers.
+//   - diff.go sets aside the lines that cannot match, myers.go finds a short script
+//     for the others, compact.go moves its hunks to where people expect them.
+//   - merge.go puts the scripts from base to ours and from base to theirs together
+//     and finds the regions: unchanged, from one side, the same on both, in conflict.
+//   - endings.go and binary.go are for what git has no good answer to.
+//   - suggest.go and imports.go look for a way out of conflicts, render.go writes the
+//     merged text.
+//
+// Why git's very algorithm, and not one of the many that find scripts as short: where
+// lines repeat there are many shortest scripts, and which of them is taken decides
+// whether two changes touch. Another choice is as good in itself, but finds conflicts
+// that git does not, and misses some that it does.
+package diff3
+
+import (
+	"slices"
+	"sort"
+	"sync"
+)
+
+// Kind says where the text of a region comes from.
+type Kind int
+
+// The kinds of a [Region].
+const (
+	Unchanged Kind = iota // base, ours and theirs are equal
+	Ours                  // theirs is equal to base: ours is taken
+	Theirs                // ours is equal to base: theirs is taken
+	Both                  // ours and theirs made the same change
+	Conflict              // they made different ones
+)
+
+// Span is a range of lines.
+type Span struct{ Lo, Hi int }
+
+// Len returns the number of lines.
+func (s Span) Len() int { return s.Hi - s.Lo }
+
+// Region is a part of a merge. The regions of a merge follow each other without a
+// gap in all three texts.
+type Region struct {
+	Kind               Kind
+	Base, Ours, Theirs Span
+	Suggestion         *Suggestion // of a conflict, nil if there is none
+}
+
+// Style says how much of a conflict is shown.
+type Style int
+
+// The styles are git's.
+const (
+	StyleMerge  Style = iota // ours and theirs, cut down to the lines that differ
+	StyleDiff3               // ours, base and theirs, whole
+	StyleZdiff3              // the same without the head and tail that ours and theirs share
+)
+
+// Options say how to merge.
+type Options struct {
+	Style    Style
+	Touching bool // merge changes that touch but do not overlap
+}
+
+// Result is a merge.
+type Result struct {
+	Base, Ours, Theirs *Lines
+	Regions            []Region
+	// Binary says that the texts were not looked into.
+	Binary bool
+
+	style Style
+	// ending is not noEnd if one side changed the line endings of the whole text: the
+	// sides were compared without regard to them, and the merged text has this one.
+	ending lineEnd
+}
+
+// Reended reports whether one side changed the line endings of the whole text, so
+// that what comes from the other has other ones in the merged text.
+func (r *Result) Reended() bool { return r.ending != noEnd }
+
+// Merge merges ours and theirs, which were both made from base.
+//
+// It is diff3 as S. Khanna, K. Kunal and B. C. Pierce describe it in "A Formal
+// Investigation of Diff3" (2007), with git's rules: changes of the two sides that
+// overlap or touch are a conflict unless they are the same, and a conflict is cut
+// down as the style says.
+func Merge(base, ours, theirs []byte, o Options) *Result {
+	if slices.ContainsFunc([][]byte{base, ours, theirs}, isBinary) {
+		return mergeBinary(base, ours, theirs, o)
+	}
+	r := mergeLines(base, ours, theirs, o)
+	if r.Conflicts() == 0 {
+		return r
+	}
+	if e := mergeEndings(r, o); e != nil {
+		r = e
+	}
+	for i := range r.Regions {
+		if g := &r.Regions[i]; g.Kind == Conflict {
+			g.Suggestion = suggest(r.conflict(g))
+		}
+	}
+	return r
+}
+
+func mergeLines(base, ours, theirs []byte, o Options) *Result {
+	t := newTable()
+	m := merger{opts: o}
+	m.base, m.ours, m.theirs = t.add(base), t.add(ours), t.add(theirs)
+	return m.merge(t)
+}
+
+// manyLines is how many lines a text has that is worth a second goroutine.
+const manyLines = 5000
+
+// merge merges the texts of m, whose lines are those of t.
+func (m *merger) merge(t *table) *Result {
+	m.differ = newDiffer(t)
+	if m.base.Len() < manyLines {
+		m.toOurs = m.differ.diff(m.base.ids, m.ours.ids)
+		m.toTheirs = m.differ.diff(m.base.ids, m.theirs.ids)
+	} else {
+		var wg sync.WaitGroup
+		wg.Go(func() { m.toTheirs = newDiffer(t).diff(m.base.ids, m.theirs.ids) })
+		m.toOurs = m.differ.diff(m.base.ids, m.ours.ids)
+		wg.Wait()
+	}
+	m.walk()
+	return &Result{Base: m.base, Ours: m.ours, Theirs: m.theirs, Regions: m.fill(), style: m.opts.Style}
+}
+
+// conflict returns the texts of a region.
+func (r *Result) conflict(g *Region) conflict {
+	return conflict{
+		r.ended(r.Base.Slice(g.Base.Lo, g.Base.Hi)),
+		r.ended(r.Ours.Slice(g.Ours.Lo, g.Ours.Hi)),
+		r.ended(r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)),
+	}
+}
+
+// Conflicts returns the number of conflicts.
+func (r *Result) Conflicts() int {
+	n := 0
+	for i := range r.Regions {
+		if r.Regions[i].Kind == Conflict {
+			n++
+		}
+	}
+	return n
+}
+
+// merger collects the parts of a merge that are not unchanged.
+type merger struct {
+	opts               Options
+	base, ours, theirs *Lines
+	differ             *differ
+	toOurs, toTheirs   []Hunk
+	parts              []part
+}
+
+// part is a region that is not unchanged.
+type part struct {
+	Region
+	// plain is set on a change that both sides made in the same place. To git it is no
+	// part at all, so it does not keep the conflicts around it apart.
+	plain bool
+}
+
+// walk goes through the changes of both sides and groups those that overlap or
+// touch.
+func (m *merger) walk() {
+	for i, j := 0, 0; i < len(m.toOurs) || j < len(m.toTheirs); {
+		g := m.group(i, j)
+		m.add(g)
+		i, j = i+len(g.ours), j+len(g.theirs)
+	}
+}
+
+// group is a range of base in which the sides' changes overlap or touch, with the
+// ranges it has become.
+type group struct {
+	Region
+	ours, theirs []Hunk
+}
+
+// group collects the changes from toOurs[i:] and toTheirs[j:] that overlap or
+// touch.
+func (m *merger) group(i, j int) group {
+	var g group
+	if j == len(m.toTheirs) || i < len(m.toOurs) && m.toOurs[i].A0 <= m.toTheirs[j].A0 {
+		g.Base = Span{m.toOurs[i].A0, m.toOurs[i].A0}
+	} else {
+		g.Base = Span{m.toTheirs[j].A0, m.toTheirs[j].A0}
+	}
+	for n := -1; n != len(g.ours)+len(g.theirs); {
+		n = len(g.ours) + len(g.theirs)
+		g.ours = extend(m.toOurs[i:], g.ours, &g.Base)
+		g.theirs = extend(m.toTheirs[j:], g.theirs, &g.Base)
+	}
+	g.Ours = image(m.toOurs, i, len(g.ours), g.Base)
+	g.Theirs = image(m.toTheirs, j, len(g.theirs), g.Base)
+	g.Kind = m.kind(&g)
+	return g
+}
+
+// extend takes the hunks that begin no later than base ends.
+func extend(hunks, taken []Hunk, base *Span) []Hunk {
+	n := len(taken)
+	for n < len(hunks) && hunks[n].A0 <= base.Hi {
+		base.Hi = max(base.Hi, hunks[n].A1)
+		n++
+	}
+	return hunks[:n]
+}
+
+// image returns what a range of base has become, when the n hunks from the ith lie
+// in it and the others outside.
+func image(hunks []Hunk, i, n int, base Span) Span {
+	return Span{base.Lo + shift(hunks, i), base.Hi + shift(hunks, i+n)}
+}
+
+// shift returns by how much the lines between hunk i-1 and hunk i have moved.
+func shift(hunks []Hunk, i int) int {
+	if i == 0 {
+		return 0
+	}
+	return hunks[i-1].B1 - hunks[i-1].A1
+}
+
+func (m *merger) kind(g *group) Kind {
+	switch {
+	case len(g.theirs) == 0:
+		return Ours
+	case len(g.ours) == 0:
+		return Theirs
+	case len(g.ours) > 1 || len(g.theirs) > 1:
+		return Conflict
+	case g.ours[0].A0 == g.theirs[0].A0 && g.ours[0].A1 == g.theirs[0].A1 && m.same(g.Ours, g.Theirs):
+		return Both
+	}
+	return Conflict
+}
+
+// same reports whether ours and theirs are equal in two ranges.
+func (m *merger) same(ours, theirs Span) bool {
+	return slices.Equal(m.ours.ids[ours.Lo:ours.Hi], m.theirs.ids[theirs.Lo:theirs.Hi])
+}
+
+// add appends a group, cut down as the style says if it is a conflict.
+func (m *merger) add(g group) {
+	switch {
+	case g.Kind == Both:
+		m.parts = append(m.parts, part{g.Region, true})
+	case g.Kind != Conflict:
+		m.parts = append(m.parts, part{Region: g.Region})
+	case m.opts.Touching && m.split(&g):
+	case m.opts.Style == StyleMerge:
+		m.refine(&g)
+	case m.opts.Style == StyleZdiff3:
+		m.peel(&g)
+	default:
+		m.parts = append(m.parts, part{Region: g.Region})
+	}
+}
+
+// refine replaces a conflict by one for each difference between ours and theirs.
+func (m *merger) refine(g *group) {
+	if g.Ours.Len() == 0 || g.Theirs.Len() == 0 {
+		m.conflict(g.Region)
+		return
+	}
+	ours, theirs := m.ours.ids[g.Ours.Lo:g.Ours.Hi], m.theirs.ids[g.Theirs.Lo:g.Theirs.Hi]
+	hunks := m.differ.diff(ours, theirs)
+	if len(hunks) == 0 {
+		g.Kind = Both
+		m.parts = append(m.parts, part{Region: g.Region})
+		return
+	}
+	base := g.Base.Lo
+	for _, h := range hunks {
+		r := Region{Kind: Conflict}
+		r.Ours = Span{g.Ours.Lo + h.A0, g.Ours.Lo + h.A1}
+		r.Theirs = Span{g.Theirs.Lo + h.B0, g.Theirs.Lo + h.B1}
+		r.Base.Lo = max(base, preimage(g, r.Ours.Lo, false))
+		r.Base.Hi = max(r.Base.Lo, preimage(g, r.Ours.Hi, true))
+		base = r.Base.Hi
+		m.conflict(r)
+	}
+}
+
+// preimage returns the line of base that belongs to the boundary before a line of
+// ours: the last one there is if end is set, or else the first. Within a change the
+// lines correspond one by one as far as there are as many.
+func preimage(g *group, at int, end bool) int {
+	i := sort.Search(len(g.ours), func(i int) bool { return g.ours[i].B1 >= at })
+	if i == len(g.ours) {
+		h := g.ours[i-1]
+		return h.A1 + at - h.B1
+	}
+	h := g.ours[i]
+	whole := h.B1 - h.B0
+	switch {
+	case at < h.B0, at == h.B0 && !(end && whole == 0):
+		return h.A0 - (h.B0 - at)
+	case at == h.B1, end && h.A1-h.A0 != whole:
+		return h.A1
+	}
+	return min(h.A0+at-h.B0, h.A1)
+}
+
+// conflict appends a conflict, or joins it with the one before, if there are no
+// more than three lines between them or none with a letter or a digit.
+func (m *merger) conflict(r Region) {
+	n := len(m.parts)
+	for n > 0 && m.parts[n-1].plain {
+		n--
+	}
+	if n > 0 && m.parts[n-1].Kind == Conflict {
+		p := &m.parts[n-1].Region
+		if r.Ours.Lo-p.Ours.Hi <= 3 || !hasAlnum(m.ours.Slice(p.Ours.Hi, r.Ours.Lo)) {
+			p.Base.Hi, p.Ours.Hi, p.Theirs.Hi = r.Base.Hi, r.Ours.Hi, r.Theirs.Hi
+			m.parts = m.parts[:n]
+			return
+		}
+	}
+	m.parts = append(m.parts, part{Region: r})
+}
+
+func hasAlnum(text []byte) bool {
+	return slices.ContainsFunc(text, func(c byte) bool {
+		return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+	})
+}
+
+// peel takes the lines off a conflict that ours and theirs begin or end with.
+func (m *merger) peel(g *group) {
+	r := g.Region
+	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 && m.ours.ids[r.Ours.Lo] == m.theirs.ids[r.Theirs.Lo] {
+		r.Ours.Lo++
+		r.Theirs.Lo++
+	}
+	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 && m.ours.ids[r.Ours.Hi-1] == m.theirs.ids[r.Theirs.Hi-1] {
+		r.Ours.Hi--
+		r.Theirs.Hi--
+	}
+	m.parts = append(m.parts, part{Region: r})
+}
+
+// split appends the changes of a group one by one, if they touch but do not overlap:
+// each replaces or deletes lines of its own. Where an insertion belongs beside a
+// change is a guess, so a group with insertions stays a conflict.
+func (m *merger) split(g *group) bool {
+	at := Region{
+		Base: Span{Hi: g.Base.Lo}, Ours: Span{Hi: g.Ours.Lo}, Theirs: Span{Hi: g.Theirs.Lo},
+	}
+	n := len(m.parts)
+	for i, j := 0, 0; i < len(g.ours) || j < len(g.theirs); {
+		var h Hunk
+		ours := j == len(g.theirs) || i < len(g.ours) && g.ours[i].A0 < g.theirs[j].A0
+		if ours {
+			h = g.ours[i]
+			i++
+		} else {
+			h = g.theirs[j]
+			j++
+		}
+		if h.A0 < at.Base.Hi || h.A0 == h.A1 {
+			m.parts = m.parts[:n]
+			return false
+		}
+		at = at.next(h, ours)
+		m.parts = append(m.parts, part{Region: at})
+	}
+	return true
+}
+
+// next returns the region of a hunk that comes after r and is ours or theirs. The
+// lines in between are unchanged.
+func (r *Region) next(h Hunk, ours bool) Region {
+	n := h.A0 - r.Base.Hi
+	o, t := r.Ours.Hi+n, r.Theirs.Hi+n
+	was, is := h.A1-h.A0, h.B1-h.B0
+	if ours {
+		return Region{Kind: Ours, Base: Span{h.A0, h.A1}, Ours: Span{o, o + is}, Theirs: Span{t, t + was}}
+	}
+	return Region{Kind: Theirs, Base: Span{h.A0, h.A1}, Ours: Span{o, o + was}, Theirs: Span{t, t + is}}
+}
+
+// fill returns the parts with what lies between them.
+func (m *merger) fill() []Region {
+	rs := make([]Region, 0, 2*len(m.parts)+1)
+	var at Region
+	for i := range m.parts {
+		p := m.parts[i].Region
+		rs = m.between(rs, at, p)
+		rs = append(rs, p)
+		at = p
+	}
+	end := Region{}
+	end.Base.Lo, end.Ours.Lo, end.Theirs.Lo = m.base.Len(), m.ours.Len(), m.theirs.Len()
+	return m.between(rs, at, end)
+}
+
+// between appends the region between two. Ours and theirs are equal there. Base is
+// too, except beside a conflict that was cut down.
+func (m *merger) between(rs []Region, p, q Region) []Region {
+	r := Region{
+		Base: Span{p.Base.Hi, q.Base.Lo}, Ours: Span{p.Ours.Hi, q.Ours.Lo}, Theirs: Span{p.Theirs.Hi, q.Theirs.Lo},
+	}
+	if r.Base.Len() == 0 && r.Ours.Len() == 0 && r.Theirs.Len() == 0 {
+		return rs
+	}
+	if !slices.Equal(m.base.ids[r.Base.Lo:r.Base.Hi], m.ours.ids[r.Ours.Lo:r.Ours.Hi]) {
+		r.Kind = Both
+	}
+	return append(rs, r)
+}

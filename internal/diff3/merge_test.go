@@ -1,0 +1,186 @@
+package diff3
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// merged merges texts whose lines are separated by blanks, in style diff3.
+func merged(base, ours, theirs string, o Options) string {
+	cut := func(s string) []byte {
+		if s == "" {
+			return nil
+		}
+		return []byte(strings.ReplaceAll(s, " ", "\n") + "\n")
+	}
+	r := Merge(cut(base), cut(ours), cut(theirs), o)
+	out := r.Append(nil, Format{}, unresolved)
+	return strings.TrimSuffix(strings.ReplaceAll(string(out), "\n", " "), " ")
+}
+
+func TestMerge(t *testing.T) {
+	touching := Options{Style: StyleDiff3, Touching: true}
+	diff3, zdiff3 := Options{Style: StyleDiff3}, Options{Style: StyleZdiff3}
+	tests := []struct {
+		name, base, ours, theirs string
+		o                        Options
+		want                     string
+	}{
+		{"one side", "a b c", "a x c", "a b c", diff3, "a x c"},
+		{"a line between", "a b c", "x b c", "a b y", diff3, "x b y"},
+		{"no line between", "a b c", "x b c", "a y c", diff3, "<<<<<<< x b ||||||| a b ======= a y >>>>>>> c"},
+		{"touching on request", "a b c", "x b c", "a y c", touching, "x y c"},
+		{"touching the other way round", "a b c", "a y c", "x b c", touching, "x y c"},
+		{"touching deletion", "a b c", "b c", "a y c", touching, "y c"},
+		{"touching thrice", "a b c d", "x b y d", "a p c q", touching, "x p y q"},
+		{"insertion beside a change", "a b c", "a i b c", "a y c", touching, "a <<<<<<< i b ||||||| b ======= y >>>>>>> c"},
+		{"overlap", "a b c d", "a x y d", "a b z d", touching, "a <<<<<<< x y ||||||| b c ======= b z >>>>>>> d"},
+		{"the same change", "a b c", "a x c", "a x c", diff3, "a x c"},
+		{"the same insertion", "a c", "a x c", "a x c", diff3, "a x c"},
+		{"a shared head", "a c", "a x y c", "a x z c", Options{}, "a x <<<<<<< y ======= z >>>>>>> c"},
+		{"a shared head in diff3", "a c", "a x y c", "a x z c", diff3, "a <<<<<<< x y ||||||| ======= x z >>>>>>> c"},
+		{"a shared head in zdiff3", "a c", "a x y c", "a x z c", zdiff3, "a x <<<<<<< y ||||||| ======= z >>>>>>> c"},
+		{
+			"near conflicts are joined", "a b c d e", "1 b 2 d e", "3 b 4 d e", Options{},
+			"<<<<<<< 1 b 2 ======= 3 b 4 >>>>>>> d e",
+		},
+		{"everything deleted", "a b", "", "", diff3, ""},
+		{"deleted and changed", "a b", "", "a x", diff3, "<<<<<<< ||||||| a b ======= a x >>>>>>>"},
+		{"all empty", "", "", "", diff3, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, merged(tt.base, tt.ours, tt.theirs, tt.o))
+		})
+	}
+}
+
+func TestMarkers(t *testing.T) {
+	base := []byte("a\n")
+	ours := []byte("b\n<<<<<<<<< not a marker\n")
+	theirs := []byte("c\n")
+	r := Merge(base, ours, theirs, Options{})
+	f := Format{Ours: "mine\nnot this", Theirs: "yours"}
+	grown := strings.Repeat("<", 10) + " mine\n"
+	assert.True(t, bytes.HasPrefix(r.Append(nil, f, unresolved), []byte(grown)), "markers grow")
+	long := Merge(base, ours, append(theirs, strings.Repeat("=", 251)+"\n"+strings.Repeat(">", 5000)...), Options{})
+	assert.True(t, bytes.HasPrefix(long.Append(nil, f, unresolved), []byte(grown)), "but not without end")
+	theirs = append(theirs, strings.Repeat("|", 250)+"\n"+strings.Repeat(">", 251)...)
+	x := triple{base, ours, theirs}
+	checkMerge(t, "long runs", x, Merge(base, ours, theirs, Options{Style: StyleDiff3}))
+	f.MarkerSize = 7
+	assert.True(t, bytes.HasPrefix(r.Append(nil, f, unresolved), []byte("<<<<<<< mine\n")), "size as asked for")
+
+	r = Merge([]byte("a"), []byte("b"), []byte("c"), Options{Style: StyleDiff3})
+	want := "<<<<<<< o\nb\n|||||||\na\n=======\nc\n>>>>>>>\n"
+	assert.Equal(t, want, string(r.Append(nil, Format{Ours: "o"}, unresolved)))
+
+	r = Merge([]byte("x\r\na\r\n"), []byte("x\r\nb\r\n"), []byte("x\r\nc"), Options{})
+	assert.Equal(t, "x\r\n<<<<<<<\r\nb\r\n=======\r\nc\r\n>>>>>>>\r\n", string(r.Append(nil, Format{}, unresolved)))
+}
+
+func TestLineEndings(t *testing.T) {
+	tests := []struct {
+		name, base, ours, theirs, want string
+		reended                        bool
+	}{
+		{"ours to CRLF", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "a\nB\nc\n", "a\r\nB\r\nc\r\n", true},
+		{"theirs to CRLF", "a\nb\nc\n", "a\nB\nc\n", "a\r\nb\r\nc\r\n", "a\r\nB\r\nc\r\n", true},
+		{"to LF", "a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nC", "a\nb\nC", true},
+		{"mixed to LF", "a\r\nb\nc\n", "a\nb\nc\n", "A\r\nb\nc\n", "A\nb\nc\n", true},
+		{"new line at the end", "a\nb\n", "a\r\nb\r\n", "a\nb\nc", "a\r\nb\r\nc", true},
+		{"both to CRLF", "a\nb\n", "a\r\nb\r\n", "a\r\nb\r\n", "a\r\nb\r\n", false},
+		{"nothing else to merge", "a\nb\n", "a\r\nb\r\n", "a\nb\n", "a\r\nb\r\n", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := triple{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)}
+			r := Merge(x.base, x.ours, x.theirs, Options{})
+			checkMerge(t, tt.name, x, r)
+			assert.Zero(t, r.Conflicts())
+			assert.Equal(t, tt.reended, r.Reended())
+			assert.Equal(t, tt.want, string(r.Append(nil, Format{}, unresolved)))
+		})
+	}
+}
+
+func TestBinary(t *testing.T) {
+	a, b, c := []byte("a\x00\n"), []byte("b\x00\n"), []byte("c\n")
+	tests := []struct {
+		name               string
+		base, ours, theirs []byte
+		kind               Kind
+	}{
+		{"unchanged", a, a, a, Unchanged},
+		{"ours", a, b, a, Ours},
+		{"theirs", a, a, b, Theirs},
+		{"both", a, b, b, Both},
+		{"conflict", a, b, c, Conflict},
+		{"became binary", c, b, nil, Conflict},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := Merge(tt.base, tt.ours, tt.theirs, Options{})
+			checkMerge(t, tt.name, triple{tt.base, tt.ours, tt.theirs}, r)
+			assert.True(t, r.Binary)
+			assert.Len(t, r.Regions, 1)
+			assert.Equal(t, tt.kind, r.Regions[0].Kind)
+			want := tt.ours
+			if tt.kind == Theirs {
+				want = tt.theirs
+			}
+			assert.Equal(t, string(want), string(r.Append(nil, Format{}, unresolved)))
+		})
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	tests := []struct {
+		name, base, ours, theirs string
+		rule, want               string
+	}{
+		{"words", "f(a, b, c)\n", "f(x, b, c)\n", "f(a, b, z)\n", RuleWords, "f(x, b, z)\n"},
+		{"the same word", "a b c d\n", "x b c d\n", "x b c e\n", RuleWords, "x b c e\n"},
+		{"numbers are whole", "v = 0.51.1\n", "v = 0.72.1\n", "v = 0.51.0\n", "", ""},
+		{"strings are whole", "s = \"a b\"\n", "s = \"x b\"\n", "s = \"a y\"\n", "", ""},
+		{"contained", "a\n", "a\nb\n", "a\nc\nb\n", RuleContained, "a\nc\nb\n"},
+		{"contained deletion", "a\nb\nc\n", "a\nc\n", "c\n", RuleContained, "c\n"},
+		{"touching", "a\nb\n", "x\nb\n", "a\ny\n", RuleTouching, "x\ny\n"},
+		{"white space", "a b\nc\n", "\ta b\n\tc\n", "d\n", RuleBlanks, "d\n"},
+		{"line endings", "a\nb\nc\n", "a\r\nb\r\nx\r\n", "y\nb\nc\n", RuleEndings, "y\r\nb\r\nx\r\n"},
+		{"a name twice", "x = a, b\n", "x = a, b, z, z2\n", "x = z, a, b\n", "", ""},
+		{
+			"imported names", "from m import b, d\n", "from m import b, c, d\n", "from m import a, b, d\n",
+			RuleImports, "from m import a, b, c, d\n",
+		},
+		{
+			"new imported names", "import { b } from 'm';\n", "import { b, c } from 'm';\n",
+			"import { b, d } from 'm';\n", RuleImports, "import { b, c, d } from 'm';\n",
+		},
+		{"new imports", "", "import a\nimport d\n", "import b\n", RuleImports, "import a\nimport b\nimport d\n"},
+		{
+			"new Go imports", "", "\t\"x/a\"\n\tm \"x/c\"\n", "\t\"x/b\"\n",
+			RuleImports, "\t\"x/a\"\n\t\"x/b\"\n\tm \"x/c\"\n",
+		},
+		{"nothing in common", "a\n", "b\n", "c\n", "", ""},
+		{"both deleted all", "a\n", "", "", RuleContained, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := suggest(conflict{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)})
+			if tt.rule == "" {
+				if s != nil {
+					t.Fatalf("%s suggests %q", s.Rule, s.Text)
+				}
+				return
+			}
+			if assert.NotNil(t, s) {
+				assert.Equal(t, tt.want, string(s.Text))
+				assert.Equal(t, tt.rule, s.Rule)
+			}
+		})
+	}
+}

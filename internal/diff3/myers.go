@@ -1,0 +1,310 @@
+package diff3
+
+import "math"
+
+// The bounds of the search, as git's behaviour shows them.
+const (
+	minCost   = 256 // a search never gives up with fewer edits than this
+	longSnake = 20  // a run of more equal lines than this is worth a look
+	keenRatio = 4   // how much further than its edits a path must be to be taken
+)
+
+// myers finds which lines differ, with the linear-space algorithm of E. Myers, "An
+// O(ND) Difference Algorithm and Its Variations", Algorithmica 1 (1986), section
+// 4b: search forward and backward at once, split where they meet, go on in both
+// halves. Two rules bound it, which are of Paul Eggert's making for GNU diff: after
+// many edits a path that has come far through long equal runs is taken as it is,
+// and when the edits exceed about the square root of the size the furthest path
+// is. So the time is O(n·√n) at worst, the space O(n).
+type myers struct {
+	a, b         []int32 // what is compared
+	onlyA, onlyB func(lo, hi int)
+	fwd, bwd     []int32 // furthest point by diagonal, forward and backward
+	maxCost      int
+}
+
+// box is a part of the edit graph: a[a0:a1] against b[b0:b1]. In an exact box the
+// number of edits is known to be small, and none of the shortcuts is taken.
+type box struct {
+	a0, a1, b0, b1 int
+	exact          bool
+}
+
+func (m *myers) run() {
+	m.maxCost = max(roughSqrt(len(m.a)+len(m.b)+3), minCost)
+	m.solve(box{a1: len(m.a), b1: len(m.b)})
+}
+
+// solve splits a box until one side is empty. It recurses into the smaller part
+// only, so that the stack stays logarithmic.
+func (m *myers) solve(x box) {
+	for {
+		for x.a0 < x.a1 && x.b0 < x.b1 && m.a[x.a0] == m.b[x.b0] {
+			x.a0++
+			x.b0++
+		}
+		for x.a0 < x.a1 && x.b0 < x.b1 && m.a[x.a1-1] == m.b[x.b1-1] {
+			x.a1--
+			x.b1--
+		}
+		if x.a0 == x.a1 || x.b0 == x.b1 {
+			m.onlyA(x.a0, x.a1)
+			m.onlyB(x.b0, x.b1)
+			return
+		}
+		lo, hi := m.split(x)
+		if lo.size() > hi.size() {
+			lo, hi = hi, lo
+		}
+		m.solve(lo)
+		x = hi
+	}
+}
+
+func (x box) size() int { return x.a1 - x.a0 + x.b1 - x.b0 }
+
+// split cuts a box in two at a point of a good path through it.
+func (m *myers) split(x box) (lo, hi box) {
+	f := newFront(m, x)
+	p := f.search(x.exact, m.maxCost)
+	i, j := x.a0+p.i, x.b0+p.j
+	lo = box{x.a0, i, x.b0, j, p.exactLo}
+	hi = box{i, x.a1, j, x.b1, p.exactHi}
+	return lo, hi
+}
+
+// point is where a box is split. The part that was searched is exact afterwards.
+type point struct {
+	i, j             int
+	exactLo, exactHi bool
+}
+
+// front is the state of one search. Points are (i, j) = i lines of a and j of b
+// used; the diagonal is i-j, and is stored at fwd[mid+i-j].
+type front struct {
+	a, b       []int32
+	fwd, bwd   []int32
+	mid        int
+	flo, fhi   int // diagonals reached forward, as indices
+	blo, bhi   int // diagonals reached backward
+	dlo, dhi   int // diagonals there are
+	end        int // the last diagonal, where the backward search begins
+	odd, snake bool
+}
+
+func newFront(m *myers, x box) *front {
+	a, b := m.a[x.a0:x.a1], m.b[x.b0:x.b1]
+	size := len(a) + len(b) + 3
+	f := &front{a: a, b: b, fwd: m.fwd[:size], bwd: m.bwd[:size], mid: len(b) + 1}
+	f.dlo, f.dhi = f.mid-len(b), f.mid+len(a)
+	f.end = f.mid + len(a) - len(b)
+	f.flo, f.fhi = f.mid, f.mid
+	f.blo, f.bhi = f.end, f.end
+	f.odd = (f.end-f.mid)&1 != 0
+	f.fwd[f.mid] = 0
+	f.bwd[f.end] = int32(len(a))
+	return f
+}
+
+// search takes turns forward and backward until the paths meet or a shortcut is
+// taken.
+func (f *front) search(exact bool, maxCost int) point {
+	for cost := 1; ; cost++ {
+		f.snake = false
+		if p, ok := f.forward(); ok {
+			return p
+		}
+		if p, ok := f.backward(); ok {
+			return p
+		}
+		if exact {
+			continue
+		}
+		if f.snake && cost > minCost {
+			if p, ok := f.keen(cost); ok {
+				return p
+			}
+		}
+		if cost >= maxCost {
+			return f.giveUp()
+		}
+	}
+}
+
+// forward adds one edit to each forward path. Most of the time of a diff goes by
+// here and in backward, so these two are written so that indices need no checks.
+func (f *front) forward() (point, bool) {
+	f.widenForward()
+	a, b, lo := f.a, f.b, f.flo-1
+	near := f.fwd[lo : f.fhi+2]
+	far := f.bwd[lo : f.fhi+2][:len(near)]
+	shift, snake := f.mid-lo, false
+	met, width := meeting(f.odd, f.blo-lo, f.bhi-lo)
+	above := int(near[len(near)-1])
+	for d := len(near) - 2; d >= 1; d -= 2 {
+		below := int(near[d-1])
+		i := max(below+1, above)
+		above = below
+		j := i - d + shift
+		if uint(i) < uint(len(a)) && uint(j) < uint(len(b)) && a[i] == b[j] {
+			from := i
+			i, j = i+1, j+1
+			for uint(i) < uint(len(a)) && uint(j) < uint(len(b)) && a[i] == b[j] {
+				i++
+				j++
+			}
+			snake = snake || i-from > longSnake
+		}
+		near[d] = int32(i)
+		if uint(d-met) < width && int(far[d]) <= i {
+			return point{i, j, true, true}, true
+		}
+	}
+	f.snake = f.snake || snake
+	return point{}, false
+}
+
+// meeting returns on which diagonals, lo up to lo+width, a path can meet one that
+// comes from the other end. The paths can have met only when the turn is right.
+func meeting(turn bool, lo, hi int) (int, uint) {
+	if !turn {
+		return lo, 0
+	}
+	return lo, uint(hi - lo + 1)
+}
+
+// widenForward admits the diagonals next to those reached, or, at the edge of the
+// box, leaves out the outermost, which has the wrong parity now.
+func (f *front) widenForward() {
+	if f.flo > f.dlo {
+		f.flo--
+		f.fwd[f.flo-1] = -1
+	} else {
+		f.flo++
+	}
+	if f.fhi < f.dhi {
+		f.fhi++
+		f.fwd[f.fhi+1] = -1
+	} else {
+		f.fhi--
+	}
+}
+
+// backward adds one edit to each backward path.
+func (f *front) backward() (point, bool) {
+	f.widenBackward()
+	a, b, lo := f.a, f.b, f.blo-1
+	near := f.bwd[lo : f.bhi+2]
+	far := f.fwd[lo : f.bhi+2][:len(near)]
+	shift, snake := f.mid-lo, false
+	met, width := meeting(!f.odd, f.flo-lo, f.fhi-lo)
+	above := int(near[len(near)-1])
+	for d := len(near) - 2; d >= 1; d -= 2 {
+		below := int(near[d-1])
+		i := min(below, above-1)
+		above = below
+		j := i - d + shift
+		if uint(i-1) < uint(len(a)) && uint(j-1) < uint(len(b)) && a[i-1] == b[j-1] {
+			from := i
+			i, j = i-1, j-1
+			for uint(i-1) < uint(len(a)) && uint(j-1) < uint(len(b)) && a[i-1] == b[j-1] {
+				i--
+				j--
+			}
+			snake = snake || from-i > longSnake
+		}
+		near[d] = int32(i)
+		if uint(d-met) < width && i <= int(far[d]) {
+			return point{i, j, true, true}, true
+		}
+	}
+	f.snake = f.snake || snake
+	return point{}, false
+}
+
+func (f *front) widenBackward() {
+	if f.blo > f.dlo {
+		f.blo--
+		f.bwd[f.blo-1] = math.MaxInt32
+	} else {
+		f.blo++
+	}
+	if f.bhi < f.dhi {
+		f.bhi++
+		f.bwd[f.bhi+1] = math.MaxInt32
+	} else {
+		f.bhi--
+	}
+}
+
+// keen looks for a path that has come much further than the edits it cost and
+// stands at the end of a long equal run.
+func (f *front) keen(cost int) (point, bool) {
+	n, m := len(f.a), len(f.b)
+	best, p := keenRatio*cost, point{}
+	for d := f.fhi; d >= f.flo; d -= 2 {
+		i := int(f.fwd[d])
+		j := i - (d - f.mid)
+		gain := i + j - abs(d-f.mid)
+		if gain > best && longSnake <= i && i < n && longSnake <= j && j < m && f.equalRun(i-longSnake, j-longSnake) {
+			best, p = gain, point{i, j, true, false}
+		}
+	}
+	if p.exactLo {
+		return p, true
+	}
+	for d := f.bhi; d >= f.blo; d -= 2 {
+		i := int(f.bwd[d])
+		j := i - (d - f.mid)
+		gain := n - i + m - j - abs(d-f.end)
+		if gain > best && 0 < i && i <= n-longSnake && 0 < j && j <= m-longSnake && f.equalRun(i, j) {
+			best, p = gain, point{i, j, false, true}
+		}
+	}
+	return p, p.exactHi
+}
+
+func (f *front) equalRun(i, j int) bool {
+	for k := range longSnake {
+		if f.a[i+k] != f.b[j+k] {
+			return false
+		}
+	}
+	return true
+}
+
+// giveUp takes the path that has come furthest, forward or backward.
+func (f *front) giveUp() point {
+	n, m := len(f.a), len(f.b)
+	fsum, fi := -1, -1
+	for d := f.fhi; d >= f.flo; d -= 2 {
+		k := d - f.mid
+		i := min(int(f.fwd[d]), n, m+k)
+		if sum := 2*i - k; sum > fsum {
+			fsum, fi = sum, i
+		}
+	}
+	bsum, bi := math.MaxInt, 0
+	for d := f.bhi; d >= f.blo; d -= 2 {
+		k := d - f.mid
+		i := max(int(f.bwd[d]), 0, k)
+		if sum := 2*i - k; sum < bsum {
+			bsum, bi = sum, i
+		}
+	}
+	if n+m-bsum < fsum {
+		return point{fi, fsum - fi, true, false}
+	}
+	return point{bi, bsum - bi, false, true}
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// roughSqrt returns a power of two near the square root of n.
+func roughSqrt(n int) int {
+	r := 1
+	for ; n > 0; n >>= 2 {
+		r <<= 1
+	}
+	return r
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package diff3
+
+const raceEnabled = false

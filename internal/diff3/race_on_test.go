@@ -1,0 +1,6 @@
+//go:build race
+
+package diff3
+
+// raceEnabled makes the long tests take a sample.
+const raceEnabled = true

@@ -1,0 +1,238 @@
+package aycoder_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// mergeCase is a recorded merge with git's answer in style merge.
+type mergeCase struct {
+	ID, Base     string
+	Ours, Theirs [][3]any // edits of base: from, to, text
+	Git          map[string][3]any
+}
+
+func (c *mergeCase) apply(edits [][3]any) []byte {
+	var out []byte
+	at := 0
+	for _, e := range edits {
+		out = append(append(out, c.Base[at:int(e[0].(float64))]...), e[2].(string)...)
+		at = int(e[1].(float64))
+	}
+	return append(out, c.Base[at:]...)
+}
+
+// eachMerge reads recorded merges; internal/diff3 tests all of them in all styles.
+func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
+	t.Helper()
+	f, err := os.Open("../shared/merge/cases.jsonl.gz")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no recorded merges beside the repository")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	r, n := bufio.NewReader(z), 0
+	for i := 0; ; i++ {
+		line, err := r.ReadBytes('\n')
+		if len(line) > 1 && i%step == 0 {
+			c := new(mergeCase)
+			require.NoError(t, json.Unmarshal(line, c))
+			each(c)
+			n++
+		}
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
+		}
+	}
+	t.Logf("%d recorded merges", n)
+}
+
+// TestMergeRecorded checks the exported form of a merge: the spans, what every
+// choice gives, and the bytes.
+func TestMergeRecorded(t *testing.T) {
+	t.Parallel()
+	eachMerge(t, 8, func(c *mergeCase) {
+		base, ours, theirs := []byte(c.Base), c.apply(c.Ours), c.apply(c.Theirs)
+		r := aycoder.Merge(base, ours, theirs, aycoder.WithMarkerSize(7))
+		out := r.Bytes()
+		if r.Conflicts() == int(c.Git["merge"][0].(float64)) {
+			assert.Len(t, out, int(c.Git["merge"][2].(float64)), c.ID)
+		}
+		var at aycoder.MergeRegion
+		for i, g := range r.Regions {
+			assert.Equal(t, at.Base.End, g.Base.Start)
+			assert.Equal(t, at.Ours.EndLine, g.Ours.FirstLine)
+			assert.Equal(t, g.Theirs.EndLine-g.Theirs.FirstLine, countLines(g.Theirs.Of(theirs)), "%s %d", c.ID, i)
+			at = g
+		}
+		for choice, want := range map[aycoder.MergeChoice][]byte{
+			aycoder.ChooseBase: base, aycoder.ChooseTheirs: theirs, aycoder.ChooseOurs: ours,
+		} {
+			for i := range r.Regions {
+				require.NoError(t, r.Resolve(i, choice))
+			}
+			assert.True(t, r.Clean())
+			if wholeEnding(base) == wholeEnding(ours) && wholeEnding(base) == wholeEnding(theirs) {
+				assert.True(t, bytes.Equal(want, r.Bytes()), "%s by choice %d", c.ID, choice)
+			}
+		}
+	})
+}
+
+func countLines(text []byte) int {
+	n := 0
+	for range bytes.Lines(text) {
+		n++
+	}
+	return n
+}
+
+func wholeEnding(text []byte) bool { return bytes.Contains(text, []byte("\r\n")) }
+
+func TestMergeOptions(t *testing.T) {
+	base, ours, theirs := "a\nb\nc\nd\n", "a\nB\nc\nd\n", "a\nb\nC\nd\n"
+	tests := []struct {
+		name string
+		opts []aycoder.MergeOption
+		want string
+	}{
+		{"plain", nil, "a\n<<<<<<< ours\nB\nc\n=======\nb\nC\n>>>>>>> theirs\nd\n"},
+		{
+			"style", []aycoder.MergeOption{aycoder.WithMergeStyle(aycoder.StyleDiff3)},
+			"a\n<<<<<<< ours\nB\nc\n||||||| base\nb\nc\n=======\nb\nC\n>>>>>>> theirs\nd\n",
+		},
+		{
+			"labels", []aycoder.MergeOption{aycoder.WithMergeLabels("yours", "before", "the agent's")},
+			"a\n<<<<<<< yours\nB\nc\n=======\nb\nC\n>>>>>>> the agent's\nd\n",
+		},
+		{
+			"marker size", []aycoder.MergeOption{aycoder.WithMarkerSize(3)},
+			"a\n<<< ours\nB\nc\n===\nb\nC\n>>> theirs\nd\n",
+		},
+		{"touching", []aycoder.MergeOption{aycoder.WithTouchingEdits(true)}, "a\nB\nC\nd\n"},
+		{
+			"last wins", []aycoder.MergeOption{aycoder.WithTouchingEdits(false), aycoder.WithTouchingEdits(true)},
+			"a\nB\nC\nd\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := aycoder.Merge([]byte(base), []byte(ours), []byte(theirs), tt.opts...)
+			assert.Equal(t, tt.want, string(r.Bytes()))
+			assert.Equal(t, strings.Contains(tt.want, "<<<"), !r.Clean())
+		})
+	}
+}
+
+func TestMergeKeepsBytes(t *testing.T) {
+	tests := []struct{ name, base, ours, theirs, want string }{
+		{"byte order mark", "\ufeffa\nb\nc\n", "\ufeffA\nb\nc\n", "\ufeffa\nb\nC\n", "\ufeffA\nb\nC\n"},
+		{"no newline at the end", "a\nb\nc", "A\nb\nc", "a\nb\nC", "A\nb\nC"},
+		{"CRLF", "a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n", "A\r\nb\r\nC\r\n"},
+		{"mixed ends", "a\r\nb\nc\r\n", "A\nb\nc\r\n", "a\r\nb\nC\n", "A\nb\nC\n"},
+		{"not UTF-8", "\xe9\nb\n\xff\n", "\xe8\nb\n\xff\n", "\xe9\nb\n\xfe\n", "\xe8\nb\n\xfe\n"},
+		{"line endings of all", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "A\nb\nc\n", "A\r\nb\r\nc\r\n"},
+		{"binary, one side", "\x00a\n", "\x00a\n", "\x00b\n", "\x00b\n"},
+		{"nothing", "", "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := aycoder.Merge([]byte(tt.base), []byte(tt.ours), []byte(tt.theirs))
+			assert.True(t, r.Clean())
+			assert.Equal(t, tt.want, string(r.Bytes()))
+		})
+	}
+}
+
+func TestMergeResolve(t *testing.T) {
+	base, ours, theirs := []byte("x\nf(a, b, c)"), []byte("x\nf(A, b, c)"), []byte("X\nf(a, b, C)")
+	tests := []struct {
+		name   string
+		choice aycoder.MergeChoice
+		want   string
+	}{
+		{"ours", aycoder.ChooseOurs, "x\nf(A, b, c)"},
+		{"theirs", aycoder.ChooseTheirs, "X\nf(a, b, C)"},
+		{"base", aycoder.ChooseBase, "x\nf(a, b, c)"},
+		{"ours first", aycoder.ChooseOursFirst, "x\nf(A, b, c)\nX\nf(a, b, C)"},
+		{"theirs first", aycoder.ChooseTheirsFirst, "X\nf(a, b, C)\nx\nf(A, b, c)"},
+		{"suggestion", aycoder.ChooseSuggestion, "X\nf(A, b, C)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := aycoder.Merge(base, ours, theirs)
+			require.Equal(t, 1, r.Conflicts())
+			require.NoError(t, r.Resolve(0, tt.choice))
+			assert.True(t, r.Clean())
+			assert.Equal(t, tt.want, string(r.Bytes()))
+		})
+	}
+}
+
+func TestMergeResolveErrors(t *testing.T) {
+	r := aycoder.Merge([]byte("a\n"), []byte("b\n"), []byte("c\n"))
+	require.Error(t, r.Resolve(1, aycoder.ChooseOurs))
+	require.Error(t, r.Resolve(-1, aycoder.ChooseOurs))
+	require.Error(t, r.ResolveWith(1, nil))
+	require.Error(t, r.Resolve(0, aycoder.ChooseSuggestion), "there is none")
+	require.Error(t, r.Resolve(0, aycoder.MergeChoice(99)))
+	assert.Equal(t, 1, r.Conflicts(), "nothing was resolved")
+
+	text := []byte("d\n")
+	require.NoError(t, r.ResolveWith(0, text))
+	text[0] = 'x'
+	assert.Equal(t, "d\n", string(r.Bytes()), "the text is copied")
+
+	var zero aycoder.MergeResult
+	assert.True(t, zero.Clean())
+	assert.Empty(t, zero.Bytes())
+	require.Error(t, zero.Resolve(0, aycoder.ChooseOurs))
+	assert.Equal(t, "conflict", aycoder.MergeConflict.String())
+	assert.Equal(t, "MergeKind(9)", aycoder.MergeKind(9).String())
+}
+
+func TestMergeTakesBackAChange(t *testing.T) {
+	r := aycoder.Merge([]byte("a\nb\nc\n"), []byte("A\nb\nc\n"), []byte("a\nb\nC\n"))
+	var kinds []string
+	for _, g := range r.Regions {
+		kinds = append(kinds, g.Kind.String())
+	}
+	assert.Equal(t, []string{"ours", "unchanged", "theirs"}, kinds)
+	require.NoError(t, r.Resolve(2, aycoder.ChooseBase))
+	assert.Equal(t, "A\nb\nc\n", string(r.Bytes()))
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte("a\nb\nc\n"), []byte("a\nB\nc\n"), []byte("a\nb\nC"), 0, 0)
+	f.Add([]byte("\x00"), []byte("\x00a"), []byte("<<<<<<<<<\n"), 1, 9)
+	f.Fuzz(func(t *testing.T, base, ours, theirs []byte, choice, size int) {
+		r := aycoder.Merge(base, ours, theirs, aycoder.WithMergeStyle(aycoder.MergeStyle(choice%3)),
+			aycoder.WithMarkerSize(size), aycoder.WithTouchingEdits(choice%2 == 0))
+		before := r.Bytes()
+		for i := range r.Regions {
+			err := r.Resolve(i, aycoder.MergeChoice(choice))
+			ok := choice >= 0 && choice < int(aycoder.ChooseSuggestion) ||
+				choice == int(aycoder.ChooseSuggestion) && r.Regions[i].Suggestion != nil
+			assert.Equal(t, ok, err == nil, err)
+		}
+		if choice < 0 || choice > int(aycoder.ChooseSuggestion) {
+			assert.Equal(t, before, r.Bytes())
+		}
+	})
+}
