@@ -214,7 +214,7 @@ func (l *Loop) notFound(call *ToolUse) error {
 func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.log.ErrorContext(ctx, "approver panicked", "tool", call.Name, "panic", p)
+			l.log.Log(ctx, slog.LevelError, "approver panicked", "tool", call.Name, "panic", p)
 			v = Deny("the approver panicked")
 		}
 	}()
@@ -364,5 +364,5 @@ type settings struct {
 	newID       func() string
 	random      func() float64
 	execute     Executor
-	log         *slog.Logger
+	log         logger
 }

@@ -44,7 +44,7 @@ func defaults() config {
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: rand.Text, random: randv2.Float64,
-		log: slog.New(slog.DiscardHandler),
+		log: silent{},
 	}}
 }
 
@@ -195,6 +195,16 @@ func WithGrace(d time.Duration) Option {
 func WithRetry(p RetryPolicy) Option {
 	return option("WithRetry", true, "", func(c *config) { c.retry = p })
 }
+
+// A logger is what the loop needs of a [*slog.Logger]. A program that sets none does
+// not link the rest.
+type logger interface {
+	Log(ctx context.Context, level slog.Level, msg string, args ...any)
+}
+
+type silent struct{}
+
+func (silent) Log(context.Context, slog.Level, string, ...any) {}
 
 // WithLogger sets where the loop logs what no event tells: abandoned tools, panics.
 // Default: nowhere.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -427,7 +428,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 	}
 	var lost []Event
 	for _, a := range r.working {
-		r.loop.log.Warn("tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		lost = append(lost, &ToolFinished{
 			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",

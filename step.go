@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -37,7 +38,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		if p == nil {
 			return
 		}
-		r.loop.log.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		r.loop.log.Log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
 		if !done {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
@@ -107,7 +108,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 		}
 		p, ok := cleanPart(ev.Part)
 		if !ok {
-			r.loop.log.Warn("block of the model is no JSON and is left out", "run", r.id)
+			r.loop.log.Log(context.Background(), slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
 			return false, nil
 		}
 		return false, r.step(&BlockDone{p})
@@ -172,7 +173,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 func (r *run) retry(err error) (f ModelFailed) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.loop.log.Error("error of the model panicked", "panic", p)
+			r.loop.log.Log(context.Background(), slog.LevelError, "error of the model panicked", "panic", p)
 			f = ModelFailed{}
 		}
 	}()
@@ -460,7 +461,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	defer r.mu.Unlock()
 	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
 	if err := r.step(&ToolDone{a.Call.ID, fin.Output}, fin); err != nil {
-		r.loop.log.WarnContext(ctx, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
+		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}
 	if fatal && r.err == nil {

@@ -1,4 +1,4 @@
-// Package size_test compares how the two programs below this folder start.
+// Package size_test compares how the programs below this folder start.
 package size_test
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStart runs both programs in turns. What counts is the median.
+// BenchmarkStart runs the programs in turns. What counts is the median.
 func BenchmarkStart(b *testing.B) {
-	dir, names := b.TempDir(), []string{"agent", "floor"}
+	dir, names := b.TempDir(), []string{"floor", "anthropic", "openai", "google", "ollama", "bedrock"}
 	for _, name := range names {
 		out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name+".exe"), "./"+name).CombinedOutput()
 		require.NoError(b, err, string(out))
@@ -28,10 +28,11 @@ func BenchmarkStart(b *testing.B) {
 			require.Equal(b, "ready\n", string(out))
 		}
 	}
-	agent, floor := median(took["agent"]), median(took["floor"])
-	b.ReportMetric(agent.Seconds()*1e3, "ms/agent")
+	floor := median(took["floor"])
 	b.ReportMetric(floor.Seconds()*1e3, "ms/floor")
-	b.ReportMetric(float64(agent)/float64(floor), "agent/floor")
+	for _, name := range names[1:] {
+		b.ReportMetric(float64(median(took[name]))/float64(floor), name+"/floor")
+	}
 }
 
 func median(x []time.Duration) time.Duration {

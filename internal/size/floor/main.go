@@ -1,5 +1,5 @@
 // Floor is what any client of a model pays: net/http and encoding/json. Its size is
-// what that of agent, beside it, is compared with.
+// what those of the agents beside it are compared with.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Agent is a minimal agent on a real provider: a model, a tool, a loop. Its size is
-// compared with that of floor, beside it.
-package main
+// Package minimal is a minimal agent: a model, a tool, a loop. Linked with a provider,
+// beside it, its size and start are compared with those of floor.
+package minimal
 
 import (
 	"context"
@@ -8,29 +8,30 @@ import (
 	"os"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/providers/anthropic"
 )
-
-func main() {
-	if len(os.Args) < 3 {
-		fmt.Println("ready")
-		return
-	}
-	if err := ask(os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
 
 type lookup struct {
 	Word string `json:"word"`
 }
 
-func ask(url, prompt string) error {
-	client, err := anthropic.New("m", anthropic.WithBaseURL(url))
-	if err != nil {
-		return err
+// Main asks the model at the address in the first argument what the second says.
+// Without arguments it only says that it is there.
+func Main(open func(url string) (aycoder.ModelClient, error)) {
+	if len(os.Args) < 3 {
+		fmt.Println("ready")
+		return
 	}
+	client, err := open(os.Args[1])
+	if err == nil {
+		err = ask(client, os.Args[2])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func ask(client aycoder.ModelClient, prompt string) error {
 	found := func(_ context.Context, _ *aycoder.Invocation, in lookup) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult(in.Word), nil
 	}

@@ -1,0 +1,14 @@
+// A minimal agent on providers/bedrock.
+package main
+
+import (
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/size/minimal"
+	"github.com/aycoder/aycoder/providers/bedrock"
+)
+
+func main() {
+	minimal.Main(func(url string) (aycoder.ModelClient, error) {
+		return bedrock.New("m", bedrock.WithBaseURL(url))
+	})
+}

@@ -1,0 +1,14 @@
+// A minimal agent on providers/ollama.
+package main
+
+import (
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/size/minimal"
+	"github.com/aycoder/aycoder/providers/ollama"
+)
+
+func main() {
+	minimal.Main(func(url string) (aycoder.ModelClient, error) {
+		return ollama.New("m", ollama.WithBaseURL(url))
+	})
+}
