@@ -24,10 +24,15 @@
 //		}
 //	}
 //
-// The model is a [ModelClient], an interface of one method. Package
-// providers/anthropic has one that talks to a service, package providers/script one
-// that says what a script tells it to, for tests. Package tools has what a coding
-// agent needs: reading, listing, searching, editing, running commands.
+// The model is a [ModelClient], an interface of one method. The packages
+// providers/anthropic, openai, google, bedrock and ollama have clients that talk to a
+// service, and package providers opens any of them by name; providers/script has one
+// that says what a script tells it to, for tests. Package middleware has what clients
+// are wrapped with, package catalog what is known of models. Package tools has what a
+// coding agent needs: reading, listing, searching, editing, running commands.
+//
+// A model is asked without an agent by [Complete], and for a value of a Go type by
+// [Generate].
 //
 // An agent holds no conversation. [Into] gives back the messages of a run, which the
 // next one starts from:
