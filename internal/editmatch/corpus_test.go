@@ -1,0 +1,278 @@
+package editmatch_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/editmatch"
+)
+
+// recorded is an edit as a model makes it, with the outcomes that are right.
+type recorded struct {
+	ID, Cat, Repo, Path string
+	File, Old, New      string
+	Accept, Keep        []string
+	Refuse, Loose       bool
+}
+
+// recordedEdits reads the recorded edits, which lie beside the repository. Without
+// them the test is skipped. With -race, which takes ten times as long, they are the
+// edits of every tenth file only.
+func recordedEdits(t testing.TB) []recorded {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.Open(filepath.Join(dir, "..", "shared", "merge", "edits.jsonl.gz"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no recorded edits beside the repository")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var all []recorded
+	file, files := "", 0
+	for r := bufio.NewReaderSize(z, 1<<20); ; {
+		line, err := r.ReadBytes('\n')
+		if len(line) > 1 {
+			var c recorded
+			require.NoError(t, json.Unmarshal(line, &c))
+			if c.Path != file {
+				file, files = c.Path, files+1
+			}
+			if !raceEnabled || files%10 == 0 {
+				all = append(all, c)
+			}
+		}
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			return all
+		}
+	}
+}
+
+// right reports whether a text is one of those that the edit may give.
+func (c *recorded) right(text string) bool {
+	return slices.ContainsFunc(c.Accept, func(want string) bool {
+		return want == text || c.Loose && loose(want) == loose(text)
+	})
+}
+
+// loose leaves out blank lines and blanks at line ends.
+func loose(text string) string {
+	var b strings.Builder
+	for l := range strings.Lines(text) {
+		if l = strings.TrimRight(l, " \t\r\n"); l != "" {
+			b.WriteString(l + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (c *recorded) edits() []editmatch.Edit {
+	return []editmatch.Edit{{Old: c.Old, New: c.New}}
+}
+
+// tally counts outcomes.
+type tally struct{ right, refused, wrong, bad, lost, outside int }
+
+func (a *tally) add(b tally) {
+	a.right += b.right
+	a.refused += b.refused
+	a.wrong += b.wrong
+	a.bad += b.bad
+	a.lost += b.lost
+	a.outside += b.outside
+}
+
+func (a *tally) all() int { return a.right + a.refused + a.wrong }
+
+// judge makes an edit and judges the outcome. It is bad to refuse what has to work.
+func judge(t *testing.T, c *recorded) (one tally) {
+	r, err := editmatch.Plan([]byte(c.File), c.edits())
+	if err != nil {
+		e, ok := errors.AsType[*editmatch.Error](err)
+		require.True(t, ok, "%s: %v", c.ID, err)
+		require.Less(t, len(e.Error()), 20_000)
+		one.refused = 1
+		if !c.Refuse {
+			one.bad = 1
+			t.Logf("%s %s: refused: %v\nold %q\nnew %q", c.Cat, c.ID, err, c.Old, c.New)
+		}
+		return one
+	}
+	text := string(r.Text)
+	for _, k := range c.Keep {
+		if strings.Contains(c.File, k) && !strings.Contains(text, k) {
+			one.lost = 1
+		}
+	}
+	if err := onlyInside(c.File, r); err != nil {
+		one.outside = 1
+		t.Logf("%s %s: %v", c.Cat, c.ID, err)
+	}
+	if c.right(text) {
+		one.right = 1
+		return one
+	}
+	one.wrong, one.bad = 1, 1
+	t.Logf("%s %s: wrong\nold %q\nnew %q\nmatches %+v\nsplices %+v", c.Cat, c.ID, c.Old, c.New, r.Matches, r.Splices)
+	return one
+}
+
+// onlyInside checks that a text differs in the lines of the matches only, and that
+// the splices make it.
+func onlyInside(file string, r *editmatch.Result) error {
+	starts := []int{0}
+	for i := range len(file) {
+		if file[i] == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	starts = append(starts, len(file))
+	var out strings.Builder
+	last := 0
+	for _, s := range r.Splices {
+		if s.From < last || s.To < s.From || s.To > len(file) {
+			return fmt.Errorf("splice %d:%d after %d", s.From, s.To, last)
+		}
+		inside := slices.ContainsFunc(r.Matches, func(m editmatch.Match) bool {
+			return slices.ContainsFunc(m.Places, func(p editmatch.Place) bool {
+				return s.From >= starts[p.FirstLine-1] && s.To <= starts[p.LastLine]
+			})
+		})
+		if !inside {
+			return fmt.Errorf("splice %d:%d is outside the matched lines %+v", s.From, s.To, r.Matches)
+		}
+		out.WriteString(file[last:s.From] + s.Text)
+		last = s.To
+	}
+	if out.WriteString(file[last:]); out.String() != string(r.Text) {
+		return errors.New("the splices do not make the text")
+	}
+	return nil
+}
+
+// The bars: at most 0.05 % wrong, nothing lost, nothing changed outside, at least
+// 66 % right, and 99.9 % right or refused where that is right.
+func TestRecordedEdits(t *testing.T) {
+	cases := recordedEdits(t)
+	byCat, cats := map[string]*tally{}, []string(nil)
+	for i := range cases {
+		c := &cases[i]
+		if byCat[c.Cat] == nil {
+			byCat[c.Cat], cats = &tally{}, append(cats, c.Cat)
+		}
+		byCat[c.Cat].add(judge(t, c))
+	}
+	var all tally
+	t.Logf("%-34s %6s %6s %7s %6s %6s", "category", "cases", "right", "refused", "wrong", "bad")
+	for _, cat := range cats {
+		n := byCat[cat]
+		all.add(*n)
+		t.Logf("%-34s %6d %6d %7d %6d %6d", cat, n.all(), n.right, n.refused, n.wrong, n.bad)
+	}
+	total := float64(all.all())
+	t.Logf("all %d: right %.2f %%, wrong %.3f %%, acceptable %.3f %%, lost %d, outside %d", all.all(),
+		100*float64(all.right)/total, 100*float64(all.wrong)/total, 100*(1-float64(all.bad)/total), all.lost, all.outside)
+	assert.LessOrEqual(t, float64(all.wrong)/total, 0.0005, "wrong")
+	assert.GreaterOrEqual(t, float64(all.right)/total, 0.66, "right")
+	assert.LessOrEqual(t, float64(all.bad)/total, 0.001, "wrong, or refused where it must not")
+	assert.Zero(t, all.lost, "lost strings")
+	assert.Zero(t, all.outside, "changed outside the matched lines")
+}
+
+// With the text that the model was shown, an edit of a file that the user has changed
+// since becomes a merge: right or a conflict, and what the user wrote is never gone.
+func TestRecordedStaleEdits(t *testing.T) {
+	cases := recordedEdits(t)
+	type key struct{ repo, path, old, new string }
+	shown := map[key]string{}
+	for _, c := range cases {
+		if c.Cat == "exact" {
+			shown[key{c.Repo, c.Path, c.Old, c.New}] = c.File
+		}
+	}
+	counts := map[string]map[string]int{}
+	for _, c := range cases {
+		if !strings.HasPrefix(c.Cat, "stale-") {
+			continue
+		}
+		if counts[c.Cat] == nil {
+			counts[c.Cat] = map[string]int{}
+		}
+		base, ok := shown[key{c.Repo, c.Path, c.Old, c.New}]
+		if !ok {
+			counts[c.Cat]["no shown text"]++
+			continue
+		}
+		outcome, text := mergeStale(t, &c, base)
+		if outcome == "merged" && !c.right(text) {
+			// Where new lines repeat old ones, a diff cannot tell which of them are
+			// the old ones: what the user wrote next to them is there, in either place.
+			outcome = "merged otherwise"
+			require.NotEmpty(t, c.Accept, "%s %s has to conflict:\n%s", c.Cat, c.ID, text)
+			assert.Equal(t, sortedLines(c.Accept[0]), sortedLines(text), "%s %s", c.Cat, c.ID)
+		}
+		counts[c.Cat][outcome]++
+		if outcome == "conflict" && touchingMerges(&c, base) {
+			counts[c.Cat]["of them merged with touching edits"]++
+		}
+		for _, k := range c.Keep {
+			assert.Contains(t, text, k, "%s %s lost what the user wrote", c.Cat, c.ID)
+		}
+	}
+	for cat, n := range counts {
+		t.Logf("%s: %v", cat, n)
+		assert.LessOrEqual(t, n["merged otherwise"], 2, cat)
+		assert.Greater(t, n["merged"]+n["conflict"], 10, cat)
+		assert.Zero(t, n["no shown text"], cat)
+	}
+}
+
+// touchingMerges reports whether the host would get a right merge if it asked for
+// edits that touch to be merged.
+func touchingMerges(c *recorded, shown string) bool {
+	r, err := editmatch.Plan([]byte(shown), c.edits())
+	if err != nil {
+		return false
+	}
+	m := aycoder.Merge([]byte(shown), []byte(c.File), r.Text, aycoder.WithTouchingEdits(true))
+	return m.Clean() && c.right(string(m.Bytes()))
+}
+
+func sortedLines(text string) []string { return slices.Sorted(strings.Lines(text)) }
+
+// mergeStale makes an edit to a file of which the model saw an older text.
+func mergeStale(t *testing.T, c *recorded, shown string) (outcome, text string) {
+	_, err := editmatch.Apply([]byte(c.File), []byte(shown), c.edits())
+	e, ok := errors.AsType[*editmatch.Error](err)
+	require.True(t, ok, "%s %s: %v", c.Cat, c.ID, err)
+	require.Equal(t, editmatch.Stale, e.Kind, "%s %s: %v", c.Cat, c.ID, err)
+	m := aycoder.Merge([]byte(shown), []byte(c.File), e.Plan.Text)
+	if !m.Clean() {
+		return "conflict", string(m.Bytes())
+	}
+	return "merged", string(m.Bytes())
+}
