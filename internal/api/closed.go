@@ -132,23 +132,68 @@ func OutputPrompt(schema []byte) string {
 	return "Answer with one JSON document and nothing else. It must fit this JSON Schema:\n" + string(schema)
 }
 
+// ObjectSchema returns the schema of a tool's arguments, with the type that services
+// want where it has none. It is valid UTF-8.
+func ObjectSchema(schema []byte) ([]byte, error) {
+	schema = bytes.TrimSpace(schema)
+	if len(schema) == 0 {
+		return []byte(`{"type":"object"}`), nil
+	}
+	o, err := rawjson.Parse(bytes.ToValidUTF8(schema, []byte("\uFFFD")))
+	if err != nil {
+		return nil, errors.New("schema is not a JSON object")
+	}
+	if o.Value("type") != nil {
+		return bytes.ToValidUTF8(schema, []byte("\uFFFD")), nil
+	}
+	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, o...).AppendTo(nil), nil
+}
+
 // ClaudeFormatsOutput reports whether a model can be bound to a schema, from its name
 // at any service: "claude-sonnet-4-5-20250929", "us.anthropic.claude-opus-4-6-v1".
 func ClaudeFormatsOutput(model string) bool {
+	family, major, minor := claudeVersion(model)
+	return major > 4 || major == 4 && (minor >= 5 || minor == 1 && family == "opus")
+}
+
+// ClaudeAdapts reports whether a model decides itself how much it thinks, takes no
+// budget for it and no temperature: those from 4.7 on. "Use thinking.type.adaptive and
+// output_config.effort to control thinking behavior." Those from 5 on also think by
+// default; before that it is an error to turn thinking off.
+func ClaudeAdapts(model string) (adapts, byDefault bool) {
+	_, major, minor := claudeVersion(model)
+	return major > 4 || major == 4 && minor >= 7, major > 4
+}
+
+// ClaudeEffort is the effort that is closest to a budget of tokens for thinking.
+func ClaudeEffort(budget int) string {
+	switch {
+	case budget <= 4096:
+		return "low"
+	case budget <= 16384:
+		return "medium"
+	}
+	return "high"
+}
+
+// claudeVersion reads a name of the form "claude-opus-4-7", and gives zeros for older
+// ones, such as "claude-3-5-haiku".
+func claudeVersion(model string) (family string, major, minor int) {
 	_, rest, ok := strings.Cut(model, "claude-")
 	if !ok {
-		return false
+		return "", 0, 0
 	}
-	family, rest, _ := strings.Cut(rest, "-")
-	if n, _ := leadingInt(family); n > 0 { // "claude-3-5-haiku"
-		return false
+	family, rest, _ = strings.Cut(rest, "-")
+	if n, _ := leadingInt(family); n > 0 {
+		return "", 0, 0
 	}
-	major, rest := leadingInt(rest)
-	minor, _ := leadingInt(strings.TrimLeft(rest, "-."))
-	if minor > maxVersion { // a date
+	if major, rest = leadingInt(rest); major > maxVersion { // a date
+		return family, 0, 0
+	}
+	if minor, _ = leadingInt(strings.TrimLeft(rest, "-.")); minor > maxVersion {
 		minor = 0
 	}
-	return major > 4 || major == 4 && (minor >= 5 || minor == 1 && family == "opus")
+	return family, major, minor
 }
 
 const maxVersion = 99

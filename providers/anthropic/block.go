@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -57,13 +58,31 @@ func (d *decoder) startBlock(index int, raw string) error {
 		b.sig = append(b.sig, b.head.Signature...)
 		return d.addThinking(b, b.head.Thinking)
 	case "tool_use":
-		d.called = true
+		if err := d.identify(b); err != nil {
+			return err
+		}
 		ev := &aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name}
 		if !emptyArgs(b.head.Input) {
 			ev.Args = string(b.head.Input)
 		}
 		return d.call.Emit(ev)
 	}
+	return nil
+}
+
+// identify makes sure that a call has a name, and an id of its own.
+func (d *decoder) identify(b *block) error {
+	if b.head.Name == "" {
+		return fmt.Errorf("content_block_start %d: call without a name", b.index)
+	}
+	d.called = true
+	if d.ids == nil {
+		d.ids = map[string]bool{}
+	}
+	for n := len(d.ids); b.head.ID == "" || d.ids[b.head.ID]; n++ {
+		b.head.ID = api.MakeID(d.done.ID, n)
+	}
+	d.ids[b.head.ID] = true
 	return nil
 }
 
@@ -283,7 +302,7 @@ func (b *block) part() (part aycoder.Part, whole bool, err error) {
 		extra, err := b.extra("id", "name", "input")
 		args := b.args()
 		call := &aycoder.ToolUse{ID: b.head.ID, Name: b.head.Name, Args: args, Extra: extra}
-		return call, json.Valid(args), err
+		return call, rawjson.IsObject(args), err
 	}
 	return b.opaque()
 }

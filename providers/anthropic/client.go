@@ -20,6 +20,10 @@
 // providers, thinking without a signature and text of nothing but white space are
 // left out, since the API refuses them.
 //
+// Models from 4.7 on decide themselves how much they think: a budget becomes the effort
+// that is closest to it (low to 4,096 tokens, medium to 16,384, high above), and a
+// temperature is left out, since they refuse both.
+//
 // So are settings that exclude each other: a request that forces a call
 // ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and one that
 // asks for thinking has no temperature other than 1. An image or a document in the

@@ -22,6 +22,7 @@ type event struct {
 	delta   delta
 	message *message
 	usage   *usage
+	failed  bool // it says what went wrong, whatever its type
 }
 
 // A delta is one piece of a block, or of the message.
@@ -55,6 +56,7 @@ type message struct {
 	kind, id, model, stop string
 	content               []string // as they are written
 	usage                 *usage
+	failed                bool
 }
 
 // usage knows what was said, since null and absent numbers leave what was said
@@ -140,6 +142,8 @@ func (e *event) read(data string) error {
 			e.delta.read(r)
 		case "usage":
 			e.usage = readUsage(r)
+		case "error":
+			e.failed = r.Kind() == '{' || r.Kind() == '"'
 		}
 	}
 	if err := r.End(); err != nil {
@@ -192,6 +196,8 @@ func readMessage(r *rawjson.Reader) *message {
 			}
 		case "usage":
 			m.usage = readUsage(r)
+		case "error":
+			m.failed = r.Kind() == '{' || r.Kind() == '"'
 		}
 	}
 	return m
@@ -206,6 +212,7 @@ type decoder struct {
 	held   *block   // the last that stopped, if it is one of them, see looksWhole
 	begun  bool
 	called bool // there was a call
+	ids    map[string]bool
 }
 
 // Event implements [api.Decoder].
@@ -234,6 +241,9 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 }
 
 func (d *decoder) handle(e *event, data string) (done bool, err error) {
+	if e.failed {
+		e.kind = "error"
+	}
 	switch e.kind {
 	case "content_block_delta":
 		return false, d.delta(e, data)
@@ -284,7 +294,7 @@ func (d *decoder) Whole(data string) error {
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
-	if m.kind == "error" {
+	if m.kind == "error" || m.failed {
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}
 	if m.kind != "message" || m.stop == "" {
@@ -350,10 +360,10 @@ func cutsOff(r aycoder.StopReason) bool {
 // looksWhole reports whether b may be complete or not, which is known only when it
 // is known what comes next: a call without arguments may have been cut off right
 // after its name. Any other call that was cut off has arguments that are not valid
-// JSON, except in a whole message, where the service has repaired them.
+// JSON, except where they came whole: the service has repaired them.
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
-		(b.index < 0 || len(b.text) == 0 && emptyArgs(b.head.Input))
+		(b.index < 0 || len(b.text) == 0)
 }
 
 // emptyArgs reports whether the input of a call that begins says nothing.

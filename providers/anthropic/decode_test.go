@@ -16,6 +16,7 @@ import (
 	gosse "github.com/tmaxmax/go-sse"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 )
 
 // events frames data lines.
@@ -76,7 +77,14 @@ func TestDecode(t *testing.T) {
 		{"cut arguments", []string{begin, call, args(`{"a"`), stop0, tooMany, end}, []aycoder.Part{use(`{"a"`)}, 1, "max_tokens"},
 		{"cut after the name", []string{begin, call, stop0, tooMany, end}, []aycoder.Part{use(`{}`)}, 1, "max_tokens"},
 		{"never stopped", []string{begin, call, args(`{}`), useTool, end}, []aycoder.Part{use(`{}`)}, 1, "tool_use"},
-		{"two without arguments", []string{begin, call, stop0, call, stop0, tooMany, end}, []aycoder.Part{use(`{}`), use(`{}`)}, 1, "max_tokens"},
+		{"two without arguments", []string{begin, call, stop0, started(`{"type":"tool_use","id":"d","name":"n","input":{}}`), stop0, tooMany, end},
+			[]aycoder.Part{use(`{}`), &aycoder.ToolUse{ID: "d", Name: "n", Args: json.RawMessage(`{}`)}}, 1, "max_tokens"},
+		{"whole input before the limit", []string{begin, started(`{"type":"tool_use","id":"c","name":"n","input":{"a":1}}`), stop0, tooMany, end}, []aycoder.Part{use(`{"a":1}`)}, 1, "max_tokens"},
+		{"arguments that are no object", []string{begin, call, args(`[1]`), stop0, useTool, end}, []aycoder.Part{use(`[1]`)}, 1, "tool_use"},
+		{"an id twice", []string{begin, call, args("{}"), stop0, call, args("{}"), stop0, useTool, end},
+			[]aycoder.Part{use(`{}`), &aycoder.ToolUse{ID: api.MakeID("m", 1), Name: "n", Args: json.RawMessage(`{}`)}}, 0, "tool_use"},
+		{"no id", []string{begin, started(`{"type":"tool_use","id":null,"name":"n"}`), args("{}"), stop0, useTool, end},
+			[]aycoder.Part{&aycoder.ToolUse{ID: api.MakeID("m", 0), Name: "n", Args: json.RawMessage(`{}`)}}, 0, "tool_use"},
 		{"text that never stopped", []string{begin, started(`{"type":"text","text":"a"}`), piece(`{"type":"text_delta","text":"b"}`), endTurn, end}, []aycoder.Part{&aycoder.Text{Text: "ab"}}, 0, "end_turn"},
 		{"citations", []string{begin, started(`{"type":"text","text":"a","citations":[]}`), piece(`{"type":"citations_delta","citation":{ "x":1}}`), piece(`{"type":"citations_delta","citation":{"y":2}}`), stop0, endTurn, end},
 			[]aycoder.Part{&aycoder.Text{Text: "a", Extra: opaque(`{"citations":[{ "x":1},{"y":2}]}`).(*aycoder.Opaque)}}, 0, "end_turn"},
@@ -398,4 +406,16 @@ func floor(r io.Reader) (text int) {
 		}
 	}
 	return text
+}
+
+// Gateways say what went wrong without the type "error".
+func TestErrorWithoutType(t *testing.T) {
+	const failure = `{"error":{"type":"rate_limit_error","message":"slow down"}}`
+	for name, body := range map[string]string{"event": events(begin, failure), "document": failure} {
+		t.Run(name, func(t *testing.T) {
+			a := ask(newClient(t, stream(body)))
+			_, ok := errors.AsType[*aycoder.RateLimitError](a.err)
+			require.True(t, ok, "%v", a.err)
+		})
+	}
 }

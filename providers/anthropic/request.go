@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -33,7 +32,10 @@ type body struct {
 	cache string // the cache_control object, or empty
 	err   error
 
+	adapts bool   // the model takes no budget and no temperature
+	silent bool   // and does not think unless it is told to
 	thinks bool   // thinking is on, by a field of ours
+	effort string // how much, for a model that adapts
 	wrote  string // the field of Extra that is written already
 	prompt string // asks for an answer that the API cannot be bound to
 }
@@ -44,6 +46,8 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	if !req.NoCache {
 		w.cache = cacheControl(c.cfg.ttl)
 	}
+	adapts, byDefault := api.ClaudeAdapts(c.modelOf(req))
+	w.adapts, w.silent = adapts, adapts && !byDefault
 	w.head(&c.cfg, c.modelOf(req))
 	w.limits(&c.cfg)
 	format := w.format(c.FormatsOutput(c.modelOf(req)))
@@ -126,17 +130,22 @@ func (w *body) limits(c *config) {
 	if !c.at.bedrock { // "stream: Extra inputs are not permitted"
 		w.b = append(w.b, `,"stream":true`...)
 	}
-	if budget == 0 || !w.key("thinking") {
-		return
+	if budget != 0 && (budget > 0 || !w.silent) && w.key("thinking") {
+		w.thinking(budget)
 	}
-	if budget < 0 {
+}
+
+func (w *body) thinking(budget int) {
+	switch w.thinks = budget > 0; {
+	case !w.thinks:
 		w.b = append(w.b, `{"type":"disabled"}`...)
-		return
+	case w.adapts: // which omits what it thinks, unless it is told to show it
+		w.b = append(w.b, `{"type":"adaptive","display":"summarized"}`...)
+		w.effort = api.ClaudeEffort(budget)
+	default:
+		w.b = append(w.b, `{"type":"enabled","budget_tokens":`...)
+		w.b = append(strconv.AppendInt(w.b, int64(budget), 10), '}')
 	}
-	w.thinks = true
-	w.b = append(w.b, `{"type":"enabled","budget_tokens":`...)
-	w.b = strconv.AppendInt(w.b, int64(budget), 10)
-	w.b = append(w.b, '}')
 }
 
 // budget returns how much the model may think: 0 says nothing about it, less than 0
@@ -237,7 +246,7 @@ func (w *body) sampling() {
 			return
 		}
 		// "temperature may only be set to 1 when thinking is enabled."
-		if (*t == 1 || !w.thinks) && w.key("temperature") {
+		if (*t == 1 || !w.thinks) && !w.adapts && w.key("temperature") {
 			w.b = strconv.AppendFloat(w.b, *t, 'f', -1, 64)
 		}
 	}
@@ -270,16 +279,20 @@ func (w *body) format(native bool) []byte {
 	return nil
 }
 
-// output writes the format of the answer, beside what Extra has in the same field.
+// output writes the format of the answer and how much is thought about it, beside what
+// Extra has in the same field.
 func (w *body) output(schema []byte) {
-	if schema == nil || w.err != nil {
+	if schema == nil && w.effort == "" || w.err != nil {
 		return
 	}
 	var o rawjson.Object
 	if own := w.req.Extra[outputField]; rawjson.IsObject(own) {
 		o, _ = rawjson.Parse(bytes.ToValidUTF8(own, []byte("\uFFFD"))) // it is one
 	}
-	if o.Value("format") == nil {
+	if w.effort != "" && o.Value("effort") == nil {
+		o.Set("effort", rawjson.AppendString(nil, w.effort))
+	}
+	if schema != nil && o.Value("format") == nil {
 		o.Set("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), schema, []byte(`}`)))
 	}
 	w.rawKey(outputField)
@@ -364,13 +377,10 @@ func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
 		b = append(b, `,"description":`...)
 		b = rawjson.AppendString(b, s.Description)
 	}
-	schema := bytes.TrimSpace(s.Schema)
-	if len(schema) == 0 {
-		schema = []byte(`{"type":"object"}`)
-	}
-	if schema[0] != '{' || !json.Valid(schema) {
-		return nil, errors.New("schema is not a JSON object")
+	schema, err := api.ObjectSchema(s.Schema)
+	if err != nil {
+		return nil, err
 	}
 	b = append(b, `,"input_schema":`...)
-	return append(b, bytes.ToValidUTF8(schema, []byte("\uFFFD"))...), nil
+	return append(b, schema...), nil
 }

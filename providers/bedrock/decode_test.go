@@ -274,7 +274,7 @@ func check(t *testing.T, a *wiretest.Answer) {
 	}
 	_, err := json.Marshal(a.Message())
 	require.NoError(t, err)
-	data, err := fragment(a.Message())
+	data, err := wireKey{}.fragment(a.Message())
 	require.NoError(t, err)
 	require.True(t, json.Valid([]byte("["+string(data)+"]")), "%q", data)
 }
@@ -349,7 +349,7 @@ func TestRedactedBytes(t *testing.T) {
 	raw := base64.StdEncoding.EncodeToString([]byte("secret"))
 	a := ask(t, answered(200, frames(begin, piece(`{"reasoningContent":{"redactedContent":"`+raw+`"}}`), stop0, endTurn, meta)))
 	require.NoError(t, a.Err)
-	data, err := fragment(wiretest.Stored(t, a.Message()))
+	data, err := wireKey{}.fragment(wiretest.Stored(t, a.Message()))
 	require.NoError(t, err)
 	assert.Equal(t, `{"reasoningContent":{"redactedContent":"`+raw+`"}}`, string(data))
 }

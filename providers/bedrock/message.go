@@ -2,7 +2,6 @@ package bedrock
 
 import (
 	"bytes"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,9 +11,13 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// wireKey is the key of messages that are encoded for this API. It has no settings in
-// it, since none changes the form of a message.
-type wireKey struct{}
+// wireKey is the key of messages that are encoded for this API: what their form depends
+// on. No two documents of a conversation may have the same name, so a message's place
+// is part of the names of those in it.
+type wireKey struct {
+	at    int
+	plain bool
+}
 
 // wireRole is the role of a message there: a system message is the user's.
 func wireRole(r aycoder.Role) aycoder.Role {
@@ -25,11 +28,11 @@ func wireRole(r aycoder.Role) aycoder.Role {
 }
 
 // fragment returns the content blocks of m, or nothing if no part of it can be sent.
-func fragment(m *aycoder.Message) ([]byte, error) {
+func (k wireKey) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	w := &blocks{role: m.Role}
+	w := &blocks{role: m.Role, key: k}
 	// Claude wants results before anything else that the user says.
 	for _, p := range m.Parts {
 		if out, ok := p.(*aycoder.ToolOutput); ok && wireRole(m.Role) == aycoder.RoleUser {
@@ -41,7 +44,7 @@ func fragment(m *aycoder.Message) ([]byte, error) {
 	}
 	// "If you include a ContentBlock with a document field in the array, you must also
 	// include a ContentBlock with a text field."
-	if w.documents && !w.texts {
+	if w.documents > 0 && !w.texts {
 		w.text(&aycoder.Text{Text: "[document]"})
 	}
 	return w.b, nil
@@ -52,7 +55,9 @@ type blocks struct {
 	b    []byte
 	role aycoder.Role
 
-	texts, documents bool // there are some
+	key       wireKey
+	texts     bool // there are some
+	documents int
 }
 
 // begin begins a block.
@@ -71,7 +76,7 @@ func (w *blocks) part(p aycoder.Part) {
 	case *aycoder.Media:
 		w.shown(p)
 	case *aycoder.Opaque:
-		if ours(p) {
+		if ours(p) && !(w.key.plain && rawjson.Split(bytes.TrimSpace(p.Raw)).Value("reasoningContent") != nil) {
 			w.begin("")
 			w.b = append(w.b, bytes.TrimSpace(p.Raw)...)
 		}
@@ -104,7 +109,7 @@ func (w *blocks) text(t *aycoder.Text) {
 
 // thinking goes back only with the signature that proves it.
 func (w *blocks) thinking(t *aycoder.Thinking) {
-	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant {
+	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant || w.key.plain {
 		return
 	}
 	w.begin(`{"reasoningContent":{"reasoningText":{"text":`)
@@ -134,7 +139,7 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.begin(`{"toolResult":{"toolUseId":`)
 	w.b = api.AppendName(w.b, o.ID, maxName)
-	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser}
+	in := &blocks{b: append(w.b, `,"content":[`...), role: aycoder.RoleUser, key: w.key, documents: w.documents}
 	before := len(in.b)
 	for _, p := range o.Parts {
 		switch p := p.(type) {
@@ -151,8 +156,8 @@ func (w *blocks) output(o *aycoder.ToolOutput) {
 		}
 		in.text(&aycoder.Text{Text: text})
 	}
-	w.b = append(in.b, ']')
-	if o.IsError {
+	w.b, w.documents = append(in.b, ']'), in.documents
+	if o.IsError && !w.key.plain {
 		w.b = rawjson.AppendField(w.b, "status", "error")
 	}
 	w.b = append(w.b, `}}`...)
@@ -196,8 +201,8 @@ func (w *blocks) media(m *aycoder.Media) bool {
 	}
 	w.begin(`{"` + f[0] + `":{"format":"` + f[1] + `"`)
 	if f[0] == "document" {
-		w.documents = true
-		w.b = rawjson.AppendField(w.b, "name", documentName(m))
+		w.documents++
+		w.b = rawjson.AppendField(w.b, "name", documentName(m, w.key.at, w.documents))
 	}
 	w.b = append(w.b, `,"source":{`...)
 	if s3 {
@@ -213,8 +218,8 @@ func (w *blocks) media(m *aycoder.Media) bool {
 
 // documentName is a name that the API takes: "alphanumeric characters, whitespace
 // characters (no more than one in a row), hyphens, parentheses, square brackets". It
-// has a hash at its end, since no two documents may have the same.
-func documentName(m *aycoder.Media) string {
+// ends with the place of the message and of the document in it.
+func documentName(m *aycoder.Media, at, n int) string {
 	const most = 100
 	var b strings.Builder
 	for _, r := range m.Name {
@@ -228,13 +233,10 @@ func documentName(m *aycoder.Media) string {
 			b.WriteByte('-')
 		}
 	}
-	h := fnv.New32a()
-	h.Write([]byte(m.Name + "\x00" + m.URL)) // never returns an error
-	h.Write(m.Data)
 	if b.Len() == 0 {
 		b.WriteString("document")
 	}
-	return b.String() + "-" + strconv.FormatUint(uint64(h.Sum32()), 36)
+	return b.String() + "-" + strconv.Itoa(at+1) + "-" + strconv.Itoa(n)
 }
 
 // ours reports whether o is of this provider and can be sent.

@@ -3,6 +3,7 @@ package bedrock
 import (
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -10,6 +11,8 @@ import (
 type model struct {
 	claude bool
 	caches bool
+	adapts bool // takes no temperature
+	plain  bool // takes neither reasoning back nor that a call has failed
 	// thinking appends the fields that make it think, or is nil.
 	thinking func(b []byte, budget int) []byte
 }
@@ -29,13 +32,21 @@ func modelOf(name string) model {
 		if strings.Contains(name, "claude-3-5-") {
 			m.thinking = nil
 		}
+		if m.adapts, _ = api.ClaudeAdapts(name); m.adapts {
+			m.thinking = adaptiveThinking
+		}
 		return m
 	case strings.Contains(name, "amazon.nova-2"):
 		return model{caches: true, thinking: novaThinking}
 	case strings.Contains(name, "amazon.nova"):
 		return model{caches: true}
 	case strings.Contains(name, "openai.gpt-oss"):
-		return model{thinking: ossThinking}
+		return model{plain: true, thinking: ossThinking}
+	}
+	for _, maker := range []string{"meta.", "mistral.", "cohere.", "ai21.", "deepseek.", "qwen.", "openai.", "amazon.titan"} {
+		if strings.Contains(name, maker) {
+			return model{plain: true}
+		}
 	}
 	return model{}
 }
@@ -45,8 +56,13 @@ func claudeThinking(b []byte, budget int) []byte {
 	return append(rawjson.AppendIntField(b, "budget_tokens", int64(budget)), `}}`...)
 }
 
+func adaptiveThinking(b []byte, budget int) []byte {
+	b = append(b, `{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{`...)
+	return append(rawjson.AppendField(b, "effort", api.ClaudeEffort(budget)), `}}`...)
+}
+
 func novaThinking(b []byte, budget int) []byte {
-	effort := effortOf(budget)
+	effort := api.ClaudeEffort(budget)
 	if effort == "high" {
 		effort = "medium"
 	}
@@ -55,15 +71,5 @@ func novaThinking(b []byte, budget int) []byte {
 }
 
 func ossThinking(b []byte, budget int) []byte {
-	return append(rawjson.AppendField(append(b, '{'), "reasoning_effort", effortOf(budget)), '}')
-}
-
-func effortOf(budget int) string {
-	switch {
-	case budget <= 4096:
-		return "low"
-	case budget <= 16384:
-		return "medium"
-	}
-	return "high"
+	return append(rawjson.AppendField(append(b, '{'), "reasoning_effort", api.ClaudeEffort(budget)), '}')
 }

@@ -3,7 +3,6 @@ package bedrock
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -107,7 +106,7 @@ func (w *body) inference(maxTokens int) {
 			return
 		}
 		// "temperature may only be set to 1 when thinking is enabled."
-		if *t == 1 || !w.thinks {
+		if (*t == 1 || !w.thinks) && !w.model.adapts {
 			in = strconv.AppendFloat(rawjson.AppendKey(in, "temperature"), *t, 'f', -1, 64)
 		}
 	}
@@ -232,12 +231,9 @@ func (w *body) offered() []*aycoder.ToolSpec {
 }
 
 func (w *body) tool(s *aycoder.ToolSpec) error {
-	schema := bytes.TrimSpace(s.Schema)
-	if len(schema) == 0 {
-		schema = []byte(`{"type":"object"}`)
-	}
-	if !rawjson.IsObject(schema) {
-		return errors.New("schema is not a JSON object")
+	schema, err := api.ObjectSchema(s.Schema)
+	if err != nil {
+		return err
 	}
 	w.b = append(rawjson.AppendComma(w.b), `{"toolSpec":{"name":`...)
 	w.b = api.AppendName(w.b, s.Name, maxName)
@@ -245,8 +241,7 @@ func (w *body) tool(s *aycoder.ToolSpec) error {
 		w.b = rawjson.AppendField(w.b, "description", s.Description)
 	}
 	w.b = append(w.b, `,"inputSchema":{"json":`...)
-	w.b = append(w.b, bytes.ToValidUTF8(schema, []byte("\uFFFD"))...)
-	w.b = append(w.b, `}}}`...)
+	w.b = append(append(w.b, schema...), `}}}`...)
 	return nil
 }
 
@@ -298,7 +293,8 @@ func (w *body) messages() (*api.Payload, error) {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := m.Encoded(wireKey{}, fragment)
+		k := wireKey{at: i, plain: w.model.plain}
+		data, err := m.Encoded(k, k.fragment)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}

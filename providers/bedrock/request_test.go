@@ -122,9 +122,9 @@ func TestEncodeMessage(t *testing.T) {
 		{"images", user, []aycoder.Part{&aycoder.Media{Type: "image/PNG", Data: []byte("abc")}, &aycoder.Media{Type: "image/jpg", URL: "s3://b/k"}},
 			`{"image":{"format":"png","source":{"bytes":"YWJj"}}},{"image":{"format":"jpeg","source":{"s3Location":{"uri":"s3://b/k"}}}}`},
 		{"document", user, []aycoder.Part{&aycoder.Media{Type: "application/pdf", Name: "a  report.v1", Data: []byte("abc")}, &aycoder.Text{Text: "read it"}},
-			`{"document":{"format":"pdf","name":"a--report-v1-1waxg4l","source":{"bytes":"YWJj"}}},{"text":"read it"}`},
+			`{"document":{"format":"pdf","name":"a--report-v1-1-1","source":{"bytes":"YWJj"}}},{"text":"read it"}`},
 		{"document alone", user, []aycoder.Part{&aycoder.Media{Type: "text/x-go; charset=utf-8", Data: []byte("abc")}},
-			`{"document":{"format":"txt","name":"document-1fklclt","source":{"bytes":"YWJj"}}},{"text":"[document]"}`},
+			`{"document":{"format":"txt","name":"document-1-1","source":{"bytes":"YWJj"}}},{"text":"[document]"}`},
 		{"video", user, []aycoder.Part{&aycoder.Media{Type: "video/mp4", Data: []byte("abc")}}, `{"video":{"format":"mp4","source":{"bytes":"YWJj"}}}`},
 		{"sound, address, nothing", user, []aycoder.Part{&aycoder.Media{Type: "audio/wav", Name: "a.wav", Data: []byte("abc")}, &aycoder.Media{Type: "image/png", URL: "https://x/y"}, &aycoder.Media{Type: "image/png"}},
 			`{"text":"[3 bytes of audio/wav, which this model is not shown: a.wav]"},{"text":"[0 bytes of image/png, which this model is not shown: https://x/y]"},{"text":"[0 bytes of image/png, which this model is not shown]"}`},
@@ -135,7 +135,7 @@ func TestEncodeMessage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			data, err := fragment(&aycoder.Message{Role: tt.role, Parts: tt.parts})
+			data, err := wireKey{}.fragment(&aycoder.Message{Role: tt.role, Parts: tt.parts})
 			require.NoError(t, err)
 			assert.True(t, json.Valid([]byte("["+string(data)+"]")), "%s", data)
 			assert.Equal(t, tt.want, string(data))
@@ -178,12 +178,46 @@ func TestEncodeRefuses(t *testing.T) {
 
 func TestDocumentNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range []*aycoder.Media{{Name: "a.pdf"}, {Name: "a-pdf"}, {}, {Data: []byte("x")}, {URL: "s3://x"},
+	for i, m := range []*aycoder.Media{{Name: "a.pdf"}, {Name: "a-pdf"}, {Name: "a.pdf"}, {}, {Data: []byte("x")}, {URL: "s3://x"},
 		{Name: strings.Repeat("é  ", 200)}, {Name: "\x00\xff"}} {
-		name := documentName(m)
+		name := documentName(m, i/2, i%2)
 		assert.Regexp(t, `^[a-zA-Z0-9()\[\]-]{1,120}$`, name)
 		assert.False(t, seen[name], name)
 		seen[name] = true
+	}
+}
+
+// The same document twice in a conversation has two names, in a message and in two.
+func TestSameDocumentTwice(t *testing.T) {
+	pdf := &aycoder.Media{Type: "application/pdf", Name: "a.pdf", Data: []byte("x")}
+	out := &aycoder.ToolOutput{ID: "1", Name: "read", Parts: []aycoder.Part{pdf}}
+	m := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{out, pdf}}
+	p, err := newClient(t, nil).encode(&aycoder.Request{Messages: []*aycoder.Message{m, m}})
+	require.NoError(t, err)
+	body := string(bytes.Join(p.Pieces, nil))
+	for _, name := range []string{"a-pdf-1-1", "a-pdf-1-2", "a-pdf-2-1", "a-pdf-2-2"} {
+		assert.Equal(t, 1, strings.Count(body, `"name":"`+name+`"`), "%s in %s", name, body)
+	}
+}
+
+// Models of other makers take no reasoning back, and no status.
+func TestPlainModels(t *testing.T) {
+	messages := []*aycoder.Message{aycoder.User("q"),
+		{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
+			&aycoder.Thinking{Text: "hm", Signature: "sig", Provider: provider},
+			&aycoder.Opaque{Provider: provider, Raw: []byte(`{"reasoningContent":{"redactedContent":"eA=="}}`)},
+			&aycoder.ToolUse{ID: "1", Name: "read"}}},
+		{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "1", Name: "read", IsError: true}}}}
+	tests := map[string]bool{"us.anthropic.claude-sonnet-4-5-20250929-v1:0": true, "us.meta.llama4-maverick-17b-instruct-v1:0": false,
+		"amazon.nova-2-lite-v1:0": true, "mistral.mistral-large-2407-v1:0": false, "arn:aws:bedrock:x:1:application-inference-profile/y": true}
+	c := newClient(t, nil)
+	for name, want := range tests {
+		p, err := c.encode(&aycoder.Request{Model: name, Messages: messages})
+		require.NoError(t, err)
+		body := string(bytes.Join(p.Pieces, nil))
+		assert.Equal(t, want, strings.Contains(body, "reasoningText"), name)
+		assert.Equal(t, want, strings.Contains(body, "redactedContent"), name)
+		assert.Equal(t, want, strings.Contains(body, `"status":"error"`), name)
 	}
 }
 
