@@ -65,3 +65,24 @@ func TestObject(t *testing.T) {
 	_, err = Str("c", json.RawMessage(`5`))
 	require.ErrorContains(t, err, "c is not a string")
 }
+
+// Deltas of a field that nobody knows take a time that grows with their length, and
+// leave the document that they were read from as it was.
+func TestMergeManyDeltas(t *testing.T) {
+	for _, tt := range []struct{ first, delta, want string }{
+		{`{"x":"a","y":1}`, `{"x":"b"}`, `"abbb`}, {`{"x":[1],"y":1}`, `{"x":[2]}`, `[1,2,2,2`}, {`{"x":"","y":1}`, `{"x":""}`, `"`},
+	} {
+		doc := []byte(tt.first)
+		o, err := Parse(doc)
+		require.NoError(t, err)
+		delta, err := Parse([]byte(tt.delta))
+		require.NoError(t, err)
+		for range 300_000 { // quadratic, this would take minutes
+			o.Merge(delta)
+		}
+		require.Equal(t, tt.first, string(doc))
+		require.Contains(t, string(o.Value("x")), tt.want)
+		require.True(t, json.Valid(o.AppendTo(nil)))
+		require.Equal(t, "1", string(o.Value("y")))
+	}
+}

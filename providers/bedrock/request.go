@@ -207,7 +207,7 @@ func (w *body) tools() error {
 	switch {
 	case w.req.ToolChoice.Mode == aycoder.ToolAny && len(w.req.Tools) > 0:
 		w.b = append(w.b, `,"toolChoice":{"any":{}}`...)
-	case w.req.ToolChoice.Mode == aycoder.ToolNamed:
+	case w.req.ToolChoice.Mode == aycoder.ToolNamed && len(w.req.Tools) > 0:
 		w.b = append(w.b, `,"toolChoice":{"tool":{"name":`...)
 		w.b = append(api.AppendName(w.b, w.req.ToolChoice.Name, maxName), `}}`...)
 	}
