@@ -1,0 +1,125 @@
+package aycoder_test
+
+import (
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/aycoder/aycoder"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDiffNames(t *testing.T) {
+	tests := []struct {
+		name, from, to, a, b string
+		wantFrom, wantTo     string
+	}{
+		{"as given", "x", "y", "a", "b", "x", "y"},
+		{"created", "", "x", "", "a", "", "x"},
+		{"deleted", "x", "", "a", "", "x", ""},
+		{"it was there before", "", "x", "a", "b", "x", "x"},
+		{"it is still there", "x", "", "a", "b", "x", "x"},
+		{"no name", "", "", "", "a", "file", "file"},
+		{"no name and not there", "", "", "a", "", "file", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := aycoder.Diff([]byte(tt.a), []byte(tt.b), aycoder.WithDiffNames(tt.from, tt.to))
+			assert.Equal(t, []string{tt.wantFrom, tt.wantTo}, []string{d.OldName, d.NewName})
+			assert.True(t, d.Changed())
+		})
+	}
+}
+
+// TestDiffHunks puts some of the changes into the text.
+func TestDiffHunks(t *testing.T) {
+	before, after := []byte("a\n1\n2\n3\nb\n"), []byte("A\n1\n2\n3\nB")
+	d := aycoder.Diff(before, after, aycoder.WithDiffContext(1))
+	require.Len(t, d.Hunks, 2)
+	last := d.Hunks[1]
+	assert.Equal(t, aycoder.MergeSpan{FirstLine: 3, EndLine: 5, Start: 6, End: 10}, last.Old)
+	got := string(before[:last.Old.Start]) + string(last.New.Of(after)) + string(before[last.Old.End:])
+	assert.Equal(t, "a\n1\n2\n3\nB", got)
+
+	d = aycoder.Diff(before, after, aycoder.WithDiffContext(math.MaxInt))
+	require.Len(t, d.Hunks, 1)
+	rows := d.Hunks[0].Rows()
+	require.Len(t, rows, 5)
+	assert.Equal(t, aycoder.DiffChanged, rows[0].Kind)
+	assert.Equal(t, aycoder.DiffLine{Number: 5, Text: []byte("B"), Changed: [][2]int{{0, 1}}}, rows[4].New)
+}
+
+func TestDiffBinary(t *testing.T) {
+	d := aycoder.Diff([]byte("a\x00"), []byte("b\x00"))
+	assert.True(t, d.Binary)
+	assert.Empty(t, d.Hunks)
+	assert.Equal(t, "diff --git a/file b/file\nBinary files a/file and b/file differ\n", string(d.Unified()))
+	assert.Equal(t, string(d.Unified()), d.Brief(100))
+	assert.Equal(t, "1 file changed, 0 insertions(+), 0 deletions(-)", d.Stat().String())
+	assert.False(t, aycoder.Diff([]byte("\x00"), []byte("\x00")).Changed())
+}
+
+func TestDiffStat(t *testing.T) {
+	tests := []struct {
+		stat aycoder.DiffStat
+		want string
+	}{
+		{aycoder.DiffStat{}, "0 files changed"},
+		{aycoder.DiffStat{Files: 1, Insertions: 1}, "1 file changed, 1 insertion(+)"},
+		{aycoder.DiffStat{Files: 1, Deletions: 2}, "1 file changed, 2 deletions(-)"},
+		{aycoder.DiffStat{Files: 2, Insertions: 3, Deletions: 1}, "2 files changed, 3 insertions(+), 1 deletion(-)"},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, tt.stat.String())
+	}
+	one := aycoder.Diff([]byte("a\n"), []byte("b\nc\n")).Stat()
+	two := aycoder.Diff([]byte("a\n"), nil, aycoder.WithDiffNames("x", "")).Stat()
+	assert.Equal(t, aycoder.DiffStat{Files: 2, Insertions: 2, Deletions: 2}, one.Add(two))
+	assert.Equal(t, one, one.Add(aycoder.Diff(nil, nil).Stat()))
+}
+
+// TestDiffZero checks that values that Diff did not make do no harm.
+func TestDiffZero(t *testing.T) {
+	var d aycoder.FileDiff
+	var h aycoder.DiffHunk
+	assert.Empty(t, d.Unified())
+	assert.Empty(t, d.Brief(100))
+	assert.Zero(t, d.Stat())
+	assert.Empty(t, h.Rows())
+	assert.Equal(t, "DiffKind(7) changed", aycoder.DiffKind(7).String()+" "+aycoder.DiffChanged.String())
+}
+
+func TestDiffConcurrent(t *testing.T) {
+	d := aycoder.Diff([]byte("a b\nc\n"), []byte("a c\nc\n"))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			assert.NotEmpty(t, d.Unified())
+			assert.Len(t, d.Hunks[0].Rows(), 2)
+			assert.NotEmpty(t, d.Brief(10))
+		})
+	}
+	wg.Wait()
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add([]byte("a\n"), []byte("b"), "x", "y", 3)
+	f.Add([]byte(""), []byte("\x00"), "", "", -1)
+	f.Fuzz(func(t *testing.T, a, b []byte, from, to string, n int) {
+		d := aycoder.Diff(a, b, aycoder.WithDiffNames(from, to), aycoder.WithDiffContext(n))
+		require.Equal(t, d.Changed(), len(d.Unified()) > 0)
+		require.LessOrEqual(t, len(d.Brief(n)), max(n, 0))
+		var out []byte
+		at, rows := 0, 0
+		for i := range d.Hunks {
+			h := &d.Hunks[i]
+			out = append(append(out, a[at:h.Old.Start]...), h.New.Of(b)...)
+			at = h.Old.End
+			rows += len(h.Rows())
+		}
+		if !d.Binary {
+			require.Equal(t, string(b), string(append(out, a[at:]...)), "%d rows", rows)
+		}
+	})
+}

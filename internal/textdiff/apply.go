@@ -1,0 +1,116 @@
+package textdiff
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/aycoder/aycoder/internal/diff3"
+)
+
+// Patch is what a unified diff says of one file.
+type Patch struct {
+	// OldName and NewName are the paths without the leading a/ and b/. One of them is
+	// empty if there is no such file before or after.
+	OldName, NewName string
+	// Binary says that the files differ, and not how.
+	Binary bool
+
+	hunks []patchHunk
+}
+
+// patchHunk is a part of a patch: from these lines to those.
+type patchHunk struct {
+	line          int // of the patch, from 1
+	from, to      diff3.Span
+	before, after []byte
+}
+
+// PatchError says what is wrong with a patch, or why it does not fit.
+type PatchError struct {
+	Line int // of the patch, from 1
+	Err  error
+}
+
+// Error implements error.
+func (e *PatchError) Error() string { return fmt.Sprintf("line %d of the patch: %v", e.Line, e.Err) }
+
+// Unwrap returns the cause.
+func (e *PatchError) Unwrap() error { return e.Err }
+
+var (
+	errBinary  = errors.New("it does not say what a binary file becomes")
+	errPlace   = errors.New("hunk is not where its new line numbers say")
+	errOrder   = errors.New("hunk begins before the end of the one above")
+	errMissing = errors.New("file has no such line")
+	errContext = errors.New("file has other lines there")
+	errMiddle  = errors.New("line without a newline in the middle of the file")
+)
+
+// Apply applies a patch to the text it was made for. It is strict: the lines must be
+// exactly those of the patch, where the patch says. Its errors are of type
+// [*PatchError].
+func (p *Patch) Apply(before []byte) ([]byte, error) {
+	if p.Binary {
+		return nil, &PatchError{1, errBinary}
+	}
+	a := applier{rest: before}
+	for i := range p.hunks {
+		if err := a.apply(&p.hunks[i]); err != nil {
+			return nil, &PatchError{p.hunks[i].line, err}
+		}
+	}
+	return append(a.out, a.rest...), nil
+}
+
+// applier is in the middle of a text.
+type applier struct {
+	rest, out []byte
+	at, to    int // lines before rest, lines of out
+}
+
+// apply goes on to a hunk and replaces its lines. Its new line numbers must be right
+// too: they tell that no hunk is missing.
+func (a *applier) apply(h *patchHunk) error {
+	if h.from.Lo < a.at {
+		return errOrder
+	}
+	if err := a.copy(h.from.Lo - a.at); err != nil {
+		return err
+	}
+	if h.to.Lo != a.to {
+		return errPlace
+	}
+	rest, ok := bytes.CutPrefix(a.rest, h.before)
+	if !ok || !ended(h.before) && len(rest) > 0 {
+		return errContext
+	}
+	if !ended(h.after) && len(rest) > 0 || len(h.after) > 0 && !ended(a.out) {
+		return errMiddle
+	}
+	a.rest, a.out = rest, append(a.out, h.after...)
+	a.at, a.to = h.from.Hi, a.to+h.to.Len()
+	return nil
+}
+
+// ended reports whether what follows a text is a new line.
+func ended(text []byte) bool { return len(text) == 0 || text[len(text)-1] == '\n' }
+
+// copy takes over n lines as they are.
+func (a *applier) copy(n int) error {
+	size := 0
+	for range n {
+		line := a.rest[size:]
+		if len(line) == 0 {
+			return errMissing
+		}
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			size += i + 1
+		} else {
+			size = len(a.rest)
+		}
+	}
+	a.out, a.rest = append(a.out, a.rest[:size]...), a.rest[size:]
+	a.at, a.to = a.at+n, a.to+n
+	return nil
+}

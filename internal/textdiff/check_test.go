@@ -1,0 +1,173 @@
+package textdiff
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func compare(a, b string, context int) *Diff {
+	return Compare([]byte(a), []byte(b), Options{OldName: "x", NewName: "x", Context: context})
+}
+
+// check checks all views of a diff: the patch gives the exact bytes, and fits nothing
+// else; rows and words rebuild both texts; what is cut stays within its bound.
+func check(t testing.TB, a, b string, context int) {
+	t.Helper()
+	d := compare(a, b, context)
+	if d.Binary {
+		require.Empty(t, d.Hunks)
+		return
+	}
+	checkPatch(t, d, a, b)
+	checkRows(t, d, a, b)
+	patch := d.Append(nil)
+	all := strings.ToValidUTF8(string(patch), "\ufffd")
+	for _, limit := range []int{0, 20, 500, 2000, 1 << 30} {
+		brief := d.Brief(limit)
+		require.LessOrEqual(t, len(brief), limit)
+		require.True(t, utf8.ValidString(brief))
+		if max(len(patch), len(all)) <= limit {
+			require.Equal(t, all, brief)
+		}
+	}
+}
+
+func checkPatch(t testing.TB, d *Diff, a, b string) {
+	t.Helper()
+	patch := d.Append(nil)
+	files, err := Parse(patch)
+	require.NoError(t, err, "%s", patch)
+	if a == b {
+		require.Empty(t, files)
+		return
+	}
+	require.Len(t, files, 1)
+	require.Equal(t, "x x", files[0].OldName+" "+files[0].NewName)
+	got, err := files[0].Apply([]byte(a))
+	require.NoError(t, err, "%s", patch)
+	require.True(t, string(got) == b, "%q %q: %q\n%s", a, b, got, patch)
+	if d.Removed > 0 {
+		_, err = files[0].Apply(nil)
+		require.Error(t, err, "the patch removes what is not there")
+	}
+}
+
+func checkRows(t testing.TB, d *Diff, a, b string) {
+	t.Helper()
+	var olds, news []byte
+	atA, atB := 0, 0
+	for i := range d.Hunks {
+		h := &d.Hunks[i]
+		require.Equal(t, h.Old.Lo-atA, h.New.Lo-atB, "as many lines between two hunks")
+		require.True(t, i == 0 || h.Old.Lo > atA, "hunks touch")
+		between := d.Old.Slice(atA, h.Old.Lo)
+		olds, news = append(olds, between...), append(news, between...)
+		atA, atB = h.Old.Lo, h.New.Lo
+		for _, r := range d.Rows(h) {
+			if r.Kind != Added {
+				atA++
+				require.Equal(t, atA, r.Old.Number)
+			}
+			if r.Kind != Removed {
+				atB++
+				require.Equal(t, atB, r.New.Number)
+			}
+			checkRow(t, r)
+			olds, news = append(olds, r.Old.Text...), append(news, r.New.Text...)
+		}
+		require.Equal(t, h.Old.Hi, atA)
+		require.Equal(t, h.New.Hi, atB)
+	}
+	if len(d.Hunks) > 0 {
+		olds = append(olds, d.Old.Slice(atA, d.Old.Len())...)
+		news = append(news, d.New.Slice(atB, d.New.Len())...)
+		require.True(t, a == string(olds) && b == string(news), "rows do not rebuild the texts")
+	}
+}
+
+func checkRow(t testing.TB, r Row) {
+	t.Helper()
+	switch r.Kind {
+	case Equal:
+		require.Equal(t, r.Old.Text, r.New.Text)
+	case Removed:
+		require.Equal(t, Line{}, r.New)
+	case Added:
+		require.Equal(t, Line{}, r.Old)
+	case Changed:
+		require.Equal(t, outside(t, r.Old), outside(t, r.New), "what did not change is not the same")
+		return
+	}
+	require.Empty(t, r.Old.Changed)
+	require.Empty(t, r.New.Changed)
+}
+
+// outside returns what of a line did not change.
+func outside(t testing.TB, l Line) string {
+	t.Helper()
+	var out []byte
+	at := 0
+	for i, s := range l.Changed {
+		require.Less(t, s[0], s[1])
+		require.True(t, s[0] > at || i == 0 && s[0] == 0, "spans touch or overlap")
+		out = append(out, l.Text[at:s[0]]...)
+		at = s[1]
+	}
+	return string(append(out, l.Text[at:]...))
+}
+
+func TestRealDiffs(t *testing.T) {
+	t.Parallel()
+	cases := corpus(t)
+	binary := 0
+	for i, c := range cases {
+		check(t, c.a, c.b, 3)
+		check(t, c.b, c.a, i%5)
+		if compare(c.a, c.b, 3).Binary {
+			binary++
+		}
+	}
+	t.Logf("%d pairs of texts both ways, %d of them binary", len(cases), binary)
+	assert.Less(t, binary, len(cases)/10)
+}
+
+func FuzzDiff(f *testing.F) {
+	for _, s := range [][2]string{
+		{"", ""}, {"", "a"}, {"a\nb\n", "a\nc"}, {"a\r\nb\r\n", "a\nb\n"}, {"\ufeffa\n", "a\n"}, {"\xff\n", "\xfe\n"},
+		{"--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "-- a/x\n\\ No newline at end of file\n"},
+		{"f(a, b)\n\n\tx := 1\n", "g(a, b)\n\n\ty := 1\n"}, {"a\n\na\n\na\n", "a\n\na\n"},
+	} {
+		f.Add([]byte(s[0]), []byte(s[1]), 3)
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte, context int) {
+		check(t, string(a), string(b), context)
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("--- a/x\n+++ b/x\n@@ -1,2 +1 @@\n-a\n-b\n\\ No newline at end of file\n+c\n"), []byte("a\nb"))
+	f.Add([]byte("diff --git \"a/\\303\\244 x\" b/y z\nrename from \"\\303\\244 x\"\nrename to y z\n"), []byte("a\n"))
+	f.Add([]byte("diff --git a/x y b/x y\nnew file mode 100644\nindex 1..2\n"), []byte(""))
+	f.Add([]byte("diff --git a/x b/x\nBinary files a/x and b/x differ\n"+
+		"--- /dev/null\n+++ \"b/\\t\"\t1970\n@@ -0,0 +1 @@\n+\n"), []byte(""))
+	f.Fuzz(func(t *testing.T, patch, text []byte) {
+		files, err := Parse(patch)
+		if err != nil {
+			require.Nil(t, files)
+			return
+		}
+		for _, p := range files {
+			require.NotEqual(t, p.OldName+p.NewName, "")
+			out, err := p.Apply(text)
+			if err != nil {
+				require.Nil(t, out)
+				continue
+			}
+			require.LessOrEqual(t, len(out), len(text)+len(patch))
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package textdiff
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// quote returns a name as git writes it: as it is, or in double quotes with the
+// escapes of C where a reader would take it for another. Letters of all scripts stay.
+func quote(name string) string {
+	if !needsQuotes(name) {
+		return name
+	}
+	return quoted(name)
+}
+
+// word returns a name for a line on which another may follow: patch wants quotes
+// around one with blanks.
+func word(name string) string {
+	if strings.Contains(name, " ") {
+		return quoted(name)
+	}
+	return quote(name)
+}
+
+func quoted(name string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteString(`\` + name[i:i+1])
+		case isPlain(r, n):
+			b.WriteString(name[i : i+n])
+		default:
+			for _, c := range []byte(name[i : i+n]) {
+				b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
+			}
+		}
+		i += n
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func needsQuotes(name string) bool {
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		if r == '"' || r == '\\' || !isPlain(r, n) {
+			return true
+		}
+		i += n
+	}
+	return false
+}
+
+// isPlain reports whether a rune of n bytes can be shown as it is.
+func isPlain(r rune, n int) bool {
+	return strconv.IsPrint(r) && (r != utf8.RuneError || n > 1)
+}
+
+// field returns a name for a line of the header, where a tab ends a name that has
+// blanks in it, so that they are not taken for the space before a date.
+func field(name string) string {
+	if q := quote(name); q != name || !strings.Contains(name, " ") {
+		return q
+	}
+	return name + "\t"
+}
+
+var errName = errors.New("file name is not quoted right")
+
+// unquote returns the name that text begins with, and what follows it. A name
+// without quotes goes to the end.
+func unquote(text string) (name, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		return text, "", nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			return b.String(), text[i+1:], nil
+		case '\\':
+			c, n := escaped(text[i+1:])
+			if n == 0 {
+				return "", "", errName
+			}
+			b.WriteByte(c)
+			i += n
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", "", errName
+}
+
+// escaped reads an escape after its backslash, and returns its length, 0 if it is
+// none.
+func escaped(text string) (c byte, n int) {
+	if text == "" {
+		return 0, 0
+	}
+	if i := strings.IndexByte(`"\abfnrtv`, text[0]); i >= 0 {
+		return "\"\\\a\b\f\n\r\t\v"[i], 1
+	}
+	if len(text) < 3 {
+		return 0, 0
+	}
+	v, err := strconv.ParseUint(text[:3], 8, 8)
+	if err != nil {
+		return 0, 0
+	}
+	return byte(v), 3
+}

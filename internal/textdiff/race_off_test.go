@@ -1,0 +1,5 @@
+//go:build !race
+
+package textdiff
+
+const raceEnabled = false

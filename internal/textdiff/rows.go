@@ -1,0 +1,231 @@
+package textdiff
+
+import (
+	"slices"
+
+	"github.com/aycoder/aycoder/internal/diff3"
+)
+
+// Kind says what a row shows.
+type Kind int
+
+// The kinds of rows.
+const (
+	Equal   Kind = iota // the same line on both sides
+	Changed             // an old line and the new one in its place
+	Removed             // an old line only
+	Added               // a new line only
+)
+
+// Row is a line of a view of both texts side by side.
+type Row struct {
+	Kind     Kind
+	Old, New Line
+}
+
+// Line is one side of a row.
+type Line struct {
+	Number  int // from 1, 0 if the row has no such line
+	Text    []byte
+	Changed [][2]int // what of Text differs from the line beside it
+}
+
+// Rows returns a hunk as rows.
+func (d *Diff) Rows(h *Hunk) []Row {
+	rows := make([]Row, 0, max(h.Old.Len(), h.New.Len()))
+	for _, op := range h.ops() {
+		if op.Equal {
+			for i := range op.A1 - op.A0 {
+				rows = append(rows, Row{Equal, line(d.Old, op.A0+i), line(d.New, op.B0+i)})
+			}
+			continue
+		}
+		rows = d.changed(rows, op.Hunk)
+	}
+	return rows
+}
+
+func line(l *diff3.Lines, i int) Line {
+	return Line{Number: i + 1, Text: l.Slice(i, i+1)}
+}
+
+// changed appends the rows of a change: pairs of lines that are alike, and between
+// them the others, side by side as far as there are some on both sides.
+func (d *Diff) changed(rows []Row, h diff3.Hunk) []Row {
+	for _, p := range d.pairs(h) {
+		for h.A0 < p[0] && h.B0 < p[1] {
+			rows = append(rows, d.replaced(h.A0, h.B0))
+			h.A0, h.B0 = h.A0+1, h.B0+1
+		}
+		for ; h.A0 < p[0]; h.A0++ {
+			rows = append(rows, Row{Kind: Removed, Old: line(d.Old, h.A0)})
+		}
+		for ; h.B0 < p[1]; h.B0++ {
+			rows = append(rows, Row{Kind: Added, New: line(d.New, h.B0)})
+		}
+		if p[0] < h.A1 && p[1] < h.B1 {
+			rows = append(rows, d.reworded(p[0], p[1]))
+			h.A0, h.B0 = p[0]+1, p[1]+1
+		}
+	}
+	return rows
+}
+
+// replaced is a row of two lines that have nothing to do with each other.
+func (d *Diff) replaced(i, j int) Row {
+	r := Row{Changed, line(d.Old, i), line(d.New, j)}
+	r.Old.Changed = spans{{0, len(r.Old.Text)}}
+	r.New.Changed = spans{{0, len(r.New.Text)}}
+	return r
+}
+
+// reworded is a row of two lines that are alike.
+func (d *Diff) reworded(i, j int) Row {
+	r := Row{Changed, line(d.Old, i), line(d.New, j)}
+	r.Old.Changed, r.New.Changed = wordSpans(r.Old.Text, r.New.Text)
+	return r
+}
+
+const (
+	maxPairs  = 2500     // pairs of lines in a change that are compared with one another
+	maxPaired = 16 << 10 // bytes of lines that are
+)
+
+// pairs returns which lines of a change are alike, as pairs of line numbers, in
+// order. The last pair is the end of the change.
+func (d *Diff) pairs(h diff3.Hunk) [][2]int {
+	n, m := h.A1-h.A0, h.B1-h.B0
+	size := max(len(d.Old.Slice(h.A0, h.A1)), len(d.New.Slice(h.B0, h.B1)))
+	var out [][2]int
+	switch {
+	case n == 0 || m == 0:
+	case n*m > maxPairs || size > maxPaired:
+		for i := range min(n, m) {
+			if alike(d.Old.Slice(h.A0+i, h.A0+i+1), d.New.Slice(h.B0+i, h.B0+i+1)) >= minAlike {
+				out = append(out, [2]int{h.A0 + i, h.B0 + i})
+			}
+		}
+	default:
+		for _, p := range d.match(h) {
+			out = append(out, [2]int{h.A0 + p[0], h.B0 + p[1]})
+		}
+	}
+	return append(out, [2]int{h.A1, h.B1})
+}
+
+// match pairs the lines of a change so that the pairs, in order, are as much alike in
+// sum as they can be.
+func (d *Diff) match(h diff3.Hunk) [][2]int {
+	var v vocabulary
+	olds, news := v.bags(d.Old, h.A0, h.A1), v.bags(d.New, h.B0, h.B1)
+	n, m := len(olds), len(news)
+	like := make([]int, n*m)
+	sum := make([]int, (n+1)*(m+1)) // of the pairs from i and j on
+	for i := n - 1; i >= 0; i-- {
+		for j := m - 1; j >= 0; j-- {
+			at := i*(m+1) + j
+			sum[at] = max(sum[at+1], sum[at+m+1])
+			if p := olds[i].alike(news[j]); p >= minAlike {
+				like[i*m+j] = p
+				sum[at] = max(sum[at], sum[at+m+2]+p)
+			}
+		}
+	}
+	var out [][2]int
+	for i, j := 0, 0; i < n && j < m; {
+		at := i*(m+1) + j
+		switch p := like[i*m+j]; {
+		case p > 0 && sum[at] == sum[at+m+2]+p:
+			out = append(out, [2]int{i, j})
+			i, j = i+1, j+1
+		case sum[at] == sum[at+m+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return out
+}
+
+// minAlike is how many percent of two lines must be the same for them to be shown as
+// one line that was reworded.
+const minAlike = 40
+
+// bag holds the words of a line, sorted, and how many bytes they have.
+type bag struct {
+	words []int32
+	size  int
+	v     *vocabulary
+}
+
+// vocabulary numbers words.
+type vocabulary struct {
+	ids   map[string]int32
+	sizes []int
+}
+
+func (v *vocabulary) bags(l *diff3.Lines, lo, hi int) []bag {
+	out := make([]bag, 0, hi-lo)
+	for i := lo; i < hi; i++ {
+		out = append(out, v.bag(body(l.Slice(i, i+1))))
+	}
+	return out
+}
+
+// bag returns the words of a line, and all else in it but blanks.
+func (v *vocabulary) bag(text []byte) bag {
+	if v.ids == nil {
+		v.ids = make(map[string]int32)
+	}
+	b := bag{v: v}
+	for len(text) > 0 {
+		n := tokenLen(text)
+		word := text[:n]
+		text = text[n:]
+		if word[0] == ' ' || word[0] == '\t' {
+			continue
+		}
+		id, ok := v.ids[string(word)]
+		if !ok {
+			id = int32(len(v.sizes))
+			v.ids[string(word)] = id
+			v.sizes = append(v.sizes, n)
+		}
+		b.words = append(b.words, id)
+		b.size += n
+	}
+	slices.Sort(b.words)
+	return b
+}
+
+// alike returns how many percent of two lines' words, by bytes, are in both. Blanks do
+// not count.
+func (b bag) alike(c bag) int {
+	if b.size+c.size == 0 {
+		return 100
+	}
+	common := 0
+	for i, j := 0, 0; i < len(b.words) && j < len(c.words); {
+		switch x, y := b.words[i], c.words[j]; {
+		case x < y:
+			i++
+		case x > y:
+			j++
+		default:
+			common += b.v.sizes[x]
+			i, j = i+1, j+1
+		}
+	}
+	return 200 * common / (b.size + c.size)
+}
+
+// alike compares two lines, long ones by their heads and tails only.
+func alike(a, b []byte) int {
+	a, b = body(a), body(b)
+	if max(len(a), len(b)) > maxWords {
+		head, tail := affixes(a, b)
+		return 200 * (head + tail) / (len(a) + len(b))
+	}
+	var v vocabulary
+	return v.bag(a).alike(v.bag(b))
+}

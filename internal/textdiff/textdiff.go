@@ -1,0 +1,107 @@
+// Package textdiff shows how a text became another: as a unified diff, which it can
+// also read and apply, in rows side by side, and by the words that changed.
+package textdiff
+
+import (
+	"bytes"
+
+	"github.com/aycoder/aycoder/internal/diff3"
+)
+
+// Options say what a diff looks like.
+type Options struct {
+	// OldName and NewName are the paths of the file, with slashes. One of them may be
+	// empty: there is no such file.
+	OldName, NewName string
+	// Context is how many unchanged lines are shown around a change.
+	Context int
+}
+
+// Diff is how a file became another.
+type Diff struct {
+	Options
+	// Binary says that the files differ and are not for reading. There are no hunks
+	// then.
+	Binary bool
+	// Old and New are the texts, nil if one of them is binary.
+	Old, New *diff3.Lines
+	// Hunks are in order. Between two there are lines that are not shown.
+	Hunks []Hunk
+	// Added and Removed count lines.
+	Added, Removed int
+}
+
+// Hunk is a part of a diff: changes with the lines around and between them.
+type Hunk struct {
+	Old, New diff3.Span
+	Changes  []diff3.Hunk
+}
+
+// Compare compares two texts by lines, terminators included. The result refers to
+// the texts.
+func Compare(before, after []byte, o Options) *Diff {
+	d := &Diff{Options: o}
+	if isBinary(before) || isBinary(after) {
+		d.Binary = !bytes.Equal(before, after)
+		return d
+	}
+	s := diff3.Diff(before, after)
+	slide(s)
+	d.Old, d.New = s.A, s.B
+	d.group(s.Hunks)
+	return d
+}
+
+// isBinary reports whether a file is not for reading, by git's rule: it has a NUL in
+// its first 8,000 bytes, or is too large.
+func isBinary(data []byte) bool {
+	return len(data) > 1023<<20 || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
+}
+
+// group joins changes whose contexts meet.
+func (d *Diff) group(changes []diff3.Hunk) {
+	d.Context = min(max(d.Context, 0), d.Old.Len())
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].A0-changes[n-1].A1 <= 2*d.Context {
+			n++
+		}
+		d.Hunks = append(d.Hunks, d.hunk(changes[:n:n]))
+		changes = changes[n:]
+	}
+}
+
+// hunk puts the context around some changes. What precedes the first and follows the
+// last is the same in both texts.
+func (d *Diff) hunk(changes []diff3.Hunk) Hunk {
+	first, last := changes[0], changes[len(changes)-1]
+	above := min(d.Context, first.A0)
+	below := min(d.Context, d.Old.Len()-last.A1)
+	for _, c := range changes {
+		d.Removed += c.A1 - c.A0
+		d.Added += c.B1 - c.B0
+	}
+	return Hunk{
+		Old:     diff3.Span{Lo: first.A0 - above, Hi: last.A1 + below},
+		New:     diff3.Span{Lo: first.B0 - above, Hi: last.B1 + below},
+		Changes: changes,
+	}
+}
+
+// ops returns the hunk step by step, equal lines included.
+func (h *Hunk) ops() []diff3.Op {
+	ops := make([]diff3.Op, 0, 2*len(h.Changes)+1)
+	a, b := h.Old.Lo, h.New.Lo
+	same := func(to int) {
+		if to > a {
+			ops = append(ops, diff3.Op{Hunk: diff3.Hunk{A0: a, A1: to, B0: b, B1: b + to - a}, Equal: true})
+		}
+	}
+	for _, c := range h.Changes {
+		same(c.A0)
+		ops = append(ops, diff3.Op{Hunk: c})
+		a, b = c.A1, c.B1
+	}
+	same(h.Old.Hi)
+	return ops
+}
