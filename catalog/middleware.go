@@ -3,7 +3,9 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/closest"
@@ -21,8 +23,15 @@ const maxSimilar = 10
 // Requests go through as they are. So do answers, but for an
 // [*aycoder.UnknownModelError] that names no models: it gets those of the provider
 // that are spelt in a similar way.
+//
+// The wrapper panics if the client is nil, as those of package middleware do.
 func (c *Catalog) Middleware() aycoder.ModelMiddleware {
-	return func(m aycoder.ModelClient) aycoder.ModelClient { return &client{m, c} }
+	return func(m aycoder.ModelClient) aycoder.ModelClient {
+		if m == nil {
+			panic("catalog: Middleware of a nil client")
+		}
+		return &client{m, c}
+	}
 }
 
 // client gives what it wraps the ability to tell about models.
@@ -77,19 +86,51 @@ func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 // explain adds similar models to an error about one that does not exist. The error
 // is copied: a client may hand out the same one twice.
 func (c *client) explain(req *aycoder.Request, err error) error {
-	u, ok := err.(*aycoder.UnknownModelError)
-	if !ok || len(u.Available) > 0 {
+	u, ok := errors.AsType[*aycoder.UnknownModelError](err)
+	if !ok || u == nil || len(u.Available) > 0 {
 		return err
 	}
-	provider, model := c.name()
-	if provider == "" {
+	e := *u
+	if e.Available = c.similar(req, u.ModelError); len(e.Available) == 0 {
 		return err
+	}
+	if err == error(u) {
+		return &e
+	}
+	return &unknownModel{error: err, explained: &e}
+}
+
+// similar returns models of the provider whose names are like that of the one that was
+// asked. The error says best who that was: there may be several behind the client.
+func (c *client) similar(req *aycoder.Request, e *aycoder.ModelError) []string {
+	provider, model := c.name()
+	if req != nil {
+		model = cmp.Or(req.Model, model)
+	}
+	if e != nil {
+		provider, model = cmp.Or(e.Provider, provider), cmp.Or(e.Model, model)
+	}
+	if provider == "" {
+		return nil
 	}
 	var names []string
 	for _, info := range c.catalog.Models(provider) {
 		names = append(names, info.Model)
 	}
-	e := *u
-	e.Available = closest.Closest(cmp.Or(req.Model, model), names, maxSimilar)
-	return &e
+	return closest.Closest(model, names, maxSimilar)
 }
+
+// An unknownModel is an error around one about a model that does not exist, which
+// is found in it with similar models.
+type unknownModel struct {
+	error
+	explained *aycoder.UnknownModelError
+}
+
+// Error implements error.
+func (e *unknownModel) Error() string {
+	return e.error.Error() + "; known: " + strings.Join(e.explained.Available, ", ")
+}
+
+// Unwrap returns the one with the models first.
+func (e *unknownModel) Unwrap() []error { return []error{e.explained, e.error} }

@@ -123,14 +123,35 @@ func TestMiddlewareUnknownModel(t *testing.T) {
 	assert.Empty(t, fail.Available, "the client's error is not changed")
 
 	known := &aycoder.UnknownModelError{ModelError: base, Available: []string{"x"}}
-	wrapped := &aycoder.ModelError{Err: fail}
-	for _, same := range []error{known, wrapped} {
-		_, err = aycoder.Complete(t.Context(), catalog.Default().Middleware()(named{failing{same}, "anthropic", "m"}),
-			&aycoder.Request{})
-		assert.Same(t, same, err)
+	nobodys := &aycoder.UnknownModelError{ModelError: &aycoder.ModelError{Model: "claude-sonet-4-5"}}
+	bare := &aycoder.UnknownModelError{}
+	foreign := &aycoder.UnknownModelError{ModelError: &aycoder.ModelError{Provider: "acme", Model: "m"}}
+	for _, same := range []error{known, nobodys, bare, foreign, (*aycoder.UnknownModelError)(nil)} {
+		_, err = aycoder.Complete(t.Context(), catalog.Default().Middleware()(failing{same}), &aycoder.Request{})
+		assert.Same(t, same, err, "whose models would that be?")
 	}
-	_, err = aycoder.Complete(t.Context(), catalog.Default().Middleware()(failing{fail}), &aycoder.Request{})
-	assert.Same(t, fail, err, "whose models would that be?")
+}
+
+// Who wraps the error says more, and that is kept. The error names who was asked, which
+// need not be the first client.
+func TestMiddlewareUnknownModelInside(t *testing.T) {
+	fail := &aycoder.UnknownModelError{ModelError: &aycoder.ModelError{Provider: "anthropic", Model: "claude-sonet-4-5"}}
+	limit := &aycoder.RateLimitError{ModelError: &aycoder.ModelError{Provider: "openai"}}
+	wrapped := errors.Join(limit, fail)
+	m := catalog.Default().Middleware()(named{failing{wrapped}, "openai", "gpt-5"})
+	_, err := aycoder.Complete(t.Context(), m, &aycoder.Request{Model: "gpt-5"})
+	require.ErrorIs(t, err, wrapped)
+	require.ErrorAs(t, err, new(*aycoder.RateLimitError))
+	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
+	require.True(t, ok)
+	require.NotEmpty(t, e.Available)
+	assert.Equal(t, "claude-sonnet-4-5", e.Available[0])
+	assert.ErrorContains(t, err, wrapped.Error()+"; known: claude-sonnet-4-5, ")
+	assert.Empty(t, fail.Available)
+}
+
+func TestMiddlewareOfNothing(t *testing.T) {
+	assert.Panics(t, func() { catalog.Default().Middleware()(nil) })
 }
 
 type failing struct{ err error }

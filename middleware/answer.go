@@ -48,6 +48,9 @@ func (c *cache) key(req *aycoder.Request) (string, error) {
 		k.System.Parts = append(k.System.Parts, t)
 	}
 	for _, t := range req.Tools {
+		if t == nil {
+			return "", errNilTool
+		}
 		k.Tools = append(k.Tools, [3][]byte{[]byte(t.Name), []byte(t.Description), t.Schema})
 	}
 	for _, s := range req.Stop {
@@ -204,6 +207,7 @@ var (
 	errIncomplete = errors.New("answer is not complete")
 	errNobodys    = errors.New("opaque block without a provider")
 	errNotUTF8    = errors.New("text is not valid UTF-8")
+	errNilTool    = errors.New("encode request: tool is nil")
 )
 
 // encodeAnswer writes a whole answer: a line with a checksum over the key and what

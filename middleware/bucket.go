@@ -39,8 +39,11 @@ func (b *bucket) missing(n float64) time.Duration {
 	return time.Duration(min(max(d, 1), float64(24*time.Hour))) // then it is looked at again
 }
 
+// maxOwed is how many minutes' worth may be owed.
+const maxOwed = 10
+
 // take uses n, or gives -n back.
-func (b *bucket) take(n float64) { b.level = min(b.size, b.level-n) }
+func (b *bucket) take(n float64) { b.level = min(b.size, max(b.level-n, -maxOwed*b.size)) }
 
 // A gate lets requests through one after the other, each when there is enough for
 // it. Only the first in line waits for time to pass; the others wait for their turn.

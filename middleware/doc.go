@@ -13,6 +13,9 @@
 //		middleware.RateLimit(middleware.Limits{Requests: 50, Tokens: 40_000}),
 //	))
 //
+// A nil client is a mistake in the program: wrapping it panics. What is nil in a request
+// goes on to the client, which says so.
+//
 // A wrapped client keeps the contract of [aycoder.ModelClient] if the client inside
 // does. It is safe for concurrent use, works on the goroutine that ranges over the
 // sequence, and leaves nothing behind. [aycoder.As] finds the abilities of the client
@@ -69,6 +72,8 @@
 //
 // # Time
 //
-// All waits end when the context does. Clocks are options, as they are in package
-// aycoder; tests that run in a bubble of testing/synctest need none.
+// All waits end when the context does. The clocks of Retry, Fallback and RateLimit are
+// options, as they are in package aycoder; IdleTimeout and Cache, which look after what
+// stands still, use the clock of the system. Tests that run in a bubble of
+// testing/synctest need no option.
 package middleware

@@ -122,7 +122,7 @@ func (f *fallback) stream(ctx context.Context, req *aycoder.Request, yield yield
 			return
 		}
 		f.note(p, t.err)
-		failed.add(p, t.err)
+		failed.add(p, t.err, f.o.Clock.Now())
 		left = f.after(left, req, t.err)
 		if t.blocks || len(left) == 0 {
 			yield(nil, failed.orOnly(t.blocks))
@@ -238,14 +238,15 @@ type FallbackError struct {
 	Skipped []string
 
 	texts []string
+	at    time.Time // when the last one said it
 }
 
-func (e *FallbackError) add(p *provider, err error) {
+func (e *FallbackError) add(p *provider, err error, now time.Time) {
 	text := err.Error()
 	if !strings.HasPrefix(text, p.name) {
 		text = p.name + ": " + text
 	}
-	e.Errs, e.texts = append(e.Errs, err), append(e.texts, text)
+	e.Errs, e.texts, e.at = append(e.Errs, err), append(e.texts, text), now
 }
 
 // orOnly is e, or what the last client said if there is no more to say.
@@ -267,7 +268,10 @@ func (e *FallbackError) Error() string {
 
 // Unwrap returns the errors, that of the shortest wait first.
 func (e *FallbackError) Unwrap() []error {
-	now := time.Now()
+	now := e.at
+	if now.IsZero() { // a host has made it
+		now = time.Now()
+	}
 	return slices.SortedStableFunc(slices.Values(e.Errs), func(a, b error) int {
 		return cmp.Compare(asked(a, now), asked(b, now))
 	})

@@ -97,6 +97,17 @@ func TestFallbackErrorTellsAll(t *testing.T) {
 	require.Equal(t, time.Second, r.RetryAfter, "who waits waits for the first that may answer")
 }
 
+// Times of errors are those of the clock that is given.
+func TestFallbackErrorAsksItsClock(t *testing.T) {
+	clock := ahead{aycoder.SystemClock(), -time.Hour}
+	first := &aycoder.RateLimitError{ModelError: base(429), RetryAfter: 10 * time.Minute}
+	second := &aycoder.RateLimitError{ModelError: base(429), ResetAt: clock.Now().Add(30 * time.Minute)}
+	m := middleware.FallbackWith(middleware.FallbackOptions{Clock: clock}, failing("b", second))(failing("a", first))
+	r, ok := errors.AsType[*aycoder.RateLimitError](stream(t.Context(), t, m, ask("q")).err)
+	require.True(t, ok)
+	require.Same(t, first, r, "the other one waits for longer, and has not passed")
+}
+
 func TestFallbackCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -55,7 +56,7 @@ func (w *watchdog) stream(ctx context.Context, req *aycoder.Request, yield yield
 		}
 		limit = w.idle
 		if r, ok := ev.(*aycoder.Retrying); ok && r != nil {
-			limit += max(r.After, 0)
+			limit += min(max(r.After, 0), math.MaxInt64-limit)
 		}
 		timer.Reset(limit)
 		return true

@@ -91,6 +91,16 @@ func TestIdleTimeoutWaitsForAnnouncedRetries(t *testing.T) {
 	})
 }
 
+// A wait that is announced may be as long as there is.
+func TestIdleTimeoutOfALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := saying("x")
+		slow.events = append([]aycoder.ModelEvent{&aycoder.Retrying{After: 1<<63 - 1}}, slow.events...)
+		o := stream(t.Context(), t, middleware.IdleTimeout(time.Second)(paced(slow, 0, time.Hour, 0, 0)), ask("q"))
+		require.NoError(t, o.err)
+	})
+}
+
 func TestIdleTimeoutPassesOtherErrors(t *testing.T) {
 	m := middleware.IdleTimeout(time.Hour)
 	o := stream(t.Context(), t, m(failing("p", badRequest(), "x")), ask("q"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -32,11 +33,13 @@ type Limits struct {
 //
 // Tokens are estimated before a request goes out and corrected when its
 // [aycoder.Usage] is known: what was too much is given back, what was too little is
-// owed, and later requests wait for it. If nothing was heard of an answer before it
-// failed, its tokens are given back. A usage of zero is one that was not reported. A
-// request that is larger than a minute's tokens never fits, and fails at once with an
-// [aycoder.LimitError]. A client that tries again by itself ([aycoder.Retrying]) is
-// charged a request for it, without a wait.
+// owed, and later requests wait for it. No more is owed than what comes back in ten
+// minutes, so that a wrong figure does not keep everybody out. If nothing was heard of
+// an answer before it failed, its tokens are given back. A usage that is zero, or
+// cannot be true (less than 0, or from a billion tokens on), is one that was not
+// reported. A request that is larger than a minute's tokens never fits, and fails at
+// once with an [aycoder.LimitError]. A client that tries again by itself
+// ([aycoder.Retrying]) is charged a request for it, without a wait.
 //
 // All clients that one RateLimit wraps share its limits, as models of one account
 // do. An idle one costs no goroutine and no timer.
@@ -90,12 +93,23 @@ func (l *limiter) stream(ctx context.Context, req *aycoder.Request, yield yieldF
 func (l *limiter) settle(ev aycoder.ModelEvent, held int64) {
 	switch ev := ev.(type) {
 	case *aycoder.MessageDone:
-		if ev.Usage != (aycoder.Usage{}) {
+		if reported(ev.Usage) {
 			l.gate.charge(0, max(l.Count(ev.Usage), 0)-held)
 		}
 	case *aycoder.Retrying:
 		l.gate.charge(1, 0)
 	}
+}
+
+// maxUsage is what no request uses, whatever a service says: the largest contexts are
+// of some ten million tokens. It also keeps sums from an overflow.
+const maxUsage = 1 << 30
+
+// reported reports whether a usage says something that can be true.
+func reported(u aycoder.Usage) bool {
+	largest := max(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite)
+	smallest := min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite)
+	return u != (aycoder.Usage{}) && smallest >= 0 && largest < maxUsage
 }
 
 // The rules of thumb of EstimateTokens.
@@ -114,18 +128,20 @@ const (
 // the system prompt, the tools and the messages, some 1,600 for an image, and for the
 // answer [aycoder.Request.MaxTokens], but no more than 1,024. Few answers use up
 // their MaxTokens, so holding all of it would leave most of the limit unused; what is
-// above is charged when it is known.
+// above is charged when it is known. What is nil counts nothing.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
 	for _, t := range req.System {
 		n += partSize(t)
 	}
 	for _, t := range req.Tools {
-		n += len(t.Name) + len(t.Description) + len(t.Schema)
+		if t != nil {
+			n += len(t.Name) + len(t.Description) + len(t.Schema)
+		}
 	}
 	for _, m := range req.Messages {
-		for _, p := range m.Parts {
-			n += partSize(p)
+		if m != nil {
+			n += partsSize(m.Parts)
 		}
 	}
 	answer := min(cmp.Or(max(req.MaxTokens, 0), answerTokens), answerTokens)
@@ -135,6 +151,9 @@ func EstimateTokens(req *aycoder.Request) int64 {
 // partSize is the bytes of text that a part is worth. Thinking counts though some
 // providers leave it out.
 func partSize(p aycoder.Part) int {
+	if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
+		return 0 // the client says what it thinks of it
+	}
 	switch p := p.(type) {
 	case *aycoder.Text:
 		return len(p.Text)
@@ -143,17 +162,20 @@ func partSize(p aycoder.Part) int {
 	case *aycoder.ToolUse:
 		return len(p.Name) + len(p.Args)
 	case *aycoder.ToolOutput:
-		n := 0
-		for _, o := range p.Parts {
-			n += partSize(o)
-		}
-		return n
+		return partsSize(p.Parts)
 	case *aycoder.Media:
 		return mediaSize(p)
 	case *aycoder.Opaque:
 		return len(p.Raw)
 	}
 	return 0
+}
+
+func partsSize(parts []aycoder.Part) (n int) {
+	for _, p := range parts {
+		n += partSize(p)
+	}
+	return n
 }
 
 func mediaSize(m *aycoder.Media) int {

@@ -68,6 +68,14 @@ func TestRateLimit(t *testing.T) {
 			[]*aycoder.Request{costs(100), costs(0)}, []time.Duration{0, 60 * s}},
 		{"all input counts", middleware.Limits{Tokens: 600}, used(aycoder.Usage{Input: 100, CacheRead: 400, CacheWrite: 100}),
 			[]*aycoder.Request{costs(0), costs(100)}, []time.Duration{0, 10 * s}},
+		{"no more is owed than ten minutes", middleware.Limits{Tokens: 600}, used(aycoder.Usage{Input: 1e9}),
+			[]*aycoder.Request{costs(0), costs(0)}, []time.Duration{0, 600 * s}},
+		{"more than there can be", middleware.Limits{Tokens: 600}, used(aycoder.Usage{Input: 9e18}),
+			[]*aycoder.Request{costs(600), costs(60)}, []time.Duration{0, 6 * s}},
+		{"sum that overflows", middleware.Limits{Tokens: 600}, used(aycoder.Usage{Input: 9e18, Output: 9e18}),
+			[]*aycoder.Request{costs(600), costs(60)}, []time.Duration{0, 6 * s}},
+		{"less than nothing", middleware.Limits{Tokens: 600}, used(aycoder.Usage{Input: -9e18, Output: 5}),
+			[]*aycoder.Request{costs(600), costs(60)}, []time.Duration{0, 6 * s}},
 		{"not what the cache read", middleware.Limits{Tokens: 600, Count: leaveOut},
 			used(aycoder.Usage{Input: 100, CacheRead: 400}), []*aycoder.Request{costs(0), costs(500)}, []time.Duration{0, 0}},
 	}
@@ -235,6 +243,8 @@ func TestEstimateTokens(t *testing.T) {
 		want int64
 	}{
 		{"nothing", &aycoder.Request{}, 1024},
+		{"nil", &aycoder.Request{MaxTokens: 1, System: []*aycoder.Text{nil}, Tools: []*aycoder.ToolSpec{nil},
+			Messages: []*aycoder.Message{nil, {Parts: []aycoder.Part{nil, (*aycoder.Text)(nil), (*aycoder.Media)(nil)}}}}, 1},
 		{"short answer", &aycoder.Request{MaxTokens: 100}, 100},
 		{"long answer", &aycoder.Request{MaxTokens: 64_000}, 1024},
 		{"system", &aycoder.Request{MaxTokens: 1, System: []*aycoder.Text{{Text: k}, {Text: k}}}, 2001},

@@ -15,7 +15,8 @@ type RetryOptions struct {
 	// Policy bounds how often and how long a request is tried again. Default: 5 times,
 	// within 5 minutes of waiting, as [aycoder.RetryPolicy] says.
 	Policy aycoder.RetryPolicy
-	// Clock tells the time and waits. Default: [aycoder.SystemClock].
+	// Clock tells the time and waits; the deadline of a context is one of its times.
+	// Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
 	// Random spreads the waits: numbers in [0, 1). It is safe for concurrent use.
 	// Default: math/rand/v2.
@@ -93,7 +94,7 @@ func (r *retrier) decide(ctx context.Context, t try, attempt int, waited time.Du
 		Err: t.err, Attempt: attempt, Waited: waited,
 		Now: r.Clock.Now(), Random: r.Random(), Shrunk: true,
 	})
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= f.After {
+	if end, ok := ctx.Deadline(); ok && end.Sub(r.Clock.Now()) <= f.After {
 		return aycoder.ModelFailed{}
 	}
 	return f

@@ -116,6 +116,28 @@ func TestRetryKnowsTheDeadline(t *testing.T) {
 	})
 }
 
+// A deadline is one of the clock that is given.
+func TestRetryAsksItsClockForTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := ahead{aycoder.SystemClock(), time.Hour}
+		ctx, cancel := context.WithDeadline(t.Context(), clock.Now().Add(time.Minute))
+		defer cancel()
+		m := loop(script.Fail(script.RateLimited(2 * time.Minute)))
+		o := stream(ctx, t, middleware.Retry(middleware.RetryOptions{Clock: clock})(m), ask("q"))
+		require.ErrorAs(t, o.err, new(*aycoder.RateLimitError))
+		require.Empty(t, o.events)
+		require.Len(t, m.Requests(), 1)
+	})
+}
+
+// ahead is a clock that is ahead of another.
+type ahead struct {
+	aycoder.Clock
+	by time.Duration
+}
+
+func (a ahead) Now() time.Time { return a.Clock.Now().Add(a.by) }
+
 // In a loop, each try is announced once, and the loop's own tries can be set off.
 func TestRetryInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

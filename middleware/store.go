@@ -87,8 +87,9 @@ type DirStore struct {
 	root *os.Root
 	max  int64
 
-	mu   sync.Mutex
-	size int64 // about; other processes write, too
+	mu    sync.Mutex
+	size  int64 // about; other processes write, too
+	since int64 // of it was written since it was counted
 }
 
 const (
@@ -97,10 +98,14 @@ const (
 	// staleAfter is when a file that was never completed is of a process that is gone.
 	staleAfter = time.Hour
 	tempPrefix = ".tmp-"
+	// recount is the share of a store after which a process looks what others wrote.
+	recount = 8
 )
 
 // OpenDirStore opens the store in a folder, and makes the folder if there is none. Its
-// files take up at most maxBytes, about. It must be closed.
+// files take up at most maxBytes, about: each process that shares the folder may be an
+// eighth above it for a while. All of them should say the same maxBytes. It must be
+// closed.
 func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -167,7 +172,9 @@ func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size += fileBytes(int64(len(data))); s.size <= s.max {
+	s.size += fileBytes(int64(len(data)))
+	s.since += fileBytes(int64(len(data)))
+	if s.size <= s.max && s.since <= s.max/recount {
 		return nil
 	}
 	if err := s.trim(); err != nil {
@@ -197,7 +204,7 @@ func (s *DirStore) trim() error {
 	if err != nil {
 		return err
 	}
-	s.size = 0
+	s.size, s.since = 0, 0
 	for _, f := range files {
 		s.size += fileBytes(f.Size())
 	}

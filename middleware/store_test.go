@@ -125,6 +125,22 @@ func TestDirStoreForgetsTheUnused(t *testing.T) {
 	save(t, small, 1, "x")
 }
 
+// Each of several processes looks from time to time what the others wrote.
+func TestDirStoreIsShared(t *testing.T) {
+	dir := t.TempDir()
+	const size = 160 << 10 // forty files
+	stores := []*middleware.DirStore{openDir(t, dir, size), openDir(t, dir, size), openDir(t, dir, size)}
+	most := 0
+	for n := range 300 {
+		save(t, stores[n%3], n, "x")
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		most = max(most, len(files))
+	}
+	require.Greater(t, most, 35)
+	require.LessOrEqual(t, most, 40+3*(40/8+1))
+}
+
 func TestDirStoreInAFolderWithOtherThings(t *testing.T) {
 	dir := t.TempDir()
 	touch := func(name string, age time.Duration) string {

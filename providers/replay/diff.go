@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +82,7 @@ func (d *differ) compare(path string, recorded, request any, depth int) {
 			}
 		}
 	}
-	if !reflect.DeepEqual(recorded, request) {
+	if !fits(recorded, request) {
 		d.add(path, text(recorded), text(request))
 	}
 }
@@ -109,11 +108,11 @@ func (d *differ) objects(path string, a, b map[string]any, depth int) {
 // places of what was removed are those in the recorded list.
 func (d *differ) lists(path string, a, b []any, depth int) {
 	head := 0
-	for head < min(len(a), len(b)) && reflect.DeepEqual(a[head], b[head]) {
+	for head < min(len(a), len(b)) && fits(a[head], b[head]) {
 		head++
 	}
 	tail := 0
-	for tail < min(len(a), len(b))-head && reflect.DeepEqual(a[len(a)-1-tail], b[len(b)-1-tail]) {
+	for tail < min(len(a), len(b))-head && fits(a[len(a)-1-tail], b[len(b)-1-tail]) {
 		tail++
 	}
 	for i := head; i < max(len(a), len(b))-tail; i++ {

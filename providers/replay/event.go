@@ -112,21 +112,15 @@ type wireMessage struct {
 
 // encodePart writes a part with the codec of its message.
 func encodePart(p aycoder.Part) (json.RawMessage, error) {
-	parts, err := encodeParts(p)
-	if err != nil {
-		return nil, err
-	}
-	return parts[0], nil
-}
-
-func encodeParts(parts ...aycoder.Part) ([]json.RawMessage, error) {
-	data, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleAssistant, Parts: parts})
+	data, err := json.Marshal(&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{p}})
 	if err != nil {
 		return nil, err
 	}
 	var w wireMessage
-	err = json.Unmarshal(data, &w)
-	return w.Parts, err
+	if err := json.Unmarshal(data, &w); err != nil {
+		return nil, err
+	}
+	return w.Parts[0], nil
 }
 
 func decodePart(raw json.RawMessage) (aycoder.Part, error) {
@@ -151,7 +145,7 @@ func decodePart(raw json.RawMessage) (aycoder.Part, error) {
 type requestForm struct {
 	Model       string                     `json:"model,omitempty"`
 	System      []json.RawMessage          `json:"system,omitempty"`
-	Tools       []toolForm                 `json:"tools,omitempty"`
+	Tools       []*toolForm                `json:"tools,omitempty"`
 	ToolMode    string                     `json:"tool_mode,omitempty"`
 	ToolName    string                     `json:"tool_name,omitempty"`
 	MaxTokens   int                        `json:"max_tokens,omitempty"`
@@ -172,23 +166,29 @@ type toolForm struct {
 }
 
 // encodeRequest writes a request. The effects of tools are not in it, as no model sees
-// them.
+// them. What is nil is null: the client says what it thinks of it.
 func encodeRequest(req *aycoder.Request) (json.RawMessage, error) {
 	f := requestForm{
 		Model: req.Model, ToolMode: toolMode(req.ToolChoice.Mode), ToolName: req.ToolChoice.Name,
 		MaxTokens: req.MaxTokens, Temperature: req.Temperature, Stop: req.Stop, Thinking: req.Thinking,
 		NoCache: req.NoCache, Extra: req.Extra, Messages: req.Messages,
 	}
-	system := make([]aycoder.Part, len(req.System))
-	for i, t := range req.System {
-		system[i] = t
-	}
-	var err error
-	if f.System, err = encodeParts(system...); err != nil {
-		return nil, fmt.Errorf("encode system prompt: %w", err)
+	for _, t := range req.System {
+		block := json.RawMessage("null")
+		if t != nil {
+			var err error
+			if block, err = encodePart(t); err != nil {
+				return nil, fmt.Errorf("encode system prompt: %w", err)
+			}
+		}
+		f.System = append(f.System, block)
 	}
 	for _, t := range req.Tools {
-		f.Tools = append(f.Tools, toolForm{t.Name, t.Description, t.Schema})
+		var tool *toolForm
+		if t != nil {
+			tool = &toolForm{t.Name, t.Description, t.Schema}
+		}
+		f.Tools = append(f.Tools, tool)
 	}
 	if req.Output != nil {
 		f.Output = &toolForm{Name: req.Output.Name, Schema: req.Output.Schema}

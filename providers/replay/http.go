@@ -38,6 +38,7 @@ func (t *Tape) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	it := &interaction{http: &httpLine{Method: req.Method, URL: t.secrets.learnURL(req.URL)}}
 	t.secrets.learn(req.Header)
+	t.secrets.learnBody(req.Header.Get("Content-Type"), body)
 	it.http.Header = t.allowed(req.Header, requestHeaders)
 	it.http.setBody(body)
 	if t.cfg.mode == Record {
@@ -191,7 +192,7 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 func (t *Tape) came(it *interaction, data []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(data) == 0 || !t.grow(it, len(data)) {
+	if len(data) == 0 || !t.grow(it, pieceBytes+len(data)) {
 		return
 	}
 	it.body = append(it.body, data...)

@@ -222,7 +222,7 @@ func TestCancelled(t *testing.T) {
 	})
 	path := tapePath(t)
 	run := func(t *testing.T, tape *replay.Tape) (events int) {
-		c := claude(t, s.URL, tape, anthropic.WithIdleTimeout(50*time.Millisecond))
+		c := claude(t, s.URL, tape, anthropic.WithIdleTimeout(300*time.Millisecond))
 		o := stream(t.Context(), c, ask("q"), -1)
 		require.ErrorAs(t, o.err, new(*aycoder.TimeoutError))
 
@@ -234,7 +234,7 @@ func TestCancelled(t *testing.T) {
 			}
 			cancel()
 		}
-		silent := claude(t, s.URL, tape, anthropic.WithBeta("silent"), anthropic.WithIdleTimeout(50*time.Millisecond))
+		silent := claude(t, s.URL, tape, anthropic.WithBeta("silent"), anthropic.WithIdleTimeout(300*time.Millisecond))
 		o2 := stream(t.Context(), silent, ask("q"), -1)
 		require.ErrorAs(t, o2.err, new(*aycoder.TimeoutError))
 		require.Empty(t, o2.events)

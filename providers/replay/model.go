@@ -72,10 +72,11 @@ func (c *client) run(ctx context.Context, req *aycoder.Request, info aycoder.Mod
 	}
 	form, err := encodeRequest(req)
 	if err != nil {
-		return t.failed(err)
+		return refusal(fmt.Errorf("%s %s: %w", t.cfg.mode, t.path, err))
 	}
 	it := &interaction{model: describe(info, req.Model)}
 	it.model.Request = form
+	t.secrets.learnBody("", form)
 	if t.cfg.mode != Record {
 		asked, err := t.cleanModel(it.model)
 		if err != nil {
@@ -141,7 +142,7 @@ func (t *Tape) heard(it *interaction, ev aycoder.ModelEvent) {
 	}
 	e, err := encodeEvent(ev)
 	if err != nil {
-		t.spoil(fmt.Errorf("interaction of %s: %w", it.label(), err))
+		t.spoil(fmt.Errorf("interaction of %s: %w", t.secrets.text(it.label()), err))
 		return
 	}
 	if t.grow(it, eventBytes+len(e.Text)+len(e.Part)) {

@@ -470,3 +470,28 @@ func clients(live bool, client func(testing.TB, http.HandlerFunc) agenttest.Clie
 	}
 	return c
 }
+
+// What is nil in a request goes on to the client, and what that makes of it is played
+// back.
+func TestNilInRequests(t *testing.T) {
+	hello := ask("x").Messages
+	requests := []*aycoder.Request{
+		{Messages: []*aycoder.Message{nil}},
+		{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{nil}}}},
+		{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{(*aycoder.Text)(nil)}}}},
+		{Messages: hello, Tools: []*aycoder.ToolSpec{nil}},
+		{Messages: hello, System: []*aycoder.Text{nil}},
+	}
+	client, err := anthropic.New("m", anthropic.WithAPIKey(testKey), anthropic.WithBaseURL("http://127.0.0.1:1"))
+	require.NoError(t, err)
+	path := tapePath(t)
+	tape := record(t, path)
+	check := func(m aycoder.ModelClient) {
+		for _, req := range requests {
+			require.ErrorAs(t, stream(t.Context(), m, req, -1).err, new(*aycoder.BadRequestError))
+		}
+	}
+	check(tape.Client(client))
+	require.NoError(t, tape.Close())
+	check(openTape(t, path).Client(nil))
+}

@@ -170,7 +170,8 @@ func WithHeaders(names ...string) Option {
 }
 
 // WithSecrets names values that must not get into the file. Several add up. Those of
-// less than four bytes are refused. Default: none but what headers and URLs give away.
+// less than four bytes are refused. Default: none but what headers, URLs and fields of
+// bodies give away.
 func WithSecrets(values ...string) Option {
 	return func(c *config) error {
 		for _, v := range values {

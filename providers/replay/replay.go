@@ -64,15 +64,25 @@
 // # Secrets
 //
 // Headers are recorded by an allow list, on which no header with a key is. The values
-// of headers and query parameters whose names say so (authorization, key, token,
-// cookie, signature …) are known as secrets from then on. They are taken out of URLs,
-// bodies and errors, also in the form they have in JSON, in URLs and in base64.
+// of headers, of query parameters, and of fields in the bodies of requests whose names
+// say so (authorization, apiKey, session_token, cookie, password …) are known as secrets
+// from then on, and so are the tokens that a service of OAuth gives out. They are taken
+// out of URLs, bodies and errors, also in the form they have in JSON, in URLs and in
+// base64. Where one was taken out of a recorded request, any text matches: a tape is
+// played back with another key.
+//
 // [WithSecrets] and [WithSecretHeaders] name more of them, such as the names of
 // organisations, and [WithRedact] is for all that the host knows better. Before the
 // file takes its place, all of it is searched again, and a [SecretError] says if there
-// is one left. Values that are shorter than eight bytes are no secrets here, unless WithSecrets
-// names them: they are parts of too many words. A secret that a model spells out over several events of a
-// stream is not found on the wire; the middleware finds it, as it sees the whole text.
+// is one left.
+//
+// Some things are no secrets here unless WithSecrets names them. Values that are shorter
+// than eight bytes (cookies: twelve) are parts of too many words. Of fields in bodies,
+// numbers, words and sentences are none either: `"max_tokens": 10000000`,
+// `"auth": "required"`. And what the conversation itself says is content: a tool is
+// called with a password as it was before. A secret that a model spells out over several
+// events of a stream is not found on the wire; the middleware finds it, as it sees the
+// whole text.
 //
 // # The file
 //
@@ -202,6 +212,7 @@ func (t *Tape) load() error {
 		it.number = i + 1
 	}
 	t.recorded = its
+	t.hide()
 	return nil
 }
 
@@ -298,7 +309,7 @@ func (t *Tape) block(it *interaction, number int) ([]byte, error) {
 		data, err = it.appendTo(nil)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("interaction %d, %s: %w", number, it.label(), err)
+		return nil, fmt.Errorf("interaction %d, %s: %w", number, t.secrets.text(it.label()), err)
 	}
 	if source := t.secrets.find(data); source != "" {
 		return nil, &SecretError{Interaction: number, Source: source}
@@ -320,10 +331,19 @@ func (t *Tape) begin(it *interaction) error {
 		}
 		t.part = part
 	}
-	t.log = append(t.log, it)
-	t.grow(it, len(it.request()))
+	if t.err == nil { // else nothing will be written
+		t.log = append(t.log, it)
+	}
+	t.grow(it, requestBytes+len(it.request()))
 	return nil
 }
+
+const (
+	// requestBytes is what a request takes beside its body, pieceBytes what a piece of a
+	// response does, about.
+	requestBytes = 512
+	pieceBytes   = 16
+)
 
 // grow counts what is kept in memory.
 func (t *Tape) grow(it *interaction, n int) bool {
@@ -358,6 +378,7 @@ func (t *Tape) finish(it *interaction, end ending, fail *failure) {
 	if t.err != nil {
 		return
 	}
+	t.secrets.learnGrant(it.body)
 	data, err := t.block(it, slices.Index(t.log, it)+1)
 	if err == nil {
 		err = t.part.append(data)

@@ -53,24 +53,6 @@ func newSecrets(headers []string, values func() []string) *secrets {
 	return s
 }
 
-// secretWords are the words of a header's or a parameter's name that say that its
-// value is a secret.
-var secretWords = []string{
-	"authorization", "auth", "key", "apikey", "token", "accesstoken", "authtoken", "secret", "password",
-	"cookie", "cookie2", "signature", "sig", "credential", "credentials",
-}
-
-// secretName reports whether a header or a parameter holds a secret, by its name. How
-// many tokens a limit has is none.
-func secretName(name string) bool {
-	name = strings.ToLower(name)
-	if strings.Contains(name, "ratelimit") {
-		return false
-	}
-	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) })
-}
-
 func (s *secrets) secretHeader(name string) bool {
 	return secretName(name) || slices.Contains(s.headers, http.CanonicalHeaderKey(name))
 }
@@ -101,22 +83,7 @@ func (s *secrets) learnURL(u *url.URL) string {
 		s.add("user in the URL", minSecret, password, u.User.Username())
 	}
 	c.User, c.Fragment, c.RawFragment = nil, "", ""
-	var kept []string
-	for param := range strings.SplitSeq(u.RawQuery, "&") {
-		name, value, _ := strings.Cut(param, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		if !secretName(name) {
-			kept = append(kept, param)
-			continue
-		}
-		if plain, err := url.QueryUnescape(value); err == nil {
-			value = plain
-		}
-		s.add("parameter "+name, minSecret, value)
-	}
-	c.RawQuery = strings.Join(kept, "&")
+	c.RawQuery = s.learnQuery(u.RawQuery)
 	return c.String()
 }
 

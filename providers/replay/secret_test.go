@@ -246,3 +246,87 @@ func TestSecretOptions(t *testing.T) {
 		require.NotContains(t, err.Error(), "abc")
 	}
 }
+
+// Keys that a body or a query holds are not in the file, nor in an error, wherever they
+// are said again; another key plays the recording back.
+func TestSecretsOfBodiesAndQueries(t *testing.T) {
+	const key, other = "hunter2-very-secret-0123456789", "another-key-9876543210"
+	body := func(key string) string {
+		return `{"max_tokens":100,"tools":[{"type":"mcp","authorization":"` + key + `"},` +
+			`{"type":"mcp","headers":{"Authorization":"Bearer ` + key + `"}}],` +
+			`"mcp_servers":[{"type":"url","authorization_token":"` + key + `"}],"text":"plain"}`
+	}
+	tests := map[string]struct{ query, body string }{
+		"body":   {"", body(key)},
+		"camel":  {"?alt=sse&subscriptionKey=" + key, `{"a":1}`},
+		"token":  {"?alt=sse&sessionToken=" + key, `{"a":1}`},
+		"Azure":  {"?alt=sse&code=" + key, `{"a":1}`},
+		"passwd": {"?alt=sse&passwd=" + key, `{"a":1}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, "got "+key)
+			})
+			path := tapePath(t)
+			tape := record(t, path)
+			_, _, err := get(t, tape, "POST", s.URL+"/early", `{"text":"my key is `+key+`"}`)
+			require.NoError(t, err)
+			_, got, err := get(t, tape, "POST", s.URL+"/x"+tt.query, tt.body)
+			require.NoError(t, err)
+			require.Contains(t, got, key, "the program sees all")
+			require.NoError(t, tape.Close())
+			scan(t, filepath.Dir(path), key)
+
+			swap := strings.NewReplacer(key, other)
+			for _, asked := range []*strings.Replacer{strings.NewReplacer(), swap} {
+				back := openTape(t, path)
+				_, got, err = get(t, back, "POST", s.URL+"/early", asked.Replace(`{"text":"my key is `+key+`"}`))
+				require.NoError(t, err, "what became known later was taken out here, too")
+				require.Equal(t, "got [redacted]", got)
+				_, _, err = get(t, back, "POST", s.URL+asked.Replace("/x"+tt.query), asked.Replace(tt.body))
+				require.NoError(t, err)
+			}
+			back := openTape(t, path)
+			_, _, err = get(t, back, "POST", s.URL+"/y"+tt.query, strings.Replace(tt.body, `{`, `{"said":"`+key+`",`, 1))
+			require.ErrorAs(t, err, new(*replay.MismatchError))
+			if tt.query == "" {
+				clean(t, fmt.Sprintf("%v %+v", err, err), key)
+			}
+		})
+	}
+}
+
+// A recording of a tape that did not know a secret yet is still played back, and its
+// errors do not show the secret either.
+func TestSecretsOfOldRecordings(t *testing.T) {
+	const key = "hunter2-very-secret-0123456789"
+	body := `{"tools":[{"authorization":"` + key + `"}]}`
+	got, err := post(t, openTape(t, written(t, body)), body)
+	require.NoError(t, err)
+	require.Equal(t, "1", got)
+	_, err = post(t, openTape(t, written(t, body)), `{"tools":[]}`)
+	require.ErrorAs(t, err, new(*replay.MismatchError))
+	require.ErrorContains(t, err, "[redacted]")
+	clean(t, err.Error(), key)
+}
+
+// A service that gives out tokens says them in its answer.
+func TestSecretsOfGrants(t *testing.T) {
+	const token = "ya29.a0AfB_0123456789"
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"access_token":"`+token+`","token_type":"Bearer","expires_in":3599}`)
+	})
+	path := tapePath(t)
+	tape := record(t, path)
+	_, got, err := get(t, tape, "POST", s.URL, "grant_type=refresh_token&refresh_token=1%2F%2F0-refresh",
+		"Content-Type", "application/x-www-form-urlencoded")
+	require.NoError(t, err)
+	require.Contains(t, got, token)
+	scan(t, filepath.Dir(path), token, "1//0-refresh")
+	require.NoError(t, tape.Close())
+	scan(t, filepath.Dir(path), token, "1//0-refresh")
+	require.Contains(t, readTape(t, path), "expires_in")
+}
