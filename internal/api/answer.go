@@ -107,7 +107,18 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 	return a.call.Emit(&aycoder.BlockDone{Part: u})
 }
 
-// Calls returns how many calls were added.
+// Cut adds a call that did not come to its end, with what came of its arguments.
+func (a *Answer) Cut(u *aycoder.ToolUse) error {
+	if err := a.Close(); err != nil {
+		return err
+	}
+	if err := a.call.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
+		return err
+	}
+	return a.call.Emit(&aycoder.BlockCut{Call: u})
+}
+
+// Calls returns how many whole calls were added.
 func (a *Answer) Calls() int { return a.calls }
 
 // End completes the last block and the message. A message with calls that stopped as
@@ -122,10 +133,24 @@ func (a *Answer) End() error {
 	return a.call.Emit(&a.Done)
 }
 
+// maxSeed is how much of a seed counts, in bytes: a long one is read for each call.
+const maxSeed = 512
+
 // MakeID makes up the id of a call whose service gave none: the same one each time
-// the same response is read, and another for another response.
+// the same response is read, and another for another response. Of a long seed both ends
+// count, and how long it is.
 func MakeID(seed string, n int) string {
+	if len(seed) > maxSeed {
+		seed = seed[:maxSeed/2] + strconv.Itoa(len(seed)) + seed[len(seed)-maxSeed/2:]
+	}
 	h := fnv.New64a()
 	h.Write([]byte(seed)) // never returns an error
 	return "call_" + strconv.FormatUint(h.Sum64(), 36) + "_" + strconv.Itoa(n)
 }
+
+// maxCount bounds what is believed of a count of tokens.
+const maxCount = 1 << 40
+
+// Count is what is believed of a count of tokens that a service gives: not less than 0,
+// and not so many that sums of them overflow.
+func Count(n int64) int64 { return min(max(n, 0), maxCount) }

@@ -28,16 +28,18 @@ const (
 func ofWord(word string) class {
 	switch strings.ToLower(word) {
 	case "rate_limit_error", "rate_limit_exceeded", "too_many_requests", "resource_exhausted", "throttlingexception",
-		"throttled", "tokens", "requests":
+		"throttled", "tokens", "requests", "token_quota_exceeded", "too_many_tokens_error":
 		return rateLimited
 	case "overloaded_error", "api_error", "server_error", "internal_server_error", "internal_error", "unavailable",
 		"internal", "service_unavailable", "serviceunavailableexception", "internalserverexception",
-		"modelerrorexception", "modelnotreadyexception", "modelstreamerrorexception", "upstream_error":
+		"modelerrorexception", "modelnotreadyexception", "modelstreamerrorexception", "upstream_error",
+		"capacity_exceeded":
 		return overloaded
 	case "authentication_error", "permission_error", "billing_error", "invalid_api_key", "insufficient_quota",
 		"unauthenticated", "unauthorized", "permission_denied", "api_key_invalid", "forbidden",
-		"invalid_authentication_error", "exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception", "expiredtokenexception",
-		"unrecognizedclientexception", "invalidsignatureexception", "billing_hard_limit_reached", "billing_not_active":
+		"invalid_authentication_error", "exceeded_current_quota_error", "insufficient_credits",
+		"accessdeniedexception", "expiredtokenexception", "unrecognizedclientexception",
+		"invalidsignatureexception", "billing_hard_limit_reached", "billing_not_active":
 		return unauthorised
 	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception", "request_timeout":
 		return timedOut
@@ -45,7 +47,7 @@ func ofWord(word string) class {
 		"model_max_prompt_tokens_exceeded":
 		return contextTooLarge
 	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model",
-		"unsupported_model":
+		"unsupported_model", "model_not_supported":
 		return unknownModel
 	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "prohibited_content",
 		"cyber_policy":
@@ -67,8 +69,8 @@ func classify(f *Failure, status int) class {
 			found = c
 		}
 	}
-	if n, err := strconv.Atoi(f.Code); err == nil && status == 0 {
-		status = n // of a service behind a gateway, in a stream
+	if n, err := strconv.Atoi(f.Code); err == nil && status == 0 && n >= 400 && n < 600 {
+		status = n // of a service behind a gateway, in a stream; other numbers are the service's own
 	}
 	switch by := ofText(text, status); {
 	case (status == http.StatusUnauthorized || status == http.StatusPaymentRequired) && found != refused:
@@ -117,11 +119,26 @@ var tooLong = []string{
 	"max_new_tokens` must be <=", "exceeded model token limit", "exceeds the maximum number of tokens",
 	"prompt exceeds max length", "request_too_large", "request too large", "reduce the length",
 	"input token count", "too large for model with", "exceeds the maximum allowed length", "exceeds maximum length",
-	"context_length_exceeded", "prompt token count",
+	"context_length_exceeded", "prompt token count", "longer than the context length",
+	"longer than the model's context length", "loaded with context length of only", "reached context length of",
 }
 
-// notTooLong are texts with words of those that mean something else.
-var notTooLong = []string{"quota exceeded", "please wait"}
+// notTooLong are texts with words of those that mean something else: what many requests
+// have used up together.
+var notTooLong = []string{"quota exceeded", "please wait", "per minute limit exceeded", "per hour limit exceeded",
+	"per day limit exceeded"}
+
+// noAccess are the texts for a key that is wrong, and for an account without money.
+var noAccess = []string{
+	"api key not valid", "api key expired", "invalid api key", "incorrect api key", "authentication failed",
+	"insufficient balance",
+}
+
+// filtered are the texts of filters.
+var filtered = []string{
+	"content management policy", "input was flagged", "flagged as potentially violating",
+	"potentially unsafe or sensitive content", "new_sensitive",
+}
 
 // noModel are the texts for a model that is not there, beside the word "model".
 var noModel = []string{
@@ -137,10 +154,12 @@ func ofText(text string, status int) class {
 		return contextTooLarge
 	case status < 400 && status != 0 || status >= 500:
 		return unclassified
-	case has("api key not valid"), has("api key expired"), has("invalid api key"):
+	case slices.ContainsFunc(noAccess, has):
 		return unauthorised
-	case has("content management policy"), has("input was flagged"):
+	case slices.ContainsFunc(filtered, has):
 		return refused
+	case status == 0 && strings.HasPrefix(text, "invalid request"):
+		return badRequest
 	case status == http.StatusNotFound && (strings.HasPrefix(text, "model:") ||
 		has("no endpoints found for") || model && slices.ContainsFunc(noModel, has)):
 		return unknownModel

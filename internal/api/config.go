@@ -57,6 +57,7 @@ type Config struct {
 	token  func(context.Context) (string, error)
 	recent func() *tokens
 	header func() http.Header
+	hidden func() []string
 }
 
 // tokens are those that went out last, to keep them out of error texts.
@@ -88,6 +89,7 @@ func NewConfig(provider, base string) Config {
 		recent:   func() *tokens { return recent },
 		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
 		client: &http.Client{}, header: func() http.Header { return http.Header{} },
+		hidden: func() []string { return nil },
 	}
 }
 
@@ -198,6 +200,18 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	}
 	c.client = hc
 	return nil
+}
+
+// AddSecret keeps a further value out of error texts, such as a parameter of the
+// address, unless it is so short that it is in too many of them.
+func (c *Config) AddSecret(value string) {
+	all := slices.Clone(c.hidden())
+	for _, v := range []string{value, url.QueryEscape(value)} {
+		if len(v) >= minSecret {
+			all = append(all, v)
+		}
+	}
+	c.hidden = func() []string { return all }
 }
 
 // SetMaxTokens sets [Config.MaxTokens].
@@ -315,15 +329,16 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// secrets are the keys and what the caller's own headers say, as proxies have keys
-// of their own. The longest comes first: another may be a part of it.
+// secrets are the keys, what the caller's own headers say, as proxies have keys of
+// their own, and what [Config.AddSecret] was told. The longest comes first: another may
+// be a part of it.
 func (c *Config) secrets() []string {
 	var keys []string
 	own := c.header()
 	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
 	keys = append(keys, own.Get("X-Api-Key"), own.Get("Api-Key"), own.Get("X-Goog-Api-Key"),
 		own.Get("Authorization"), strings.TrimSpace(token), c.Key())
-	keys = append(keys, c.recent().all()...)
+	keys = append(append(keys, c.recent().all()...), c.hidden()...)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
 	for _, values := range own {
 		for _, v := range values {

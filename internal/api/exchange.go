@@ -11,7 +11,9 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -25,6 +27,10 @@ const (
 	drainTime  = 50 * time.Millisecond
 	drainBytes = 4 << 10
 
+	// errorTime is the longest wait for the rest of an error answer: its status says
+	// most already.
+	errorTime = 2 * time.Second
+
 	bom = "\xEF\xBB\xBF" // the byte order mark
 )
 
@@ -35,6 +41,7 @@ var (
 	ErrUnfinished = errors.New("stream ended before the message was complete")
 
 	errIdle     = errors.New("idle timeout")
+	errGone     = errors.New("context is done")
 	errRedirect = errors.New("redirected to another host or method: set the base URL to the service itself")
 )
 
@@ -85,6 +92,7 @@ type Call struct {
 
 	x     *Exchange
 	yield func(aycoder.ModelEvent, error) bool
+	done  <-chan struct{} // of the caller's context
 	start time.Time
 	ping  bool
 }
@@ -92,23 +100,27 @@ type Call struct {
 // Stream sends the request when the iteration starts, and yields what comes back. It
 // keeps the contract of [aycoder.ModelClient].
 func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, error] {
-	used := false
+	var used atomic.Bool
 	return func(yield func(aycoder.ModelEvent, error) bool) {
-		if used {
+		if used.Swap(true) {
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
-		used = true
-		k := &Call{x: x, yield: yield, start: time.Now()}
+		k := &Call{x: x, yield: yield, done: ctx.Done(), start: time.Now()}
 		if err := k.run(ctx); err != nil && !errors.Is(err, ErrStopped) {
 			yield(nil, err)
 		}
 	}
 }
 
-// Emit passes an event on. It returns [ErrStopped] if the caller has left the loop,
-// which the decoder must return at once.
+// Emit passes an event on. It returns an error if the caller has left the loop
+// ([ErrStopped]) or the context is done, which the decoder must return at once.
 func (k *Call) Emit(ev aycoder.ModelEvent) error {
+	select {
+	case <-k.done:
+		return errGone
+	default:
+	}
 	if !k.yield(ev, nil) {
 		return ErrStopped
 	}
@@ -149,6 +161,7 @@ func (k *Call) run(ctx context.Context) error {
 	r := &meter{r: resp.Body, w: w, left: k.x.Config.MaxResponse, max: k.x.Config.MaxResponse}
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode
+		w.hurry(errorTime)
 		return k.refused(ctx, resp, r)
 	}
 	if err := k.decode(r, k.x.Decode(k)); err != nil {
@@ -163,14 +176,15 @@ func (k *Call) unauthorised(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return k.Base("", cancelled(ctx))
 	}
-	return &aycoder.AuthError{ModelError: k.Base("", err)}
+	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
 }
 
-// send sends the request and waits for the head of the response.
+// send sends the request and waits for the head of the response. What the transport has
+// to say about it is foreign text, whatever its type.
 func (k *Call) send(ctx context.Context, w *watch, p *Payload, h http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, withoutQuery(err)
 	}
 	if r.ContentLength = p.Size(); r.ContentLength > 0 {
 		r.Body = p.Reader()
@@ -179,7 +193,26 @@ func (k *Call) send(ctx context.Context, w *watch, p *Payload, h http.Header) (*
 	r.Header = h
 	w.start()
 	defer w.stop()
-	return k.x.HTTP.Do(r)
+	resp, err := k.x.HTTP.Do(r)
+	if err = withoutQuery(err); isTyped(err) {
+		err = k.shown(err)
+	}
+	return resp, err
+}
+
+// withoutQuery takes what may be a secret off the address in an error of package
+// net/http: the query, and who asks.
+func withoutQuery(err error) error {
+	e, ok := err.(*url.Error)
+	if !ok {
+		return err
+	}
+	address, _, _ := strings.Cut(e.URL, "?")
+	if u, perr := url.Parse(address); perr == nil && u.User != nil {
+		u.User = nil
+		address = u.String()
+	}
+	return &url.Error{Op: e.Op, URL: address, Err: withoutQuery(e.Err)}
 }
 
 // decode reads the response to its end. Some services answer with one JSON document
@@ -279,7 +312,7 @@ func (k *Call) failed(ctx, inner context.Context, w *watch, err error) error {
 		return k.Base("", l)
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
-		return &aycoder.TimeoutError{ModelError: k.Base("", err), Elapsed: time.Since(k.start)}
+		return &aycoder.TimeoutError{ModelError: k.Base("", k.shown(err)), Elapsed: time.Since(k.start)}
 	}
 	return k.Broken(err)
 }
@@ -310,14 +343,19 @@ func (k *Call) Base(kind string, err error) *aycoder.ModelError {
 		Status: k.Status, Kind: kind, Err: err}
 }
 
-// Broken says that the stream is of no use. The cause may quote what came, so one
-// that says too much is replaced by what can be shown of it.
+// Broken says that the stream is of no use.
 func (k *Call) Broken(err error) error {
+	return &aycoder.StreamBrokenError{ModelError: k.Base("", k.shown(err)), After: time.Since(k.start)}
+}
+
+// shown is an error that may quote anything: one that says too much is replaced by what
+// can be shown of it.
+func (k *Call) shown(err error) error {
 	text := err.Error()
 	if shown := k.x.Config.Show(text, 2*maxErrorText); shown != text {
-		err = errors.New(shown)
+		return errors.New(shown)
 	}
-	return &aycoder.StreamBrokenError{ModelError: k.Base("", err), After: time.Since(k.start)}
+	return err
 }
 
 // Garbled says that what came is not what the service's API says: data is what came.

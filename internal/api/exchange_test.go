@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -363,6 +364,102 @@ func TestMakeID(t *testing.T) {
 	assert.NotEqual(t, MakeID("a", 1), MakeID("a", 2))
 	assert.NotEqual(t, MakeID("a", 1), MakeID("b", 1))
 	assert.Regexp(t, `^[a-z0-9_]{6,40}$`, MakeID("a", 1))
+
+	long := strings.Repeat("a", 10*maxSeed)
+	for name, other := range map[string]string{"beginning": "b" + long[1:], "end": long[1:] + "b", "length": long[1:]} {
+		assert.NotEqual(t, MakeID(long, 1), MakeID(other, 1), name)
+	}
+	assert.Equal(t, MakeID(long, 1), MakeID(strings.Clone(long), 1))
+	assert.Regexp(t, `^[a-z0-9_]{6,40}$`, MakeID(long, 1))
+}
+
+// BenchmarkMakeID: what an id costs does not grow with the seed.
+func BenchmarkMakeID(b *testing.B) {
+	for _, size := range []int{32, maxSeed, 1 << 20} {
+		seed := strings.Repeat("a", size)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = MakeID(seed, 7)
+			}
+		})
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]int64{-1: 0, 0: 0, 7: 7, math.MinInt64: 0, math.MaxInt64: maxCount} {
+		assert.Equal(t, want, Count(n))
+	}
+}
+
+// A call that did not come to its end is told as far as it came.
+func TestAnswerCut(t *testing.T) {
+	x := over(t, text(wordsI))
+	x.Decode = func(k *Call) Decoder {
+		return &answering{words{k, NewAnswer(k)}, func(a *Answer) error {
+			err := errors.Join(a.Text("a"), a.Cut(&aycoder.ToolUse{ID: "1", Name: "n", Args: []byte(`{"x`)}))
+			assert.Zero(t, a.Calls())
+			a.Done.Stop = aycoder.StopEndTurn
+			return errors.Join(err, a.End())
+		}}
+	}
+	var got []string
+	for ev, err := range x.Stream(t.Context()) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ToolDelta:
+			got = append(got, "delta("+ev.Args+")")
+		case *aycoder.BlockCut:
+			got = append(got, "cut("+ev.Call.Name+" "+string(ev.Call.Args)+")")
+		default:
+			got = append(got, partOf(ev)...)
+		}
+	}
+	assert.Equal(t, []string{"text(a)", `delta({"x)`, `cut(n {"x)`, "end_turn"}, got)
+}
+
+// A call under a context that is done emits nothing more, even if all of it came in one
+// event.
+func TestCancelInsideOfAnEvent(t *testing.T) {
+	x := over(t, text(wordsI))
+	x.Decode = func(k *Call) Decoder {
+		return &answering{words{k, NewAnswer(k)}, func(a *Answer) error {
+			for range 1000 {
+				if err := a.Call(&aycoder.ToolUse{ID: "1", Name: "n"}); err != nil {
+					return err
+				}
+			}
+			return a.End()
+		}}
+	}
+	cause := errors.New("the user pressed a key")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	n := 0
+	var last error
+	for _, err := range x.Stream(ctx) {
+		if last = err; err == nil {
+			n++
+			cancel(cause)
+		}
+	}
+	assert.Equal(t, 1, n)
+	require.ErrorIs(t, last, context.Canceled)
+	require.ErrorIs(t, last, cause)
+	assert.True(t, isTyped(last))
+}
+
+// BenchmarkEmit is what an event costs beside its decoding, with a context that can be
+// done.
+func BenchmarkEmit(b *testing.B) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	k := &Call{yield: func(aycoder.ModelEvent, error) bool { return true }, done: ctx.Done()}
+	ev := &aycoder.TextDelta{}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = k.Emit(ev)
+	}
 }
 
 // An answering decoder does at the first event what a test says.

@@ -27,13 +27,13 @@ const (
 func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(http.Header)) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
+		return nil, fmt.Errorf("list models: %w", withoutQuery(err))
 	}
 	setHeaders(r.Header)
 	r.Header.Del("Content-Type")
 	resp, err := hc.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
+		return nil, fmt.Errorf("list models: %w", withoutQuery(err))
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxModelList+1))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,6 +167,41 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
+// The status of an error answer is not kept back by a body that does not end.
+func TestErrorBodyThatHangs(t *testing.T) {
+	const said = `{"error":{"message":"slow down"}}`
+	tests := []struct {
+		name  string
+		every time.Duration
+		text  string
+		times int
+		idle  time.Duration
+		want  time.Duration
+	}{
+		{"silence", time.Hour, "", 0, time.Hour, errorTime},
+		{"drops", time.Second / 4, " ", 0, time.Hour, errorTime},
+		{"idle timeout that is shorter", time.Hour, "", 0, time.Second, time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+					tail := &script{ctx: r.Context(), every: tt.every, text: tt.text, times: tt.times}
+					h := http.Header{"Retry-After": {"9"}}
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Header: h, Request: r,
+						Body: io.NopCloser(io.MultiReader(strings.NewReader(said), tail))}, nil
+				}), func(c *Config) error { return c.SetIdle("idle", tt.idle) })
+				e, ok := errors.AsType[*aycoder.RateLimitError](run(t.Context(), x).err)
+				require.True(t, ok)
+				assert.ErrorContains(t, e, "slow down")
+				assert.Equal(t, 9*time.Second, e.RetryAfter)
+				assert.Equal(t, tt.want, time.Since(start))
+			})
+		})
+	}
+}
+
 func idleMinute(c *Config) error { return c.SetIdle("idle", time.Minute) }
 
 func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
@@ -293,6 +329,59 @@ func TestConnectErrors(t *testing.T) {
 			assert.Contains(t, e.Error(), "connect: ")
 		})
 	}
+}
+
+// What is in the query of an address is in no error, and neither is another value that
+// was said to be a secret.
+func TestSecretsOfTheAddress(t *testing.T) {
+	const secret = "top secret/1"
+	escaped := url.QueryEscape(secret)
+	limit := &aycoder.RateLimitError{ModelError: &aycoder.ModelError{Provider: "proxy", Err: errors.New("no " + secret)}}
+	tests := []struct {
+		name string
+		url  string
+		rt   http.RoundTripper
+	}{
+		{"connection", "http://127.0.0.1:1/v1?key=" + escaped, nil},
+		{"user", "http://u:" + url.PathEscape(secret) + "@127.0.0.1:1/v1", nil},
+		{"not an address", "http://[/?key=" + escaped, nil},
+		{"transport", "http://h.test/?key=" + escaped, roundTrip(func(r *http.Request) (*http.Response, error) {
+			return nil, &url.Error{Op: "Post", URL: r.URL.String(), Err: errors.New("no " + secret)}
+		})},
+		{"error with a type", "http://h.test/", roundTrip(func(*http.Request) (*http.Response, error) { return nil, limit })},
+		{"timeout", "http://h.test/?key=" + escaped, roundTrip(func(*http.Request) (*http.Response, error) {
+			return nil, &net.DNSError{Err: "no " + secret, IsTimeout: true}
+		})},
+		{"answer", "http://h.test/", refuse(400, `{"error":"wrong key `+secret+` or `+escaped+`"}`, nil)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := exchange(t, tt.url, tt.rt, func(c *Config) error { c.AddSecret(secret); return nil })
+			if x.URL = tt.url; tt.rt == nil {
+				x.HTTP = http.DefaultClient
+			}
+			err := run(t.Context(), x).err
+			require.Error(t, err)
+			assert.True(t, isTyped(err), "%v", err)
+			for e := err; e != nil; e = errors.Unwrap(e) {
+				for _, hidden := range []string{secret, escaped, url.PathEscape(secret)} {
+					assert.NotContains(t, fmt.Sprintf("%v %+v", e, e), hidden)
+				}
+			}
+			_, err = Models(t.Context(), x.HTTP, x.URL, func(http.Header) {})
+			assert.NotContains(t, err.Error(), escaped)
+		})
+	}
+	c := NewConfig("p", "https://x")
+	c.AddSecret("v1")
+	assert.Equal(t, "v1", c.Show("v1", 10), "a short one is in too many texts")
+}
+
+// An error of a type that the transport has made stays what it is.
+func TestErrorOfTheTransport(t *testing.T) {
+	limit := &aycoder.RateLimitError{ModelError: &aycoder.ModelError{Provider: "proxy", Err: errors.New("wait")}, RetryAfter: 7}
+	err := run(t.Context(), over(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, limit }))).err
+	assert.ErrorIs(t, err, limit)
 }
 
 // echo puts what it was sent as a key into all that it answers.
@@ -439,4 +528,22 @@ func TestTokens(t *testing.T) {
 	c := NewConfig("p", "https://x")
 	_, ok := errors.AsType[*aycoder.ConfigError](c.SetToken("WithToken", nil))
 	assert.True(t, ok)
+}
+
+// The errors of a source of tokens quote what it has given out.
+func TestTokenErrorHidesTokens(t *testing.T) {
+	n := 0
+	c := over(t, text(wordsI), func(c *Config) error {
+		return c.SetToken("token", func(context.Context) (string, error) {
+			if n++; n > 1 {
+				return "", errors.New("refresh of ya29-SECRET refused")
+			}
+			return "ya29-SECRET", nil
+		})
+	})
+	require.NoError(t, run(t.Context(), c).err)
+	err := run(t.Context(), c).err
+	e, ok := errors.AsType[*aycoder.AuthError](err)
+	require.True(t, ok, "%v", err)
+	assert.EqualError(t, e.Err, "get token: refresh of [key] refused")
 }

@@ -1,8 +1,13 @@
 package api
 
 import (
+	"cmp"
+	"encoding/base64"
 	"fmt"
+	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 )
@@ -26,8 +31,69 @@ func CheckParts(parts []aycoder.Part) error {
 // not make the whole conversation unsendable.
 func NotShown(m *aycoder.Media) string {
 	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
-	if name := m.Name + m.URL; name != "" {
+	name := m.Name + m.URL
+	if IsData(m.URL) {
+		name = m.Name
+	}
+	if name != "" {
 		note += ": " + name
 	}
 	return note + "]"
+}
+
+// IsData reports whether an address is a "data:" URL.
+func IsData(address string) bool {
+	return len(address) >= len(dataScheme) && strings.EqualFold(address[:len(dataScheme)], dataScheme)
+}
+
+const dataScheme = "data:"
+
+// Inline returns m with its data where its address holds them, and else m:
+// "data:[<mediatype>][;base64],<data>" (RFC 2397).
+func Inline(m *aycoder.Media) *aycoder.Media {
+	if !IsData(m.URL) {
+		return m
+	}
+	head, text, ok := strings.Cut(m.URL[len(dataScheme):], ",")
+	if strings.Contains(text, "%") {
+		plain, err := url.PathUnescape(text)
+		if ok = ok && err == nil; ok {
+			text = plain
+		}
+	}
+	typ, encoded := strings.CutSuffix(head, ";base64")
+	data := []byte(text)
+	if encoded && ok {
+		var err error
+		data, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+		ok = err == nil
+	}
+	if !ok || len(data) == 0 {
+		return m
+	}
+	return &aycoder.Media{Type: cmp.Or(m.Type, typ, "text/plain"), Name: m.Name, Data: data}
+}
+
+// Unnamed reports whether m has the output of a tool without its name. Its form depends
+// on the message with the call.
+func Unnamed(m *aycoder.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
+		out, ok := p.(*aycoder.ToolOutput)
+		return ok && out != nil && out.Name == ""
+	})
+}
+
+// CallName returns the name of the tool of a call, or "" if no message has it.
+func CallName(messages []*aycoder.Message, id string) string {
+	for _, m := range messages {
+		if m == nil {
+			continue
+		}
+		for _, c := range m.Calls() {
+			if c != nil && c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return ""
 }

@@ -33,6 +33,9 @@ func (w *watch) stop() {
 	w.waited += time.Since(w.since)
 }
 
+// hurry gives what is left of the response no more than d of waiting in all.
+func (w *watch) hurry(d time.Duration) { w.idle, w.waited = min(w.idle, d), 0 }
+
 // drain reads what is left of a complete response, so that the connection can be
 // used again.
 func (w *watch) drain(r io.Reader) {

@@ -121,13 +121,6 @@ func Shared(t testing.TB) string {
 // interactions are in other dialects' files, too.
 func Each(t testing.TB, f func(*Recording)) {
 	t.Helper()
-	each(t, "", f)
-}
-
-// each calls f for the recordings that have a text in them somewhere: most of the time
-// goes into decoding the others.
-func each(t testing.TB, text string, f func(*Recording)) {
-	t.Helper()
 	EachWith(t, "", f)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -17,7 +18,7 @@ var errNoName = errors.New("call without a name")
 // each part that "another partial message for the current FunctionCall is expected".
 type openCall struct {
 	use  *aycoder.ToolUse
-	args *value // of pieces
+	args *tree // of pieces
 }
 
 // A callPart is what one part says of a call. What it does not say is empty.
@@ -26,6 +27,7 @@ type callPart struct {
 	args     string // JSON text
 	pieces   string // JSON text
 	more     bool
+	odd      bool // args are no object
 }
 
 func readCall(raw string) (c callPart) {
@@ -37,7 +39,7 @@ func readCall(raw string) (c callPart) {
 		case "id":
 			c.id, _ = r.Str()
 		case "args":
-			c.args = object(r)
+			c.arguments(r)
 		case "partialArgs":
 			c.pieces = r.Raw()
 		case "willContinue":
@@ -47,15 +49,30 @@ func readCall(raw string) (c callPart) {
 	return c
 }
 
-// function takes a part with a call, or a further piece of one. A name begins a call,
-// which ends the one before. An empty piece of no call ends one that has ended already.
+// arguments reads an object. Gateways have a string with one, or with nothing, there.
+func (c *callPart) arguments(r *rawjson.Reader) {
+	switch kind := r.Kind(); kind {
+	case '"':
+		s, _ := r.Str()
+		c.args = strings.TrimSpace(s)
+		c.odd = s != "" && !rawjson.IsObject([]byte(c.args))
+	case 'n':
+		r.Skip()
+	default:
+		c.args, c.odd = r.Raw(), kind != '{'
+	}
+}
+
+// function takes a part with a call, or a further piece of one. A name begins a call, so
+// that there is no more to come of one that is open. An empty piece of no call ends one
+// that has ended already.
 func (d *decoder) function(p *part) error {
 	c := readCall(p.call)
 	if c.name != "" {
-		if err := d.completeCall(); err != nil {
+		if err := d.cutCall(); err != nil {
 			return err
 		}
-		d.open = &openCall{use: &aycoder.ToolUse{ID: d.id(c.id, p.call), Name: cmp.Or(d.names[c.name], c.name)}}
+		d.open = &openCall{use: &aycoder.ToolUse{ID: d.id(c.id, p.call), Name: d.name(c.name)}}
 	}
 	switch {
 	case d.open == nil && c.args == "" && c.pieces == "":
@@ -69,10 +86,22 @@ func (d *decoder) function(p *part) error {
 	if err := d.open.add(&c); err != nil {
 		return d.call.Garbled("call", err, p.call)
 	}
-	if c.more {
+	switch {
+	case c.odd:
+		return d.cutCall()
+	case c.more:
 		return nil
 	}
 	return d.completeCall()
+}
+
+// name returns the name of a tool, by that on the wire. A short text is copied where it
+// would keep a large event from being freed.
+func (d *decoder) name(wire string) string {
+	if name, ok := d.names[wire]; ok {
+		return name
+	}
+	return strings.Clone(wire)
 }
 
 // id returns the id of a call: the service's, or one that is made of the id of the
@@ -83,6 +112,7 @@ func (d *decoder) id(given, raw string) string {
 		given = api.MakeID(seed, d.made)
 		d.made++
 	}
+	given = strings.Clone(given)
 	d.ids[given] = true
 	return given
 }
@@ -96,7 +126,7 @@ func (c *openCall) add(p *callPart) error {
 		return nil
 	}
 	if c.args == nil {
-		c.args = &value{}
+		c.args = &tree{}
 	}
 	r := rawjson.NewReader(p.pieces)
 	for r.Array(); r.Next(); {
@@ -127,36 +157,29 @@ func (c *openCall) piece(r *rawjson.Reader) error {
 	return c.args.set(path, leaf{text: []byte(s), raw: raw, more: more})
 }
 
-// completeCall emits the call that is open.
+// completeCall emits the call that is open, where a piece says that it is the last. A
+// text in it that was to go on is cut off all the same.
 func (d *decoder) completeCall() error {
-	if d.open == nil {
-		return nil
-	}
 	c := d.open
-	d.open = nil
 	if c.args != nil {
-		c.use.Args = c.args.append(nil, true)
+		if !c.args.whole() {
+			return d.cutCall()
+		}
+		c.use.Args = c.args.root.append(nil, true)
 	}
+	d.open = nil
 	return d.answer.Call(c.use)
 }
 
-// endCall ends the call that is open at the end of the answer. One that the answer did
-// not stop for was cut off.
-func (d *decoder) endCall(stop aycoder.StopReason) error {
+// cutCall ends the call that is open, if there is one, where more of it was to come.
+func (d *decoder) cutCall() error {
 	c := d.open
-	if c == nil || stop == aycoder.StopEndTurn {
-		return d.completeCall()
+	if c == nil {
+		return nil
 	}
 	d.open = nil
 	if c.args != nil {
-		c.use.Args = c.args.append(nil, false)
+		c.use.Args = c.args.root.append(nil, false)
 	}
-	if err := d.answer.Close(); err != nil {
-		return err
-	}
-	delta := &aycoder.ToolDelta{ID: c.use.ID, Name: c.use.Name, Args: string(c.use.Args)}
-	if err := d.call.Emit(delta); err != nil {
-		return err
-	}
-	return d.call.Emit(&aycoder.BlockCut{Call: c.use})
+	return d.answer.Cut(c.use)
 }

@@ -253,7 +253,8 @@ func (c *Client) resource(model string) string {
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. Models before Gemini 2 do not
-// take JSON Schema.
+// take JSON Schema, and before Gemini 3 not beside tools, where the schema is in the
+// system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }

@@ -12,7 +12,13 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-const signatureField = "thoughtSignature"
+const (
+	signatureField = "thoughtSignature"
+
+	// maxForeign is how much is shown of a document that is none of the service's, in
+	// bytes.
+	maxForeign = 200
+)
 
 // metadataFields say something about the parts of an answer: where they are from. They
 // end up in one [aycoder.Opaque] at the end of it, under these names.
@@ -35,6 +41,7 @@ type decoder struct {
 	finish       string
 	usage        string            // the last that came
 	meta         map[string]string // of metadataFields
+	foreign      string            // what can be shown of a document that says nothing of an answer
 }
 
 func newDecoder(k *api.Call, names map[string]string) *decoder {
@@ -53,14 +60,15 @@ type chunk struct {
 	failed    bool
 }
 
-// Event implements [api.Decoder]. No event is known to be the last before the stream
-// ends: parts may follow the reason why a candidate finished.
+// Event implements [api.Decoder]. No event of the service's is known to be the last
+// before the stream ends: parts may follow the reason why a candidate finished. But
+// gateways say so.
 func (d *decoder) Event(ev sse.Event) (bool, error) {
 	switch {
 	case ev.Type == "error":
 		return false, d.call.Fail(api.ParseFailure([]byte(ev.Data), nil))
-	case ev.Data == "[DONE]": // of gateways
-		return false, nil
+	case ev.Data == "[DONE]":
+		return true, d.End()
 	case ev.Data[0] == '[':
 		return false, d.all(ev.Data)
 	}
@@ -103,7 +111,7 @@ func (d *decoder) one(data string) error {
 		if usage != "" {
 			d.usage = usage
 		}
-		return d.part(&p, "", 0)
+		return d.part(&p)
 	}
 	return d.whole(data)
 }
@@ -123,6 +131,9 @@ func (d *decoder) whole(data string) error {
 	}
 	if c.failed {
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	}
+	if c == (chunk{}) && d.foreign == "" {
+		d.foreign = d.call.Config().Show(data, maxForeign)
 	}
 	d.head(&c)
 	n, last, err := d.parts(c.content)
@@ -252,10 +263,14 @@ type part struct {
 	text      string
 	signature string // JSON text
 	call      string // JSON text
+	raw       string // JSON text of it all, if it is the service's own
 	thought   bool
 	plain     bool // it has a text or a signature
 	other     bool // it has something else
 }
+
+// opaque reports whether a part is of a kind that only the service knows.
+func (p *part) opaque() bool { return p.other && p.call == "" && p.text == "" }
 
 // isText reports whether a part is text, or a thought, and nothing else.
 func (p *part) isText() bool { return p.text != "" && p.signature == "" && p.call == "" && !p.other }
@@ -269,8 +284,11 @@ func (d *decoder) parts(content string) (n int, last part, err error) {
 			continue
 		}
 		for r.Array(); r.Next(); n++ {
-			last = readPart(r)
-			if err := d.part(&last, content, n); err != nil {
+			at := *r // where the part begins
+			if last = readPart(r); last.opaque() {
+				last.raw = at.Raw()
+			}
+			if err := d.part(&last); err != nil {
 				return n, last, err
 			}
 		}
@@ -299,20 +317,18 @@ func readPart(r *rawjson.Reader) (p part) {
 	return p
 }
 
-func (d *decoder) part(p *part, content string, n int) error {
+func (d *decoder) part(p *part) error {
 	switch {
 	case p.call != "":
 		return d.function(p)
-	case p.other && p.text == "":
-		if err := d.completeCall(); err != nil {
-			return err
-		}
-		return d.answer.Opaque(json.RawMessage(nth(content, n)))
-	case p.text == "" && p.signature == "":
+	case p.text == "" && p.signature == "" && !p.other:
 		return nil
 	}
-	if err := d.completeCall(); err != nil {
+	if err := d.cutCall(); err != nil {
 		return err
+	}
+	if p.opaque() {
+		return d.answer.Opaque(json.RawMessage(p.raw))
 	}
 	return d.words(p)
 }
@@ -342,27 +358,13 @@ func (d *decoder) words(p *part) error {
 	return d.answer.Close()
 }
 
-// nth returns a part of a content as it is written.
-func nth(content string, n int) string {
-	r := rawjson.NewReader(content)
-	for r.Object(); r.Next(); {
-		if r.Key() != "parts" {
-			continue
-		}
-		i := 0
-		for r.Array(); r.Next(); i++ {
-			if i == n {
-				return r.Raw()
-			}
-		}
-	}
-	return ""
-}
-
 // End implements [api.Decoder]. A reason why the candidate finished makes the answer
 // complete.
 func (d *decoder) End() error {
-	if d.finish == "" {
+	switch {
+	case d.finish == "" && d.foreign != "":
+		return fmt.Errorf("%w: %s", api.ErrUnfinished, d.foreign)
+	case d.finish == "":
 		return api.ErrUnfinished
 	}
 	done := &d.answer.Done
@@ -371,7 +373,7 @@ func (d *decoder) End() error {
 	if done.Model == "" {
 		done.Model = d.call.Model()
 	}
-	if err := d.endCall(done.Stop); err != nil {
+	if err := d.cutCall(); err != nil {
 		return err
 	}
 	if err := d.metadata(); err != nil {
@@ -393,9 +395,6 @@ func (d *decoder) metadata() error {
 	}
 	return d.answer.Opaque(append(b, '}'))
 }
-
-// mostTokens bounds what is believed of a count, so that sums do not overflow.
-const mostTokens = 1 << 40
 
 // parseUsage counts tokens. The prompt's include those from a cache, but not those of
 // what the service's own tools gave; the candidates' do not include the thoughts'.
@@ -419,8 +418,9 @@ func parseUsage(raw string) aycoder.Usage {
 			continue
 		}
 		n, _ := r.Int()
-		*to = min(max(n, 0), mostTokens)
+		*to = api.Count(n)
 	}
-	return aycoder.Usage{Input: max(prompt+tools-cached, 0), CacheRead: cached,
+	cached = min(cached, prompt)
+	return aycoder.Usage{Input: prompt + tools - cached, CacheRead: cached,
 		Output: candidates + thoughts, Reasoning: thoughts}
 }

@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,6 +55,9 @@ func shown(a *wiretest.Answer) string {
 		case *aycoder.Thinking:
 			fmt.Fprintf(&b, "thinking(%s %s) ", p.Text, p.Signature)
 		case *aycoder.ToolUse:
+			if slices.Contains(a.Cut, p) {
+				b.WriteString("cut:")
+			}
 			fmt.Fprintf(&b, "%s(%s%s) ", p.Name, p.Args, raw(p.Extra))
 		case *aycoder.Opaque:
 			fmt.Fprintf(&b, "opaque(%s) ", p.Raw)
@@ -73,6 +80,7 @@ func raw(o *aycoder.Opaque) string {
 func TestDecode(t *testing.T) {
 	const sig = `"thoughtSignature":"c2ln\u003d"`
 	call := func(fields string) string { return `{"functionCall":{` + fields + `}}` }
+	open := parts(call(`"name":"f","willContinue":true,"partialArgs":[{"jsonPath":"$.a","stringValue":"/et","willContinue":true}]`), "")
 	tests := []struct{ name, body, want string }{
 		{"text in pieces", events(parts(`{"text":"a"}`, ""), parts(`{"text":"b"},{"text":""},{"text":"c"}`, stop)), "text(abc) end_turn"},
 		{"a signed text is a block", events(parts(`{"text":"a"}`, ""), parts(`{"text":"b",`+sig+`}`, ""), parts(`{"text":"c"}`, stop)),
@@ -92,12 +100,33 @@ func TestDecode(t *testing.T) {
 			parts(call(``), ""), parts(call(``), stop)),
 			`f({"a":"x\"y","b c":[{"e":1.5},true],"d":null}) tool_use`},
 		{"a call follows an open one", events(parts(call(`"name":"f","willContinue":true`), ""), parts(call(`"name":"g"`), stop)),
-			`f({}) g({}) tool_use`},
+			`cut:f() g({}) tool_use`},
 		{"text follows an open call", events(parts(call(`"name":"f","willContinue":true`), ""), parts(`{"text":"a"}`, stop)),
-			`f({}) text(a) tool_use`},
+			`cut:f() text(a) end_turn`},
+		{"the end follows an open call", events(open, parts(``, stop)), `cut:f({"a":"/et) end_turn`},
+		{"an empty text says nothing", events(open, parts(`{"text":""}`, ""), parts(call(`"partialArgs":[{"jsonPath":"$.a","stringValue":"c"}]`), stop)),
+			`f({"a":"/etc"}) tool_use`},
+		{"text and the limit follow an open call", events(open, parts(`{"text":"a"}`, `,"finishReason":"MAX_TOKENS"`)),
+			`cut:f({"a":"/et) text(a) max_tokens`},
+		{"another kind follows an open call", events(open, parts(`{"executableCode":{}}`, stop)),
+			`cut:f({"a":"/et) opaque({"executableCode":{}}) end_turn`},
+		{"a call follows an open text", events(open, parts(call(`"name":"g"`), stop)), `cut:f({"a":"/et) g({}) tool_use`},
+		{"a call ends with an open text", events(open, parts(call(``), stop)), `cut:f({"a":"/et) end_turn`},
+		{"a call ends with an open text elsewhere", events(open, parts(call(`"partialArgs":[{"jsonPath":"$.b","boolValue":true}]`), stop)),
+			`cut:f({"a":"/et","b":true) end_turn`},
+		{"args in a text", events(parts(call(`"name":"f","args":"{\"a\":1}"`), stop)), `f({"a":1}) tool_use`},
+		{"args in an empty text", events(parts(call(`"name":"f","args":""`), stop)), `f({}) tool_use`},
+		{"args in half a text", events(parts(call(`"name":"f","args":"{\"a\":"`), stop)), `cut:f({"a":) end_turn`},
+		{"args are blank", events(parts(call(`"name":"f","args":" "`), stop)), `cut:f() end_turn`},
+		{"args are a list", events(parts(call(`"name":"f","args":[{"a":1}]`), stop)), `cut:f([{"a":1}]) end_turn`},
+		{"args are a number", events(parts(call(`"name":"f","args":7`)+`,`+call(`"name":"g"`), stop)), `cut:f(7) g({}) tool_use`},
+		{"partial args are a text", events(parts(call(`"name":"f","partialArgs":[{"jsonPath":"$","stringValue":"a"}]`), stop)),
+			`cut:f("a") end_turn`},
+		{"partial args are a list", events(parts(call(`"name":"f","partialArgs":[{"jsonPath":"$[0]","stringValue":"a"}]`), stop)),
+			`cut:f(["a") end_turn`},
 		{"cut off", events(parts(call(`"name":"f","willContinue":true`), ""), parts(call(`"partialArgs":[{"jsonPath":"$.a[0]",`+
-			`"stringValue":"x","willContinue":true}],"willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `f({"a":["x) max_tokens`},
-		{"cut off before the args", events(parts(call(`"name":"f","willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `f() max_tokens`},
+			`"stringValue":"x","willContinue":true}],"willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `cut:f({"a":["x) max_tokens`},
+		{"cut off before the args", events(parts(call(`"name":"f","willContinue":true`), `,"finishReason":"MAX_TOKENS"`)), `cut:f() max_tokens`},
 		{"args of no call", events(parts(call(`"args":{}`), stop)), `*aycoder.StreamBrokenError`},
 		{"path of no kind", events(parts(call(`"name":"f","partialArgs":[{"jsonPath":"a"}]`), stop)), `*aycoder.StreamBrokenError`},
 		{"opaque", events(parts(`{ "executableCode": {"code":"1"}, `+sig+`},{"codeExecutionResult":{}},{"text":"a"}`, stop)),
@@ -172,6 +201,123 @@ func TestIDs(t *testing.T) {
 	assert.NotEqual(t, none[0].ID, none[1].ID)
 }
 
+// Partial arguments take memory for what came of them, not for what they leave out.
+func TestPartialArgsAreBounded(t *testing.T) {
+	keys := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `{"jsonPath":"$.k%d","numberValue":%[1]d},`, i)
+		}
+		return b.String()
+	}
+	deep := strings.Repeat(".a", maxPath)
+	tests := []struct {
+		name, pieces, want string
+	}{
+		{"elements are left out", `{"jsonPath":"$.a[40]","nullValue":0},{"jsonPath":"$.b[24]","nullValue":0}`, ""},
+		{"too many for a list", `{"jsonPath":"$.a[65]","nullValue":0}`, errPath.Error()},
+		{"too many for a call", `{"jsonPath":"$.a[40]","nullValue":0},{"jsonPath":"$.b[25]","nullValue":0}`, errPath.Error()},
+		{"too many further in", `{"jsonPath":"$.a[33][33]","nullValue":0}`, errPath.Error()},
+		{"an index that overflows", `{"jsonPath":"$.a[9223372036854775807]","nullValue":0}`, errPath.Error()},
+		{"deep", `{"jsonPath":"$` + deep + `","nullValue":0}`, ""},
+		{"too deep", `{"jsonPath":"$` + deep + `.b","nullValue":0}`, errPath.Error()},
+		{"many keys", keys(maxKeys) + `{"jsonPath":"$.k7","numberValue":0}`, ""},
+		{"too many keys", keys(maxKeys+1) + `{"jsonPath":"$.k7","numberValue":0}`, errPath.Error()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := asked(t, events(parts(`{"functionCall":{"name":"f","partialArgs":[`+tt.pieces+`]}}`, stop)))
+			if tt.want != "" {
+				assert.ErrorContains(t, a.Err, tt.want)
+				return
+			}
+			require.NoError(t, a.Err)
+			assert.Empty(t, a.Cut)
+		})
+	}
+	args := &tree{}
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		err = args.set(fmt.Sprintf("$.a%d[%d]", n/1000, n%1000), leaf{raw: "0"})
+	}
+	assert.Equal(t, errValues, err)
+	assert.Less(t, n, maxValues)
+	assert.Greater(t, n, maxValues*9/10)
+}
+
+// Fields that are many come in their order, and can be added to.
+func TestManyKeys(t *testing.T) {
+	args := &tree{}
+	var want strings.Builder
+	for i := range 100 {
+		require.NoError(t, args.set(fmt.Sprintf("$.k%d", i), leaf{text: []byte("a"), more: true}))
+		fmt.Fprintf(&want, `,"k%d":"ab"`, i)
+	}
+	assert.False(t, args.whole())
+	for i := range 100 {
+		require.NoError(t, args.set(fmt.Sprintf("$.k%d", i), leaf{text: []byte("b")}))
+	}
+	assert.True(t, args.whole())
+	assert.Equal(t, "{"+want.String()[1:]+"}", string(args.root.append(nil, true)))
+}
+
+// Parts of the service's own are read in time that grows with their number, and ids are
+// made in time that does not grow with that of the answer.
+func TestManyParts(t *testing.T) {
+	const n = 20_000
+	a := asked(t, events(parts(strings.Repeat(`{"x":0},`, n)+`{"x": 1}`, stop)))
+	require.NoError(t, a.Err)
+	require.Len(t, a.Parts, n+1)
+	assert.Equal(t, &aycoder.Opaque{Provider: provider, Raw: json.RawMessage(`{"x": 1}`)}, a.Parts[n])
+
+	body := parts(strings.Repeat(`{"functionCall":{"name":"f"}},`, n)+`{"functionCall":{"name":"g"}}`, stop)
+	a = asked(t, events(strings.Replace(body, `"responseId":"r"`, `"responseId":"`+strings.Repeat("r", 1<<20)+`"`, 1)))
+	require.NoError(t, a.Err)
+	assert.Len(t, a.Parts, n+1)
+}
+
+// A gateway that says that it is done is believed: it may leave the connection open.
+func TestDoneThenOpen(t *testing.T) {
+	for body, want := range map[string]string{
+		events(parts(`{"text":"a"}`, stop), "[DONE]"): "text(a) end_turn",
+		events(parts(`{"text":"a"}`, ""), "[DONE]"):   "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			a := wiretest.Ask(t.Context(), t, newClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				hang := io.NopCloser(readFunc(func([]byte) (int, error) {
+					<-r.Context().Done()
+					return 0, r.Context().Err()
+				}))
+				return &http.Response{StatusCode: http.StatusOK, Request: r,
+					Body: io.NopCloser(io.MultiReader(strings.NewReader(body), hang))}, nil
+			})), hello())
+			if want == "" {
+				_, ok := errors.AsType[*aycoder.StreamBrokenError](a.Err)
+				assert.True(t, ok, "%v", a.Err)
+			} else {
+				assert.Equal(t, want, shown(a))
+			}
+			assert.Less(t, time.Since(start), time.Second)
+		})
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// What a document says that is no answer of the service is in the error.
+func TestForeignDocument(t *testing.T) {
+	const said = `{"message":"no Route matched with those values"}`
+	for _, body := range []string{said, events(said), "[" + said + "]"} {
+		err := asked(t, body).Err
+		assert.ErrorContains(t, err, "no Route matched")
+		assert.ErrorIs(t, err, api.ErrUnfinished)
+	}
+}
+
 // Tools that have another name on the wire are called by their own.
 func TestRenamedTools(t *testing.T) {
 	req := hello()
@@ -190,7 +336,9 @@ func TestUsage(t *testing.T) {
 		{"nothing", ``, aycoder.Usage{}},
 		{"all", `{"promptTokenCount":100,"cachedContentTokenCount":60,"toolUsePromptTokenCount":7,"candidatesTokenCount":5,` +
 			`"thoughtsTokenCount":3,"totalTokenCount":115}`, aycoder.Usage{Input: 47, CacheRead: 60, Output: 8, Reasoning: 3}},
-		{"more cached than read", `{"promptTokenCount":1,"cachedContentTokenCount":60}`, aycoder.Usage{CacheRead: 60}},
+		{"more cached than read", `{"promptTokenCount":1,"cachedContentTokenCount":60,"toolUsePromptTokenCount":2}`, aycoder.Usage{Input: 2, CacheRead: 1}},
+		{"more than there can be", `{"promptTokenCount":9223372036854775807,"candidatesTokenCount":4611686018427387904}`,
+			aycoder.Usage{Input: 1 << 40, Output: 1 << 40}},
 		{"nonsense", `{"promptTokenCount":-1,"candidatesTokenCount":"x","thoughtsTokenCount":9e99}`, aycoder.Usage{}},
 	}
 	for _, tt := range tests {
@@ -359,12 +507,13 @@ func FuzzPath(f *testing.F) {
 	f.Add("$", "$[3]", "", "null")
 	f.Add(`$["a\"b"]`, `$['it\'s']`, "\xff", "true")
 	f.Fuzz(func(t *testing.T, p, q, s, raw string) {
-		v := &value{}
-		_ = v.set(p, leaf{text: []byte(s), more: true}) // the error is for the caller
+		args := &tree{}
+		v := &args.root
+		_ = args.set(p, leaf{text: []byte(s), more: true}) // the error is for the caller
 		if json.Valid([]byte(raw)) {
-			_ = v.set(q, leaf{raw: strings.TrimSpace(raw)})
+			_ = args.set(q, leaf{raw: strings.TrimSpace(raw)})
 		}
-		_ = v.set(p, leaf{text: []byte(s)})
+		_ = args.set(p, leaf{text: []byte(s)})
 		whole := v.append(nil, true)
 		require.True(t, json.Valid(whole), "%q", whole)
 		cut := v.append(nil, false)

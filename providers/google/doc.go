@@ -35,7 +35,8 @@
 // Thinking is raised by it.
 //
 // Request.Output is honoured from Gemini 2 on. Before Gemini 3 the service takes it only
-// without tools; beside tools it is left out.
+// without tools; beside tools the models are asked for it in the system prompt, and are
+// not bound to it.
 //
 // Request.Extra and [WithExtra] set further fields of the body, such as
 // "safetySettings" or "cachedContent", and win over what the client would write. Two
@@ -45,7 +46,8 @@
 //
 // Images, sounds, films, PDF documents and texts are sent as they are, or by their
 // address. From Gemini 3 on they are part of a tool's output, before they come after it.
-// What the service does not take is named in a text.
+// Addresses that hold the data ("data:image/png;base64,…") are sent as data. What the
+// service does not take is named in a text.
 //
 // # What comes back
 //
@@ -69,6 +71,10 @@
 // that is the same each time the same response is read. Of several candidates the first
 // one counts. An answer that comes as a document, or as a list of documents, is read as
 // well as a stream.
+//
+// Vertex AI can send the arguments of a call in pieces. A call of which more was to come,
+// as its last piece says, was cut off, whatever comes next, and so was one with
+// arguments that are no object: it is an [aycoder.BlockCut].
 //
 // Usage counts what the service's own tools put into the prompt as input, and thoughts
 // as output.

@@ -3,8 +3,6 @@ package google
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -51,7 +49,7 @@ func speaker(r aycoder.Role) aycoder.Role {
 }
 
 func (e *encoder) encode(m *aycoder.Message) ([]byte, error) {
-	if err := checkParts(m.Parts); err != nil {
+	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
 	e.role = m.Role
@@ -67,21 +65,6 @@ func (e *encoder) encode(m *aycoder.Message) ([]byte, error) {
 		e.part(p)
 	}
 	return e.b, nil
-}
-
-// checkParts refuses parts that are nil, as messages are refused.
-func checkParts(parts []aycoder.Part) error {
-	for i, p := range parts {
-		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
-			return fmt.Errorf("part %d is nil", i)
-		}
-		if out, ok := p.(*aycoder.ToolOutput); ok {
-			if err := checkParts(out.Parts); err != nil {
-				return fmt.Errorf("part %d: %w", i, err)
-			}
-		}
-	}
-	return nil
 }
 
 func (e *encoder) part(p aycoder.Part) {
@@ -242,6 +225,7 @@ func (e *encoder) inside(o *aycoder.ToolOutput) {
 		if !ok {
 			continue
 		}
+		m = api.Inline(m)
 		typ := mediaType(m)
 		if !e.key.strict || m.URL != "" || len(m.Data) == 0 || !slices.Contains(insideTypes, typ) {
 			e.media = append(e.media, m)
@@ -264,9 +248,10 @@ func (e *encoder) inside(o *aycoder.ToolOutput) {
 // is named in a text, so that one odd file does not make the whole conversation
 // unsendable; so is what another model made.
 func (e *encoder) shown(m *aycoder.Media) {
+	m = api.Inline(m)
 	typ := mediaType(m)
 	switch {
-	case e.role == aycoder.RoleAssistant, typ == "" && (m.URL == "" || m.Type != ""):
+	case e.role == aycoder.RoleAssistant, typ == "" && (m.URL == "" || m.Type != ""), api.IsData(m.URL):
 	case m.URL != "":
 		e.begin()
 		e.b = append(rawjson.AppendKey(e.b, "fileData"), '{')
@@ -281,11 +266,7 @@ func (e *encoder) shown(m *aycoder.Media) {
 		e.b = append(e.b, '}')
 		return
 	}
-	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
-	if name := m.Name + m.URL; name != "" {
-		note += ": " + name
-	}
-	e.text(&aycoder.Text{Text: note + "]"})
+	e.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
 func (e *encoder) blob(m *aycoder.Media, typ string) {

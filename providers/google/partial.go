@@ -2,6 +2,7 @@ package google
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,15 +10,28 @@ import (
 )
 
 // The bounds of arguments that come in pieces, so that a few bytes do not make a large
-// value or much work: how deep they are, how many elements of a list a piece may leave
-// out, and how many fields an object has.
+// value or much work: how deep they are, how many elements of lists the pieces of a call
+// may leave out, how many fields an object has, and how many values there are in all.
 const (
-	maxPath = 64
-	maxSkip = 64
-	maxKeys = 1024
+	maxPath   = 64
+	maxSkip   = 64
+	maxKeys   = 1024
+	maxValues = 1 << 16
+
+	// fewKeys is up to how many fields are looked through one by one.
+	fewKeys = 8
 )
 
-var errPath = errors.New("path of a partial argument is not valid")
+var (
+	errPath   = errors.New("path of a partial argument is not valid")
+	errValues = errors.New("partial arguments are of too many values")
+)
+
+// A tree is the arguments of a call that come in pieces.
+type tree struct {
+	root            value
+	values, skipped int // so far
+}
 
 // A value is a JSON value that is being put together, from leaves with their paths.
 // The zero value is an empty object.
@@ -25,6 +39,7 @@ type value struct {
 	list   bool
 	keys   []string // of an object, one for each of inner
 	inner  []*value
+	index  map[string]int // of the keys, if they are many
 	leaf   *leaf
 	newest int // index of the one that was added to last
 }
@@ -38,20 +53,24 @@ type leaf struct {
 
 // set adds a leaf, or the next piece of a text, at a path such as "$.foo.bar[0].data"
 // (RFC 9535).
-func (v *value) set(path string, l leaf) error {
+func (t *tree) set(path string, l leaf) error {
 	rest, ok := strings.CutPrefix(path, "$")
 	if !ok {
 		return errPath
 	}
+	v := &t.root
 	for n := 0; rest != ""; n++ {
 		key, index, after, ok := step(rest)
 		if !ok || n == maxPath {
 			return errPath
 		}
-		if v, ok = v.child(key, index); !ok {
+		if v, ok = t.child(v, key, index); !ok {
 			return errPath
 		}
 		rest = after
+	}
+	if t.values > maxValues {
+		return errValues
 	}
 	return v.fill(l)
 }
@@ -70,9 +89,9 @@ func (v *value) fill(l leaf) error {
 	return nil
 }
 
-// child returns the value under a key, or at an index if that is not less than 0, and
-// makes it if there is none.
-func (v *value) child(key string, index int) (*value, bool) {
+// child returns the value of v under a key, or at an index if that is not less than 0,
+// and makes it if there is none.
+func (t *tree) child(v *value, key string, index int) (*value, bool) {
 	if v.leaf != nil || len(v.inner) > 0 && v.list != (index >= 0) {
 		return nil, false
 	}
@@ -80,15 +99,13 @@ func (v *value) child(key string, index int) (*value, bool) {
 	if !v.list {
 		index = v.find(key)
 	}
-	if index > len(v.inner)+maxSkip || !v.list && index >= maxKeys {
-		return nil, false
-	}
-	for len(v.inner) <= index {
-		v.keys = append(v.keys, key)
-		v.inner = append(v.inner, &value{leaf: &leaf{raw: "null"}})
-		if len(v.inner) > index {
-			v.inner[index].leaf = nil
+	if skipped := index - len(v.inner); skipped >= 0 {
+		if skipped > maxSkip-t.skipped || !v.list && index >= maxKeys {
+			return nil, false
 		}
+		t.skipped += skipped
+		t.values += skipped + 1
+		v.grow(key, skipped)
 	}
 	v.newest = index
 	c := v.inner[index]
@@ -98,17 +115,52 @@ func (v *value) child(key string, index int) (*value, bool) {
 	return c, true
 }
 
+// grow adds a value behind others that were left out.
+func (v *value) grow(key string, skipped int) {
+	for range skipped {
+		v.inner = append(v.inner, &value{leaf: &leaf{raw: "null"}})
+	}
+	v.inner = append(v.inner, &value{})
+	if v.list {
+		return
+	}
+	v.keys = append(v.keys, key)
+	if len(v.keys) > fewKeys && v.index == nil {
+		v.index = map[string]int{}
+		for i, k := range v.keys {
+			v.index[k] = i
+		}
+	}
+	if v.index != nil {
+		v.index[key] = len(v.keys) - 1
+	}
+}
+
 // find returns the index of a key, which may be that of a new one.
 func (v *value) find(key string) int {
 	if v.newest < len(v.keys) && v.keys[v.newest] == key {
 		return v.newest
 	}
-	for i, k := range v.keys {
-		if k == key {
-			return i
-		}
+	i, ok := v.index[key]
+	if v.index == nil {
+		i = slices.Index(v.keys, key)
+		ok = i >= 0
 	}
-	return len(v.inner)
+	if !ok {
+		return len(v.keys)
+	}
+	return i
+}
+
+// whole reports whether the arguments are an object, and nothing in it was to go on.
+func (t *tree) whole() bool { return t.root.leaf == nil && !t.root.list && !t.root.open() }
+
+// open reports whether a text in v was to go on.
+func (v *value) open() bool {
+	if v.leaf != nil {
+		return v.leaf.more
+	}
+	return slices.ContainsFunc(v.inner, (*value).open)
 }
 
 // step reads a segment of a path: ".name", "['name']" or "[7]". The index of a name is

@@ -99,6 +99,9 @@ func (w *body) system() {
 			texts = append(texts, t.Text)
 		}
 	}
+	if w.inWords() {
+		texts = append(texts, api.OutputPrompt(bytes.ToValidUTF8(w.req.Output.Schema, []byte("\uFFFD"))))
+	}
 	if len(texts) == 0 || !w.key("systemInstruction") {
 		return
 	}
@@ -269,15 +272,24 @@ func (w *body) thinking(thoughts bool) {
 	w.b = append(w.b, '}')
 }
 
-// output asks for a JSON document. "Function calling with a response mime type:
-// 'application/json' is unsupported", say the models before Gemini 3.
+// inWords reports whether a JSON document is asked for in the system prompt: "Function
+// calling with a response mime type: 'application/json' is unsupported", say the models
+// before Gemini 3.
+func (w *body) inWords() bool {
+	return w.req.Output != nil && w.model.formats() && len(w.req.Tools) > 0 && !w.model.strict()
+}
+
+// output asks for a JSON document.
 func (w *body) output() {
 	o := w.req.Output
-	if o == nil || !w.model.formats() || len(w.req.Tools) > 0 && !w.model.strict() {
+	if o == nil || !w.model.formats() {
 		return
 	}
 	if !rawjson.IsObject(o.Schema) {
 		w.fail(fmt.Errorf("schema of output %q is not a JSON object", o.Name))
+		return
+	}
+	if w.inWords() {
 		return
 	}
 	if w.genKey("responseMimeType") {
@@ -355,28 +367,10 @@ func between(last, role aycoder.Role) string {
 // message returns the parts of a message. An output that does not name its tool gets
 // the name of the call, which is in another message: such a form is not kept.
 func (w *body) message(m *aycoder.Message, key wireKey) ([]byte, error) {
-	if !slices.ContainsFunc(m.Parts, unnamed) {
+	if !api.Unnamed(m) {
 		return m.Encoded(key, key.encode)
 	}
-	e := &encoder{key: key, nameOf: w.nameOf}
+	nameOf := func(id string) string { return api.CallName(w.req.Messages, id) }
+	e := &encoder{key: key, nameOf: nameOf}
 	return e.encode(m)
-}
-
-func unnamed(p aycoder.Part) bool {
-	o, ok := p.(*aycoder.ToolOutput)
-	return ok && o != nil && o.Name == ""
-}
-
-func (w *body) nameOf(id string) string {
-	for _, m := range w.req.Messages {
-		if m == nil {
-			continue
-		}
-		for _, c := range m.Calls() {
-			if c != nil && c.ID == id {
-				return c.Name
-			}
-		}
-	}
-	return ""
 }

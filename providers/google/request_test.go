@@ -76,7 +76,8 @@ func TestRequest(t *testing.T) {
 		{"output", "gemini-2.5-flash", aycoder.Request{Output: output},
 			`"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}},`},
 		{"output beside tools", "gemini-2.5-flash", aycoder.Request{Output: output, Tools: []*aycoder.ToolSpec{spec}},
-			declared + `,`},
+			`"systemInstruction":{"parts":[{"text":"Answer with one JSON document and nothing else. It must fit this JSON Schema:` +
+				`\n{\"type\":\"object\"}"}]},` + declared + `,`},
 		{"output beside tools of a newer model", "gemini-3-pro-preview",
 			aycoder.Request{Output: output, Tools: []*aycoder.ToolSpec{spec}},
 			declared + `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}},`},
@@ -223,6 +224,17 @@ func TestContents(t *testing.T) {
 				`{"inlineData":{"mimeType":"text/csv","data":"YQ=="}},{"inlineData":{"mimeType":"text/plain","data":"YQ=="}},` +
 				`{"text":"[1 bytes of application/zip, which this model is not shown: a.zip]"},` +
 				`{"text":"[0 bytes of image/png, which this model is not shown]"}]}`},
+		{"media in addresses", "gemini-2.5-pro", []*aycoder.Message{says(aycoder.RoleUser,
+			&aycoder.Media{URL: "data:image/png;base64,cG5n"}, &aycoder.Media{Type: "image/jpeg", URL: "Data:;BASE64,x"},
+			&aycoder.Media{URL: "data:,a%20b"}, &aycoder.Media{Name: "a.zip", URL: "data:application/zip;base64,YQ=="},
+			&aycoder.Media{URL: "data:"})},
+			`{"role":"user","parts":[` + pngPart + `,{"inlineData":{"mimeType":"image/jpeg","data":"eA=="}},` +
+				`{"inlineData":{"mimeType":"text/plain","data":"YSBi"}},` +
+				`{"text":"[1 bytes of application/zip, which this model is not shown: a.zip]"},` +
+				`{"text":"[0 bytes of , which this model is not shown]"}]}`},
+		{"media in the address of an output", "gemini-3-flash", []*aycoder.Message{says(aycoder.RoleUser,
+			&aycoder.ToolOutput{ID: "c1", Name: "read", Parts: []aycoder.Part{text("ok"), &aycoder.Media{URL: "data:image/png;base64,cG5n"}}})},
+			`{"role":"user","parts":[` + strings.TrimSuffix(response, "}}") + `,"parts":[` + pngPart + `]}}]}`},
 		{"media of another model", "gemini-2.5-pro", []*aycoder.Message{aycoder.User("a"), says(aycoder.RoleAssistant, png)},
 			`{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"[3 bytes of image/png, which this model is not shown]"}]}`},
 		{"calls and outputs in the wrong mouth", "gemini-3-pro", []*aycoder.Message{says(aycoder.RoleUser, text("a"), foreign,

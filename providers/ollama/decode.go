@@ -24,6 +24,7 @@ type decoder struct {
 
 	created string // of the first line
 	number  int    // of messages in the request
+	seed    string // of the ids that are made up
 	ids     map[string]bool
 	said    bool // something came
 }
@@ -56,16 +57,22 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	if l.failed {
 		return false, d.k.Fail(failureOf([]byte(ev.Data), nil, d.context))
 	}
-	if d.created == "" {
-		d.created = l.created
-	}
-	if l.model != "" {
-		d.a.Done.Model = l.model
-	}
+	d.head(&l)
 	if err := d.add(&l); err != nil || !l.done {
 		return false, err
 	}
 	return true, d.end(&l)
+}
+
+// head keeps what a line says of the answer, as copies: it would keep the whole line from
+// being freed.
+func (d *decoder) head(l *line) {
+	if d.created == "" {
+		d.created = strings.Clone(l.created)
+	}
+	if l.model != "" && l.model != d.a.Done.Model {
+		d.a.Done.Model = strings.Clone(l.model)
+	}
 }
 
 // Whole implements [api.Decoder]. It is not called: lines are one document too.
@@ -98,14 +105,19 @@ func readLine(r *rawjson.Reader) (l line) {
 		case "done_reason":
 			l.reason, _ = r.Str()
 		case "prompt_eval_count":
-			l.in, _ = r.Int()
+			l.in = count(r)
 		case "eval_count":
-			l.out, _ = r.Int()
+			l.out = count(r)
 		case "error":
 			l.failed = isError(r)
 		}
 	}
 	return l
+}
+
+func count(r *rawjson.Reader) int64 {
+	n, _ := r.Int()
+	return api.Count(n)
 }
 
 // isError reports whether the field says something.
@@ -154,7 +166,8 @@ func readCall(r *rawjson.Reader) *aycoder.ToolUse {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "id":
-			u.ID, _ = r.Str()
+			id, _ := r.Str()
+			u.ID = strings.Clone(id)
 		case "function":
 			readFunction(r, u)
 		}
@@ -166,7 +179,8 @@ func readFunction(r *rawjson.Reader, u *aycoder.ToolUse) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "name":
-			u.Name, _ = r.Str()
+			name, _ := r.Str()
+			u.Name = strings.Clone(name)
 		case "arguments":
 			u.Args = readArgs(r)
 		}
@@ -188,13 +202,7 @@ func (d *decoder) call(u *aycoder.ToolUse) error {
 	if len(u.Args) == 0 || json.Valid(u.Args) {
 		return d.a.Call(u)
 	}
-	if err := d.a.Close(); err != nil {
-		return err
-	}
-	if err := d.k.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
-		return err
-	}
-	return d.k.Emit(&aycoder.BlockCut{Call: u})
+	return d.a.Cut(u)
 }
 
 // name makes up an id for a call that has none, or that of another: versions of before
@@ -203,8 +211,11 @@ func (d *decoder) name(u *aycoder.ToolUse) {
 	if d.ids == nil {
 		d.ids = map[string]bool{}
 	}
+	if d.seed == "" {
+		d.seed = strings.Join([]string{d.a.Done.Model, d.created, strconv.Itoa(d.number)}, "\n")
+	}
 	for n := len(d.ids); u.ID == "" || d.ids[u.ID]; n++ {
-		u.ID = api.MakeID(strings.Join([]string{d.a.Done.Model, d.created, strconv.Itoa(d.number)}, "\n"), n)
+		u.ID = api.MakeID(d.seed, n)
 	}
 	d.ids[u.ID] = true
 }
@@ -217,7 +228,7 @@ func (d *decoder) end(l *line) error {
 			ModelError: d.k.Base("length", errors.New("the prompt leaves no room for an answer"))}
 	}
 	d.a.Done.Stop = stopReason(l.reason)
-	d.a.Done.Usage = aycoder.Usage{Input: max(l.in, 0), Output: max(l.out, 0)}
+	d.a.Done.Usage = aycoder.Usage{Input: l.in, Output: l.out}
 	return d.a.End()
 }
 

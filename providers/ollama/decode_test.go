@@ -42,6 +42,12 @@ func TestDecode(t *testing.T) {
 			[]aycoder.Part{&aycoder.ToolUse{ID: "id0", Name: "a", Args: []byte(`{}`)}}, aycoder.StopToolUse},
 		{"arguments in a text", strings.Replace(call, "%", `"{\"x\":1}"`, 1) + done,
 			[]aycoder.Part{&aycoder.ToolUse{ID: "id0", Name: "a", Args: []byte(`{"x":1}`)}}, aycoder.StopToolUse},
+		{"printed for people", "\n{\r\n  \"message\": {\n    \"content\": \"a\"\n  },\n\n  \"done\": true\n}\r\n",
+			[]aycoder.Part{&aycoder.Text{Text: "a"}}, aycoder.StopEndTurn},
+		{"printed for people, without a last line end", "{ \"message\": {\"content\": \"a\"},\n\"done\": true }",
+			[]aycoder.Part{&aycoder.Text{Text: "a"}}, aycoder.StopEndTurn},
+		{"tags of thinking stay", `{"message":{"content":"<think>t</think>a"},"done":true}`,
+			[]aycoder.Part{&aycoder.Text{Text: "<think>t</think>a"}}, aycoder.StopEndTurn},
 		{"nulls", `{"message":null,"done":false,"error":null}` + "\n" + `{"message":{"content":null,"tool_calls":null},"done":true,"error":""}`,
 			nil, aycoder.StopEndTurn},
 	}
@@ -95,6 +101,9 @@ func TestDecodeErrors(t *testing.T) {
 		{"nothing", "", is[*aycoder.StreamBrokenError]},
 		{"torn line", said("content", "a") + done[:20], is[*aycoder.StreamBrokenError]},
 		{"torn behind a brace", said("content", "a") + `{"message":{"content":"x"}`, is[*aycoder.StreamBrokenError]},
+		{"a torn document", "{\n\"message\":{\"content\":\"a\"},\n\"done\":true\n", is[*aycoder.StreamBrokenError]},
+		{"a document and more", "{\n\"message\":{\"content\":\"a\"},\n\"done\":true}\n{}", is[*aycoder.StreamBrokenError]},
+		{"an endless document", "{\n" + strings.Repeat(" \n", 17<<20) + "}", is[*aycoder.LimitError]},
 		{"a list", "[1]\n", is[*aycoder.StreamBrokenError]},
 		{"a web page", "<!DOCTYPE html>\n<html>", is[*aycoder.StreamBrokenError]},
 		{"a call without a name", `{"message":{"tool_calls":[{"function":{}}]},"done":true}`, is[*aycoder.StreamBrokenError]},
@@ -120,6 +129,16 @@ func TestDecodeErrors(t *testing.T) {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+// Counts that cannot be are not believed: sums of them would overflow.
+func TestCounts(t *testing.T) {
+	for count, want := range map[string]int64{"-1": 0, "9223372036854775807": 1 << 40, "1e300": 0, `"7"`: 0} {
+		body := strings.NewReplacer(`count":3`, `count":`+count, `count":7`, `count":`+count).Replace(done)
+		a := answer(t, body)
+		require.NoError(t, a.Err)
+		assert.Equal(t, aycoder.Usage{Input: want, Output: want}, a.Done.Usage, count)
+	}
 }
 
 // An answer that has no room is that of a conversation that is too long.

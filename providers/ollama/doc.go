@@ -54,7 +54,11 @@
 //
 // # What comes back
 //
-// Lines of JSON, or one document. Calls have an object as their arguments and often no
+// Lines of JSON, or one document. Ollama takes the thoughts out of the text where
+// it is told to think ([WithThinking], or Request.Thinking) and knows how the model does.
+// What it leaves in the text stays there, tags and all ("<think>…"), with old versions
+// and models that say nothing of thinking: only Ollama knows what is a tag of the model
+// and what it writes about. Calls have an object as their arguments and often no
 // id; one is made up that is the same each time the answer is read. An answer with calls
 // has [aycoder.StopToolUse] whatever the line says. The input in [aycoder.Usage] includes
 // what Ollama had in its cache, except with versions that left that out. Ollama ends the

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"iter"
 
@@ -17,12 +18,20 @@ const (
 // lines cuts a response into its lines, each as soon as its end was read. White space
 // around a line and lines of nothing else are dropped. A line may have limit bytes. The
 // last may have no end, if it is the end of an object: an answer that is one document
-// has none. Every byte is looked at once, whatever the sizes of the reads.
+// has none. A first line that begins an object and does not end it is the beginning of
+// one document, which is read to its end: some proxies print it for people. Every byte is
+// looked at once, whatever the sizes of the reads.
 func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		l := &lineReader{r: r, limit: limit}
-		for {
+		for first := true; ; {
 			line, err := l.next()
+			if first && len(line) > 0 {
+				first = false
+				if err == nil && unfinished(line) {
+					line, err = l.rest(line)
+				}
+			}
 			if len(line) > 0 && !yield(sse.Event{Data: string(line)}, nil) {
 				return
 			}
@@ -35,6 +44,9 @@ func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
 		}
 	}
 }
+
+// unfinished reports whether line is the beginning of an object, and not all of it.
+func unfinished(line []byte) bool { return line[0] == '{' && !json.Valid(line) }
 
 type lineReader struct {
 	r     io.Reader
@@ -67,6 +79,24 @@ func (l *lineReader) next() ([]byte, error) {
 		l.scan = end
 		l.fill()
 	}
+}
+
+// rest returns a line and all that comes after it.
+func (l *lineReader) rest(line []byte) ([]byte, error) {
+	doc := append(bytes.Clone(line), '\n')
+	for {
+		doc = append(doc, l.buf[l.start:]...)
+		l.start, l.scan = len(l.buf), len(l.buf)
+		if len(doc) > l.limit {
+			return nil, &sse.TooLargeError{Limit: l.limit}
+		}
+		if l.err != nil {
+			break
+		}
+		l.fill()
+	}
+	l.buf, l.start = doc, 0
+	return l.last()
 }
 
 // last returns what stands behind the last line end.

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,6 +19,11 @@ type wireKey struct{}
 // outputs of tools are messages of their own here. It is empty if nothing of m can be
 // sent.
 func encodeMessage(m *aycoder.Message) ([]byte, error) {
+	return encodeWith(m, func(string) string { return "" })
+}
+
+// encodeWith is encodeMessage for outputs that do not name their tools: nameOf does.
+func encodeWith(m *aycoder.Message, nameOf func(id string) string) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
@@ -29,7 +35,7 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *aycoder.ToolOutput:
-			b = w.output(b, p)
+			b = w.output(b, p, cmp.Or(p.Name, nameOf(p.ID)))
 		case *aycoder.Text:
 			w.text(p.Text)
 		case *aycoder.Media:
@@ -60,7 +66,7 @@ func (w *said) text(s string) {
 
 // media adds an image, or names what the model is not shown.
 func (w *said) media(m *aycoder.Media) {
-	if isImage(m) {
+	if m = api.Inline(m); isImage(m) {
 		w.images = append(w.images, m.Data)
 		return
 	}
@@ -90,7 +96,7 @@ func (w *said) appendTo(b []byte, role string) []byte {
 
 // output writes what a tool gave back. Its images go into the message of the user that
 // follows: models are shown none in those of tools.
-func (w *said) output(b []byte, o *aycoder.ToolOutput) []byte {
+func (w *said) output(b []byte, o *aycoder.ToolOutput, name string) []byte {
 	in := &said{}
 	if o.IsError {
 		in.text("Error:")
@@ -100,6 +106,7 @@ func (w *said) output(b []byte, o *aycoder.ToolOutput) []byte {
 		case *aycoder.Text:
 			in.text(p.Text)
 		case *aycoder.Media:
+			p = api.Inline(p)
 			if in.media(p); isImage(p) {
 				in.text("[image " + p.Name + " follows]")
 			}
@@ -108,8 +115,8 @@ func (w *said) output(b []byte, o *aycoder.ToolOutput) []byte {
 	w.images = append(w.images, in.images...)
 	b = append(b, `,{"role":"tool","content":`...)
 	b = rawjson.AppendString(b, strings.Join(in.texts, "\n"))
-	if o.Name != "" {
-		b = rawjson.AppendField(b, "tool_name", o.Name)
+	if name != "" {
+		b = rawjson.AppendField(b, "tool_name", name)
 	}
 	b = rawjson.AppendField(b, "tool_call_id", o.ID)
 	return append(b, '}')

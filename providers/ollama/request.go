@@ -230,7 +230,7 @@ func (w *body) messages() *api.Payload {
 			w.fail(fmt.Errorf("message %d is nil", i))
 			return nil
 		}
-		data, err := m.Encoded(wireKey{}, encodeMessage)
+		data, err := w.message(m)
 		if err != nil {
 			w.fail(fmt.Errorf("message %d: %w", i, err))
 			return nil
@@ -250,6 +250,15 @@ func (w *body) messages() *api.Payload {
 	p.Pieces[0] = w.b
 	p.Pieces = append(p.Pieces, []byte("]}"))
 	return p
+}
+
+// message returns the wire form of m. An output that does not name its tool gets the name
+// of the call, which is in another message: such a form is not kept.
+func (w *body) message(m *aycoder.Message) ([]byte, error) {
+	if !api.Unnamed(m) {
+		return m.Encoded(wireKey{}, encodeMessage)
+	}
+	return encodeWith(m, func(id string) string { return api.CallName(w.req.Messages, id) })
 }
 
 // system writes the system prompt as the first message, if there is one.

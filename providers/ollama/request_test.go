@@ -100,6 +100,11 @@ func TestMessages(t *testing.T) {
 			`{"role":"tool","content":"a\nb","tool_name":"x","tool_call_id":"1"},{"role":"tool","content":"Error:\ngone","tool_call_id":"2"},{"role":"user","content":"now"}`},
 		{"image of a tool", aycoder.RoleUser, []aycoder.Part{&aycoder.ToolOutput{ID: "1", Name: "x", Parts: []aycoder.Part{png, pdf}}},
 			`{"role":"tool","content":"[image a.png follows]\n[4 bytes of application/pdf, which this model is not shown: a.pdf]","tool_name":"x","tool_call_id":"1"},{"role":"user","content":"","images":["cG5n"]}`},
+		{"image in an address", aycoder.RoleUser, []aycoder.Part{&aycoder.Media{URL: "data:image/png;base64,cG5n"}},
+			`{"role":"user","content":"","images":["cG5n"]}`},
+		{"image in the address of an output", aycoder.RoleUser, []aycoder.Part{&aycoder.ToolOutput{ID: "1", Name: "x",
+			Parts: []aycoder.Part{&aycoder.Media{Name: "a.png", URL: "data:image/png;base64,cG5n"}}}},
+			`{"role":"tool","content":"[image a.png follows]","tool_name":"x","tool_call_id":"1"},{"role":"user","content":"","images":["cG5n"]}`},
 		{"nothing", aycoder.RoleUser, []aycoder.Part{&aycoder.Text{Text: " "}, foreign}, ""},
 		{"nothing said", aycoder.RoleAssistant, []aycoder.Part{foreign}, ""},
 	}
@@ -113,6 +118,16 @@ func TestMessages(t *testing.T) {
 			_, got, _ := strings.Cut(string(body), `"messages":[`)
 			assert.Equal(t, want+"]}", got)
 		})
+	}
+}
+
+// An output that does not name its tool gets the name of the call.
+func TestUnnamedOutput(t *testing.T) {
+	output := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "7", Parts: []aycoder.Part{&aycoder.Text{Text: "a"}}}}}
+	for _, name := range []string{"read", "write"} { // the form of the output is not kept
+		call := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.ToolUse{ID: "7", Name: name, Args: []byte(`{}`)}}}
+		body := encoded(t, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi"), call, output}})
+		assert.Contains(t, string(body), `{"role":"tool","content":"a","tool_name":"`+name+`","tool_call_id":"7"}`)
 	}
 }
 
