@@ -91,7 +91,7 @@ func ofStatus(status int) class {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
 		return unauthorised
-	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 524: // Cloudflare's own
 		return timedOut
 	case status == http.StatusRequestEntityTooLarge:
 		return contextTooLarge
@@ -131,19 +131,20 @@ var notTooLong = []string{"quota exceeded", "please wait", "per minute limit exc
 // noAccess are the texts for a key that is wrong, and for an account without money.
 var noAccess = []string{
 	"api key not valid", "api key expired", "invalid api key", "incorrect api key", "authentication failed",
-	"insufficient balance",
+	"insufficient balance", "credit balance is too low", "specified api usage limits", "use case details have not been",
 }
 
 // filtered are the texts of filters.
 var filtered = []string{
 	"content management policy", "input was flagged", "flagged as potentially violating",
-	"potentially unsafe or sensitive content", "new_sensitive",
+	"potentially unsafe or sensitive content", "new_sensitive", "blocked by content filtering",
 }
 
 // noModel are the texts for a model that is not there, beside the word "model".
 var noModel = []string{
 	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
-	"no such model", "been deprecated", "decommissioned", "end of its life",
+	"no such model", "been deprecated", "decommissioned", "end of its life", "resolve the foundation model",
+	"on-demand throughput",
 }
 
 func ofText(text string, status int) class {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ const (
 	maxErrorBody = 64 << 10
 	maxErrorText = 2000
 	maxErrorKind = 100
+	maxDetails   = 8
 	maxID        = 200
 )
 
@@ -151,7 +153,7 @@ func (f *Failure) details(r *rawjson.Reader) {
 				}
 			case "reason":
 				if s, ok := r.Str(); ok {
-					f.Details = append(f.Details, s)
+					f.detail(s)
 				}
 			}
 		}
@@ -167,22 +169,29 @@ func (f *Failure) metadata(r *rawjson.Reader) {
 			f.headers(r)
 		case "raw", "provider_name", "error_type":
 			if s, ok := r.Str(); ok && s != "" {
-				f.Details = append(f.Details, s)
+				f.detail(s)
 			}
 		}
 	}
 }
 
-func (f *Failure) headers(r *rawjson.Reader) {
-	f.Header = f.Header.Clone()
-	if f.Header == nil {
-		f.Header = http.Header{}
+// detail keeps a further text. A service has a few to say; one that means harm has
+// thousands.
+func (f *Failure) detail(s string) {
+	if len(f.Details) < maxDetails {
+		f.Details = append(f.Details, clip(s, maxErrorText))
 	}
+}
+
+func (f *Failure) headers(r *rawjson.Reader) {
+	more := http.Header{}
 	for r.Object(); r.Next(); {
-		if s, ok := r.Str(); ok {
-			f.Header.Set(r.Key(), s)
+		if s, ok := r.Str(); ok && len(more) < maxDetails {
+			more.Set(r.Key(), clip(s, maxErrorKind))
 		}
 	}
+	maps.Copy(more, f.Header) // what came as a header says more
+	f.Header = more
 }
 
 // plainBody is what can be shown of an error body that is no JSON.

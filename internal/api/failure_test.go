@@ -115,6 +115,11 @@ func TestFailures(t *testing.T) {
 		{"google key", 400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, auth, 0, 0},
 		{"fastapi", 401, `{"detail":"Could not parse your authentication token."}`, auth, 0, 0},
 		{"no money", 402, openai("Insufficient Balance", "unknown_error", "invalid_request_error"), auth, 0, 0},
+		{"no credit", 400, openai("Your credit balance is too low to access the API.", "invalid_request_error", ""), auth, 0, 0},
+		{"bedrock without a form", 404, amazon("Model use case details have not been submitted for this account."), auth, 0, 0},
+		{"anthropic filter", 400, openai("Output blocked by content filtering policy", "invalid_request_error", ""), refusal, 0, 0},
+		{"bedrock on demand", 400, amazon("Invocation of model ID x with on-demand throughput isn't supported."), model, 0, 0},
+		{"cloudflare", 524, "", late, 0, 0},
 		{"forbidden", 403, `{"error":{"code":"forbidden","message":"Forbidden"}}`, auth, 0, 0},
 
 		{"openai model", 404, openai("The model `gpt-9` does not exist or you do not have access to it.", "invalid_request_error", "model_not_found"), model, 0, 0},
@@ -271,4 +276,22 @@ func FuzzFailure(f *testing.F) {
 		require.Less(t, len(err.Error()), 2*maxErrorText)
 		require.NotContains(t, err.Error(), "sk-SECRET-0123456789")
 	})
+}
+
+// A failure with thousands of details takes no more time than its bytes, and no room.
+func TestManyDetails(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"error":{"message":"m","code":429,"details":[`)
+	for i := range 100_000 {
+		fmt.Fprintf(&b, `{"reason":"r%d"},`, i)
+	}
+	b.WriteString(`{"reason":"last"}],"metadata":{"headers":{`)
+	for i := range 10_000 {
+		fmt.Fprintf(&b, `"X-H%d":"%d",`, i, i)
+	}
+	b.WriteString(`"X-Last":"1"}}}}`)
+	f := ParseFailure([]byte(b.String()), http.Header{"Retry-After": {"3"}})
+	assert.Len(t, f.Details, maxDetails)
+	assert.LessOrEqual(t, len(f.Header), maxDetails+1)
+	assert.Equal(t, "3", f.Header.Get("Retry-After"))
 }
