@@ -1,10 +1,11 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -14,8 +15,17 @@ import (
 // chatCustomCall marks a call of a custom tool, whose argument is a text.
 const chatCustomCall = `{"type":"custom"}`
 
-// chatLookBack is how many calls or details may be open at the same time.
-const chatLookBack = 256
+const (
+	// chatLookBack is how many calls or details may be open at the same time.
+	chatLookBack = 256
+	// chatMany is how many calls, details or other answers there may be: each takes much
+	// more memory than the few bytes that begin one.
+	chatMany = 1000
+)
+
+// chatExtraContent is the field of a call with what a service wants back with it: the
+// thought_signature of Gemini, without which the next request is refused.
+const chatExtraContent = "extra_content"
 
 var (
 	errChatNoName = errors.New("call without a name")
@@ -36,7 +46,7 @@ type chatCalls struct {
 type chatCall struct {
 	chatPiece
 	id   string // as it is given out
-	args []byte
+	args chatArgs
 	sent int // of args
 	done bool
 }
@@ -46,6 +56,7 @@ type chatPiece struct {
 	index        int64 // -1 if there is none
 	sentID, name string
 	text         string // of the arguments
+	extra        string // JSON: see chatExtraContent
 	custom       bool
 }
 
@@ -81,6 +92,8 @@ func readChatPiece(r *rawjson.Reader) chatPiece {
 			p.function(r)
 		case "custom":
 			p.customInput(r)
+		case chatExtraContent:
+			chatRaw(r, &p.extra)
 		}
 	}
 	return p
@@ -128,10 +141,10 @@ func (cs *chatCalls) take(p chatPiece) error {
 		if p.name == "" && p.text == "" && p.sentID == "" {
 			return nil
 		}
-		if err := cs.complete(false); err != nil {
+		if err := cs.begins(); err != nil {
 			return err
 		}
-		c = &chatCall{chatPiece: p}
+		c = &chatCall{chatPiece: chatPiece{index: p.index}}
 		cs.all = append(cs.all, c)
 	}
 	cs.tried = false
@@ -141,13 +154,34 @@ func (cs *chatCalls) take(p chatPiece) error {
 		}
 		return cs.decoder.call.Broken(errChatLate)
 	}
-	c.name = cmp.Or(c.name, p.name)
+	c.add(&p)
+	return cs.announce(c, p.text)
+}
+
+// begins makes room for another call. What is complete is before it.
+func (cs *chatCalls) begins() error {
+	if len(cs.all) == chatMany {
+		return &aycoder.LimitError{Limit: "calls of an answer", Max: chatMany}
+	}
+	return cs.complete(false)
+}
+
+// add adds a piece. Its texts would hold the whole chunk.
+func (c *chatCall) add(p *chatPiece) {
+	if c.name == "" {
+		c.name = strings.Clone(p.name)
+	}
 	if c.sentID == "" {
-		c.sentID = p.sentID
+		c.sentID = strings.Clone(p.sentID)
+	}
+	if p.extra != "" {
+		c.extra = strings.Clone(p.extra)
 	}
 	c.custom = c.custom || p.custom
-	c.args = append(c.args, p.text...)
-	return cs.announce(c, p.text)
+	if c.sent == 0 && !c.custom && strings.HasPrefix(p.text, "{") && c.args.placeholder() {
+		c.args = chatArgs{}
+	}
+	c.args.add(p.text)
 }
 
 // find returns the call that a piece is of, or nil if it begins one. Indexes tell, but
@@ -159,13 +193,15 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 	case c == nil, p.name == "":
 		return c
 	case p.sentID != "" && c.sentID != "" && p.sentID != c.sentID:
-		if len(c.args) == 0 || c.closed() {
+		if len(c.args.text) == 0 || c.closed() {
 			return nil
 		}
 		return c
 	case p.text == "" || !c.closed():
 		return c
-	case p.sentID != "" && p.text == string(c.args):
+	case p.sentID != "" && p.sentID == c.sentID && !c.done && c.args.placeholder():
+		return c
+	case p.sentID != "" && p.text == string(c.args.text):
 		p.text = "" // said twice
 		return c
 	}
@@ -195,16 +231,18 @@ func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
 
 // closed reports whether the arguments are a whole object, to which nothing can be
 // added.
-func (c *chatCall) closed() bool { return !c.custom && rawjson.IsObject(c.args) }
+func (c *chatCall) closed() bool { return !c.custom && c.args.closed() }
 
 // announce gives out what came of a call. Arguments that do not begin as an object are
-// held back: they may be null, which stands for none.
+// held back: they may be null, which stands for none. So is {}, which others may follow.
 func (cs *chatCalls) announce(c *chatCall, text string) error {
 	if c.name == "" || c.custom {
 		return nil
 	}
-	head := bytes.TrimLeft(c.args, " \t\r\n")
-	object := len(head) > 0 && head[0] == '{'
+	object := c.args.first == '{'
+	if object && c.args.placeholder() {
+		return nil
+	}
 	if c.id != "" && (!object || text == "") {
 		return nil
 	}
@@ -215,8 +253,8 @@ func (cs *chatCalls) announce(c *chatCall, text string) error {
 	}
 	ev := &aycoder.ToolDelta{ID: c.id, Name: cs.decoder.toolName(c.name)}
 	if object {
-		ev.Args = string(c.args[c.sent:])
-		c.sent = len(c.args)
+		ev.Args = string(c.args.text[c.sent:])
+		c.sent = len(c.args.text)
 	}
 	return cs.decoder.call.Emit(ev)
 }
@@ -273,14 +311,11 @@ func (cs *chatCalls) complete(end bool) error {
 	return nil
 }
 
-// finish gives out a call. One whose arguments are no JSON was cut off, and so was the
-// last of an answer at its limit if no arguments came.
+// finish gives out a call: whole, or what came of it if it was cut off.
 func (cs *chatCalls) finish(c *chatCall, last bool) error {
 	d := cs.decoder
-	args := bytes.TrimSpace(c.args)
-	none := len(args) == 0 || string(args) == "null"
 	if c.name == "" {
-		if none {
+		if c.args.none() {
 			return nil
 		}
 		return d.call.Broken(errChatNoName)
@@ -292,26 +327,62 @@ func (cs *chatCalls) finish(c *chatCall, last bool) error {
 			return err
 		}
 	}
-	use := &aycoder.ToolUse{ID: c.id, Name: d.toolName(c.name), Args: json.RawMessage(c.args)}
-	switch {
-	case c.custom:
-		use.Args = append(rawjson.AppendField([]byte{'{'}, "input", string(c.args)), '}')
-		use.Extra = &aycoder.Opaque{Provider: d.call.Config().Provider, Raw: json.RawMessage(chatCustomCall)}
-		c.args, c.sent = use.Args, 0
-	case none && last && d.stop() == aycoder.StopMaxTokens:
-		return d.call.Emit(&aycoder.BlockCut{Call: use})
-	case none:
-		use.Args = json.RawMessage(`{}`)
-		return d.call.Emit(&aycoder.BlockDone{Part: use})
-	}
-	if c.sent < len(c.args) {
-		ev := &aycoder.ToolDelta{ID: c.id, Name: use.Name, Args: string(c.args[c.sent:])}
-		if err := d.call.Emit(ev); err != nil {
+	use := &aycoder.ToolUse{ID: c.id, Name: d.toolName(c.name), Extra: d.extra(c)}
+	args, whole := c.whole(last && !d.complete())
+	use.Args = args
+	if s := string(args[min(c.sent, len(args)):]); s != "" && (c.custom || !c.args.none()) {
+		if err := d.call.Emit(&aycoder.ToolDelta{ID: c.id, Name: use.Name, Args: s}); err != nil {
 			return err
 		}
 	}
-	if !json.Valid(use.Args) {
+	if !whole {
 		return d.call.Emit(&aycoder.BlockCut{Call: use})
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: use})
+}
+
+// whole returns the arguments and reports whether they are all there. An object that is
+// closed is; other arguments have no end that can be seen, so that they are not where
+// the answer was cut off in the call.
+func (c *chatCall) whole(cut bool) (json.RawMessage, bool) {
+	text := c.args.text
+	switch {
+	case c.custom:
+		c.sent = 0
+		return append(rawjson.AppendField([]byte{'{'}, "input", string(text)), '}'), !cut
+	case c.args.closed():
+		return text, true
+	case cut:
+		return text, false
+	case c.args.none():
+		return json.RawMessage(`{}`), true
+	}
+	if o := c.args.quoted(); o != nil {
+		return o, true
+	}
+	return text, false
+}
+
+// extra is what goes back with a call, or nil.
+func (d *chatDecoder) extra(c *chatCall) *aycoder.Opaque {
+	switch {
+	case c.custom:
+		return &aycoder.Opaque{Provider: d.call.Config().Provider, Raw: json.RawMessage(chatCustomCall)}
+	case c.extra != "":
+		raw := append(rawjson.AppendKey([]byte{'{'}, chatExtraContent), c.extra...)
+		return &aycoder.Opaque{Provider: d.call.Config().Provider, Raw: append(raw, '}')}
+	}
+	return nil
+}
+
+// extraContent writes what goes back with a call. Of services with a client of the same
+// name OpenAI's own has none of it, and refuses fields that it does not know.
+func (w *chatWriter) extraContent(u *aycoder.ToolUse) {
+	if u.Extra == nil || u.Extra.Provider != w.provider || w.dialect == (dialect{}) || !utf8.Valid(u.Extra.Raw) {
+		return
+	}
+	o, err := rawjson.Parse(u.Extra.Raw)
+	if v := o.Value(chatExtraContent); err == nil && !rawjson.IsNull(v) {
+		w.b = append(rawjson.AppendKey(w.b, chatExtraContent), v...)
+	}
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -26,6 +27,7 @@ type chatDecoder struct {
 	answer *api.Answer
 	r      rawjson.Reader
 	same   rawjson.Reader // in a chunk, where what all chunks begin with ends
+	fault  chatFault      // of the chunk
 	data   string         // the last chunk
 	whole  bool           // it is the whole answer
 
@@ -34,7 +36,7 @@ type chatDecoder struct {
 	calls   chatCalls
 	details chatDetails
 	think   *chatThink
-	xml     *xmlReader
+	xml     callReader
 	names   map[string]string // of tools that had to be mapped, as they are on the wire
 	refusal strings.Builder
 	// What is said besides the text, as the last chunk that has it says it.
@@ -80,8 +82,8 @@ func (c *Client) newChatDecoder(k *api.Call, req *aycoder.Request) *chatDecoder 
 	if c.cfg.thinkTags || c.cfg.dialect.thinkTags {
 		d.think = &chatThink{}
 	}
-	if c.cfg.xmlTools && len(req.Tools) > 0 {
-		d.xml = newXMLReader(d, req.Tools)
+	if c.cfg.xml != nil && len(req.Tools) > 0 {
+		d.xml = c.cfg.xml.reader(d, req.Tools)
 	}
 	return d
 }
@@ -91,7 +93,7 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	if ev.Type == "error" {
 		return false, d.call.Fail(api.ParseFailure([]byte(ev.Data), nil))
 	}
-	if ev.Data[0] == '[' && strings.TrimSpace(ev.Data) == "[DONE]" {
+	if ev.Data[0] != '{' && strings.TrimSpace(ev.Data) == "[DONE]" {
 		return true, d.end()
 	}
 	return false, d.chunk(ev.Data)
@@ -130,32 +132,26 @@ func (d *chatDecoder) chunk(data string) error {
 		r.Object()
 		more = r.Next()
 	}
-	failure := ""
+	d.fault = chatFault{}
 	for ; more; more = r.Next() {
-		switch r.Key() {
-		case "choices":
-			if plain {
-				d.same = *r
-			}
-			for r.Array(); r.Next(); {
-				if err := d.readChoice(); err != nil {
-					return err
-				}
-			}
-		case "error":
-			chatRaw(r, &failure)
-		case "object":
-			if s, _ := r.Str(); s == "error" {
-				failure = s
-			}
-		default:
+		if r.Key() != "choices" {
 			plain = d.field(r) && plain
+			continue
+		}
+		if plain {
+			d.same = *r
+		}
+		d.fault.answers = d.fault.answers || r.Kind() == '['
+		for r.Array(); r.Next(); {
+			if err := d.readChoice(); err != nil {
+				return err
+			}
 		}
 	}
 	switch err := r.End(); {
 	case err != nil:
 		return d.call.Garbled("chunk", err, data)
-	case failure != "" && failure != "false":
+	case d.fault.found():
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}
 	return nil
@@ -171,7 +167,7 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 		chatFirst(r, &d.answer.Done.Model)
 	case "usage":
 		if r.Kind() == '{' {
-			d.usage = readChatUsage(r)
+			d.usage, d.fault.answers = readChatUsage(r), true
 			return false
 		}
 	case "x_groq":
@@ -181,8 +177,34 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 		chatRaw(r, &d.citations)
 	case "search_results":
 		chatRaw(r, &d.results)
+	default:
+		d.fault.field(r)
 	}
 	return true
+}
+
+// A chatFault is what a chunk says of a failure.
+type chatFault struct {
+	failure   string // JSON
+	complaint string // JSON: what is a failure in a chunk that is no part of an answer
+	answers   bool   // it has choices or a usage
+}
+
+func (f *chatFault) field(r *rawjson.Reader) {
+	switch r.Key() {
+	case "error":
+		chatRaw(r, &f.failure)
+	case "object":
+		if s, _ := r.Str(); s == "error" {
+			f.failure = s
+		}
+	case "message", "msg", "error_message", "detail", "statusCode", "status_code":
+		chatRaw(r, &f.complaint) // some gateways put no envelope around it
+	}
+}
+
+func (f *chatFault) found() bool {
+	return f.failure != "" && f.failure != "false" || f.complaint != "" && !f.answers
 }
 
 // chatFirst reads a string if there was none before.
@@ -228,7 +250,11 @@ func (d *chatDecoder) readChoice() error {
 		case "message":
 			d.said(!d.whole)
 		case "finish_reason":
-			c.finish, _ = r.Str()
+			if s, ok := r.Str(); ok {
+				c.finish = s
+			}
+		case "finish_details":
+			c.finish = cmp.Or(c.finish, chatFinishType(r))
 		case "usage":
 			if r.Kind() == '{' && !d.usage.seen {
 				d.usage = readChatUsage(r)
@@ -240,14 +266,24 @@ func (d *chatDecoder) readChoice() error {
 	if r.Err() != nil {
 		return nil // of the chunk
 	}
-	d.begun = true
 	if c.failure != "" {
 		return d.call.Fail(api.ParseFailure([]byte(c.failure), nil))
 	}
 	if !d.filter.takes(c, d.finish != "") {
-		return nil
+		return d.filter.bound()
 	}
+	d.begun = true
 	return d.take(c)
+}
+
+// chatFinishType reads why the model stopped where models that see images say it.
+func chatFinishType(r *rawjson.Reader) (typ string) {
+	for r.Object(); r.Next(); {
+		if r.Key() == "type" {
+			typ, _ = r.Str()
+		}
+	}
+	return typ
 }
 
 // said reads a delta or a message. Of those that have both in one choice the message is
@@ -331,7 +367,10 @@ func (d *chatDecoder) take(c *chatChoice) error {
 // takeDetails keeps reasoning details, which go back, and takes their text where it is
 // under no other name.
 func (d *chatDecoder) takeDetails(c *chatChoice) error {
-	text := d.details.add(c.details)
+	text, err := d.details.add(c.details)
+	if err != nil {
+		return err
+	}
 	if c.reasoningContent != "" || c.reasoning != "" {
 		return nil
 	}
@@ -505,6 +544,15 @@ func (d *chatDecoder) sources() []byte {
 	return append(b, '}')
 }
 
+// complete reports whether the model came to the end of what it had to say. Anything that
+// is not known to be such an end cut it off.
+func (d *chatDecoder) complete() bool { return slices.Contains(chatCompleteEnds, d.finish) }
+
+// chatCompleteEnds are the finish reasons of answers that are complete.
+var chatCompleteEnds = []string{
+	"stop", "tool_calls", "function_call", "tool_use", "eos", "end_turn", "STOP",
+}
+
 // stop is why the model stopped. Services differ in what they call it when there are
 // calls, so the calls decide.
 func (d *chatDecoder) stop() aycoder.StopReason {
@@ -513,14 +561,14 @@ func (d *chatDecoder) stop() aycoder.StopReason {
 		return aycoder.StopMaxTokens
 	case "content_filter", "sensitive", "refusal":
 		return aycoder.StopRefusal
-	case "", "stop", "eos", "end_turn", "tool_calls", "function_call", "tool_use", "STOP":
-		if d.refusal.Len() > 0 {
-			return aycoder.StopRefusal
-		}
-		if d.calls.n > 0 {
-			return aycoder.StopToolUse
-		}
-		return aycoder.StopEndTurn
 	}
-	return aycoder.StopReason(d.finish)
+	switch {
+	case d.finish != "" && !d.complete():
+		return aycoder.StopReason(strings.Clone(d.finish)) // it would hold the chunk
+	case d.refusal.Len() > 0:
+		return aycoder.StopRefusal
+	case d.calls.n > 0:
+		return aycoder.StopToolUse
+	}
+	return aycoder.StopEndTurn
 }

@@ -170,6 +170,9 @@ func TestChatDecode(t *testing.T) {
 		{"no resources", chatChunks(`"index":0,"delta":{},"finish_reason":"insufficient_system_resource"`), "error *aycoder.OverloadedError"},
 		{"filter in a body", `{"error":{"code":"content_filter","message":"filtered","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`, "error *aycoder.RefusalError"},
 		{"body without choices", `{"id":"x","choices":[]}`, "error *aycoder.StreamBrokenError"},
+		{"spaces around the end marker", strings.Replace(chatChunks(`"index":0,"delta":{"content":"a"},"finish_reason":"stop"`), "[DONE]", "  [DONE] ", 1), "text a\nend_turn"},
+		{"finish_details", `{"choices":[{"message":{"content":"a"},"finish_details":{"type":"max_tokens"}}]}`, "text a\nmax_tokens"},
+		{"finish_details beside a reason", `{"choices":[{"finish_details":{"type":"max_tokens"},"message":{"content":"a"},"finish_reason":"stop"}]}`, "text a\nend_turn"},
 		{"not JSON", "data: hello\n\n", "error *aycoder.StreamBrokenError"},
 	}
 	for _, tt := range tests {
@@ -224,7 +227,7 @@ func TestChatUsage(t *testing.T) {
 // Ids that are made up are the same each time, and others for another response.
 func TestChatMadeUpIDs(t *testing.T) {
 	body := func(id string) string {
-		return `{` + id + `"created":1,"choices":[{"message":{"tool_calls":[{"function":{"name":"f"}},{"function":{"name":"g"}}]}}]}`
+		return `{` + id + `"created":1,"choices":[{"message":{"tool_calls":[{"function":{"name":"f"}},{"function":{"name":"g"}}]},"finish_reason":"tool_calls"}]}`
 	}
 	ids := func(id string) (ids []string) {
 		for _, u := range chatAsk(t, body(id), nil).Message().Calls() {

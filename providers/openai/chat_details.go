@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -17,7 +18,7 @@ type chatDetails struct {
 
 // A chatDetail is an element of the list. Streams send its text in pieces.
 type chatDetail struct {
-	src            string // as it came, if it came in one piece
+	src            []byte // as it came, if it came in one piece
 	fields         rawjson.Object
 	typ, id, index string
 	text           []byte // JSON without quotes: pieces of it can be joined
@@ -26,31 +27,48 @@ type chatDetail struct {
 
 func (d *chatDetails) empty() bool { return len(d.list) == 0 }
 
+// chatDetailFields is how many fields a detail may have. Each piece is looked up in them.
+const chatDetailFields = 100
+
 // add takes a list of details, and returns the text that it holds.
-func (d *chatDetails) add(raw string) string {
+func (d *chatDetails) add(raw string) (string, error) {
 	r := rawjson.NewReader(raw)
 	var text strings.Builder
 	before := len(d.list)
 	for r.Array(); r.Next(); {
-		src := r.Raw()
-		o, err := rawjson.Parse([]byte(src))
-		if err != nil {
+		src := []byte(r.Raw()) // a copy, for the chunk is not kept
+		o, err := rawjson.Parse(src)
+		if err != nil || len(o) == 0 {
 			continue
 		}
 		next := newChatDetail(src, o)
 		if s, ok := rawjson.Unquote(string(next.text)); ok {
 			text.WriteString(s)
 		}
-		if last := d.open(before, next); last != nil {
-			last.merge(next)
-			continue
+		if err := d.put(before, next); err != nil {
+			return "", err
 		}
-		d.list = append(d.list, next)
 	}
-	return text.String()
+	return text.String(), nil
 }
 
-func newChatDetail(src string, o rawjson.Object) *chatDetail {
+// put adds a detail, or the next piece of one of the chunks before.
+func (d *chatDetails) put(before int, next *chatDetail) error {
+	last := d.open(before, next)
+	switch {
+	case len(next.fields) > chatDetailFields, last != nil && len(last.fields) > chatDetailFields:
+		return &aycoder.LimitError{Limit: "fields of a reasoning detail", Max: chatDetailFields}
+	case last != nil:
+		last.merge(next)
+		return nil
+	case len(d.list) == chatMany:
+		return &aycoder.LimitError{Limit: "reasoning details", Max: chatMany}
+	}
+	d.list = append(d.list, next)
+	return nil
+}
+
+func newChatDetail(src []byte, o rawjson.Object) *chatDetail {
 	d := &chatDetail{src: src, fields: o, textAt: -1}
 	for i, f := range o {
 		switch f.Key {
@@ -88,7 +106,7 @@ func (d *chatDetails) open(before int, next *chatDetail) *chatDetail {
 
 // merge adds a piece: texts are appended, anything else is replaced.
 func (d *chatDetail) merge(next *chatDetail) {
-	d.src = ""
+	d.src = nil
 	for i, f := range next.fields {
 		switch {
 		case i != next.textAt:
@@ -120,7 +138,7 @@ func (d *chatDetails) raw() json.RawMessage {
 }
 
 func (d *chatDetail) appendTo(b []byte) []byte {
-	if d.src != "" {
+	if d.src != nil {
 		return append(b, d.src...)
 	}
 	if d.textAt >= 0 {

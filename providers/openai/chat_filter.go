@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"strconv"
+
+	"github.com/aycoder/aycoder"
 )
 
 // chatKinds is a set of what choices bring.
@@ -32,6 +34,9 @@ func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
 	kinds := c.says()
 	if !f.begun {
 		f.begun, f.index = true, c.index
+		if f.several { // "The index of the choice in the list of choices", whichever comes first
+			f.index = 0
+		}
 	}
 	if c.index == f.index && !f.others[c.index] {
 		f.brought |= kinds
@@ -53,6 +58,14 @@ func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
 		f.brought |= kinds
 	}
 	return true
+}
+
+// bound says that there are more other answers than anyone asks for.
+func (f *chatFilter) bound() error {
+	if len(f.others) <= chatMany {
+		return nil
+	}
+	return &aycoder.LimitError{Limit: "choices of an answer", Max: chatMany}
 }
 
 // asksSeveral reports whether "n" is more than 1.

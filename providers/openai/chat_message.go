@@ -21,7 +21,7 @@ type chatForm struct {
 	provider string
 	dialect
 	field string // see WithReasoningField
-	xml   bool
+	xml   textTools
 }
 
 // fragment returns the wire form of m, each message of it behind a comma. It is empty
@@ -89,6 +89,9 @@ func (w *chatWriter) user(m *aycoder.Message) {
 		}
 	}
 	if len(c.items) > 0 {
+		if w.toolUser && len(w.b) > 0 {
+			w.b = append(w.b, chatBetween...)
+		}
 		w.begin("user")
 		w.b = append(c.appendTo(w.b), '}')
 	}
@@ -109,11 +112,11 @@ func (w *chatWriter) output(o *aycoder.ToolOutput, c *chatContent) {
 	if text == "" {
 		text = outputInstead(o, own)
 	}
-	if w.xml {
-		c.text(xmlResult(o, text))
+	if w.xml != nil {
+		c.text(w.xml.result(o, text))
 	} else {
 		w.begin("tool")
-		w.b = rawjson.AppendString(w.b, text)
+		w.b = rawjson.AppendString(w.b, toolText(o, text))
 		w.b = rawjson.AppendField(w.b, "tool_call_id", w.id(o.ID))
 		w.b = append(w.b, '}')
 	}
@@ -157,7 +160,7 @@ func (w *chatWriter) assistant(m *aycoder.Message) {
 	switch {
 	case len(a.parts) > 0:
 		w.b = append(append(append(w.b, '['), a.parts...), ']')
-	case a.text == "":
+	case a.text == "" && (len(a.calls) > 0 || a.refusal != ""):
 		w.b = append(w.b, `null`...)
 	default:
 		w.b = rawjson.AppendString(w.b, a.text)
@@ -211,8 +214,8 @@ func (w *chatWriter) sort(m *aycoder.Message) *chatSaid {
 				a.opaque(p.Raw)
 			}
 		case *aycoder.ToolUse:
-			if w.xml {
-				text.WriteString(xmlCall(p))
+			if w.xml != nil {
+				text.WriteString(w.xml.call(p))
 				continue
 			}
 			a.calls = append(a.calls, p)
@@ -295,7 +298,9 @@ func (w *chatWriter) call(u *aycoder.ToolUse) {
 	w.b = append(w.b, `,"type":"function","function":{`...)
 	w.b = rawjson.AppendField(w.b, "name", toolName(u.Name))
 	w.b = rawjson.AppendField(w.b, "arguments", args)
-	w.b = append(w.b, `}}`...)
+	w.b = append(w.b, '}')
+	w.extraContent(u)
+	w.b = append(w.b, '}')
 }
 
 // chatCustomInput returns the text of a call of a custom tool, which takes no JSON.
@@ -388,7 +393,7 @@ func (c *chatContent) media(m *aycoder.Media) {
 		b := appendMediaURL([]byte(`{"type":"image_url","image_url":{"url":`), m, typ)
 		c.part(append(b, `}}`...))
 		return
-	case inline && strings.HasPrefix(typ, "text/"):
+	case inline && isText(typ):
 		c.text(string(m.Data))
 		return
 	case typ == "application/pdf" && c.document(m, typ), inline && c.audio(m, typ):

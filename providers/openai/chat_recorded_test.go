@@ -51,8 +51,12 @@ func newChat(t testing.TB, rt http.RoundTripper, opts ...Option) *Client {
 
 func chatRecordedStop(i *wiretest.Interaction) aycoder.StopReason {
 	e := i.Expected
-	switch e.Finish {
-	case "length":
+	finish := e.Finish
+	if finish == "" { // the files know one name only
+		finish = chatFinishDetails(i.Body())
+	}
+	switch finish {
+	case "length", "max_tokens":
 		return aycoder.StopMaxTokens
 	case "content_filter":
 		return aycoder.StopRefusal
@@ -64,6 +68,19 @@ func chatRecordedStop(i *wiretest.Interaction) aycoder.StopReason {
 		return aycoder.StopToolUse
 	}
 	return aycoder.StopEndTurn
+}
+
+// chatFinishDetails returns why a whole answer ended, as models say that see images.
+func chatFinishDetails(body string) string {
+	var answer struct {
+		Choices []struct {
+			Details struct{ Type string } `json:"finish_details"`
+		}
+	}
+	if json.Unmarshal([]byte(body), &answer) != nil || len(answer.Choices) == 0 {
+		return ""
+	}
+	return answer.Choices[0].Details.Type
 }
 
 // chatRecordedUsage converts usage without the code under test.

@@ -88,6 +88,9 @@ func (w *chatBody) limits() {
 	if n <= 0 {
 		n = w.c.MaxTokens
 	}
+	if think := w.req.Thinking; n > 0 && n <= think && w.c.dialect.thinking == thinkObject {
+		n += think // "max_tokens must be strictly higher than the reasoning budget"
+	}
 	if n > 0 {
 		w.raw(cmp.Or(w.c.dialect.maxTokens, "max_completion_tokens"), strconv.Itoa(n))
 	}
@@ -134,13 +137,37 @@ func (w *chatBody) plainEffort(n int, effort string) string {
 		return effort
 	case form == thinkNever, form == thinkEffort && !reasons(w.model):
 		return ""
-	case form == thinkAnyModel && n < 0:
-		return "none"
+	case form == thinkGroq:
+		return groqEffort(w.model, effort)
+	case form == thinkAnyModel && n < 0 && !reasons(w.model):
+		if isOpenWeight(w.model) {
+			return "low"
+		}
+		return "" // many refuse what they do not know
 	case n < 0:
 		return leastEffort(w.model)
 	}
 	return effort
 }
+
+// groqEffort is what a model of Groq takes. An empty effort asks for none. "`none` and
+// `default`" are those of Qwen 3, "`low`, `medium`, `high`" those of GPT-OSS, and the
+// others refuse all.
+func groqEffort(model, effort string) string {
+	switch {
+	case isOpenWeight(model):
+		return cmp.Or(effort, "low")
+	case !strings.Contains(model, "qwen3"), effort == "" && strings.Contains(model, "thinking"):
+		return ""
+	case effort == "":
+		return "none"
+	}
+	return "default"
+}
+
+// isOpenWeight reports whether a model is one of OpenAI's that others serve. They
+// always think.
+func isOpenWeight(model string) bool { return strings.Contains(model, "gpt-oss") }
 
 func (w *chatBody) thinkingObject(n int, effort string) {
 	switch {
@@ -156,7 +183,7 @@ func (w *chatBody) thinkingObject(n int, effort string) {
 // forced reports whether the model must call a tool.
 func (w *chatBody) forced() bool {
 	mode := w.req.ToolChoice.Mode
-	return len(w.req.Tools) > 0 && !w.c.xmlTools && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
+	return len(w.req.Tools) > 0 && w.c.xml == nil && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
 }
 
 func (w *chatBody) thinkingSwitch(on bool) {
@@ -178,6 +205,10 @@ func (w *chatBody) sampling() {
 			w.raw("temperature", string(num))
 		}
 	}
+	if len(w.req.Stop) > 0 && w.c.dialect.thinking == thinkEffort && noStop(w.model) {
+		w.err = fmt.Errorf("stop sequences are not supported by %s", w.model)
+		return
+	}
 	if len(w.req.Stop) == 0 || !w.key("stop") {
 		return
 	}
@@ -186,6 +217,13 @@ func (w *chatBody) sampling() {
 		w.b = rawjson.AppendString(rawjson.AppendComma(w.b), s)
 	}
 	w.b = append(w.b, ']')
+}
+
+// noStop reports whether a model refuses stop sequences: "Unsupported parameter: 'stop'
+// is not supported with this model." The first models that think took them.
+func noStop(model string) bool {
+	_, name, _ := cutLast(model, "/")
+	return reasons(model) && !strings.HasPrefix(name, "o1")
 }
 
 // FormatsOutput implements [aycoder.OutputFormatter].
@@ -231,7 +269,7 @@ func (w *chatBody) tools() {
 		w.err = err
 		return
 	}
-	if len(w.req.Tools) == 0 || w.c.xmlTools {
+	if len(w.req.Tools) == 0 || w.c.xml != nil {
 		return
 	}
 	if w.key("tools") {
@@ -271,8 +309,7 @@ func appendChatTool(b []byte, s *aycoder.ToolSpec) []byte {
 	if s.Description != "" {
 		b = rawjson.AppendField(b, "description", s.Description)
 	}
-	schema, _ := schemaOf(s.Schema) // was checked
-	b = append(rawjson.AppendKey(b, "parameters"), schema...)
+	b = append(rawjson.AppendKey(b, "parameters"), argsSchema(s.Schema)...)
 	return append(b, `}}`...)
 }
 
@@ -294,7 +331,7 @@ func (w *chatBody) messages() (*api.Payload, error) {
 	}
 	w.b = append(w.b, system...)
 	form := w.c.chatForm(w.model)
-	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	turns := &chatTurns{dialect: w.c.dialect, pieces: make([][]byte, 1, len(w.req.Messages)+2)}
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
@@ -303,15 +340,15 @@ func (w *chatBody) messages() (*api.Payload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		if len(data) > 0 && len(p.Pieces) == 1 && len(system) == 0 {
-			data = data[1:] // no comma before the first
-		}
-		if len(data) > 0 {
-			p.Pieces = append(p.Pieces, data)
+		if data = fromUser(m, data, i == 0); len(data) > 0 {
+			turns.add(data)
 		}
 	}
+	p := &api.Payload{Pieces: append(turns.pieces, []byte("]}"))}
+	if len(system) == 0 && len(turns.pieces) > 1 {
+		p.Pieces[1] = p.Pieces[1][1:] // no comma before the first
+	}
 	p.Pieces[0] = w.b
-	p.Pieces = append(p.Pieces, []byte("]}"))
 	return p, nil
 }
 
@@ -327,8 +364,8 @@ func (w *chatBody) system() ([]byte, error) {
 			texts = append(texts, t.Text)
 		}
 	}
-	if w.c.xmlTools && len(w.req.Tools) > 0 {
-		texts = append(texts, xmlPrompt(w.req.Tools, w.req.ToolChoice))
+	if w.c.xml != nil && len(w.req.Tools) > 0 {
+		texts = append(texts, w.c.xml.prompt(w.req.Tools, w.req.ToolChoice))
 	}
 	if len(texts) == 0 {
 		return nil, nil
@@ -350,7 +387,7 @@ func (w *chatBody) system() ([]byte, error) {
 
 // chatForm is the form of messages for a model.
 func (c *config) chatForm(model string) chatForm {
-	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xmlTools}
+	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xml}
 	if f.ids == idPlain && !slices.ContainsFunc([]string{"claude", "anthropic"}, func(s string) bool {
 		return strings.Contains(model, s)
 	}) {

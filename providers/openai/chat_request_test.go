@@ -40,7 +40,7 @@ func TestChatRequest(t *testing.T) {
 		{"no thinking", aycoder.Request{Model: "gpt-5.1", Thinking: -1, Messages: hello}, nil, strings.Replace(head, "gpt-test", "gpt-5.1", 1) + `,"reasoning_effort":"none"` + tail},
 		{"thinking of a model that does not", aycoder.Request{Thinking: 8000, Messages: hello}, nil, head + tail},
 		{"tools", aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "f", Description: "d", Schema: json.RawMessage(` {"type":"object"} `)}, {Name: "a.b"}}, Messages: hello}, nil,
-			head + `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}},` +
+			head + `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}},` +
 				`{"type":"function","function":{"name":"a_b_d8cbc77d9e2bf2f4","parameters":{"type":"object","properties":{}}}}]` + tail},
 		{"choice", aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "f"}}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "f"}, Messages: hello}, nil,
 			head + `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}],"tool_choice":{"type":"function","function":{"name":"f"}}` + tail},
@@ -148,7 +148,7 @@ func TestChatMessages(t *testing.T) {
 		{"custom call", assistant(&aycoder.ToolUse{ID: "c1", Name: "f", Args: json.RawMessage(`{"input":"4 + 4"}`), Extra: own(chatCustomCall)}), chatForm{},
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"custom","custom":{"name":"f","input":"4 + 4"}}]}`},
 		{"outputs", user(&aycoder.Text{Text: "and"}, &aycoder.ToolOutput{ID: "c1", Parts: []aycoder.Part{&aycoder.Text{Text: "x"}}}, &aycoder.ToolOutput{ID: "c2", IsError: true}, &aycoder.ToolOutput{ID: "c3"}), chatForm{},
-			`{"role":"tool","content":"x","tool_call_id":"c1"},{"role":"tool","content":"failed without a message","tool_call_id":"c2"},` +
+			`{"role":"tool","content":"x","tool_call_id":"c1"},{"role":"tool","content":"Error: failed without a message","tool_call_id":"c2"},` +
 				`{"role":"tool","content":"(no output)","tool_call_id":"c3"},{"role":"user","content":"and"}`},
 		{"output with an image", user(&aycoder.ToolOutput{ID: "c1", Name: "shot", Parts: []aycoder.Part{png}}), chatForm{},
 			`{"role":"tool","content":"(in the next message)","tool_call_id":"c1"},{"role":"user","content":[{"type":"text","text":"From the output of shot:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,cG5n"}}]}`},
@@ -210,7 +210,9 @@ func FuzzChatEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, id, name, args, raw string, form uint8) {
 		d := dialect{ids: idForm(form % 3), echo: echoForm(form / 3 % 4), files: fileForm(form / 12 % 3), userSystem: form%2 == 1}
 		c := newChat(t, chatServed("", 1))
-		c.cfg.dialect, c.cfg.xmlTools = d, form%5 == 0
+		if c.cfg.dialect = d; form%5 == 0 {
+			c.cfg.xml = xmlTools{}
+		}
 		media := &aycoder.Media{Type: name, Name: text, Data: []byte(args), URL: id}
 		req := &aycoder.Request{System: []*aycoder.Text{{Text: text}}, Stop: []string{text}, Messages: []*aycoder.Message{
 			{Role: aycoder.RoleSystem, Parts: []aycoder.Part{&aycoder.Text{Text: text}}},

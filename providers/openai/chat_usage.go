@@ -19,11 +19,11 @@ func readChatUsage(r *rawjson.Reader) chatUsage {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "prompt_tokens":
-			u.input, _ = r.Int()
+			u.input = tokenCount(r)
 		case "completion_tokens":
-			u.output, _ = r.Int()
+			u.output = tokenCount(r)
 		case "total_tokens":
-			u.total, _ = r.Int()
+			u.total = tokenCount(r)
 		case "reasoning_tokens":
 			chatMost(r, &u.reasoning)
 		case "cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens":
@@ -58,15 +58,14 @@ func (u *chatUsage) inputDetails(r *rawjson.Reader) {
 
 // chatMost reads a number that is there under several names.
 func chatMost(r *rawjson.Reader, to *int64) {
-	n, _ := r.Int()
-	*to = max(*to, n)
+	*to = max(*to, tokenCount(r))
 }
 
 // usage sorts the tokens. The total tells where a service counts apart what others
 // count in: xAI its reasoning, Mistral sounds. What is cached is part of the input, and
 // never more than it: "prompt_tokens: 24, cached_tokens: 161, total_tokens: 26" is real.
 func (u chatUsage) usage() aycoder.Usage {
-	input, output := max(u.input, 0), max(u.output, 0)
+	input, output := u.input, u.output
 	if more := u.total - input - output; more > 0 {
 		switch more {
 		case u.reasoning:
@@ -75,13 +74,13 @@ func (u chatUsage) usage() aycoder.Usage {
 			input += more
 		}
 	}
-	cached := min(max(u.cached, 0), input)
-	written := max(u.cacheWrite, 0)
+	cached := min(u.cached, input)
+	written := u.cacheWrite
 	if written > input-cached { // what was read is also said to be written
 		written = 0
 	}
 	return aycoder.Usage{
-		Input: input - cached - written, Output: output, Reasoning: min(max(u.reasoning, 0), output),
+		Input: input - cached - written, Output: output, Reasoning: min(u.reasoning, output),
 		CacheRead: cached, CacheWrite: written,
 	}
 }

@@ -21,7 +21,8 @@ import (
 const (
 	provider       = "openai"
 	keyEnv         = "OPENAI_API_KEY"
-	defaultBaseURL = "https://api.openai.com/v1"
+	openaiHost     = "api.openai.com"
+	defaultBaseURL = "https://" + openaiHost + "/v1"
 )
 
 // Client asks a model through Chat Completions, or through Responses with
@@ -39,7 +40,11 @@ type config struct {
 	keyHeader string // the header of the key, and what stands before it
 	keyPrefix string
 	responses bool
-	xmlTools  bool
+	stream    streamer
+	preset    bool      // says what the service is
+	named     bool      // with WithProvider
+	tokens    bool      // take the place of the key
+	xml       textTools // nil if the service is told of tools in its own way
 	thinkTags bool
 	echo      string
 	effort    string
@@ -47,6 +52,10 @@ type config struct {
 	extra     map[string]json.RawMessage
 	dialect   dialect
 }
+
+// A streamer asks through one of the APIs. It is a value so that a program which does
+// not use the other one does not link it.
+type streamer func(c *Client, ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error]
 
 // Option sets a property of a [Client]. Options are applied in order; the last one
 // wins where nothing else is said.
@@ -62,7 +71,10 @@ func WithAPIKey(key string) Option {
 // whose tokens do not live long: Azure's Entra ID, Copilot. It takes the place of the
 // key. It must be safe for concurrent use. Default: the key.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
-	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
+	return func(c *config) error {
+		c.tokens = true
+		return c.SetToken("WithTokenSource", token)
+	}
 }
 
 // WithBaseURL sets where the service is, with its version and without the
@@ -71,6 +83,20 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 // the service. Default: https://api.openai.com/v1.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
+}
+
+// WithProvider sets what the service is called in errors, in [Client.ModelName] and in
+// the parts that it wants back: those of a conversation go back only to the name that
+// they came from. Default: "openai", the name of the preset, or the host and port of
+// the base URL where that is neither OpenAI's nor a preset's.
+func WithProvider(name string) Option {
+	return func(c *config) error {
+		if !api.Token(name) {
+			return &aycoder.ConfigError{Option: "WithProvider", Err: errors.New("name is not a word")}
+		}
+		c.Provider, c.named = name, true
+		return nil
+	}
 }
 
 // WithHeader sets a header of every request. It wins over what the client sets
@@ -105,7 +131,9 @@ func WithMaxTokens(n int) Option {
 
 // WithIdleTimeout sets the longest silence of the service. After it the request ends
 // with an [aycoder.TimeoutError]. Time that the caller takes to handle an event does
-// not count. Default: 5 minutes.
+// not count. Comments, blank lines and events without data, which some services send
+// while a request waits in a queue, do not end a silence. Default: 5 minutes, and 10 for
+// [DeepSeek].
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
@@ -148,6 +176,9 @@ func WithQuery(name, value string) Option {
 		maps.Copy(q, c.query)
 		q.Set(name, value)
 		c.query = q
+		if !strings.Contains(name, "version") {
+			c.AddSecret(value) // some gateways take their keys there
+		}
 		return nil
 	}
 }
@@ -160,14 +191,17 @@ func WithQuery(name, value string) Option {
 // away that the client sets by itself, such as "store". The API has no stop sequences:
 // a request with some is an error. Default: Chat Completions.
 func WithResponses() Option {
-	return func(c *config) error { c.responses = true; return nil }
+	return func(c *config) error {
+		c.responses, c.stream = true, (*Client).streamResponses
+		return nil
+	}
 }
 
 // WithXMLTools describes the tools in the prompt and reads the calls from the text,
 // for models that were not made to call tools. It is of Chat Completions. Default: the
 // service's own way.
 func WithXMLTools() Option {
-	return func(c *config) error { c.xmlTools = true; return nil }
+	return func(c *config) error { c.xml = xmlTools{}; return nil }
 }
 
 // WithThinkTags reads "<think>…</think>" at the beginning of an answer as
@@ -196,7 +230,7 @@ func WithReasoningField(name string) Option {
 // are wrong are reported at once, as [aycoder.ConfigError]. A missing key is an
 // [aycoder.AuthError]. It sends nothing.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{Config: api.NewConfig(provider, defaultBaseURL), keyEnv: []string{keyEnv},
+	c := config{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat, keyEnv: []string{keyEnv},
 		keyHeader: "Authorization", keyPrefix: "Bearer "}
 	var errs []error
 	if model == "" {
@@ -205,22 +239,34 @@ func New(model string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		errs = append(errs, opt(&c))
 	}
+	c.identify()
 	errs = append(errs, c.FindKey(model, []string{"Authorization", "Api-Key"}, c.keyEnv...))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new %s client: %w", c.Provider, err)
 	}
-	if c.dialect == (dialect{}) && c.BaseURL != defaultBaseURL {
-		c.dialect = compatible()
-	}
 	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
+}
+
+// identify finds out whose service a base URL is, where no preset says so.
+func (c *config) identify() {
+	if c.preset || c.BaseURL == defaultBaseURL {
+		return
+	}
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil: // was checked
+	case u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost)):
+		c.SetHome(c.Provider, c.BaseURL) // of a region: "https://eu.api.openai.com/v1"
+	default:
+		if c.dialect = compatible(); !c.named {
+			c.Provider = u.Host
+		}
+	}
 }
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	if c.cfg.responses {
-		return c.streamResponses(ctx, req)
-	}
-	return c.streamChat(ctx, req)
+	return c.cfg.stream(c, ctx, req)
 }
 
 // endpoint is the address of an API.
@@ -241,7 +287,12 @@ func (c *Client) modelsURL() string {
 }
 
 // setHeaders sets all headers of a request.
-func (c *Client) setHeaders(h http.Header) { c.cfg.SetHeaders(h, c.cfg.keyHeader, c.cfg.keyPrefix) }
+func (c *Client) setHeaders(h http.Header) {
+	c.cfg.SetHeaders(h, c.cfg.keyHeader, c.cfg.keyPrefix)
+	if c.cfg.tokens && c.cfg.Header().Get(c.cfg.keyHeader) == "" {
+		h.Del(c.cfg.keyHeader)
+	}
+}
 
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }

@@ -83,15 +83,29 @@
 //	</parameter>
 //	</function>
 //
-// The text before a call streams as it comes. A call of a tool that does not exist stays
-// text; one that cannot be read, or that the end of the answer cut off, is an
-// [aycoder.BlockCut], of which the model is told. Results go back in the user's message.
+// The text before the first call streams as it comes; what follows is read at the end of
+// the answer. A call of a tool that does not exist, or in a code block, stays text. One
+// that cannot be read in one way only, or that the end of the answer cut off, is an
+// [aycoder.BlockCut], of which the model is told. Arguments that hold such tags are
+// written as one JSON object. Results go back in the user's message.
 //
 // # Responses
 //
 // The service stores nothing ("store": false): what it has to know of its reasoning goes
 // with each request, encrypted. What only this API understands is marked as such, and
-// not sent to Chat Completions when a conversation moves there.
+// not sent to Chat Completions when a conversation moves there. Models of OpenAI's that do
+// not think are not asked for it, by their names; for a deployment of one under another
+// name set [WithExtra]("include", nil).
+//
+// Documents go out as files, of the types that the service takes; texts go out as texts,
+// and what else there is, such as an archive, is named in one. The output of a tool that
+// failed begins with "Error: ", as it does in Chat Completions.
+//
+// Pieces of a message's first text come as the service sends them; further texts of the
+// same message, which are rare, come when it is complete. A call runs with the arguments
+// of the complete item. If its pieces said something else, some were lost on the way, and
+// it is an [aycoder.BlockCut]; so is the last call of an answer at its limit if it has no
+// arguments. An item that only the last event has is given away then.
 //
 // # Errors
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aycoder/aycoder"
 )
@@ -21,9 +22,13 @@ type dialect struct {
 	files     fileForm
 	noImages  bool
 	// userSystem says that a system message that does not come first is refused, by the
-	// templates of open models mostly.
+	// templates of open models mostly. They also want the roles to alternate: messages of
+	// the user's that follow each other are made one.
 	userSystem bool
-	thinkTags  bool
+	// toolUser says that the user may not speak directly after a tool: "Unexpected role
+	// 'user' after role 'tool'".
+	toolUser  bool
+	thinkTags bool
 	// calmForced says that no tool can be forced on a model that thinks: "Thinking mode
 	// does not support this tool_choice".
 	calmForced bool
@@ -36,6 +41,7 @@ type thinkingForm int
 const (
 	thinkEffort   thinkingForm = iota // reasoning_effort, for models that are known to think
 	thinkAnyModel                     // reasoning_effort, for any model
+	thinkGroq                         // reasoning_effort, for the models of Groq that take it
 	thinkObject                       // reasoning: {effort, max_tokens, enabled}
 	thinkSwitch                       // thinking: {type: enabled or disabled}
 	thinkTemplate                     // chat_template_kwargs: {enable_thinking}
@@ -87,7 +93,7 @@ type service struct {
 func (s service) open(model string, opts []Option) (*Client, error) {
 	first := func(c *config) error {
 		c.SetHome(s.name, s.base)
-		c.keyEnv, c.dialect = nil, s.dialect
+		c.keyEnv, c.dialect, c.preset = nil, s.dialect, true
 		if s.env != "" {
 			c.keyEnv = []string{s.env}
 		}
@@ -115,17 +121,20 @@ func OpenRouter(model string, opts ...Option) (*Client, error) {
 // Groq returns a client of Groq. The key is in GROQ_API_KEY.
 func Groq(model string, opts ...Option) (*Client, error) {
 	return service{"groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY",
-		dialect{maxTokens: "max_tokens", thinking: thinkAnyModel,
+		dialect{maxTokens: "max_tokens", thinking: thinkGroq,
 			files: fileNever, thinkTags: true}}.open(model, opts)
 }
 
 // DeepSeek returns a client of DeepSeek's own service. The key is in DEEPSEEK_API_KEY.
+// The idle timeout is 10 minutes by default, for requests wait in a queue.
 func DeepSeek(model string, opts ...Option) (*Client, error) {
 	// "For turns that do perform tool calls, the reasoning_content must be fully passed
-	// back to the API in all subsequent requests", also an empty one.
+	// back to the API in all subsequent requests", also an empty one. "If the request has not
+	// started inference after 10 minutes, the server will close the connection."
+	queued := WithIdleTimeout(10 * time.Minute)
 	return service{"deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY",
 		dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
-			calmForced: true, files: fileNever, noImages: true}}.open(model, opts)
+			calmForced: true, files: fileNever, noImages: true}}.open(model, append([]Option{queued}, opts...))
 }
 
 // Moonshot returns a client of Moonshot's Kimi models. The key is in MOONSHOT_API_KEY.
@@ -139,7 +148,7 @@ func Moonshot(model string, opts ...Option) (*Client, error) {
 func Mistral(model string, opts ...Option) (*Client, error) {
 	return service{"mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY",
 		dialect{maxTokens: "max_tokens", noUsage: true, anyTool: "any", thinking: thinkAnyModel, echo: echoParts,
-			ids: idNine, files: fileURL, userSystem: true}}.open(model, opts)
+			ids: idNine, files: fileURL, userSystem: true, toolUser: true}}.open(model, opts)
 }
 
 // ZAI returns a client of Z.AI's GLM models. The key is in ZAI_API_KEY. The address of
@@ -180,6 +189,7 @@ func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, er
 			return err
 		}
 		c.SetHome("azure", base)
+		c.preset = true
 		c.keyEnv = []string{"AZURE_OPENAI_API_KEY"}
 		c.keyHeader, c.keyPrefix = "Api-Key", ""
 		c.dialect = dialect{maxTokens: "max_completion_tokens"}

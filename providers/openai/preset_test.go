@@ -42,9 +42,9 @@ func presetTests() []presetTest {
 			usage + `"max_completion_tokens":9,"reasoning_effort":"low"` + required, nil},
 		{"xai", named(XAI, "grok-4"), "XAI_API_KEY", "https://api.x.ai/v1/chat/completions", bearer, usage + `"max_tokens":9` + required, nil},
 		{"openrouter", named(OpenRouter, "openai/gpt-5"), "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1/chat/completions", bearer,
-			usage + `"max_tokens":9,"reasoning":{"max_tokens":2000}` + required, nil},
+			usage + `"max_tokens":2009,"reasoning":{"max_tokens":2000}` + required, nil},
 		{"openrouter", named(OpenRouter, "anthropic/claude-sonnet-4"), "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1/chat/completions", bearer,
-			usage + `"max_tokens":9,"reasoning":{"max_tokens":2000}` + required + `,"cache_control":{"type":"ephemeral"}`, []string{"cache_control"}},
+			usage + `"max_tokens":2009,"reasoning":{"max_tokens":2000}` + required + `,"cache_control":{"type":"ephemeral"}`, []string{"cache_control"}},
 		{"groq", named(Groq, "openai/gpt-oss-120b"), "GROQ_API_KEY", "https://api.groq.com/openai/v1/chat/completions", bearer,
 			usage + `"max_tokens":9,"reasoning_effort":"low"` + required, nil},
 		{"deepseek", named(DeepSeek, "deepseek-chat"), "DEEPSEEK_API_KEY", "https://api.deepseek.com/chat/completions", bearer,
@@ -203,7 +203,6 @@ func TestPresetThinking(t *testing.T) {
 		want     string
 	}{
 		{"OpenAI", New, -1, "", `"reasoning_effort":"minimal"`},
-		{"Groq", Groq, -1, "", `"reasoning_effort":"none"`},
 		{"Groq", Groq, 0, "default", `"reasoning_effort":"default"`},
 		{"DeepSeek", DeepSeek, 5000, "", `"thinking":{"type":"enabled"}`},
 		{"DeepSeek", DeepSeek, -1, "", `"thinking":{"type":"disabled"}`},

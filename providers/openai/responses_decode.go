@@ -3,7 +3,8 @@ package openai
 import (
 	"errors"
 	"fmt"
-	"math"
+	"hash/maphash"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -17,28 +18,37 @@ import (
 type respDecoder struct {
 	call  *api.Call
 	owner string
+	names map[string]string // of tools that had to be mapped, as they are on the wire
 	done  aycoder.MessageDone
 
 	r       rawjson.Reader
+	all     []*respItem
 	open    []*respItem // that were not given away
 	front   *respItem   // the one of them whose pieces are given away as they come
 	byIndex map[int64]*respItem
 	latest  *respItem // of the last event
 	whole   int       // items that were complete
+	ended   bool      // no more comes
 
 	status, reason string
 	refused        bool
 	calls          int
 	ids            map[string]bool // of calls
+	seed           maphash.Seed    // of sums
 }
 
-func newRespDecoder(k *api.Call, owner string) *respDecoder {
-	return &respDecoder{call: k, owner: owner, byIndex: map[int64]*respItem{}, ids: map[string]bool{}}
+func newRespDecoder(k *api.Call, owner string, names map[string]string) *respDecoder {
+	return &respDecoder{call: k, owner: owner, names: names, byIndex: map[int64]*respItem{}, ids: map[string]bool{},
+		seed: maphash.MakeSeed()}
 }
 
-// maxOpenItems is how many items may have begun without being complete, and how many
-// parts an item may have.
-const maxOpenItems = 1000
+const (
+	// maxItems is how many items a response may have.
+	maxItems = 10_000
+	// maxOpenItems is how many of them may have begun without being complete, and how
+	// many parts an item may have.
+	maxOpenItems = 1000
+)
 
 var errRespMany = errors.New("too many items or parts")
 
@@ -51,7 +61,7 @@ type respEvent struct {
 	index int64  // of the item; less than 0 if there is none
 	sub   int64  // of the part in the item
 
-	failed bool // there is an error
+	failed bool // there is an error that says something
 }
 
 // Event implements [api.Decoder].
@@ -69,6 +79,11 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	if e.typ == "" {
 		e.typ = ev.Type
 	}
+	if e.failed && e.index < 0 && e.raw == "" {
+		// Whatever its type: services and gateways have names of their own for it. One
+		// with an index is of an item, such as a call of the service's own tools.
+		return true, d.call.Fail(respFailure(ev.Data))
+	}
 	switch e.typ {
 	case "response.output_text.delta":
 		return false, d.delta(&e, respMessage, respPlain)
@@ -82,10 +97,6 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 		return true, d.terminal(&e)
 	case "error":
 		return true, d.call.Fail(respFailure(ev.Data))
-	case "":
-		if e.failed { // a gateway says so in its own way
-			return true, d.call.Fail(respFailure(ev.Data))
-		}
 	case "keepalive":
 		d.call.Ping()
 	default:
@@ -142,10 +153,20 @@ func (d *respDecoder) read(data string) (respEvent, error) {
 		case "text", "arguments", "refusal":
 			e.text, _ = r.Str()
 		case "error":
-			e.failed = r.Kind() != 'n'
+			e.failed = respFault(r) != ""
 		}
 	}
 	return e, r.End()
+}
+
+// respFault reads an error. What says nothing is none: {}, "", false and null are in
+// responses that are complete.
+func respFault(r *rawjson.Reader) string {
+	kind, raw := r.Kind(), r.Raw()
+	if kind != '{' && kind != '"' || len(raw) < 3 || strings.TrimSpace(raw[1:len(raw)-1]) == "" {
+		return ""
+	}
+	return raw
 }
 
 // respFailure takes an error apart: {"type":"error","error":{…}} in events, and
@@ -153,10 +174,11 @@ func (d *respDecoder) read(data string) (respEvent, error) {
 func respFailure(data string) api.Failure {
 	r := rawjson.NewReader(data)
 	for r.Object(); r.Next(); {
-		if r.Key() == "error" && r.Kind() != 'n' {
-			if raw := r.Raw(); r.Err() == nil {
-				return api.ParseFailure([]byte(raw), nil)
-			}
+		if r.Key() != "error" {
+			continue
+		}
+		if raw := respFault(r); raw != "" {
+			return api.ParseFailure([]byte(raw), nil)
 		}
 	}
 	f := api.ParseFailure([]byte(data), nil)
@@ -181,9 +203,7 @@ func (d *respDecoder) response(raw string) (items []string, err error) {
 		case "incomplete_details":
 			d.incomplete(r)
 		case "error":
-			if r.Kind() != 'n' {
-				failure = r.Raw()
-			}
+			failure = respFault(r)
 		case "usage":
 			d.usage(r)
 		case "output":
@@ -210,10 +230,11 @@ func (d *respDecoder) incomplete(r *rawjson.Reader) {
 	}
 }
 
-// respString reads a string; anything else, and an empty one, changes nothing.
+// respString reads a string; anything else, and an empty one, changes nothing. It is a
+// copy, since the string would hold the whole event.
 func respString(r *rawjson.Reader, to *string) {
 	if s, ok := r.Str(); ok && s != "" {
-		*to = s
+		*to = strings.Clone(s)
 	}
 }
 
@@ -223,35 +244,28 @@ func (d *respDecoder) usage(r *rawjson.Reader) {
 	if r.Kind() != '{' {
 		return
 	}
-	var u aycoder.Usage
+	u := chatUsage{}
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "input_tokens":
-			u.Input = respCount(r)
+			u.input = tokenCount(r)
 		case "output_tokens":
-			u.Output = respCount(r)
+			u.output = tokenCount(r)
 		case "input_tokens_details", "output_tokens_details":
 			for r.Object(); r.Next(); {
 				switch r.Key() {
 				case "cached_tokens":
-					u.CacheRead = respCount(r)
+					u.cached = tokenCount(r)
 				case "cache_write_tokens":
-					u.CacheWrite = respCount(r)
+					u.cacheWrite = tokenCount(r)
 				case "reasoning_tokens":
-					u.Reasoning = respCount(r)
+					u.reasoning = tokenCount(r)
 				}
 			}
 		}
 	}
-	u.Input = max(u.Input-u.CacheRead-u.CacheWrite, 0)
-	u.Output = max(u.Output, u.Reasoning)
-	d.done.Usage = u
-}
-
-// respCount reads a number of tokens, which is bounded so that sums are.
-func respCount(r *rawjson.Reader) int64 {
-	n, _ := r.Int()
-	return min(max(n, 0), math.MaxInt64/8)
+	u.output = max(u.output, u.reasoning)
+	d.done.Usage = u.usage()
 }
 
 // Whole implements [api.Decoder].
@@ -284,24 +298,18 @@ func (d *respDecoder) terminal(e *respEvent) error {
 	if d.status == "" || d.status == "in_progress" || d.status == "queued" {
 		d.status = e.typ[len("response."):]
 	}
-	if len(items) > d.whole {
-		for i, raw := range items {
-			it := d.find(int64(i))
-			if it != nil && it.complete {
-				continue
-			}
-			if err := d.completed(it, int64(i), raw); err != nil {
-				return err
-			}
-		}
+	if err := d.backfill(items); err != nil {
+		return err
 	}
 	return d.finish()
 }
 
-// finish gives away what is left, and ends the message.
+// finish gives away what is left, and ends the message. If it was cut off, so was its
+// last item if that is a call without arguments: none of them had come.
 func (d *respDecoder) finish() error {
-	for _, it := range d.open {
-		if !it.complete {
+	d.ended = true
+	for i, it := range d.open {
+		if !it.complete || i == len(d.open)-1 && it.noArgs() && !d.entire() {
 			it.complete, it.cut = true, true
 		}
 	}
@@ -312,8 +320,14 @@ func (d *respDecoder) finish() error {
 	if err != nil {
 		return err
 	}
-	d.done.Stop = stop
-	return d.call.Emit(&d.done)
+	done := d.done // of its own, since it would hold all that came
+	done.Stop = stop
+	return d.call.Emit(&done)
+}
+
+// entire reports whether the service says that nothing is missing.
+func (d *respDecoder) entire() bool {
+	return d.reason == "" && (d.status == "completed" || d.status == "complete" || d.status == "")
 }
 
 // stop is why the model stopped.
@@ -329,7 +343,7 @@ func (d *respDecoder) stop() (aycoder.StopReason, error) {
 		return aycoder.StopReason(d.reason), nil
 	case d.status == "incomplete":
 		return aycoder.StopMaxTokens, nil // the usual reason, where none is said
-	case d.status != "completed" && d.status != "complete" && d.status != "":
+	case !d.entire():
 		return aycoder.StopReason(d.status), nil // "queued": it works in the background
 	case d.calls > 0:
 		return aycoder.StopToolUse, nil

@@ -106,7 +106,7 @@ func ExampleWithPromptCacheKey() {
 		}
 	}
 	// Output:
-	// {"model":"gpt-4.1","stream":true,"store":false,"include":["reasoning.encrypted_content"],"tools":[{"type":"web_search"}],"prompt_cache_key":"weather","input":[{"role":"user","content":"Weather?"}]}
+	// {"model":"gpt-4.1","stream":true,"store":false,"tools":[{"type":"web_search"}],"prompt_cache_key":"weather","input":[{"role":"user","content":"Weather?"}]}
 	// opaque: {"type":"web_search_call","id":"ws_1","status":"completed"}
 	// text: Rain.
 }

@@ -1,8 +1,12 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -40,20 +44,27 @@ const (
 	respRefusal
 )
 
-// A respItem is an item of the output that was not given away yet.
+// A respItem is an item of the output. What it holds goes when it is given away.
 type respItem struct {
 	index    int64
 	kind     respKind
+	typ      string // of what is no kind
+	itemID   string
 	texts    []*respText
 	raw      string // when it is complete
 	complete bool
 	cut      bool // the response ended before the item did
 
+	sum  uint64 // of what was given away, see [respDecoder.sumOf]
+	told bool   // the last event has it
+
 	// of a call
-	id, name string
-	named    bool // an event has told of it
-	extra    json.RawMessage
-	partial  bool // the service says that it is incomplete
+	callID, name string // as the service has them
+	id           string // as it is given out
+	named        bool   // an event has told of it
+	final        string // the arguments, as the service says them in the end
+	extra        json.RawMessage
+	partial      bool // the service says that it is incomplete
 }
 
 // A respText is a text in an item.
@@ -110,15 +121,19 @@ func (d *respDecoder) find(index int64) *respItem {
 
 // begin adds an item.
 func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
-	if len(d.open) >= maxOpenItems {
+	if len(d.open) >= maxOpenItems || len(d.all) >= maxItems {
 		return nil, errRespMany
 	}
 	it := &respItem{index: index, kind: kind}
+	d.all = append(d.all, it)
 	d.open = append(d.open, it)
 	if index >= 0 {
 		d.byIndex[index] = it
 	}
 	d.latest = it
+	if d.open[0].complete { // it was held back
+		return it, d.advance()
+	}
 	if d.front == nil && kind != respOther {
 		d.front = it
 	}
@@ -170,6 +185,9 @@ func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 		return err
 	}
 	t.settle(e.text)
+	if kind == respCall {
+		it.final = cmp.Or(e.text, it.final)
+	}
 	if it != d.front {
 		return nil
 	}
@@ -195,8 +213,11 @@ func (d *respDecoder) emit(it *respItem, t *respText, piece string) error {
 	case respReasoning:
 		return d.call.Emit(&aycoder.ThinkingDelta{Text: piece})
 	}
-	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: it.name, Args: piece})
+	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name), Args: piece})
 }
+
+// toolName is the name of a tool as the host knows it.
+func (d *respDecoder) toolName(sent string) string { return cmp.Or(d.names[sent], sent) }
 
 // catchUp gives away what has come of t.
 func (d *respDecoder) catchUp(it *respItem, t *respText) error {
@@ -238,22 +259,24 @@ func (d *respDecoder) endThought(t *respText, signature string) error {
 
 // announce tells of a call, as soon as its id and name are known.
 func (d *respDecoder) announce(it *respItem) error {
-	if it.kind != respCall || it.named || it.name == "" || it.id == "" && !it.complete {
+	if it.kind != respCall || it.named || it.name == "" || it.callID == "" && !it.complete {
 		return nil
 	}
-	if it.id == "" || d.ids[it.id] {
-		it.id = api.MakeID(d.done.ID, d.calls)
+	it.id = cmp.Or(it.callID, it.itemID)
+	for n := d.calls; it.id == "" || d.ids[it.id]; n++ {
+		it.id = api.MakeID(d.done.ID, n)
 	}
 	it.named = true
 	d.ids[it.id] = true
 	d.calls++
-	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: it.name})
+	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name)})
 }
 
 // added takes the beginning of an item. One at an index that is taken is another one,
 // unless it is the same told twice, and the one before gets no more.
 func (d *respDecoder) added(e *respEvent) (err error) {
-	kind, it := respKindOf(respType(e.raw)), d.byIndex[e.index]
+	typ, id := respHead(e.raw)
+	kind, it := respKindOf(typ), d.byIndex[e.index]
 	again := it != nil && !it.complete && it.kind == kind && len(it.texts) == 0
 	if !again {
 		if it != nil && !it.complete {
@@ -266,33 +289,48 @@ func (d *respDecoder) added(e *respEvent) (err error) {
 			return err
 		}
 	}
+	it.head(typ, id)
 	if kind != respCall {
 		return nil
 	}
 	if err := it.readCall(e.raw); err != nil {
 		return d.call.Garbled("item", err, e.raw)
 	}
+	it.final = "" // this is not the end
 	if it != d.front {
 		return nil
 	}
 	return d.flush(it)
 }
 
-// respType is the type of an item.
-func respType(raw string) (typ string) {
+// respHead returns the type and the id of an item.
+func respHead(raw string) (typ, id string) {
 	r := rawjson.NewReader(raw)
 	for r.Object(); r.Next(); {
-		if r.Key() == "type" {
+		switch r.Key() {
+		case "type":
 			typ, _ = r.Str()
-			break
+		case "id":
+			id, _ = r.Str()
 		}
 	}
-	return typ
+	return typ, id
+}
+
+// head keeps what [respHead] returns. Strings are copies: they would hold the event.
+func (it *respItem) head(typ, id string) {
+	if it.kind == respOther {
+		it.typ = strings.Clone(typ)
+	}
+	if id != "" {
+		it.itemID = strings.Clone(id)
+	}
 }
 
 // completed takes an item that is complete. It may be one that has not begun.
 func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
-	kind := respKindOf(respType(raw))
+	typ, id := respHead(raw)
+	kind := respKindOf(typ)
 	if it != nil && it.complete {
 		return nil // it comes twice
 	}
@@ -302,6 +340,7 @@ func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 			return err
 		}
 	}
+	it.head(typ, id)
 	if err := it.read(raw); err != nil {
 		return d.call.Garbled("item", err, raw)
 	}
@@ -313,13 +352,14 @@ func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 // advance gives away the items that are complete and whose turn it is, and what has
 // come of the one after them.
 func (d *respDecoder) advance() error {
-	for len(d.open) > 0 && d.open[0].complete {
+	for len(d.open) > 0 && d.open[0].complete && !d.held() {
 		it := d.open[0]
+		it.sum = d.sumOf(it)
 		if err := d.give(it); err != nil {
 			return err
 		}
 		d.open = d.open[1:]
-		it.texts, it.raw, it.extra = nil, "", nil
+		it.texts, it.raw, it.final, it.extra = nil, "", "", nil
 	}
 	d.front = nil
 	for _, it := range d.open {
@@ -329,6 +369,28 @@ func (d *respDecoder) advance() error {
 		}
 	}
 	return nil
+}
+
+// held reports whether the item at the front waits for the end of the response, or for
+// one behind it: a call without arguments, which may have been cut off before the first
+// of them came. Not all services say so of the call.
+func (d *respDecoder) held() bool { return !d.ended && len(d.open) == 1 && d.open[0].noArgs() }
+
+// noArgs reports whether the item is a call without arguments.
+func (it *respItem) noArgs() bool { return it.kind == respCall && isNoArgs(it.said()) }
+
+func isNoArgs(args []byte) bool { return len(args) == 0 || string(args) == "null" }
+
+// said is all that the texts of the item say.
+func (it *respItem) said() []byte {
+	if len(it.texts) == 1 {
+		return it.texts[0].buf
+	}
+	var b []byte
+	for _, t := range it.texts {
+		b = append(b, t.buf...)
+	}
+	return b
 }
 
 // give gives away an item that is complete.
@@ -384,7 +446,7 @@ func (d *respDecoder) giveReasoning(it *respItem) error {
 		}
 		signature := ""
 		if i == len(left)-1 {
-			signature = it.raw
+			signature = strings.Clone(it.raw) // it would hold the whole event
 		}
 		if signature == "" && len(t.buf) == 0 {
 			continue
@@ -396,7 +458,9 @@ func (d *respDecoder) giveReasoning(it *respItem) error {
 	return nil
 }
 
-// giveCall gives away a call. One that is no whole JSON text was cut off.
+// giveCall gives away a call. One that is no whole JSON text was cut off. Nor does one
+// run of which the pieces say something else than the complete item: pieces were lost on
+// the way. It has the arguments of the item then.
 func (d *respDecoder) giveCall(it *respItem) error {
 	if it.name == "" {
 		if it.cut {
@@ -407,22 +471,42 @@ func (d *respDecoder) giveCall(it *respItem) error {
 	if err := d.flush(it); err != nil {
 		return err
 	}
-	var args json.RawMessage
-	for _, t := range it.texts {
-		args = append(args, t.buf...)
-	}
-	u := &aycoder.ToolUse{ID: it.id, Name: it.name, Args: args}
+	u := &aycoder.ToolUse{ID: it.id, Name: d.toolName(it.name), Args: bytes.Clone(it.said())}
 	if len(it.extra) > 0 {
 		u.Extra = d.opaque(string(it.extra))
 	}
-	if it.cut || it.partial {
-		return d.call.Emit(&aycoder.BlockCut{Call: u})
-	}
-	if len(args) == 0 || string(args) == "null" {
+	cut := it.cut || it.partial
+	switch {
+	case cut:
+	case it.final != "" && !sameJSON(u.Args, []byte(it.final)):
+		cut, u.Args = true, json.RawMessage(it.final)
+	case isNoArgs(u.Args):
 		u.Args = json.RawMessage(`{}`)
+	default:
+		cut = !json.Valid(u.Args)
 	}
-	if !json.Valid(u.Args) {
+	if cut {
 		return d.call.Emit(&aycoder.BlockCut{Call: u})
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: u})
+}
+
+// sameJSON reports whether a and b are the same value, however they are written, or the
+// same bytes.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	for _, p := range []struct {
+		data []byte
+		to   *any
+	}{{a, &x}, {b, &y}} {
+		dec := json.NewDecoder(bytes.NewReader(p.data))
+		dec.UseNumber() // large ones would be rounded
+		if !json.Valid(p.data) || dec.Decode(p.to) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(x, y)
 }

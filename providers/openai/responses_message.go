@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -99,24 +100,12 @@ func (w *respItems) said(t *aycoder.Text) {
 	if t.Text == "" {
 		return
 	}
-	var phase, notes json.RawMessage
-	refusal := false
+	w.begin(`{"role":"assistant"`)
+	w.b = rawjson.AppendField(w.b, "content", t.Text)
+	var phase json.RawMessage
 	if w.mine(t.Extra) {
 		extra, _ := rawjson.Parse(t.Extra.Raw) // was checked
-		phase, notes = extra.Value("phase"), extra.Value("annotations")
-		refusal = string(extra.Value("type")) == `"refusal"`
-	}
-	switch {
-	case refusal:
-		w.begin(`{"type":"message","role":"assistant","content":[{"type":"refusal"`)
-		w.b = append(rawjson.AppendField(w.b, "refusal", t.Text), '}', ']')
-	case len(notes) > 0:
-		w.begin(`{"type":"message","role":"assistant","content":[{"type":"output_text"`)
-		w.b = rawjson.AppendField(w.b, "text", t.Text)
-		w.b = append(append(rawjson.AppendKey(w.b, "annotations"), notes...), '}', ']')
-	default:
-		w.begin(`{"role":"assistant"`)
-		w.b = rawjson.AppendField(w.b, "content", t.Text)
+		phase = extra.Value("phase")
 	}
 	if len(phase) > 0 {
 		w.b = append(rawjson.AppendKey(w.b, "phase"), phase...)
@@ -203,8 +192,8 @@ func (w *respItems) output(o *aycoder.ToolOutput) {
 			in.part(p)
 		}
 	}
-	if len(in.content) == 0 && o.IsError {
-		in.text("failed without a message")
+	if o.IsError {
+		in.failed(o)
 	}
 	var texts []string
 	for _, c := range in.content {
@@ -221,6 +210,16 @@ func (w *respItems) output(o *aycoder.ToolOutput) {
 		w.b = appendRespContent(w.b, in.content)
 	}
 	w.b = append(w.b, '}')
+}
+
+// failed says of the output that it is that of a tool that failed.
+func (w *respItems) failed(o *aycoder.ToolOutput) {
+	if len(w.content) == 0 {
+		w.text("failed without a message")
+	} else if w.content[0].raw != nil {
+		w.content = slices.Insert(w.content, 0, respContent{})
+	}
+	w.content[0].text = toolText(o, w.content[0].text)
 }
 
 // part adds a part of a message that is not the model's.
@@ -250,22 +249,42 @@ func (w *respItems) media(m *aycoder.Media) {
 	case len(m.Data) == 0 && m.URL == "" || w.role == aycoder.RoleSystem:
 		w.text(notShown(m))
 	case isImage(typ):
-		b := rawjson.AppendKey([]byte(`{"type":"input_image"`), "image_url")
+		b := rawjson.AppendKey([]byte(`{"type":"input_image","detail":"auto"`), "image_url")
 		w.content = append(w.content, respContent{raw: append(appendMediaURL(b, m, typ), '}')})
-	case len(m.Data) > 0 && strings.HasPrefix(typ, "text/") && utf8.Valid(m.Data):
+	case len(m.Data) > 0 && isText(typ) && utf8.Valid(m.Data):
 		w.text(strings.TrimPrefix(m.Name+":\n"+string(m.Data), ":\n"))
-	case respIsFile(typ):
+	case respExtension(typ) != "":
 		w.content = append(w.content, respContent{raw: appendRespFile(m, typ)})
 	default:
 		w.text(notShown(m))
 	}
 }
 
-// respIsFile reports whether a document can be sent: "supported file types" are those
-// of offices and of text, not sounds and films, and other images.
-func respIsFile(typ string) bool {
-	kind, _, _ := strings.Cut(typ, "/")
-	return kind == "text" || kind == "application" && typ != "application/octet-stream"
+// respFiles are the "accepted file types" that are no texts: those of offices. Archives,
+// sounds, films and other images are refused, and the whole conversation with them.
+var respFiles = []struct{ typ, ext string }{
+	{"application/pdf", "pdf"},
+	{"application/msword", "doc"},
+	{"application/rtf", "rtf"},
+	{"application/vnd.ms-excel", "xls"},
+	{"application/vnd.ms-powerpoint", "ppt"},
+	{"application/vnd.oasis.opendocument.text", "odt"},
+	{"application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"},
+	{"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"},
+	{"application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"},
+}
+
+// respExtension is how the name of a document ends, or nothing if it cannot be sent.
+func respExtension(typ string) string {
+	for _, f := range respFiles {
+		if f.typ == typ {
+			return f.ext
+		}
+	}
+	if !isText(typ) {
+		return ""
+	}
+	return "txt"
 }
 
 func appendRespFile(m *aycoder.Media, typ string) []byte {
@@ -273,11 +292,7 @@ func appendRespFile(m *aycoder.Media, typ string) []byte {
 	if len(m.Data) == 0 {
 		return append(rawjson.AppendField(b, "file_url", m.URL), '}')
 	}
-	name := m.Name
-	if name == "" { // "filename" has to be there
-		_, name, _ = strings.Cut(typ, "/")
-		name = "file." + name
-	}
+	name := cmp.Or(m.Name, "file."+respExtension(typ)) // "filename" has to be there
 	b = rawjson.AppendKey(rawjson.AppendField(b, "filename", name), "file_data")
 	return append(appendMediaURL(b, m, typ), '}')
 }

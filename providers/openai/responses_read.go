@@ -29,13 +29,9 @@ func (it *respItem) readCall(raw string) error {
 	for r.Object(); r.Next(); {
 		switch key := r.Key(); key {
 		case "call_id":
-			if id, _ := r.Str(); !it.named && id != "" {
-				it.id = id
-			}
+			it.unlessNamed(r, &it.callID)
 		case "name":
-			if name, _ := r.Str(); !it.named && name != "" {
-				it.name = name
-			}
+			it.unlessNamed(r, &it.name)
 		case "arguments":
 			if err := it.arguments(r); err != nil {
 				return err
@@ -55,6 +51,15 @@ func (it *respItem) readCall(raw string) error {
 	return r.End()
 }
 
+// unlessNamed reads a string that an event may have told of already.
+func (it *respItem) unlessNamed(r *rawjson.Reader, to *string) {
+	if it.named {
+		r.Skip()
+		return
+	}
+	respString(r, to)
+}
+
 // arguments reads the arguments of a call: JSON in a string, or as it is.
 func (it *respItem) arguments(r *rawjson.Reader) error {
 	var args string
@@ -69,6 +74,7 @@ func (it *respItem) arguments(r *rawjson.Reader) error {
 	t, err := it.text(respPlain, 0)
 	if err == nil {
 		t.settle(args)
+		it.final = args
 	}
 	return err
 }
@@ -115,6 +121,9 @@ func (it *respItem) readThought(r *rawjson.Reader, place respPlace, sub int64) e
 	return nil
 }
 
+// maxPhase bounds the phase of a message, which is a word: each of its texts keeps it.
+const maxPhase = 64
+
 // readMessage reads a message. Its phase is kept with its texts.
 func (it *respItem) readMessage(raw string) error {
 	var phase rawjson.Object
@@ -129,7 +138,10 @@ func (it *respItem) readMessage(raw string) error {
 				}
 			}
 		case "phase":
-			phase = rawjson.Object{{Key: key, Val: json.RawMessage(r.Raw())}}.Without()
+			kind, val := r.Kind(), r.Raw()
+			if kind == '"' && len(val) <= maxPhase {
+				phase = rawjson.Object{{Key: key, Val: json.RawMessage(val)}}
+			}
 		}
 	}
 	if err := r.End(); err != nil || len(phase) == 0 {
@@ -166,7 +178,9 @@ func (it *respItem) readContent(r *rawjson.Reader, sub int64) error {
 				rest = append(rest, rawjson.Field{Key: key, Val: json.RawMessage(typ)})
 			}
 		case "text", "refusal":
-			respString(r, &text)
+			if s, _ := r.Str(); s != "" {
+				text = s
+			}
 		default:
 			rest = append(rest, rawjson.Field{Key: key, Val: json.RawMessage(r.Raw())})
 		}

@@ -124,7 +124,7 @@ func respWrongParts(i *wiretest.Interaction, a *wiretest.Answer) (wrong []string
 		case *aycoder.ToolUse:
 			kind = "function_call"
 		case *aycoder.Opaque:
-			kind = respType(string(p.Raw))
+			kind, _ = respHead(string(p.Raw))
 		}
 		got = append(got, kind)
 	}

@@ -58,15 +58,6 @@ func respInput(body []byte) (items []json.RawMessage) {
 	return items
 }
 
-// respStored takes a message through its stored form.
-func respStored(t *testing.T, m *aycoder.Message) *aycoder.Message {
-	data, err := json.Marshal(m)
-	require.NoError(t, err)
-	var back aycoder.Message
-	require.NoError(t, json.Unmarshal(data, &back))
-	return &back
-}
-
 type respCounts struct {
 	cases, steps, encrypted, sent, opaque, calls, recordedSame int
 }
@@ -106,7 +97,7 @@ func respReplay(t *testing.T, rec *wiretest.Recording, steps []*wiretest.Interac
 		c := respClient(t, i.Transport(i.Body(), 1<<20), opts...)
 		a := wiretest.Ask(t.Context(), t, c, &aycoder.Request{Messages: history})
 		require.NoError(t, a.Err)
-		m := respStored(t, a.Message())
+		m := wiretest.Stored(t, a.Message())
 		history = append(history, m)
 		var outs []aycoder.Part
 		for _, call := range m.Calls() {
@@ -172,7 +163,8 @@ func respCheckStep(t *testing.T, rec *wiretest.Recording, i *wiretest.Interactio
 func respCheckOrder(t *testing.T, id string, items []json.RawMessage, u *aycoder.ToolUse) {
 	at := func(typ string) int {
 		return slices.IndexFunc(items, func(raw json.RawMessage) bool {
-			return respType(string(raw)) == typ && bytes.Contains(raw, []byte(`"call_id":"`+u.ID+`"`))
+			got, _ := respHead(string(raw))
+			return got == typ && bytes.Contains(raw, []byte(`"call_id":"`+u.ID+`"`))
 		})
 	}
 	call, out := at("function_call"), at("function_call_output")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,8 +33,14 @@ type respBody struct {
 	model  string
 	quirks respQuirks
 	extra  map[string]json.RawMessage // the client's and the request's, which were not written yet
+	asked  bool                       // Extra names what is in the service's store to answer
 	err    error
 }
+
+var errRespNoInput = errors.New("no message has anything to send")
+
+// respStores are the fields of Extra that hold a conversation in the place of the input.
+var respStores = []string{"prompt", "conversation", "previous_response_id"}
 
 // encodeResponses returns the wire form of req. Nothing is stored by the service: what
 // it needs to know of the conversation goes with each request, "reasoning items" with
@@ -43,11 +50,14 @@ func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 		extra: map[string]json.RawMessage{}}
 	maps.Copy(w.extra, c.cfg.extra)
 	maps.Copy(w.extra, req.Extra)
+	w.asked = slices.ContainsFunc(respStores, func(s string) bool {
+		return len(w.extra[s]) > 0 && !isNullJSON(w.extra[s])
+	})
 	w.b = append(w.b, `{"model":`...)
 	w.b = rawjson.AppendString(w.b, w.model)
 	w.b = append(w.b, `,"stream":true`...)
 	w.raw("store", "false")
-	w.list("include", []byte(`"reasoning.encrypted_content"`))
+	w.list("include", w.include())
 	w.instructions()
 	w.limits()
 	w.output()
@@ -102,6 +112,15 @@ func (w *respBody) fail(err error) {
 	}
 }
 
+// include asks for what was thought. "Encrypted content is not supported with this
+// model", say those that do not think.
+func (w *respBody) include() []byte {
+	if neverThinks(w.model) {
+		return nil
+	}
+	return []byte(`"reasoning.encrypted_content"`)
+}
+
 // instructions writes the system prompt.
 func (w *respBody) instructions() {
 	var texts []string
@@ -138,9 +157,7 @@ func (w *respBody) limits() {
 			w.fail(err)
 			return
 		}
-		// Models that think refuse all but 1, those of gpt-5.1 and later where they do think.
-		fixed := reasons(w.model) && (leastEffort(w.model) != "none" || effort != "" && effort != "none")
-		if !w.quirks.bare && (!fixed || *t == 1) {
+		if !w.quirks.bare && (*t == 1 || !fixedTemperature(w.model, effort)) {
 			w.raw("temperature", string(num))
 		}
 	}
@@ -229,7 +246,7 @@ func appendRespTool(b []byte, s *aycoder.ToolSpec) []byte {
 	if s.Description != "" {
 		b = rawjson.AppendField(b, "description", s.Description)
 	}
-	schema, _ := schemaOf(s.Schema) // was checked
+	schema := argsSchema(s.Schema) // was checked
 	b = append(rawjson.AppendKey(b, "parameters"), schema...)
 	return append(b, `,"strict":false}`...)
 }
@@ -252,6 +269,9 @@ func (w *respBody) input(form respForm) (*api.Payload, error) {
 		if len(data) > 0 {
 			p.Pieces = append(p.Pieces, data)
 		}
+	}
+	if len(p.Pieces) == 1 && !w.asked {
+		return nil, errRespNoInput
 	}
 	p.Pieces[0] = w.b
 	p.Pieces = append(p.Pieces, []byte("]}"))

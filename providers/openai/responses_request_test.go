@@ -21,7 +21,8 @@ func respNew(t testing.TB, model string, opts ...Option) *Client {
 }
 
 func TestResponsesRequest(t *testing.T) {
-	const common = `"stream":true,"store":false,"include":["reasoning.encrypted_content"]`
+	const plain = `"stream":true,"store":false`
+	const common = plain + `,"include":["reasoning.encrypted_content"]`
 	half, one := 0.5, 1.0
 	tool := &aycoder.ToolSpec{Name: "read", Description: "Reads.", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 	const wired = `{"type":"function","name":"read","description":"Reads.","parameters":{"type":"object","properties":{}},"strict":false}`
@@ -38,11 +39,15 @@ func TestResponsesRequest(t *testing.T) {
 		req         aycoder.Request
 		want        string // between model and input
 	}{
-		{"plain", "gpt-4.1", nil, aycoder.Request{}, common},
-		{"system", "gpt-4.1", nil, aycoder.Request{System: []*aycoder.Text{{Text: "A"}, {Text: " "}, {Text: "B\n"}}},
+		{"plain", "gpt-test", nil, aycoder.Request{}, common},
+		{"a model that does not think", "gpt-4o-mini", nil, aycoder.Request{}, plain},
+		{"a model of a provider that does not think", "openai/gpt-4.1", nil, aycoder.Request{}, plain},
+		{"a model that was tuned", "ft:gpt-4.1-nano:x", nil, aycoder.Request{}, plain},
+		{"a model for chats", "gpt-5-chat-latest", nil, aycoder.Request{Extra: raw(`{"include":["a"]}`)}, plain + `,"include":["a"]`},
+		{"system", "gpt-test", nil, aycoder.Request{System: []*aycoder.Text{{Text: "A"}, {Text: " "}, {Text: "B\n"}}},
 			common + `,"instructions":"A\n\nB\n"`},
-		{"limits", "gpt-4.1", []Option{WithMaxTokens(50)}, aycoder.Request{Temperature: &half}, common + `,"max_output_tokens":50,"temperature":0.5`},
-		{"least", "gpt-4.1", []Option{WithMaxTokens(50)}, aycoder.Request{MaxTokens: 1}, common + `,"max_output_tokens":16`},
+		{"limits", "gpt-test", []Option{WithMaxTokens(50)}, aycoder.Request{Temperature: &half}, common + `,"max_output_tokens":50,"temperature":0.5`},
+		{"least", "gpt-test", []Option{WithMaxTokens(50)}, aycoder.Request{MaxTokens: 1}, common + `,"max_output_tokens":16`},
 		{"temperature of a model that thinks", "o3", nil, aycoder.Request{Temperature: &half}, common},
 		{"temperature 1 of a model that thinks", "gpt-5", nil, aycoder.Request{Temperature: &one}, common + `,"temperature":1`},
 		{"temperature of a model that need not think", "gpt-5.2", nil, aycoder.Request{Temperature: &half, Thinking: -1},
@@ -51,34 +56,37 @@ func TestResponsesRequest(t *testing.T) {
 			common + `,"reasoning":{"effort":"xhigh","summary":"auto"}`},
 		{"thinking", "gpt-5", []Option{WithReasoningEffort("low")}, aycoder.Request{Thinking: 30000},
 			common + `,"reasoning":{"effort":"high","summary":"auto"}`},
-		{"thinking of a model that does not", "gpt-4.1", nil, aycoder.Request{Thinking: 30000}, common},
+		{"thinking of a model that does not", "gpt-4.1", nil, aycoder.Request{Thinking: 30000}, plain},
 		{"no thinking", "gpt-5-mini", nil, aycoder.Request{Thinking: -1}, common + `,"reasoning":{"effort":"minimal","summary":"auto"}`},
+		{"no thinking of a model for code", "gpt-5.1-codex", nil, aycoder.Request{Thinking: -1}, common + `,"reasoning":{"effort":"low","summary":"auto"}`},
+		{"no thinking of a model that always does", "gpt-5-pro", nil, aycoder.Request{Thinking: -1, Temperature: &half}, common},
 		{"thinking elsewhere", "grok", []Option{WithBaseURL("https://example.com")}, aycoder.Request{Thinking: -1},
 			common + `,"reasoning":{"effort":"none","summary":"auto"}`},
-		{"tools", "gpt-4.1", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{tool}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolAny}},
+		{"tools", "gpt-test", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{tool}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolAny}},
 			common + `,"tools":[` + wired + `],"tool_choice":"required"`},
-		{"tool without arguments", "gpt-4.1", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "a.b"}}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "a.b"}},
+		{"tool without arguments", "gpt-test", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "a.b"}}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "a.b"}},
 			common + fmt.Sprintf(`,"tools":[{"type":"function","name":%q,"parameters":{"type":"object","properties":{}},"strict":false}],"tool_choice":{"type":"function","name":%[1]q}`, toolName("a.b"))},
-		{"tools of the service too", "gpt-4.1", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{tool}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNone},
+		{"tools of the service too", "gpt-test", nil, aycoder.Request{Tools: []*aycoder.ToolSpec{tool}, ToolChoice: aycoder.ToolChoice{Mode: aycoder.ToolNone},
 			Extra: raw(`{"tools":[{"type":"web_search"}],"include":["web_search_call.action.sources"]}`)},
 			`"stream":true,"store":false,"include":["reasoning.encrypted_content","web_search_call.action.sources"],"tools":[` + wired + `,{"type":"web_search"}],"tool_choice":"none"`},
-		{"output", "gpt-4.1", nil, aycoder.Request{Output: &aycoder.OutputFormat{Name: "x", Schema: schema}, Extra: raw(`{"text":{"verbosity":"low"}}`)},
+		{"output", "gpt-test", nil, aycoder.Request{Output: &aycoder.OutputFormat{Name: "x", Schema: schema}, Extra: raw(`{"text":{"verbosity":"low"}}`)},
 			common + `,"text":{"verbosity":"low","format":{"type":"json_schema","name":"x","strict":true,"schema":` + string(schema) + `}}`},
-		{"output that is a map", "gpt-4.1", nil, aycoder.Request{Output: &aycoder.OutputFormat{Schema: json.RawMessage(`{"type":"object"}`)}},
+		{"output that is a map", "gpt-test", nil, aycoder.Request{Output: &aycoder.OutputFormat{Schema: json.RawMessage(`{"type":"object"}`)}},
 			common + `,"text":{"format":{"type":"json_schema","name":"answer","strict":false,"schema":{"type":"object"}}}`},
-		{"extra", "gpt-4.1", []Option{WithPromptCacheKey("k"), WithExtra("truncation", "auto"), WithExtra("user", "u")},
+		{"extra", "gpt-test", []Option{WithPromptCacheKey("k"), WithExtra("truncation", "auto"), WithExtra("user", "u")},
 			aycoder.Request{Extra: raw(`{"truncation":"disabled","parallel_tool_calls":false}`)},
 			common + `,"parallel_tool_calls":false,"prompt_cache_key":"k","truncation":"disabled","user":"u"`},
-		{"extra instead of what is usual", "gpt-4.1", nil, aycoder.Request{Extra: raw(`{"store":true,"include":null}`)}, `"stream":true,"store":true`},
-		{"nothing is usual", "gpt-4.1", nil, aycoder.Request{Extra: raw(`{"store":null,"include":null}`)}, `"stream":true`},
+		{"extra instead of what is usual", "gpt-test", nil, aycoder.Request{Extra: raw(`{"store":true,"include":null}`)}, `"stream":true,"store":true`},
+		{"nothing is usual", "gpt-test", nil, aycoder.Request{Extra: raw(`{"store":null,"include":null}`)}, `"stream":true`},
 		{"ChatGPT", "gpt-5.4", []Option{chatgpt, WithMaxTokens(50)}, aycoder.Request{Temperature: &one}, common + `,"instructions":""`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			tt.req.Messages = []*aycoder.Message{aycoder.User("Hi")}
 			body, err := respWire(respNew(t, tt.model, tt.opts...), &tt.req)
 			require.NoError(t, err)
 			require.True(t, json.Valid(body), "%s", body)
-			assert.Equal(t, `{"model":"`+tt.model+`",`+tt.want+`,"input":[]}`, string(body))
+			assert.Equal(t, `{"model":"`+tt.model+`",`+tt.want+`,"input":[{"role":"user","content":"Hi"}]}`, string(body))
 		})
 	}
 }
@@ -91,6 +99,8 @@ func TestResponsesRequestErrors(t *testing.T) {
 	}{
 		{aycoder.Request{Messages: []*aycoder.Message{nil}}, "message 0 is nil"},
 		{aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{nil}}}}, "message 0: part 0 is nil"},
+		{aycoder.Request{}, "no message has anything to send"},
+		{aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser}, aycoder.User("")}}, "no message has anything to send"},
 		{aycoder.Request{System: []*aycoder.Text{nil}}, "system block 0 is nil"},
 		{aycoder.Request{Tools: []*aycoder.ToolSpec{nil}}, "tool 0 is nil"},
 		{aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Schema: json.RawMessage(`[]`)}}}, `tool "x": schema is not a JSON object`},
@@ -110,6 +120,31 @@ func TestResponsesRequestErrors(t *testing.T) {
 				assert.True(t, respIs[*aycoder.BadRequestError](err), "%v", err)
 			}
 		})
+	}
+}
+
+func TestLeastEffort(t *testing.T) {
+	for model, want := range map[string]string{
+		"gpt-5": "minimal", "gpt-5-mini": "minimal", "openai/gpt-5-nano-2025-08-07": "minimal",
+		"gpt-5.1": "none", "gpt-5.4-nano": "none",
+		"gpt-5-codex": "low", "gpt-5.1-codex": "low", "gpt-5.3-codex": "low", "codex-mini-latest": "low",
+		"gpt-5.1-codex-mini": "", "gpt-5-pro": "", "gpt-5.2-pro-2025-12-11": "", "gpt-5.1-chat-latest": "",
+		"o3": "low", "o3-pro": "low",
+	} {
+		assert.Equal(t, want, leastEffort(model), model)
+	}
+}
+
+// What the service has in its store needs no input.
+func TestResponsesStoredInput(t *testing.T) {
+	for _, name := range respStores {
+		req := aycoder.Request{Extra: map[string]json.RawMessage{name: json.RawMessage(`"x"`)}}
+		body, err := respWire(respNew(t, "m"), &req)
+		require.NoError(t, err)
+		assert.Contains(t, string(body), `"`+name+`":"x","input":[]}`)
+		req.Extra[name] = json.RawMessage("null")
+		_, err = respWire(respNew(t, "m"), &req)
+		assert.ErrorIs(t, err, errRespNoInput)
 	}
 }
 
@@ -143,20 +178,38 @@ func TestResponsesInput(t *testing.T) {
 		{"system", "system", respQuirks{}, []aycoder.Part{text("S")}, `{"role":"system","content":"S"}`},
 		{"developer", "system", respQuirks{developer: true}, []aycoder.Part{text("S")}, `{"role":"developer","content":"S"}`},
 		{"image", "user", respQuirks{}, []aycoder.Part{text("A"), png, &aycoder.Media{Type: "image/jpg", URL: "https://x/y"}},
-			`{"role":"user","content":[{"type":"input_text","text":"A"},{"type":"input_image","image_url":"data:image/png;base64,cG5n"},{"type":"input_image","image_url":"https://x/y"}]}`},
+			`{"role":"user","content":[{"type":"input_text","text":"A"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,cG5n"},{"type":"input_image","detail":"auto","image_url":"https://x/y"}]}`},
 		{"files", "user", respQuirks{}, []aycoder.Part{&aycoder.Media{Type: "application/pdf", Name: "a.pdf", Data: []byte("pdf")},
 			&aycoder.Media{Type: "application/pdf", Data: []byte("pdf")}, &aycoder.Media{Type: "application/pdf", URL: "https://x/y"},
 			&aycoder.Media{Type: "text/plain", Name: "a.txt", Data: []byte("T")}, &aycoder.Media{Type: "audio/mpeg", Name: "a.mp3", Data: []byte("mp3")}},
 			`{"role":"user","content":[{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,cGRm"},` +
 				`{"type":"input_file","filename":"file.pdf","file_data":"data:application/pdf;base64,cGRm"},{"type":"input_file","file_url":"https://x/y"},` +
 				`{"type":"input_text","text":"a.txt:\nT"},{"type":"input_text","text":"[3 bytes of audio/mpeg, which this model is not shown: a.mp3]"}]}`},
+		{"documents", "user", respQuirks{}, []aycoder.Part{
+			&aycoder.Media{Type: "application/vnd.openxmlformats-officedocument.wordprocessingml.document", Data: []byte("PK")},
+			&aycoder.Media{Type: "application/json", Name: "a.json", Data: []byte("{}")}, &aycoder.Media{Type: "application/yaml", URL: "https://x/y"},
+			&aycoder.Media{Type: "text/plain", Data: []byte("\xff")}},
+			`{"role":"user","content":[{"type":"input_file","filename":"file.docx","file_data":"data:application/vnd.openxmlformats-officedocument.wordprocessingml.document;base64,UEs="},` +
+				`{"type":"input_text","text":"a.json:\n{}"},{"type":"input_file","file_url":"https://x/y"},` +
+				`{"type":"input_file","filename":"file.txt","file_data":"data:text/plain;base64,/w=="}]}`},
+		{"what is refused", "user", respQuirks{}, []aycoder.Part{&aycoder.Media{Type: "application/zip", Data: []byte("PK")},
+			&aycoder.Media{Type: "application/x-tar", URL: "https://x/y"}, &aycoder.Media{Type: "application/wasm", Data: []byte("W")},
+			&aycoder.Media{Type: "application/octet-stream", Data: []byte("W")}},
+			`{"role":"user","content":[{"type":"input_text","text":"[2 bytes of application/zip, which this model is not shown]"},` +
+				`{"type":"input_text","text":"[0 bytes of application/x-tar, which this model is not shown: https://x/y]"},` +
+				`{"type":"input_text","text":"[1 bytes of application/wasm, which this model is not shown]"},` +
+				`{"type":"input_text","text":"[1 bytes of application/octet-stream, which this model is not shown]"}]}`},
 		{"output before text", "user", respQuirks{}, []aycoder.Part{text("And?"), output(text("A"), text("B"))},
 			`{"type":"function_call_output","call_id":"c","output":"A\nB"},{"role":"user","content":"And?"}`},
 		{"no output", "user", respQuirks{}, []aycoder.Part{output()}, `{"type":"function_call_output","call_id":"c","output":""}`},
 		{"failed without a word", "user", respQuirks{}, []aycoder.Part{&aycoder.ToolOutput{ID: "c", IsError: true}},
-			`{"type":"function_call_output","call_id":"c","output":"failed without a message"}`},
+			`{"type":"function_call_output","call_id":"c","output":"Error: failed without a message"}`},
+		{"failed", "user", respQuirks{}, []aycoder.Part{&aycoder.ToolOutput{ID: "c", IsError: true, Parts: []aycoder.Part{text("A"), text("B")}}},
+			`{"type":"function_call_output","call_id":"c","output":"Error: A\nB"}`},
+		{"failed with an image", "user", respQuirks{}, []aycoder.Part{&aycoder.ToolOutput{ID: "c", IsError: true, Parts: []aycoder.Part{png}}},
+			`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"Error:"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,cG5n"}]}`},
 		{"output with an image", "user", respQuirks{}, []aycoder.Part{output(text("A"), png)},
-			`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"A"},{"type":"input_image","image_url":"data:image/png;base64,cG5n"}]}`},
+			`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"A"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,cG5n"}]}`},
 		{"answer for the service's own tool", "user", respQuirks{}, []aycoder.Part{opaque(owner, `{"type":"mcp_approval_response","approve":true}`), text("A")},
 			`{"type":"mcp_approval_response","approve":true},{"role":"user","content":"A"}`},
 		{"turn", "assistant", respQuirks{}, []aycoder.Part{thought(sealed), text("A"), call},
@@ -175,10 +228,10 @@ func TestResponsesInput(t *testing.T) {
 			`{"type":"web_search_call", "id":"ws_1"},{"role":"assistant","content":"A"}`},
 		{"annotations and phase", "assistant", respQuirks{}, []aycoder.Part{&aycoder.Text{Text: "A", Extra: opaque(owner, `{"phase":"final_answer","annotations":[{"a":1}],"logprobs":[1]}`)},
 			&aycoder.Text{Text: "B", Extra: opaque(owner, `{"phase":"final_answer"}`)}, &aycoder.Text{Text: "C", Extra: opaque("x", `{"phase":"x"}`)}},
-			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"A","annotations":[{"a":1}]}],"phase":"final_answer"},` +
+			`{"role":"assistant","content":"A","phase":"final_answer"},` +
 				`{"role":"assistant","content":"B","phase":"final_answer"},{"role":"assistant","content":"C"}`},
 		{"refusal", "assistant", respQuirks{}, []aycoder.Part{&aycoder.Text{Text: "No", Extra: opaque(owner, `{"type":"refusal"}`)}},
-			`{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"No"}]}`},
+			`{"role":"assistant","content":"No"}`},
 		{"call with more to it", "assistant", respQuirks{}, []aycoder.Part{&aycoder.ToolUse{ID: "c", Name: "f", Args: json.RawMessage(`{"a": 1}`), Extra: opaque(owner, `{"namespace":"n","name":"x"}`)}},
 			strings.TrimSuffix(wiredCall, "}") + `,"namespace":"n"}`},
 		{"call that was cut off", "assistant", respQuirks{}, []aycoder.Part{&aycoder.ToolUse{ID: "c", Name: "f", Args: json.RawMessage(`{"a`)}},

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -146,6 +149,16 @@ func TestResponsesDecode(t *testing.T) {
 		{"no index", respEvents(`{"type":"response.output_item.added","item":{"type":"message"}}`, `{"type":"response.output_text.delta","delta":"A"}`,
 			`{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"A!"}]}}`, respEnd), "text \"A!\"\nend_turn"},
 		{"type in the event only", "event: response.completed\ndata: {\"response\":{\"status\":\"completed\"}}\n\n", "end_turn"},
+		{"a call with the id of its item only", respEvents(respDone(0, `{"type":"function_call","id":"fc_77","name":"f","arguments":"{}"}`), respEnd),
+			"call fc_77 f {}\ntool_use"},
+		{"an error that says nothing", `{"id":"r","status":"completed","error":{ },"output":[` + call + `]}`, "call call_1 f {\"a\":1}\ntool_use"},
+		{"an error that is a text with nothing in it", `{"status":"completed","error":"","output":[]}`, "end_turn"},
+		{"an error that is false", `{"status":"completed","error":false,"output":[]}`, "end_turn"},
+		{"an error of an item", respEvents(respDone(0, call), `{"type":"response.mcp_call.failed","output_index":1,"error":{"message":"oh"}}`, respEnd),
+			"call call_1 f {\"a\":1}\ntool_use"},
+		{"a phase that is no word", respEvents(respDone(0, `{"type":"message","phase":{"a":1},"content":[{"text":"A"}]}`),
+			respDone(1, `{"type":"message","phase":"`+strings.Repeat("p", maxPhase)+`","content":[{"text":"B"}]}`), respEnd),
+			"text \"A\"\ntext \"B\"\nend_turn"},
 		{"queued", `{"id":"r","status":"queued","output":[]}`, "queued"},
 		{"JSON behind blank lines", "\n\n \n" + `{"id":"r","status":"completed","output":[` + call + `]}`, "call call_1 f {\"a\":1}\ntool_use"},
 	}
@@ -155,6 +168,188 @@ func TestResponsesDecode(t *testing.T) {
 			require.NoError(t, a.Err)
 			assert.Equal(t, tt.want, respShown(a))
 			assert.Equal(t, a.Message().Text(), a.Text, "deltas")
+		})
+	}
+}
+
+// The last event has the items again, in other places where the stream left some out.
+func TestResponsesBackfill(t *testing.T) {
+	const (
+		thought = `{"type":"reasoning","id":"rs_1","summary":[]}`
+		call    = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"rm","arguments":"{\"p\":1}"}`
+		done    = "call c1 rm {\"p\":1}\n"
+	)
+	said := func(id, text string) string {
+		return `{"type":"message","id":"` + id + `","content":[{"type":"output_text","text":"` + text + `"}]}`
+	}
+	last := func(items ...string) string {
+		return strings.Replace(respEnd, `[]`, `[`+strings.Join(items, ",")+`]`, 1)
+	}
+	tests := []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"a call", []string{respDone(0, call), last(thought, call)}, done + "thinking \"\" " + thought + "\ntool_use"},
+		{"a call whose item has another id", []string{respDone(0, call), last(thought, strings.Replace(call, "fc_1", "fc_2", 1))},
+			done + "thinking \"\" " + thought + "\ntool_use"},
+		{"a call with another id", []string{respDone(0, call), last(thought, strings.NewReplacer("c1", "c2", "fc_1", "fc_2").Replace(call))},
+			done + "thinking \"\" " + thought + "\ntool_use"},
+		{"a call beside it", []string{respDone(0, call), last(strings.NewReplacer("c1", "c0", "fc_1", "fc_0", ":1", ":0").Replace(call), call)},
+			done + "call c0 rm {\"p\":0}\ntool_use"},
+		{"a call that was not done", []string{respAdd(0, `{"type":"function_call","call_id":"c1","name":"rm"}`),
+			respPiece("function_call_arguments", 0, 0, `{"p"`), last(thought, call)}, done + "thinking \"\" " + thought + "\ntool_use"},
+		{"a message", []string{respDone(0, said("m1", "hello")), last(thought, said("m1", "hello"))},
+			"text \"hello\"\nthinking \"\" " + thought + "\nend_turn"},
+		{"a message with another id", []string{respDone(0, said("m1", "hello")), last(thought, said("m2", "hello"))},
+			"text \"hello\"\nthinking \"\" " + thought + "\nend_turn"},
+		{"a message before it", []string{respDone(0, said("m2", "B")), last(said("m1", "A"), said("m2", "B"))},
+			"text \"B\"\ntext \"A\"\nend_turn"},
+		{"a message that was not done", []string{respPiece("output_text", 0, 0, "hel"), last(thought, said("m1", "hello"))},
+			"text \"hello\"\nthinking \"\" " + thought + "\nend_turn"},
+		{"messages that say the same", []string{respDone(0, said("m1", "A")), last(said("m2", "A"), said("m1", "A"))},
+			"text \"A\"\ntext \"A\"\nend_turn"},
+		{"without indexes", []string{`{"type":"response.output_item.done","item":` + said("m1", "hello ") + `}`, last(said("m2", "hello"), call)},
+			"text \"hello \"\n" + done + "tool_use"},
+		{"items of the service's own", []string{respDone(0, `{"type":"x","id":"1"}`), last(`{"type":"y","id":"2"}`, `{"type":"x","id":"1","more":1}`)},
+			"opaque {\"type\":\"x\",\"id\":\"1\"}\nopaque {\"type\":\"y\",\"id\":\"2\"}\nend_turn"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := respAsk(t, respEvents(append([]string{respBegin}, tt.events...)...))
+			require.NoError(t, a.Err)
+			assert.Equal(t, tt.want, respShown(a))
+			respCheck(t, a)
+		})
+	}
+}
+
+// A call runs with the arguments of the complete item, or not at all.
+func TestResponsesArguments(t *testing.T) {
+	args := func(s string) string { return fmt.Sprintf(`"arguments":%q`, s) }
+	begin := respAdd(0, `{"type":"function_call","call_id":"c","name":"f","arguments":""}`)
+	piece := func(s string) string { return respPiece("function_call_arguments", 0, 0, s) }
+	whole := func(s string) string {
+		return `{"type":"response.function_call_arguments.done","output_index":0,` + args(s) + `}`
+	}
+	done := func(s string) string {
+		return respDone(0, `{"type":"function_call","call_id":"c","name":"f",`+args(s)+`}`)
+	}
+	cut := `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`
+	message := respDone(1, `{"type":"message","content":[{"type":"output_text","text":"A"}]}`)
+	tests := []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"pieces were lost", []string{begin, piece(`{"p":"/`), piece(`"}`), whole(`{"p":"/x"}`), done(`{"p":"/x"}`), respEnd},
+			`cut call c f {"p":"/x"}` + "\ntool_use"},
+		{"pieces were lost, as one event says", []string{begin, piece(`{"p":1}`), whole(`{"p":12}`), done(""), respEnd},
+			`cut call c f {"p":12}` + "\ntool_use"},
+		{"the item says so, the event before it does not", []string{begin, piece(`{"p":1}`), whole(`{"p":12}`), done(`{"p":1}`), respEnd},
+			`call c f {"p":1}` + "\ntool_use"},
+		{"the end was lost", []string{begin, piece(`{"p":`), done(`{"p":1}`), respEnd}, `call c f {"p":1}` + "\ntool_use"},
+		{"written in another way", []string{begin, piece(`{"p": 1, "q": "ö"}`), done(`{"q":"\u00f6","p":1}`), respEnd},
+			`call c f {"p": 1, "q": "ö"}` + "\ntool_use"},
+		{"large numbers", []string{begin, piece(`{"p":9007199254740993}`), done(`{"p":9007199254740992}`), respEnd},
+			`cut call c f {"p":9007199254740992}` + "\ntool_use"},
+		{"no arguments", []string{begin, done(""), respEnd}, "call c f {}\ntool_use"},
+		{"no arguments, in the middle", []string{begin, done(""), message, cut}, "call c f {}\ntext \"A\"\nmax_tokens"},
+		{"cut off before the first", []string{begin, done(""), cut}, "cut call c f \nmax_tokens"},
+		{"cut off before the first, in the last event", []string{begin, strings.Replace(cut, `"status"`, `"output":[{"type":"function_call","call_id":"c","name":"f","arguments":""}],"status"`, 1)},
+			"cut call c f \nmax_tokens"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := respAsk(t, respEvents(append([]string{respBegin}, tt.events...)...))
+			require.NoError(t, a.Err)
+			assert.Equal(t, tt.want, respShown(a))
+		})
+	}
+	a := respAsk(t, `{"status":"incomplete","output":[{"type":"function_call","call_id":"b","name":"f","arguments":""},{"type":"function_call","call_id":"c","name":"f","arguments":""}]}`)
+	require.NoError(t, a.Err)
+	assert.Equal(t, "call b f {}\ncut call c f \nmax_tokens", respShown(a))
+}
+
+// Tools come back under the names that the host gave them.
+func TestResponsesToolNames(t *testing.T) {
+	req := respHello()
+	req.Tools = []*aycoder.ToolSpec{{Name: "fs.read"}, {Name: "read"}}
+	add := respAdd(0, `{"type":"function_call","call_id":"c","name":"`+toolName("fs.read")+`"}`)
+	done := func(i int, name string) string {
+		return respDone(i, fmt.Sprintf(`{"type":"function_call","call_id":"c%d","name":%q,"arguments":"{}"}`, i, name))
+	}
+	body := respEvents(add, respPiece("function_call_arguments", 0, 0, "{}"), done(0, toolName("fs.read")), done(1, "read"),
+		done(2, "other"), respEnd)
+	var names []string
+	for ev, err := range respClient(t, respServing(body, 1<<20)).Stream(t.Context(), req) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ToolDelta:
+			names = append(names, ev.Name)
+		case *aycoder.BlockDone:
+			names = append(names, ev.Part.(*aycoder.ToolUse).Name)
+		}
+	}
+	assert.Equal(t, []string{"fs.read", "fs.read", "fs.read", "read", "read", "read", "other", "other", "other"}, names)
+}
+
+// The error for a model that does not exist names those that do.
+func TestResponsesUnknownModel(t *testing.T) {
+	asked := respRoundTripper(func(r *http.Request) (*http.Response, error) {
+		status, body := http.StatusNotFound, `{"error":{"message":"The model does not exist","code":"model_not_found"}}`
+		if r.URL.Path == "/v1/models" {
+			status, body = http.StatusOK, `{"data":[{"id":"gpt-5"},{"id":"o3"}]}`
+		}
+		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: r}, nil
+	})
+	a := wiretest.Ask(t.Context(), t, respClient(t, asked), respHello())
+	e, ok := errors.AsType[*aycoder.UnknownModelError](a.Err)
+	require.True(t, ok, "%v", a.Err)
+	assert.Contains(t, e.Available, "gpt-5")
+}
+
+type respRoundTripper func(*http.Request) (*http.Response, error)
+
+func (f respRoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Usage is never negative, and no sums of it overflow.
+func TestResponsesUsage(t *testing.T) {
+	tests := []struct {
+		in   string
+		want aycoder.Usage
+	}{
+		{`{"input_tokens":5,"input_tokens_details":{"cached_tokens":9},"output_tokens":-1}`, aycoder.Usage{CacheRead: 5}},
+		{`{"input_tokens":9,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":3}}`, aycoder.Usage{Input: 4, CacheRead: 2, CacheWrite: 3}},
+		{`{"input_tokens":9000000000000000000,"output_tokens":9000000000000000000}`, aycoder.Usage{Input: api.Count(math.MaxInt64), Output: api.Count(math.MaxInt64)}},
+		{`{"output_tokens":2,"output_tokens_details":{"reasoning_tokens":3}}`, aycoder.Usage{Output: 3, Reasoning: 3}},
+	}
+	for _, tt := range tests {
+		a := respAsk(t, `{"status":"completed","output":[],"usage":`+tt.in+`}`)
+		require.NoError(t, a.Err)
+		assert.Equal(t, tt.want, a.Done.Usage, tt.in)
+	}
+}
+
+// What is given away does not hold the events that it came in.
+func TestResponsesMemory(t *testing.T) {
+	big := strings.Repeat("i", 1<<20)
+	body := respEvents(strings.Replace(respEnd, `[]`, `[{"type":"reasoning","summary":[]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}],"instructions":"`+big+`"`, 1))
+	texts := strings.Repeat(`{"type":"output_text","text":"x"},`, maxOpenItems-1) + `{"type":"output_text","text":"x"}`
+	phase := respEvents(respDone(0, `{"type":"message","content":[`+texts+`],"phase":"`+strings.Repeat("p", 64<<10)+`"}`), respEnd)
+	for name, body := range map[string]string{"events": body, "phase": phase} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			held := []*wiretest.Answer{respAsk(t, body)}
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for range 10 {
+				held = append(held, respAsk(t, body))
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(6<<20))
+			runtime.KeepAlive(held)
 		})
 	}
 }
@@ -186,6 +381,11 @@ func TestResponsesDecodeErrors(t *testing.T) {
 		{"error", respEvents(respBegin, `{"type":"error","code":"server_error","message":"oh"}`), "overloaded"},
 		{"error of a gateway", respEvents(respBegin, `{"error":{"code":502,"message":"Service unavailable","type":"server_error"}}`), "overloaded"},
 		{"error in a field of its own", respEvents(respBegin) + "error: {\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}\n\n", "rate limit"},
+		{"error of another name", respEvents(respBegin, `{"type":"response.error","error":{"code":"rate_limit_exceeded","message":"slow"}}`), "rate limit"},
+		{"error that is new", respEvents(respBegin, `{"type":"some.new.event","error":{"type":"overloaded_error","message":"oh"}}`), "overloaded"},
+		{"failed without a response", respEvents(respBegin, `{"type":"response.failed","error":{"code":"server_error","message":"oh"}}`), "overloaded"},
+		{"too many items", `{"output":[` + strings.Repeat(`{},`, maxItems) + `{}]}`, "broken"},
+		{"too many items in the last event", respEvents(strings.Replace(respEnd, `[]`, `[`+strings.Repeat(`{},`, maxItems)+`{}]`, 1)), "broken"},
 		{"failed", respEvents(respBegin, fmt.Sprintf(failed, "server_error", "oh")), "overloaded"},
 		{"failed since it is too large", respEvents(respBegin, fmt.Sprintf(failed, "context_length_exceeded", "oh")), "too large"},
 		{"failed without a reason", respEvents(respBegin, `{"type":"response.failed","response":{"status":"failed","error":null}}`), "broken"},
@@ -247,6 +447,8 @@ func FuzzResponses(f *testing.F) {
 		respDone(0, `{"type":"reasoning","summary":[{"text":"C"}],"content":[{"text":"AB"}]}`), respEnd)), uint8(1))
 	f.Add([]byte(respEvents(respAdd(1, `{"type":"function_call","name":"f"}`), respPiece("function_call_arguments", 1, 0, "{}"),
 		respDone(1, `{"type":"function_call","call_id":"c","arguments":"{}"}`), respAdd(0, `{"type":"x"}`), respEnd)), uint8(7))
+	f.Add([]byte(respEvents(respAdd(0, `{"type":"function_call","name":"f","call_id":"c"}`), respPiece("function_call_arguments", 0, 0, "{"),
+		respDone(1, `{"type":"message","content":[{"text":"A"}]}`), strings.Replace(respEnd, `[]`, `[{"type":"x"},{"type":"message","content":[{"text":"A"}]},{"type":"function_call","call_id":"c","arguments":"{}"}]`, 1))), uint8(5))
 	f.Add([]byte(`{"status":"incomplete","output":[{"type":"function_call","name":"f","arguments":"{"}],"usage":{"input_tokens":1e9}}`), uint8(2))
 	f.Fuzz(func(t *testing.T, body []byte, size uint8) {
 		a := respAsk(t, string(body))

@@ -58,6 +58,33 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	return bytes.ToValidUTF8(raw, []byte("\uFFFD")), nil
 }
 
+// argsSchema is [schemaOf] for a tool that was checked.
+func argsSchema(raw json.RawMessage) json.RawMessage {
+	schema, _ := schemaOf(raw)
+	return objectSchema(schema)
+}
+
+// objectSchema says of a schema that it is one of an object, and has a list of
+// properties, as OpenAI wants it: "object schema missing properties".
+func objectSchema(raw json.RawMessage) json.RawMessage {
+	o, err := rawjson.Parse(raw)
+	typ := o.Value("type")
+	if err != nil || typ != nil && string(typ) != `"object"` || typ != nil && o.Value("properties") != nil {
+		return raw
+	}
+	o.Set("type", json.RawMessage(`"object"`))
+	if o.Value("properties") == nil {
+		o.Set("properties", json.RawMessage(`{}`))
+	}
+	return o.AppendTo(nil)
+}
+
+// tokenCount reads a number of tokens.
+func tokenCount(r *rawjson.Reader) int64 {
+	n, _ := r.Int()
+	return api.Count(n)
+}
+
 // toolName maps a name to what the API takes, the same name to the same one each time.
 func toolName(s string) string { return mapName(s, maxName, isNameByte) }
 
@@ -111,6 +138,26 @@ func mediaType(m *aycoder.Media) string {
 		return "image/jpeg"
 	}
 	return typ
+}
+
+// isText reports whether a document is a text, which can be shown as one.
+func isText(typ string) bool {
+	return strings.HasPrefix(typ, "text/") || strings.HasSuffix(typ, "+json") || strings.HasSuffix(typ, "+xml") ||
+		slices.Contains(textTypes, typ)
+}
+
+// textTypes are texts whose type does not begin with "text/".
+var textTypes = []string{"application/json", "application/x-ndjson", "application/xml", "application/yaml",
+	"application/x-yaml", "application/toml", "application/javascript", "application/typescript",
+	"application/x-sh", "application/sql", "application/csv"}
+
+// toolText is what a tool put out, with a word before it if the tool failed: the APIs have
+// no mark for that.
+func toolText(o *aycoder.ToolOutput, text string) string {
+	if !o.IsError {
+		return text
+	}
+	return strings.TrimRight("Error: "+text, " ")
 }
 
 // isImage reports whether a model that sees images sees this one: "We currently support
@@ -171,14 +218,33 @@ func effortOf(thinking int) string {
 	return "high"
 }
 
+// neverThinks reports whether a model is known not to think, by OpenAI's names, also
+// where a model was tuned ("ft:gpt-4.1:…").
+func neverThinks(model string) bool {
+	_, name, _ := cutLast(model, "/")
+	name = strings.TrimPrefix(name, "ft:")
+	return slices.ContainsFunc([]string{"gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"}, func(s string) bool {
+		return strings.HasPrefix(name, s)
+	})
+}
+
 // leastEffort turns thinking off, or down as far as the model lets: "none" came with
-// gpt-5.1, "minimal" is of gpt-5 only.
+// gpt-5.1, "minimal" is of gpt-5 only, and those for code know neither. It is empty for
+// models whose least is what they do anyway: "The gpt-5-pro model defaults to (and only
+// supports) high reasoning effort."
 func leastEffort(model string) string {
 	_, name, _ := cutLast(model, "/")
+	five := strings.HasPrefix(name, "gpt-5")
 	switch {
+	case five && slices.ContainsFunc([]string{"-pro", "-chat", "codex-mini"}, func(s string) bool {
+		return strings.Contains(name, s)
+	}):
+		return ""
+	case strings.Contains(name, "codex"):
+		return "low"
 	case strings.HasPrefix(name, "gpt-5."):
 		return "none"
-	case strings.HasPrefix(name, "gpt-5"):
+	case five:
 		return "minimal"
 	}
 	return "low"

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
@@ -13,8 +14,11 @@ const maxSchemaDepth = 10
 
 var (
 	// strictKept are the keywords that a strict schema may have and that hold no schema.
-	strictKept = []string{"type", "enum", "const", "description", "title", "pattern", "format", "multipleOf",
+	strictKept = []string{"type", "enum", "const", "description", "title", "pattern", "multipleOf",
 		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "$ref"}
+	// strictFormats are the formats of strings that a service can hold a model to:
+	// "'uri' is not a valid format."
+	strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 	// strictDropped say nothing about what is valid.
 	strictDropped = []string{"$schema", "$id", "$comment", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
@@ -43,10 +47,13 @@ func strictOf(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 
 func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
 	out := make(rawjson.Object, 0, len(o)+1)
+	var format json.RawMessage
 	for _, f := range o {
 		switch {
 		case slices.Contains(strictKept, f.Key):
 			out = append(out, f)
+		case f.Key == "format":
+			format = f.Val
 		case slices.Contains(strictDropped, f.Key), f.Key == "required", f.Key == "properties":
 		case f.Key == "additionalProperties":
 			if string(f.Val) != "false" {
@@ -60,8 +67,13 @@ func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
 			out = append(out, rawjson.Field{Key: f.Key, Val: val})
 		}
 	}
+	out = strictFormat(out, format)
+	out, ok := strictRef(out)
+	if !ok || !strictTyped(out) {
+		return nil, false
+	}
 	if !isObjectSchema(o) {
-		return out.AppendTo(nil), len(out) > 0
+		return out.AppendTo(nil), true
 	}
 	props, names, ok := strictProperties(o, depth)
 	if !ok {
@@ -71,6 +83,57 @@ func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
 	out.Set("required", names)
 	out.Set("additionalProperties", json.RawMessage("false"))
 	return out.AppendTo(nil), true
+}
+
+// strictFormat adds the format of a string. One that is not supported is told in the
+// description: it is a wish, not a rule, in most of what checks schemas.
+func strictFormat(o rawjson.Object, raw json.RawMessage) rawjson.Object {
+	var name, text string
+	switch {
+	case json.Unmarshal(raw, &name) != nil || name == "":
+		return o
+	case slices.Contains(strictFormats, name):
+		o.Set("format", raw)
+		return o
+	case o.Value("description") != nil && json.Unmarshal(o.Value("description"), &text) != nil:
+		return o
+	}
+	if text != "" {
+		text += "\n"
+	}
+	o.Set("description", rawjson.AppendString(nil, text+"Format: "+name))
+	return o
+}
+
+// strictRef wraps a reference that does not stand alone: "$ref cannot have keywords
+// {'description'}". It reports false if it has others than those that only tell.
+func strictRef(o rawjson.Object) (rawjson.Object, bool) {
+	ref := o.Value("$ref")
+	if ref == nil || len(o) == 1 {
+		return o, true
+	}
+	var out rawjson.Object
+	for _, f := range o {
+		switch f.Key {
+		case "$ref":
+		case "description", "title":
+			out = append(out, f)
+		default:
+			return nil, false
+		}
+	}
+	b := rawjson.Object{{Key: "$ref", Val: ref}}.AppendTo([]byte{'['})
+	return append(out, rawjson.Field{Key: "anyOf", Val: append(b, ']')}), true
+}
+
+// strictTyped reports whether a schema says what a value is: "schema must have a 'type'
+// key", and "array schema missing items".
+func strictTyped(o rawjson.Object) bool {
+	if o.Value("anyOf") != nil || o.Value("$ref") != nil {
+		return true
+	}
+	typ := o.Value("type")
+	return typ != nil && (!strings.Contains(string(typ), `"array"`) || o.Value("items") != nil)
 }
 
 func isObjectSchema(o rawjson.Object) bool {

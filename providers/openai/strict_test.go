@@ -17,8 +17,16 @@ func TestStrictSchema(t *testing.T) {
 		{"optional with values", `{"type":"object","properties":{"a":{"type":"string","enum":["x"]},"b":{"$ref":"#/$defs/t"}},"$defs":{"t":{"type":"object","properties":{"c":{"type":"null"}}}}}`,
 			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]},"b":{"anyOf":[{"$ref":"#/$defs/t"},{"type":"null"}]}},
 			"$defs":{"t":{"type":"object","properties":{"c":{"type":"null"}},"required":["c"],"additionalProperties":false}},"required":["a","b"],"additionalProperties":false}`},
+		{"formats", `{"type":"object","properties":{"a":{"type":"string","format":"date"},"b":{"type":"string","format":"uri","description":"Where."},"c":{"type":"string","format":"int\"32"},"d":{"type":"string","format":7}},"required":["a","b","c","d"]}`,
+			`{"type":"object","properties":{"a":{"type":"string","format":"date"},"b":{"type":"string","description":"Where.\nFormat: uri"},"c":{"type":"string","description":"Format: int\"32"},"d":{"type":"string"}},
+			"required":["a","b","c","d"],"additionalProperties":false}`},
 		{"lists", `{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]},{"type":"null"}]}}},"required":["a"]}`,
 			`{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"b":{"type":"string"}},"required":["b"],"additionalProperties":false},{"type":"null"}]}}},"required":["a"],"additionalProperties":false}`},
+		{"reference with a description", `{"type":"object","properties":{"a":{"$ref":"#/$defs/t","description":"d"}},"required":["a"],"$defs":{"t":{"type":"string"}}}`,
+			`{"type":"object","properties":{"a":{"description":"d","anyOf":[{"$ref":"#/$defs/t"}]}},"required":["a"],"$defs":{"t":{"type":"string"}},"additionalProperties":false}`},
+		{"reference with more", `{"type":"object","properties":{"a":{"$ref":"#/$defs/t","pattern":"d"}},"required":["a"],"$defs":{"t":{"type":"string"}}}`, ``},
+		{"list of anything", `{"type":"object","properties":{"a":{"type":["array","null"]}},"required":["a"]}`, ``},
+		{"described only", `{"type":"object","properties":{"a":{"description":"d"}},"required":["a"]}`, ``},
 		{"map", `{"type":"object","additionalProperties":{"type":"string"}}`, ``},
 		{"open object", `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":true}`, ``},
 		{"object without properties", `{"type":"object","properties":{"a":{"type":"object"}}}`, ``},
@@ -49,6 +57,7 @@ func TestStrictSchema(t *testing.T) {
 
 func FuzzStrictSchema(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":["string","null"],"enum":["b"]}},"$defs":{"x":{"items":{"anyOf":[{}]}}}}`)
+	f.Add(`{"type":"object","properties":{"a":{"type":"string","format":"uri","description":[]}},"format":"\xff"}`)
 	f.Fuzz(func(t *testing.T, s string) {
 		if got, ok := strictSchema(json.RawMessage(s)); ok && !json.Valid(got) {
 			t.Errorf("schema of %s is %s", s, got)

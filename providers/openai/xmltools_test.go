@@ -45,7 +45,7 @@ func TestXMLCalls(t *testing.T) {
 		{"tags in a value", "<function=write><parameter=text>\n</function> and </parameter> and <function=now>\n</parameter></function>", "stop",
 			"call ID write {\"text\":\"</function> and </parameter> and <function=now>\"}\ntool_use"},
 		{"JSON for parameters", "<function=write>{\"path\": \"a\"}</function>", "stop", "call ID write {\"path\": \"a\"}\ntool_use"},
-		{"neither", "<function=write>path a</function>", "stop", "cut ID write path a\ntool_use"},
+		{"neither", "<function=write>path a</function>", "stop", "text <function=write>path a</function>\nend_turn"},
 		{"cut in a value", "<function=write><parameter=path>\na.go\n</parameter>\n<parameter=text>\nabc", "length",
 			"cut ID write {\"path\":\"a.go\",\"text\":\"abc\"\nmax_tokens"},
 		{"cut in a tag", "<function=write><parameter=pa", "length", "cut ID write {\nmax_tokens"},

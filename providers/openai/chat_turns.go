@@ -1,0 +1,92 @@
+package openai
+
+import (
+	"bytes"
+
+	"github.com/aycoder/aycoder"
+)
+
+const (
+	chatUser      = `,{"role":"user","content":`
+	chatTextPart  = `{"type":"text","text":`
+	chatEmptyUser = chatUser + `"(empty)"}`
+	// chatBetween stands between what tools put out and what the user says.
+	chatBetween = `,{"role":"assistant","content":"OK."}`
+)
+
+// chatTurns puts the messages of a conversation one after the other, in the order of
+// roles that the service takes. What is there does not change when messages are added,
+// but for the end of a message of the user's that another one follows.
+type chatTurns struct {
+	dialect
+	pieces [][]byte
+	user   int // the piece that the last message begins with, if it is the user's and no more; or 0
+	list   bool
+	tool   bool // the last message is a tool's
+}
+
+// add adds the encoded form of a message, which may be of several.
+func (t *chatTurns) add(data []byte) {
+	content, isUser := bytes.CutPrefix(data, []byte(chatUser))
+	switch {
+	case isUser && t.toolUser && t.tool:
+		t.pieces = append(t.pieces, []byte(chatBetween))
+	case isUser && t.userSystem && t.user > 0:
+		t.join(content)
+		return
+	}
+	t.user = 0
+	if isUser {
+		t.user, t.list = len(t.pieces), content[0] == '['
+	}
+	t.tool = endsWithTool(data)
+	t.pieces = append(t.pieces, data)
+}
+
+// join adds to the content of the last message, since templates of models say:
+// "Conversation roles must alternate user/assistant/user/assistant/...".
+func (t *chatTurns) join(content []byte) {
+	last := &t.pieces[len(t.pieces)-1]
+	*last = (*last)[:len(*last)-2] // less the end of its content
+	isList := content[0] == '['
+	if !t.list && !isList {
+		t.pieces = append(t.pieces, []byte(`\n\n`), content[1:])
+		return
+	}
+	between := ","
+	if !t.list {
+		t.toList()
+		between = `"},`
+	}
+	t.list = true
+	if isList {
+		t.pieces = append(t.pieces, []byte(between), content[1:])
+		return
+	}
+	t.pieces = append(t.pieces, []byte(between+chatTextPart), content[:len(content)-1], []byte(`}]}`))
+}
+
+// toList makes the text that the last message is into the first part of a list.
+func (t *chatTurns) toList() {
+	first := t.pieces[t.user]
+	t.pieces[t.user] = []byte(chatUser + "[" + chatTextPart)
+	rest := append([][]byte{first[len(chatUser):]}, t.pieces[t.user+1:]...)
+	t.pieces = append(t.pieces[:t.user+1], rest...)
+}
+
+// endsWithTool reports whether the last of some messages is a tool's. It ends with the
+// id of the call, which is short.
+func endsWithTool(data []byte) bool {
+	tail := data[max(0, len(data)-128):]
+	i := bytes.LastIndex(tail, []byte(`,"tool_call_id":"`))
+	return i >= 0 && !bytes.Contains(tail[i:], []byte(`,{"role":"`))
+}
+
+// fromUser is the encoded form of a message. The first must not be left out, although
+// it is blank: a conversation begins with the user.
+func fromUser(m *aycoder.Message, data []byte, first bool) []byte {
+	if first && len(data) == 0 && m.Role != aycoder.RoleAssistant && m.Role != aycoder.RoleSystem {
+		return []byte(chatEmptyUser)
+	}
+	return data
+}

@@ -1,0 +1,157 @@
+package openai
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// The last event has all items again, as a rule. Some services leave items out of the
+// stream that it has, so that those after them have another place in it.
+
+// A respKey tells whether two items are the same.
+type respKey struct {
+	kind respKind
+	call bool // id is that of the call
+	id   string
+	sum  uint64
+}
+
+// A respLast is an item of the last event.
+type respLast struct {
+	*respItem
+	was *respItem // the same one in the stream, or nil
+}
+
+func (l *respLast) take(it *respItem) {
+	if l.was = it; it != nil {
+		it.told = true
+	}
+}
+
+// backfill takes the items of the last event. Those that were complete do not come
+// again.
+func (d *respDecoder) backfill(items []string) error {
+	if len(items) <= d.whole && d.whole == len(d.all) {
+		return nil // there is nothing that was not in the stream
+	}
+	if len(items) > maxItems {
+		return errRespMany
+	}
+	last := make([]respLast, len(items))
+	for i, raw := range items {
+		typ, id := respHead(raw)
+		it := &respItem{index: int64(i), kind: respKindOf(typ), raw: raw}
+		it.head(typ, id)
+		if err := it.read(raw); err != nil {
+			return d.call.Garbled("item", err, raw)
+		}
+		last[i].respItem = it
+	}
+	d.match(last)
+	for _, l := range last {
+		if l.was != nil && l.was.complete {
+			continue
+		}
+		if err := d.completed(l.was, l.index, l.raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// match finds the items in the stream. What tells most goes first: the id of a call,
+// that of an item, which some services make up anew for every event, and what is said.
+func (d *respDecoder) match(last []respLast) {
+	keys := []func(*respItem) respKey{
+		func(it *respItem) respKey { return respKey{kind: it.kind, call: true, id: it.callID} },
+		func(it *respItem) respKey { return respKey{kind: it.kind, id: it.itemID} },
+		func(it *respItem) respKey { return respKey{kind: it.kind, sum: d.sumOf(it)} },
+	}
+	for _, key := range keys {
+		d.matchBy(last, key)
+	}
+	for i := range last {
+		if l := &last[i]; l.was == nil {
+			l.take(d.alike(l.respItem))
+		}
+	}
+}
+
+// matchBy finds the items that have the same key as one in the stream.
+func (d *respDecoder) matchBy(last []respLast, key func(*respItem) respKey) {
+	known := map[respKey][]*respItem{}
+	for _, it := range d.all {
+		if k := key(it); !it.told && (k.id != "" || k.sum != 0) {
+			known[k] = append(known[k], it)
+		}
+	}
+	for i := range last {
+		l := &last[i]
+		if l.was != nil {
+			continue
+		}
+		k := key(l.respItem)
+		if same := known[k]; len(same) > 0 {
+			l.take(same[0])
+			known[k] = same[1:]
+		}
+	}
+}
+
+// alike returns the item of the stream in the place of it, or the first that is not
+// complete and goes on as it does, if they can be the same.
+func (d *respDecoder) alike(it *respItem) *respItem {
+	was := d.byIndex[it.index]
+	if i := int(it.index); was == nil && i < len(d.all) && d.all[i].index < 0 {
+		was = d.all[i]
+	}
+	if was != nil && was.canBe(it) {
+		return was
+	}
+	for _, was := range d.open {
+		if !was.complete && was.canBe(it) {
+			return was
+		}
+	}
+	return nil
+}
+
+// canBe reports whether nothing speaks against it being the item of the last event.
+func (it *respItem) canBe(last *respItem) bool {
+	if it.told || it.kind != last.kind || it.typ != last.typ {
+		return false
+	}
+	if differ(it.callID, last.callID) || differ(it.name, last.name) {
+		return false
+	}
+	return it.complete || len(it.texts) == 0 || len(last.texts) == 0 ||
+		bytes.HasPrefix(last.texts[0].buf, it.texts[0].buf)
+}
+
+// differ reports whether two names are known and not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+// sumOf is a sum of what an item says, or 0 if that is nothing.
+func (d *respDecoder) sumOf(it *respItem) uint64 {
+	if it.sum != 0 {
+		return it.sum
+	}
+	var h maphash.Hash
+	h.SetSeed(d.seed)
+	said := 0
+	for _, t := range it.texts {
+		n, _ := h.Write(t.buf) // never returns an error
+		said += n
+	}
+	if it.kind == respOther {
+		said, _ = h.WriteString(it.raw)
+	}
+	if it.kind == respCall {
+		said++ // one without arguments is told by its name
+		h.WriteString("\n" + it.name)
+	}
+	if said == 0 {
+		return 0
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,263 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// An xmlCall is a call in a text that is complete.
+type xmlCall struct {
+	name  string
+	tool  *xmlTool
+	args  json.RawMessage
+	cut   bool
+	after string // the text behind it
+}
+
+// read reads the arguments, from what is behind the name, up to the end of the call. A
+// call whose end is missing is complete only if the answer ended by itself. It reports
+// whether the arguments are parameters.
+func (c *xmlCall) read(s string, ended bool) (rest string, params bool) {
+	s = strings.TrimLeft(s, xmlSpace)
+	if strings.HasPrefix(s, "{") {
+		return c.readJSON(s, ended), false
+	}
+	var args rawjson.Object
+	seen := map[string]bool{}
+	for {
+		if rest, ok := strings.CutPrefix(s, xmlCallClose); ok {
+			c.args = args.AppendTo(nil)
+			return rest, len(args) > 0
+		}
+		if len(args) > 0 && ended && xmlCallEnds(s) {
+			c.args = args.AppendTo(nil)
+			return "", true
+		}
+		f, rest, ok := c.param(s, ended)
+		if f.Key != "" {
+			ok = ok && !seen[f.Key] && c.tool.takes(f.Key) && len(args) < maxXMLParams
+			seen[f.Key] = true
+			args = append(args, f)
+		}
+		if !ok {
+			args := args.AppendTo(nil)
+			c.args, c.cut = args[:len(args)-1], true
+			return "", true
+		}
+		s = rest
+	}
+}
+
+// xmlCallEnds reports whether s, at the end of the text, is what may be left of the end
+// of a call.
+func xmlCallEnds(s string) bool {
+	s = strings.TrimRight(s, xmlSpace)
+	return s == xmlWrapClose || strings.HasPrefix(xmlCallClose, s)
+}
+
+// readJSON reads arguments in JSON, whose strings may hold any tag.
+func (c *xmlCall) readJSON(s string, ended bool) (rest string) {
+	raw := rawjson.NewReader(s).Raw()
+	c.args = json.RawMessage(raw)
+	rest, closed := strings.CutPrefix(strings.TrimLeft(s[len(raw):], xmlSpace), xmlCallClose)
+	switch {
+	case raw == "" || !closed && !(ended && xmlCallEnds(rest)):
+		c.args, c.cut = json.RawMessage(strings.TrimRight(s, xmlSpace)), true
+		return ""
+	case !closed:
+		return ""
+	}
+	return rest
+}
+
+// param reads a parameter. The key is empty if there is none, and what is there of the
+// value comes also where it is not complete.
+func (c *xmlCall) param(s string, ended bool) (f rawjson.Field, rest string, ok bool) {
+	s, ok = strings.CutPrefix(s, xmlParamOpen)
+	end := strings.IndexByte(s[:min(len(s), maxXMLName+3)], '>') // the name may be in quotes
+	if !ok || end < 0 {
+		return f, "", false
+	}
+	key := strings.Trim(s[:end], "\"' ")
+	if !xmlKey(key) {
+		return f, "", false
+	}
+	value, rest, ok := xmlValue(s[end+1:], ended)
+	return rawjson.Field{Key: key, Val: c.tool.value(key, value)}, rest, ok
+}
+
+// xmlValue cuts a value off. Its closing tag is the one that a parameter or the end
+// follows, so that a text may hold the tag itself.
+func xmlValue(s string, ended bool) (value, rest string, ok bool) {
+	for from := 0; ; {
+		i := strings.Index(s[from:], xmlParamClose)
+		if i < 0 {
+			return xmlLastValue(s, ended)
+		}
+		i += from
+		from = i + len(xmlParamClose)
+		rest = strings.TrimLeft(s[from:], xmlSpace)
+		if strings.HasPrefix(rest, xmlParamOpen) || strings.HasPrefix(rest, xmlCallClose) || xmlCallEnds(rest) {
+			return s[:i], rest, true
+		}
+	}
+}
+
+// xmlLastValue is a value at the end of the text without a closing tag. It is complete
+// only if the call's is there, and none but that.
+func xmlLastValue(s string, ended bool) (value, rest string, ok bool) {
+	value = strings.TrimRight(s, xmlSpace)
+	value = strings.TrimRight(strings.TrimSuffix(value, xmlWrapClose), xmlSpace)
+	value, closed := strings.CutSuffix(value, xmlCallClose)
+	if !closed || !ended || hasXMLTag(value) {
+		return s, "", false
+	}
+	return value, xmlCallClose, true
+}
+
+// An xmlTool is what of a tool's schema tells how its calls are read.
+type xmlTool struct {
+	kinds  map[string]xmlKind // of the arguments that it names
+	closed bool               // it takes no others
+}
+
+func newXMLTool(schema json.RawMessage) *xmlTool {
+	t := &xmlTool{kinds: map[string]xmlKind{}}
+	root, err := rawjson.Parse(schema)
+	if err != nil {
+		return t
+	}
+	props, _ := rawjson.Parse(root.Value("properties"))
+	k := &xmlKinds{root: schema, steps: maxXMLParams}
+	for _, f := range props {
+		t.kinds[f.Key] = k.of(f.Val, 0)
+	}
+	more := root.Value("additionalProperties")
+	t.closed = len(props) > 0 && (more == nil || string(more) == "false")
+	for _, key := range []string{"patternProperties", "$ref", "allOf", "anyOf", "oneOf"} {
+		t.closed = t.closed && root.Value(key) == nil
+	}
+	return t
+}
+
+// takes reports whether an argument may be there. What is not may be in the text of the
+// one before it.
+func (t *xmlTool) takes(key string) bool {
+	_, named := t.kinds[key]
+	return named || !t.closed
+}
+
+// value makes JSON of a value. Where a text is allowed, JSON is only what is named as
+// allowed too.
+func (t *xmlTool) value(key, value string) json.RawMessage {
+	value = xmlLines(value)
+	plain := strings.TrimSpace(value)
+	kinds := t.kinds[key]
+	if json.Valid([]byte(plain)) && (kinds&xmlText == 0 || kinds&xmlKindOf(plain) != 0) {
+		return json.RawMessage(plain)
+	}
+	return rawjson.AppendString(nil, value)
+}
+
+// An xmlKind is a set of what a value may be.
+type xmlKind int
+
+const (
+	xmlText xmlKind = 1 << iota
+	xmlNumber
+	xmlBool
+	xmlArray
+	xmlObject
+)
+
+// xmlKindOf is the kind of JSON that is valid, and none for a text or null.
+func xmlKindOf(plain string) xmlKind {
+	switch c := plain[0]; c {
+	case '{':
+		return xmlObject
+	case '[':
+		return xmlArray
+	case 't', 'f':
+		return xmlBool
+	case '"', 'n':
+		return 0
+	}
+	return xmlNumber
+}
+
+// xmlKinds finds what a schema allows. Its steps are bounded: a schema may refer to
+// itself.
+type xmlKinds struct {
+	root  json.RawMessage
+	steps int
+}
+
+func (k *xmlKinds) of(schema json.RawMessage, depth int) (kinds xmlKind) {
+	o, err := rawjson.Parse(schema)
+	if k.steps--; err != nil || k.steps < 0 || depth > maxSchemaDepth {
+		return 0
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		var list []json.RawMessage
+		_ = json.Unmarshal(o.Value(key), &list) // it may be missing
+		for _, s := range list {
+			kinds |= k.of(s, depth+1)
+		}
+	}
+	var ref string
+	if json.Unmarshal(o.Value("$ref"), &ref) == nil && ref != "" {
+		kinds |= k.of(k.at(ref), depth+1)
+	}
+	if typ := o.Value("type"); typ != nil {
+		return kinds | xmlTypes(typ)
+	}
+	var values []json.RawMessage
+	_ = json.Unmarshal(o.Value("enum"), &values) // it may be missing
+	if c := o.Value("const"); c != nil {
+		values = append(values, c)
+	}
+	for _, v := range values {
+		if kinds |= xmlKindOf(string(v)); v[0] == '"' {
+			kinds |= xmlText
+		}
+	}
+	return kinds
+}
+
+// xmlTypes are the kinds of a type, or of a list of them.
+func xmlTypes(raw json.RawMessage) (kinds xmlKind) {
+	var types []string
+	if json.Unmarshal(raw, &types) != nil {
+		types = []string{strings.Trim(string(raw), `"`)}
+	}
+	all := []string{"string", "number", "boolean", "array", "object"}
+	for _, typ := range types {
+		if typ == "integer" {
+			typ = "number"
+		}
+		if i := slices.Index(all, typ); i >= 0 {
+			kinds |= 1 << i
+		}
+	}
+	return kinds
+}
+
+// at is what a reference inside of the schema names: "#/$defs/name".
+func (k *xmlKinds) at(ref string) json.RawMessage {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	at := k.root
+	for name := range strings.SplitSeq(path, "/") {
+		o, err := rawjson.Parse(at)
+		if err != nil {
+			return nil
+		}
+		at = o.Value(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+	}
+	return at
+}
