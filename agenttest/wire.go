@@ -49,11 +49,12 @@ func (s *modelSuite) rateLimited(c Client) {
 func (s *modelSuite) badKey(c Client) {
 	failsAs[*aycoder.AuthError](s, c)
 	_, err := aycoder.Complete(s.t.Context(), c.Model, request())
-	shown := fmt.Sprintf("%v %+v %#v %v %+v %#v", err, err, err, c.Model, c.Model, c.Model)
+	var shown strings.Builder
+	fmt.Fprintf(&shown, "%v %+v %#v %v %+v %#v", err, err, err, c.Model, c.Model, c.Model)
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		shown += fmt.Sprintf(" %v %+v", e, e)
+		fmt.Fprintf(&shown, " %v %+v", e, e)
 	}
-	if strings.Contains(shown, secret) {
+	if strings.Contains(shown.String(), secret) {
 		s.found.add(ruleModelSecret, "it is in an error, or the client shows it")
 	}
 }
