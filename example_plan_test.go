@@ -1,0 +1,121 @@
+package aycoder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/aycoder/aycoder"
+)
+
+// exampleFolder returns a workspace with one file in it.
+func exampleFolder(text string) (ws *aycoder.Workspace, file string, remove func()) {
+	dir, err := os.MkdirTemp("", "aycoder")
+	if err != nil {
+		panic(err)
+	}
+	file = filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		panic(err)
+	}
+	if ws, err = aycoder.OpenWorkspace(dir); err != nil {
+		panic(err)
+	}
+	return ws, file, func() { ws.Close(); os.RemoveAll(dir) }
+}
+
+// The user saves the file while the approval is open. Both changes are in it after.
+func ExampleWorkspace_Apply() {
+	shown := "milk\nbread\neggs\n"
+	ws, file, remove := exampleFolder(shown)
+	defer remove()
+	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{
+		Path: "list.txt", Kind: aycoder.EditChange, Base: shown, Proposed: "oat milk\nbread\neggs\n",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	approved := plan.Digest() // of what the user saw
+
+	_ = os.WriteFile(file, []byte("milk\nbread\neggs\ncheese\n"), 0o644)
+
+	res, err := ws.Apply(context.Background(), plan, aycoder.WithApproved(approved))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(res.ModelText())
+	text, _ := os.ReadFile(file)
+	fmt.Print("---\n", string(text))
+	// Output:
+	// list.txt: changed and merged; it had changed since you read it. What is in it now (+) in place of your text (-):
+	// @@ line 4 @@
+	// +cheese
+	// ---
+	// oat milk
+	// bread
+	// eggs
+	// cheese
+}
+
+// A conflict changes nothing, and says what is needed to go on.
+func ExampleConflictError() {
+	ws, _, remove := exampleFolder("soy milk\nbread\n")
+	defer remove()
+	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
+		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\n", Proposed: "oat milk\nbread\n",
+	})
+	_, err := ws.Apply(context.Background(), plan)
+	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+		fmt.Print(e.ModelText())
+		fmt.Print("---\n", string(e.Files[0].Merge.Bytes()))
+	}
+	// Output:
+	// The changes were not made: a file is not what you were shown.
+	// list.txt: the user changed the same lines (conflicts: 1, the first in line 1).
+	// Keep what the user has, and make your change again on top of it:
+	// @@ line 1: when you read it @@
+	//  milk
+	// @@ what the user has there now @@
+	//  soy milk
+	// @@ what you wanted @@
+	//  oat milk
+	// ---
+	// <<<<<<< the file now
+	// soy milk
+	// =======
+	// oat milk
+	// >>>>>>> your change
+	// bread
+}
+
+// A person takes one hunk and leaves the other, and the model is told.
+func ExampleEditPlan_Keep() {
+	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
+		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\neggs\n", Proposed: "oat milk\nbread\nno eggs\n",
+	})
+	hunks := plan.Hunks()
+	for _, h := range hunks {
+		fmt.Printf("%s:%d: %q -> %q\n", h.Path, h.OldLine, h.Old, h.New)
+	}
+	kept, err := plan.Keep(hunks[0].ID)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%q\n", kept.Files()[0].Proposed)
+	fmt.Print(kept.LeftOut())
+	// Output:
+	// list.txt:1: "milk\n" -> "oat milk\n"
+	// list.txt:3: "eggs\n" -> "no eggs\n"
+	// "oat milk\nbread\neggs\n"
+	// The user reviewed your changes and left out a part, or changed it. Do not make these changes again unless asked to.
+	//
+	// list.txt: your text (-) and what was approved (+):
+	// @@ line 3 @@
+	// -no eggs
+	// +eggs
+}

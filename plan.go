@@ -1,0 +1,224 @@
+package aycoder
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxPlanFiles = 256
+	maxPlanBytes = 64 << 20 // of all texts of a plan
+)
+
+// EditKind says what is done to a file.
+type EditKind string
+
+// The kinds of edits. To rename a file, create one and delete the other in one plan.
+const (
+	EditCreate EditKind = "create"
+	EditChange EditKind = "change"
+	EditDelete EditKind = "delete"
+)
+
+// FileEdit is what a plan does to one file.
+type FileEdit struct {
+	// Path is relative to the workspace, slash-separated, valid UTF-8.
+	Path string
+	Kind EditKind
+	// Base is the whole content that the model was shown; empty for EditCreate.
+	Base string
+	// Proposed is the whole content that it wants; empty for EditDelete. Both may
+	// hold any bytes.
+	Proposed string
+}
+
+// EditPlan is a change to one or more files that is proposed and not made: it is
+// shown to who approves it, may be cut down in a review, and is carried out by
+// [Workspace.Apply]. It is a value that never changes, and encodes as JSON. The zero
+// value does nothing.
+type EditPlan struct {
+	files []FileEdit
+	asked []FileEdit // what the model proposed, if a review changed it
+}
+
+// NewEditPlan returns the plan that makes all the edits. Paths must differ; a plan has
+// at most 256 files and 64 MiB of text. A change that changes nothing is left out.
+func NewEditPlan(edits ...FileEdit) (EditPlan, error) {
+	files := slices.Clone(edits)
+	for i := range files {
+		files[i].Path = path.Clean(filepath.ToSlash(files[i].Path))
+		if edits[i].Path == "" {
+			files[i].Path = ""
+		}
+	}
+	files = slices.DeleteFunc(files, func(e FileEdit) bool {
+		return e.Kind == EditChange && e.Base == e.Proposed && e.Path != ""
+	})
+	if err := checkEdits(files); err != nil {
+		return EditPlan{}, fmt.Errorf("make edit plan: %w", err)
+	}
+	return EditPlan{files: files}, nil
+}
+
+func checkEdits(files []FileEdit) error {
+	if len(files) > maxPlanFiles {
+		return &LimitError{Limit: "files in a plan", Max: maxPlanFiles}
+	}
+	size, seen := 0, make(map[string]bool, len(files))
+	for _, e := range files {
+		if err := e.check(); err != nil {
+			return fmt.Errorf("%s: %w", showPath(e.Path), err)
+		}
+		if seen[e.Path] {
+			return fmt.Errorf("%s: is in the plan twice", showPath(e.Path))
+		}
+		seen[e.Path] = true
+		if size += len(e.Base) + len(e.Proposed); size > maxPlanBytes {
+			return &LimitError{Limit: "bytes in a plan", Max: maxPlanBytes}
+		}
+	}
+	return nil
+}
+
+func (e FileEdit) check() error {
+	switch {
+	case e.Path == "" || len(e.Path) > maxPath || strings.ContainsRune(e.Path, 0) || !utf8.ValidString(e.Path):
+		return errors.New("path is empty, too long, or not valid text")
+	case e.Kind == EditCreate && e.Base != "":
+		return errors.New("a file that is created has no base")
+	case e.Kind == EditDelete && e.Proposed != "":
+		return errors.New("a file that is deleted has no proposed content")
+	case e.Kind != EditCreate && e.Kind != EditChange && e.Kind != EditDelete:
+		return fmt.Errorf("no kind of edit %q", e.Kind)
+	}
+	return nil
+}
+
+// Files returns the edits in the order they were given.
+func (p EditPlan) Files() []FileEdit { return slices.Clone(p.files) }
+
+// File returns the edit of a file, or false if there is none.
+func (p EditPlan) File(name string) (FileEdit, bool) {
+	if i := editOf(p.files, name); i >= 0 {
+		return p.files[i], true
+	}
+	return FileEdit{}, false
+}
+
+func editOf(files []FileEdit, name string) int {
+	return slices.IndexFunc(files, func(e FileEdit) bool { return e.Path == name })
+}
+
+// Digest names what the plan does: it is "sha256:" and a hash of the path, the kind,
+// the base and the proposed content of each file. Two plans of the same digest do the
+// same; pass it to [WithApproved], so that what was approved is what runs.
+func (p EditPlan) Digest() string {
+	h := sha256.New()
+	for _, e := range p.files {
+		e.hash(h)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// hash writes fields of a fixed length, or with their length, so that none can be
+// taken for a part of another.
+func (e FileEdit) hash(h hash.Hash) {
+	base, proposed := sha256.Sum256([]byte(e.Base)), sha256.Sum256([]byte(e.Proposed))
+	_, _ = io.WriteString(h, strconv.Itoa(len(e.Path))+" "+e.Path+" "+string(e.Kind)+"\n")
+	h.Write(base[:])
+	h.Write(proposed[:])
+}
+
+type wirePlan struct {
+	Files []wireEdit `json:"files"`
+	Asked []wireEdit `json:"asked,omitempty"`
+}
+
+type wireEdit struct {
+	Path     string   `json:"path"`
+	Kind     EditKind `json:"kind"`
+	Base     anyText  `json:"base,omitzero"`
+	Proposed anyText  `json:"proposed,omitzero"`
+}
+
+// anyText is a JSON string, or {"base64": …} for bytes that are not UTF-8.
+type anyText string
+
+type bytesJSON struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (t anyText) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(bytesJSON{[]byte(t)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *anyText) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return json.Unmarshal(data, (*string)(t))
+	}
+	var b bytesJSON
+	err := json.Unmarshal(data, &b)
+	*t = anyText(b.Base64)
+	return err
+}
+
+// MarshalJSON encodes the plan: its files, each with "path", "kind", "base" and
+// "proposed", and what the model had asked for if a review changed that. Texts are
+// strings, or {"base64": …} where they are not valid UTF-8.
+func (p EditPlan) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wirePlan{toWire(p.files), toWire(p.asked)})
+}
+
+// UnmarshalJSON decodes what [EditPlan.MarshalJSON] wrote, and refuses what
+// [NewEditPlan] does.
+func (p *EditPlan) UnmarshalJSON(data []byte) error {
+	var w wirePlan
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("decode edit plan: %w", err)
+	}
+	files, err := NewEditPlan(fromWire(w.Files)...)
+	if err != nil {
+		return fmt.Errorf("decode edit plan: %w", err)
+	}
+	asked, err := NewEditPlan(fromWire(w.Asked)...)
+	if err != nil {
+		return fmt.Errorf("decode edit plan: asked: %w", err)
+	}
+	if *p = files; len(asked.files) > 0 {
+		*p = asked.reviewed(files.files)
+	}
+	return nil
+}
+
+func toWire(edits []FileEdit) []wireEdit {
+	out := make([]wireEdit, len(edits))
+	for i, e := range edits {
+		out[i] = wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed)}
+	}
+	return out
+}
+
+func fromWire(edits []wireEdit) []FileEdit {
+	out := make([]FileEdit, len(edits))
+	for i, e := range edits {
+		out[i] = FileEdit{e.Path, e.Kind, string(e.Base), string(e.Proposed)}
+	}
+	return out
+}

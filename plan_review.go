@@ -1,0 +1,254 @@
+package aycoder
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/diff3"
+)
+
+// LineChange is a change of whole lines, which keep their ends. Lines are counted from
+// 1; where there are none, the line is the one before which they would be.
+type LineChange struct {
+	OldLine int    `json:"old_line"`
+	NewLine int    `json:"new_line"`
+	Old     string `json:"old"`
+	New     string `json:"new"`
+}
+
+// EditHunk is a part of a plan that can be taken or left: lines of one file that
+// change together, or a file that is created or deleted as a whole.
+type EditHunk struct {
+	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It depends on what
+	// the plan does to the file, so that it fits no other change.
+	ID   string
+	Path string
+	Kind EditKind
+	LineChange
+}
+
+// Hunks returns the parts of the plan: the files in order, and in each the hunks from
+// top to bottom.
+func (p EditPlan) Hunks() []EditHunk {
+	var out []EditHunk
+	for _, e := range p.files {
+		out = append(out, e.hunks()...)
+	}
+	return out
+}
+
+func (e FileEdit) hunks() []EditHunk {
+	changes := []LineChange{{OldLine: 1, NewLine: 1, Old: e.Base, New: e.Proposed}}
+	if e.Kind == EditChange {
+		changes = lineChanges(e.Base, e.Proposed)
+	}
+	out := make([]EditHunk, len(changes))
+	for i, c := range changes {
+		out[i] = EditHunk{e.hunkID(i), e.Path, e.Kind, c}
+	}
+	return out
+}
+
+func (e FileEdit) hunkID(i int) string {
+	h := sha256.New()
+	e.hash(h)
+	fmt.Fprint(h, i)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// lineChanges compares two texts.
+func lineChanges(a, b string) []LineChange {
+	s := diff3.Diff([]byte(a), []byte(b))
+	out := make([]LineChange, len(s.Hunks))
+	for i, h := range s.Hunks {
+		out[i] = LineChange{
+			h.A0 + 1, h.B0 + 1, string(s.A.Slice(h.A0, h.A1)), string(s.B.Slice(h.B0, h.B1)),
+		}
+	}
+	return out
+}
+
+// Keep returns the plan with only these hunks, given by their IDs. A file of which
+// nothing is kept is not touched. It is an error if there is no such hunk.
+func (p EditPlan) Keep(ids ...string) (EditPlan, error) {
+	return p.choose(ids, true)
+}
+
+// Without returns the plan without these hunks, given by their IDs. It is an error if
+// there is no such hunk.
+func (p EditPlan) Without(ids ...string) (EditPlan, error) {
+	return p.choose(ids, false)
+}
+
+func (p EditPlan) choose(ids []string, keep bool) (EditPlan, error) {
+	named := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		named[id] = true
+	}
+	var files []FileEdit
+	for _, e := range p.files {
+		hunks := e.hunks()
+		kept := slices.DeleteFunc(slices.Clone(hunks), func(h EditHunk) bool { return named[h.ID] != keep })
+		for _, h := range hunks {
+			delete(named, h.ID)
+		}
+		switch {
+		case len(kept) == 0:
+		case len(kept) == len(hunks):
+			files = append(files, e)
+		default:
+			e.Proposed = withChanges(e.Base, kept)
+			files = append(files, e)
+		}
+	}
+	if len(named) > 0 {
+		return EditPlan{}, fmt.Errorf("review edit plan: %d of %d hunks are not of this plan", len(named), len(ids))
+	}
+	return p.reviewed(files), nil
+}
+
+// withChanges makes some of the changes of a text.
+func withChanges(base string, hunks []EditHunk) string {
+	var b strings.Builder
+	line := 1
+	for _, h := range hunks {
+		for ; line < h.OldLine; line++ {
+			end := strings.IndexByte(base, '\n') + 1
+			b.WriteString(base[:end])
+			base = base[end:]
+		}
+		line += countLines(h.Old)
+		base = base[len(h.Old):]
+		b.WriteString(h.New)
+	}
+	b.WriteString(base)
+	return b.String()
+}
+
+// countLines counts the last line also if it has no end.
+func countLines(s string) int {
+	n := strings.Count(s, "\n")
+	if s != "" && s[len(s)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// KeepFiles returns the plan with only the files of these paths.
+func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
+	for _, name := range paths {
+		if editOf(p.files, name) < 0 {
+			return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", showPath(name))
+		}
+	}
+	files := slices.DeleteFunc(p.Files(), func(e FileEdit) bool { return !slices.Contains(paths, e.Path) })
+	return p.reviewed(files), nil
+}
+
+// WithProposed returns the plan with another content for a file, as a person edited
+// it. The content that the file had for the model is a way to leave it alone.
+func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
+	i := editOf(p.files, name)
+	if i < 0 {
+		return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", showPath(name))
+	}
+	files := p.Files()
+	files[i].Proposed = text
+	if files[i].Kind == EditDelete {
+		files[i].Kind = EditChange
+	}
+	plan, err := NewEditPlan(files...)
+	if err != nil {
+		return EditPlan{}, fmt.Errorf("review edit plan: %w", err)
+	}
+	return p.reviewed(plan.files), nil
+}
+
+// reviewed is the plan with other files, which still knows what was asked for.
+func (p EditPlan) reviewed(files []FileEdit) EditPlan {
+	asked := p.asked
+	if asked == nil {
+		asked = p.files
+	}
+	if slices.Equal(asked, files) {
+		asked = nil
+	}
+	return EditPlan{files, asked}
+}
+
+const maxLeftOut = 12 << 10 // bytes of what a model is told about a review
+
+// LeftOut tells the model what a review took away from the plan or changed in it. It
+// is empty if nothing was, valid UTF-8, and at most 16 KiB long.
+func (p EditPlan) LeftOut() string {
+	if p.asked == nil {
+		return ""
+	}
+	b := modelNote{max: maxLeftOut}
+	b.add("The user reviewed your changes and left out a part, or changed it. " +
+		"Do not make these changes again unless asked to.\n")
+	for _, was := range p.asked {
+		i := editOf(p.files, was.Path)
+		switch {
+		case i < 0:
+			b.add("\n" + showPath(was.Path) + ": left out; the file stays as it is.\n")
+		case p.files[i] != was:
+			b.leftOut(was, p.files[i])
+		}
+	}
+	return b.String()
+}
+
+// leftOut shows how what is done differs from what was asked for.
+func (b *modelNote) leftOut(was, now FileEdit) {
+	if was.Kind == EditDelete {
+		b.add("\n" + showPath(was.Path) + ": changed instead of deleted.\n")
+	} else {
+		b.add("\n" + showPath(was.Path) + ": your text (-) and what was approved (+):\n")
+	}
+	b.changes(lineChanges(was.Proposed, now.Proposed))
+}
+
+// modelNote gathers what a model reads, up to a size.
+type modelNote struct {
+	strings.Builder
+	max  int
+	full bool
+}
+
+// add adds a text as a whole, or says that there is more.
+func (b *modelNote) add(s string) {
+	if b.full {
+		return
+	}
+	s = strings.ToValidUTF8(s[:min(len(s), b.max+1)], "\uFFFD")
+	if left := max(0, b.max-b.Len()); len(s) > left {
+		s, b.full = strings.ToValidUTF8(s[:left], "")+"\n[more is not shown]\n", true
+	}
+	b.WriteString(s)
+}
+
+// changes shows changes as a diff does.
+func (b *modelNote) changes(changes []LineChange) {
+	for _, c := range changes {
+		if b.full {
+			return
+		}
+		b.add(fmt.Sprintf("@@ line %d @@\n", c.NewLine))
+		b.lines("-", c.Old)
+		b.lines("+", c.New)
+	}
+}
+
+// lines adds lines with a sign before each.
+func (b *modelNote) lines(sign, text string) {
+	for line := range strings.Lines(text) {
+		if b.full {
+			return
+		}
+		b.add(sign + strings.TrimSuffix(line, "\n") + "\n")
+	}
+}
