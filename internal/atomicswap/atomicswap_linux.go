@@ -4,23 +4,75 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"runtime"
+	"syscall"
+	"unsafe"
 )
 
+// The calls are made here and not through golang.org/x/sys, which would make every
+// program that links this library larger by all of its tables.
+const (
+	renameNoReplace = 1
+	renameExchange  = 2
+	setOwner        = 8 // F_SETOWN
+)
+
+// renameat2 is the number of the call, or 0 where it is not known.
+func renameat2() uintptr {
+	switch runtime.GOARCH {
+	case "amd64":
+		return 316
+	case "386":
+		return 353
+	case "arm":
+		return 382
+	case "arm64", "riscv64", "loong64":
+		return 276
+	case "ppc64", "ppc64le":
+		return 357
+	case "s390x":
+		return 347
+	}
+	return 0
+}
+
 // Exchange gives two files each other's name, whatever kind they are.
-func Exchange(dir *os.File, a, b string) error { return rename(dir, a, b, unix.RENAME_EXCHANGE) }
+func Exchange(dir *os.File, a, b string) error { return rename(dir, a, b, renameExchange) }
 
 // Move renames a file. If there is one of the new name, the error is [os.ErrExist].
-func Move(dir *os.File, from, to string) error { return rename(dir, from, to, unix.RENAME_NOREPLACE) }
+func Move(dir *os.File, from, to string) error { return rename(dir, from, to, renameNoReplace) }
 
-func rename(dir *os.File, from, to string, flags uint) error {
-	err := control(dir, func(fd int) error { return unix.Renameat2(fd, from, fd, to, flags) })
+func rename(dir *os.File, from, to string, flags uintptr) error {
+	call := renameat2()
+	if call == 0 {
+		return errors.ErrUnsupported
+	}
+	old, err := syscall.BytePtrFromString(from)
+	if err != nil {
+		return err
+	}
+	name, err := syscall.BytePtrFromString(to)
+	if err != nil {
+		return err
+	}
+	err = control(dir, func(fd int) error {
+		_, _, errno := syscall.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(old)),
+			uintptr(fd), uintptr(unsafe.Pointer(name)), flags, 0)
+		return failed(errno)
+	})
 	// "EINVAL: The filesystem does not support one of the flags in flags." (rename(2))
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	return err
+}
+
+// failed keeps 0 from being an error.
+func failed(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
 }
 
 // Lease keeps writers out of a file that is open for reading only, until Release or
@@ -29,12 +81,12 @@ func rename(dir *os.File, from, to string, flags uint) error {
 // is of the kind F_RDLCK of fcntl(2), which needs the file's owner or CAP_LEASE. The
 // kernel takes it away from one that keeps others waiting for long: see [Leased].
 func Lease(f *os.File) error {
-	err := fcntl(f, unix.F_SETLEASE, unix.F_RDLCK)
+	err := fcntl(f, syscall.F_SETLEASE, syscall.F_RDLCK)
 	switch {
 	case err == nil:
 		// Who waits is seen by Leased: nobody needs the SIGIO.
-		return fcntl(f, unix.F_SETOWN, 0)
-	case errors.Is(err, unix.EAGAIN):
+		return fcntl(f, setOwner, 0)
+	case errors.Is(err, syscall.EAGAIN):
 		return ErrBusy
 	}
 	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
@@ -45,19 +97,19 @@ func Leased(f *os.File) bool {
 	held := false
 	err := control(f, func(fd int) error {
 		// While it is being broken, this is the kind that it is to become.
-		kind, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0)
-		held = kind == unix.F_RDLCK
-		return err
+		kind, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETLEASE, 0)
+		held = kind == syscall.F_RDLCK
+		return failed(errno)
 	})
 	return held && err == nil
 }
 
 // Release gives up a lease, if there is one.
-func Release(f *os.File) { _ = fcntl(f, unix.F_SETLEASE, unix.F_UNLCK) }
+func Release(f *os.File) { _ = fcntl(f, syscall.F_SETLEASE, syscall.F_UNLCK) }
 
 func fcntl(f *os.File, cmd, arg int) error {
 	return control(f, func(fd int) error {
-		_, err := unix.FcntlInt(uintptr(fd), cmd, arg)
-		return err
+		_, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), uintptr(cmd), uintptr(arg))
+		return failed(errno)
 	})
 }

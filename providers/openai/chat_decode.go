@@ -35,7 +35,7 @@ type chatDecoder struct {
 	filter  chatFilter
 	calls   chatCalls
 	details chatDetails
-	think   *chatThink
+	think   thinkFilter
 	xml     callReader
 	names   map[string]string // of tools that had to be mapped, as they are on the wire
 	refusal strings.Builder
@@ -79,8 +79,8 @@ func (c *Client) newChatDecoder(k *api.Call, req *aycoder.Request) *chatDecoder 
 	d := &chatDecoder{call: k, answer: api.NewAnswer(k)}
 	d.calls.decoder, d.names = d, mappedNames(req.Tools)
 	d.filter.several = asksSeveral(c.cfg.extra, req.Extra)
-	if c.cfg.thinkTags || c.cfg.dialect.thinkTags {
-		d.think = &chatThink{}
+	if c.cfg.thinkTags != nil {
+		d.think = c.cfg.thinkTags()
 	}
 	if c.cfg.xml != nil && len(req.Tools) > 0 {
 		d.xml = c.cfg.xml.reader(d, req.Tools)

@@ -41,11 +41,11 @@ type config struct {
 	keyPrefix string
 	responses bool
 	stream    streamer
-	preset    bool      // says what the service is
-	named     bool      // with WithProvider
-	tokens    bool      // take the place of the key
-	xml       textTools // nil if the service is told of tools in its own way
-	thinkTags bool
+	preset    bool               // says what the service is
+	named     bool               // with WithProvider
+	tokens    bool               // take the place of the key
+	xml       textTools          // nil if the service is told of tools in its own way
+	thinkTags func() thinkFilter // nil if tags are text
 	echo      string
 	effort    string
 	query     url.Values
@@ -209,7 +209,7 @@ func WithXMLTools() Option {
 // model thinks. The same tags further on stay text. It is of Chat Completions.
 // Default: off, but for the presets that say so.
 func WithThinkTags() Option {
-	return func(c *config) error { c.thinkTags = true; return nil }
+	return func(c *config) error { c.thinkTags = newChatThink; return nil }
 }
 
 // WithReasoningField sends what the model thought before it called tools back in this

@@ -94,6 +94,9 @@ func (s service) open(model string, opts []Option) (*Client, error) {
 	first := func(c *config) error {
 		c.SetHome(s.name, s.base)
 		c.keyEnv, c.dialect, c.preset = nil, s.dialect, true
+		if s.dialect.thinkTags {
+			c.thinkTags = newChatThink
+		}
 		if s.env != "" {
 			c.keyEnv = []string{s.env}
 		}

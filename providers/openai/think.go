@@ -7,6 +7,15 @@ const (
 	thinkClose = "</think>"
 )
 
+// A thinkFilter tells thinking from text. It is an interface so that only a program
+// which reads tags links how.
+type thinkFilter interface {
+	split(s string) (thinking, text string)
+	rest() (thinking, text string)
+}
+
+func newChatThink() thinkFilter { return &chatThink{} }
+
 // A chatThink finds thinking between tags at the beginning of a text that comes in
 // pieces. Tags anywhere else are text.
 type chatThink struct {
