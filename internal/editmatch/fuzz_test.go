@@ -34,7 +34,10 @@ func keepsLines(file, old string, r *editmatch.Result) error {
 	}) {
 		return nil
 	}
-	bare := func(l string) string { return strings.TrimSpace(plain(l)) }
+	same := strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\u202f", " ", "\u205f", " ",
+		"\u3000", " ", "‚", "'", "‛", "'", "′", "'", "„", `"`, "‟", `"`, "″", `"`, "‐", "-", "‑", "-", "‒", "-",
+		"―", "-", "−", "-") // beside those of plain
+	bare := func(l string) string { return strings.TrimSpace(plain(same.Replace(l))) }
 	in := map[string]bool{}
 	for l := range strings.SplitSeq(strings.ReplaceAll(old, "\r\n", "\n"), "\n") {
 		in[bare(l)] = true
@@ -96,6 +99,7 @@ func FuzzPlan(f *testing.F) {
 // FuzzAlike makes texts that are like each other: each byte stands for a piece.
 func FuzzAlike(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06"), byte(1), byte(4), []byte("\x07\x08"), []byte("\x09"))
+	f.Add([]byte("28Y12"), byte(0), byte('_'), []byte("9B20"), []byte("00")) // characters without width
 	f.Add([]byte("abcdefghijklmnop"), byte(3), byte(9), []byte("ddd"), []byte("e"))
 	pieces := []string{"a", "b", "foo", "}", "\n", "\n", "\n", "\r\n", "  ", "    ", "\t", "\t\t", " ",
 		"“", "\"", "’", "'", "…", "...", "\n...\n", "\n// ...\n", "1\t", "2| ", `\n`, `\"`,
