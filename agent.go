@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
@@ -206,7 +207,7 @@ func (l *Loop) notFound(call *ToolUse) error {
 			near = append(near, n)
 		}
 	}
-	base := &ToolError{Tool: shorten(call.Name, 80), CallID: call.ID}
+	base := &ToolError{Tool: runes.Shorten(call.Name, 80), CallID: call.ID}
 	return &ToolNotFoundError{ToolError: base, Available: near}
 }
 

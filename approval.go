@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"time"
 	"weak"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Approver decides about a call before it runs: it is the policy. It is asked once
@@ -135,7 +137,7 @@ func (d *Decision) text() string {
 		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
 	}
 	if d.Verdict.reason != "" {
-		s += ": " + shorten(cleanText(d.Verdict.reason), maxQuoted)
+		s += ": " + runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
 	}
 	return s
 }

@@ -3,6 +3,8 @@ package aycoder
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Event is what a run yields: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
@@ -194,5 +196,5 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return shorten(err.Error(), 8<<10)
+	return runes.Shorten(err.Error(), 8<<10)
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
@@ -389,7 +390,7 @@ func (g *generation) judge(resp *Response) *misfit {
 
 func (g *generation) judgeCall(c *ToolUse) *misfit {
 	if c.Name != g.format.Name {
-		return newMisfit(fmt.Sprintf("call of %q: there is no such tool", shorten(c.Name, 80)))
+		return newMisfit(fmt.Sprintf("call of %q: there is no such tool", runes.Shorten(c.Name, 80)))
 	}
 	return g.fit(c.Args)
 }
@@ -412,7 +413,7 @@ func (g *generation) fit(data []byte) *misfit {
 		if wrong.err = g.decode(data); wrong.err == nil {
 			return nil
 		}
-		wrong.problems = []string{shorten(cleanText(schema.Problem(wrong.err)), maxProblem)}
+		wrong.problems = []string{runes.Shorten(cleanText(schema.Problem(wrong.err)), maxProblem)}
 	}
 	for i, p := range wrong.problems {
 		if rest, ok := strings.CutPrefix(p, "arguments: "); ok {
@@ -464,7 +465,7 @@ func (g *generation) failed(resp *Response, wrong *misfit) error {
 		}
 	}
 	return &OutputError{
-		Name: g.format.Name, Raw: shorten(cleanText(raw), maxQuoted), Problems: wrong.problems,
+		Name: g.format.Name, Raw: runes.Shorten(cleanText(raw), maxQuoted), Problems: wrong.problems,
 		Attempts: g.attempts, Err: wrong.err,
 	}
 }
@@ -477,7 +478,7 @@ func (g *generation) refused(resp *Response) error {
 	}
 	base.Model = cmp.Or(resp.Model, g.req.Model, base.Model)
 	if text := strings.TrimSpace(resp.Text()); text != "" {
-		base.Err = errors.New(shorten(text, maxProblem))
+		base.Err = errors.New(runes.Shorten(text, maxProblem))
 	}
 	return &RefusalError{ModelError: base}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // finished makes the event and the output of a call that ran, and says whether the
@@ -28,13 +30,13 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		fin.Output.IsError = true
 		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
 	} else if o.res != nil {
-		fin.Summary = shorten(cleanText(o.res.Summary), 200)
+		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
 		fin.Output.IsError = o.res.IsError
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}
 	if a.Edited {
 		note := "note: whoever approved this call changed its arguments to "
-		note += shorten(cleanText(string(a.Args)), maxQuoted) + "\n"
+		note += runes.Shorten(cleanText(string(a.Args)), maxQuoted) + "\n"
 		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
 	if len(fin.Output.Parts) == 0 {
@@ -130,17 +132,6 @@ func headTail(s string, n int) string {
 		from++
 	}
 	return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", s[:head], from-head, s[from:])
-}
-
-// shorten cuts s to n bytes between runes.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 var noNUL = strings.NewReplacer("\x00", "\uFFFD")

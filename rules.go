@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Rule says what to do with the calls it covers.
@@ -95,7 +96,7 @@ func (r Rule) verdict() Verdict {
 		if r.Reason != "" {
 			return Deny(r.Reason)
 		}
-		return Deny("the rule " + shorten(r.String(), 500) + " forbids it")
+		return Deny("the rule " + runes.Shorten(r.String(), 500) + " forbids it")
 	}
 	return Ask()
 }

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // callModel asks the model, and tells the state how that went.
@@ -262,7 +264,7 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 	if err != nil {
 		return "no preview: " + cleanText(err.Error())
 	}
-	return shorten(cleanText(text), 64<<10)
+	return runes.Shorten(cleanText(text), 64<<10)
 }
 
 // raise opens a question, or suspends it. A rule that was made in between answers
@@ -384,7 +386,7 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, shorten(cleanText(err.Error()), 8<<10))
+	out := errorOutput(c, runes.Shorten(cleanText(err.Error()), 8<<10))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
@@ -437,7 +439,7 @@ func (r *run) beginTool(a *RunTool, t *tool) bool {
 }
 
 func (r *run) progress(a *RunTool, p Progress) {
-	p.Message = shorten(cleanText(p.Message), 1<<10)
+	p.Message = runes.Shorten(cleanText(p.Message), 1<<10)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopping && slices.Contains(r.working, a) {

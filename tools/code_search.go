@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/search"
 )
 
@@ -115,7 +116,7 @@ func badRegex(err error) error {
 	}
 	text := err.Error()
 	if e, ok := errors.AsType[*syntax.Error](err); ok {
-		text = e.Code.String() + ": " + cutText(e.Expr, 100)
+		text = e.Code.String() + ": " + runes.Cut(e.Expr, 100)
 	}
 	return problemf("invalid_regex", "%s. The syntax is RE2: there is no look-ahead, "+
 		"look-behind or backreference, and ( ) [ ] { } . * + ? | \\ need a backslash "+

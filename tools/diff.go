@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -48,7 +50,7 @@ func unified(path string, create bool, before []byte, splices []splice) diff {
 	}
 	text := printable(d.out.String())
 	if len(text) > maxDiff {
-		text = cutText(text, maxDiff) + "\n[diff truncated]\n"
+		text = runes.Cut(text, maxDiff) + "\n[diff truncated]\n"
 	}
 	return diff{text, d.added, d.removed}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/search"
 )
 
@@ -85,7 +86,7 @@ func asFile(ws *aycoder.Workspace, name string) error {
 		f.Close()
 	}
 	return problemf("not_directory", "%s is a file; read it with read_file",
-		showPath(cutText(name, 200)))
+		showPath(runes.Cut(name, 200)))
 }
 
 // walk lists folders, each before what is in it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -66,7 +68,7 @@ func nearest(text, old string) (shown string, exact bool) {
 	}
 	var b strings.Builder
 	for i := start; i < min(end, start+nearShown); i++ {
-		fmt.Fprintf(&b, "%6d\t%s\n", i+1, cutText(lines[i], nearWidth))
+		fmt.Fprintf(&b, "%6d\t%s\n", i+1, runes.Cut(lines[i], nearWidth))
 	}
 	return b.String(), exact
 }
@@ -98,7 +100,7 @@ func vote(lines, want []string) int {
 	votes := map[int]int{}
 	best := -1
 	for i, l := range lines {
-		for _, k := range at[squeeze(cutText(l, 4*nearWidth))] {
+		for _, k := range at[squeeze(runes.Cut(l, 4*nearWidth))] {
 			start := i - k
 			if votes[start]++; start >= 0 && (best < 0 || votes[start] > votes[best]) {
 				best = start
@@ -134,7 +136,7 @@ func mostSimilar(lines, want []string) int {
 }
 
 func pairsOf(s string) map[[2]byte]bool {
-	s = squeeze(cutText(s, nearWidth))
+	s = squeeze(runes.Cut(s, nearWidth))
 	pairs := make(map[[2]byte]bool, len(s))
 	for i := 1; i < len(s); i++ {
 		pairs[[2]byte{s[i-1], s[i]}] = true

@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -226,7 +227,7 @@ func (p *page) show(ended bool) {
 	text := string(line)
 	cut := ""
 	if size > maxLine {
-		text = cutText(text, maxLine)
+		text = runes.Cut(text, maxLine)
 		cut = fmt.Sprintf("… [line truncated: %d bytes more]", size-len(text))
 		p.longer++
 	}

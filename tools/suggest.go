@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -36,7 +37,7 @@ func missing(ctx context.Context, ws *aycoder.Workspace, name string, err error)
 }
 
 func suggestion(name, dir string, names []string) error {
-	name = cutText(name, 200)
+	name = runes.Cut(name, 200)
 	if len(names) == 0 {
 		return problemf("not_found", "there is no %s; see what there is with list_files, path %q",
 			showPath(name), dir)

@@ -237,14 +237,3 @@ func plural(n int, what string) string {
 		return strconv.Itoa(n) + " " + what + "s"
 	}
 }
-
-// cutText cuts a text to at most n bytes, on a rune boundary.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 func TestRead(t *testing.T) {
@@ -181,7 +182,7 @@ func TestBash(t *testing.T) {
 	for _, tt := range tests {
 		r := w.call("bash", args{"command": tt.command})
 		assert.False(t, r.IsError)
-		assert.Equal(t, tt.want, r.Text(), cutText(tt.command, 40))
+		assert.Equal(t, tt.want, r.Text(), runes.Cut(tt.command, 40))
 		assert.Equal(t, tt.summary, r.Summary)
 	}
 	w.fails("invalid_arguments", "bash", args{"command": " "})

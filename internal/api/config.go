@@ -20,9 +20,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -315,18 +315,7 @@ func (c *Config) Show(s string, n int) string {
 	for _, k := range c.secrets() {
 		s = strings.ReplaceAll(s, k, "[key]")
 	}
-	return clip(s, n)
-}
-
-// clip cuts s at a rune.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return runes.Shorten(s, n)
 }
 
 // secrets are the keys, what the caller's own headers say, as proxies have keys of

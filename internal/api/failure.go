@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -179,7 +180,7 @@ func (f *Failure) metadata(r *rawjson.Reader) {
 // thousands.
 func (f *Failure) detail(s string) {
 	if len(f.Details) < maxDetails {
-		f.Details = append(f.Details, clip(s, maxErrorText))
+		f.Details = append(f.Details, runes.Shorten(s, maxErrorText))
 	}
 }
 
@@ -187,7 +188,7 @@ func (f *Failure) headers(r *rawjson.Reader) {
 	more := http.Header{}
 	for r.Object(); r.Next(); {
 		if s, ok := r.Str(); ok && len(more) < maxDetails {
-			more.Set(r.Key(), clip(s, maxErrorKind))
+			more.Set(r.Key(), runes.Shorten(s, maxErrorKind))
 		}
 	}
 	maps.Copy(more, f.Header) // what came as a header says more

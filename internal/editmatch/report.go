@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Level is a kind of difference between an old string and the text that is allowed
@@ -168,13 +169,4 @@ func plural(n int, what string) string {
 }
 
 // cut shortens a line that is shown.
-func cut(s string) string {
-	if len(s) <= nearWidth {
-		return s
-	}
-	n := nearWidth
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+func cut(s string) string { return runes.Shorten(s, nearWidth) }

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // The bounds of what Validate says and does.
@@ -377,15 +377,8 @@ func (r *run) show(at int) string {
 }
 
 // short cuts text that a problem quotes.
-func short(text string) string {
-	if len(text) <= maxQuoted {
-		return text
-	}
-	cut := maxQuoted
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+func short(quoted string) string {
+	return runes.Shorten(quoted, maxQuoted)
 }
 
 // trial checks a value and returns what is wrong instead of recording it.

@@ -38,15 +38,6 @@ func (c *Client) wire(req *aycoder.Request) ([]byte, error) {
 	return io.ReadAll(p.Reader())
 }
 
-// stored takes a message through its stored form.
-func stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
-	data, err := json.Marshal(m)
-	require.NoError(t, err)
-	var back aycoder.Message
-	require.NoError(t, json.Unmarshal(data, &back))
-	return &back
-}
-
 type replayCounts struct{ cases, steps, signatures, opaque, calls, asRecorded int }
 
 // Conversations of several steps are replayed: each response is decoded, stored, and
@@ -86,7 +77,7 @@ func replay(t *testing.T, id string, steps []*wiretest.Interaction, n *replayCou
 		c := newClient(t, i.Transport(i.Body(), 1<<20))
 		a := wiretest.Ask(t.Context(), t, c, hello())
 		require.NoError(t, a.Err)
-		m := stored(t, a.Message())
+		m := wiretest.Stored(t, a.Message())
 		results := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "Go on."}}}
 		for _, call := range m.Calls() {
 			results.Parts = append(results.Parts, &aycoder.ToolOutput{ID: call.ID, Name: call.Name,

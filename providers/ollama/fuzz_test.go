@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 		for _, u := range m.Calls() {
 			require.True(t, json.Valid(u.Args), "%s", u.Args)
 		}
-		sent := encoded(t, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello"), stored(t, m)}})
+		sent := encoded(t, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello"), wiretest.Stored(t, m)}})
 		require.True(t, json.Valid(sent), "%s", sent)
 	})
 }

@@ -117,7 +117,7 @@ func replay(t *testing.T, id string, steps []*wiretest.Interaction) (compared in
 		body := rec.body()
 		require.True(t, strings.HasPrefix(string(body), strings.TrimSuffix(string(before), "]}")), id)
 		before = body
-		m := stored(t, a.Message())
+		m := wiretest.Stored(t, a.Message())
 		history = append(history, m)
 		if k+1 == len(steps) {
 			break
@@ -153,14 +153,6 @@ func answerIn(messages []sentMessage, m *aycoder.Message) *sentMessage {
 		return &messages[i]
 	}
 	return nil
-}
-
-func stored(t *testing.T, m *aycoder.Message) *aycoder.Message {
-	data, err := json.Marshal(m)
-	require.NoError(t, err)
-	var back aycoder.Message
-	require.NoError(t, json.Unmarshal(data, &back))
-	return &back
 }
 
 // A recorded pull is read to its end.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -27,7 +28,7 @@ type chatForm struct {
 // fragment returns the wire form of m, each message of it behind a comma. It is empty
 // if no part of m can be sent.
 func (f chatForm) fragment(m *aycoder.Message) ([]byte, error) {
-	if err := checkParts(m.Parts); err != nil {
+	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
 	w := &chatWriter{chatForm: f, b: make([]byte, 0, 256)}
@@ -399,7 +400,7 @@ func (c *chatContent) media(m *aycoder.Media) {
 	case typ == "application/pdf" && c.document(m, typ), inline && c.audio(m, typ):
 		return
 	}
-	c.text(notShown(m))
+	c.text(api.NotShown(m))
 }
 
 func (c *chatContent) document(m *aycoder.Media, typ string) bool {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -41,7 +42,7 @@ type respContent struct {
 
 // fragment returns the items of m, each behind a comma.
 func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
-	if err := checkParts(m.Parts); err != nil {
+	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
 	w := &respItems{respForm: f, role: m.Role}
@@ -87,7 +88,7 @@ func (w *respItems) assistant(parts []aycoder.Part) {
 		case *aycoder.ToolUse:
 			w.call(p)
 		case *aycoder.Media:
-			w.said(&aycoder.Text{Text: notShown(p)})
+			w.said(&aycoder.Text{Text: api.NotShown(p)})
 		case *aycoder.Opaque:
 			w.opaque(p)
 		}
@@ -247,7 +248,7 @@ func (w *respItems) media(m *aycoder.Media) {
 	typ := mediaType(m)
 	switch {
 	case len(m.Data) == 0 && m.URL == "" || w.role == aycoder.RoleSystem:
-		w.text(notShown(m))
+		w.text(api.NotShown(m))
 	case isImage(typ):
 		b := rawjson.AppendKey([]byte(`{"type":"input_image","detail":"auto"`), "image_url")
 		w.content = append(w.content, respContent{raw: append(appendMediaURL(b, m, typ), '}')})
@@ -256,7 +257,7 @@ func (w *respItems) media(m *aycoder.Media) {
 	case respExtension(typ) != "":
 		w.content = append(w.content, respContent{raw: appendRespFile(m, typ)})
 	default:
-		w.text(notShown(m))
+		w.text(api.NotShown(m))
 	}
 }
 

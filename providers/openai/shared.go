@@ -43,9 +43,6 @@ func appendFloat(b []byte, what string, x float64) ([]byte, error) {
 	return strconv.AppendFloat(b, x, 'f', -1, 64), nil
 }
 
-// checkParts refuses parts that are nil.
-func checkParts(parts []aycoder.Part) error { return api.CheckParts(parts) }
-
 // schemaOf returns the schema of a tool's arguments, or of no arguments.
 func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
@@ -176,9 +173,6 @@ func appendMediaURL(b []byte, m *aycoder.Media, typ string) []byte {
 	b = append(b, `;base64,`...)
 	return append(b, rawjson.AppendBase64(nil, m.Data)[1:]...)
 }
-
-// notShown is said in the place of what the model is not shown.
-func notShown(m *aycoder.Media) string { return api.NotShown(m) }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
@@ -55,12 +56,12 @@ func (d *differ) add(path string, recorded, request *string) {
 	if d.total++; d.total > maxChanges {
 		return
 	}
-	c := Change{Path: clip(path, maxPath)}
+	c := Change{Path: runes.Shorten(path, maxPath)}
 	switch {
 	case recorded == nil:
-		c.Request = clip(*request, maxValue)
+		c.Request = runes.Shorten(*request, maxValue)
 	case request == nil:
-		c.Recorded = clip(*recorded, maxValue)
+		c.Recorded = runes.Shorten(*recorded, maxValue)
 	default:
 		c.Recorded, c.Request = around(*recorded, *request)
 	}
@@ -130,7 +131,7 @@ func (d *differ) lists(path string, a, b []any, depth int) {
 // join appends a key to a path.
 func join(path, key string) string {
 	if key == "" || strings.ContainsAny(key, ".[]\"* \n") {
-		return path + "[" + strconv.Quote(clip(key, maxPath)) + "]"
+		return path + "[" + strconv.Quote(runes.Shorten(key, maxPath)) + "]"
 	}
 	if path == "" {
 		return key
@@ -167,16 +168,5 @@ func around(a, b string) (string, string) {
 	if from > 0 {
 		lead = "…"
 	}
-	return lead + clip(a[from:], maxValue), lead + clip(b[from:], maxValue)
-}
-
-// clip cuts s at a rune.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return lead + runes.Shorten(a[from:], maxValue), lead + runes.Shorten(b[from:], maxValue)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 var (
@@ -43,7 +44,7 @@ type MismatchError struct {
 // Error implements error. It shows a line for each change, in some 4 kB at most.
 func (e *MismatchError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "replay %s: request %d, %s, ", e.File, e.Number, clip(e.Request, maxValue))
+	fmt.Fprintf(&b, "replay %s: request %d, %s, ", e.File, e.Number, runes.Shorten(e.Request, maxValue))
 	if e.Nearest == 0 {
 		b.WriteString("was not recorded: nothing is left")
 	} else {
@@ -80,7 +81,7 @@ type IncompleteError struct {
 // Error implements error.
 func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("replay %s: interaction %d, %s, ends here: it was left while it was recorded",
-		e.File, e.Interaction, clip(e.Request, maxValue))
+		e.File, e.Interaction, runes.Shorten(e.Request, maxValue))
 }
 
 // Unwrap returns an [aycoder.BadRequestError].
