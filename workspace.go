@@ -43,6 +43,8 @@ type Workspace struct {
 	real    string // without symbolic links
 	allowed []*glob.Pattern
 
+	shown ShownFiles
+
 	mu sync.Mutex // one write at a time
 }
 
@@ -125,6 +127,9 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // Dir returns the absolute path of the folder.
 func (w *Workspace) Dir() string { return w.dir }
 
+// Shown returns what the model has been shown of the files. The tools tell it.
+func (w *Workspace) Shown() *ShownFiles { return &w.shown }
+
 // Rel returns the clean, slash-separated path in the workspace that name stands for;
 // "." is the folder itself. It looks at the name only: that there is no such file,
 // or that a link leads out, is found when the file is opened.
@@ -164,7 +169,7 @@ func (w *Workspace) below(name string) string {
 }
 
 // Open opens a regular file for reading. It never waits, whatever lies at the name.
-func (w *Workspace) Open(name string) (*os.File, error) {
+func (w *Workspace) Open(name string) (fs.File, error) {
 	rel, err := w.rel("read", name)
 	if err == nil {
 		err = w.mayRead(name, rel)

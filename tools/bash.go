@@ -43,7 +43,7 @@ type bashArgs struct {
 //
 // On Windows every call is an error result: without process groups the tool could
 // not keep its promise to leave nothing behind.
-func Bash(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ type searchArgs struct {
 }
 
 // CodeSearch returns code_search, which finds lines by a regular expression.
-func CodeSearch(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func CodeSearch(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
 }
 
 func codeSearch(
-	ctx context.Context, ws *aycoder.Workspace, inv *invocation, in searchArgs,
+	ctx context.Context, ws FS, inv *invocation, in searchArgs,
 ) (*result, error) {
 	q, err := in.query(inv)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-type maker func(*aycoder.Workspace, ...tools.Option) (aycoder.Tool, error)
+type maker func(tools.FS, ...tools.Option) (aycoder.Tool, error)
 
 // fixture makes a tool in a small workspace of its own.
 func fixture(build maker) func(testing.TB) agenttest.ToolSetup {

@@ -38,7 +38,7 @@ type editArgs struct {
 // to one. It is an [aycoder.Previewer]: the preview is the diff that the call would
 // make now. A file that somebody changes between the moment it is read and the one
 // it is written is left as it is, and the result is an error of kind "stale".
-func EditFile(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (t *editTool) Preview(ctx context.Context, inv *invocation) (string, error)
 }
 
 type editor struct {
-	ws *aycoder.Workspace
+	ws FS
 
 	mu sync.Mutex // one edit at a time, so that none makes another one stale
 }
@@ -88,12 +88,15 @@ func (e *editor) edit(ctx context.Context, _ *invocation, in editArgs) (*result,
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	edit := aycoder.FileEdit{Path: p.path, Kind: aycoder.EditChange, Base: string(p.before), Proposed: string(p.after())}
 	if p.create {
-		err = e.ws.Create(in.Path, p.after())
-	} else {
-		err = e.ws.Replace(in.Path, p.before, p.after())
+		edit.Kind = aycoder.EditCreate
 	}
+	plan, err := aycoder.NewEditPlan(edit)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := e.ws.Apply(ctx, plan); err != nil {
 		return nil, err
 	}
 	d := p.diff()

@@ -32,7 +32,7 @@ type listArgs struct {
 // ListFiles returns list_files, which lists a folder, or with recursive everything
 // below it, without what git ignores. It lists at most 1,000 entries and says how
 // many it left out.
-func ListFiles(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ type listing struct {
 }
 
 func listFolder(
-	ctx context.Context, ws *aycoder.Workspace, inv *invocation, in listArgs,
+	ctx context.Context, ws FS, inv *invocation, in listArgs,
 ) (*result, error) {
 	name := in.Path
 	if name == "" {
@@ -77,7 +77,7 @@ func listFolder(
 }
 
 // asFile returns an error if there is a file where a folder was asked for.
-func asFile(ws *aycoder.Workspace, name string) error {
+func asFile(ws FS, name string) error {
 	f, err := ws.Open(name)
 	if kindOf(err) == "not_directory" || kindOf(err) == "not_found" {
 		return nil
@@ -91,7 +91,7 @@ func asFile(ws *aycoder.Workspace, name string) error {
 
 // walk lists folders, each before what is in it.
 func (l *listing) walk(
-	ctx context.Context, ws *aycoder.Workspace, dir search.Folder, deep bool,
+	ctx context.Context, ws FS, dir search.Folder, deep bool,
 ) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"strings"
 	"unicode/utf16"
 
@@ -37,7 +37,7 @@ type readArgs struct {
 }
 
 // ReadFile returns read_file, which reads lines of a text file, or lists a folder.
-func ReadFile(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
+func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func ReadFile(ws *aycoder.Workspace, opts ...Option) (aycoder.Tool, error) {
 }
 
 func readFile(
-	ctx context.Context, ws *aycoder.Workspace, inv *invocation, in readArgs,
+	ctx context.Context, ws FS, inv *invocation, in readArgs,
 ) (*result, error) {
 	if in.Offset < 0 || in.Limit < 0 {
 		return nil, problemf("invalid_arguments", "offset and limit must not be negative")
@@ -79,24 +79,25 @@ func readFile(
 
 // textOf returns a reader of the text of a file, which has the size at which it was
 // opened, even if it grows meanwhile.
-func textOf(f *os.File, in readArgs) (io.Reader, int64, error) {
+func textOf(f fs.File, in readArgs) (io.Reader, int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", showPath(in.Path), err)
 	}
 	size := info.Size()
 	head := make([]byte, sniffBytes)
-	n, err := f.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, 0, fmt.Errorf("read %s: %w", showPath(in.Path), err)
 	}
 	head = head[:n]
+	all := io.MultiReader(bytes.NewReader(head), f)
 	if size > maxWhole && in.Offset == 0 && in.Limit == 0 {
 		return nil, 0, problemf("too_large", "%s has %d bytes; read a part of it with offset and "+
 			"limit (offset 1, limit 200), or find the place with code_search", showPath(in.Path), size)
 	}
 	if order := byteOrder(head); order != nil && size <= maxWhole {
-		data, err := io.ReadAll(io.LimitReader(f, maxWhole))
+		data, err := io.ReadAll(io.LimitReader(all, maxWhole))
 		return strings.NewReader(decodeUTF16(data[2:], order)), size, err
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
@@ -104,7 +105,7 @@ func textOf(f *os.File, in readArgs) (io.Reader, int64, error) {
 			"look at it with bash (file, xxd, strings)",
 			showPath(in.Path), size)
 	}
-	return io.LimitReader(f, size), size, nil
+	return io.LimitReader(all, size), size, nil
 }
 
 // byteOrder returns that of UTF-16 with a byte order mark, else nil.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -16,7 +15,7 @@ const (
 )
 
 // missing adds to the error that there is no such file what was perhaps meant.
-func missing(ctx context.Context, ws *aycoder.Workspace, name string, err error) error {
+func missing(ctx context.Context, ws FS, name string, err error) error {
 	rel, relErr := ws.Rel(name)
 	if relErr != nil || kindOf(err) != "not_found" && kindOf(err) != "not_directory" {
 		return err

@@ -56,9 +56,9 @@ func WithEnv(vars ...string) Option {
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
 // list_files, code_search, edit_file, bash. They are safe for concurrent use.
-func Coding(ws *aycoder.Workspace, opts ...Option) ([]aycoder.Tool, error) {
+func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	all := make([]aycoder.Tool, 0, 5)
-	for _, make := range []func(*aycoder.Workspace, ...Option) (aycoder.Tool, error){
+	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
 		ReadFile, ListFiles, CodeSearch, EditFile, Bash,
 	} {
 		t, err := make(ws, opts...)
@@ -71,7 +71,7 @@ func Coding(ws *aycoder.Workspace, opts ...Option) ([]aycoder.Tool, error) {
 }
 
 // configure applies options, and refuses to go on without a workspace.
-func configure(ws *aycoder.Workspace, opts []Option) (*config, error) {
+func configure(ws FS, opts []Option) (*config, error) {
 	if ws == nil {
 		return nil, errors.New("new tool: workspace is nil")
 	}

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"os"
+	"io/fs"
 	"path"
 	"runtime"
 	"slices"
@@ -330,7 +330,7 @@ func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *a
 }
 
 // read reads a file into the worker's buffer.
-func (w *worker) read(f *os.File) (text []byte, large bool, err error) {
+func (w *worker) read(f fs.File) (text []byte, large bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, false, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func (d dir) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
 	return os.ReadDir(filepath.Join(string(d), filepath.FromSlash(name)))
 }
 
-func (d dir) Open(name string) (*os.File, error) {
+func (d dir) Open(name string) (fs.File, error) {
 	f, err := os.Open(filepath.Join(string(d), filepath.FromSlash(name)))
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ type opening struct {
 	opened chan<- struct{}
 }
 
-func (o opening) Open(name string) (*os.File, error) {
+func (o opening) Open(name string) (fs.File, error) {
 	if name == o.name {
 		o.opened <- struct{}{}
 	}
@@ -447,7 +448,7 @@ func lineByLine(b *testing.B, src dir, re *regexp.Regexp) (n int) {
 				s := bufio.NewScanner(f)
 				s.Buffer(nil, maxFile)
 				head := make([]byte, sniff)
-				k, _ := f.ReadAt(head, 0)
+				k, _ := f.(io.ReaderAt).ReadAt(head, 0)
 				for bytes.IndexByte(head[:k], 0) < 0 && s.Scan() {
 					if re.Match(s.Bytes()) {
 						n++

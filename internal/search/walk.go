@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/aycoder/aycoder/internal/ignore"
@@ -16,7 +15,7 @@ type Source interface {
 	// ReadDir returns the entries of a folder, sorted by name.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Open opens a regular file.
-	Open(name string) (*os.File, error)
+	Open(name string) (fs.File, error)
 }
 
 // maxIgnoreFile is how much of an ignore file is read.
