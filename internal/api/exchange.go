@@ -83,6 +83,15 @@ type Decoder interface {
 	End() error
 }
 
+// A ViewDecoder is a [Decoder] that takes most of the events without keeping any of
+// their data, which is not copied for it then.
+type ViewDecoder interface {
+	Decoder
+	// View takes an event whose data is valid during the call only, or reports that it
+	// does not: [Decoder.Event] gets it then.
+	View(ev sse.Event) (taken bool, err error)
+}
+
 // A Call is one exchange that is under way.
 type Call struct {
 	// RequestID is the service's name for the request, if a header or body says so.
@@ -95,6 +104,9 @@ type Call struct {
 	done  <-chan struct{} // of the caller's context
 	start time.Time
 	ping  bool
+
+	views bool // events are valid until the next one only
+	view  ViewDecoder
 }
 
 // Stream sends the request when the iteration starts, and yields what comes back. It
@@ -157,6 +169,7 @@ func (k *Call) run(ctx context.Context) error {
 		return k.failed(ctx, inner, w, fmt.Errorf("connect: %w", err))
 	}
 	defer resp.Body.Close()
+	resp.Request = nil // it would be kept as long as the response is read
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
 	r := &meter{r: resp.Body, w: w, left: k.x.Config.MaxResponse, max: k.x.Config.MaxResponse}
 	if resp.StatusCode != http.StatusOK {
@@ -232,7 +245,8 @@ func (k *Call) decode(r *meter, d Decoder) error {
 		}
 		br = peek
 		if frames == nil {
-			frames = serverSent
+			frames, k.views = serverSent, true
+			k.view, _ = d.(ViewDecoder)
 		}
 	}
 	for ev, err := range frames(br) {
@@ -258,10 +272,20 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	if !utf8.ValidString(ev.Data) {
 		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
 	}
+	if !k.views {
+		return d.Event(ev)
+	}
+	if k.view != nil {
+		taken, err := k.view.View(ev)
+		if taken || err != nil {
+			return false, err
+		}
+	}
+	ev.Data = strings.Clone(ev.Data)
 	return d.Event(ev)
 }
 
-func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Events(r, 0) }
+func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Views(r, 0) }
 
 func whole(r io.Reader, d Decoder) error {
 	data, err := io.ReadAll(r)

@@ -51,6 +51,7 @@ var (
 type Reader struct {
 	s      string
 	i      int
+	own    bool // what is read is copied
 	err    error
 	key    string
 	arrays uint64 // a bit for each container that is open: 1 is an array
@@ -65,6 +66,13 @@ func NewReader(s string) *Reader { return &Reader{s: s, value: true} }
 
 // Reset makes r read s from its beginning.
 func (r *Reader) Reset(s string) { *r = Reader{s: s, value: true} }
+
+// ResetOver is [Reader.Reset] for memory that will be used again: texts and raw values
+// are copies, but not keys.
+func (r *Reader) ResetOver(s string) { *r = Reader{s: s, value: true, own: true} }
+
+// Detach makes r keep what it has passed as a copy, for [Reader.Resume].
+func (r *Reader) Detach() { r.s, r.key = strings.Clone(r.s[:r.i]), strings.Clone(r.key) }
 
 // Resume makes r go on in s from where at is in its document, if s begins with all that
 // at has passed: the documents of a stream often begin alike. Otherwise it returns
@@ -186,7 +194,7 @@ func (r *Reader) Str() (s string, ok bool) {
 	}
 	r.i++
 	r.value = false
-	s = r.str()
+	s = r.owned(r.str())
 	return s, r.err == nil
 }
 
@@ -222,7 +230,7 @@ func (r *Reader) number() (string, bool) {
 		r.Skip()
 		return "", false
 	}
-	s := r.Raw()
+	s := r.raw()
 	return s, s != ""
 }
 
@@ -234,7 +242,16 @@ func (r *Reader) Bool() (b, ok bool) {
 }
 
 // Raw reads any value as it is written.
-func (r *Reader) Raw() string {
+func (r *Reader) Raw() string { return r.owned(r.raw()) }
+
+func (r *Reader) owned(s string) string {
+	if r.own {
+		return strings.Clone(s)
+	}
+	return s
+}
+
+func (r *Reader) raw() string {
 	r.Kind() // skips space
 	start := r.i
 	r.Skip()

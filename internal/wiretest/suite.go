@@ -32,7 +32,7 @@ type Answer struct {
 func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.Request) *Answer {
 	t.Helper()
 	a := &Answer{Args: map[string]string{}}
-	var text, thinking strings.Builder
+	var deltas []aycoder.ModelEvent // looked at in the end: they must not change
 	for ev, err := range m.Stream(ctx, req) {
 		if a.Done != nil || a.Err != nil {
 			t.Errorf("%v, %v comes after the end", ev, err)
@@ -41,12 +41,6 @@ func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.
 		switch ev := ev.(type) {
 		case nil:
 			a.Err = err
-		case *aycoder.TextDelta:
-			text.WriteString(ev.Text)
-		case *aycoder.ThinkingDelta:
-			thinking.WriteString(ev.Text)
-		case *aycoder.ToolDelta:
-			a.Args[ev.ID] += ev.Args
 		case *aycoder.BlockDone:
 			a.Parts = append(a.Parts, ev.Part)
 		case *aycoder.BlockCut:
@@ -54,10 +48,27 @@ func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.
 			a.Parts = append(a.Parts, ev.Call)
 		case *aycoder.MessageDone:
 			a.Done = ev
+		default:
+			deltas = append(deltas, ev)
+		}
+	}
+	a.join(deltas)
+	return a
+}
+
+func (a *Answer) join(deltas []aycoder.ModelEvent) {
+	var text, thinking strings.Builder
+	for _, ev := range deltas {
+		switch ev := ev.(type) {
+		case *aycoder.TextDelta:
+			text.WriteString(ev.Text)
+		case *aycoder.ThinkingDelta:
+			thinking.WriteString(ev.Text)
+		case *aycoder.ToolDelta:
+			a.Args[ev.ID] += ev.Args
 		}
 	}
 	a.Text, a.Thinking = text.String(), thinking.String()
-	return a
 }
 
 // Message returns the complete parts as a message.

@@ -223,10 +223,6 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 		return true, d.call.Fail(f)
 	}
 	var e event
-	if e.scan(ev.Data) {
-		return false, d.delta(&e, ev.Data)
-	}
-	e = event{}
 	if err := e.read(ev.Data); err != nil {
 		if ev.Data == "[DONE]" {
 			return false, nil
@@ -238,6 +234,16 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 		e.kind = ev.Type
 	}
 	return d.handle(&e, ev.Data)
+}
+
+// View implements [api.ViewDecoder]: it takes the deltas that come by the thousand.
+func (d *decoder) View(ev sse.Event) (taken bool, err error) {
+	var e event
+	if !e.scan(ev.Data) {
+		return false, nil
+	}
+	e.delta.text = strings.Clone(e.delta.text)
+	return true, d.delta(&e, ev.Data)
 }
 
 func (d *decoder) handle(e *event, data string) (done bool, err error) {

@@ -39,7 +39,7 @@ type decoder struct {
 	shape        shape
 	open         *openCall // the call that is not complete
 	finish       string
-	usage        string            // the last that came
+	usage        []byte            // the last that came
 	meta         map[string]string // of metadataFields
 	foreign      string            // what can be shown of a document that says nothing of an answer
 }
@@ -108,12 +108,27 @@ func (d *decoder) all(data string) error {
 // one takes one document. Nothing of it is used before all of it was checked.
 func (d *decoder) one(data string) error {
 	if p, usage, ok := d.shape.match(data); ok {
-		if usage != "" {
-			d.usage = usage
-		}
-		return d.part(&p)
+		return d.same(&p, usage)
 	}
 	return d.whole(data)
+}
+
+// same takes a document of the shape of the one before.
+func (d *decoder) same(p *part, usage string) error {
+	if usage != "" {
+		d.usage = append(d.usage[:0], usage...)
+	}
+	return d.part(p)
+}
+
+// View implements [api.ViewDecoder]: it takes the events of a shape.
+func (d *decoder) View(ev sse.Event) (taken bool, err error) {
+	p, usage, ok := d.shape.match(ev.Data)
+	if !ok || ev.Type == "error" {
+		return false, nil
+	}
+	p.text = strings.Clone(p.text)
+	return true, d.same(&p, usage)
 }
 
 // whole takes a document apart.
@@ -219,7 +234,7 @@ func (d *decoder) head(c *chunk) {
 		done.Model = strings.Clone(c.model)
 	}
 	if c.usage != "" {
-		d.usage = c.usage
+		d.usage = append(d.usage[:0], c.usage...)
 	}
 	if word := finishWord(c.finish, d.provider); word != "" {
 		d.finish = strings.Clone(word)
@@ -369,7 +384,7 @@ func (d *decoder) End() error {
 	}
 	done := &d.answer.Done
 	done.Stop = stopReason(d.finish)
-	done.Usage = parseUsage(d.usage)
+	done.Usage = parseUsage(string(d.usage))
 	if done.Model == "" {
 		done.Model = d.call.Model()
 	}

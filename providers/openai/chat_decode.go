@@ -99,6 +99,14 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
+// View implements [api.ViewDecoder]: it takes all chunks.
+func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
+	if ev.Type == "error" || ev.Data[0] != '{' {
+		return false, nil
+	}
+	return true, d.chunk(ev.Data)
+}
+
 // Whole implements [api.Decoder].
 func (d *chatDecoder) Whole(data string) error {
 	d.whole = true
@@ -124,11 +132,13 @@ func (d *chatDecoder) End() error {
 // the message.
 func (d *chatDecoder) chunk(data string) error {
 	r := &d.r
-	d.data = data
+	if d.answer.Done.ID == "" {
+		d.data = strings.Clone(data)
+	}
 	more := r.Resume(&d.same, data)
 	plain := !more // what stands before the choices is all that every chunk has
 	if !more {
-		r.Reset(data)
+		r.ResetOver(data)
 		r.Object()
 		more = r.Next()
 	}
@@ -140,6 +150,7 @@ func (d *chatDecoder) chunk(data string) error {
 		}
 		if plain {
 			d.same = *r
+			d.same.Detach()
 		}
 		d.fault.answers = d.fault.answers || r.Kind() == '['
 		for r.Array(); r.Next(); {

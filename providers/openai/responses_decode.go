@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -38,8 +39,7 @@ type respDecoder struct {
 }
 
 func newRespDecoder(k *api.Call, owner string, names map[string]string) *respDecoder {
-	return &respDecoder{call: k, owner: owner, names: names, byIndex: map[int64]*respItem{}, ids: map[string]bool{},
-		seed: maphash.MakeSeed()}
+	return &respDecoder{call: k, owner: owner, names: names, seed: maphash.MakeSeed()}
 }
 
 const (
@@ -84,15 +84,10 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 		// with an index is of an item, such as a call of the service's own tools.
 		return true, d.call.Fail(respFailure(ev.Data))
 	}
+	if kind, place, ok := piece(e.typ); ok {
+		return false, d.delta(&e, kind, place)
+	}
 	switch e.typ {
-	case "response.output_text.delta":
-		return false, d.delta(&e, respMessage, respPlain)
-	case "response.reasoning_summary_text.delta":
-		return false, d.delta(&e, respReasoning, respSummary)
-	case "response.reasoning_text.delta":
-		return false, d.delta(&e, respReasoning, respPlain)
-	case "response.function_call_arguments.delta":
-		return false, d.delta(&e, respCall, respPlain)
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return true, d.terminal(&e)
 	case "error":
@@ -103,6 +98,35 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 		return false, d.other(&e)
 	}
 	return false, nil
+}
+
+// View implements [api.ViewDecoder]: it takes the pieces.
+func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
+	e, err := d.read(ev.Data)
+	if err != nil || e.failed {
+		return false, nil
+	}
+	kind, place, ok := piece(cmp.Or(e.typ, ev.Type))
+	if !ok || ev.Type == "error" {
+		return false, nil
+	}
+	e.delta = strings.Clone(e.delta)
+	return true, d.delta(&e, kind, place)
+}
+
+// piece says of what an event brings a piece, if it does.
+func piece(typ string) (kind respKind, place respPlace, ok bool) {
+	switch typ {
+	case "response.output_text.delta":
+		return respMessage, respPlain, true
+	case "response.reasoning_summary_text.delta":
+		return respReasoning, respSummary, true
+	case "response.reasoning_text.delta":
+		return respReasoning, respPlain, true
+	case "response.function_call_arguments.delta":
+		return respCall, respPlain, true
+	}
+	return 0, 0, false
 }
 
 // other takes the events that come once for an item or a part.

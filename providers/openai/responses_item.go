@@ -128,6 +128,9 @@ func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
 	d.all = append(d.all, it)
 	d.open = append(d.open, it)
 	if index >= 0 {
+		if d.byIndex == nil {
+			d.byIndex = map[int64]*respItem{}
+		}
 		d.byIndex[index] = it
 	}
 	d.latest = it
@@ -263,6 +266,9 @@ func (d *respDecoder) announce(it *respItem) error {
 		return nil
 	}
 	it.id = cmp.Or(it.callID, it.itemID)
+	if d.ids == nil {
+		d.ids = map[string]bool{}
+	}
 	for n := d.calls; it.id == "" || d.ids[it.id]; n++ {
 		it.id = api.MakeID(d.done.ID, n)
 	}
