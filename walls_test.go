@@ -22,7 +22,7 @@ const module = "github.com/aycoder/aycoder"
 
 // modules are those that go.mod may require directly. docs/design.md says why.
 var modules = []string{
-	"github.com/invopop/jsonschema", "github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
+	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 }
 

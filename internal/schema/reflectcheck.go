@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,8 +13,7 @@ import (
 	"github.com/aycoder/aycoder/internal/closest"
 )
 
-// checkType refuses the types that jsonschema describes wrongly, panics at, or
-// follows until the stack overflows.
+// checkType refuses the types that have no schema, or no end.
 func checkType(root reflect.Type) error {
 	c := &typeChecker{root: root}
 	return c.check(root, typeName(root))
@@ -57,11 +57,11 @@ func (c *typeChecker) check(t reflect.Type, path string) error {
 			return fmt.Errorf("recursive type: %s → %s", path, typeName(t))
 		}
 	}
-	if err := c.checkMethods(t, path); err != nil {
-		return err
+	if t.PkgPath() == "net/url" && t.Name() == "URL" {
+		return fmt.Errorf("%s: url.URL is not read from a JSON string, use a string", path)
 	}
-	if c.special(t) {
-		return nil
+	if own, err := c.special(t); own || err != nil {
+		return err
 	}
 	c.open = append(c.open, openType{t, path})
 	defer func() { c.open = c.open[:len(c.open)-1] }()
@@ -77,24 +77,12 @@ func (c *typeChecker) check(t reflect.Type, path string) error {
 }
 
 // special reports whether a type is not described by its structure.
-func (c *typeChecker) special(t reflect.Type) bool {
-	return t.Kind() != reflect.Pointer && (special(t, t == c.root) != nil || t == timeType)
-}
-
-// checkMethods refuses the hooks of jsonschema that put another type in the place of
-// this one: what comes of them is not checked for cycles.
-func (c *typeChecker) checkMethods(t reflect.Type, path string) error {
-	// Implements, as the linker keeps all methods in a program that calls MethodByName.
-	switch {
-	case t.Implements(reflect.TypeFor[interface{ JSONSchemaAlias() any }]()):
-		return fmt.Errorf("%s: %s has a method JSONSchemaAlias, give it JSONSchema instead", path, t)
-	case t.Implements(reflect.TypeFor[interface{ JSONSchemaProperty(string) any }]()):
-		return fmt.Errorf("%s: %s has a method JSONSchemaProperty, give it JSONSchema instead", path, t)
+func (c *typeChecker) special(t reflect.Type) (bool, error) {
+	if t.Kind() == reflect.Pointer {
+		return false, nil
 	}
-	if t.PkgPath() == "net/url" && t.Name() == "URL" {
-		return fmt.Errorf("%s: url.URL is not read from a JSON string, use a string", path)
-	}
-	return nil
+	_, ok, err := special(t, t == c.root)
+	return ok, err
 }
 
 func (c *typeChecker) checkMap(t reflect.Type, path string) error {
@@ -149,7 +137,11 @@ func (c *typeChecker) checkEmbedded(
 			return fmt.Errorf("%s: encoding/json leaves an unexported embedded pointer nil", at)
 		}
 	}
-	if t.Kind() != reflect.Struct || c.special(t) {
+	own, err := c.special(t)
+	if err != nil {
+		return err
+	}
+	if t.Kind() != reflect.Struct || own {
 		return fmt.Errorf("%s: embedded %s needs a json tag with a name", at, t)
 	}
 	for _, o := range c.open {
@@ -170,35 +162,56 @@ func jsonName(f reflect.StructField) (name string, tagged bool) {
 	return name, true
 }
 
-// tagKeys are the keys of a jsonschema tag that have a value, by the kind of it.
-var tagKeys = map[string]string{
-	"title": "text", "description": "text", "type": "text", "anchor": "text",
-	"oneof_required": "text", "anyof_required": "text", "oneof_ref": "text",
-	"anyof_ref": "text", "oneof_type": "text", "anyof_type": "text",
-	"pattern": "text", "format": "text", "default": "text", "example": "text", "enum": "text",
-	"readOnly": "bool", "writeOnly": "bool", "uniqueItems": "bool",
-	"minLength": "count", "maxLength": "count", "minItems": "count", "maxItems": "count",
-	"multipleOf": "number", "minimum": "number", "maximum": "number",
-	"exclusiveMinimum": "number", "exclusiveMaximum": "number",
+// A tagKey is a key of a jsonschema tag: the kind of its value, and the types of what
+// it may stand at, if not any. What stands at a list and is not for lists is for its
+// elements.
+type tagKey struct{ kind, of string }
+
+var tagKeys = map[string]tagKey{
+	"title": {kind: "text"}, "description": {kind: "text"}, "type": {kind: "text"},
+	"default": {kind: "text"}, "example": {kind: "text"},
+	"oneof_type": {kind: "types"}, "anyof_type": {kind: "types"},
+	"enum":    {"text", "string number boolean"},
+	"pattern": {"text", "string"}, "format": {"text", "string number"},
+	"readOnly": {kind: "bool"}, "writeOnly": {kind: "bool"}, "uniqueItems": {"bool", "array"},
+	"minLength": {"count", "string"}, "maxLength": {"count", "string"},
+	"minItems": {"count", "array"}, "maxItems": {"count", "array"},
+	"multipleOf": {"number", "number"}, "minimum": {"number", "number"}, "maximum": {"number", "number"},
+	"exclusiveMinimum": {"number", "number"}, "exclusiveMaximum": {"number", "number"},
 }
 
-// checkTags refuses what jsonschema drops without a word: a description that has a
+// tagParts returns the keys and values of a jsonschema tag. A comma in a value is
+// written \\, in the tag, which is \, in the text of it.
+func tagParts(f reflect.StructField) (parts [][2]string) {
+	const comma = "\x00"
+	for part := range strings.SplitSeq(strings.ReplaceAll(f.Tag.Get("jsonschema"), `\,`, comma), ",") {
+		if part == "" {
+			continue
+		}
+		key, val, _ := strings.Cut(strings.ReplaceAll(part, comma, ","), "=")
+		parts = append(parts, [2]string{key, val})
+	}
+	return parts
+}
+
+// checkTags refuses what would be dropped without a word: a description that has a
 // comma in it loses what follows.
 func checkTags(f reflect.StructField) error {
 	if _, opts, _ := strings.Cut(f.Tag.Get("json"), ","); strings.Contains(","+opts+",", ",inline,") {
 		return errors.New(`encoding/json knows no "inline", embed the struct instead`)
 	}
-	tag := f.Tag.Get("jsonschema")
-	for part := range strings.SplitSeq(strings.ReplaceAll(tag, `\,`, ";"), ",") {
-		key, value, ok := strings.Cut(part, "=")
-		if !ok {
-			if part != "" && part != "required" && part != "nullable" {
-				return fmt.Errorf(`jsonschema tag: %q is not key=value, write \\, for a comma`, part)
+	if _, ok := f.Tag.Lookup("jsonschema_extras"); ok {
+		return errors.New("there is no tag jsonschema_extras, use a method JSONSchema")
+	}
+	for _, kv := range tagParts(f) {
+		switch key, val := kv[0], kv[1]; {
+		case key == "required" || key == "nullable":
+		case val == "" && !strings.Contains(f.Tag.Get("jsonschema"), key+"="):
+			return fmt.Errorf(`jsonschema tag: %q is not key=value, write \\, for a comma`, key)
+		default:
+			if err := checkTag(key, val); err != nil {
+				return fmt.Errorf("jsonschema tag: %w", err)
 			}
-			continue
-		}
-		if err := checkTag(key, value); err != nil {
-			return fmt.Errorf("jsonschema tag: %w", err)
 		}
 	}
 	return nil
@@ -206,14 +219,18 @@ func checkTags(f reflect.StructField) error {
 
 func checkTag(key, value string) error {
 	var err error
-	switch tagKeys[key] {
-	case "text":
+	switch tagKeys[key].kind {
+	case "text", "types":
 	case "bool":
-		_, err = strconv.ParseBool(value)
+		if value != "true" && value != "false" {
+			err = strconv.ErrSyntax
+		}
 	case "count":
 		_, err = strconv.ParseUint(value, 10, 64)
 	case "number":
-		_, err = strconv.ParseFloat(value, 64)
+		if !json.Valid([]byte(value)) || strings.Trim(value[:1], "-0123456789") != "" {
+			err = strconv.ErrSyntax
+		}
 	default:
 		keys := slices.Sorted(maps.Keys(tagKeys))
 		if near := closest.Closest(key, keys, 1); len(near) > 0 {
@@ -222,7 +239,7 @@ func checkTag(key, value string) error {
 		return fmt.Errorf("unknown key %q", key)
 	}
 	if err != nil {
-		return fmt.Errorf("%s=%s: not a %s", key, value, tagKeys[key])
+		return fmt.Errorf("%s=%s: not a %s", key, value, tagKeys[key].kind)
 	}
 	return nil
 }
