@@ -261,6 +261,6 @@ func ExampleNewTool() {
 	result, err := tool.Call(context.Background(), inv)
 	fmt.Println(result.Text(), err)
 	// Output:
-	// {"properties":{"city":{"type":"string","description":"Name of the city"},"unit":{"type":"string","enum":["C","F"]}},"additionalProperties":false,"type":"object","required":["city"]}
+	// {"type":"object","properties":{"city":{"type":"string","description":"Name of the city"},"unit":{"type":"string","enum":["C","F"]}},"additionalProperties":false,"required":["city"]}
 	// Sunny in Oslo. <nil>
 }
