@@ -218,7 +218,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"../ws-out/x", "outside_workspace"},
 		{".env", "sensitive_path"},
 		{".git/config", "protected_path"},
-		{".", "invalid_path"},
+		{".", "protected_path"},
 	}
 	for _, tt := range tests {
 		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), FileEdit{tt.path, EditCreate, "", "x"}))

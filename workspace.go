@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
 )
@@ -39,8 +40,9 @@ const (
 // for concurrent use and return a [*WorkspaceError].
 type Workspace struct {
 	root    *os.Root
-	dir     string // as asked, absolute
-	real    string // without symbolic links
+	self    *os.File // the folder
+	dir     string   // as asked, absolute
+	real    string   // without symbolic links
 	allowed []*glob.Pattern
 
 	shown ShownFiles
@@ -118,11 +120,15 @@ func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
 	if w.root, err = os.OpenRoot(w.real); err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
+	if w.self, err = w.root.Open("."); err != nil {
+		w.root.Close()
+		return nil, fmt.Errorf("open workspace: %w", cause(err))
+	}
 	return w, nil
 }
 
 // Close gives up the folder. Files that are open stay so.
-func (w *Workspace) Close() error { return w.root.Close() }
+func (w *Workspace) Close() error { return errors.Join(w.root.Close(), w.self.Close()) }
 
 // Dir returns the absolute path of the folder.
 func (w *Workspace) Dir() string { return w.dir }
@@ -177,29 +183,41 @@ func (w *Workspace) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|openFlags, 0)
+	f, exact, err := w.open(rel, openFlags)
 	if err != nil {
 		return nil, wrapError("read", name, err)
 	}
-	if err := w.checkOpened(f, name, rel); err != nil {
+	info, err := f.Stat()
+	if err == nil {
+		err = checkRegular("read", name, info)
+	}
+	if err == nil && !exact {
+		err = w.checkOpened(f, name, rel)
+	}
+	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, wrapError("read", name, err)
 	}
 	return f, nil
 }
 
-// checkOpened looks at what was opened, since the name may stand for something else
-// by now.
+// open opens what is at a clean path, for reading. Exact says that there was no
+// symbolic link on the way: then the kernel did it in one step, which it does not for
+// a path that leads out, and [os.Root] has the last word on all that it refuses.
+func (w *Workspace) open(rel string, flags int) (f *os.File, exact bool, err error) {
+	if f, err := beneath.Open(w.self, rel, os.O_RDONLY|flags); err == nil {
+		return f, true, nil
+	}
+	f, err = w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|flags, 0)
+	return f, false, err
+}
+
+// checkOpened looks at what was opened by way of links, since the name may stand for
+// something else by now.
 func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
-	info, err := f.Stat()
-	if err != nil {
-		return wrapError("read", name, err)
-	}
-	if err := checkRegular("read", name, info); err != nil {
-		return err
-	}
 	final, ok := w.finalName(f)
 	if !ok {
+		var err error
 		if final, err = w.resolve("read", name, rel); err != nil {
 			return err
 		}
@@ -224,7 +242,7 @@ func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|openFlags, 0)
+	f, _, err := w.open(rel, openFlags|folderFlags)
 	if err != nil {
 		return nil, wrapError("list", name, err)
 	}
@@ -261,6 +279,8 @@ func (w *Workspace) mayRead(name, rel string) error {
 func (w *Workspace) mayWrite(name, rel string) error {
 	kind, why := "", ""
 	switch {
+	case rel == ".":
+		kind, why = "protected_path", "is the folder of the workspace itself"
 	case ignore.Git(rel):
 		kind, why = "protected_path", "what is in .git is changed with git commands only"
 	case w.allows(rel):
@@ -366,9 +386,6 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 	}
 	if err != nil {
 		return err
-	}
-	if final == "." {
-		return &WorkspaceError{"write", name, "is_directory", errors.New("is the folder itself")}
 	}
 	if parents {
 		if err := w.root.MkdirAll(filepath.FromSlash(path.Dir(final)), 0o777); err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-const openFlags = 0
+const openFlags, folderFlags = 0, 0
 
 // renamesOpen says that a file that is open may not be replaced.
 const renamesOpen = false

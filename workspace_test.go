@@ -136,13 +136,14 @@ func TestWorkspaceWrite(t *testing.T) {
 		{"agents", "AGENTS.md", true, "", "protected_path"},
 		{"secret", ".env", true, "", "sensitive_path"},
 		{"allowed", ".github/x", true, "", ""},
-		{"the folder", ".", true, "", "is_directory"},
+		{"the folder", ".", true, "", "protected_path"},
+		{"the folder by a link", "self", true, "", "protected_path"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dir := testWorkspace(t, map[string]string{"a": "A", "d/b": "B", ".git/config": "C"}, WithAllowed(".github/**", ".git/**"))
 			for name, to := range map[string]string{
-				"link": "a", "dangling": "d/new", "out": "../out", "up": "..", "gitlink": ".git",
+				"link": "a", "dangling": "d/new", "out": "../out", "up": "..", "gitlink": ".git", "self": ".",
 			} {
 				require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 			}

@@ -13,6 +13,9 @@ import (
 // a terminal the process's own.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
+// folderFlags keep a pipe or a device from being opened where a folder is meant.
+const folderFlags = syscall.O_DIRECTORY
+
 // renamesOpen says that a file can be replaced while it is open.
 const renamesOpen = true
 

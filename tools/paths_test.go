@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,10 +32,6 @@ func (s step) text(key string) string {
 // setUp makes what a recorded case needs, and reports what it cannot make.
 func setUp(t testing.TB, base string, steps []step) (unable string) {
 	t.Helper()
-	expand := func(s string) string {
-		return strings.NewReplacer("${WS}", filepath.Join(base, "ws"), "${OUT}", filepath.Join(base, "out"),
-			"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(s)
-	}
 	for _, s := range steps {
 		kind, name := "", ""
 		for _, k := range []string{"dir", "file", "symlink", "hardlink", "fifo", "file_b64", "repeat", "chmod", "many_files", "sparse", "tmpfs", "background"} {
@@ -70,7 +67,7 @@ func setUp(t testing.TB, base string, steps []step) (unable string) {
 				err = os.Chmod(full, mode)
 			}
 		case "symlink":
-			err = os.Symlink(expand(s.text("to")), full)
+			err = os.Symlink(placed(base, s.text("to")), full)
 		case "hardlink":
 			err = os.Link(filepath.Join(base, s.text("to")), full)
 		case "fifo":
@@ -95,15 +92,15 @@ func setUp(t testing.TB, base string, steps []step) (unable string) {
 }
 
 type pathCase struct {
-	ID, Family, Op, Expect, OS, Path, Pattern string
-	AlsoOK                                    string  `json:"also_ok"`
-	PathB64                                   *string `json:"path_b64"`
-	Setup                                     []step
-	SkipAsRoot                                bool   `json:"skip_as_root"`
-	MayOutside                                bool   `json:"may_read_outside_content"`
-	MaySecret                                 bool   `json:"may_read_sensitive"`
-	MustContain                               string `json:"must_contain"`
-	Attacker                                  string
+	ID, Family, Op, Expect, OS, Path, Pattern, To string
+	AlsoOK                                        string  `json:"also_ok"`
+	PathB64                                       *string `json:"path_b64"`
+	Setup                                         []step
+	SkipAsRoot                                    bool   `json:"skip_as_root"`
+	MayOutside                                    bool   `json:"may_read_outside_content"`
+	MaySecret                                     bool   `json:"may_read_sensitive"`
+	MustContain                                   string `json:"must_contain"`
+	Attacker, Check                               string
 }
 
 // outsideKinds are the refusals that say that a path leads where it must not.
@@ -124,6 +121,9 @@ func TestPathCases(t *testing.T) {
 		t.Run(c.ID+" "+c.Family, func(t *testing.T) { c.run(t) })
 	}
 	t.Logf("%d of %d cases ran", ran, len(file.Cases))
+	for op, way := range ways {
+		t.Logf("%s is %s", op, way)
+	}
 	for why, ids := range left {
 		t.Logf("left out, %s: %d: %s", why, len(ids), strings.Join(ids, " "))
 	}
@@ -135,14 +135,20 @@ func (c *pathCase) leftOut() string {
 		return c.OS
 	case c.Attacker != "":
 		return "a race, has a test of its own"
-	case c.SkipAsRoot && os.Getuid() == 0:
-		return "needs a user who is not root"
-	case c.Op == "delete" || c.Op == "chdir" || c.Op == "mkdir" || c.Op == "rename":
-		return "no tool does that: " + c.Op
-	case c.PathB64 != nil && c.ID == "":
-		return "no id"
+	case c.Op == "delete" && c.Family == "symlink_inside" && c.AlsoOK == "":
+		return "a plan changes what a link leads to, and has no way to delete the link"
 	}
 	return ""
+}
+
+// ways say how an operation that no tool has is expressed: what keeps it inside is the
+// same code.
+var ways = map[string]string{
+	"write":  "Create, or Replace what is there",
+	"mkdir":  "Create a file in the new folder",
+	"delete": "a plan that deletes",
+	"rename": "a plan that creates and deletes",
+	"chdir":  "ReadDir: a command starts where a folder can be listed",
 }
 
 func (c *pathCase) name(t *testing.T, base string) string {
@@ -151,8 +157,13 @@ func (c *pathCase) name(t *testing.T, base string) string {
 		require.NoError(t, err)
 		return string(raw)
 	}
+	return placed(base, c.Path)
+}
+
+// placed puts the folders of a world into a text.
+func placed(base, s string) string {
 	return strings.NewReplacer("${WS}", filepath.Join(base, "ws"), "${OUT}", filepath.Join(base, "out"),
-		"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(c.Path)
+		"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(s)
 }
 
 func (c *pathCase) run(t *testing.T) {
@@ -162,9 +173,21 @@ func (c *pathCase) run(t *testing.T) {
 	w.open()
 	before := outsideOf(t, w.base)
 	name := c.name(t, w.base)
+	kept, check := strings.CutPrefix(c.Check, "target_kept:")
+	target, _ := os.ReadFile(filepath.Join(w.base, kept))
 	start := time.Now()
-	kind, text := c.do(w, name)
+	var kind, text string
+	as := func(_ *testing.T, do func()) { do() }
+	if c.SkipAsRoot {
+		as = asNobody
+	}
+	as(t, func() { kind, text = c.do(w, name) })
 	assert.Less(t, time.Since(start), 2*time.Second)
+	if check {
+		now, err := os.ReadFile(filepath.Join(w.base, kept))
+		assert.NoError(t, err)
+		assert.Equal(t, target, now)
+	}
 	assert.Equal(t, before, outsideOf(t, w.base), "what lies outside was changed")
 	if !c.MayOutside {
 		assert.NotContains(t, text, "SECRET-")
@@ -208,15 +231,8 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 		if info, err := os.Stat(w.path(name)); err == nil && info.IsDir() {
 			return "is_directory", r.Text() // a folder is listed instead
 		}
-	case c.Op == "write":
-		data := []byte("written")
-		err := w.ws.Create(name, data)
-		if kindOf(err) == "stale" {
-			old, readErr := os.ReadFile(w.path(name))
-			require.NoError(w.t, readErr)
-			err = w.ws.Replace(name, old, data)
-		}
-		if err != nil {
+	case ways[c.Op] != "":
+		if err := c.change(w, name); err != nil {
 			return kindOf(err), err.Error()
 		}
 		return "", ""
@@ -230,6 +246,61 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 		r = w.call("code_search", args{"pattern": ".", "include": name})
 	}
 	return checkKind(r)
+}
+
+// change carries out what no tool does. A kind that is no error of the workspace is
+// that of a plan that could not be made.
+func (c *pathCase) change(w *world, name string) error {
+	ctx, data := w.t.Context(), []byte("written")
+	edit := aycoder.FileEdit{Path: name, Kind: aycoder.EditDelete}
+	switch c.Op {
+	case "write":
+		err := w.ws.Create(name, data)
+		if kindOf(err) == "stale" {
+			old, readErr := os.ReadFile(w.path(name))
+			require.NoError(w.t, readErr)
+			err = w.ws.Replace(name, old, data)
+		}
+		return err
+	case "mkdir":
+		return w.ws.Create(name+"/f", data)
+	case "chdir":
+		_, err := w.ws.ReadDir(ctx, name)
+		return err
+	}
+	// As a model knows them that was told by somebody who may read everything.
+	base, _ := os.ReadFile(filepath.Join(w.base, "ws", name))
+	edit.Base = string(base)
+	edits := []aycoder.FileEdit{edit}
+	if c.Op == "rename" {
+		edits = append(edits, aycoder.FileEdit{Path: placed(w.base, c.To), Kind: aycoder.EditCreate, Proposed: edit.Base})
+	}
+	plan, err := aycoder.NewEditPlan(edits...)
+	if err != nil {
+		return err
+	}
+	_, err = w.ws.Apply(ctx, plan)
+	return err
+}
+
+// asNobody does something as a user without rights, on a thread of its own.
+func asNobody(t *testing.T, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		do()
+		return
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if err := syscall.Setfsuid(65534); err != nil {
+			done <- err
+			return
+		}
+		do()
+		done <- nil
+	}()
+	require.NoError(t, <-done)
 }
 
 func checkKind(r *aycoder.ToolResult) (kind, text string) {

@@ -1,9 +1,10 @@
 package ignore
 
 import (
-	"path"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // vcs are the folders in which version control keeps what it knows.
@@ -25,21 +26,26 @@ var dependencies = set(
 // or in somebody else's name, or tells agents what they may do.
 var (
 	protectedDirs = set(".git", ".hg", ".svn", ".jj", ".vscode", ".idea", ".claude", ".cursor",
-		".husky", ".github")
-	protectedNames = set(".gitmodules", ".envrc", ".mcp.json", "agents.md", "claude.md", "gemini.md")
+		".codex", ".gemini", ".windsurf", ".roo", ".husky", ".github")
+	protectedNames = set(".gitmodules", ".envrc", ".mcp.json", "agents.md", "agents.override.md",
+		"claude.md", "claude.local.md", "gemini.md", ".cursorrules", ".windsurfrules", ".clinerules")
 )
 
 // secretDirs, secretNames, secretSuffixes and secretPrefixes are where keys and
 // passwords are kept.
 var (
-	secretDirs  = set(".aws", ".ssh", ".kube", ".gnupg", ".docker")
+	secretDirs = set(".aws", ".ssh", ".kube", ".gnupg", ".docker", ".azure", ".gcloud", ".oci",
+		".password-store")
 	secretNames = set(".env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials",
-		"credentials", "credentials.json", ".htpasswd", ".pgpass")
-	secretSuffixes = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".tfstate",
-		".tfstate.backup"}
+		"credentials", "credentials.json", "credentials.toml", "application_default_credentials.json",
+		".htpasswd", ".pgpass", ".my.cnf", ".s3cfg", ".boto", ".vault-token")
+	secretSuffixes = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".ppk", ".kdbx",
+		".tfstate", ".tfstate.backup"}
 	secretPrefixes = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
 	// harmlessEnv are the ends of .env.* files that are meant to be read.
 	harmlessEnv = []string{".example", ".sample", ".template"}
+	// copies are the ends that editors and people give to a copy.
+	copies = []string{"~", "#", ".bak", ".old", ".orig", ".save", ".swp"}
 )
 
 func set(names ...string) map[string]bool {
@@ -57,26 +63,42 @@ func VCS(name string) bool { return vcs[name] }
 // or dependencies.
 func Skipped(name string) bool { return vcs[name] || dependencies[name] }
 
-// Git reports whether an element of the slash-separated path is ".git".
-func Git(p string) bool {
-	return anyElement(p, func(name string) bool { return name == ".git" })
-}
+// Git reports whether an element of the path is ".git".
+func Git(p string) bool { return anyElement(p, isGit) }
+
+func isGit(name string) bool { return name == ".git" }
 
 // Protected reports whether the path is, or is in, what must not be written because
 // it runs code or decides what an agent may do.
 func Protected(p string) bool {
-	return isName(path.Base(p), func(name string) bool { return protectedNames[name] }) ||
+	return isName(last(p), func(name string) bool { return protectedNames[name] }) ||
 		anyElement(p, func(name string) bool { return protectedDirs[name] })
 }
 
 // Secret reports whether the path names, by its look, a file of keys or passwords.
 func Secret(p string) bool {
-	return isName(path.Base(p), secretName) ||
+	return isName(last(p), secretName) ||
 		anyElement(p, func(name string) bool { return secretDirs[name] })
 }
 
 func secretName(name string) bool {
-	name = strings.TrimRight(name, "~") // an editor's copy
+	if secretFile(name) {
+		return true
+	}
+	name = strings.TrimLeft(name, "#")
+	if strings.HasPrefix(name, "..") || strings.HasPrefix(name, ".#") {
+		name = strings.TrimPrefix(name[1:], "#") // vim's and Emacs's
+	}
+	for was := ""; was != name; {
+		was = name
+		for _, c := range copies {
+			name = strings.TrimSuffix(name, c)
+		}
+	}
+	return secretFile(name)
+}
+
+func secretFile(name string) bool {
 	if strings.HasSuffix(name, ".pub") {
 		return false
 	}
@@ -103,43 +125,99 @@ func hasSuffix(s string, suffixes []string) bool {
 	return false
 }
 
+// separator finds what separates the elements of a path: on Windows, and for git
+// anywhere, a backslash does too.
+const separator = "/\\"
+
+func last(p string) string { return p[strings.LastIndexAny(p, separator)+1:] }
+
 func anyElement(p string, is func(name string) bool) bool {
-	for name := range strings.SplitSeq(p, "/") {
-		if isName(name, is) {
+	for {
+		i := strings.IndexAny(p, separator)
+		if i < 0 {
+			return isName(p, is)
+		}
+		if isName(p[:i], is) {
 			return true
 		}
+		p = p[i+1:]
 	}
-	return false
 }
 
 // isName asks about a folded name, and if it has a colon also about what is before:
-// on Windows that is the file, elsewhere the colon is as any other character.
+// on Windows that is the file, elsewhere the colon is as any other character. There
+// a file has a second, short name too, which stands for any long one that it may be of.
 func isName(name string, is func(name string) bool) bool {
 	file, _, cut := strings.Cut(name, ":")
-	return is(fold(name)) || cut && file != "" && is(fold(file))
+	if cut && file != "" && isName(file, is) {
+		return true
+	}
+	name = fold(name)
+	if is(name) {
+		return true
+	}
+	return slices.ContainsFunc(longNames(name), is)
+}
+
+// longNames returns those among the names of the tables that may have this one as
+// their short name: up to six characters of the name without its dots and spaces, a
+// tilde and a number, and three characters of what comes after the last dot. Of many
+// alike, git knows the one of .gitmodules that is made of a hash.
+func longNames(short string) []string {
+	base, ext, _ := strings.Cut(short, ".")
+	stem, number, ok := strings.Cut(base, "~")
+	if !ok || stem == "" || len(stem) > 6 || len(ext) > 3 || number == "" || strings.Trim(number, "0123456789") != "" {
+		return nil
+	}
+	if stem == "gi7eba" {
+		return []string{".gitmodules"}
+	}
+	var all []string
+	for _, table := range []map[string]bool{protectedDirs, protectedNames, secretDirs, secretNames} {
+		for long := range table {
+			if s, e := shorten(long); s == stem && e == ext {
+				all = append(all, long)
+			}
+		}
+	}
+	return all
+}
+
+// shorten returns the two parts of a short name, without the tilde and the number.
+func shorten(long string) (stem, ext string) {
+	long = strings.TrimLeft(long, ".")
+	if i := strings.LastIndexByte(long, '.'); i >= 0 {
+		long, ext = long[:i], long[i+1:]
+	}
+	long = strings.ReplaceAll(long, ".", "")
+	return long[:min(len(long), 6)], ext[:min(len(ext), 3)]
 }
 
 // fold brings a name to the form under which file systems may find it: case does
 // not count on many, for APFS ß is ss too; invisible characters do not on HFS+ (git's
-// CVE-2014-9390); dots and spaces at the end do not on Windows, where .git also has the short name
-// git~1. A name is folded only to be compared.
+// CVE-2014-9390); dots and spaces at the end do not on Windows. A name is folded only
+// to be compared.
 func fold(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
-			return -1
-		}
-		least := r
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			least = min(least, f)
-		}
-		return unicode.ToLower(least)
-	}, name)
-	name = strings.ReplaceAll(name, "ß", "ss")
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		name = strings.ToLower(name)
+	} else {
+		name = strings.ReplaceAll(strings.Map(foldRune, name), "ß", "ss")
+	}
 	if name != "." && name != ".." {
 		name = strings.TrimRight(name, ". ")
 	}
-	if name == "git~1" {
-		return ".git"
-	}
 	return name
+}
+
+// foldRune returns the least of the runes that are the same but for their case, in
+// lower case, and nothing for one that is not seen.
+func foldRune(r rune) rune {
+	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
+		return -1
+	}
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	return unicode.ToLower(least)
 }

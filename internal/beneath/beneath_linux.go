@@ -1,0 +1,65 @@
+package beneath
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// The call is made here and not through golang.org/x/sys, which would make every
+// program that links this library larger by all of its tables.
+
+// openHow is struct open_how of openat2(2).
+type openHow struct{ flags, mode, resolve uint64 }
+
+const (
+	noSymlinks = 0x04 // RESOLVE_NO_SYMLINKS, "also implies RESOLVE_NO_MAGICLINKS"
+	below      = 0x08 // RESOLVE_BENEATH
+)
+
+// openat2 is the number of the call, the same wherever it is known; else 0.
+func openat2() uintptr {
+	switch runtime.GOARCH {
+	case "amd64", "386", "arm", "arm64", "riscv64", "loong64", "ppc64", "ppc64le", "s390x":
+		return 437
+	}
+	return 0
+}
+
+// Open opens a file for reading; flags are further ones of open(2). It is
+// [errors.ErrUnsupported] or the kernel's error if it did not work.
+func Open(dir *os.File, name string, flags int) (*os.File, error) {
+	call := openat2()
+	if call == 0 {
+		return nil, errors.ErrUnsupported
+	}
+	p, err := syscall.BytePtrFromString(name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dir.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	how := openHow{flags: uint64(flags | syscall.O_CLOEXEC | syscall.O_LARGEFILE), resolve: below | noSymlinks}
+	var fd uintptr
+	var errno syscall.Errno
+	err = conn.Control(func(at uintptr) {
+		for {
+			fd, _, errno = syscall.Syscall6(call, at, uintptr(unsafe.Pointer(p)),
+				uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+			if errno != syscall.EINTR {
+				return
+			}
+		}
+	})
+	if err == nil && errno != 0 {
+		err = errno
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(fd, name), nil
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package beneath
+
+import (
+	"errors"
+	"os"
+)
+
+// Open is not supported: the system has no such call.
+func Open(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }

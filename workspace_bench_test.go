@@ -1,0 +1,73 @@
+package aycoder
+
+import (
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bigTree returns a folder with 10,000 files or more and their names: the first of the
+// list AYCODER_TREES, or the sources of the Go installation.
+func bigTree(b *testing.B) (string, []string) {
+	b.Helper()
+	dir := filepath.SplitList(os.Getenv("AYCODER_TREES") + string(filepath.ListSeparator) +
+		filepath.Join(runtime.GOROOT(), "src"))[0]
+	if dir == "" {
+		dir = filepath.Join(runtime.GOROOT(), "src")
+	}
+	var names []string
+	err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(p, ".git/") {
+			names = append(names, p)
+		}
+		return nil
+	})
+	require.NoError(b, err)
+	if len(names) < 10_000 {
+		b.Skipf("no tree with 10,000 files: %s has %d", dir, len(names))
+	}
+	return dir, names
+}
+
+// BenchmarkWorkspaceOpen reads all files of a tree in three ways, in turns. The ratios
+// are of the fastest turns.
+func BenchmarkWorkspaceOpen(b *testing.B) {
+	dir, names := bigTree(b)
+	w, err := OpenWorkspace(dir, WithAllowed("**"))
+	require.NoError(b, err)
+	defer w.Close()
+	ways := []struct {
+		name string
+		open func(string) (fs.File, error)
+	}{
+		{"os", func(n string) (fs.File, error) { return os.Open(filepath.Join(dir, n)) }},
+		{"root", func(n string) (fs.File, error) { return w.root.Open(n) }},
+		{"workspace", w.Open},
+	}
+	best := map[string]time.Duration{"os": math.MaxInt64, "root": math.MaxInt64, "workspace": math.MaxInt64}
+	buf := make([]byte, 1<<20)
+	for b.Loop() {
+		for _, way := range ways {
+			start := time.Now()
+			for _, n := range names {
+				f, err := way.open(n)
+				require.NoError(b, err)
+				_, err = io.ReadFull(f, buf)
+				require.True(b, err == nil || err == io.EOF || err == io.ErrUnexpectedEOF, err)
+				f.Close()
+			}
+			best[way.name] = min(best[way.name], time.Since(start))
+		}
+	}
+	b.ReportMetric(float64(len(names)), "files")
+	b.ReportMetric(float64(best["root"])/float64(best["os"]), "root/os")
+	b.ReportMetric(float64(best["workspace"])/float64(best["os"]), "workspace/os")
+}
