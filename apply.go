@@ -347,10 +347,7 @@ func (a *applier) makeFolders(name, parent string) error {
 	}
 	slices.Reverse(missing)
 	a.created = append(a.created, missing...)
-	if err := a.w.root.MkdirAll(filepath.FromSlash(parent), 0o777); err != nil {
-		return wrapError("write", name, err)
-	}
-	return nil
+	return a.w.makeFolders(name, parent)
 }
 
 // removeFolders removes those that were created and are empty.

@@ -24,6 +24,7 @@ import (
 
 const (
 	maxPath  = 4096 // bytes of an asked name
+	maxDepth = 512  // elements of one, and twice as many with those of links: each is looked up anew
 	maxLinks = 40   // symbolic links on the way to a file, as Linux has it
 	maxShown = 200  // bytes of a name in an error text
 )
@@ -160,6 +161,9 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	rel = path.Clean(filepath.ToSlash(rel))
 	if !filepath.IsLocal(filepath.FromSlash(rel)) {
 		return fail("outside_workspace", "is outside the workspace; use a path relative to its folder")
+	}
+	if strings.Count(rel, "/") >= maxDepth {
+		return fail("invalid_path", fmt.Sprintf("path has more than %d elements", maxDepth))
 	}
 	return rel, nil
 }
@@ -307,11 +311,17 @@ func (w *Workspace) allows(rel string) bool {
 // resolve follows the symbolic links in a clean path, and returns a path without.
 // What does not exist has none.
 func (w *Workspace) resolve(op, name, rel string) (string, error) {
+	if beneath.Exact(w.self, rel) {
+		return rel, nil
+	}
 	outside := &WorkspaceError{op, name, "outside_workspace",
 		errors.New("a symbolic link leads out of the workspace")}
 	todo := strings.Split(rel, "/")
 	done, links := ".", 0
-	for len(todo) > 0 {
+	for steps := 0; len(todo) > 0; steps++ {
+		if steps > 2*maxDepth {
+			return "", wrapError(op, name, syscall.ELOOP)
+		}
 		elem := todo[0]
 		todo = todo[1:]
 		next := path.Join(done, elem)
@@ -331,6 +341,9 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 			continue
 		}
 		to, err := w.root.Readlink(filepath.FromSlash(next))
+		if errors.Is(err, syscall.EINVAL) { // it is no link any more
+			return "", &WorkspaceError{op, name, "stale", errMoved}
+		}
 		if err != nil {
 			return "", wrapError(op, name, err)
 		}
@@ -388,8 +401,8 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 		return err
 	}
 	if parents {
-		if err := w.root.MkdirAll(filepath.FromSlash(path.Dir(final)), 0o777); err != nil {
-			return wrapError("write", name, err)
+		if err := w.makeFolders(name, path.Dir(final)); err != nil {
+			return err
 		}
 	}
 	t, err := w.openTarget(name, final)
@@ -417,11 +430,28 @@ func (t *target) close() {
 	t.dir.Close()
 }
 
-// openTarget opens the folder of a resolved path, and makes sure that it is that
-// folder still, not one that a link put in its place leads to.
+// openTarget opens the folder of a resolved path and locks it.
 func (w *Workspace) openTarget(name, final string) (*target, error) {
-	parent := path.Dir(final)
-	dir, err := w.root.OpenRoot(filepath.FromSlash(parent))
+	t, err := w.openParent(name, final)
+	if err == nil && !lockFolder(t.lock) {
+		err = t.stale("another process keeps its folder locked; try again")
+	}
+	if err == nil {
+		err = w.checkParent(t, final) // it may have taken long
+	}
+	if err != nil && t != nil {
+		t.close()
+		t = nil
+	}
+	return t, err
+}
+
+// openParent opens the folder of a resolved path.
+func (w *Workspace) openParent(name, final string) (*target, error) {
+	dir, err := w.root.OpenRoot(filepath.FromSlash(path.Dir(final)))
+	if errors.Is(err, syscall.ELOOP) { // there was no link a moment ago
+		err = &WorkspaceError{"write", name, "stale", errMoved}
+	}
 	if err != nil {
 		return nil, wrapError("write", name, err)
 	}
@@ -430,16 +460,45 @@ func (w *Workspace) openTarget(name, final string) (*target, error) {
 		dir.Close()
 		return nil, wrapError("write", name, err)
 	}
-	t := &target{dir, self, path.Base(final), name}
-	if !lockFolder(self) {
-		t.close()
-		return nil, t.stale("another process keeps its folder locked; try again")
+	return &target{dir, self, path.Base(final), name}, nil
+}
+
+var errMoved = errors.New("a folder on the path was moved meanwhile; try again")
+
+// checkParent makes sure that it is that folder still, not one that a link put in its
+// place leads to.
+func (w *Workspace) checkParent(t *target, final string) error {
+	if now, ok := w.finalName(t.lock); ok && now != path.Dir(final) {
+		return &WorkspaceError{"write", t.asked, "stale", errMoved}
 	}
-	if now, ok := w.finalName(self); ok && now != parent {
-		t.close()
-		return nil, t.stale("its folder was moved meanwhile; try again")
+	return nil
+}
+
+// makeFolders makes those on a resolved path that are missing, each in the one above
+// it: what [os.Root] makes is in the workspace, but in another folder if somebody puts
+// a link in the place of one meanwhile.
+func (w *Workspace) makeFolders(name, folder string) error {
+	if folder == "." {
+		return nil
 	}
-	return t, nil
+	if info, err := w.root.Stat(filepath.FromSlash(folder)); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := w.makeFolders(name, path.Dir(folder)); err != nil {
+		return err
+	}
+	t, err := w.openParent(name, folder)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := w.checkParent(t, folder); err != nil {
+		return err
+	}
+	if err := t.dir.Mkdir(t.name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return wrapError("write", name, err)
+	}
+	return nil
 }
 
 func (t *target) stale(why string) error {

@@ -17,6 +17,8 @@ type openHow struct{ flags, mode, resolve uint64 }
 const (
 	noSymlinks = 0x04 // RESOLVE_NO_SYMLINKS, "also implies RESOLVE_NO_MAGICLINKS"
 	below      = 0x08 // RESOLVE_BENEATH
+
+	pathOnly = 0x200000 // O_PATH
 )
 
 // openat2 is the number of the call, the same wherever it is known; else 0.
@@ -62,4 +64,15 @@ func Open(dir *os.File, name string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(fd, name), nil
+}
+
+// Exact reports whether there is something of this name, and no symbolic link on the
+// way. It opens nothing: no pipe, no device.
+func Exact(dir *os.File, name string) bool {
+	f, err := Open(dir, name, pathOnly)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
 }

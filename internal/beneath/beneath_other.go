@@ -9,3 +9,6 @@ import (
 
 // Open is not supported: the system has no such call.
 func Open(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// Exact reports false: it is not known.
+func Exact(*os.File, string) bool { return false }

@@ -62,6 +62,7 @@ func TestOpen(t *testing.T) {
 	for _, tt := range tests {
 		f, err := Open(dir, tt.name, 0)
 		assert.Equal(t, tt.ok, err == nil, "Open(%.40q): %v", tt.name, err)
+		assert.Equal(t, tt.ok, Exact(dir, tt.name), "Exact(%.40q)", tt.name)
 		if err == nil {
 			require.NoError(t, f.Close())
 		}
