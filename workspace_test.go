@@ -229,24 +229,3 @@ func TestWorkspaceRace(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, entries, 1)
 }
-
-func FuzzWorkspaceOpen(f *testing.F) {
-	w, dir := testWorkspace(f, map[string]string{"a": "A", "d/b": "B"})
-	require.NoError(f, os.WriteFile(dir+"-out", []byte("OUT"), 0o600))
-	require.NoError(f, os.Symlink("..", filepath.Join(dir, "up")))
-	for _, s := range []string{"a", "../ws-out", "up/ws-out", "d/../up/../ws-out", dir + "-out", "a\x00", "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		file, err := w.Open(name)
-		if err != nil {
-			require.NotEmpty(t, kindOf(err))
-			require.Less(t, len(err.Error()), 2000)
-			return
-		}
-		defer file.Close()
-		data, err := io.ReadAll(file)
-		require.NoError(t, err)
-		require.Contains(t, []string{"A", "B"}, string(data))
-	})
-}
