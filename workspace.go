@@ -575,6 +575,8 @@ func wrapError(op, name string, err error) error {
 		kind = "not_directory"
 	case errors.Is(err, syscall.EISDIR):
 		kind = "is_directory"
+	case errors.Is(err, syscall.ENXIO): // a socket, or a device that is not there
+		err, kind = errors.New("is not a regular file"), "not_regular"
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		kind = "invalid_path"
 	}
