@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -83,12 +84,27 @@ func setUp(t testing.TB, base string, steps []step) (unable string) {
 					break
 				}
 			}
+		case "background":
+			beside(t, base, name)
 		default:
 			return kind
 		}
 		require.NoError(t, err)
 	}
 	return ""
+}
+
+// beside runs a script until the test ends.
+func beside(t testing.TB, dir, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
 }
 
 type pathCase struct {

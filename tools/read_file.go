@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"unicode/utf16"
 
 	"github.com/aycoder/aycoder"
@@ -17,18 +18,18 @@ import (
 )
 
 const (
-	maxWhole   = 1 << 20   // bytes of a file that is read without a range
-	maxLines   = 2000      // a call
-	maxRead    = 256 << 10 // bytes a call
-	maxLine    = 2000      // bytes of a line
-	sniffBytes = 8 << 10   // in which a NUL makes a file binary
-	maxTail    = 64 << 20  // bytes after what is shown whose lines are counted
+	maxLines   = 2000     // a call
+	maxRead    = 64 << 10 // bytes a call
+	maxLine    = 2000     // bytes of a line
+	sniffBytes = 8 << 10  // in which a NUL makes a file binary
+	maxKept    = 8 << 20  // bytes of a file of which the workspace remembers that it was shown
+	maxTail    = 64 << 20 // bytes after what is shown whose lines are counted
 )
 
 const readDescription = `Read a text file of the workspace. Each line comes with its number and
-a tab in front, which are not part of the file. At most 2,000 lines and 256 KB are returned; the
-last line says which lines they are and the offset to go on with. Files over 1 MB need an offset
-or a limit. A folder is listed instead.`
+a tab in front, which are not part of the file. At most 2,000 lines and 64 KB are returned, and of
+a line at most 2,000 bytes; the last line says which lines they are and the offset to go on with. A
+folder is listed instead.`
 
 type readArgs struct {
 	Path   string `json:"path" jsonschema_description:"File, relative to the workspace."`
@@ -51,7 +52,10 @@ func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 func readFile(
 	ctx context.Context, ws FS, inv *invocation, in readArgs,
 ) (*result, error) {
-	if in.Offset < 0 || in.Limit < 0 {
+	switch {
+	case in.Path == "":
+		return nil, problemf("invalid_arguments", "path is empty; name a file, or a folder to list it")
+	case in.Offset < 0 || in.Limit < 0:
 		return nil, problemf("invalid_arguments", "offset and limit must not be negative")
 	}
 	f, err := ws.Open(in.Path)
@@ -62,50 +66,65 @@ func readFile(
 		return nil, missing(ctx, ws, in.Path, err)
 	}
 	defer f.Close()
-	r, size, err := textOf(f, in)
+	t, err := textOf(f, in.Path)
 	if err != nil {
 		return nil, err
 	}
 	first := max(in.Offset, 1)
-	p := &page{first: first, last: first + maxLines - 1, inv: inv, size: size}
+	p := &page{first: first, last: first + maxLines - 1}
 	if in.Limit > 0 {
 		p.last = first + min(in.Limit, maxLines) - 1
 	}
-	if err := p.read(ctx, r); err != nil {
+	stop := watch(inv, func() aycoder.Progress {
+		return aycoder.Progress{Current: p.done.Load(), Total: t.size, Message: "bytes"}
+	})
+	err = p.read(ctx, t.reader)
+	stop()
+	if err != nil {
 		return nil, err
+	}
+	if rel, err := ws.Rel(in.Path); err == nil && t.kept && (p.shown > 0 || p.total == 0) {
+		ws.Shown().Add(rel, string(t.whole))
 	}
 	return p.result(in)
 }
 
-// textOf returns a reader of the text of a file, which has the size at which it was
-// opened, even if it grows meanwhile.
-func textOf(f fs.File, in readArgs) (io.Reader, int64, error) {
+// text is that of a file. Of one that is not too large the whole content is kept, as
+// it is in the file.
+type text struct {
+	reader io.Reader
+	size   int64 // of the file, as it was opened: it may grow meanwhile
+	whole  []byte
+	kept   bool
+}
+
+func textOf(f fs.File, name string) (*text, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", showPath(in.Path), err)
+		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
 	}
-	size := info.Size()
-	head := make([]byte, sniffBytes)
-	n, err := io.ReadFull(f, head)
+	t := &text{size: info.Size(), kept: info.Size() <= maxKept}
+	t.reader = io.LimitReader(f, t.size)
+	head := make([]byte, min(t.size, sniffBytes))
+	if t.kept {
+		head = make([]byte, t.size)
+	}
+	n, err := io.ReadFull(t.reader, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, 0, fmt.Errorf("read %s: %w", showPath(in.Path), err)
+		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
 	}
 	head = head[:n]
-	all := io.MultiReader(bytes.NewReader(head), f)
-	if size > maxWhole && in.Offset == 0 && in.Limit == 0 {
-		return nil, 0, problemf("too_large", "%s has %d bytes; read a part of it with offset and "+
-			"limit (offset 1, limit 200), or find the place with code_search", showPath(in.Path), size)
+	t.reader = io.MultiReader(bytes.NewReader(head), t.reader)
+	if t.kept {
+		t.whole = head
 	}
-	if order := byteOrder(head); order != nil && size <= maxWhole {
-		data, err := io.ReadAll(io.LimitReader(all, maxWhole))
-		return strings.NewReader(decodeUTF16(data[2:], order)), size, err
+	if order := byteOrder(head); order != nil && t.kept {
+		t.reader = strings.NewReader(decodeUTF16(head[2:], order))
+	} else if bytes.IndexByte(head[:min(n, sniffBytes)], 0) >= 0 {
+		return nil, problemf("binary_file", "%s is a binary file of %d bytes; "+
+			"look at it with bash (file, xxd, strings)", showPath(name), t.size)
 	}
-	if bytes.IndexByte(head, 0) >= 0 {
-		return nil, 0, problemf("binary_file", "%s is a binary file of %d bytes; "+
-			"look at it with bash (file, xxd, strings)",
-			showPath(in.Path), size)
-	}
-	return io.LimitReader(all, size), size, nil
+	return t, nil
 }
 
 // byteOrder returns that of UTF-16 with a byte order mark, else nil.
@@ -143,23 +162,16 @@ type page struct {
 	lf, crlf, longer int // lines of the page that end so, or were cut
 	odd              bool
 
-	inv        *invocation
-	done, size int64
+	done atomic.Int64 // bytes
 }
 
 func (p *page) read(ctx context.Context, r io.Reader) error {
 	br := bufio.NewReaderSize(r, 64<<10)
-	for blocks := 0; ; {
+	for {
 		chunk, err := br.ReadSlice('\n')
-		before := p.done >> 16
-		p.done += int64(len(chunk))
-		if now := p.done >> 16; now != before {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if blocks++; blocks%256 == 0 {
-				p.inv.Progress(aycoder.Progress{Current: p.done, Total: p.size, Message: "bytes"})
-			}
+		n := int64(len(chunk))
+		if now := p.done.Add(n); now>>16 != (now-n)>>16 && ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		p.take(chunk)
 		if p.full() {

@@ -39,7 +39,6 @@ type robustCase struct {
 
 // known are the cases that these tools answer otherwise, and why.
 var known = map[string]string{
-	"rob-e144fcab98": "a file over 1 MB needs a range",
 	"rob-2c457c222e": "an empty old_string adds to the file",
 	"rob-8ce12f3eba": "2.0 for an integer is a matter of argument checking, before the tool",
 	"rob-e0ad47df6e": "redaction is not the tools' business",
@@ -51,7 +50,6 @@ var known = map[string]string{
 	"rob-15dd7195e1": "has a test of its own",
 	"rob-bf59e559e3": "no limit of memory yet",
 	"rob-c28a3fcd14": "bash has no working_dir",
-	"rob-c12d1aaace": "required arguments are checked before the tool",
 }
 
 func (c *robustCase) leftOut() string {
@@ -64,7 +62,7 @@ func (c *robustCase) leftOut() string {
 		return "no such tool"
 	}
 	for _, s := range c.Setup {
-		for _, k := range []string{"tmpfs", "background", "sparse"} {
+		for _, k := range []string{"tmpfs", "sparse"} {
 			if s[k] != nil {
 				return k
 			}
