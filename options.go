@@ -52,7 +52,7 @@ func defaults() config {
 type readOnly struct{}
 
 func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-	if spec.Effect == EffectReadOnly {
+	if spec.Effect == EffectReadOnly && !spec.OpenWorld {
 		return Allow()
 	}
 	why := "nobody can be asked here"
@@ -104,8 +104,9 @@ func WithSystem(blocks ...string) Option {
 	})
 }
 
-// WithApprover sets who decides about calls. Default: tools that only read run,
-// everything else is denied with the rule that would allow it. [Rules] asks.
+// WithApprover sets who decides about calls. Default: tools that only read, and
+// nothing outside the workspace, run; everything else is denied with the rule that
+// would allow it. [Rules] asks.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) { c.approver = a })
 }

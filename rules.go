@@ -22,8 +22,9 @@ type Rule struct {
 	// Pattern is matched against the call's [Subject]; "" covers every call of the
 	// tool. In a path, * stays within a folder and ** does not. In a command, * stands
 	// for words of plain characters: no operator, no quote and no substitution gets
-	// through a * of an allow rule; which options the program has is not judged. A
-	// backslash takes the meaning from the next character.
+	// through a * of an allow rule; which options the program has is not judged. Of an
+	// address, the host is matched: "example.com" or "*.example.com", with the port if
+	// it is not the usual one. A backslash takes the meaning from the next character.
 	Pattern string `json:"pattern,omitempty"`
 	// Reason is told to the model by a deny rule.
 	Reason string `json:"reason,omitempty"`
@@ -60,8 +61,8 @@ func (r Rule) String() string {
 func (r Rule) in(rules []Rule) bool { return slices.Contains(rules, r) }
 
 // Rules is an [Approver]: deny before ask before allow. A call that no rule covers
-// is allowed if its tool only reads, and asked about otherwise. The zero value is
-// ready to use.
+// is allowed if its tool only reads, and nothing outside the workspace; otherwise it
+// is asked about. The zero value is ready to use.
 type Rules []Rule
 
 // Decide implements [Approver].
@@ -73,7 +74,7 @@ func (rs Rules) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 			}
 		}
 	}
-	if spec.Effect == EffectReadOnly {
+	if spec.Effect == EffectReadOnly && !spec.OpenWorld {
 		return Allow()
 	}
 	return Ask()
@@ -120,6 +121,8 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 		return coversPath(r.Pattern, subject, allow)
 	case SubjectCommand:
 		return coversCommand(r.Pattern, subject, allow)
+	case SubjectURL:
+		return coversURL(r.Pattern, subject, allow)
 	}
 	return wild(r.Pattern, subject, anything)
 }
@@ -309,6 +312,8 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 		return rules
 	case spec.Subject.Kind == SubjectPath:
 		return suggestPath(subject, allow)
+	case spec.Subject.Kind == SubjectURL:
+		return suggestURL(subject, allow)
 	}
 	return []Rule{allow(quoteStars.Replace(subject))}
 }

@@ -67,6 +67,7 @@ const (
 	SubjectText    SubjectKind = iota // any text; * matches anything
 	SubjectPath                       // a slash-separated path; * stays within a folder, ** does not
 	SubjectCommand                    // a shell command; * matches words, never an operator
+	SubjectURL                        // an http or https address; matched is its host, * is any part of a name
 )
 
 // Effect says what a tool does to the world, and so when a call may start.

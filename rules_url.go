@@ -1,0 +1,117 @@
+package aycoder
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// An origin is where an address leads: a host in the one form that rules know, and a
+// port.
+type origin struct {
+	host, port string
+	usual      bool // the port is that of the scheme
+}
+
+func (o origin) String() string {
+	if o.usual {
+		return o.host
+	}
+	return o.host + ":" + o.port
+}
+
+const maxURL = 16 << 10 // bytes
+
+// originOf reads an address as every reader would: nothing that some take for another
+// host has an origin. That is a login, a backslash, a blank, an escape in the host, a
+// name that is not ASCII, a number that is not four in decimals.
+func originOf(address string) (origin, bool) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	usual := map[string]string{"http": "80", "https": "443"}[strings.ToLower(scheme)]
+	if usual == "" || len(address) > maxURL || strings.ContainsFunc(address, odd) {
+		return origin{}, false
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, port, ok := splitPort(rest)
+	if port == "" {
+		port = usual
+	}
+	return origin{host, port, port == usual}, ok
+}
+
+// odd are the characters that readers of addresses disagree about.
+func odd(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }
+
+// splitPort reads host, host:port, [v6] or [v6]:port.
+func splitPort(s string) (host, port string, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i > strings.LastIndexByte(s, ']') {
+		s, port = s[:i], strings.TrimLeft(s[i+1:], "0")
+		if port == "" || len(port) > 5 || strings.Trim(port, "0123456789") != "" {
+			return "", "", false
+		}
+	}
+	host, ok = hostName(s)
+	return host, port, ok
+}
+
+// hostName brings a name or a number to its one form.
+func hostName(s string) (string, bool) {
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		a, err := netip.ParseAddr(s[1 : len(s)-1])
+		if err != nil || !a.Is6() || a.Zone() != "" {
+			return "", false
+		}
+		if a = a.Unmap(); a.Is4() {
+			return a.String(), true
+		}
+		return "[" + a.String() + "]", true
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+	s = strings.TrimSuffix(strings.ToLower(s), ".")
+	last := s[strings.LastIndexByte(s, '.')+1:]
+	if last == "" || s[0] == '.' || strings.Contains(s, "..") || strings.Trim(s, letters) != "" {
+		return "", false
+	}
+	if last[0] >= '0' && last[0] <= '9' {
+		_, err := netip.ParseAddr(s)
+		return s, err == nil
+	}
+	return s, true
+}
+
+// coversURL matches the host of an address. An allow rule covers another port than
+// the usual one only if it names it. A deny rule covers every address about whose
+// host readers could disagree, and for "*.example.com" also example.com.
+func coversURL(pattern, address string, allow bool) bool {
+	o, ok := originOf(address)
+	if !ok {
+		return !allow
+	}
+	pattern = strings.ToLower(pattern)
+	full := o.host + ":" + o.port
+	if allow {
+		return wild(pattern, o.String(), anything) || wild(pattern, full, anything)
+	}
+	if _, rest, ok := strings.Cut(pattern, "://"); ok {
+		pattern = rest
+	}
+	pattern, _, _ = strings.Cut(pattern, "/")
+	if h, ok := hostName(pattern); ok {
+		pattern = h
+	}
+	if strings.ContainsFunc(pattern, odd) && strings.Contains(o.host, "xn--") {
+		return true // the same name, perhaps
+	}
+	return wild(pattern, o.host, anything) || wild(pattern, full, anything) || pattern == "*."+o.host
+}
+
+// suggestURL returns the host.
+func suggestURL(address string, allow func(string) Rule) []Rule {
+	o, ok := originOf(address)
+	if !ok {
+		return nil
+	}
+	return []Rule{allow(o.String())}
+}
