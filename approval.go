@@ -293,8 +293,10 @@ func (c *cell) allowFor(scope Scope, rule Rule) error {
 	if err := c.answer(Allow(), ByUser); err != nil {
 		return err
 	}
-	c.run.loop.addRule(rule)
-	c.run.applyRule(rule)
+	for r := c.run; r != nil; r = r.parent {
+		r.loop.addRule(rule)
+		r.applyRule(rule)
+	}
 	return nil
 }
 

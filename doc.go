@@ -94,6 +94,7 @@
 //			ev.Deny("keep the build")
 //		}
 //
+// Questions of a run inside a call, such as a subagent's, come in a [*ChildEvent].
 // A question that the loop body leaves without an answer is denied, so nothing hangs.
 // [ApprovalRequested.Detach] lets it be answered later, by any goroutine. An Approver
 // that says [Suspend] ends the run instead: [Result.Pending] encodes as JSON, and

@@ -9,7 +9,7 @@ import (
 
 // Event is what a run yields: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
 // [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested],
-// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
+// [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
 // with a "type": the lines that the example CLI prints with -output stream-json.
 // What an event points to is shared with the run: do not change it.
 type Event interface{ event() }
@@ -43,6 +43,9 @@ type ToolFinished struct {
 	Output *ToolOutput
 	// Summary is a few words for people.
 	Summary string
+	// Untrusted and Usage are those of the [ToolResult].
+	Untrusted bool
+	Usage     Usage
 	// Elapsed is how long the tool worked; 0 if it did not run.
 	Elapsed time.Duration
 	// Err says why the call failed, if it did not run to its end: it unwraps to
@@ -54,8 +57,9 @@ type ToolFinished struct {
 // history.
 type TurnFinished struct {
 	// Turn counts from 1.
-	Turn  int
-	Stop  StopReason
+	Turn int
+	Stop StopReason
+	// Usage is that of the message. What its calls used is told by [ToolFinished].
 	Usage Usage
 }
 
@@ -85,6 +89,7 @@ func (*ToolStarted) event()       {}
 func (*ToolProgress) event()      {}
 func (*ToolFinished) event()      {}
 func (*ApprovalRequested) event() {}
+func (*ChildEvent) event()        {}
 func (*TurnFinished) event()      {}
 func (*Retrying) event()          {}
 func (*RunFinished) event()       {}
@@ -139,16 +144,21 @@ func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 // MarshalJSON encodes {"type":"tool_end"}.
 func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Type    string `json:"type"`
-		ID      string `json:"id"`
-		Name    string `json:"name"`
-		Subject string `json:"subject,omitempty"`
-		IsError bool   `json:"is_error"`
-		Summary string `json:"summary,omitempty"`
-		Millis  int64  `json:"ms"`
-		Output  string `json:"output"`
-		Error   string `json:"error,omitempty"`
-	}{"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err)})
+		Type      string `json:"type"`
+		ID        string `json:"id"`
+		Name      string `json:"name"`
+		Subject   string `json:"subject,omitempty"`
+		IsError   bool   `json:"is_error"`
+		Summary   string `json:"summary,omitempty"`
+		Untrusted bool   `json:"untrusted,omitempty"`
+		Usage     Usage  `json:"usage,omitzero"`
+		Millis    int64  `json:"ms"`
+		Output    string `json:"output"`
+		Error     string `json:"error,omitempty"`
+	}{
+		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Untrusted, e.Usage,
+		e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err),
+	})
 }
 
 // MarshalJSON encodes {"type":"approval_request"}.

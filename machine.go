@@ -250,6 +250,8 @@ type ToolBegan struct{ ID string }
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
+	// Usage is added to that of the run.
+	Usage Usage
 }
 
 // Decided says whether a call may run.

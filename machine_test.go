@@ -47,7 +47,7 @@ func verdict(id string, v Verdict) *Decided {
 }
 
 func output(id string) *ToolDone {
-	return &ToolDone{id, &ToolOutput{ID: id, Parts: []Part{&Text{Text: "out " + id}}}}
+	return &ToolDone{ID: id, Output: &ToolOutput{ID: id, Parts: []Part{&Text{Text: "out " + id}}}}
 }
 
 // every state the machine can be in, by the way that leads there.
@@ -104,7 +104,7 @@ func machineFacts() map[string]Fact {
 		"done r":      output("r"),
 		"done w":      output("w"),
 		"done nil":    &ToolDone{ID: "w"},
-		"done other":  &ToolDone{"w", &ToolOutput{ID: "r"}},
+		"done other":  &ToolDone{ID: "w", Output: &ToolOutput{ID: "r"}},
 		"allow r":     verdict("r", Allow()),
 		"allow w":     verdict("w", Allow()),
 		"deny w":      verdict("w", Deny("no")),

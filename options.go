@@ -20,6 +20,7 @@ type RunOption func(*RunConfig) error
 type RunConfig struct {
 	Into    *Result
 	Control *Control
+	Parent  *Invocation
 }
 
 // Into fills r when the run is over, however it ends: also after break, error and

@@ -31,6 +31,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
 	} else if o.res != nil {
 		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
+		fin.Untrusted, fin.Usage = o.res.Untrusted, o.res.Usage
 		fin.Output.IsError = o.res.IsError
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}

@@ -16,6 +16,8 @@ import (
 type run struct {
 	loop    *Loop
 	id      string
+	parent  *run // this one is inside a call of; nil if of none
+	depth   int
 	control *Control
 	into    *Result
 	// build makes the request of a model call.
@@ -97,12 +99,16 @@ func (r *run) submit(key string, run func(context.Context)) {
 }
 
 func newRun(l *Loop, rc RunConfig) *run {
-	return &run{
+	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
 		asks: make(chan *CallModel, 1),
 		open: map[string]*cell{}, by: map[string]By{}, told: map[string]bool{},
 	}
+	if rc.Parent != nil {
+		r.parent, r.depth = rc.Parent.run, rc.Parent.Depth+1
+	}
+	return r
 }
 
 // resume takes up a suspended run.
@@ -162,7 +168,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		}
 		r.loop.execute(work, key, step)
 	}
-	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.loop.policy(work, c, s) }
+	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(work, c, s) }
 	defer r.close()
 	defer r.stop(cancel)
 	next := func() Event { return r.next(work) }
@@ -276,6 +282,10 @@ func (r *run) pop() Event {
 	defer r.mu.Unlock()
 	for {
 		ev := r.out.pop()
+		if e, ok := ev.(*ChildEvent); ok && e.answered() {
+			close(e.seen)
+			continue
+		}
 		q, ok := ev.(*ApprovalRequested)
 		if ok && r.open[q.Request.CallID] != q.cell {
 			continue
@@ -289,8 +299,11 @@ func (r *run) pop() Event {
 }
 
 // seen is called when the loop body has returned: a question that it neither
-// answered nor detached is denied.
+// answered nor detached is denied. One of a child is its own run's.
 func (r *run) seen(ev Event) {
+	if e, ok := ev.(*ChildEvent); ok {
+		close(e.seen)
+	}
 	q, ok := ev.(*ApprovalRequested)
 	if !ok {
 		return

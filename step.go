@@ -390,7 +390,7 @@ func (r *run) reject(c *ToolUse, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
-		_ = r.step(&ToolDone{c.ID, out}, &ToolFinished{
+		_ = r.step(&ToolDone{ID: c.ID, Output: out}, &ToolFinished{
 			Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err,
 		})
 	}
@@ -413,8 +413,9 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if !r.beginTool(a, t) {
 		return
 	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Args: a.Args}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: a.Args, run: r}
 	inv.progress = func(p Progress) { r.progress(a, p) }
+	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
 	defer func() {
 		o.elapsed = r.loop.clock.Now().Sub(start)
@@ -442,11 +443,14 @@ func (r *run) progress(a *RunTool, p Progress) {
 	p.Message = runes.Shorten(cleanText(p.Message), 1<<10)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopping && slices.Contains(r.working, a) {
+	if !r.stopping && r.runs(a) {
 		r.out.push(&ToolProgress{CallID: a.Call.ID, Progress: p})
 		r.signal()
 	}
 }
+
+// runs reports whether a call has begun and not returned. The mutex is held.
+func (r *run) runs(a *RunTool) bool { return slices.Contains(r.working, a) }
 
 // An outcome is what came of a call.
 type outcome struct {
@@ -462,7 +466,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
-	if err := r.step(&ToolDone{a.Call.ID, fin.Output}, fin); err != nil {
+	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, fin); err != nil {
 		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}

@@ -94,10 +94,15 @@ type Invocation struct {
 	Key string
 	// Run is the id of the run.
 	Run string
+	// Depth is how many runs the run is inside of: 0 for one that a host started. See
+	// [WithParent].
+	Depth int
 	// Args is the JSON text of the arguments, an object.
 	Args json.RawMessage
 
 	progress func(Progress)
+	emit     func(context.Context, Event) error
+	run      *run
 }
 
 // NewInvocation returns an invocation, for calling a tool outside a run, in a test
@@ -130,6 +135,12 @@ type ToolResult struct {
 	IsError bool
 	// Summary is a few words for people: "9 lines", "exit 1".
 	Summary string
+	// Untrusted says that strangers may have written what is in the parts: a page of the
+	// web. A policy may ask more from then on.
+	Untrusted bool
+	// Usage counts the tokens of models that the call asked itself; the loop adds it to
+	// that of the run.
+	Usage Usage
 }
 
 // TextResult returns a result of one text.

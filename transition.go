@@ -258,6 +258,7 @@ func (s State) toolDone(f *ToolDone) (State, []Action, string) {
 	}
 	s.own()
 	s.calls[i].settle(f.Output)
+	s.usage = s.usage.Add(f.Usage)
 	return s.advance(nil)
 }
 

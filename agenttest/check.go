@@ -222,6 +222,11 @@ func (tr *trace) checkEvents() {
 				tr.found.add(ruleEvents, "%s: event %d: progress of call %q, which does not run", tr, i,
 					ev.CallID)
 			}
+		case *aycoder.ChildEvent:
+			if !started[ev.CallID] || done[ev.CallID] != nil {
+				tr.found.add(ruleEvents, "%s: event %d: a run in call %q, which does not run", tr, i,
+					ev.CallID)
+			}
 		case *aycoder.ToolFinished:
 			if done[ev.Call.ID] != nil {
 				tr.found.add(ruleEvents, "%s: event %d: call %q ends again", tr, i, ev.Call.ID)

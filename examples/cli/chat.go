@@ -260,7 +260,11 @@ func (c *chat) take(s step) {
 	if s.panic != nil {
 		panic(s.panic) // where the terminal is put right
 	}
-	if a, ok := s.ev.(*aycoder.ApprovalRequested); ok {
+	ev := s.ev
+	if e, ok := ev.(*aycoder.ChildEvent); ok {
+		ev = e.Innermost()
+	}
+	if a, ok := ev.(*aycoder.ApprovalRequested); ok {
 		c.ask(a)
 		return
 	}

@@ -62,6 +62,10 @@ func (v *view) event(ev aycoder.Event) {
 		v.began[ev.Call.ID] = time.Now()
 	case *aycoder.ToolProgress:
 		v.note[ev.CallID] = cleanLine(ev.Message)
+	case *aycoder.ChildEvent:
+		if w, ok := ev.Innermost().(*aycoder.ToolStarted); ok {
+			v.note[ev.CallID] = cleanLine(w.Call.Name + " " + subjectOf(w))
+		}
 	case *aycoder.ToolFinished:
 		v.finished(ev)
 	case *aycoder.Retrying:
