@@ -24,6 +24,7 @@ const module = "github.com/aycoder/aycoder"
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
+	"golang.org/x/net",
 }
 
 // A wall says what the code of some folders may import of this module and of others.
@@ -39,11 +40,12 @@ var walls = []wall{
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, nil},
 	{"catalog", []string{".", "internal"}, nil},
-	{"tools", []string{".", "internal"}, modules[:4]},
+	{"tools", []string{".", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/wiretest", []string{"."}, nil},
+	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
 }

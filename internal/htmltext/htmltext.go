@@ -1,0 +1,336 @@
+// Package htmltext makes readable text of pages of the web, as Markdown. It reads a
+// page once from start to end and builds no tree, so that time is linear in the size
+// of the page and memory in that of the text, whatever the page is made of.
+package htmltext
+
+import (
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	maxNested = 64  // lists, links and other markup in each other; deeper is plain text
+	maxIndent = 8   // lists in lists
+	maxLink   = 500 // bytes; the target of a longer one is left out
+)
+
+// Page is the text of a page.
+type Page struct {
+	Title, Text string
+	// Cut says that there is more than the limit.
+	Cut bool
+}
+
+// Convert reads a page, in UTF-8, up to its end or until its text has limit bytes.
+// Links are resolved against base. What a reader would not see is left out: scripts,
+// styles, comments, elements that are hidden. An error is that of r; the page is then
+// what came before.
+func Convert(r io.Reader, base *url.URL, limit int) (Page, error) {
+	c := &converter{z: html.NewTokenizer(r), base: base, out: writer{limit: limit}}
+	for !c.out.cut {
+		switch c.z.Next() {
+		case html.ErrorToken:
+			err := c.z.Err()
+			if err == io.EOF {
+				err = nil
+			}
+			return c.page(), err
+		case html.TextToken:
+			c.text()
+		case html.StartTagToken:
+			c.start(c.z.Token(), false)
+		case html.SelfClosingTagToken:
+			c.start(c.z.Token(), true)
+		case html.EndTagToken:
+			c.end(c.z.Token().DataAtom)
+		}
+	}
+	return c.page(), nil
+}
+
+type converter struct {
+	z    *html.Tokenizer
+	base *url.URL
+	out  writer
+
+	title   string
+	inTitle bool
+	skipped atom.Atom // the element that is left out; 0 if none is
+	depth   int       // of that element in itself
+	pre     bool
+	cells   int // of this row; 0 outside of rows
+	lists   []list
+}
+
+type list struct {
+	ordered bool
+	n       int
+}
+
+func (c *converter) page() Page {
+	for len(c.out.marks) > 0 {
+		c.out.close(c.out.marks[0].tag)
+	}
+	return Page{Title: c.title, Text: string(c.out.text), Cut: c.out.cut}
+}
+
+func (c *converter) text() {
+	switch {
+	case c.skipped != 0:
+	case c.inTitle:
+		c.title = strings.Join(strings.Fields(c.z.Token().Data), " ")
+		c.inTitle = false
+	case c.pre:
+		c.out.raw(c.z.Token().Data)
+	default:
+		c.out.words(c.z.Token().Data)
+	}
+}
+
+func (c *converter) start(t html.Token, selfClosing bool) {
+	if c.skipped != 0 {
+		if t.DataAtom == c.skipped && !selfClosing {
+			c.depth++
+		}
+		return
+	}
+	if skips(t) {
+		// The other elements have no end of their own in HTML, or text to their end tag.
+		foreign := t.DataAtom == atom.Svg || t.DataAtom == atom.Math
+		if !foreign || !selfClosing {
+			c.skipped, c.depth = t.DataAtom, 1
+		}
+		return
+	}
+	c.block(t.DataAtom)
+	switch t.DataAtom {
+	case atom.Title:
+		c.inTitle = c.title == ""
+	case atom.Base:
+		c.base = c.resolved(attr(t, "href"))
+	case atom.A:
+		c.out.close(atom.A)
+		if to := c.link(attr(t, "href")); to != "" && !c.pre {
+			c.out.open(atom.A, "[", "]("+to+")")
+		}
+	case atom.Img:
+		c.image(t)
+	case atom.Ul, atom.Ol, atom.Menu:
+		c.openList(t)
+	case atom.Li:
+		c.item()
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		c.out.bullet = strings.Repeat("#", int(t.Data[1]-'0')) + " "
+	case atom.Td, atom.Th:
+		c.cell()
+	default:
+		c.inline(t.DataAtom)
+	}
+}
+
+// inline starts what stands for itself, or is marked within a line.
+func (c *converter) inline(tag atom.Atom) {
+	switch tag {
+	case atom.Br:
+		if c.pre {
+			c.out.raw("\n")
+			return
+		}
+		c.out.space = false
+		c.out.breaks = min(c.out.breaks+1, 2)
+	case atom.Hr:
+		c.out.words("---")
+		c.out.block(2)
+	case atom.Pre:
+		c.out.raw("```\n")
+		c.pre = true
+	case atom.Code, atom.Kbd, atom.Samp:
+		c.mark(tag, "`")
+	case atom.B, atom.Strong:
+		c.mark(tag, "**")
+	case atom.I, atom.Em:
+		c.mark(tag, "*")
+	case atom.Blockquote:
+		c.out.bullet = "> "
+	}
+}
+
+func (c *converter) mark(tag atom.Atom, sign string) {
+	if !c.pre {
+		c.out.open(tag, sign, sign)
+	}
+}
+
+func (c *converter) end(tag atom.Atom) {
+	if c.skipped != 0 {
+		if tag == c.skipped {
+			if c.depth--; c.depth == 0 {
+				c.skipped = 0
+			}
+		}
+		return
+	}
+	switch tag {
+	case atom.Title:
+		c.inTitle = false
+	case atom.Pre:
+		if c.pre {
+			c.pre = false
+			c.out.fence()
+		}
+	case atom.Tr, atom.Table:
+		c.cells = 0
+	case atom.Ul, atom.Ol, atom.Menu:
+		if n := len(c.lists); n > 0 {
+			c.lists = c.lists[:n-1]
+		}
+	}
+	if breaks[tag] > 0 && !inCell[tag] {
+		c.out.bullet = "" // of what had no text
+	}
+	c.out.close(tag)
+	c.block(tag)
+}
+
+// block puts an element that is a block on lines of its own. In a cell of a table it
+// stays on the line.
+func (c *converter) block(tag atom.Atom) {
+	n := breaks[tag]
+	switch {
+	case n == 0:
+	case c.pre:
+	case tag == atom.Tr:
+		c.cells = 0
+		c.out.block(1)
+	case c.cells > 0 && inCell[tag]:
+		c.out.space = true
+	case len(c.lists) > 0 && (tag == atom.Ul || tag == atom.Ol):
+		c.out.block(1)
+	default:
+		c.out.block(n)
+	}
+}
+
+// breaks is how many line breaks are before and after a block.
+var breaks = map[atom.Atom]int{
+	atom.Address: 2, atom.Article: 2, atom.Aside: 2, atom.Blockquote: 2, atom.Body: 2, atom.Dd: 1,
+	atom.Details: 2, atom.Dialog: 2, atom.Div: 1, atom.Dl: 2, atom.Dt: 1, atom.Fieldset: 2,
+	atom.Figcaption: 1, atom.Figure: 2, atom.Footer: 2, atom.Form: 2, atom.H1: 2, atom.H2: 2,
+	atom.H3: 2, atom.H4: 2, atom.H5: 2, atom.H6: 2, atom.Header: 2, atom.Hr: 2, atom.Li: 1,
+	atom.Main: 2, atom.Menu: 2, atom.Nav: 2, atom.Ol: 2, atom.Option: 1, atom.P: 2, atom.Pre: 2,
+	atom.Section: 2, atom.Summary: 1, atom.Table: 2, atom.Tr: 1, atom.Ul: 2, atom.Caption: 1,
+}
+
+var inCell = map[atom.Atom]bool{
+	atom.Div: true, atom.P: true, atom.Section: true, atom.Form: true, atom.Article: true,
+}
+
+// skips reports whether a reader sees nothing of an element.
+func skips(t html.Token) bool {
+	switch t.DataAtom {
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe,
+		atom.Object, atom.Canvas, atom.Textarea, atom.Noframes, atom.Noembed:
+		return true
+	case atom.Div, atom.Span, atom.Section, atom.Aside, atom.Article, atom.A, atom.B, atom.Strong, atom.I,
+		atom.Em, atom.Table, atom.Ul, atom.Ol, atom.Form, atom.Nav, atom.Header, atom.Footer, atom.Button,
+		atom.Pre, atom.Code, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		return hidden(t) // these have an end tag, so that it is known how far it goes
+	}
+	return false
+}
+
+func hidden(t html.Token) bool {
+	for _, a := range t.Attr {
+		switch a.Key {
+		case "hidden":
+			return a.Val != "until-found"
+		case "aria-hidden":
+			return strings.EqualFold(a.Val, "true")
+		case "style":
+			style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
+			if strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *converter) openList(t html.Token) {
+	if len(c.lists) == maxNested {
+		return
+	}
+	n, err := strconv.Atoi(attr(t, "start"))
+	if err != nil || n < 0 || n > 1_000_000 {
+		n = 1
+	}
+	c.lists = append(c.lists, list{t.DataAtom == atom.Ol, n})
+}
+
+func (c *converter) item() {
+	sign, depth := "- ", min(max(len(c.lists)-1, 0), maxIndent)
+	if n := len(c.lists); n > 0 && c.lists[n-1].ordered {
+		sign = strconv.Itoa(c.lists[n-1].n) + ". "
+		c.lists[n-1].n++
+	}
+	c.out.bullet = strings.Repeat("  ", depth) + sign
+}
+
+func (c *converter) cell() {
+	if c.cells++; c.cells > 1 {
+		c.out.words(" | ")
+	}
+}
+
+func (c *converter) image(t html.Token) {
+	alt := strings.Join(strings.Fields(attr(t, "alt")), " ")
+	if alt == "" || c.pre {
+		return
+	}
+	c.out.words("![" + alt + "]")
+	if to := c.link(attr(t, "src")); to != "" {
+		c.out.append("(" + to + ")")
+	}
+}
+
+// link returns where a reference leads, if to a page of the web.
+func (c *converter) link(ref string) string {
+	if ref == "" || strings.HasPrefix(ref, "#") || len(ref) > maxLink {
+		return ""
+	}
+	u := c.resolved(ref)
+	if u == nil || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	u.User = nil
+	s := strings.NewReplacer("(", "%28", ")", "%29").Replace(u.String())
+	if len(s) > maxLink {
+		return ""
+	}
+	return s
+}
+
+func (c *converter) resolved(ref string) *url.URL {
+	u, err := url.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		return c.base
+	}
+	if c.base == nil {
+		return u
+	}
+	return c.base.ResolveReference(u)
+}
+
+func attr(t html.Token, key string) string {
+	i := slices.IndexFunc(t.Attr, func(a html.Attribute) bool { return a.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return t.Attr[i].Val
+}
