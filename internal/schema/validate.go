@@ -58,6 +58,9 @@ type run struct {
 	budget int // nodes that may still be applied; recursive choices explode
 	depth  int
 	loose  bool // null leaves a property out
+	trying int  // trials that are on
+	coerce bool // note what strings stand for
+	spoken []spoken
 
 	cells [24]cell // where doc.cells and path start
 	steps [8]step
@@ -132,6 +135,7 @@ func (r *run) node(n *node, at int) {
 	r.depth++
 	defer func() { r.depth-- }()
 	if !n.types.holds(&r.doc, at) {
+		r.speak(n, at)
 		r.wrongType(n, at)
 		return
 	}
@@ -385,7 +389,9 @@ func short(quoted string) string {
 func (r *run) trial(n *node, at int) findings {
 	kept := r.found
 	r.found = findings{}
+	r.trying++
 	r.node(n, at)
+	r.trying--
 	f := r.found
 	r.found = kept
 	return f

@@ -1,0 +1,64 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+)
+
+// Coerce returns data with the values that were written as text, where the schema
+// takes no text: models send "3" for 3, "true" for true, and lists and objects as the
+// text of their JSON. Only what the text says without doubt is taken over, so that
+// nothing is lost: a number in the notation of JSON, true and false, and JSON that
+// begins with [ or {. What fits the schema as it is stays, and so does data that is
+// not JSON. Where a schema leaves a choice of forms, nothing is done.
+func (s *Schema) Coerce(data []byte) []byte {
+	r := newRun(data)
+	if r.doc.parse() != nil {
+		return data
+	}
+	r.coerce = true
+	r.root(s)
+	if len(r.spoken) == 0 {
+		return data
+	}
+	slices.SortFunc(r.spoken, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
+	var out []byte
+	last := int32(0)
+	for _, v := range r.spoken {
+		c := r.doc.cells[v.at]
+		if c.start < last { // two parts of the schema want the same
+			continue
+		}
+		out = append(append(out, data[last:c.start]...), v.value...)
+		last = c.end
+	}
+	return append(out, data[last:]...)
+}
+
+// spoken is the value that the text in a cell stands for.
+type spoken struct {
+	at    int
+	value []byte
+}
+
+// speak notes what a string stands for, if that has the type that is wanted. In a
+// trial nothing is noted: another form may take the string as it is.
+func (r *run) speak(n *node, at int) {
+	if !r.coerce || r.trying > 0 || r.doc.cells[at].kind != kindString || n.types&(typeString|typeNone) != 0 {
+		return
+	}
+	text := bytes.TrimSpace(r.text(at))
+	if len(text) == 0 || !json.Valid(text) {
+		return
+	}
+	value := doc{data: text}
+	if value.parse() != nil || value.cells[0].kind == kindNull || !n.types.holds(&value, 0) {
+		return
+	}
+	if k := value.cells[0].kind; k == kindArray || k == kindObject {
+		text = (&Schema{n}).Coerce(text)
+	}
+	r.spoken = append(r.spoken, spoken{at, text})
+}
