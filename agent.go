@@ -1,7 +1,9 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -187,13 +189,30 @@ func (l *Loop) subject(call *ToolUse) string {
 	return s
 }
 
-// check finds what is wrong with a call before anybody is asked about it.
-func (t *tool) check(call *ToolUse) error {
-	if problems := t.schema.Validate(call.Args); len(problems) > 0 {
-		base := &ToolError{Tool: call.Name, CallID: call.ID}
-		return &ToolArgsError{ToolError: base, Problems: problems}
+// fit finds what is wrong with a call before anybody is asked about it. It returns the
+// call as the tool gets it: values that the model wrote as text, where the schema
+// wants no text, are what the text says.
+func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
+	problems := t.schema.Validate(call.Args)
+	if len(problems) == 0 {
+		return call, nil
 	}
-	return nil
+	if args := t.schema.Coerce(call.Args); !bytes.Equal(args, call.Args) {
+		if problems = t.schema.Validate(args); len(problems) == 0 {
+			return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
+		}
+	}
+	base := &ToolError{Tool: call.Name, CallID: call.ID}
+	return nil, &ToolArgsError{ToolError: base, Problems: problems}
+}
+
+// fitArgs returns the arguments of an action as fit does, if they fit.
+func (t *tool) fitArgs(a *RunTool) json.RawMessage {
+	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
+	if err != nil {
+		return a.Args
+	}
+	return use.Args
 }
 
 func (l *Loop) notFound(call *ToolUse) error {

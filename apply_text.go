@@ -128,3 +128,12 @@ func (b *modelNote) regions(f *FileResult) {
 		b.lines(" ", string(g.Theirs.Of(theirs)))
 	}
 }
+
+// Kind returns a word for programs: "conflict", "gone", "kind_changed" or "busy". It is
+// that of the first file that stands in the way.
+func (e *ConflictError) Kind() string {
+	if len(e.Files) == 0 || e.Files[0].Outcome == OutcomeConflicted {
+		return "conflict"
+	}
+	return string(e.Files[0].Outcome)
+}

@@ -56,6 +56,7 @@ type Verdict struct {
 	kind   verdictKind
 	reason string
 	args   json.RawMessage
+	plan   *EditPlan
 }
 
 // Allow lets a call run.
@@ -66,6 +67,12 @@ func Allow() Verdict { return Verdict{kind: verdictAllow} }
 func AllowWith(args json.RawMessage) Verdict {
 	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
 }
+
+// AllowPlan lets a call make a plan that is what is left of [ApprovalRequest.Plan]
+// after a review: [EditPlan.Keep], [EditPlan.WithProposed]. The model is told what is
+// not in it. It answers a question, in [Input.Decisions]; an [Approver] that gives it
+// has not seen the plan, and denies the call.
+func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
 
 // Deny refuses a call. The reason goes to the model.
 func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
@@ -81,11 +88,12 @@ type verdictJSON struct {
 	Kind   verdictKind     `json:"kind"`
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
+	Plan   *EditPlan       `json:"plan,omitempty"`
 }
 
-// MarshalJSON encodes v as {"kind", "reason", "args"}.
+// MarshalJSON encodes v as {"kind", "reason", "args", "plan"}.
 func (v Verdict) MarshalJSON() ([]byte, error) {
-	return json.Marshal(verdictJSON{v.kind, v.reason, v.args})
+	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan})
 }
 
 // UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
@@ -99,7 +107,7 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 		if string(w.Args) == "null" {
 			w.Args = nil
 		}
-		*v = Verdict{w.Kind, w.Reason, w.Args}
+		*v = Verdict{w.Kind, w.Reason, w.Args, w.Plan}
 		return nil
 	}
 	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
@@ -164,9 +172,12 @@ type ApprovalRequest struct {
 	Subject string          `json:"subject,omitempty"`
 	// Preview shows what the call would do, if the tool can tell: a unified diff.
 	Preview string `json:"preview,omitempty"`
+	// Plan is the change that the call would make, whole, if the tool is a [Planner]:
+	// what is approved is this, and what it became after a review with AllowPlan.
+	Plan *EditPlan `json:"plan,omitempty"`
 	// Suggested are rules that would cover this call and its like, the narrowest first.
 	Suggested []Rule `json:"suggested,omitempty"`
-	// Digest binds an answer to the tool, the arguments and the preview.
+	// Digest binds an answer to the tool, the arguments, the preview and the plan.
 	Digest string `json:"digest"`
 	// Created is when the question came up.
 	Created time.Time `json:"created"`
@@ -174,7 +185,11 @@ type ApprovalRequest struct {
 
 func (r *ApprovalRequest) digest() string {
 	h := sha256.New()
-	for _, s := range []string{r.Tool, string(r.Args), r.Preview} {
+	shown := []string{r.Tool, string(r.Args), r.Preview}
+	if r.Plan != nil {
+		shown = append(shown, r.Plan.Digest())
+	}
+	for _, s := range shown {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -204,6 +219,13 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 // so, and the question stays open. The model is told what changed. The error is
 // [ErrDecided] if the question was answered before.
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.cell.edit(args) }
+
+// AllowPlan lets the call make a plan that is what is left of Request.Plan after a
+// review: with [EditPlan.Keep], [EditPlan.Without], [EditPlan.KeepFiles] and
+// [EditPlan.WithProposed]. The model is told what is not in it. If it is no such plan
+// the error says so, and the question stays open. The error is [ErrDecided] if the
+// question was answered before.
+func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.cell.review(plan) }
 
 // AllowFor lets the call run and, with scope [Session], makes a rule that answers
 // the same question from now on, and those that are open. The rule is one of
@@ -242,6 +264,12 @@ func (a *Approval) AllowWith(args json.RawMessage) error {
 	return a.cell.edit(args)
 }
 
+// AllowPlan is [ApprovalRequested.AllowPlan].
+func (a *Approval) AllowPlan(plan EditPlan) error {
+	defer runtime.KeepAlive(a)
+	return a.cell.review(plan)
+}
+
 // AllowFor is [ApprovalRequested.AllowFor].
 func (a *Approval) AllowFor(scope Scope, rule Rule) error {
 	defer runtime.KeepAlive(a)
@@ -267,14 +295,22 @@ func (c *cell) answer(v Verdict, by By) error {
 
 func (c *cell) edit(args json.RawMessage) error {
 	call := &ToolUse{ID: c.call.ID, Name: c.call.Name, Args: args}
-	if err := c.tool.check(call); err != nil {
+	use, err := c.tool.fit(call)
+	if err != nil {
 		return err
 	}
-	if v := c.run.policy(call, &c.tool.spec); v.kind == verdictDeny {
+	if v := c.run.policy(use, &c.tool.spec); v.kind == verdictDeny {
 		base := &ToolError{Tool: call.Name, CallID: call.ID}
 		return &ToolDeniedError{ToolError: base, Reason: v.reason, By: ByPolicy}
 	}
 	return c.answer(AllowWith(args), ByUser)
+}
+
+func (c *cell) review(plan EditPlan) error {
+	if err := plan.reviews(c.req.Plan); err != nil {
+		return err
+	}
+	return c.answer(AllowPlan(plan), ByUser)
 }
 
 var errNotSuggested = errors.New("rule is not one of the suggested")

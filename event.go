@@ -8,8 +8,8 @@ import (
 )
 
 // Event is what a run yields: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
-// [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested],
-// [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
+// [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged],
+// [*Conflicted], [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
 // with a "type": the lines that the example CLI prints with -output stream-json.
 // What an event points to is shared with the run: do not change it.
 type Event interface{ event() }
@@ -46,11 +46,32 @@ type ToolFinished struct {
 	// Untrusted and Usage are those of the [ToolResult].
 	Untrusted bool
 	Usage     Usage
+	// Changes says what became of the files that the call was to change, if the tool
+	// tells; nil otherwise.
+	Changes *ApplyResult
 	// Elapsed is how long the tool worked; 0 if it did not run.
 	Elapsed time.Duration
 	// Err says why the call failed, if it did not run to its end: it unwraps to
 	// [*ToolError].
 	Err error
+}
+
+// Merged says that a call changed a file that somebody else had changed since the
+// model was shown it, and that both changes are in it now. It comes right before the
+// ToolFinished of the call.
+type Merged struct {
+	Call *ToolUse
+	// File says what the somebody else changed, in File.Kept.
+	File *FileResult
+}
+
+// Conflicted says that a call could not change a file, or only with conflict markers,
+// since somebody else had changed the same lines. It comes right before the
+// ToolFinished of the call.
+type Conflicted struct {
+	Call *ToolUse
+	// File says why. File.Merge has both sides, for a person to resolve.
+	File *FileResult
 }
 
 // TurnFinished says that a message of the model and all its calls are in the
@@ -90,6 +111,8 @@ func (*ToolProgress) event()      {}
 func (*ToolFinished) event()      {}
 func (*ApprovalRequested) event() {}
 func (*ChildEvent) event()        {}
+func (*Merged) event()            {}
+func (*Conflicted) event()        {}
 func (*TurnFinished) event()      {}
 func (*Retrying) event()          {}
 func (*RunFinished) event()       {}
@@ -144,21 +167,45 @@ func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 // MarshalJSON encodes {"type":"tool_end"}.
 func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Type      string `json:"type"`
-		ID        string `json:"id"`
-		Name      string `json:"name"`
-		Subject   string `json:"subject,omitempty"`
-		IsError   bool   `json:"is_error"`
-		Summary   string `json:"summary,omitempty"`
-		Untrusted bool   `json:"untrusted,omitempty"`
-		Usage     Usage  `json:"usage,omitzero"`
-		Millis    int64  `json:"ms"`
-		Output    string `json:"output"`
-		Error     string `json:"error,omitempty"`
+		Type      string       `json:"type"`
+		ID        string       `json:"id"`
+		Name      string       `json:"name"`
+		Subject   string       `json:"subject,omitempty"`
+		IsError   bool         `json:"is_error"`
+		Summary   string       `json:"summary,omitempty"`
+		Untrusted bool         `json:"untrusted,omitempty"`
+		Usage     Usage        `json:"usage,omitzero"`
+		Millis    int64        `json:"ms"`
+		Output    string       `json:"output"`
+		Changes   []FileResult `json:"changes,omitempty"`
+		Error     string       `json:"error,omitempty"`
 	}{
 		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Untrusted, e.Usage,
-		e.Elapsed.Milliseconds(), e.Output.Text(), text(e.Err),
+		e.Elapsed.Milliseconds(), e.Output.Text(), e.files(), text(e.Err),
 	})
+}
+
+// files are the changes, if there are any.
+func (e *ToolFinished) files() []FileResult {
+	if e.Changes == nil {
+		return nil
+	}
+	return e.Changes.Files
+}
+
+// MarshalJSON encodes {"type":"merged"}.
+func (e *Merged) MarshalJSON() ([]byte, error) { return fileEvent("merged", e.Call, e.File) }
+
+// MarshalJSON encodes {"type":"conflicted"}.
+func (e *Conflicted) MarshalJSON() ([]byte, error) { return fileEvent("conflicted", e.Call, e.File) }
+
+func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
+	return json.Marshal(struct {
+		Type string      `json:"type"`
+		ID   string      `json:"id"`
+		Name string      `json:"name"`
+		File *FileResult `json:"file"`
+	}{kind, call.ID, call.Name, file})
 }
 
 // MarshalJSON encodes {"type":"approval_request"}.

@@ -100,6 +100,7 @@ type call struct {
 	status  callStatus
 	ran     bool
 	edited  json.RawMessage // the arguments of an edited approval
+	plan    *EditPlan       // that was approved, until the call is settled
 	output  *ToolOutput
 }
 
@@ -188,6 +189,8 @@ type RunTool struct {
 	Args json.RawMessage
 	// Edited says that they are the approver's.
 	Edited bool
+	// Plan is what was approved, or nil: see [Invocation].
+	Plan *EditPlan
 }
 
 // Wait waits. It is answered by [Waited].

@@ -38,6 +38,8 @@ type run struct {
 	open        map[string]*cell // questions, by call id
 	suspended   []ApprovalRequest
 	decisions   map[string]Decision // of Input.Decisions
+	asked       []ApprovalRequest   // what they answer
+	parked      []*posed            // questions that wait for calls before them
 	by          map[string]By       // who allowed a call of this message
 	told        map[string]bool     // calls of this message that ToolFinished told of
 	working     []*RunTool          // tools that have begun and not returned
@@ -117,7 +119,7 @@ func (r *run) resume(in Input) error {
 		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
 	r.id = in.Pending.Run
-	r.decisions = map[string]Decision{}
+	r.decisions, r.asked = map[string]Decision{}, in.Pending.Requests
 	for _, d := range in.Decisions {
 		err := in.Pending.fits(d)
 		if _, twice := r.decisions[d.CallID]; twice {
@@ -152,6 +154,10 @@ func (p *Pending) fits(d Decision) error {
 		return fmt.Errorf("decision about call %q is for another request", d.CallID)
 	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
 		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
+	case d.Verdict.plan != nil:
+		if err := d.Verdict.plan.reviews(p.Requests[i].Plan); err != nil {
+			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
+		}
 	}
 	return nil
 }
@@ -347,6 +353,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	if len(r.open) > 0 {
 		r.show()
 	}
+	r.unpark()
 	r.signal()
 	return nil
 }
@@ -379,7 +386,9 @@ func (r *run) do(a Action) {
 	case *CallModel:
 		r.ready = append(r.ready, a)
 	case *AskApproval:
-		r.submit(a.Key(), func(ctx context.Context) { r.ask(ctx, a) })
+		r.submit(a.Key(), func(ctx context.Context) {
+			r.dealWith(a.Call, func() bool { return r.ask(ctx, a) })
+		})
 	case *RunTool:
 		if r.catch == a.Call && r.loop.execute == nil {
 			r.caught = a

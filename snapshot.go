@@ -33,6 +33,7 @@ type callJSON struct {
 	Status  callStatus `json:"status"`
 	Ran     bool       `json:"ran,omitempty"`
 	Edited  string     `json:"edited,omitempty"`
+	Plan    *EditPlan  `json:"plan,omitempty"`
 	Output  *Message   `json:"output,omitempty"`
 }
 
@@ -53,7 +54,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 		c := &s.calls[i]
 		cj := callJSON{
 			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran,
-			Edited: string(c.edited),
+			Edited: string(c.edited), Plan: c.plan,
 		}
 		if c.output != nil {
 			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
@@ -141,7 +142,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 		}
 		c := call{
 			use: s.parts.items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
-			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited),
+			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {

@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -187,36 +188,49 @@ func (r *run) retry(err error) (f ModelFailed) {
 
 // ask finds out whether a call may run: first whether it can, then whether the
 // policy forbids it, then what was answered already, and at last by asking.
-func (r *run) ask(ctx context.Context, a *AskApproval) {
-	defer r.gone()
-	defer r.leave(a.Call)
+func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 	t := r.loop.tool(a.Call.Name)
 	if t == nil {
 		r.reject(a.Call, r.loop.notFound(a.Call))
-		return
+		return false
 	}
-	if err := t.check(a.Call); err != nil {
+	use, err := t.fit(a.Call)
+	if err != nil {
 		r.reject(a.Call, err)
-		return
+		return false
 	}
-	v, by := r.policy(a.Call, &t.spec), ByPolicy
+	v, by := r.policy(use, &t.spec), ByPolicy
 	d, answered := r.takeDecision(a.Call.ID)
-	if v.kind == verdictAsk && r.loop.covered(a.Call, &t.spec) {
+	if v.kind == verdictAsk && r.loop.covered(use, &t.spec) {
 		v, by = Allow(), ByRule
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && !answered {
 		r.decide(ctx, a.Call, v, by)
-		return
+		return false
 	}
-	req := r.question(ctx, a, t)
-	if answered && d.Digest == req.Digest {
-		r.decide(ctx, a.Call, d.Verdict, ByUser)
-		return
+	q := &posed{AskApproval: a, use: use, tool: t, verdict: v}
+	if answered {
+		if plan, same := r.sameQuestion(ctx, q, d); same {
+			r.decide(ctx, a.Call, d.Verdict.of(plan), ByUser)
+			return false
+		}
+		if v.kind == verdictAllow { // the user has answered, but another question
+			q.verdict = Ask()
+		}
 	}
-	if v.kind == verdictAllow { // the user has answered, but another question
-		v = Ask()
-	}
-	r.raise(&cell{run: r, call: a.Call, tool: t, req: req}, v)
+	return r.pose(ctx, q)
+}
+
+// dealWith runs a step that is to find out whether a call may run, or to put that off.
+func (r *run) dealWith(c *ToolUse, step func() (parked bool)) {
+	defer r.gone()
+	parked := false
+	defer func() {
+		if !parked {
+			r.leave(c)
+		}
+	}()
+	parked = step()
 }
 
 // takeDecision returns what [Input.Decisions] says about a call.
@@ -238,16 +252,27 @@ func (r *run) leave(c *ToolUse) {
 	}
 }
 
-// question describes a call to whoever is to decide.
-func (r *run) question(ctx context.Context, a *AskApproval, t *tool) *ApprovalRequest {
+// question describes a call to whoever is to decide. The error says that the call
+// cannot do what it is to do.
+func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) {
+	use := q.use
 	req := &ApprovalRequest{
-		Key: a.Key(), Run: r.id, CallID: a.Call.ID, Tool: a.Call.Name, Args: a.Call.Args,
-		Suggested: suggest(a.Call, &t.spec), Created: r.loop.clock.Now(),
+		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args,
+		Suggested: suggest(use, &q.tool.spec), Created: r.loop.clock.Now(),
 	}
-	req.Subject, _ = subjectOf(a.Call, &t.spec)
-	req.Preview = t.preview(ctx, &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Args: a.Call.Args})
+	req.Subject, _ = subjectOf(use, &q.tool.spec)
+	inv := &Invocation{ID: use.ID, Name: use.Name, Key: q.Key(), Run: r.id, Args: use.Args}
+	if p, ok := q.tool.impl.(Planner); ok {
+		plan, err := safePlan(ctx, p, inv)
+		if err != nil {
+			return nil, err
+		}
+		req.Plan, req.Preview = &plan, plan.preview()
+	} else {
+		req.Preview = q.tool.preview(ctx, inv)
+	}
 	req.Digest = req.digest()
-	return req
+	return req, nil
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
@@ -285,6 +310,7 @@ func (r *run) raise(c *cell, v Verdict) {
 			return
 		}
 		r.show()
+		r.unpark()
 	}
 }
 
@@ -306,6 +332,9 @@ func (r *run) show() {
 		c.shown = true
 		req := *c.req
 		req.Suggested = slices.Clone(req.Suggested)
+		if req.Plan != nil {
+			req.Plan = new(*req.Plan)
+		}
 		r.out.push(&ApprovalRequested{Request: req, cell: c})
 		r.signal()
 	}
@@ -323,7 +352,7 @@ func (r *run) answerLocked(c *cell, v Verdict, by By) error {
 		return ErrDecided
 	}
 	delete(r.open, c.call.ID)
-	return r.decideLocked(c.call, v, by)
+	return r.decideLocked(c.call, v.of(c.req.Plan), by)
 }
 
 // applyRule answers the open questions that a new rule covers.
@@ -345,9 +374,12 @@ func (r *run) applyRule(rule Rule) {
 // arguments are checked like the model's. A call that may run at once is run here:
 // it needs no other goroutine.
 func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
+	if v.plan != nil && by == ByPolicy {
+		v = Deny("the approver gave a plan that it was not shown")
+	}
 	if v.args != nil {
 		t, edited := r.loop.tool(c.Name), &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
-		if err := t.check(edited); err != nil {
+		if _, err := t.fit(edited); err != nil {
 			r.reject(c, err)
 			return
 		}
@@ -410,10 +442,12 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		r.reject(a.Call, r.loop.notFound(a.Call))
 		return
 	}
-	if !r.beginTool(a, t) {
+	args := t.fitArgs(a)
+	if !r.beginTool(a, t, args) {
 		return
 	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: a.Args, run: r}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: args,
+		Plan: a.Plan, run: r}
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
@@ -424,14 +458,14 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	o.res, o.err = t.safely(ctx, inv)
 }
 
-func (r *run) beginTool(a *RunTool, t *tool) bool {
+func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping || !r.state.holds(a.Call) {
 		return false
 	}
-	started := &ToolStarted{Call: a.Call, Args: a.Args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
-	started.Subject, _ = subjectOf(&ToolUse{Args: a.Args}, &t.spec)
+	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
+	started.Subject, _ = subjectOf(&ToolUse{Args: args}, &t.spec)
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
 		return false
 	}
@@ -466,7 +500,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
-	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, fin); err != nil {
+	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
 		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}

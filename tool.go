@@ -18,7 +18,7 @@ import (
 // result thrown away. An error or a panic becomes an output that the model reads,
 // so its text should say what to do instead; only [Fatal] ends the run.
 //
-// Optional abilities of a tool are interfaces of their own: [Previewer].
+// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
@@ -26,7 +26,7 @@ type Tool interface {
 
 // Previewer is an optional ability of a [Tool]: it shows what a call would do, for
 // the one who is asked to approve it. It changes nothing. What it returns is plain
-// text; for a change to files, a unified diff.
+// text. A tool that changes files is a [Planner] instead.
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
 }
@@ -97,8 +97,13 @@ type Invocation struct {
 	// Depth is how many runs the run is inside of: 0 for one that a host started. See
 	// [WithParent].
 	Depth int
-	// Args is the JSON text of the arguments, an object.
+	// Args is the JSON text of the arguments, an object that fits the schema: the
+	// model's own, or if it wrote values as text ("3" for 3) with these as they were meant.
 	Args json.RawMessage
+	// Plan is what was approved, if the tool is a [Planner] and somebody was asked: the
+	// call makes this change and no other. It is nil if nobody was asked; the tool then
+	// plans itself.
+	Plan *EditPlan
 
 	progress func(Progress)
 	emit     func(context.Context, Event) error
@@ -141,6 +146,10 @@ type ToolResult struct {
 	// Usage counts the tokens of models that the call asked itself; the loop adds it to
 	// that of the run.
 	Usage Usage
+	// Changes says what became of the files that the call was to change: what
+	// [Workspace.Apply] returned. It is for the host, see [ToolFinished]; the model
+	// reads Parts only.
+	Changes *ApplyResult
 }
 
 // TextResult returns a result of one text.
@@ -205,8 +214,9 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //	}
 //
 // Arguments are checked against the schema before fn is called. Integers may be
-// written 1.0 or 1e3, as some models do. It is an error if
-// In is not a struct, contains itself, or the name is not valid.
+// written 1.0 or 1e3, as some models do, and numbers, booleans, lists and objects as
+// text ("3", "[1]") where the schema takes no text. It is an error if In is not a
+// struct, contains itself, or the name is not valid.
 func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
 	raw, err := schema.Reflect[In]()
@@ -237,14 +247,15 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 	return &funcTool{spec, compiled, call}, nil
 }
 
-// decode decodes arguments that fit the schema. Integers that are written 1.0 fit,
-// and are put in the form that encoding/json takes when it has refused them.
+// decode decodes arguments that fit the schema. Integers that are written 1.0 fit, and
+// values that are written as text; they are put in the form that encoding/json takes
+// when it has refused them.
 func decode[In any](s *schema.Schema, args json.RawMessage) (in In, err error) {
 	if json.Unmarshal(args, &in) == nil {
 		return in, nil
 	}
 	var again In
-	err = json.Unmarshal(s.Normalize(args), &again)
+	err = json.Unmarshal(s.Normalize(s.Coerce(args)), &again)
 	return again, err
 }
 

@@ -27,10 +27,11 @@ func (s State) ask(i int) *AskApproval {
 
 func (s State) runTool(i int) *RunTool {
 	c := &s.calls[i]
+	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan}
 	if c.edited != nil {
-		return &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.edited, Edited: true}
+		run.Args, run.Edited = c.edited, true
 	}
-	return &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args}
+	return run
 }
 
 // own makes the calls ready to be changed.
@@ -150,7 +151,7 @@ func (c *call) give(text string) {
 	}
 }
 
-func (c *call) settle(o *ToolOutput) { c.status, c.output = callSettled, o }
+func (c *call) settle(o *ToolOutput) { c.status, c.output, c.plan = callSettled, o, nil }
 
 func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
@@ -215,7 +216,7 @@ func (s State) decided(d *Decision) (State, []Action, string) {
 	c := &s.calls[i]
 	switch d.Verdict.kind {
 	case verdictAllow:
-		c.status, c.edited = callApproved, d.Verdict.args
+		c.status, c.edited, c.plan = callApproved, d.Verdict.args, d.Verdict.plan
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
 	case verdictSuspend:

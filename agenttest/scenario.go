@@ -159,7 +159,7 @@ func tooled() []scenario {
 		{name: "unknown tool", answers: fixed(calls(call("a", "reed", 1), call("b", "read", 2)),
 			says("so")), err: noError, text: "so", runs: []int{2}, never: []int{1}},
 		{name: "invalid arguments", err: noError, text: "so", runs: []int{7}, never: []int{-1, 0},
-			answers: fixed(calls(callArgs("a", "read", `{}`), callArgs("b", "read", `{"n":"1"}`),
+			answers: fixed(calls(callArgs("a", "read", `{}`), callArgs("b", "read", `{"n":"x"}`),
 				callArgs("c", "read", `{"n":`),
 				callArgs("d", "read", `[]`), callArgs("e", "read", ``),
 				callArgs("f", "read", `{"n":0,"m":1}`), callArgs("g", "write", `{"n":0.5}`),
