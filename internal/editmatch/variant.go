@@ -53,10 +53,11 @@ func trailingBlank(lines []string) int {
 func isBlankLine(s string) bool { return isBlank(strings.TrimSuffix(s, "\r")) }
 
 // tryNumbers looks for the edit without the line numbers that tools show. They have
-// to be those of consecutive lines, and the number of a single line has to be right.
+// to be those of consecutive lines, and the number of a single line has to be right. A
+// new string without numbers was not copied as the old one was: what it means is open.
 func (s *source) tryNumbers(v variant, all bool) (*finding, *Error) {
 	old, to := cutNumbers(lines(v.old)), cutNumbers(lines(v.new))
-	if !old.numbered() || !old.consecutive || to.some && !to.numbered() {
+	if !old.numbered() || !old.consecutive || !to.numbered() && strings.TrimSpace(v.new) != "" {
 		return nil, nil
 	}
 	// "12| text": the space belongs to the number if all lines have one.
@@ -154,8 +155,8 @@ func (s *source) tryEscapes(v variant, all bool) (*finding, *Error) {
 		}
 		tried = append(tried, old)
 		to, ok := alike(v.new, un)
-		if !ok {
-			continue
+		if !ok || strings.Count(old, "\n") > strings.Count(v.old, "\n") && v.new != "" && v.new == to {
+			continue // a new string that is not escaped says that the old one need not be
 		}
 		f, err := s.try(variant{old: old, new: to, level: Escapes}, all)
 		switch {
