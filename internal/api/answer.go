@@ -130,7 +130,8 @@ func (a *Answer) End() error {
 	if a.calls > 0 && cmp.Or(a.Done.Stop, aycoder.StopEndTurn) == aycoder.StopEndTurn {
 		a.Done.Stop = aycoder.StopToolUse
 	}
-	return a.call.Emit(&a.Done)
+	done := a.Done // of its own, since it would hold all that came
+	return a.call.Emit(&done)
 }
 
 // maxSeed is how much of a seed counts, in bytes: a long one is read for each call.

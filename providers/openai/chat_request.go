@@ -101,7 +101,7 @@ func (w *chatBody) limits() {
 func (w *chatBody) thinking() {
 	n, effort := w.req.Thinking, w.c.effort
 	if n != 0 {
-		effort = effortOf(n)
+		effort = effortOf(w.model, n)
 	}
 	switch w.c.dialect.thinking {
 	case thinkObject:

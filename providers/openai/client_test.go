@@ -71,6 +71,8 @@ func TestEfforts(t *testing.T) {
 		{"Together", Together, "openai/gpt-oss-20b", -1, "low"},
 		{"Together", Together, "some/model", -1, ""},
 		{"OpenAI", New, "gpt-5-pro", -1, ""},
+		{"OpenAI", New, "gpt-5-pro", 1000, "high"},
+		{"OpenAI", New, "gpt-5.1", 1000, "low"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" "+tt.model, func(t *testing.T) {

@@ -170,7 +170,7 @@ func (w *respBody) effort() string {
 	if n == 0 {
 		return effort
 	}
-	effort = effortOf(n)
+	effort = effortOf(w.model, n)
 	switch w.c.dialect.thinking {
 	case thinkNever:
 		return ""

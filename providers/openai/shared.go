@@ -200,10 +200,13 @@ func fixedTemperature(model, effort string) bool {
 
 // effortOf is the effort for a number of tokens that a model may think: its service
 // counts none.
-func effortOf(thinking int) string {
+func effortOf(model string, thinking int) string {
+	_, name, _ := cutLast(model, "/")
 	switch {
 	case thinking <= 0:
 		return ""
+	case strings.HasPrefix(name, "gpt-5") && strings.Contains(name, "-pro"):
+		return "high" // see leastEffort
 	case thinking <= 2048:
 		return "low"
 	case thinking <= 8192:
