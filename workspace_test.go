@@ -229,3 +229,14 @@ func TestWorkspaceRace(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, entries, 1)
 }
+
+// A folder with very many entries is not read whole.
+func TestReadDirIsBounded(t *testing.T) {
+	w, _ := testWorkspace(t, map[string]string{"d/a": "", "d/b": "", "d/c": "", "d/d": ""})
+	entries, err := w.readDir(t.Context(), "d", 3)
+	require.Equal(t, "too_large", kindOf(err))
+	require.Len(t, entries, 3)
+	entries, err = w.readDir(t.Context(), "d", 4)
+	require.NoError(t, err)
+	require.Len(t, entries, 4)
+}

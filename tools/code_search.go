@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
@@ -41,40 +43,43 @@ type searchArgs struct {
 
 // CodeSearch returns code_search, which finds lines by a regular expression.
 func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
-	if _, err := configure(ws, opts); err != nil {
+	c, err := configure(ws, opts)
+	if err != nil {
 		return nil, err
 	}
 	find := func(ctx context.Context, inv *invocation, in searchArgs) (*result, error) {
-		return codeSearch(ctx, ws, inv, in)
+		return codeSearch(ctx, ws, inv, c, in)
 	}
 	return aycoder.NewTool("code_search", searchDescription, guard(find),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
 func codeSearch(
-	ctx context.Context, ws FS, inv *invocation, in searchArgs,
+	ctx context.Context, ws FS, inv *invocation, c *config, in searchArgs,
 ) (*result, error) {
-	q, err := in.query(inv)
+	q, err := in.query()
 	if err != nil {
 		return nil, err
 	}
-	name := in.Path
-	if name == "" {
-		name = "."
-	}
+	q.Ignored = c.ignored
+	name := cmp.Or(in.Path, ".")
 	rel, err := ws.Rel(name)
 	if err != nil {
 		return nil, err
 	}
+	stop := watch(inv, func() aycoder.Progress {
+		return aycoder.Progress{Current: q.Searched.Load(), Message: "files searched"}
+	})
 	found, err := search.Search(ctx, ws, rel, q)
+	stop()
 	if err != nil {
 		return nil, missing(ctx, ws, name, err)
 	}
 	return showFound(found), nil
 }
 
-func (in *searchArgs) query(inv *invocation) (*search.Query, error) {
-	q := &search.Query{Max: min(in.MaxResults, maxResults)}
+func (in *searchArgs) query() (*search.Query, error) {
+	q := &search.Query{Max: min(in.MaxResults, maxResults), Searched: new(atomic.Int64)}
 	q.Context = min(max(in.Context, 0), maxContext)
 	if q.Max <= 0 {
 		q.Max = 100
@@ -103,9 +108,6 @@ func (in *searchArgs) query(inv *invocation) (*search.Query, error) {
 			return nil, err
 		}
 		*g.to = []string{g.glob}
-	}
-	q.Progress = func(files int64) {
-		inv.Progress(aycoder.Progress{Current: files, Message: "files searched"})
 	}
 	return q, nil
 }
@@ -166,20 +168,27 @@ func showFound(r *search.Result) *result {
 	return textResult(b.String(), strings.Replace(plural(shown, "match"), " ", more+" ", 1))
 }
 
+// leftOut says what was not searched, and how to search it.
 func leftOut(r *search.Result) string {
-	var s strings.Builder
+	var all []string
 	for _, x := range []struct {
 		n    int64
 		what string
 	}{
-		{r.Binary, "binary"}, {r.Large, "over 16 MB"},
-		{r.Refused, "not readable or secret"}, {r.Ignored, "ignored"},
+		{r.Binary, "binary"},
+		{r.Large, "over 16 MB (use bash with grep)"},
+		{r.Refused, "not readable or secret"},
+		{r.Ignored, "ignored by git, version control or dependencies (name one as the path)"},
+		{r.Partial, "folders with too many entries, in part (use bash with grep)"},
 	} {
 		if x.n > 0 {
-			s.WriteString(fmt.Sprintf(", %d %s", x.n, x.what))
+			all = append(all, fmt.Sprintf("%d %s", x.n, x.what))
 		}
 	}
-	return s.String()
+	if len(all) == 0 {
+		return ""
+	}
+	return "; left out: " + strings.Join(all, ", ")
 }
 
 // showFile writes a block and returns how many matches are in it.

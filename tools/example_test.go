@@ -34,6 +34,7 @@ func ExampleCoding() {
 	calls := []string{
 		`{"path": "greet.go"}`,
 		`{"recursive": true}`,
+		`{"pattern": "*.go"}`,
 		`{"pattern": "hel+o"}`,
 		`{"path": "greet.go", "old_string": "\"helo\"", "new_string": "\"hello\""}`,
 	}
@@ -51,6 +52,8 @@ func ExampleCoding() {
 	//      2	const Hello = "helo"
 	// [lines 1-2 of 2]
 	// list_files (1 entry)
+	// greet.go
+	// glob (1 file)
 	// greet.go
 	// code_search (1 match)
 	// greet.go

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -33,11 +34,12 @@ type listArgs struct {
 // below it, without what git ignores. It lists at most 1,000 entries and says how
 // many it left out.
 func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
-	if _, err := configure(ws, opts); err != nil {
+	c, err := configure(ws, opts)
+	if err != nil {
 		return nil, err
 	}
 	list := func(ctx context.Context, inv *invocation, in listArgs) (*result, error) {
-		return listFolder(ctx, ws, inv, in)
+		return listFolder(ctx, ws, inv, c, in)
 	}
 	return aycoder.NewTool("list_files", listDescription, guard(list),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
@@ -45,35 +47,53 @@ func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 
 // listing is a list in the making.
 type listing struct {
+	match func(search.Entry) bool // nil: all
+
 	text           strings.Builder
 	shown, leftOut int
 	ignored        int
 	stopped        bool
 	unreadable     []string
-	inv            *invocation
-	folders        int64
+	partial        []string
+	seen           atomic.Int64
 }
 
 func listFolder(
-	ctx context.Context, ws FS, inv *invocation, in listArgs,
+	ctx context.Context, ws FS, inv *invocation, c *config, in listArgs,
 ) (*result, error) {
-	name := in.Path
-	if name == "" {
-		name = "."
-	}
+	name := cmp.Or(in.Path, ".")
 	rel, err := ws.Rel(name)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{inv: inv}
-	err = l.walk(ctx, ws, search.Start(ws, rel), in.Recursive)
-	switch {
-	case kindOf(err) == "not_directory" && rel != ".":
-		return nil, cmp.Or(asFile(ws, name), missing(ctx, ws, name, err))
-	case err != nil:
-		return nil, missing(ctx, ws, name, err)
+	l := &listing{}
+	err = l.list(ctx, ws, inv, search.Start(ws, rel, c.ignored), in.Recursive)
+	if err != nil {
+		return nil, noFolder(ctx, ws, name, err)
 	}
-	return l.result(), nil
+	if l.shown == 0 {
+		l.text.WriteString("[empty folder]\n")
+	}
+	l.notes("list a folder below, or use glob")
+	return textResult(l.text.String(), plural(l.shown+l.leftOut, "entry")), nil
+}
+
+// list walks and reports how far it is.
+func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search.Folder, deep bool) error {
+	defer watch(inv, func() aycoder.Progress {
+		return aycoder.Progress{Current: l.seen.Load(), Message: "entries"}
+	})()
+	return l.walk(ctx, ws, start, deep)
+}
+
+// noFolder says what there is where a folder was asked for.
+func noFolder(ctx context.Context, ws FS, name string, err error) error {
+	if kindOf(err) == "not_directory" {
+		if err := asFile(ws, name); err != nil {
+			return err
+		}
+	}
+	return missing(ctx, ws, name, err)
 }
 
 // asFile returns an error if there is a file where a folder was asked for.
@@ -96,36 +116,42 @@ func (l *listing) walk(
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	all, down, ignored, err := search.Children(ctx, ws, dir, deep)
-	l.ignored += ignored
+	found, err := search.Children(ctx, ws, dir, deep)
 	if err != nil {
-		if l.folders == 0 || ctx.Err() != nil {
+		if l.seen.Add(1) == 1 || ctx.Err() != nil {
 			return err
 		}
 		l.unreadable = append(l.unreadable, dir.Path)
 		return nil
 	}
-	if l.folders++; l.folders%200 == 0 {
-		l.inv.Progress(aycoder.Progress{Current: int64(l.shown + l.leftOut), Message: dir.Path})
+	l.seen.Add(int64(len(found.Entries)) + 1)
+	l.ignored += found.Ignored
+	if found.Partial {
+		l.partial = append(l.partial, dir.Path)
 	}
-	for _, e := range all {
+	down := found.Down
+	for _, e := range found.Entries {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		l.add(e)
-		if deep && e.Entry.IsDir() && !l.stopped {
+		if !e.Entry.IsDir() {
+			continue
+		}
+		if deep && !l.stopped {
 			if err := l.walk(ctx, ws, down[0], deep); err != nil {
 				return err
 			}
 		}
-		if e.Entry.IsDir() {
-			down = down[1:]
-		}
+		down = down[1:]
 	}
 	return nil
 }
 
 func (l *listing) add(e search.Entry) {
+	if l.match != nil && !l.match(e) {
+		return
+	}
 	if l.shown >= maxEntries || l.text.Len() >= maxListing {
 		l.leftOut++
 		l.stopped = l.leftOut >= maxCounted
@@ -151,28 +177,30 @@ func mark(t fs.FileMode) string {
 	}
 }
 
-func (l *listing) result() *result {
-	if l.shown == 0 {
-		l.text.WriteString("[empty folder]\n")
-	}
+// notes say what was left out, and how to get it.
+func (l *listing) notes(more string) {
 	if l.leftOut > 0 {
 		atLeast := ""
 		if l.stopped {
 			atLeast = "at least "
 		}
-		fmt.Fprintf(&l.text, "[%s%d more, not listed; list a folder below, or use code_search]\n",
-			atLeast, l.leftOut)
+		fmt.Fprintf(&l.text, "[%s%d more, not listed; %s]\n", atLeast, l.leftOut, more)
 	}
 	if l.ignored > 0 {
-		fmt.Fprintf(&l.text, "[%s left out: ignored by git, version control or dependencies]\n",
-			plural(l.ignored, "entry"))
+		fmt.Fprintf(&l.text, "[%s left out: ignored by git, version control or dependencies; "+
+			"name such a folder as the path to see into it]\n", plural(l.ignored, "entry"))
 	}
-	for i, p := range l.unreadable {
+	each(&l.text, l.partial, "has too many entries: not all of them were looked at; use bash with ls and grep")
+	each(&l.text, l.unreadable, "could not be read")
+}
+
+// each says something of some folders.
+func each(b *strings.Builder, folders []string, what string) {
+	for i, p := range folders {
 		if i == 5 {
-			fmt.Fprintf(&l.text, "[and %d more that could not be read]\n", len(l.unreadable)-i)
-			break
+			fmt.Fprintf(b, "[so it is with %d more folders]\n", len(folders)-i)
+			return
 		}
-		fmt.Fprintf(&l.text, "[%s could not be read]\n", showPath(p)+"/")
+		fmt.Fprintf(b, "[%s %s]\n", showPath(p)+"/", what)
 	}
-	return textResult(l.text.String(), plural(l.shown+l.leftOut, "entry"))
 }

@@ -256,10 +256,14 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 		r = w.call("list_files", args{"path": name})
 	case c.Op == "search":
 		r = w.call("code_search", args{"path": name, "pattern": cmp.Or(c.Pattern, "inside|SECRET")})
-	case c.Op == "glob" && name == "":
-		return checkKind(w.call("code_search", args{"pattern": ""}))
 	case c.Op == "glob":
-		r = w.call("code_search", args{"pattern": ".", "include": name})
+		if name != "" { // the same patterns choose what is searched
+			if kind, text = checkKind(w.call("code_search", args{"pattern": ".", "include": name})); kind != "" {
+				return kind, text
+			}
+		}
+		kind, more := checkKind(w.call("glob", args{"pattern": name}))
+		return kind, text + more
 	}
 	return checkKind(r)
 }

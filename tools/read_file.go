@@ -39,18 +39,19 @@ type readArgs struct {
 
 // ReadFile returns read_file, which reads lines of a text file, or lists a folder.
 func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
-	if _, err := configure(ws, opts); err != nil {
+	c, err := configure(ws, opts)
+	if err != nil {
 		return nil, err
 	}
 	read := func(ctx context.Context, inv *invocation, in readArgs) (*result, error) {
-		return readFile(ctx, ws, inv, in)
+		return readFile(ctx, ws, inv, c, in)
 	}
 	return aycoder.NewTool("read_file", readDescription, guard(read),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
 func readFile(
-	ctx context.Context, ws FS, inv *invocation, in readArgs,
+	ctx context.Context, ws FS, inv *invocation, c *config, in readArgs,
 ) (*result, error) {
 	switch {
 	case in.Path == "":
@@ -60,7 +61,7 @@ func readFile(
 	}
 	f, err := ws.Open(in.Path)
 	if kindOf(err) == "is_directory" {
-		return listFolder(ctx, ws, inv, listArgs{Path: in.Path})
+		return listFolder(ctx, ws, inv, c, listArgs{Path: in.Path})
 	}
 	if err != nil {
 		return nil, missing(ctx, ws, in.Path, err)

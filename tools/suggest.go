@@ -23,7 +23,7 @@ func missing(ctx context.Context, ws FS, name string, err error) error {
 	// Go up to the first folder that exists; what is missing in it was mistaken.
 	for rel != "." {
 		dir, base := path.Dir(rel), path.Base(rel)
-		if entries, err := ws.ReadDir(ctx, dir); err == nil {
+		if entries, err := ws.ReadDir(ctx, dir); err == nil || len(entries) > 0 {
 			var names []string
 			for _, e := range entries {
 				names = append(names, path.Join(dir, e.Name()))

@@ -1,4 +1,4 @@
-// Package tools has the tools of a coding agent: read_file, list_files,
+// Package tools has the tools of a coding agent: read_file, list_files, glob,
 // code_search, edit_file and bash, for the files of one [aycoder.Workspace].
 //
 //	ws, err := aycoder.OpenWorkspace(dir)
@@ -32,7 +32,21 @@ import (
 // Option sets a property of the tools.
 type Option func(*config) error
 
-type config struct{ env []string }
+type config struct {
+	env     []string
+	ignored []byte
+}
+
+// WithIgnored leaves out of list_files, glob and code_search what these patterns name,
+// beside what the workspace itself says in .gitignore and .git/info/exclude: they are
+// in the form of a .gitignore file, and weaker than those. [GitExcludes] returns the
+// ones that the user has for all repositories. Default: none; patterns add up.
+func WithIgnored(patterns string) Option {
+	return func(c *config) error {
+		c.ignored = append(append(c.ignored, patterns...), '\n')
+		return nil
+	}
+}
 
 // WithEnv gives commands that bash runs more of the environment: "NAME=value" sets a
 // variable, "NAME" takes over that of the host. Default: what programs need to run
@@ -55,11 +69,11 @@ func WithEnv(vars ...string) Option {
 }
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
-// list_files, code_search, edit_file, bash. They are safe for concurrent use.
+// list_files, glob, code_search, edit_file, bash. They are safe for concurrent use.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
-	all := make([]aycoder.Tool, 0, 5)
+	all := make([]aycoder.Tool, 0, 6)
 	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
-		ReadFile, ListFiles, CodeSearch, EditFile, Bash,
+		ReadFile, ListFiles, Glob, CodeSearch, EditFile, Bash,
 	} {
 		t, err := make(ws, opts...)
 		if err != nil {

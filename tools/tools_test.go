@@ -132,9 +132,9 @@ func TestList(t *testing.T) {
 	require.NoError(t, os.Symlink("a.go", w.path("l")))
 	require.NoError(t, syscall.Mkfifo(w.path("p"), 0o644))
 	assert.Equal(t, ".git/\n.gitignore\na.go\nb/\nl (link)\nnode_modules/\n\"odd\\nname\"\np (pipe)\n"+
-		"[2 entries left out: ignored by git, version control or dependencies]\n", w.ok("list_files", args{}))
+		"[2 entries left out: ignored by git, version control or dependencies; name such a folder as the path to see into it]\n", w.ok("list_files", args{}))
 	assert.Equal(t, ".gitignore\na.go\nb/\nb/c.go\nb/d/\nb/d/e.go\nl (link)\n\"odd\\nname\"\np (pipe)\n"+
-		"[5 entries left out: ignored by git, version control or dependencies]\n", w.ok("list_files", args{"path": ".", "recursive": true}))
+		"[5 entries left out: ignored by git, version control or dependencies; name such a folder as the path to see into it]\n", w.ok("list_files", args{"path": ".", "recursive": true}))
 	assert.Equal(t, "node_modules/x.js\n", w.ok("list_files", args{"path": w.path("node_modules"), "recursive": true}))
 	w.fails("not_directory", "list_files", args{"path": "a.go"})
 	assert.Contains(t, w.fails("not_found", "list_files", args{"path": "a.goo"}), "did you mean a.go")
@@ -148,7 +148,7 @@ func TestList(t *testing.T) {
 
 func TestCodeSearch(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.go": "one\nfunc A() {}\nthree\nfour\n", "b.txt": "func B", ".env": "func SECRET"})
-	assert.Equal(t, "a.go\n2:func A() {}\n\nb.txt\n1:func B\n\n[2 files searched, 1 not readable or secret]\n", w.ok("code_search", args{"pattern": "func [AB]"}))
+	assert.Equal(t, "a.go\n2:func A() {}\n\nb.txt\n1:func B\n\n[2 files searched; left out: 1 not readable or secret]\n", w.ok("code_search", args{"pattern": "func [AB]"}))
 	assert.Equal(t, "a.go\n1-one\n2:func A() {}\n3-three\n\n[1 file searched]\n",
 		w.ok("code_search", args{"pattern": "func", "include": "*.go", "context": 1}))
 	assert.Equal(t, "a.go\n2:func A() {}\n\n[first 1 match; there are more: narrow the pattern, path or include, or raise max_results]",
@@ -247,6 +247,7 @@ func TestFullDiskEndsTheRun(t *testing.T) {
 var samples = map[string]args{
 	"read_file":   {"path": "f"},
 	"list_files":  {"path": ".", "recursive": true},
+	"glob":        {"pattern": "*"},
 	"code_search": {"pattern": "a"},
 	"edit_file":   {"path": "f", "old_string": "", "new_string": "a\n"},
 	"bash":        {"command": "cat f"},
@@ -277,7 +278,7 @@ func TestConformance(t *testing.T) {
 			assert.Equal(t, spec, tool.Spec())
 		})
 	}
-	assert.Equal(t, []string{"read_file", "list_files", "code_search", "edit_file", "bash"}, names)
+	assert.Equal(t, []string{"read_file", "list_files", "glob", "code_search", "edit_file", "bash"}, names)
 	_, err = Coding(nil)
 	require.Error(t, err)
 	_, err = Coding(w.ws, WithEnv("=x"))
@@ -287,7 +288,7 @@ func TestConformance(t *testing.T) {
 // Bash is left out: what a fuzzer finds there it runs.
 func FuzzArguments(f *testing.F) {
 	w := newWorld(f, map[string]string{"f": "a\r\nb\n", "d/g": "c"})
-	for _, name := range []string{"read_file", "list_files", "code_search", "edit_file"} {
+	for _, name := range []string{"read_file", "list_files", "glob", "code_search", "edit_file"} {
 		f.Add(name, string(mustJSON(f, samples[name])))
 	}
 	f.Fuzz(func(t *testing.T, name, raw string) {

@@ -3,6 +3,7 @@ package beneath
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -63,7 +64,9 @@ func Open(dir *os.File, name string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(fd, name), nil
+	// By this name package os looks for the type of an entry, where the folder does
+	// not tell.
+	return os.NewFile(fd, filepath.Join(dir.Name(), name)), nil
 }
 
 // Exact reports whether there is something of this name, and no symbolic link on the

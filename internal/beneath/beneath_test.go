@@ -72,6 +72,7 @@ func TestOpen(t *testing.T) {
 	data, err := io.ReadAll(f)
 	require.NoError(t, err)
 	assert.Equal(t, "F", string(data))
+	assert.Equal(t, filepath.Join(in, "d", "f"), f.Name())
 	require.NoError(t, f.Close())
 }
 

@@ -33,9 +33,10 @@ type Query struct {
 	Include, Exclude []string
 	// Context is the number of lines shown around a match, Max that of the matches.
 	Context, Max int
-	// Progress, if set, gets the number of files searched so far, from several
-	// goroutines, one after the other, never after Search has returned.
-	Progress func(files int64)
+	// Ignored are the user's own patterns of what to leave out: see [Start].
+	Ignored []byte
+	// Searched, if set, counts the files that were searched so far.
+	Searched *atomic.Int64
 }
 
 // Line is a line of a file that matches, or is near one.
@@ -60,9 +61,9 @@ type Result struct {
 	// More says that there are more matches than were asked for; those that are
 	// left out come after the others.
 	More bool
-	// Searched, Binary, Large, Refused and Ignored count files, and for Ignored
-	// files and folders.
-	Searched, Binary, Large, Refused, Ignored int64
+	// Searched, Binary, Large and Refused count files, Ignored files and folders, and
+	// Partial folders of which not all entries were looked at.
+	Searched, Binary, Large, Refused, Ignored, Partial int64
 }
 
 // Search looks through a file, or through a folder and what is below it. It leaves
@@ -70,7 +71,10 @@ type Result struct {
 // secrets by their name, binary files, those over 16 MiB, and symbolic links. The
 // result does not depend on timing. If ctx ends it returns the cause.
 func Search(ctx context.Context, src Source, name string, q *Query) (*Result, error) {
-	s := &searcher{src: src, q: q}
+	s := &searcher{src: src, q: q, searched: q.Searched}
+	if s.searched == nil {
+		s.searched = new(atomic.Int64)
+	}
 	s.more.L = &s.mu
 	var err error
 	if s.include, err = compile(q.Include); err != nil {
@@ -86,7 +90,7 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	} else if _, notDir := src.ReadDir(ctx, name); notDir != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	} else {
-		s.run(ctx, Start(src, name))
+		s.run(ctx, Start(src, name, q.Ignored))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -120,7 +124,8 @@ type searcher struct {
 	q                *Query
 	include, exclude []*glob.Pattern
 
-	searched, binary, large, refused, ignored atomic.Int64
+	searched                                 *atomic.Int64
+	binary, large, refused, ignored, partial atomic.Int64
 
 	mu   sync.Mutex
 	more sync.Cond
@@ -191,18 +196,21 @@ func (s *searcher) finish() {
 
 // folder makes jobs of what is in a folder. The last one added is done first.
 func (s *searcher) folder(ctx context.Context, dir Folder) {
-	all, down, ignored, err := Children(ctx, s.src, dir, true)
-	s.ignored.Add(int64(ignored))
+	found, err := Children(ctx, s.src, dir, true)
 	if err != nil {
 		s.refused.Add(1)
 		return
 	}
+	s.ignored.Add(int64(found.Ignored))
+	if found.Partial {
+		s.partial.Add(1)
+	}
 	var jobs []job
-	for _, d := range slices.Backward(down) {
+	for _, d := range slices.Backward(found.Down) {
 		jobs = append(jobs, job{folder: d})
 	}
 	var files []string
-	for _, e := range all {
+	for _, e := range found.Entries {
 		if e.Entry.Type().IsRegular() && s.wanted(e.Path) {
 			files = append(files, e.Path)
 		}
@@ -247,17 +255,14 @@ func (s *searcher) late(name string) bool {
 	return s.full && name > s.last
 }
 
-// add takes what was found in a file, and reports progress.
+// add takes what was found in a file.
 func (s *searcher) add(f File) {
-	n := s.searched.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.q.Progress != nil && n%256 == 0 {
-		s.q.Progress(n)
-	}
+	s.searched.Add(1)
 	if f.Matches == 0 {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.found = append(s.found, f)
 	if s.matches += f.Matches; s.matches > 2*s.q.Max {
 		s.trim()
@@ -282,7 +287,8 @@ func (s *searcher) result() *Result {
 	s.trim()
 	r := &Result{Files: s.found, Matches: s.matches,
 		Searched: s.searched.Load(), Binary: s.binary.Load(),
-		Large: s.large.Load(), Refused: s.refused.Load(), Ignored: s.ignored.Load()}
+		Large: s.large.Load(), Refused: s.refused.Load(), Ignored: s.ignored.Load(),
+		Partial: s.partial.Load()}
 	if over := r.Matches - s.q.Max; over > 0 {
 		last := &r.Files[len(r.Files)-1]
 		last.cut(last.Matches-over, s.q.Context)

@@ -345,7 +345,7 @@ func TestChildrenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
-	_, _, _, err := Children(ctx, src, Start(src, "."), true)
+	_, err := Children(ctx, src, Start(src, ".", nil), true)
 	require.ErrorIs(t, err, stop)
 }
 
@@ -438,12 +438,12 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func lineByLine(b *testing.B, src dir, re *regexp.Regexp) (n int) {
-	todo := []Folder{Start(src, ".")}
+	todo := []Folder{Start(src, ".", nil)}
 	for len(todo) > 0 {
-		all, down, _, err := Children(b.Context(), src, todo[0], true)
+		found, err := Children(b.Context(), src, todo[0], true)
 		require.NoError(b, err)
-		todo = append(todo[1:], down...)
-		for _, e := range all {
+		todo = append(todo[1:], found.Down...)
+		for _, e := range found.Entries {
 			if f, err := src.Open(e.Path); err == nil && e.Entry.Type().IsRegular() {
 				s := bufio.NewScanner(f)
 				s.Buffer(nil, maxFile)

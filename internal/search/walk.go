@@ -12,7 +12,8 @@ import (
 
 // Source is the files to walk. Paths are slash-separated, "." is the root.
 type Source interface {
-	// ReadDir returns the entries of a folder, sorted by name.
+	// ReadDir returns the entries of a folder, sorted by name. Of a very large one it
+	// may return a part, and an error.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Open opens a regular file.
 	Open(name string) (fs.File, error)
@@ -35,9 +36,13 @@ type Entry struct {
 
 // Start returns a folder to start from. What is in it is subject to the ignore
 // files above it, but it itself is not: whoever names an ignored folder means it.
-func Start(src Source, folder string) Folder {
+//
+// Git's order is that of the layers, the last one that has a pattern for a path
+// decides: more, which are the user's own patterns for all repositories (what git
+// reads from core.excludesFile), .git/info/exclude, .gitignore from the top.
+func Start(src Source, folder string, more []byte) Folder {
 	var l *ignore.Layer
-	l = l.Push("", read(src, ".git/info/exclude"))
+	l = l.Push("", more).Push("", read(src, ".git/info/exclude"))
 	for i := range len(folder) {
 		if folder != "." && (i == 0 || folder[i] == '/') {
 			l = l.Push(folder[:i], read(src, path.Join(folder[:i], ".gitignore")))
@@ -56,16 +61,28 @@ func read(src Source, name string) []byte {
 	return data
 }
 
-// Children returns what is in a folder and not ignored, sorted by name, and how many
-// entries are. The folders among the entries that a walk goes into come again in
-// down; with deep, folders of version control and dependencies are left out.
-func Children(
-	ctx context.Context, src Source, dir Folder, deep bool,
-) (all []Entry, down []Folder, ignored int, err error) {
+// Listing is what is in a folder.
+type Listing struct {
+	// Entries are what is not ignored, sorted by name.
+	Entries []Entry
+	// Down are the folders among them, in the same order.
+	Down []Folder
+	// Ignored is how many entries are left out, those that git ignores, and with deep
+	// folders of version control and dependencies.
+	Ignored int
+	// Partial says that the folder has more entries than the source returned.
+	Partial bool
+}
+
+// Children lists a folder. With deep, folders of version control and dependencies are
+// left out too. What a source returns beside an error other than that of ctx is taken
+// for a part of the folder.
+func Children(ctx context.Context, src Source, dir Folder, deep bool) (*Listing, error) {
 	entries, err := src.ReadDir(ctx, dir.Path)
-	if err != nil {
-		return nil, nil, 0, err
+	if err != nil && (len(entries) == 0 || ctx.Err() != nil) {
+		return nil, err
 	}
+	found := &Listing{Partial: err != nil}
 	l := dir.layer
 	for _, e := range entries {
 		if e.Name() == ".gitignore" && e.Type().IsRegular() {
@@ -74,17 +91,17 @@ func Children(
 	}
 	for _, e := range entries {
 		if ctx.Err() != nil { // many patterns take long
-			return nil, nil, 0, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		p := path.Join(dir.Path, e.Name())
 		if l.Ignored(p, e.IsDir()) || deep && e.IsDir() && ignore.Skipped(e.Name()) {
-			ignored++
+			found.Ignored++
 			continue
 		}
-		all = append(all, Entry{p, e})
+		found.Entries = append(found.Entries, Entry{p, e})
 		if e.IsDir() {
-			down = append(down, Folder{p, l})
+			found.Down = append(found.Down, Folder{p, l})
 		}
 	}
-	return all, down, ignored, nil
+	return found, nil
 }

@@ -1,0 +1,101 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/search"
+)
+
+const globDescription = `Find files of the workspace by their path: * and ? stay within a folder,
+** crosses folders, [a-z] and {a,b} are alternatives. A pattern without a slash is for the name, in
+any folder. Folders themselves are not found. Left out is what .gitignore names, and version
+control and dependency folders, unless the pattern or the path begins with one. At most 1,000
+paths are listed, relative to the workspace and in their order.`
+
+type globArgs struct {
+	Pattern string `json:"pattern" jsonschema_description:"Such as *.go, src/**/*.{ts,tsx} or **/*_test.py; relative to path."`
+	Path    string `json:"path,omitempty" jsonschema_description:"Folder to look in, relative to the workspace. Default: the workspace itself."`
+}
+
+// Glob returns glob, which finds files by a pattern of their path, without what git
+// ignores. It lists at most 1,000, in the order of their paths, which does not depend
+// on when they were changed, and says how many it left out.
+func Glob(ws FS, opts ...Option) (aycoder.Tool, error) {
+	c, err := configure(ws, opts)
+	if err != nil {
+		return nil, err
+	}
+	find := func(ctx context.Context, inv *invocation, in globArgs) (*result, error) {
+		return findFiles(ctx, ws, inv, c, in)
+	}
+	return aycoder.NewTool("glob", globDescription, guard(find),
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
+}
+
+func findFiles(
+	ctx context.Context, ws FS, inv *invocation, c *config, in globArgs,
+) (*result, error) {
+	if in.Pattern == "" {
+		return nil, problemf("invalid_arguments", "pattern is empty; write it like *.go or src/**/*.{ts,tsx}")
+	}
+	base, err := ws.Rel(cmp.Or(in.Path, "."))
+	if err != nil {
+		return nil, err
+	}
+	pattern, absolute := strings.CutPrefix(filepath.ToSlash(in.Pattern), filepath.ToSlash(ws.Dir())+"/")
+	if absolute {
+		base = "."
+	}
+	if err := checkGlob(pattern); err != nil {
+		return nil, err
+	}
+	start, p, err := startOf(base, pattern)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{match: func(e search.Entry) bool {
+		return !e.Entry.IsDir() && p.Match(below(base, e.Path))
+	}}
+	if err := l.list(ctx, ws, inv, search.Start(ws, start, c.ignored), true); err != nil {
+		return nil, noFolder(ctx, ws, start, err)
+	}
+	if l.shown == 0 {
+		l.text.WriteString("No files match.\n")
+	}
+	l.notes("narrow the pattern or the path")
+	return textResult(l.text.String(), plural(l.shown+l.leftOut, "file")), nil
+}
+
+// startOf returns the folder that all paths of a pattern are in, and the pattern.
+func startOf(base, pattern string) (string, *glob.Pattern, error) {
+	pattern = strings.TrimPrefix(pattern, "./")
+	switch {
+	case !strings.Contains(pattern, "/"):
+		pattern = "**/" + pattern
+	case strings.HasSuffix(pattern, "/"):
+		pattern += "**"
+	}
+	p, err := glob.Compile(pattern)
+	if err != nil {
+		return "", nil, problemf("invalid_arguments", "%v", err)
+	}
+	literal := pattern
+	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
+		literal = pattern[:i]
+	}
+	return path.Join(base, literal[:strings.LastIndexByte(literal, '/')+1]), p, nil
+}
+
+// below returns the path of a file relative to a folder above it.
+func below(base, p string) string {
+	if base == "." {
+		return p
+	}
+	return strings.TrimPrefix(p, base+"/")
+}

@@ -1,0 +1,118 @@
+package aycoder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/beneath"
+)
+
+// Open opens a regular file for reading. It never waits, whatever lies at the name.
+func (w *Workspace) Open(name string) (fs.File, error) {
+	rel, err := w.rel("read", name)
+	if err == nil {
+		err = w.mayRead(name, rel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, exact, err := w.open(rel, openFlags)
+	if err != nil {
+		return nil, wrapError("read", name, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkRegular("read", name, info)
+	}
+	if err == nil && !exact {
+		err = w.checkOpened(f, name, rel)
+	}
+	if err != nil {
+		f.Close()
+		return nil, wrapError("read", name, err)
+	}
+	return f, nil
+}
+
+// open opens what is at a clean path, for reading. Exact says that there was no
+// symbolic link on the way: then the kernel did it in one step, which it does not for
+// a path that leads out, and [os.Root] has the last word on all that it refuses.
+func (w *Workspace) open(rel string, flags int) (f *os.File, exact bool, err error) {
+	if f, err := beneath.Open(w.self, rel, os.O_RDONLY|flags); err == nil {
+		return f, true, nil
+	}
+	f, err = w.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|flags, 0)
+	return f, false, err
+}
+
+// checkOpened looks at what was opened by way of links, since the name may stand for
+// something else by now.
+func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
+	final, ok := w.finalName(f)
+	if !ok {
+		var err error
+		if final, err = w.resolve("read", name, rel); err != nil {
+			return err
+		}
+	}
+	return w.mayRead(name, final)
+}
+
+func checkRegular(op, name string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return &WorkspaceError{op, name, "is_directory", errors.New("is a folder")}
+	case !info.Mode().IsRegular():
+		return &WorkspaceError{op, name, "not_regular", errors.New("is not a regular file")}
+	}
+	return nil
+}
+
+// ReadDir returns the entries of a folder, sorted by name. Of one with more than 200,000
+// it returns the first that the system names, and an error of kind "too_large". If ctx
+// ends it returns the cause.
+func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return w.readDir(ctx, name, maxEntries)
+}
+
+func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.DirEntry, error) {
+	rel, err := w.rel("list", name)
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := w.open(rel, openFlags|folderFlags)
+	if err != nil {
+		return nil, wrapError("list", name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.IsDir() {
+		return nil, &WorkspaceError{"list", name, "not_directory", errors.New("is not a folder")}
+	}
+	var entries []fs.DirEntry
+	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
+		var some []fs.DirEntry
+		some, err = f.ReadDir(4096) // a big folder takes long
+		entries = append(entries, some...)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case len(entries) > limit:
+		entries = entries[:limit]
+		err = &WorkspaceError{"list", name, "too_large", fmt.Errorf("has more than %d entries", limit)}
+	case err == io.EOF:
+		err = nil
+	default:
+		return nil, wrapError("list", name, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
