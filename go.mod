@@ -12,3 +12,5 @@ require (
 )
 
 require go.yaml.in/yaml/v3 v3.0.5 // indirect
+
+require golang.org/x/text v0.42.0 // indirect

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -35,6 +36,9 @@ type Option func(*config) error
 type config struct {
 	env     []string
 	ignored []byte
+
+	privateHosts []string     // of fetch
+	client       *http.Client // of fetch; nil for its own
 }
 
 // WithIgnored leaves out of list_files, glob and code_search what these patterns name,
@@ -89,6 +93,11 @@ func configure(ws FS, opts []Option) (*config, error) {
 	if ws == nil {
 		return nil, errors.New("new tool: workspace is nil")
 	}
+	return optioned(opts)
+}
+
+// optioned applies options.
+func optioned(opts []Option) (*config, error) {
 	var c config
 	for _, opt := range opts {
 		if err := opt(&c); err != nil {

@@ -1,0 +1,257 @@
+package tools
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/htmltext"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	byteOrderMark = "\uFEFF"
+	sniffed       = 1024 // bytes that tell what a page is
+	progressBytes = 256 << 10
+)
+
+// A webPage is what a server sent, as text.
+type webPage struct {
+	url   *url.URL
+	kind  string // the media type
+	title string
+	text  string
+	cut   bool // there is more than maxBody
+}
+
+// readPage makes text of a response. Everything is read in one pass and bounded: what
+// is sent, what is unpacked, what is decoded.
+func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Response, raw bool) (*webPage, error) {
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, problemf("http_status", "%s answered %s", showURL(u), showStatus(resp))
+	}
+	alive := func() error { return context.Cause(ctx) }
+	sent := &meter{r: resp.Body, left: maxBody + maxBody/8, alive: alive, inv: inv}
+	plain, err := unpack(resp.Header.Get("Content-Encoding"), sent)
+	if err != nil {
+		return nil, err
+	}
+	unpacked := &meter{r: plain, left: maxBody, alive: alive}
+	head := bufio.NewReaderSize(unpacked, sniffed)
+	start, err := head.Peek(sniffed)
+	if err != nil && err != io.EOF {
+		return nil, readProblem(u, err)
+	}
+	declared := resp.Header.Get("Content-Type")
+	kind, ok := textKind(declared, start)
+	if !ok {
+		return nil, notText(u, kind, resp.ContentLength)
+	}
+	p := &webPage{url: u, kind: kind}
+	if err := p.read(head, declared, raw); err != nil {
+		return nil, readProblem(u, err)
+	}
+	p.cut = p.cut || sent.full() || unpacked.full()
+	return p, nil
+}
+
+func (p *webPage) read(r io.Reader, declared string, raw bool) error {
+	text, err := charset.NewReader(r, declared)
+	if errors.Is(err, io.EOF) {
+		return nil // nothing was sent
+	}
+	if err != nil {
+		return err
+	}
+	if !raw && (p.kind == "text/html" || p.kind == "application/xhtml+xml") {
+		got, err := htmltext.Convert(text, p.url, maxBody)
+		p.title, p.text, p.cut = got.Title, strings.TrimPrefix(got.Text, byteOrderMark), got.Cut
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(text, maxBody))
+	p.text, p.cut = strings.TrimPrefix(string(data), byteOrderMark), len(data) == maxBody
+	return err
+}
+
+// readProblem says that a page broke off; what came is not shown, as half of a
+// packed page is not what it seems.
+func readProblem(u *url.URL, err error) error {
+	for _, broken := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum} {
+		if errors.Is(err, broken) {
+			return problemf("broken_page", "%s: what was sent is not packed as it says: %v", showURL(u), err)
+		}
+	}
+	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
+		return problemf("broken_page", "%s: what was sent is not packed as it says: %v", showURL(u), err)
+	}
+	return err
+}
+
+// unpack undoes what Accept-Encoding asked for. A server that packs otherwise, or
+// twice, is not understood.
+func unpack(encoding string, r io.Reader) (io.Reader, error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return r, nil
+	case "gzip", "x-gzip":
+		return &lazy{open: func() (io.Reader, error) { return gzip.NewReader(r) }}, nil
+	case "deflate": // with or without the header of zlib, as servers do not agree
+		return &lazy{open: func() (io.Reader, error) {
+			b := bufio.NewReader(r)
+			if head, err := b.Peek(2); err == nil && head[0]&0xf == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+				return zlib.NewReader(b)
+			}
+			return flate.NewReader(b), nil
+		}}, nil
+	}
+	return nil, problemf("unsupported_encoding", "the page is packed as %s, which fetch does not read",
+		showHost(runes.Cut(encoding, 40)))
+}
+
+// lazy reads what open returns. A packed page may be empty: then it has no header.
+type lazy struct {
+	open func() (io.Reader, error)
+	r    io.Reader
+}
+
+func (l *lazy) Read(p []byte) (int, error) {
+	if l.r == nil {
+		r, err := l.open()
+		if err != nil {
+			return 0, err
+		}
+		l.r = r
+	}
+	return l.r.Read(p)
+}
+
+// A meter ends what it reads at a bound, and at once when the call is over.
+type meter struct {
+	r     io.Reader
+	left  int64
+	alive func() error
+	inv   *invocation // is told of the progress; may be nil
+	done  int64
+	told  int64
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	if err := m.alive(); err != nil {
+		return 0, err
+	}
+	if m.full() {
+		return 0, io.EOF
+	}
+	n, err := m.r.Read(p[:min(int64(len(p)), m.left)])
+	m.left -= int64(n)
+	m.done += int64(n)
+	if m.inv != nil && m.done >= m.told+progressBytes {
+		m.told = m.done
+		m.inv.Progress(aycoder.Progress{Current: m.done, Message: strconv.FormatInt(m.done>>10, 10) + " kB"})
+	}
+	return n, err
+}
+
+// full reports whether the bound was reached.
+func (m *meter) full() bool { return m.left == 0 }
+
+// textKind returns the media type of a page, and whether it is text.
+func textKind(declared string, start []byte) (kind string, text bool) {
+	kind, params, err := mime.ParseMediaType(declared)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || kind == "application/octet-stream" {
+		kind = ""
+	}
+	wide := strings.HasPrefix(strings.ToLower(params["charset"]), "utf-16") ||
+		len(start) > 1 && (start[0] == 0xFE && start[1] == 0xFF || start[0] == 0xFF && start[1] == 0xFE)
+	if !wide && bytes.IndexByte(start, 0) >= 0 {
+		if kind == "" {
+			kind = http.DetectContentType(start)
+		}
+		return kind, false
+	}
+	if kind == "" {
+		kind, _, _ = strings.Cut(http.DetectContentType(start), ";")
+		return kind, strings.HasPrefix(kind, "text/")
+	}
+	return kind, textual(kind)
+}
+
+// textual reports whether a media type is one of text.
+func textual(kind string) bool {
+	top, sub, _ := strings.Cut(kind, "/")
+	switch {
+	case top == "text", top == "message" && sub == "rfc822", kind == "image/svg+xml":
+		return true
+	case top != "application":
+		return false
+	}
+	for _, s := range []string{"json", "xml", "yaml", "toml", "javascript", "ecmascript", "sql", "graphql", "x-sh", "x-www-form-urlencoded"} {
+		if strings.Contains(sub, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func notText(u *url.URL, kind string, size int64) error {
+	long := "of unknown size"
+	if size >= 0 {
+		long = "of " + plural(int(size), "byte")
+	}
+	return problemf("binary_content", "%s is %s, %s; fetch reads only text", showURL(u),
+		runes.Shorten(envelope.Visible(kind), 100), long)
+}
+
+// result returns the part of the text that the call asks for, and says how to get the
+// rest.
+func (p *webPage) result(in fetchArgs) (*result, error) {
+	if in.Offset > len(p.text) || in.Offset == len(p.text) && in.Offset > 0 {
+		return nil, problemf("invalid_arguments", "offset %d is behind the end: the text has %d bytes", in.Offset, len(p.text))
+	}
+	size := min(in.MaxBytes, maxFetchBytes)
+	if size == 0 {
+		size = fetchBytes
+	}
+	from := in.Offset
+	for from > 0 && from < len(p.text) && p.text[from]&0xC0 == 0x80 {
+		from-- // to the start of a character
+	}
+	part := runes.Cut(p.text[from:], max(size, 4))
+	end := from + len(part)
+	head := fmt.Sprintf("[%s: %s, %s of text]\n", showURL(p.url), runes.Shorten(envelope.Visible(p.kind), 100),
+		plural(len(p.text), "byte"))
+	if p.title != "" {
+		part = "Title: " + runes.Shorten(p.title, 300) + "\n\n" + part
+	}
+	r := textResult(head+envelope.Wrap(p.url.Hostname(), printable(part))+p.rest(from, end), plural(end-from, "byte"))
+	r.Untrusted = true
+	return r, nil
+}
+
+// rest says what of the page is not here.
+func (p *webPage) rest(from, end int) string {
+	var b strings.Builder
+	if end < len(p.text) {
+		b.WriteString("[truncated: these are the bytes " + strconv.Itoa(from) + "-" + strconv.Itoa(end) + " of " +
+			strconv.Itoa(len(p.text)) + "; go on with offset " + strconv.Itoa(end) + "]\n")
+	}
+	if p.cut {
+		b.WriteString("[truncated: the page is longer than the " + strconv.Itoa(maxBody>>20) + " MB that fetch reads]\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,143 @@
+package tools
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/publicnet"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const maxURL = 8 << 10 // bytes
+
+// parse reads an address, and refuses what surely does not lead to a page of the
+// public Internet. Where a name leads is seen when it is dialled.
+func (f *fetcher) parse(s string) (*url.URL, error) {
+	u, err := parseURL(s)
+	if err != nil {
+		return nil, err
+	}
+	host, port := u.Hostname(), portOf(u)
+	if f.allows(net.JoinHostPort(host, port)) {
+		return u, nil
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if !publicnet.Public(addr) {
+			return nil, blockedHost(host)
+		}
+	} else if addr, number := publicnet.Number(host); number {
+		if addr.IsValid() && !publicnet.Public(addr) {
+			return nil, blockedHost(host)
+		}
+		return nil, problemf("invalid_url", "the host %s is no name; write an address as four decimal numbers", showHost(host))
+	} else if publicnet.Local(host) {
+		return nil, blockedHost(host)
+	}
+	if slices.Contains(badPorts, port) {
+		return nil, problemf("blocked_port", "port %s is not one of the web", port)
+	}
+	return u, nil
+}
+
+func blockedHost(host string) error {
+	return problemf("blocked_address", "%s is not a host of the public Internet, and fetch reaches no other; "+
+		"to look at a server on this machine use a command", showHost(host))
+}
+
+// parseURL reads an address as browsers do where they differ from net/url: so nothing
+// is refused or allowed by another name than the one it is dialled by. No text of the
+// address is in the error if it may hold a password.
+func parseURL(s string) (*url.URL, error) {
+	s = strings.TrimSpace(s)
+	if len(s) > maxURL {
+		return nil, problemf("invalid_url", "the url has %d bytes, at most %d are taken", len(s), maxURL)
+	}
+	end := len(s)
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		end = i
+	}
+	u, err := url.Parse(strings.ReplaceAll(s[:end], `\`, "/") + s[end:])
+	switch {
+	case err != nil:
+		return nil, problemf("invalid_url", "the url is not valid; write it as https://host/path")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, problemf("invalid_url", "the url must begin with http:// or https://")
+	case u.Opaque != "" || u.Hostname() == "":
+		return nil, problemf("invalid_url", "the url has no host; write it as https://host/path")
+	case u.User != nil:
+		return nil, problemf("invalid_url", "the url has a login in it; fetch logs in nowhere, leave it out")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, checkHost(u)
+}
+
+func checkHost(u *url.URL) error {
+	host := u.Hostname()
+	if !strings.HasPrefix(u.Host, "[") && strings.Trim(strings.ToLower(host), hostLetters) != "" {
+		return problemf("invalid_url", "the host %s has characters that no host name has; write a name of another "+
+			"alphabet in its xn-- form", showHost(host))
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return problemf("invalid_url", "there is no port %s", runes.Cut(p, 20))
+		}
+	} else if strings.HasSuffix(u.Host, ":") {
+		u.Host = strings.TrimSuffix(u.Host, ":")
+	}
+	return nil
+}
+
+const hostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+
+func portOf(u *url.URL) string {
+	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
+// canonicalHost brings a host, with or without a port, to the form that is compared.
+func canonicalHost(s string) string {
+	host, port, err := net.SplitHostPort(strings.ToLower(s))
+	if err != nil {
+		host, port = strings.Trim(strings.ToLower(s), "[]"), ""
+	}
+	host = strings.TrimSuffix(host, ".")
+	if a, err := netip.ParseAddr(host); err == nil {
+		host = a.Unmap().String()
+	}
+	if port == "" {
+		return host
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// badPorts are the ports that browsers reach no page on (the Fetch standard, "port
+// blocking"): whoever listens there may take a request for commands.
+var badPorts = strings.Fields(`1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103
+	104 109 110 111 113 115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532
+	540 548 554 556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566
+	6665 6666 6667 6668 6669 6679 6697 10080`)
+
+// showURL is an address for a person or a model: without what may be secret, and not
+// long.
+func showURL(u *url.URL) string {
+	show := *u
+	if show.RawQuery != "" {
+		show.RawQuery = "…"
+	}
+	return runes.Shorten(envelope.Visible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
+}
+
+func showHost(host string) string { return runes.Shorten(showPath(host), 100) }
+
+// showStatus is the status in words of ours: those of the server are its own.
+func showStatus(resp *http.Response) string {
+	return strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode))
+}
