@@ -7,13 +7,12 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/publicnet"
 )
 
 // web is a server on this machine that fetch is allowed to reach.
@@ -593,37 +593,33 @@ func TestFetchTellsOfItsProgress(t *testing.T) {
 }
 
 // Whatever address a model writes, what is asked is what was checked: a host that is
-// public by its looks, without a login.
+// public by its looks, without a login, whoever reads the address.
 func FuzzFetchAddress(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/a?b#c", `http://127.0.0.1:80\@example.com/`, "http://[::ffff:7f00:1]/", "http://0x7f.1", "HTTP://EXAMPLE.com.:80",
 	} {
 		f.Add(s)
 	}
-	var asked *url.URL
-	stop := errors.New("asked")
-	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		asked = r.URL
-		return nil, stop
-	})}
-	tool := fetchTool(f, WithHTTPClient(client))
+	fetcher := newFetcher(&config{})
 	f.Fuzz(func(t *testing.T, address string) {
-		asked = nil
-		raw, err := json.Marshal(args{"url": address})
-		require.NoError(t, err)
-		r, err := tool.Call(t.Context(), aycoder.NewInvocation("c", "fetch", raw, nil))
-		require.NoError(t, err)
-		require.True(t, r.IsError)
-		require.Less(t, len(r.Text()), 4096)
-		require.True(t, utf8.ValidString(r.Text()))
-		if asked == nil {
+		u, err := fetcher.parse(address)
+		if err != nil {
+			require.Nil(t, u)
+			r, err := explain(err)
+			require.NoError(t, err)
+			require.True(t, utf8.ValidString(r.Text()))
+			require.Less(t, len(r.Text()), 4096)
 			return
 		}
-		require.Nil(t, asked.User)
-		require.Contains(t, []string{"http", "https"}, asked.Scheme)
-		require.Empty(t, asked.Fragment)
-		again, err := newFetcher(&config{}).parse(asked.String())
+		require.Nil(t, u.User)
+		require.Contains(t, []string{"http", "https"}, u.Scheme)
+		require.Empty(t, u.Fragment)
+		require.NotContains(t, showURL(u), "\x1b")
+		again, err := fetcher.parse(u.String())
 		require.NoError(t, err)
-		require.Equal(t, asked.Host, again.Host)
+		require.Equal(t, u.Host, again.Host)
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+			require.True(t, publicnet.Public(a))
+		}
 	})
 }

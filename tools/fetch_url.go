@@ -74,7 +74,10 @@ func parseURL(s string) (*url.URL, error) {
 		return nil, problemf("invalid_url", "the url has a login in it; fetch logs in nowhere, leave it out")
 	}
 	u.Fragment, u.RawFragment = "", ""
-	return u, checkHost(u)
+	if err := checkHost(u); err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 func checkHost(u *url.URL) error {

@@ -1,5 +1,7 @@
 // Package tools has the tools of a coding agent: read_file, list_files, glob,
-// code_search, edit_file and bash, for the files of one [aycoder.Workspace].
+// code_search, edit_file and bash, for the files of one [aycoder.Workspace]; fetch for
+// pages of the web, and todo. A host that has what they need adds [AskUser] and
+// [Subagent].
 //
 //	ws, err := aycoder.OpenWorkspace(dir)
 //	…
@@ -39,6 +41,7 @@ type config struct {
 
 	privateHosts []string     // of fetch
 	client       *http.Client // of fetch; nil for its own
+	todos        *TodoList    // of todo; nil for one of its own
 }
 
 // WithIgnored leaves out of list_files, glob and code_search what these patterns name,
@@ -73,13 +76,21 @@ func WithEnv(vars ...string) Option {
 }
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
-// list_files, glob, code_search, edit_file, bash. They are safe for concurrent use.
+// list_files, glob, code_search, edit_file, bash, fetch, todo. They are safe for
+// concurrent use.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
-	all := make([]aycoder.Tool, 0, 6)
+	all := make([]aycoder.Tool, 0, 8)
 	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
 		ReadFile, ListFiles, Glob, CodeSearch, EditFile, Bash,
 	} {
 		t, err := make(ws, opts...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	for _, make := range []func(...Option) (aycoder.Tool, error){Fetch, Todo} {
+		t, err := make(opts...)
 		if err != nil {
 			return nil, err
 		}

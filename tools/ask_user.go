@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	maxQuestion = 4000 // bytes
+	maxOptions  = 10
+	maxOption   = 500 // bytes
+	maxAnswer   = 16 << 10
+)
+
+const askDescription = `Ask the user one question and wait for the answer. Only ask what you cannot find out
+with other tools and what changes what you do next. Give options where the answer is one of a few; the
+user may also answer in own words.`
+
+type askArgs struct {
+	Question string   `json:"question" jsonschema_description:"The question, with what the user has to know to answer it."`
+	Options  []string `json:"options,omitempty" jsonschema_description:"Up to 10 answers to choose from, the recommended one first."`
+	Multiple bool     `json:"multiple,omitempty" jsonschema_description:"Whether several options may be chosen."`
+}
+
+// Question is what a model asks the user. Its texts are safe to print: what is
+// invisible or a command to a terminal is written as \u{1b}.
+type Question struct {
+	Text string
+	// Options are answers to choose from; there may be none.
+	Options []string
+	// Multiple says that several may be chosen.
+	Multiple bool
+}
+
+// Answer is what the user says to a [Question].
+type Answer struct {
+	// Options are the indexes of those that were chosen.
+	Options []int
+	// Text is what the user says in own words; it may stand beside options.
+	Text string
+}
+
+// ErrNoUser is returned by the function of [AskUser] when nobody is there to answer.
+var ErrNoUser = errors.New("no user is there")
+
+// AskUser returns ask_user, with which the model puts a question to the user. The
+// function shows it and returns the answer; it is called for one question at a time,
+// waits as long as it likes and returns when ctx is done. If it is nil or returns
+// [ErrNoUser], the model is told to go on with what is most likely. Since the tool is
+// not for all hosts, [Coding] has none.
+func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder.Tool, error) {
+	if ask == nil {
+		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }
+	}
+	a := &asker{ask: ask, turn: make(chan struct{}, 1)}
+	return aycoder.NewTool("ask_user", askDescription, guard(a.run), aycoder.WithEffect(aycoder.EffectReadOnly))
+}
+
+type asker struct {
+	ask  func(context.Context, Question) (Answer, error)
+	turn chan struct{} // is full while a question is open
+}
+
+func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, error) {
+	q, err := in.question()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	answer, err := a.ask(ctx, q)
+	if errors.Is(err, ErrNoUser) {
+		return nil, problemf("no_user", "nobody is there to answer; go on with the most sensible assumption, and say "+
+			"at the end which one you made")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.answered(answer)
+}
+
+// question checks what the model asks, and makes it fit to be shown.
+func (in *askArgs) question() (Question, error) {
+	q := Question{Text: envelope.Visible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
+	switch {
+	case q.Text == "":
+		return q, problemf("invalid_arguments", "the question is empty")
+	case len(q.Text) > maxQuestion:
+		return q, problemf("too_long", "the question has %d bytes, at most %d are shown", len(q.Text), maxQuestion)
+	case len(in.Options) > maxOptions:
+		return q, problemf("too_many", "there are %d options, at most %d are shown", len(in.Options), maxOptions)
+	}
+	for i, o := range in.Options {
+		o = envelope.Visible(strings.TrimSpace(o))
+		if o == "" || len(o) > maxOption || slices.Contains(q.Options, o) {
+			return q, problemf("invalid_arguments", "option %d is empty, there twice, or longer than %d bytes", i+1, maxOption)
+		}
+		q.Options = append(q.Options, o)
+	}
+	return q, nil
+}
+
+// answered says what the user said.
+func (q *Question) answered(a Answer) (*result, error) {
+	var b strings.Builder
+	for _, i := range a.Options {
+		if i < 0 || i >= len(q.Options) {
+			return nil, errors.New("ask the user: the answer is none of the options")
+		}
+		b.WriteString("The user chose: " + q.Options[i] + "\n")
+	}
+	if text := strings.TrimSpace(printable(a.Text)); text != "" {
+		b.WriteString("The user says: " + runes.Shorten(text, maxAnswer) + "\n")
+	}
+	if b.Len() == 0 {
+		return textResult("[the user gave no answer; go on as you think best]\n", "no answer"), nil
+	}
+	return textResult(b.String(), "answered"), nil
+}

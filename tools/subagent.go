@@ -1,0 +1,282 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	subagentTurns   = 30
+	subagentTimeout = 10 * time.Minute
+	maxTask         = 64 << 10 // bytes
+	maxReport       = 50_000   // bytes of a subagent's answer
+)
+
+const subagentDescription = `Give a task to another agent, which works on it alone and reports back. It knows
+nothing of this conversation: write down everything it has to know, and what it is to report. Good for a
+search or a review that would fill this conversation, and for several tasks at once, each in a call of
+its own.`
+
+type subagentArgs struct {
+	Task        string   `json:"task" jsonschema_description:"What it is to do and to report, with all it has to know."`
+	Description string   `json:"description,omitempty" jsonschema_description:"The task in a few words, for the user."`
+	Tools       []string `json:"tools,omitempty" jsonschema_description:"The names of the tools it gets. Default: all that it can have."`
+}
+
+// SubagentConfig says what the agents of [Subagent] are made of. Only Model is needed.
+type SubagentConfig struct {
+	// Name and Description are those of the tool. Default: subagent, with a description
+	// that fits any task.
+	Name, Description string
+	// Model is the one that is asked.
+	Model aycoder.ModelClient
+	// Tools are those that an agent can have; a call may ask for fewer.
+	Tools []aycoder.Tool
+	// Options are further ones of [aycoder.New], such as a system prompt or an Approver.
+	// An Approver can only forbid more than that of the run around it. Tools belong into
+	// Tools.
+	Options []aycoder.Option
+	// MaxTurns, MaxTokens and Timeout bound what one call may take; the tokens are
+	// counted after each turn, input and output together. Default: 30 turns, any number
+	// of tokens, 10 minutes.
+	MaxTurns  int
+	MaxTokens int64
+	Timeout   time.Duration
+	// MaxDepth is how many agents may be inside of each other. If it is more than 1, an
+	// agent has this tool, too, as long as it may use it. Default: 1.
+	MaxDepth int
+}
+
+// Subagent returns a tool with which the model gives a task to an agent of its own: a
+// run inside of the call (see [aycoder.WithParent]), which starts with nothing but the
+// task. What it does is put to the Approver of the outer run first, and its questions
+// go to the same consumer, as an [aycoder.ChildEvent]; its tokens count for the outer
+// run. It ends with the call. The tool is read-only if all of Tools are, and several
+// agents then work at once.
+func Subagent(c SubagentConfig) (aycoder.Tool, error) {
+	s := &subagents{SubagentConfig: c}
+	s.Tools = slices.Clone(c.Tools)
+	s.Options = slices.Clone(c.Options)
+	s.Name = cmp.Or(c.Name, "subagent")
+	s.MaxTurns = cmp.Or(c.MaxTurns, subagentTurns)
+	s.Timeout = cmp.Or(c.Timeout, subagentTimeout)
+	s.MaxDepth = cmp.Or(c.MaxDepth, 1)
+	if s.MaxTurns < 0 || s.Timeout < 0 || s.MaxDepth < 0 || s.MaxTokens < 0 {
+		return nil, fmt.Errorf("new tool %q: a bound is negative", s.Name)
+	}
+	if _, err := s.loop(s.Tools); err != nil {
+		return nil, fmt.Errorf("new tool %q: %w", s.Name, err)
+	}
+	effect, open := aycoder.EffectReadOnly, false
+	for _, t := range s.Tools {
+		spec := t.Spec()
+		if spec.Effect != aycoder.EffectReadOnly {
+			effect = aycoder.EffectUnknown
+		}
+		open = open || spec.OpenWorld
+	}
+	tool, err := aycoder.NewTool(s.Name, cmp.Or(c.Description, subagentDescription), guard(s.run),
+		aycoder.WithEffect(effect), aycoder.WithHints(false, open))
+	s.self = tool
+	return tool, err
+}
+
+type subagents struct {
+	SubagentConfig
+	self aycoder.Tool
+}
+
+func (s *subagents) loop(tools []aycoder.Tool) (*aycoder.Loop, error) {
+	opts := slices.Clone(s.Options)
+	return aycoder.New(s.Model, append(opts, aycoder.WithTools(tools...), aycoder.WithMaxTurns(s.MaxTurns))...)
+}
+
+func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (*result, error) {
+	switch {
+	case strings.TrimSpace(in.Task) == "":
+		return nil, problemf("invalid_arguments", "the task is empty")
+	case len(in.Task) > maxTask:
+		return nil, problemf("too_long", "the task has %d bytes, at most %d are taken; write it to a file and name that",
+			len(in.Task), maxTask)
+	case inv.Depth >= s.MaxDepth:
+		return nil, problemf("depth_limit", "agents may be %d deep inside of each other, and this one is; do the task yourself",
+			s.MaxDepth)
+	}
+	tools, err := s.choose(in.Tools, inv.Depth)
+	if err != nil {
+		return nil, err
+	}
+	child, err := s.loop(tools)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
+	defer cancel()
+	w := &follower{inv: inv, maxTokens: s.MaxTokens}
+	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res), aycoder.WithParent(inv))
+	for ev, err := range seq {
+		if w.err = err; err == nil {
+			w.err = w.see(ctx, ev)
+		}
+		if w.err != nil {
+			break
+		}
+	}
+	return s.report(ctx, w)
+}
+
+var (
+	errSubagentTimeout = errors.New("the time of the agent is over")
+	errTokens          = errors.New("the tokens of the agent are used up")
+)
+
+// choose returns the tools of an agent that is depth runs deep.
+func (s *subagents) choose(names []string, depth int) ([]aycoder.Tool, error) {
+	all := slices.Clone(s.Tools)
+	if depth+1 < s.MaxDepth && !slices.ContainsFunc(all, named(s.Name)) {
+		all = append(all, s.self)
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []aycoder.Tool
+	for _, n := range names {
+		i := slices.IndexFunc(all, named(n))
+		if i < 0 {
+			return nil, problemf("invalid_arguments", "the agent cannot have the tool %s; it can have: %s",
+				showHost(n), strings.Join(toolNames(all), ", "))
+		}
+		if !slices.ContainsFunc(chosen, named(n)) {
+			chosen = append(chosen, all[i])
+		}
+	}
+	return chosen, nil
+}
+
+func named(name string) func(aycoder.Tool) bool {
+	return func(t aycoder.Tool) bool { return t.Spec().Name == name }
+}
+
+func toolNames(tools []aycoder.Tool) []string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Spec().Name
+	}
+	return names
+}
+
+// A follower follows a run and hands its events on.
+type follower struct {
+	inv       *invocation
+	maxTokens int64
+
+	res       aycoder.Result
+	err       error // why the run ended before it was done
+	tokens    int64
+	calls     int
+	denied    []string // tools
+	untrusted bool
+}
+
+func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
+	if err := w.inv.Emit(ctx, ev); err != nil {
+		return err
+	}
+	if child, ok := ev.(*aycoder.ChildEvent); ok {
+		if turn, ok := child.Innermost().(*aycoder.TurnFinished); ok {
+			return w.count(turn)
+		}
+		return nil
+	}
+	switch ev := ev.(type) {
+	case *aycoder.ToolStarted:
+		w.inv.Progress(aycoder.Progress{Current: w.tokens, Message: strings.TrimSpace(ev.Call.Name + " " + ev.Subject)})
+	case *aycoder.ToolFinished:
+		w.calls++
+		w.untrusted = w.untrusted || ev.Untrusted
+		if _, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok && !slices.Contains(w.denied, ev.Call.Name) {
+			w.denied = append(w.denied, ev.Call.Name)
+		}
+	case *aycoder.TurnFinished:
+		return w.count(ev)
+	}
+	return nil
+}
+
+// count adds up tokens, of agents inside, too.
+func (w *follower) count(turn *aycoder.TurnFinished) error {
+	w.tokens += tokens(turn.Usage)
+	if w.maxTokens > 0 && w.tokens > w.maxTokens {
+		return errTokens
+	}
+	return nil
+}
+
+func tokens(u aycoder.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
+
+// report says what came of a run.
+func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
+	if _, ok := errors.AsType[*aycoder.ToolError](w.err); ok {
+		return nil, w.err // one that ends runs, the outer one too
+	}
+	text := shortened(w.res.Text())
+	if w.untrusted && text != "" {
+		text = envelope.Wrap("an agent that read what strangers wrote", text)
+	} else if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	text += w.account()
+	r := textResult(text, plural(w.res.Turns, "turn"))
+	if why := s.ended(ctx, w.err); why != "" {
+		kind, _, _ := strings.Cut(why, ":")
+		r = textResult(why+"\n"+text, strings.ReplaceAll(kind, "_", " "))
+		r.IsError = true
+	}
+	r.Untrusted, r.Usage = w.untrusted, w.res.Usage
+	return r, nil
+}
+
+// shortened keeps the first part of a long answer.
+func shortened(text string) string {
+	text = printable(text)
+	if len(text) <= maxReport {
+		return text
+	}
+	return runes.Cut(text, maxReport) + fmt.Sprintf("\n[%d bytes of the answer are left out]", len(text)-maxReport)
+}
+
+// account is the last line of a report.
+func (w *follower) account() string {
+	line := fmt.Sprintf("[%s, %s, %s", plural(w.res.Turns, "turn"), plural(w.calls, "call"), plural(int(tokens(w.res.Usage)), "token"))
+	if len(w.denied) > 0 {
+		line += "; denied: " + strings.Join(w.denied, ", ")
+	}
+	return line + "]\n"
+}
+
+// ended says why a run was not done, for the model; "" if it was.
+func (s *subagents) ended(ctx context.Context, err error) string {
+	limit, limited := errors.AsType[*aycoder.LimitError](err)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errTokens):
+		return fmt.Sprintf("token_limit: the agent used more than %d tokens; what it said last:", s.MaxTokens)
+	case context.Cause(ctx) == errSubagentTimeout:
+		return fmt.Sprintf("timeout: the agent was not done after %s; what it said last:", s.Timeout)
+	case ctx.Err() != nil:
+		return "cancelled: the agent was stopped"
+	case limited && limit.Limit == "turns":
+		return fmt.Sprintf("turn_limit: the agent was not done after %d turns; give it a smaller task. What it said last:", limit.Max)
+	}
+	return "agent_failed: " + runes.Shorten(envelope.Visible(err.Error()), 1000)
+}

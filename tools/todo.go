@@ -1,0 +1,150 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/envelope"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	maxTodos = 100
+	maxTodo  = 1000 // bytes
+)
+
+const todoDescription = `Keep the list of what is to be done, which the user sees. Send the whole list each
+time: it replaces the one before. Use it for work of three steps or more; have one item in progress,
+and mark an item as completed as soon as it is.`
+
+// TodoStatus says how far an item of a [TodoList] is.
+type TodoStatus string
+
+// The statuses of a [TodoItem].
+const (
+	TodoPending    TodoStatus = "pending"
+	TodoInProgress TodoStatus = "in_progress"
+	TodoCompleted  TodoStatus = "completed"
+	TodoCancelled  TodoStatus = "cancelled"
+)
+
+// TodoItem is something that is to be done.
+type TodoItem struct {
+	Content string     `json:"content" jsonschema_description:"What is to be done, in a few words."`
+	Status  TodoStatus `json:"status" jsonschema:"enum=pending,enum=in_progress,enum=completed,enum=cancelled"`
+}
+
+type todoArgs struct {
+	Todos []TodoItem `json:"todos" jsonschema_description:"The whole list, in order; an empty one clears it."`
+}
+
+// TodoList is the list that a model keeps with todo, one for each conversation. The
+// zero value is an empty list. It is safe for concurrent use.
+type TodoList struct {
+	items atomic.Pointer[[]TodoItem] // replaced, never changed
+}
+
+// Items returns a copy of the list as it is now.
+func (l *TodoList) Items() []TodoItem {
+	if p := l.items.Load(); p != nil {
+		return slices.Clone(*p)
+	}
+	return nil
+}
+
+// Set replaces the list, as when a conversation is taken up again. The error says what
+// the tool would tell the model: there are at most 100 items, of 1,000 bytes each.
+func (l *TodoList) Set(items []TodoItem) error {
+	if len(items) > maxTodos {
+		return problemf("too_many", "the list has %d items, at most %d are kept; join those that belong together",
+			len(items), maxTodos)
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		it := &items[i]
+		it.Content = envelope.Visible(strings.TrimSpace(it.Content))
+		switch {
+		case it.Content == "":
+			return problemf("invalid_arguments", "item %d has no content", i+1)
+		case len(it.Content) > maxTodo:
+			return problemf("too_long", "item %d has %d bytes, at most %d are kept", i+1, len(it.Content), maxTodo)
+		case it.sign() == "":
+			return problemf("invalid_arguments", "item %d has the status %q; it must be pending, in_progress, "+
+				"completed or cancelled", i+1, runes.Shorten(string(it.Status), 40))
+		}
+	}
+	l.items.Store(&items)
+	return nil
+}
+
+// String returns the list as a model reads it: a line for each item, such as
+// "[x] write the test". It is empty if the list is.
+func (l *TodoList) String() string {
+	var b strings.Builder
+	for _, it := range l.Items() {
+		fmt.Fprintf(&b, "[%s] %s\n", it.sign(), strings.ReplaceAll(it.Content, "\n", " "))
+	}
+	return b.String()
+}
+
+// sign is how the status is shown; "" if there is no such status.
+func (it *TodoItem) sign() string {
+	return map[TodoStatus]string{
+		TodoPending: " ", TodoInProgress: ">", TodoCompleted: "x", TodoCancelled: "-",
+	}[it.Status]
+}
+
+// WithTodoList sets the list that todo of [Coding] keeps, for a host that shows it.
+// Default: one of its own.
+func WithTodoList(l *TodoList) Option {
+	return func(c *config) error {
+		if l == nil {
+			return errors.New("WithTodoList: list is nil")
+		}
+		c.todos = l
+		return nil
+	}
+}
+
+// Todo returns todo, with which the model keeps a list of what is to be done. It
+// changes nothing else, so that it runs unasked. Of several calls in one message any
+// may be the last.
+func Todo(opts ...Option) (aycoder.Tool, error) {
+	c, err := optioned(opts)
+	if err != nil {
+		return nil, err
+	}
+	list := c.todos
+	if list == nil {
+		list = new(TodoList)
+	}
+	return aycoder.NewTool("todo", todoDescription, guard(list.run), aycoder.WithEffect(aycoder.EffectReadOnly))
+}
+
+func (l *TodoList) run(_ context.Context, _ *invocation, in todoArgs) (*result, error) {
+	if err := l.Set(in.Todos); err != nil {
+		return nil, err
+	}
+	if len(in.Todos) == 0 {
+		return textResult("[the list is empty]\n", "empty"), nil
+	}
+	done, working := 0, 0
+	for _, it := range in.Todos {
+		switch it.Status {
+		case TodoCompleted, TodoCancelled:
+			done++
+		case TodoInProgress:
+			working++
+		}
+	}
+	text := l.String()
+	if working > 1 {
+		text += "[more than one item is in progress; work on one at a time]\n"
+	}
+	return textResult(text, fmt.Sprintf("%d of %d done", done, len(in.Todos))), nil
+}
