@@ -1,0 +1,379 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// model answers the n-th request with what the n-th function returns; the last answers
+// all that follow. A function may look at the request.
+func model(turns ...func(context.Context, *aycoder.Request) (aycoder.Part, error)) aycoder.ModelFunc {
+	var mu sync.Mutex
+	n := 0
+	return func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			mu.Lock()
+			turn := turns[min(n, len(turns)-1)]
+			n++
+			mu.Unlock()
+			part, err := turn(ctx, req)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			stop := aycoder.StopEndTurn
+			if _, ok := part.(*aycoder.ToolUse); ok {
+				stop = aycoder.StopToolUse
+			}
+			_ = yield(&aycoder.BlockDone{Part: part}, nil) &&
+				yield(&aycoder.MessageDone{Stop: stop, Usage: aycoder.Usage{Input: 100, Output: 10}}, nil)
+		}
+	}
+}
+
+type turnFunc = func(context.Context, *aycoder.Request) (aycoder.Part, error)
+
+func says(text string) turnFunc {
+	return func(context.Context, *aycoder.Request) (aycoder.Part, error) { return &aycoder.Text{Text: text}, nil }
+}
+
+func uses(name string, in args) turnFunc {
+	raw, _ := json.Marshal(in)
+	return func(context.Context, *aycoder.Request) (aycoder.Part, error) {
+		return &aycoder.ToolUse{ID: "x", Name: name, Args: raw}, nil
+	}
+}
+
+func hangs(ctx context.Context, _ *aycoder.Request) (aycoder.Part, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// fake makes a tool that counts its calls.
+func fake(t testing.TB, name string, effect aycoder.Effect, ran *int) aycoder.Tool {
+	t.Helper()
+	tool, err := aycoder.NewTool(name, "A tool.", func(context.Context, *invocation, struct {
+		Command string `json:"command,omitempty"`
+	}) (*result, error) {
+		*ran++
+		return textResult("done\n", "done"), nil
+	}, aycoder.WithEffect(effect), aycoder.WithSubject(aycoder.SubjectCommand, "command"))
+	require.NoError(t, err)
+	return tool
+}
+
+func subagent(t testing.TB, c SubagentConfig) aycoder.Tool {
+	t.Helper()
+	tool, err := Subagent(c)
+	require.NoError(t, err)
+	return tool
+}
+
+// delegate runs a parent that calls the tool once with in, and returns what came of
+// the call and all events.
+func delegate(t testing.TB, tool aycoder.Tool, in args, opts ...aycoder.Option) (*aycoder.ToolFinished, []aycoder.Event, aycoder.Result) {
+	t.Helper()
+	name := tool.Spec().Name
+	loop, err := aycoder.New(model(uses(name, in), says("done")), append(opts, aycoder.WithTools(tool))...)
+	require.NoError(t, err)
+	var res aycoder.Result
+	var events []aycoder.Event
+	var fin *aycoder.ToolFinished
+	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+		events = append(events, ev)
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			fin = f
+		}
+	}
+	require.NotNil(t, fin)
+	return fin, events, res
+}
+
+func allowAll() aycoder.Option {
+	return aycoder.WithApprover(aycoder.ApproverFunc(
+		func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }))
+}
+
+func TestSubagent(t *testing.T) {
+	ran := 0
+	var prompts []string
+	tool := subagent(t, SubagentConfig{
+		Model: model(func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
+			prompts = append(prompts, req.System[0].Text, req.Messages[0].Text())
+			require.Len(t, req.Messages, 1, "it knows nothing but the task")
+			return uses("look", nil)(ctx, req)
+		}, says("I looked.")),
+		Tools:   []aycoder.Tool{fake(t, "look", aycoder.EffectReadOnly, &ran)},
+		Options: []aycoder.Option{aycoder.WithSystem("Be short.")},
+	})
+	require.Equal(t, aycoder.EffectReadOnly, tool.Spec().Effect)
+	fin, events, res := delegate(t, tool, args{"task": "look around"})
+	require.False(t, fin.Output.IsError)
+	require.Equal(t, "I looked.\n[2 turns, 1 call, 220 tokens]\n", fin.Output.Text())
+	require.Equal(t, "2 turns", fin.Summary)
+	require.Equal(t, []string{"Be short.", "look around"}, prompts)
+	require.Equal(t, 1, ran)
+	require.Equal(t, aycoder.Usage{Input: 200, Output: 20}, fin.Usage)
+	require.Equal(t, aycoder.Usage{Input: 400, Output: 40}, res.Usage)
+	inside := 0
+	for _, ev := range events {
+		if c, ok := ev.(*aycoder.ChildEvent); ok {
+			require.Equal(t, fin.Call.ID, c.CallID)
+			inside++
+		}
+	}
+	require.Equal(t, 5, inside, "the start and the end of a call, two turns, the end")
+}
+
+func TestSubagentEnds(t *testing.T) {
+	ran := 0
+	look := []aycoder.Tool{fake(t, "look", aycoder.EffectReadOnly, &ran)}
+	refused := func(context.Context, *aycoder.Request) (aycoder.Part, error) {
+		return nil, &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: "p", Err: errors.New("no\x1b key")}}
+	}
+	tests := []struct {
+		name   string
+		config SubagentConfig
+		in     args
+		want   []string
+	}{
+		{"turns", SubagentConfig{Model: model(uses("look", nil)), MaxTurns: 3}, args{}, []string{"turn_limit: the agent was not done after 3 turns", "[3 turns, 3 calls, 330 tokens]"}},
+		{"tokens", SubagentConfig{Model: model(says("halfway"), uses("look", nil)), MaxTokens: 50}, args{}, []string{"token_limit: the agent used more than 50 tokens", "halfway\n[1 turn, 0 calls, 110 tokens]"}},
+		{"model", SubagentConfig{Model: model(refused)}, args{}, []string{"agent_failed: p: not authorised: no\\u{1b} key", "[0 turns"}},
+		{"no task", SubagentConfig{Model: model(says("x"))}, args{"task": " "}, []string{"invalid_arguments: the task is empty"}},
+		{"long task", SubagentConfig{Model: model(says("x"))}, args{"task": strings.Repeat("x", maxTask+1)}, []string{"too_long: "}},
+		{"tools it cannot have", SubagentConfig{Model: model(says("x"))}, args{"tools": []string{"look", "write_file"}}, []string{"invalid_arguments: the agent cannot have the tool write_file; it can have: look"}},
+		{"itself", SubagentConfig{Model: model(says("x"))}, args{"tools": []string{"subagent"}}, []string{"invalid_arguments: the agent cannot have the tool subagent"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.config.Tools = look
+			if tt.in["task"] == nil {
+				tt.in["task"] = "go"
+			}
+			fin, _, res := delegate(t, subagent(t, tt.config), tt.in)
+			require.True(t, fin.Output.IsError)
+			for _, want := range tt.want {
+				require.Contains(t, fin.Output.Text(), want)
+			}
+			require.Equal(t, aycoder.Usage{Input: 200, Output: 20}.Add(fin.Usage), res.Usage)
+		})
+	}
+	r, err := subagent(t, SubagentConfig{Model: model(says(strings.Repeat("x", 60_000)))}).
+		Call(t.Context(), aycoder.NewInvocation("c", "subagent", json.RawMessage(`{"task":"go"}`), nil))
+	require.NoError(t, err)
+	require.Contains(t, r.Text(), "[10000 bytes of the answer are left out]")
+}
+
+// An agent stops with its time, or with the run around it; nothing of it stays.
+func TestSubagentStops(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		cancel time.Duration
+		want   string
+		after  time.Duration
+	}{
+		{"timeout", time.Hour, "timeout: the agent was not done after 1m0s", time.Minute},
+		{"cancelled", time.Second, "cancelled: the agent was stopped", time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tool := subagent(t, SubagentConfig{Model: model(hangs), Timeout: time.Minute})
+				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
+				defer cancel()
+				start := time.Now()
+				r, err := tool.Call(ctx, aycoder.NewInvocation("c", "subagent", json.RawMessage(`{"task":"go"}`), nil))
+				require.NoError(t, err)
+				require.True(t, r.IsError)
+				require.Contains(t, r.Text(), tt.want)
+				require.Equal(t, tt.after, time.Since(start))
+			})
+		})
+	}
+}
+
+// What the parent denies stays denied, whatever the agent's own Approver says.
+func TestSubagentPermissions(t *testing.T) {
+	deny := aycoder.WithApprover(aycoder.Rules{
+		{Action: aycoder.RuleAllow, Tool: "subagent"}, {Action: aycoder.RuleAllow, Tool: "bash"},
+		{Action: aycoder.RuleDeny, Tool: "bash", Pattern: "rm *"},
+	})
+	tests := []struct {
+		name          string
+		parent, child aycoder.Option
+		command       string
+		ran           int
+	}{
+		{"parent allows", deny, nil, "ls", 1},
+		{"parent denies", deny, nil, "rm x", 0},
+		{"parent denies, child allows", deny, allowAll(), "rm x", 0},
+		{"child denies", allowAll(), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "bash"}}), "ls", 0},
+		{"nobody answers", aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "subagent"}}), allowAll(), "ls", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ran := 0
+			c := SubagentConfig{
+				Model: model(uses("bash", args{"command": tt.command}), says("tried")),
+				Tools: []aycoder.Tool{fake(t, "bash", aycoder.EffectWrite, &ran)},
+			}
+			if tt.child != nil {
+				c.Options = []aycoder.Option{tt.child}
+			}
+			tool := subagent(t, c)
+			require.Equal(t, aycoder.EffectUnknown, tool.Spec().Effect)
+			fin, _, _ := delegate(t, tool, args{"task": "go"}, tt.parent)
+			require.Equal(t, tt.ran, ran)
+			require.Equal(t, tt.ran == 0, strings.Contains(fin.Output.Text(), "; denied: bash]"), fin.Output.Text())
+		})
+	}
+}
+
+// Agents in agents go as deep as they may, and no deeper.
+func TestSubagentDepth(t *testing.T) {
+	again := uses("subagent", args{"task": "again"})
+	for depth := 1; depth <= 3; depth++ {
+		fin, events, res := delegate(t, subagent(t, SubagentConfig{
+			Model: model(append(repeated(again, depth), says("deep enough"))...), MaxDepth: depth,
+		}), args{"task": "go"})
+		require.False(t, fin.Output.IsError)
+		require.Equal(t, res.Usage, aycoder.Usage{Input: 200, Output: 20}.Add(fin.Usage))
+		deepest, refused := 0, 0
+		for _, ev := range events {
+			n := 0
+			for c, ok := ev.(*aycoder.ChildEvent); ok; c, ok = ev.(*aycoder.ChildEvent) {
+				ev, n = c.Event, n+1
+			}
+			deepest = max(deepest, n)
+			if f, ok := ev.(*aycoder.ToolFinished); ok && n == depth {
+				_, missing := errors.AsType[*aycoder.ToolNotFoundError](f.Err)
+				require.True(t, missing, "the deepest has no such tool")
+				refused++
+			}
+		}
+		require.Equal(t, depth, deepest)
+		require.Equal(t, 1, refused)
+	}
+	inner := subagent(t, SubagentConfig{Model: model(says("x"))})
+	outer := subagent(t, SubagentConfig{Model: model(again, says("done")), Tools: []aycoder.Tool{inner}})
+	_, events, _ := delegate(t, outer, args{"task": "go"})
+	require.Contains(t, fmt.Sprint(texts(events)), "depth_limit: agents may be 1 deep")
+}
+
+func repeated(f turnFunc, n int) (all []turnFunc) {
+	for range n {
+		all = append(all, f)
+	}
+	return all
+}
+
+// texts are the outputs of the calls inside.
+func texts(events []aycoder.Event) (out []string) {
+	for _, ev := range events {
+		if c, ok := ev.(*aycoder.ChildEvent); ok {
+			if f, ok := c.Innermost().(*aycoder.ToolFinished); ok {
+				out = append(out, f.Output.Text())
+			}
+		}
+	}
+	return out
+}
+
+// What strangers wrote taints the answer of who read it.
+func TestSubagentIsTainted(t *testing.T) {
+	web := newWeb(t, answer("text/plain", "stranger"))
+	inner := subagent(t, SubagentConfig{Model: model(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
+	require.True(t, inner.Spec().OpenWorld)
+	fin, _, _ := delegate(t, inner, args{"task": "go"}, allowAll())
+	require.True(t, fin.Untrusted)
+	require.Contains(t, fin.Output.Text(), "<untrusted id=")
+	require.Contains(t, fin.Output.Text(), "\nI read it.\n</untrusted")
+	fin, _, _ = delegate(t, subagent(t, SubagentConfig{Model: model(says("x"))}), args{"task": "go"})
+	require.False(t, fin.Untrusted)
+}
+
+// A full disk ends the outer run, too.
+func TestSubagentFatal(t *testing.T) {
+	full := errors.New("disk full")
+	broken, err := aycoder.NewTool("write", "A tool.", func(context.Context, *invocation, struct{}) (*result, error) {
+		return nil, aycoder.Fatal(full)
+	})
+	require.NoError(t, err)
+	tool := subagent(t, SubagentConfig{Model: model(uses("write", nil)), Tools: []aycoder.Tool{broken}})
+	loop, err := aycoder.New(model(uses("subagent", args{"task": "go"})), aycoder.WithTools(tool), allowAll())
+	require.NoError(t, err)
+	var last error
+	for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		last = err
+	}
+	require.ErrorIs(t, last, full)
+}
+
+// Several agents that only read work at once.
+func TestSubagentsInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(ctx context.Context, _ *aycoder.Request) (aycoder.Part, error) {
+			<-time.After(time.Minute)
+			return &aycoder.Text{Text: "done"}, nil
+		}
+		tool := subagent(t, SubagentConfig{Model: model(slow)})
+		parent := aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			return func(yield func(aycoder.ModelEvent, error) bool) {
+				if len(req.Messages) > 1 {
+					_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: "done"}}, nil) && yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil)
+					return
+				}
+				for i := range 5 {
+					call := &aycoder.ToolUse{ID: fmt.Sprint(i), Name: "subagent", Args: json.RawMessage(`{"task":"go"}`)}
+					if !yield(&aycoder.BlockDone{Part: call}, nil) {
+						return
+					}
+				}
+				yield(&aycoder.MessageDone{Stop: aycoder.StopToolUse}, nil)
+			}
+		})
+		loop, err := aycoder.New(parent, aycoder.WithTools(tool))
+		require.NoError(t, err)
+		start := time.Now()
+		var res aycoder.Result
+		for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Equal(t, aycoder.Usage{Input: 500, Output: 50}, res.Usage)
+	})
+}
+
+func TestSubagentConfig(t *testing.T) {
+	ok := model(says("x"))
+	for name, c := range map[string]SubagentConfig{
+		"no model":   {},
+		"turns":      {Model: ok, MaxTurns: -1},
+		"tokens":     {Model: ok, MaxTokens: -1},
+		"timeout":    {Model: ok, Timeout: -1},
+		"depth":      {Model: ok, MaxDepth: -1},
+		"nil tool":   {Model: ok, Tools: []aycoder.Tool{nil}},
+		"bad option": {Model: ok, Options: []aycoder.Option{aycoder.WithMaxCalls(-1)}},
+		"bad name":   {Model: ok, Name: "a b"},
+	} {
+		_, err := Subagent(c)
+		assert.ErrorContains(t, err, "new tool ", name)
+	}
+	spec := subagent(t, SubagentConfig{Model: ok, Name: "explore", Description: "Looks."}).Spec()
+	require.Equal(t, "explore", spec.Name)
+	require.Equal(t, "Looks.", spec.Description)
+}
