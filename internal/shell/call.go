@@ -1,0 +1,314 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A call is a simple command that is being looked at.
+type call struct {
+	k        *walker
+	st       *state
+	cmd      Command
+	out      word // what it prints
+	captured bool // what it prints goes to a file
+	bounded  bool // it reads no more than it is told to
+	nofuncs  bool // the next command is no function
+	fed      bool // find or xargs runs it for what they find
+}
+
+func (c *call) raise(class Class, why string) {
+	if class > c.cmd.Class || c.cmd.Why == "" && class > ReadOnly {
+		c.cmd.Why = why
+	}
+	c.cmd.Class = max(c.cmd.Class, class)
+	if class > ReadOnly {
+		c.k.because(why)
+	}
+}
+
+func (c *call) dispute(why string) { c.k.dispute(why) }
+
+// catastrophe is for what is refused.
+func (c *call) catastrophe(why string) {
+	c.k.deny = true
+	c.raise(Destructive, why)
+}
+
+// done hands the command to the analysis.
+func (c *call) done() {
+	c.k.class = max(c.k.class, c.cmd.Class)
+	if len(c.k.cmds) < maxSteps && (len(c.cmd.Argv) > 0 || c.cmd.Class > ReadOnly || c.cmd.Reads != nil) {
+		c.k.cmds = append(c.k.cmds, c.cmd)
+	}
+}
+
+// sub is a call of other words in the same state: what find runs.
+func (c *call) sub(argv []word) Class {
+	s := &call{k: c.k, st: c.st, fed: true}
+	if len(argv) > 0 && c.k.enter() {
+		s.run(argv)
+		c.k.depth--
+	}
+	s.done()
+	return s.cmd.Class
+}
+
+// simple walks a simple command: assignments, words, redirects.
+func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state) word {
+	if !k.enter() {
+		return word{kind: anything}
+	}
+	defer func() { k.depth-- }()
+	x := expander{k, st}
+	c := &call{k: k, st: st}
+	argv := x.list(e.Args)
+	class := k.class
+	k.class = ReadOnly // to see what the assignments raise
+	restore := x.assigns(e.Assigns, argv)
+	if k.class > ReadOnly {
+		c.raise(k.class, k.why[len(k.why)-1])
+	}
+	k.class = max(k.class, class)
+	stdin := st.stdin
+	c.redirects(redirs)
+	if len(argv) > 0 {
+		c.out = word{kind: anything}
+		c.run(argv)
+	}
+	restore()
+	st.stdin = stdin
+	c.done()
+	if c.captured {
+		return word{}
+	}
+	return c.out
+}
+
+// assigns makes the assignments in front of a command; restore takes them back. Without
+// a command they stay.
+func (x expander) assigns(list []*syntax.Assign, argv []word) (restore func()) {
+	type old struct {
+		name string
+		v    variable
+		set  bool
+	}
+	var before []old
+	for _, a := range list {
+		if a.Name == nil {
+			x.k.raise(NeedsApproval, "is for another shell")
+			continue
+		}
+		name := a.Name.Value
+		if len(argv) > 0 {
+			v, set := x.st.vars[name]
+			before = append(before, old{name, v, set})
+			if name == "IFS" && argv[0].text == "read" && x.k.declared["read"] == 0 {
+				x.single(a.Value)
+				continue
+			}
+		}
+		x.assignment(a)
+	}
+	return func() {
+		for _, o := range before {
+			if delete(x.st.vars, o.name); o.set {
+				x.st.vars[o.name] = o.v
+			}
+		}
+	}
+}
+
+// assignment makes name=value, name+=value, name[i]=value or name=(…).
+func (x expander) assignment(a *syntax.Assign) {
+	name := a.Name.Value
+	old, set := x.st.vars[name]
+	v := variable{}
+	if a.Array != nil {
+		v.array = true
+		for _, e := range a.Array.Elems {
+			x.arith(e.Index)
+			if e.Value != nil {
+				v.elems = append(v.elems, x.list([]*syntax.Word{e.Value})...)
+			}
+			if e.Index != nil {
+				v.elems = append(v.elems, word{kind: anything, many: true})
+			}
+		}
+		if a.Append {
+			v.elems = append(slices.Clone(old.elems), v.elems...)
+		}
+		x.assign(name, v)
+		return
+	}
+	v.word = x.tilde(a.Value)
+	switch {
+	case a.Index != nil:
+		x.arith(a.Index)
+		v = variable{array: true, elems: append(slices.Clone(old.elems), v.word, word{kind: anything, many: true, env: v.env})}
+	case a.Append && set && !old.array:
+		v.word = old.word.then(v.word)
+	case a.Append:
+		v.word = word{kind: anything, env: v.env, net: v.net}
+	}
+	x.assign(name, v)
+}
+
+// tilde expands a value, in which a tilde also counts after a colon.
+func (x expander) tilde(w *syntax.Word) word {
+	v := x.single(w)
+	if strings.Contains(v.text, ":~") {
+		v.kind = anything
+	}
+	return v
+}
+
+// redirects notes what the redirections read and write, and sets what stdin has.
+func (c *call) redirects(list []*syntax.Redirect) {
+	for _, r := range list {
+		c.redirect(r)
+	}
+}
+
+func (c *call) redirect(r *syntax.Redirect) {
+	x := expander{c.k, c.st}
+	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+		x.target(word{text: strings.Trim(r.N.Value, "{}")}, variable{word: word{text: "1", kind: digits}})
+	}
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		c.st.stdin = x.heredoc(r)
+		return
+	case syntax.WordHdoc:
+		c.st.stdin = x.single(r.Word)
+		c.st.stdin.text += "\n"
+		return
+	}
+	for _, b := range x.braces(r.Word) {
+		for _, w := range x.fields(b) {
+			c.redirectTo(r, w)
+		}
+	}
+}
+
+func (c *call) redirectTo(r *syntax.Redirect, w word) {
+	out := r.N == nil || r.N.Value == "1"
+	switch r.Op {
+	case syntax.RdrIn:
+		c.bounded = true // the program decides how much
+		c.read(w)
+		c.bounded = false
+		c.st.stdin = word{kind: anything}
+		if w.from != nil {
+			c.st.stdin = *w.from
+		}
+		if endless[w.text] {
+			c.st.stdin.text = w.text
+			c.raise(NeedsApproval, "reads without end")
+		}
+	case syntax.RdrInOut:
+		c.read(w)
+		c.write(w)
+		c.st.stdin = word{kind: anything}
+	case syntax.DplIn, syntax.DplOut:
+		if w.kind <= digits && strings.Trim(strings.TrimSuffix(w.text, "-"), "0123456789") == "" {
+			return
+		}
+		if r.Op == syntax.DplIn {
+			c.raise(NeedsApproval, "reads what is not known")
+			return
+		}
+		c.captured = c.captured || out
+		c.write(w)
+	default:
+		c.captured = c.captured || out || r.Op == syntax.RdrAll || r.Op == syntax.AppAll
+		c.write(w)
+	}
+}
+
+// trusted are where the programs of the system are.
+var trusted = []string{
+	"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin", "/usr/local/go/bin",
+}
+
+// run looks at a command: a function, a builtin or a program.
+func (c *call) run(argv []word) {
+	c.cmd.Argv, c.cmd.Dynamic = nil, false
+	for _, w := range argv {
+		text := w.text
+		if w.kind > known {
+			text, c.cmd.Dynamic = "", true
+		}
+		c.cmd.Argv = append(c.cmd.Argv, text)
+	}
+	if !c.k.tick() {
+		c.raise(NeedsApproval, "has too many steps")
+		return
+	}
+	nofuncs := c.nofuncs
+	c.nofuncs = false
+	name := argv[0].text
+	if argv[0].kind != known || name == "" {
+		c.dynamic(argv)
+		return
+	}
+	if body, ok := c.st.funcs[name]; ok && !nofuncs {
+		c.k.invoke(c, body, argv)
+		return
+	}
+	if c.k.declared[name] > 0 && !nofuncs {
+		c.raise(NeedsApproval, "calls what may be a function of the script")
+		return
+	}
+	if dir, base := path.Split(name); dir != "" {
+		if !slices.Contains(trusted, strings.TrimRight(dir, "/")) {
+			c.raise(NeedsApproval, "runs a program of its own: "+name)
+			return
+		}
+		name = base
+	}
+	c.program(name, argv)
+}
+
+// dynamic is for a command whose name is not known. A pattern may still end with a
+// name that tells.
+func (c *call) dynamic(argv []word) {
+	c.raise(NeedsApproval, "runs a command whose name is not known")
+	if w := argv[0]; w.kind == glob {
+		if base := path.Base(w.text); !strings.ContainsAny(base, "*?[") {
+			c.program(base, argv)
+		}
+	}
+}
+
+// program looks up a name in the tables.
+func (c *call) program(name string, argv []word) {
+	p, ok := lookup(name)
+	if !ok {
+		c.raise(NeedsApproval, "runs a program that is not known: "+name)
+		return
+	}
+	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" || argv[1].text == "--help") && !p.noHelp {
+		return
+	}
+	for _, w := range argv[1:] {
+		if w.env && !silent[name] {
+			c.dispute("shows a variable of the environment")
+		}
+	}
+	if c.st.stdin.env {
+		c.dispute("shows a variable of the environment")
+	}
+	if h := c.k.handlers[p.handler]; h != nil {
+		c.raise(p.class, p.reason(name))
+		h(c, argv)
+		return
+	}
+	c.byTable(name, p, argv)
+}
+
+// silent are builtins that do not show their arguments.
+var silent = set("test", "[", ":", "true", "false", "cd", "export", "declare", "local", "readonly", "typeset", "set", "shift", "return", "exit", "read")

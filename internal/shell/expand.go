@@ -1,0 +1,442 @@
+package shell
+
+import (
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// An expander makes words of the syntax tree, and walks what runs on the way.
+type expander struct {
+	k  *walker
+	st *state
+}
+
+// maxBraces bounds the words that a brace expansion makes.
+const maxBraces = 64
+
+// list expands words as bash does for arguments: braces, variables, splitting.
+func (x expander) list(ws []*syntax.Word) []word {
+	var out []word
+	for _, w := range ws {
+		for _, b := range x.braces(w) {
+			out = append(out, x.fields(b)...)
+		}
+	}
+	return out
+}
+
+// braces returns the words that brace expansion makes of one.
+func (x expander) braces(w *syntax.Word) []*syntax.Word {
+	for _, p := range w.Parts {
+		if l, ok := p.(*syntax.Lit); ok && strings.Contains(l.Value, "{") {
+			n := 1
+			c := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
+			if !syntax.SplitBraces(c) {
+				break
+			}
+			out := product(c.Parts, &n)
+			if n > maxBraces {
+				x.k.raise(NeedsApproval, "has a brace expansion that is too large")
+				return []*syntax.Word{w}
+			}
+			return out
+		}
+	}
+	return []*syntax.Word{w}
+}
+
+// product makes the words of parts with braces. It stops when n, how many there are at
+// most, is over the bound.
+func product(parts []syntax.WordPart, n *int) []*syntax.Word {
+	out := []*syntax.Word{{}}
+	for _, p := range parts {
+		var alts []*syntax.Word
+		if b, ok := p.(*syntax.BraceExp); ok {
+			alts = alternatives(b, n)
+		} else {
+			alts = []*syntax.Word{{Parts: []syntax.WordPart{p}}}
+		}
+		if *n = max(*n, len(out)*len(alts)); *n > maxBraces {
+			return nil
+		}
+		var next []*syntax.Word
+		for _, o := range out {
+			for _, a := range alts {
+				next = append(next, &syntax.Word{Parts: append(append([]syntax.WordPart(nil), o.Parts...), a.Parts...)})
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+func alternatives(b *syntax.BraceExp, n *int) []*syntax.Word {
+	var out []*syntax.Word
+	if b.Sequence {
+		return sequence(b, n)
+	}
+	for _, e := range b.Elems {
+		if out = append(out, product(e.Parts, n)...); len(out) > maxBraces {
+			*n = len(out)
+			return nil
+		}
+	}
+	return out
+}
+
+// sequence makes the words of {1..9}. Others are more than the bound.
+func sequence(b *syntax.BraceExp, n *int) []*syntax.Word {
+	from, err1 := strconv.Atoi(b.Elems[0].Lit())
+	to, err2 := strconv.Atoi(b.Elems[1].Lit())
+	if err1 != nil || err2 != nil || len(b.Elems) > 2 || to < from || to-from >= maxBraces {
+		*n = maxBraces + 1
+		return nil
+	}
+	var out []*syntax.Word
+	for i := range to - from + 1 {
+		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: strconv.Itoa(from + i)}}})
+	}
+	return out
+}
+
+// single expands a word that is not split: a value, the target of a redirect, a
+// pattern.
+func (x expander) single(w *syntax.Word) word {
+	if w == nil {
+		return word{}
+	}
+	out := word{}
+	for i, p := range w.Parts {
+		out = x.add(out, p, i == 0)
+	}
+	out.bare, out.many = false, false
+	return out
+}
+
+// add appends a part of a word as if it were quoted, or is a literal.
+func (x expander) add(w word, p syntax.WordPart, first bool) word {
+	if q, ok := p.(*syntax.DblQuoted); ok {
+		v := x.quoted(q)
+		return w.then(v)
+	}
+	return w.then(x.part(p, first, false))
+}
+
+// fields expands a word that may become several.
+func (x expander) fields(w *syntax.Word) []word {
+	if !x.k.tick() {
+		return []word{{kind: anything, many: true}}
+	}
+	var out []word
+	cur, any := word{}, false
+	for i, p := range w.Parts {
+		if q, ok := p.(*syntax.DblQuoted); ok {
+			if elems, ok := x.all(q); ok {
+				out = append(out, x.spread(elems)...)
+				continue
+			}
+		}
+		v := x.add(word{}, p, i == 0)
+		switch p.(type) {
+		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+			parts, open := x.split(v)
+			for j, f := range parts {
+				if j > 0 {
+					out = append(out, finish(cur))
+					cur = word{}
+				}
+				cur, any = cur.then(f), true
+			}
+			if open && any {
+				out = append(out, finish(cur))
+				cur, any = word{}, false
+			}
+		default:
+			cur, any = cur.then(v), true
+		}
+	}
+	if any {
+		out = append(out, finish(cur))
+	}
+	return out
+}
+
+// spread is what "$@" makes of the elements.
+func (x expander) spread(elems []word) []word {
+	out := make([]word, len(elems))
+	for i, e := range elems {
+		e.bare = false
+		out[i] = e
+	}
+	return out
+}
+
+// all returns the words of "$@" and "${array[@]}".
+func (x expander) all(q *syntax.DblQuoted) ([]word, bool) {
+	if len(q.Parts) != 1 {
+		return nil, false
+	}
+	p, ok := q.Parts[0].(*syntax.ParamExp)
+	if !ok || !plainParam(p) {
+		return nil, false
+	}
+	if p.Param.Value == "@" && p.Index == nil {
+		if x.st.lost {
+			return []word{{kind: anything, many: true}}, true
+		}
+		return x.st.args, true
+	}
+	if i, ok := p.Index.(*syntax.Word); ok && i.Lit() == "@" {
+		if v, ok := x.st.vars[p.Param.Value]; ok && v.array {
+			return v.elems, true
+		}
+		return []word{{kind: anything, many: true, env: true}}, true
+	}
+	return nil, false
+}
+
+// split cuts an unquoted value at white space. The second result says that the last
+// word ends there.
+func (x expander) split(v word) ([]word, bool) {
+	if _, changed := x.st.vars["IFS"]; changed {
+		return []word{{kind: anything, many: true, env: v.env, net: v.net}}, false
+	}
+	if !v.literal() {
+		v.many, v.bare = v.kind != token, v.kind != token
+		return []word{v}, false
+	}
+	var out []word
+	if strings.HasPrefix(v.text, " ") || strings.HasPrefix(v.text, "\n") || strings.HasPrefix(v.text, "\t") {
+		out = append(out, word{env: v.env})
+	}
+	for f := range strings.FieldsSeq(v.text) {
+		w := v
+		w.text, w.bare = f, strings.ContainsAny(f, `*?[\`)
+		out = append(out, w)
+	}
+	return out, v.text != "" && strings.TrimRight(v.text, " \t\n") != v.text
+}
+
+// finish makes a pattern of a word that is one.
+func finish(w word) word {
+	if w.bare && w.kind <= token && w.text != "[" {
+		w.kind = glob
+	}
+	return w
+}
+
+// part expands a part of a word that is not in double quotes.
+func (x expander) part(p syntax.WordPart, first, quoted bool) word {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return x.literal(p.Value, first)
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			return ansi(p.Value)
+		}
+		return word{text: p.Value}
+	case *syntax.DblQuoted:
+		return x.quoted(p)
+	case *syntax.ParamExp:
+		return x.param(p, quoted)
+	case *syntax.CmdSubst:
+		return x.substitute(p)
+	case *syntax.ArithmExp:
+		x.arith(p.X)
+		return word{text: "1", kind: digits}
+	case *syntax.ProcSubst:
+		content := x.k.stmts(p.Stmts, x.st.clone())
+		return word{kind: listing, nodash: true, net: content.net, from: &content}
+	}
+	x.k.raise(NeedsApproval, "has a pattern that bash reads differently by its settings")
+	return word{kind: anything, many: true}
+}
+
+// literal expands an unquoted text: backslashes, a leading tilde, patterns.
+func (x expander) literal(s string, first bool) word {
+	var b strings.Builder
+	w := word{}
+	if first && strings.HasPrefix(s, "~") {
+		user, rest, _ := strings.Cut(s, "/")
+		if rest = s[len(user):]; user != "~" || x.home() == "" {
+			return word{text: user, kind: anything}
+		}
+		b.WriteString(x.home())
+		s = rest
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s):
+			i++
+			if s[i] != '\n' {
+				b.WriteByte(s[i])
+			}
+			continue
+		case strings.IndexByte("*?[", c) >= 0:
+			w.bare = true
+		}
+		b.WriteByte(s[i])
+	}
+	w.text = b.String()
+	if strings.Contains(s, "!!") {
+		x.k.raise(NeedsApproval, "has a history expansion")
+	}
+	return w
+}
+
+func (x expander) home() string {
+	if v, ok := x.st.vars["HOME"]; ok {
+		if v.kind == known {
+			return v.text
+		}
+		return ""
+	}
+	return x.k.world.Home
+}
+
+// quoted expands a string in double quotes.
+func (x expander) quoted(q *syntax.DblQuoted) word {
+	w := word{}
+	if q.Dollar {
+		x.k.raise(NeedsApproval, "has a string that is translated")
+	}
+	for _, p := range q.Parts {
+		w = w.then(x.inQuotes(p, `$"\`+"`"))
+	}
+	w.many, w.bare = false, false
+	return w
+}
+
+// inQuotes expands a part in which a backslash only escapes the given characters.
+func (x expander) inQuotes(p syntax.WordPart, escapes string) word {
+	l, ok := p.(*syntax.Lit)
+	if !ok {
+		return x.part(p, false, true)
+	}
+	var b strings.Builder
+	for i := 0; i < len(l.Value); i++ {
+		if l.Value[i] == '\\' && i+1 < len(l.Value) {
+			if l.Value[i+1] == '\n' {
+				i++
+				continue
+			}
+			if strings.IndexByte(escapes, l.Value[i+1]) >= 0 {
+				i++
+			}
+		}
+		b.WriteByte(l.Value[i])
+	}
+	return word{text: b.String()}
+}
+
+// heredoc expands the body of a here-document.
+func (x expander) heredoc(r *syntax.Redirect) word {
+	w := word{}
+	if r.Hdoc == nil {
+		return w
+	}
+	if strings.ContainsAny(source(r.Word), `"'\`) { // a quoted end: the body is literal
+		return word{text: r.Hdoc.Lit()}
+	}
+	for _, p := range r.Hdoc.Parts {
+		w = w.then(x.inQuotes(p, "$\\`"))
+	}
+	w.many = false
+	return w
+}
+
+// source is a word as it was written, as far as its quotes count.
+func source(w *syntax.Word) string {
+	s := ""
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			s += p.Value
+		case *syntax.SglQuoted:
+			s += "'" + p.Value + "'"
+		case *syntax.DblQuoted:
+			s += `"`
+		}
+	}
+	return s
+}
+
+// substitute walks a command substitution and returns what it prints.
+func (x expander) substitute(c *syntax.CmdSubst) word {
+	if c.TempFile || c.ReplyVar {
+		x.k.raise(NeedsApproval, "is for another shell")
+	}
+	if !x.k.enter() {
+		return word{kind: anything}
+	}
+	defer func() { x.k.depth-- }()
+	inner := x.st.clone()
+	var out word
+	if s := c.Stmts; len(s) == 1 && s[0].Cmd == nil && len(s[0].Redirs) == 1 { // $(<file)
+		cl := &call{k: x.k, st: inner}
+		cl.redirects(s[0].Redirs)
+		cl.done()
+		out = word{kind: anything}
+	} else {
+		out = x.k.stmts(c.Stmts, inner)
+	}
+	out.from = nil
+	if out.kind == known {
+		out.text = strings.TrimRight(out.text, "\n")
+	}
+	return out
+}
+
+// ansi decodes the escapes of $'…'.
+func ansi(s string) word {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		r, n := escape(s[i+1:])
+		if n == 0 {
+			return word{text: b.String(), kind: anything}
+		}
+		b.WriteString(r)
+		i += n
+	}
+	return word{text: b.String()}
+}
+
+// escape decodes what follows a backslash in $'…' and in the format of printf, and
+// returns its length; 0 for what is not known.
+func escape(s string) (string, int) {
+	if i := strings.IndexByte(`abeEfnrtv\'"?`, s[0]); i >= 0 {
+		return "\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[i : i+1], 1
+	}
+	base, start, most := 8, 0, 3
+	switch s[0] {
+	case 'x':
+		base, start, most = 16, 1, 2
+	case 'u':
+		base, start, most = 16, 1, 4
+	case 'U':
+		base, start, most = 16, 1, 8
+	}
+	end := start
+	for end < len(s) && end < start+most && digit(s[end], base) {
+		end++
+	}
+	v, err := strconv.ParseUint(s[start:end], base, 32)
+	if err != nil || v == 0 || v > 0x10FFFF {
+		return "", 0
+	}
+	if s[0] == 'u' || s[0] == 'U' {
+		return string(rune(v)), end
+	}
+	return string([]byte{byte(v)}), end
+}
+
+func digit(c byte, base int) bool {
+	_, err := strconv.ParseUint(string(rune(c)), base, 8)
+	return err == nil
+}

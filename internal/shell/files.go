@@ -1,0 +1,357 @@
+package shell
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func ls(c *call, argv []word) {
+	o := c.options(program{spec: "-I= -T= -w= --ignore= --hide= --block-size= --width= --time-style= --sort= --time= --format= -L!o --dereference!o"}, argv[1:])
+	c.operands(program{}, o)
+	if len(o.operands) == 0 && !o.has("-l", "-a", "-A", "-s", "-i") {
+		c.out = word{kind: listing, many: true}
+	}
+}
+
+func rm(c *call, argv []word) {
+	o := c.options(program{}, argv[1:])
+	deep := o.has("-r", "-R", "--recursive", "--no-preserve-root")
+	c.raise(Destructive, "deletes files")
+	for _, w := range o.operands {
+		c.remove(w, deep)
+	}
+}
+
+const copySpec = "-t=w -S= -m= -o= -g= -Z? --target-directory=w --suffix= --mode= --owner=e --group=e --backup? --preserve? --sparse? --reflink? --context? --strip-program=x"
+
+// copyFiles is cp, install and ln: they read all operands and write the last.
+func copyFiles(c *call, argv []word) {
+	name := base(argv[0].text)
+	o := c.options(program{spec: copySpec}, argv[1:])
+	c.raise(WritesWorkspace, name+" writes files")
+	ops := o.operands
+	switch {
+	case name == "install" && o.has("-d", "--directory"):
+		c.operands(program{use: 'w'}, o)
+		return
+	case o.has("-t", "--target-directory"):
+	case len(ops) == 1 && name == "ln":
+	case len(ops) < 2:
+		c.raise(NeedsApproval, "writes a path that is not known")
+	default:
+		c.write(ops[len(ops)-1])
+		ops = ops[:len(ops)-1]
+	}
+	for _, w := range ops {
+		if name != "ln" || !o.has("-s", "--symbolic") {
+			c.read(w)
+		}
+	}
+	if m, ok := o.args["-m"]; name == "install" && ok && (m.kind != known || grantsPower(m.text)) {
+		c.raise(Escalates, "makes a program that runs with the rights of its owner")
+	}
+}
+
+// move deletes the old names and writes the new.
+func move(c *call, argv []word) {
+	o := c.options(program{spec: copySpec}, argv[1:])
+	c.raise(WritesWorkspace, "moves files")
+	ops := o.operands
+	if !o.has("-t", "--target-directory") {
+		if len(ops) < 2 {
+			c.raise(NeedsApproval, "writes a path that is not known")
+			return
+		}
+		to := ops[len(ops)-1]
+		if to.text == "/dev/null" {
+			c.raise(Destructive, "moves files to nowhere")
+		}
+		c.write(to)
+		ops = ops[:len(ops)-1]
+	}
+	for _, w := range ops {
+		c.moveFrom(w)
+	}
+}
+
+func (c *call) moveFrom(w word) {
+	for _, a := range resolve(w.text, c.st.dirs) {
+		if c.vital(a) {
+			c.catastrophe("moves " + a)
+		}
+		if s := "/" + c.k.shown(a) + "/"; strings.HasSuffix(s, "/.git/") {
+			c.raise(Destructive, "moves the history of the project")
+			return
+		}
+	}
+	c.write(w)
+}
+
+func grantsPower(mode string) bool {
+	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
+		return n&0o6000 != 0
+	}
+	return strings.ContainsAny(mode, "st") && strings.ContainsAny(mode, "+=")
+}
+
+func chmod(c *call, argv []word) {
+	var args []word // a mode may look like an option: -x
+	deep := false
+	for _, w := range argv[1:] {
+		if w.kind == known && (w.text == "-R" || w.text == "--recursive" || strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "R") && !strings.HasPrefix(w.text, "--")) {
+			deep = true
+			continue
+		}
+		if !strings.HasPrefix(w.text, "--") {
+			args = append(args, w)
+		}
+	}
+	for len(args) > 0 && (args[0].text == "-v" || args[0].text == "-c" || args[0].text == "-f") {
+		args = args[1:]
+	}
+	c.raise(WritesWorkspace, "changes modes of files")
+	if len(args) == 0 {
+		return
+	}
+	mode, removes := args[0], false
+	if mode.kind != known || grantsPower(mode.text) {
+		c.raise(Escalates, "makes a program that runs with the rights of its owner")
+	}
+	if n, err := strconv.ParseUint(mode.text, 8, 32); err == nil && n&0o700 == 0 || strings.HasPrefix(mode.text, "-") || strings.HasPrefix(mode.text, "a-") || strings.HasPrefix(mode.text, "u-") {
+		removes = true
+	}
+	c.changeAll(args[1:], deep, removes)
+}
+
+// changeAll notes a change to files, or to all files below them.
+func (c *call) changeAll(ops []word, deep, removes bool) {
+	if deep && removes {
+		c.raise(Destructive, "takes away the rights to many files")
+	}
+	for _, w := range ops {
+		c.write(w)
+		for _, a := range resolve(w.text, c.st.dirs) {
+			if deep && c.vital(a) {
+				c.catastrophe("changes who may use " + a)
+			}
+		}
+	}
+}
+
+func chown(c *call, argv []word) {
+	o := c.options(program{spec: "--from= --reference=r"}, argv[1:])
+	c.raise(Escalates, "changes the owner of files")
+	c.changeAll(plain(o.operands, 1), o.has("-R", "--recursive"), false)
+	if c.k.deny {
+		c.cmd.Class = Destructive
+	}
+}
+
+func dd(c *call, argv []word) {
+	writes := false
+	for _, w := range argv[1:] {
+		name, value, ok := strings.Cut(w.text, "=")
+		switch arg := w.keep(value); {
+		case !ok || w.kind > token && value == "":
+			c.raise(NeedsApproval, "has an argument that is not known")
+		case name == "of":
+			writes = true
+			c.write(arg)
+		case name == "if":
+			c.bounded = slices.ContainsFunc(argv, func(w word) bool { return strings.HasPrefix(w.text, "count=") })
+			c.read(arg)
+		}
+	}
+	if writes {
+		c.raise(WritesWorkspace, "writes files")
+	}
+}
+
+func tar(c *call, argv []word) {
+	args := slices.Clone(plain(argv, 1))
+	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' { // old style: tar xzf
+		args[0] = word{text: "-", kind: args[0].kind}.then(args[0])
+	}
+	o := c.options(program{spec: "-f= -C= -T=r -X=r -b= -I=x -F=x -H= -K= -N= -V= -g=w --file= --directory= --exclude= --exclude-from=r --files-from=r " +
+		"--use-compress-program=x --to-command=x --checkpoint-action=x --info-script=x --new-volume-script=x --rsh-command=x --rmt-command=x " +
+		"--transform= --strip-components= --owner= --group= --mode= --index-file=w --listed-incremental=w --remove-files!d " +
+		"-P!a --absolute-names!a --overwrite --checkpoint? --wildcards --suffix="}, args)
+	file, named := o.args["-f"]
+	if f, ok := o.args["--file"]; ok {
+		file, named = f, true
+	}
+	if strings.Contains(file.text, ":") {
+		c.raise(Network, "an archive on another machine")
+	}
+	dir, moved := o.args["-C"]
+	if d, ok := o.args["--directory"]; ok {
+		dir, moved = d, true
+	}
+	switch {
+	case o.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--catenate", "--delete"):
+		if named && file.text != "-" {
+			c.write(file)
+		}
+		c.operands(program{}, &parsed{operands: o.operands})
+		if moved {
+			c.read(dir)
+		}
+	case o.has("-x", "--extract", "--get"):
+		c.readArchive(file)
+		c.unpack(dir, moved, o.has("-O", "--to-stdout"))
+	case o.has("-t", "--list", "-d", "--diff", "--compare"):
+		c.readArchive(file)
+		if o.has("-z", "-j", "-J", "-a", "--gzip", "--bzip2", "--xz", "--zstd", "--auto-compress") {
+			return
+		}
+	default:
+		c.raise(NeedsApproval, "does not say what it does")
+	}
+}
+
+func (c *call) readArchive(file word) {
+	if file.text != "-" {
+		c.read(file)
+	}
+}
+
+// unpack notes that an archive is unpacked into a directory.
+func (c *call) unpack(dir word, moved, printed bool) {
+	switch {
+	case printed:
+	case moved:
+		c.write(dir)
+		c.raise(WritesWorkspace, "unpacks an archive")
+	default:
+		c.write(word{text: "./."})
+		c.raise(WritesWorkspace, "unpacks an archive")
+	}
+}
+
+func zip(c *call, argv []word) {
+	o := c.options(program{spec: "-TT=x --unzip-command=x -b=w -O=w --out=w -n= -t= -x? -i? -P= -m!d --move!d -d!W"}, argv[1:])
+	for i, w := range argv {
+		if strings.HasPrefix(w.text, "-T") && w.text != "-T" && i+1 < len(argv) {
+			c.smuggled(argv[i+1])
+		}
+	}
+	c.raise(WritesWorkspace, "writes an archive")
+	if len(o.operands) > 0 && o.operands[0].text != "-" {
+		c.write(o.operands[0])
+		c.operands(program{}, &parsed{operands: o.operands[1:]})
+	}
+}
+
+func unzip(c *call, argv []word) {
+	o := c.options(program{spec: "-d= -x? -P="}, argv[1:])
+	if len(o.operands) > 0 {
+		c.read(o.operands[0])
+	}
+	dir, moved := o.args["-d"]
+	c.unpack(dir, moved, o.has("-l", "-v", "-p", "-c", "-Z", "-t", "-z"))
+}
+
+func compress(c *call, argv []word) {
+	o := c.options(program{spec: "-o=w -S= -b= -T= -M= --suffix= --threads= --memlimit= -D=r --output-dir-flat=w --files?"}, argv[1:])
+	switch {
+	case o.has("-l", "-t", "--list", "--test"):
+		c.operands(program{}, o)
+	case o.has("-c", "--stdout", "--to-stdout") || len(o.operands) == 0:
+		c.operands(program{}, o)
+		if slices.ContainsFunc(o.operands, func(w word) bool { return w.dash() }) {
+			c.raise(NeedsApproval, "a word that is not known may be an option")
+		}
+	default:
+		c.raise(WritesWorkspace, "replaces files by compressed ones")
+		c.operands(program{use: 'w'}, o)
+	}
+}
+
+func rsync(c *call, argv []word) {
+	o := c.options(program{spec: "-e=x --rsh=x --rsync-path=x --daemon!n --password-file=r --files-from=r --exclude-from=r --include-from=r " +
+		"--log-file=w --write-batch=w --backup-dir=w --partial-dir=w --temp-dir=w -T=w --exclude= --include= -f= --filter= -B= -M=a " +
+		"--delete!d --delete-before!d --delete-during!d --delete-delay!d --delete-after!d --delete-excluded!d --remove-source-files!d --del!d"}, argv[1:])
+	c.raise(WritesWorkspace, "copies files")
+	for i, w := range o.operands {
+		switch {
+		case strings.Contains(w.text, ":"):
+			c.raise(Network, "copies from or to another machine")
+			c.host(w)
+		case i == len(o.operands)-1 && i > 0:
+			c.write(w)
+		default:
+			c.read(w)
+		}
+	}
+}
+
+func mktemp(c *call, argv []word) {
+	o := c.options(program{spec: "-p= --tmpdir? --suffix="}, argv[1:])
+	if o.has("-u", "--dry-run") && !o.has("-d") {
+		return
+	}
+	dir, ok := o.args["-p"]
+	if d, long := o.args["--tmpdir"]; long {
+		dir, ok = d, true
+	}
+	switch {
+	case ok && dir.text != "":
+		c.write(dir)
+		c.raise(WritesWorkspace, "makes a file")
+	case !ok && len(o.operands) > 0 && !o.has("-t"):
+		c.write(o.operands[0])
+	default:
+		c.raise(WritesOutside, "makes a file among the temporary ones")
+	}
+	c.out = word{kind: anything, text: "/tmp/"}
+}
+
+func split(c *call, argv []word) {
+	o := c.options(program{spec: "--filter=x -a= -b= -C= -l= -n= -t= -f=w -k -s -z --additional-suffix= --bytes= --lines= --number= --prefix=w --suffix-format="}, argv[1:])
+	if o.has("--filter") {
+		return
+	}
+	c.raise(WritesWorkspace, "writes the parts of a file")
+	if len(o.operands) > 0 && o.operands[0].text != "-" {
+		c.read(o.operands[0])
+	}
+	if len(o.operands) > 1 && base(argv[0].text) == "split" {
+		c.write(o.operands[1])
+		return
+	}
+	c.write(word{text: "./xaa"})
+}
+
+func disk(c *call, argv []word) {
+	c.raise(Destructive, "changes disks")
+	switch base(argv[0].text) {
+	case "fdisk", "sfdisk", "parted", "hdparm":
+		if slices.ContainsFunc(argv, func(w word) bool { return w.text == "-l" || w.text == "--list" || w.text == "-I" }) {
+			return
+		}
+	}
+	for _, w := range argv[1:] {
+		if strings.HasPrefix(w.text, "/dev/") || w.text == "eraseDisk" || w.text == "eraseVolume" {
+			c.catastrophe("overwrites a disk")
+		}
+	}
+}
+
+func kill(c *call, argv []word) {
+	all := false
+	for i, w := range argv[1:] {
+		switch {
+		case w.text == "-l" || w.text == "-L":
+			return
+		case w.text == "-1" && i > 0, w.text == "-1" && i == len(argv)-2 && i > 0:
+			all = true
+		case strings.Contains(w.text, "STOP") || strings.Contains(w.text, "TSTP") || w.text == "-19":
+			c.raise(Escalates, "stops a process")
+		}
+	}
+	c.raise(Destructive, "ends processes")
+	if all {
+		c.catastrophe("ends all processes")
+	}
+}

@@ -1,0 +1,84 @@
+package shell
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// refuse says why a script is not even parsed; "" if it is. Its time is linear in the
+// smaller of the script and the bound.
+func refuse(script string) string {
+	if len(script) > maxScript {
+		return "is longer than 32 KiB"
+	}
+	if strings.HasSuffix(trailing(script), `\`) {
+		return "ends with a backslash"
+	}
+	if hidden(script) {
+		return "has characters that are invisible, control something, or only look like a space"
+	}
+	if nesting(script) > maxOpen {
+		return "has too many brackets and operators"
+	}
+	return ""
+}
+
+// trailing leaves out pairs of backslashes at the end, which are no continuation.
+func trailing(s string) string {
+	for strings.HasSuffix(s, `\\`) {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// nesting is not less than the depth of the tree that a parser could make of the
+// script: each level needs one of these, whatever is quoted.
+func nesting(s string) int {
+	n := 0
+	for i := range len(s) {
+		switch s[i] {
+		case '(', '{', '`', '[', '!', '~', '?', '&', '|', ';':
+			n++
+		case 'f', 'e', 'o', 'l', 'n', 'c':
+			if keyword(s[:i+1]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// keyword reports whether s ends with a word that opens something.
+func keyword(s string) bool {
+	for _, w := range openers {
+		if strings.HasSuffix(s, w) && (len(s) == len(w) || !letter(s[len(s)-len(w)-1])) {
+			return true
+		}
+	}
+	return false
+}
+
+var openers = []string{"if", "elif", "else", "while", "until", "case", "time", "do", "function", "coproc"}
+
+func letter(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
+
+// hidden reports whether the script has characters that a reader would not see, or
+// would take for others.
+func hidden(s string) bool {
+	for i, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			if r < ' ' && r != '\n' && r != '\t' || r == 0x7F {
+				return true
+			}
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			return true
+		case unicode.In(r, unicode.C, unicode.Z, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+			return true
+		}
+	}
+	return false
+}

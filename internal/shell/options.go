@@ -1,0 +1,353 @@
+package shell
+
+import "strings"
+
+// A program says what is known of a program.
+type program struct {
+	class   Class  // the least that it is
+	why     string // "" makes one of the class
+	spec    string // options with an effect or an argument, see below
+	use     byte   // what operands are, see below; 0 is 'r'
+	sub     bool   // the first operands choose a subcommand, which has an entry of its own
+	long    bool   // options have one dash and a name
+	first   bool   // options end with the first operand
+	noHelp  bool   // --version and --help mean nothing special
+	handler string // looks at the arguments instead
+}
+
+// A spec is a list of options, with white space between them. Options that are not in it
+// have no argument and no effect.
+//
+//	-k=     has an argument
+//	-i?     may have one, in the same word
+//	-o=w    has an argument, with the effect w
+//	-x!e    has none, and the effect e
+//
+// Effects:
+//
+//	w  writes the argument           i  changes its operands in place
+//	r  reads the argument            p  gives the pattern, which is then no operand
+//	x  runs the argument             e  gives power or runs code: Escalates
+//	a  needs approval                o  is disputed: reads more than it names
+//	n  talks to the network          d  deletes: Destructive
+//	W  changes the workspace         O  writes outside
+//
+// Uses of operands: r reads them, n does nothing with them, p reads them but for the
+// first, which is a pattern, w writes them, d deletes them, D deletes them with all below,
+// h are hosts, a may be anything.
+
+// An option is what a spec says of an option.
+type option struct {
+	arg    byte // '=', '?', '!' or 0
+	effect byte // 0 for none
+}
+
+// lookupOption looks up an option by its name with dashes. A long one may be cut short.
+func lookupOption(spec, name string) []option {
+	var out []option
+	for t := range strings.FieldsSeq(spec) {
+		end := strings.IndexAny(t, "=?!")
+		full := t
+		var o option
+		if end > 0 {
+			full, o.arg = t[:end], t[end]
+			if end+1 < len(t) {
+				o.effect = t[end+1]
+			}
+		}
+		switch {
+		case full == name:
+			return []option{o}
+		case len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(full, name):
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// risky reports whether an option could do more than read.
+func risky(spec string) bool {
+	for t := range strings.FieldsSeq(spec) {
+		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rp", rune(t[i+1])) {
+			return true
+		}
+	}
+	return false
+}
+
+// parsed is what options said.
+type parsed struct {
+	operands []word
+	pattern  bool // an option gave the pattern
+	inPlace  bool
+	args     map[string]word // arguments of options in the spec
+	flags    string          // names of options that were given, each between spaces
+}
+
+func (o *parsed) has(names ...string) bool {
+	for _, n := range names {
+		if strings.Contains(o.flags, " "+n+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// options goes through the arguments, and notes the effects of options.
+func (c *call) options(p program, args []word) *parsed {
+	r := &parsed{args: map[string]word{}, flags: " "}
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		switch {
+		case w.kind == known && w.text == "--":
+			r.operands = append(r.operands, args[i+1:]...)
+			return r
+		case w.text == "" || w.text[0] != '-' || w.text == "-" && w.kind <= token:
+			if w.dash() && risky(p.spec) {
+				c.raise(NeedsApproval, "a word that is not known may be an option")
+			}
+			if r.operands = append(r.operands, w); p.first {
+				r.operands = append(r.operands, args[i+1:]...)
+				return r
+			}
+		default:
+			var next *word
+			if i+1 < len(args) {
+				next = &args[i+1]
+			}
+			if c.option(p, r, w, next) && !args[i+1].dash() {
+				i++
+			}
+		}
+	}
+	return r
+}
+
+// option notes an option, and reports whether it takes the next word.
+func (c *call) option(p program, r *parsed, w word, next *word) bool {
+	if w.kind > token && !strings.Contains(w.text, "=") && (len(w.text) < 3 || p.long || w.text[1] == '-') && risky(p.spec) {
+		c.raise(NeedsApproval, "an option is not known")
+	}
+	if p.long || strings.HasPrefix(w.text, "--") {
+		name, _, cut := strings.Cut(w.text, "=")
+		if p.long && strings.HasPrefix(name, "--") {
+			name = name[1:]
+		}
+		r.flags += name + " "
+		took := false
+		for _, o := range lookupOption(p.spec, name) {
+			arg := word{}
+			switch {
+			case cut:
+				arg = w.keep(w.text[strings.IndexByte(w.text, '=')+1:])
+			case o.arg == '=' && next != nil:
+				arg, took = *next, true
+			}
+			c.apply(r, name, o, arg)
+		}
+		return took
+	}
+	return c.cluster(p, r, w, next)
+}
+
+// cluster notes options of one letter each, such as -rn or -k2.
+func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
+	for j := 1; j < len(w.text); j++ {
+		name := "-" + w.text[j:j+1]
+		r.flags += name + " "
+		opts := lookupOption(p.spec, name)
+		if len(opts) == 0 {
+			continue
+		}
+		o, rest := opts[0], w.keep(w.text[j+1:])
+		attached := rest.text != "" || w.kind > token
+		switch {
+		case o.arg == '=' && attached, o.arg == '?':
+			c.apply(r, name, o, rest)
+			return false
+		case o.arg == '=' && next != nil:
+			c.apply(r, name, o, *next)
+			return true
+		}
+		c.apply(r, name, o, word{})
+	}
+	return false
+}
+
+func (c *call) apply(r *parsed, name string, o option, arg word) {
+	r.args[name] = arg
+	switch o.effect {
+	case 'w':
+		c.write(arg)
+	case 'r':
+		c.read(arg)
+	case 'p':
+		r.pattern = true
+	case 'x':
+		c.smuggled(arg)
+	case 'i':
+		r.inPlace = true
+	case 'o':
+		c.dispute("reads more than it names: " + name)
+	case 'a':
+		c.raise(NeedsApproval, "has an option that needs approval: "+name)
+	case 'e':
+		c.raise(Escalates, "has an option that runs code or gives power: "+name)
+	case 'n':
+		c.raise(Network, "has an option that talks to the network: "+name)
+	case 'd':
+		c.raise(Destructive, "has an option that deletes: "+name)
+	case 'W':
+		c.raise(WritesWorkspace, "has an option that writes: "+name)
+	case 'O':
+		c.raise(WritesOutside, "has an option that writes outside of the workspace: "+name)
+	}
+}
+
+// smuggled notes a command that a program runs because an option or an operand says
+// so: people do not expect it there.
+func (c *call) smuggled(w word) {
+	c.k.opaque = true
+	class := c.k.nested(w, c.st)
+	if class == Network || class == Destructive {
+		c.raise(class, "a program is told to run a command")
+		return
+	}
+	c.raise(Escalates, "a program is told to run a command")
+}
+
+// nested walks a script that another shell runs. Its commands count, what it sets does
+// not.
+func (k *walker) nested(w word, st *state) Class {
+	if w.kind > digits || !k.enter() {
+		return ReadOnly
+	}
+	defer func() { k.depth-- }()
+	before, declared := k.class, k.declared
+	k.class, k.declared = ReadOnly, map[string]int{}
+	inner := st.child()
+	inner.lost = true
+	k.source(w.text, inner)
+	class := k.class
+	k.class, k.declared = max(class, before), declared
+	return class
+}
+
+// child is the state of a shell that this one starts: it knows no variables but those
+// of the environment.
+func (s *state) child() *state {
+	c := s.clone()
+	clear(c.vars)
+	clear(c.funcs)
+	return c
+}
+
+// byTable looks at a program that needs no code of its own.
+func (c *call) byTable(name string, p program, argv []word) {
+	if p.sub {
+		p, argv = c.subcommand(name, p, argv)
+	}
+	c.raise(p.class, p.reason(name))
+	if h := c.k.handlers[p.handler]; h != nil {
+		h(c, argv)
+		return
+	}
+	c.operands(p, c.options(p, argv[1:]))
+}
+
+// subcommand finds the entry of a subcommand of up to two words, and returns it with
+// the words from the last of these on.
+func (c *call) subcommand(name string, p program, argv []word) (program, []word) {
+	pre := p
+	pre.first = true
+	rest := c.options(pre, argv[1:]).operands
+	if len(rest) == 0 || rest[0].kind != known {
+		p.use = 'n'
+		return p, argv[:1]
+	}
+	full := name + " " + rest[0].text
+	if len(rest) > 1 && rest[1].kind == known {
+		if s, ok := lookup(full + " " + rest[1].text); ok {
+			return s, rest[1:]
+		}
+	}
+	if s, ok := lookup(full); ok {
+		if s.sub {
+			return c.subcommand(full, s, rest)
+		}
+		return s, rest
+	}
+	p.use = 'n'
+	return p, rest
+}
+
+// operands notes what a program does with its operands.
+func (c *call) operands(p program, r *parsed) {
+	ops := r.operands
+	if p.use == 'p' && !r.pattern && len(ops) > 0 {
+		ops = ops[1:]
+	}
+	for _, w := range ops {
+		switch {
+		case r.inPlace || p.use == 'w':
+			c.write(w)
+		case p.use == 'd':
+			c.remove(w, false)
+		case p.use == 'D':
+			c.remove(w, true)
+		case p.use == 'h':
+			c.host(w)
+		case p.use == 'a' && w.kind > known:
+			c.raise(NeedsApproval, "has an argument that is not known")
+		case p.use == 'n' || p.use == 'a':
+		default:
+			c.read(w)
+		}
+	}
+	if r.inPlace && len(ops) == 0 {
+		c.raise(WritesWorkspace, "changes files in place")
+	}
+}
+
+func (p program) reason(name string) string {
+	if p.why != "" {
+		return p.why
+	}
+	switch p.class {
+	case WritesWorkspace:
+		return name + " writes files"
+	case NeedsApproval:
+		return name + " may run code of the project"
+	case WritesOutside:
+		return name + " writes outside of the workspace"
+	case Network:
+		return name + " talks to the network"
+	case Destructive:
+		return name + " deletes or ends things"
+	case Escalates:
+		return name + " gives power or changes the system"
+	}
+	return ""
+}
+
+// host notes a host by a URL, user@host, host:path or a name.
+func (c *call) host(w word) {
+	if w.kind > digits {
+		return
+	}
+	s := w.text
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+		s, _, _ = strings.Cut(s, "/")
+	}
+	s = s[strings.LastIndexByte(s, '@')+1:]
+	s, _, _ = strings.Cut(s, "/")
+	if !strings.HasPrefix(s, "[") {
+		s, _, _ = strings.Cut(s, ":")
+	} else if i := strings.IndexByte(s, ']'); i > 0 {
+		s = s[1:i]
+	}
+	if s != "" {
+		c.cmd.Hosts = append(c.cmd.Hosts, strings.ToLower(s))
+	}
+}

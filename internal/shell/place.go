@@ -1,0 +1,287 @@
+package shell
+
+import (
+	"path"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/ignore"
+)
+
+// below reports whether p is root or below it.
+func below(root, p string) bool {
+	return root != "" && (p == root || root == "/" || strings.HasPrefix(p, root+"/"))
+}
+
+func (k *walker) inside(p string) bool { return p != "" && below(k.world.Root, p) }
+
+// below reports whether a path is inside, from wherever the script may be.
+func (k *walker) below(p string, st *state) bool {
+	all := resolve(p, st.dirs)
+	for _, a := range all {
+		if !k.inside(a) {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// resolve returns the clean absolute forms of a path; none if they are not known.
+func resolve(p string, dirs []string) []string {
+	if strings.HasPrefix(p, "/") {
+		return []string{path.Clean(p)}
+	}
+	var out []string
+	for _, d := range dirs {
+		out = append(out, path.Join(d, p))
+	}
+	return out
+}
+
+// shown is a path the way that results show it.
+func (k *walker) shown(p string) string {
+	if p == k.world.Root {
+		return "."
+	}
+	if k.inside(p) {
+		return strings.TrimPrefix(strings.TrimPrefix(p, k.world.Root), "/")
+	}
+	return p
+}
+
+// secretGlob reports whether a pattern was made to match a file of secrets. A bare star
+// is not: it leaves out what begins with a dot.
+func secretGlob(pattern string) bool {
+	for name := range strings.SplitSeq(pattern, "/") {
+		if strings.HasPrefix(name, "*") && strings.Trim(name, "*.") == "" || !strings.ContainsAny(name, "*?[") {
+			continue
+		}
+		for _, s := range secretSamples {
+			if ok, err := path.Match(name, s); err != nil || ok && (s[0] != '.' || name[0] == '.') {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var secretSamples = []string{
+	".env", ".env.local", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".kube", ".gnupg",
+	".htpasswd", ".pgpass", "id_rsa", "id_ed25519", "credentials", "server.pem", "server.key", "terraform.tfstate",
+}
+
+// read notes that the command reads a path.
+func (c *call) read(w word) {
+	k := c.k
+	switch {
+	case w.kind == anything || w.many && w.kind != glob && w.kind != listing:
+		c.dispute("reads a path that is not known")
+		if w.text == "" {
+			c.raise(NeedsApproval, "reads a path that is not known")
+		}
+	case w.kind == listing && w.text == "":
+		if len(c.st.dirs) == 0 {
+			c.dispute("reads a path that is not known")
+		}
+	case w.text != "":
+		c.readPath(w)
+	}
+	if w.from == nil && w.kind <= token && w.text != "" {
+		if all := resolve(w.text, c.st.dirs); len(all) > 0 {
+			c.cmd.Reads = append(c.cmd.Reads, k.shown(all[0]))
+		}
+	}
+}
+
+func (c *call) readPath(w word) {
+	p := w.text
+	if w.kind == glob && (strings.Contains(p, "..") || secretGlob(p)) {
+		c.dispute("reads what a pattern may find outside or among secrets")
+	}
+	all := resolve(p, c.st.dirs)
+	if len(all) == 0 {
+		c.dispute("reads a path that is not known")
+		return
+	}
+	switch a := all[0]; {
+	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
+		c.raise(Network, "opens a connection")
+	case harmlessDevice(a):
+	case endless[a]:
+		if !c.bounded {
+			c.raise(NeedsApproval, "reads without end")
+		}
+	case strings.HasPrefix(a, "/proc/") && (strings.HasSuffix(a, "/environ") || strings.HasSuffix(a, "/mem")):
+		c.raise(Escalates, "reads the memory or the environment of a process")
+	case !c.k.inside(a):
+		c.dispute("reads outside of the workspace")
+	case ignore.Secret(c.k.shown(a)):
+		c.dispute("reads a file of secrets")
+	}
+}
+
+var endless = set("/dev/zero", "/dev/random", "/dev/urandom", "/dev/full")
+
+func harmlessDevice(p string) bool {
+	switch p {
+	case "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr":
+		return true
+	}
+	return strings.HasPrefix(p, "/dev/fd/") && !strings.Contains(p[8:], "/")
+}
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// write notes that the command creates or changes a path.
+func (c *call) write(w word) {
+	if w.kind <= token && w.text == "" {
+		return
+	}
+	if w.kind == listing && w.from != nil {
+		return // what is written to goes to a command, which is walked
+	}
+	if w.kind >= glob || w.many {
+		c.raise(NeedsApproval, "writes a path that is not known")
+		if w.text == "" {
+			return
+		}
+	}
+	all := resolve(w.text, c.st.dirs)
+	if len(all) == 0 {
+		c.raise(NeedsApproval, "writes in a directory that is not known")
+		c.raiseIf(c.known("/"+w.text), NeedsApproval)
+		return
+	}
+	for _, a := range all {
+		c.writePath(a)
+	}
+	if w.kind <= token && !harmlessDevice(all[0]) {
+		c.cmd.Writes = append(c.cmd.Writes, c.k.shown(all[0]))
+	}
+}
+
+// raiseIf raises to escalation if the path is one that runs code.
+func (c *call) raiseIf(startup bool, _ Class) {
+	if startup {
+		c.raise(Escalates, "writes a file that runs code or grants power")
+	}
+}
+
+func (c *call) known(p string) bool {
+	return startFile(p) || ignore.Protected(strings.TrimPrefix(p, "/"))
+}
+
+func (c *call) writePath(a string) {
+	switch {
+	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
+		c.raise(Network, "opens a connection")
+	case harmlessDevice(a) || a == "/dev/tty":
+	case blockDevice(a):
+		c.catastrophe("overwrites a disk")
+	case strings.HasPrefix(a, "/proc/") || strings.HasPrefix(a, "/sys/"):
+		c.raise(Escalates, "changes the kernel's settings")
+	case c.k.inside(a):
+		c.raise(WritesWorkspace, "writes "+c.k.shown(a))
+		c.raiseIf(c.known("/"+c.k.shown(a)), Escalates)
+	default:
+		c.raise(WritesOutside, "writes outside of the workspace")
+		c.raiseIf(startFile(a), Escalates)
+	}
+}
+
+// startFile reports whether what is in the file runs, or decides who may do what.
+func startFile(p string) bool {
+	lower := strings.ToLower(p)
+	if startNames[path.Base(lower)] || strings.HasSuffix(lower, ".desktop") {
+		return true
+	}
+	for _, part := range startParts {
+		if strings.Contains(lower+"/", part) {
+			return true
+		}
+	}
+	return false
+}
+
+var startNames = set(
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+	".zprofile", ".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xinitrc", ".xprofile", ".xsession",
+	".gitconfig", ".npmrc", ".yarnrc", ".pypirc", ".netrc", ".vimrc", ".nvimrc", ".exrc", ".emacs", ".gdbinit",
+	".pythonrc", ".pythonrc.py", "usercustomize.py", "sitecustomize.py", "authorized_keys", "known_hosts", "sudoers",
+	"crontab", "passwd", "shadow", "ld.so.preload", "ld.so.conf", "config.fish", ".tmux.conf", ".screenrc", ".envrc",
+	".cargo/config.toml", "agents.md", "claude.md", "gemini.md", ".mcp.json", ".cursorrules", ".windsurfrules",
+)
+
+var startParts = []string{
+	"/.ssh/", "/.git/", "/.gnupg/", "/.aws/", "/.kube/", "/.docker/", "/.claude/", "/.cursor/", "/.vscode/", "/.idea/",
+	"/.github/", "/.husky/", "/.codex/", "/.gemini/", "/.continue/", "/.config/autostart/", "/.config/systemd/",
+	"/.config/fish/", "/.config/git/", "/.config/nvim/", "/.oh-my-zsh/", "/.local/bin/", "/launchagents/",
+	"/launchdaemons/", "/etc/cron", "/etc/sudoers", "/etc/profile", "/etc/bash", "/etc/zsh", "/etc/systemd/",
+	"/etc/init.d/", "/etc/ld.so", "/etc/pam.d/", "/etc/ssh/", "/var/spool/cron/", "/usr/bin/", "/usr/sbin/",
+	"/usr/local/bin/", "/usr/local/sbin/", "/usr/lib/", "/lib/", "/bin/", "/sbin/", "/boot/",
+}
+
+func blockDevice(p string) bool {
+	name, ok := strings.CutPrefix(p, "/dev/")
+	if !ok {
+		return false
+	}
+	for _, prefix := range disks {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop", "mem", "kmem", "port", "sr"}
+
+// remove notes that the command deletes a path, and all below it if deep.
+func (c *call) remove(w word, deep bool) {
+	c.raise(Destructive, "deletes files")
+	if w.text == "" {
+		return
+	}
+	for _, a := range resolve(w.text, c.st.dirs) {
+		if deep && c.vital(a) {
+			c.catastrophe("deletes " + a)
+		}
+		if blockDevice(a) {
+			c.catastrophe("overwrites a disk")
+		}
+		if w.kind <= token {
+			c.cmd.Writes = append(c.cmd.Writes, c.k.shown(a))
+		}
+	}
+}
+
+// vital reports whether so much hangs on a folder that deleting it, or all in it, is a
+// catastrophe.
+func (c *call) vital(p string) bool {
+	for strings.HasSuffix(p, "/*") || strings.HasSuffix(p, "/.*") || strings.HasSuffix(p, "/.") {
+		p = p[:strings.LastIndexByte(p, '/')]
+	}
+	if p == "" || p == "/" || systemDirs[p] || p == c.k.world.Home {
+		return true
+	}
+	if strings.Count(p, "/") == 2 && (strings.HasPrefix(p, "/home/") || strings.HasPrefix(p, "/Users/")) {
+		return c.k.world.Root != p
+	}
+	for _, d := range []string{c.k.world.Root, c.k.world.Home} {
+		if d != "" && d != p && below(p, d) {
+			return true
+		}
+	}
+	return false
+}
+
+var systemDirs = set(
+	"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+	"/sys", "/usr", "/var", "/usr/bin", "/usr/lib", "/usr/sbin", "/usr/local", "/usr/share", "/var/lib",
+	"/Users", "/System", "/Library", "/Applications", "/Volumes",
+)

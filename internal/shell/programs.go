@@ -1,0 +1,363 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// handlers look at the arguments of programs for which a table is not enough.
+var handlers = map[string]func(*call, []word){
+	"echo": echo, "printf": printf, "pwd": pwd, "basename": basename, "dirname": dirname, "number": number, "seq": seq, "test": testBuiltin,
+	"cd": cd, "popd": popd, "exit": exit, "leave": leave, "positional": positional, "set": setBuiltin, "shopt": shopt, "unset": unset,
+	"read": readBuiltin, "mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
+	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift, "flock": flock, "env": env,
+	"printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script, "box": box, "watch": watch, "command": command,
+	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program,
+	"ls": ls, "rm": rm, "copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip, "unzip": unzip,
+	"compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "kill": kill, "head": head, "wc": wc,
+	"filter": filter, "sort": sort, "uniq": uniq, "xxd": xxd, "grep": grep, "rg": rg, "bat": bat, "jq": jq, "yq": yq, "pager": pager,
+	"editor": editor, "date": date, "hostname": hostname, "uname": uname, "sleep": sleep, "ps": ps, "query": query, "gpg": gpg,
+	"crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk, "git": git, "gitBranch": gitBranch, "gitRemotes": gitRemotes,
+	"gitStash": gitStash, "gitConfig": gitConfig, "gitReflog": gitReflog, "gitSymbolic": gitSymbolic, "gitWorktree": gitWorktree,
+	"gitNotes": gitNotes, "gitSubmodule": gitSubmodule, "gitBisect": gitBisect, "gitArchive": gitArchive, "gitRm": gitRm,
+	"gitRestore": gitRestore, "gitCheckout": gitCheckout, "gitSwitch": gitSwitch, "gitReset": gitReset, "gitClean": gitClean,
+	"gitApply": gitApply, "gitFilter": gitFilter, "gitPush": gitPush, "gitRemote": gitRemote, "goEnv": goEnv, "goRun": goRun,
+	"language": language, "version": version, "make": version, "docker": docker, "terraform": terraform, "curl": curl, "ssh": ssh,
+	"scp": scp, "nc": nc, "getent": getent, "openssl": openssl, "database": database, "cloud": cloud, "dpkg": dpkg,
+}
+
+func goEnv(c *call, argv []word) {
+	o := c.options(program{long: true, spec: "-w!e -u!e"}, argv[1:])
+	if len(o.operands) == 0 || slices.ContainsFunc(o.operands, func(w word) bool { return w.kind > token }) {
+		c.k.because("shows settings of go")
+	}
+}
+
+// goRun is go run and go install: what has a version comes from the network.
+func goRun(c *call, argv []word) {
+	o := c.options(program{long: true, spec: "-toolexec=x -exec=x -overlay=a -modfile=a -C=r -ldflags= -tags= -mod= -gcflags="}, argv[1:])
+	c.raise(NeedsApproval, "go "+argv[0].text+" runs code of the project or installs it")
+	if len(o.operands) > 0 && strings.Contains(o.operands[0].text, "@") {
+		c.raise(Network, "fetches a program")
+	}
+	if argv[0].text == "install" {
+		c.raise(WritesOutside, "installs a program")
+	}
+}
+
+// asksVersion reports whether a program is only asked what it is.
+func asksVersion(argv []word) bool {
+	if len(argv) != 2 || argv[1].kind != known {
+		return false
+	}
+	switch argv[1].text {
+	case "--version", "-version", "-V", "-v", "--help", "-h", "version":
+		return true
+	}
+	return false
+}
+
+// version is for programs of which only the version is harmless.
+func version(c *call, argv []word) {
+	name := base(argv[0].text)
+	if asksVersion(argv) && (argv[1].text != "-v" && argv[1].text != "version" && argv[1].text != "-h" && argv[1].text != "-V" || saysVersion[name+" "+argv[1].text]) {
+		return
+	}
+	c.raise(NeedsApproval, name+" may run code of the project")
+	for i, w := range argv {
+		if i > 0 && (name == "make" || name == "gmake") && (strings.HasPrefix(w.text, "-f") || strings.HasPrefix(argv[i-1].text, "-f")) {
+			c.makefile(w)
+		}
+		if i > 0 && strings.HasPrefix(w.text, "-o") && name != "make" && name != "gmake" {
+			c.compilerOutput(argv, i)
+		}
+	}
+}
+
+// saysVersion are the short forms.
+var saysVersion = set(
+	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "mvn -v", "gradle -v", "tsc -v", "cmake -h", "make -h",
+	"ruff version", "eslint -v", "jest -v", "pytest -V", "black -h",
+)
+
+func (c *call) compilerOutput(argv []word, i int) {
+	if out := argv[i].text[2:]; out != "" {
+		c.write(argv[i].keep(out))
+	} else if i+1 < len(argv) {
+		c.write(argv[i+1])
+	}
+}
+
+// makefile looks into the recipes of a makefile that is known.
+func (c *call) makefile(w word) {
+	if w.from == nil || w.from.kind != known {
+		return
+	}
+	for line := range strings.Lines(w.from.text) {
+		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
+			c.raise(c.k.nested(word{text: strings.TrimLeft(recipe, "@-+")}, c.st), "a recipe runs a command")
+		}
+	}
+}
+
+// language is an interpreter of code that is not looked at, but for hints of what
+// deletes or talks.
+func language(c *call, argv []word) {
+	name := base(argv[0].text)
+	if asksVersion(argv) && (strings.HasPrefix(argv[1].text, "-") && argv[1].text != "-h" || name == "deno" || name == "dart" || name == "zig" || name == "flutter") {
+		if (name == "node" || name == "ruby" || name == "perl" || name == "php" || name == "lua" || name == "elixir") || argv[1].text != "-v" {
+			return
+		}
+	}
+	c.k.opaque = true
+	c.raise(NeedsApproval, "runs code")
+	args := argv[1:]
+	for i, w := range args {
+		if w.net || i == 0 && w.from != nil && w.from.net {
+			c.raise(Escalates, "runs what came from the network")
+		}
+		if w.text == "http.server" || w.text == "pip" && i > 0 && args[i-1].text == "-m" {
+			c.raise(Network, "talks to the network")
+		}
+		c.hints(w.text)
+	}
+	if in := c.st.stdin; in.net {
+		c.code(&in, "runs code")
+	} else if in.kind == known {
+		c.hints(in.text)
+	}
+}
+
+// hints looks for the names of functions that delete, connect or run.
+func (c *call) hints(code string) {
+	if len(code) < 6 {
+		return
+	}
+	for _, h := range codeHints {
+		if strings.Contains(code, h.text) {
+			c.raise(h.class, "runs code that has "+h.text)
+		}
+	}
+	for _, q := range []string{`system("`, `system('`, "exec(\"", "exec('", "execSync(\"", "execSync('", "popen(\"", "popen('"} {
+		if _, rest, ok := strings.Cut(code, q); ok {
+			if cmd, _, ok := strings.Cut(rest, q[len(q)-1:]); ok {
+				c.raise(c.k.nested(word{text: cmd}, c.st), "runs code that runs a command")
+			}
+		}
+	}
+}
+
+var codeHints = []struct {
+	text  string
+	class Class
+}{
+	{"rmtree", Destructive}, {"os.remove", Destructive}, {"os.unlink", Destructive}, {".unlink(", Destructive}, {"rmSync", Destructive}, {"unlinkSync", Destructive},
+	{"rmdirSync", Destructive}, {"rmdir(", Destructive}, {"FileUtils.rm", Destructive}, {"File.delete", Destructive}, {"unlink ", Destructive}, {"os.rmdir", Destructive},
+	{"urllib", Network}, {"requests.", Network}, {"http.client", Network}, {"http.get", Network}, {"https.get", Network}, {"fetch(", Network}, {"socket", Network},
+	{"Net::HTTP", Network}, {"LWP::", Network}, {"open-uri", Network}, {"urlopen", Network}, {"httpx", Network}, {"aiohttp", Network},
+}
+
+func docker(c *call, argv []word) {
+	if asksVersion(argv) && argv[1].text != "version" {
+		return
+	}
+	var words []string
+	for _, w := range argv[1:] {
+		words = append(words, w.text)
+	}
+	line := strings.Join(words, " ")
+	c.raise(NeedsApproval, "changes or runs containers")
+	for _, bad := range []string{"--privileged", "--pid=host", "--pid host", "--net=host", "--network=host", "--network host", "--net host", "--cap-add", "docker.sock", "-v /:", "--volume /:", "--volume=/:", "src=/,", "source=/,", "--userns=host", "--ipc=host", "--security-opt", "--device", "-v /etc", "-v ~", "-v /root", "-v /home", "--mount type=bind,source=/"} {
+		if strings.Contains(" "+line+" ", bad) {
+			c.raise(Escalates, "gives a container power over the machine")
+		}
+	}
+	for _, w := range words {
+		switch w {
+		case "rm", "rmi", "prune", "kill", "down", "stop", "remove", "destroy":
+			c.raise(Destructive, "removes containers, images or volumes")
+		case "pull", "push", "login", "search":
+			c.raise(Network, "talks to a registry")
+		case "run", "exec", "build", "compose", "start", "up":
+			if w != "compose" {
+				return
+			}
+		}
+	}
+}
+
+func terraform(c *call, argv []word) {
+	if asksVersion(argv) {
+		return
+	}
+	c.raise(NeedsApproval, "runs what providers of the project do")
+	for _, w := range argv[1:] {
+		switch w.text {
+		case "destroy", "-destroy", "taint", "rm":
+			c.raise(Destructive, "destroys infrastructure")
+		case "apply", "up", "import", "init", "get", "refresh":
+			c.raise(Network, "changes infrastructure")
+		}
+	}
+}
+
+// curl talks to hosts, writes what it gets, and sends files.
+func curl(c *call, argv []word) {
+	if asksVersion(argv) && argv[1].text != "-v" {
+		return
+	}
+	c.raise(Network, base(argv[0].text)+" talks to the network")
+	spec := "-o=w --output=w -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= --header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w " +
+		"-D=w --dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= --max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w -E=r --cert=r --key=r --cacert=r --url= -L -s -S -f -k -i -I -v -Z"
+	if base(argv[0].text) == "wget" {
+		spec = "-O=w --output-document=w -P=w --directory-prefix=w -o=w --output-file=w -a=w --append-output=w -i=r --input-file=r --post-file=r --post-data= --header= -U= -T= -t= -e=e --execute=e --use-askpass=x --config=e -q -c -r -l= -A= -R= -D= --user= --password="
+	}
+	o := c.options(program{spec: spec}, argv[1:])
+	for _, name := range []string{"-o", "--output", "-O", "--output-document"} {
+		if w, ok := o.args[name]; ok && w.text == "-" {
+			c.cmd.Writes = nil
+		}
+	}
+	for _, w := range o.operands {
+		c.host(w)
+	}
+	if w, ok := o.args["--url"]; ok {
+		c.host(w)
+	}
+	for _, name := range []string{"-d", "--data", "--data-binary", "-F", "--form"} {
+		if _, file, ok := strings.Cut(o.args[name].text, "@"); ok && !strings.Contains(file, "@") {
+			c.read(word{text: file})
+		}
+	}
+	c.out = word{kind: anything, net: true}
+}
+
+const sshSpec = "-p= -i=r -l= -L= -R= -D= -W= -J= -F=r -o= -b= -c= -E=w -e= -I= -m= -O= -Q= -S= -w= -P= -B="
+
+// ssh runs a command on another machine: what it destroys there counts too.
+func ssh(c *call, argv []word) {
+	c.k.opaque = true
+	if asksVersion(argv) && argv[1].text == "-V" {
+		return
+	}
+	c.raise(Network, "logs in to another machine")
+	o := c.options(program{spec: sshSpec, first: true}, argv[1:])
+	for _, w := range argv {
+		if l := strings.ToLower(w.text); strings.Contains(l, "proxycommand") || strings.Contains(l, "localcommand") || strings.Contains(l, "knownhostscommand") {
+			c.raise(Escalates, "a program is told to run a command")
+		}
+	}
+	if len(o.operands) == 0 {
+		return
+	}
+	c.host(o.operands[0])
+	if rest := o.operands[1:]; len(rest) > 0 {
+		if class := c.k.trial(func() { c.k.nested(joined(rest), c.st) }).class; class >= Destructive {
+			c.raise(class, "runs a command on another machine")
+		}
+	}
+	c.out = word{kind: anything, net: true}
+}
+
+func scp(c *call, argv []word) {
+	c.raise(Network, "copies from or to another machine")
+	o := c.options(program{spec: sshSpec + " -S=x"}, argv[1:])
+	for i, w := range o.operands {
+		switch {
+		case strings.Contains(w.text, ":") || len(o.operands) == 1:
+			c.host(w)
+		case i == len(o.operands)-1:
+			c.write(w)
+		default:
+			c.read(w)
+		}
+	}
+}
+
+func nc(c *call, argv []word) {
+	c.raise(Network, "opens a connection")
+	o := c.options(program{spec: "-e=e -c=e --exec=e --sh-exec=e --lua-exec=e -w= -p= -s= -i= -q= -X= -x= -o=w"}, argv[1:])
+	for _, w := range o.operands {
+		if u := strings.ToUpper(w.text); strings.HasPrefix(u, "EXEC:") || strings.HasPrefix(u, "SYSTEM:") {
+			c.raise(Escalates, "a program is told to run a command")
+		}
+	}
+	if len(o.operands) > 0 {
+		c.host(o.operands[0])
+	}
+	c.out = word{kind: anything, net: true}
+}
+
+func getent(c *call, argv []word) {
+	switch second(argv) {
+	case "hosts", "ahosts", "ahostsv4", "ahostsv6", "networks":
+		c.raise(Network, "asks for the address of a host")
+		for _, w := range plain(argv, 2) {
+			c.host(w)
+		}
+	case "passwd", "group", "services", "protocols":
+	default:
+		c.raise(NeedsApproval, "asks a database of the system")
+	}
+}
+
+func openssl(c *call, argv []word) {
+	switch second(argv) {
+	case "version":
+	case "s_client", "s_server", "s_time", "ocsp":
+		c.raise(Network, "opens a connection")
+		for i, w := range argv {
+			if w.text == "-connect" && i+1 < len(argv) {
+				c.host(argv[i+1])
+			}
+		}
+	default:
+		c.raise(NeedsApproval, "reads or writes keys")
+		for i, w := range argv {
+			if (w.text == "-out" || w.text == "-keyout") && i+1 < len(argv) {
+				c.write(argv[i+1])
+			}
+		}
+	}
+}
+
+func database(c *call, argv []word) {
+	if asksVersion(argv) {
+		return
+	}
+	c.raise(Network, "talks to a database")
+	for _, w := range argv[1:] {
+		u := strings.ToUpper(w.text)
+		for _, bad := range []string{"DROP ", "TRUNCATE ", "DELETE FROM", "FLUSHALL", "FLUSHDB", "DROPDATABASE", ".DELETE", ".DROP"} {
+			if strings.Contains(u, bad) {
+				c.raise(Destructive, "deletes data")
+			}
+		}
+	}
+}
+
+// cloud is for programs that manage what runs elsewhere.
+func cloud(c *call, argv []word) {
+	c.raise(Network, base(argv[0].text)+" talks to the network")
+	for i, w := range argv[1:] {
+		switch t := w.text; {
+		case i < 4 && (strings.HasPrefix(t, "delete") || strings.HasPrefix(t, "terminate") || strings.HasPrefix(t, "destroy") || t == "rm" || t == "rb" || t == "drain" || t == "uninstall" || t == "purge" || t == "--delete" || t == "scale"):
+			c.raise(Destructive, "deletes what runs elsewhere")
+		case i < 4 && (strings.Contains(t, "token") || strings.Contains(t, "secret") || strings.Contains(t, "iam") || t == "auth" || t == "login" || strings.Contains(t, "password") || strings.Contains(t, "credential") || t == "ssh-key"):
+			c.raise(Escalates, "reads or changes keys and rights")
+		}
+	}
+	if name := base(argv[0].text); name == "kubectl" || name == "oc" {
+		if s := second(argv); s == "exec" || s == "cp" || s == "port-forward" || s == "proxy" {
+			c.raise(Escalates, "runs a command on another machine")
+		}
+	}
+	c.out = word{kind: anything, net: true}
+}
+
+func dpkg(c *call, argv []word) {
+	if s := second(argv); s == "-l" || s == "-L" || s == "-s" || s == "-S" || s == "--list" || s == "--status" || s == "--search" || s == "--listfiles" || s == "--print-architecture" {
+		return
+	}
+	c.raise(Escalates, "installs or removes programs")
+}

@@ -1,0 +1,179 @@
+// Package shell says what a bash script would do, without running it.
+//
+//	a := shell.Analyze("git log | head", shell.World{Dir: dir, Root: dir, Home: home})
+//	a.Class // ReadOnly
+//	a.Allow // true: it may run unasked
+//
+// A script is parsed, and its syntax tree is walked the way bash would run it: with
+// variables, functions and the working directory as far as they are known. Each simple
+// command gets a [Class] by tables of programs and their options. What is in no table,
+// cannot be parsed, or depends on what is not known is [NeedsApproval] at least: only
+// what is provably harmless is allowed.
+//
+// Texts are judged, not files: a symbolic link, a replaced program or a hostile
+// .git/config is not seen. The fence around a command is a sandbox; this is the advice
+// on whether to ask.
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Class is what a command does at worst, in ascending severity. The zero value is
+// [ReadOnly].
+type Class int
+
+// The classes.
+const (
+	// ReadOnly changes nothing and talks to nobody.
+	ReadOnly Class = iota
+	// WritesWorkspace creates or changes files below the root.
+	WritesWorkspace
+	// NeedsApproval has effects that the text does not tell: an unknown program, code
+	// of the project, a word that is not known, a script that is not understood.
+	NeedsApproval
+	// WritesOutside creates or changes files that are not below the root.
+	WritesOutside
+	// Network talks to other machines, or to a server on this one.
+	Network
+	// Destructive deletes what may not come back, or ends processes.
+	Destructive
+	// Escalates gets more power or hides code in data: other users, start files,
+	// hooks, settings of agents, variables that load code, options that run commands.
+	Escalates
+)
+
+var classNames = [...]string{
+	"read_only", "writes_workspace", "needs_approval", "writes_outside", "network", "destructive", "escalates",
+}
+
+// String returns the name of the class, such as "needs_approval".
+func (c Class) String() string {
+	if c < 0 || int(c) >= len(classNames) {
+		return "unknown"
+	}
+	return classNames[c]
+}
+
+// ParseClass returns the class of a name that [Class.String] returns, and whether there
+// is one.
+func ParseClass(name string) (Class, bool) {
+	i := slices.Index(classNames[:], name)
+	return Class(max(i, 0)), i >= 0
+}
+
+// World is where a script runs. The paths are absolute, with forward slashes. An empty
+// one is not known, which makes the analysis stricter.
+type World struct {
+	Dir  string // where the script starts
+	Root string // the folder of the workspace
+	Home string // the user's home folder
+}
+
+// Command is a simple command, without the wrappers in front of it (env, timeout,
+// xargs, sudo, sh -c …) where it is certain what they run.
+type Command struct {
+	Argv    []string // the words; one that is not known is "" and Dynamic is true
+	Dynamic bool
+	Class   Class
+	Why     string   // what made it that class; "" for ReadOnly
+	Writes  []string // paths that it is known to write; relative to the root if below it
+	Reads   []string // paths that it names to read, as far as known; in the same form
+	Hosts   []string // names of hosts that it talks to, as far as known
+}
+
+// Analysis is what is known about a script.
+type Analysis struct {
+	Class    Class
+	Why      []string // what made it that class, or kept it from being allowed
+	Commands []Command
+	Allow    bool   // provably harmless: it may run unasked
+	Deny     bool   // catastrophic: refused, unless a rule allows exactly this
+	Dir      string // the working directory afterwards, if all commands succeed; "" if not known
+
+	opaque bool // a program runs other programs by argument: no prefix says what it does
+}
+
+// Bounds. The parser is recursive, and a fatal overflow of its stack could not be
+// recovered, so what could nest is counted before it is called.
+const (
+	maxScript = 32 << 10 // bytes
+	maxOpen   = 1500     // brackets, operators and words that may nest
+	maxSteps  = 4000     // statements and words looked at, loops and calls unrolled
+	maxDepth  = 24       // scripts in scripts, functions in functions
+)
+
+// Analyze classes a script for bash. It returns in bounded time and never nil, however
+// the script is made. A script over 32 KiB, or with more than 1,500 brackets and
+// operators, is not parsed and needs approval.
+func Analyze(script string, w World) *Analysis {
+	k := newWalker(w)
+	st := k.start()
+	k.source(script, st)
+	k.cover()
+	a := &Analysis{
+		Class: k.class, Why: k.why, Commands: k.cmds, Deny: k.deny, opaque: k.opaque,
+		Allow: k.class == ReadOnly && !k.disputed,
+	}
+	if len(st.dirs) > 0 && !strings.ContainsAny(st.dirs[0], "*?[") {
+		a.Dir = st.dirs[0]
+	}
+	return a
+}
+
+// cover adds what no command says, so that the commands say all: what is judged by the
+// commands alone must not be judged less.
+func (k *walker) cover() {
+	for _, c := range k.cmds {
+		if c.Class >= k.class {
+			return
+		}
+	}
+	if k.class > ReadOnly {
+		k.cmds = append(k.cmds, Command{Dynamic: true, Class: k.class, Why: k.why[len(k.why)-1]})
+	}
+}
+
+func newWalker(w World) *walker {
+	for _, p := range []*string{&w.Dir, &w.Root, &w.Home} {
+		if !strings.HasPrefix(*p, "/") {
+			*p = ""
+			continue
+		}
+		*p = path.Clean(*p)
+	}
+	return &walker{world: w, handlers: handlers, declared: map[string]int{}}
+}
+
+// source walks a script in the given state and returns what it prints.
+func (k *walker) source(script string, st *state) word {
+	if why := refuse(script); why != "" {
+		k.raise(NeedsApproval, why)
+		return word{kind: anything}
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).
+		Parse(strings.NewReader(script), "")
+	switch {
+	case err != nil:
+		k.raise(NeedsApproval, "is not a script that bash understands for sure")
+		return word{kind: anything}
+	case len(f.Stmts) == 0 && len(f.Last) == 0:
+		k.raise(NeedsApproval, "is empty")
+		return word{}
+	}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil {
+			k.declared[d.Name.Value]++
+		}
+		return true
+	})
+	out := k.stmts(f.Stmts, st)
+	if k.depth == 0 {
+		k.uncalled(f)
+	}
+	return out
+}

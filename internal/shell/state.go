@@ -1,0 +1,196 @@
+package shell
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A kind says how much of a word is known.
+type kind uint8
+
+const (
+	known    kind = iota
+	digits        // text is a sample, in which unknown parts are made of digits
+	token         // text is a sample, in which unknown parts are made of letters and digits
+	glob          // names of files that match the pattern in text, or the pattern
+	listing       // a path below the working directory without ".."; text is how it begins
+	anything      // text is how it begins
+)
+
+// A word is an argument after expansion, or the value of a variable, or what a command
+// prints.
+type word struct {
+	text   string
+	kind   kind
+	many   bool  // it may be several words, or none
+	bare   bool  // a part of it is not quoted and may be a pattern
+	nodash bool  // it does not begin with a dash, although its text does not tell
+	env    bool  // it may show a variable of the environment
+	net    bool  // it may hold what came from the network
+	from   *word // what the file of a process substitution holds
+}
+
+// dash reports whether the word may begin with a dash.
+func (w word) dash() bool {
+	switch {
+	case w.text == "":
+		return w.kind > known && !w.nodash
+	case w.kind == glob && strings.ContainsRune("*?[", rune(w.text[0])):
+		return true
+	}
+	return w.text[0] == '-'
+}
+
+// literal reports whether the text is the word, or stands for it in every respect.
+func (w word) literal() bool { return w.kind <= digits }
+
+// then is the word followed by another without space.
+func (w word) then(b word) word {
+	switch {
+	case w == (word{}):
+		return b
+	case b == (word{}):
+		return w
+	}
+	r := word{
+		text: w.text, kind: max(w.kind, b.kind), many: w.many || b.many, bare: w.bare || b.bare,
+		nodash: w.nodash, env: w.env || b.env, net: w.net || b.net,
+	}
+	switch {
+	case w.kind <= glob && b.kind <= glob:
+		r.text += b.text
+	case w.kind <= token && b.kind >= listing:
+		r.text += b.text
+		r.nodash = w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash
+	case w.kind == listing && b.kind <= token && !strings.Contains(b.text, ".."):
+	default:
+		r.kind = anything
+	}
+	return r
+}
+
+// or is a word that is one of two.
+func (w word) or(b word) word {
+	if w.text == b.text && w.kind == b.kind {
+		w.env, w.net, w.many, w.bare = w.env || b.env, w.net || b.net, w.many || b.many, w.bare || b.bare
+		w.nodash = w.nodash && b.nodash
+		w.from = nil
+		return w
+	}
+	r := word{kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
+	switch {
+	case numeric(w) && numeric(b):
+		r.kind, r.text = digits, "1"
+	case w.kind == listing && b.kind == listing:
+		r.kind, r.nodash = listing, w.nodash && b.nodash
+	}
+	return r
+}
+
+func numeric(w word) bool {
+	return w.kind <= digits && w.text != "" && strings.Trim(w.text, "0123456789") == ""
+}
+
+// A variable is a word, or an array of words.
+type variable struct {
+	word
+	array bool
+	elems []word
+}
+
+func (v variable) equal(b variable) bool {
+	return v.word == b.word && v.array == b.array && slices.Equal(v.elems, b.elems)
+}
+
+// state is what is known at a point of the script.
+type state struct {
+	vars  map[string]variable
+	funcs map[string]*syntax.Stmt // those that are defined for sure
+	dirs  []string                // where it may be; the first if all commands succeeded; none if not known
+	back  []string                // the directories of pushd
+	args  []word                  // the positional parameters
+	lost  bool                    // the positional parameters are not known
+	stdin word
+	ends  bool // what follows does not run
+}
+
+func (k *walker) start() *state {
+	st := &state{vars: map[string]variable{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
+	if k.world.Dir != "" {
+		st.dirs = []string{k.world.Dir}
+	}
+	if !k.inside(k.world.Dir) {
+		k.dispute("starts outside of the workspace")
+	}
+	return st
+}
+
+func (s *state) clone() *state {
+	c := *s
+	c.vars, c.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)
+	c.dirs, c.back = slices.Clip(s.dirs), slices.Clip(s.back)
+	return &c
+}
+
+// join makes s what is known if the script came here by s or by b. A branch that ended
+// the script does not come here.
+func (s *state) join(b *state) {
+	switch {
+	case b.ends:
+		return
+	case s.ends:
+		*s = *b
+		return
+	}
+	for name, v := range s.vars {
+		if w, ok := b.vars[name]; !ok {
+			s.vars[name] = variable{word: word{kind: anything, env: v.env, net: v.net, many: true}}
+		} else if !v.equal(w) {
+			s.vars[name] = variable{word: either(v, w)}
+		}
+	}
+	for name, w := range b.vars {
+		if _, ok := s.vars[name]; !ok {
+			s.vars[name] = variable{word: word{kind: anything, env: w.env, net: w.net, many: true}}
+		}
+	}
+	for name, body := range s.funcs {
+		if b.funcs[name] != body {
+			delete(s.funcs, name)
+		}
+	}
+	s.joinDirs(b)
+	s.lost = s.lost || b.lost || !slices.Equal(s.args, b.args)
+}
+
+func either(v, w variable) word {
+	r := v.or(w.word)
+	if v.array || w.array {
+		r.kind, r.text = anything, ""
+	}
+	return r
+}
+
+// joinDirs keeps the directory of b in front: joins are made with the branch that
+// went well as b.
+func (s *state) joinDirs(b *state) {
+	if len(s.dirs) == 0 || len(b.dirs) == 0 {
+		s.dirs = nil
+		return
+	}
+	dirs := slices.Clone(b.dirs)
+	for _, d := range s.dirs {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	if s.dirs = dirs; len(dirs) > 4 {
+		s.dirs = nil
+	}
+	if !slices.Equal(s.back, b.back) {
+		s.back = nil
+	}
+}

@@ -1,0 +1,121 @@
+package shell
+
+// lookup finds a program, or a program and its subcommand, in the tables.
+func lookup(name string) (program, bool) {
+	for _, t := range tables {
+		if p, ok := t[name]; ok {
+			return p, true
+		}
+	}
+	return program{}, false
+}
+
+var tables = []map[string]program{builtins, filePrograms, textPrograms, systemPrograms, gitCommands, toolPrograms, networkPrograms}
+
+// builtins are the commands that bash has itself.
+var builtins = map[string]program{
+	":": {use: 'n'}, "true": {use: 'n'}, "false": {use: 'n'},
+	"echo":   {handler: "echo", noHelp: true},
+	"printf": {handler: "printf", noHelp: true},
+	"test":   {handler: "test", noHelp: true}, "[": {handler: "test", noHelp: true},
+	"pwd":      {handler: "pwd"},
+	"cd":       {handler: "cd", noHelp: true},
+	"pushd":    {handler: "cd", noHelp: true},
+	"popd":     {handler: "popd", noHelp: true},
+	"dirs":     {use: 'n', spec: "-c!a"},
+	"type":     {use: 'n', noHelp: true},
+	"which":    {use: 'n'},
+	"whereis":  {use: 'n'},
+	"whatis":   {use: 'n'},
+	"apropos":  {use: 'n'},
+	"help":     {use: 'n'},
+	"times":    {use: 'n'},
+	"ulimit":   {class: NeedsApproval, why: "changes limits"},
+	"umask":    {handler: "query"},
+	"exit":     {handler: "exit", noHelp: true},
+	"return":   {handler: "leave", noHelp: true},
+	"break":    {handler: "leave", noHelp: true},
+	"continue": {handler: "leave", noHelp: true},
+	"shift":    {handler: "positional", noHelp: true},
+	"getopts":  {class: NeedsApproval, why: "sets variables by options"},
+	"set":      {handler: "set", noHelp: true},
+	"shopt":    {handler: "shopt", noHelp: true},
+	"export":   {handler: "declare", noHelp: true}, "readonly": {handler: "declare", noHelp: true},
+	"declare": {handler: "declare", noHelp: true}, "typeset": {handler: "declare", noHelp: true}, "local": {handler: "declare", noHelp: true},
+	"let":     {handler: "let", noHelp: true},
+	"unset":   {handler: "unset", noHelp: true},
+	"read":    {handler: "read", noHelp: true},
+	"mapfile": {handler: "mapfile", noHelp: true}, "readarray": {handler: "mapfile", noHelp: true},
+	"wait": {use: 'n'},
+	"jobs": {use: 'n', spec: "-x!e"},
+	"fg":   {class: NeedsApproval}, "bg": {class: NeedsApproval}, "disown": {class: NeedsApproval}, "suspend": {class: NeedsApproval},
+	"hash":     {handler: "hash", noHelp: true},
+	"alias":    {handler: "alias", noHelp: true},
+	"unalias":  {class: NeedsApproval, why: "changes what names mean"},
+	"bind":     {class: Escalates, why: "binds keys to commands"},
+	"complete": {handler: "compgen", noHelp: true}, "compgen": {handler: "compgen", noHelp: true}, "compopt": {class: NeedsApproval},
+	"enable":  {class: Escalates, why: "loads or hides builtins"},
+	"history": {handler: "history", noHelp: true}, "fc": {class: Escalates, why: "runs commands again"},
+	"trap":   {handler: "trap", noHelp: true},
+	"eval":   {handler: "eval", noHelp: true},
+	"source": {handler: "source", noHelp: true}, ".": {handler: "source", noHelp: true},
+	"exec":    {handler: "exec", noHelp: true},
+	"command": {handler: "command", noHelp: true}, "builtin": {handler: "builtin", noHelp: true},
+	"kill":   {handler: "kill", noHelp: true},
+	"logout": {class: NeedsApproval},
+	"caller": {use: 'n'},
+}
+
+// filePrograms look at, make, move and remove files.
+var filePrograms = map[string]program{
+	"ls": {handler: "ls"}, "dir": {handler: "ls"}, "vdir": {handler: "ls"},
+	"exa":      {spec: "-L= -I= -s= -t= --level= --ignore-glob= --sort= --time="},
+	"eza":      {spec: "-L= -I= -s= -t= --level= --ignore-glob= --sort= --time="},
+	"tree":     {spec: "-o=w -L= -P= -I= -H= -T= --charset= --filelimit= --timefmt= --sort= --gitfile=r --infofile=r --fromfile -l!o -R!a --output=w"},
+	"stat":     {spec: "-c= -f? --format= --printf= -t?", use: 'r'},
+	"file":     {spec: "-m=r -f=r -F= -P= -e= -C!W --magic-file=r --files-from=r --compile!W --separator= --exclude= -z!a -Z!a --uncompress!a --uncompress-noreport!a"},
+	"du":       {spec: "-d= -B= -t= -X=r --max-depth= --block-size= --threshold= --exclude= --exclude-from=r --files0-from=r --time-style= -L!o --dereference!o"},
+	"df":       {spec: "-B= -t= -x= --block-size= --type= --exclude-type= --sync!a", use: 'n'},
+	"pathchk":  {use: 'n'},
+	"realpath": {use: 'n', spec: "--relative-to= --relative-base="}, "readlink": {use: 'n'},
+	"basename": {handler: "basename"}, "dirname": {handler: "dirname"},
+	"namei": {}, "lsattr": {}, "getfacl": {}, "getfattr": {}, "cksum": {spec: "-a= -l= --algorithm= --length= -c!o --check!o"},
+	"md5sum": {spec: "-c!o --check!o"}, "sha1sum": {spec: "-c!o --check!o"}, "sha224sum": {spec: "-c!o --check!o"}, "sha256sum": {spec: "-c!o --check!o"},
+	"sha384sum": {spec: "-c!o --check!o"}, "sha512sum": {spec: "-c!o --check!o"}, "b2sum": {spec: "-l= --length= -c!o --check!o"}, "b3sum": {},
+	"shasum": {spec: "-a= --algorithm= -c!o --check!o"}, "md5": {spec: "-s="}, "sum": {}, "crc32": {},
+
+	"touch":     {class: WritesWorkspace, use: 'w', spec: "-t= -d= -r=r --date= --reference=r --time="},
+	"mkdir":     {class: WritesWorkspace, use: 'w', spec: "-m= --mode= --context?"},
+	"mkfifo":    {class: WritesWorkspace, use: 'w', spec: "-m= --mode="},
+	"mknod":     {class: Escalates, use: 'n'},
+	"mktemp":    {handler: "mktemp"},
+	"tee":       {use: 'w'},
+	"truncate":  {class: Destructive, use: 'w', spec: "-s= -r=r --size= --reference=r"},
+	"fallocate": {class: WritesWorkspace, use: 'w', spec: "-l= -o= --length= --offset="},
+	"cp":        {handler: "copy"}, "install": {handler: "copy"}, "ln": {handler: "copy"}, "link": {handler: "copy"}, "ditto": {handler: "copy"},
+	"mv": {handler: "move"}, "rename": {class: NeedsApproval, why: "renames files by a pattern"},
+	"rm":     {handler: "rm"},
+	"rmdir":  {class: Destructive, use: 'd'},
+	"unlink": {class: Destructive, use: 'd'},
+	"shred":  {class: Destructive, use: 'd', spec: "-n= -s= --iterations= --size= --random-source=r"},
+	"srm":    {class: Destructive, use: 'D'}, "trash": {class: Destructive, use: 'D'}, "trash-put": {class: Destructive, use: 'D'}, "wipe": {class: Destructive, use: 'D'},
+	"chmod": {handler: "chmod"}, "chown": {handler: "chown"}, "chgrp": {handler: "chown"},
+	"chattr": {class: Escalates, use: 'n'}, "setfacl": {class: Escalates, use: 'n'}, "setfattr": {class: Escalates, use: 'n'}, "xattr": {class: NeedsApproval},
+	"dd":   {handler: "dd"},
+	"find": {handler: "find"}, "fd": {handler: "fd"}, "fdfind": {handler: "fd"},
+	"locate": {use: 'n', class: NeedsApproval}, "mlocate": {class: NeedsApproval}, "plocate": {class: NeedsApproval}, "updatedb": {class: Escalates},
+	"rsync": {handler: "rsync"},
+	"tar":   {handler: "tar"}, "bsdtar": {handler: "tar"}, "gtar": {handler: "tar"},
+	"zip":   {handler: "zip"},
+	"unzip": {handler: "unzip"}, "zipinfo": {},
+	"7z": {class: NeedsApproval}, "7za": {class: NeedsApproval}, "unrar": {class: NeedsApproval}, "ar": {class: NeedsApproval}, "cpio": {class: NeedsApproval},
+	"gzip": {handler: "compress"}, "gunzip": {handler: "compress"}, "bzip2": {handler: "compress"}, "bunzip2": {handler: "compress"},
+	"xz": {handler: "compress"}, "unxz": {handler: "compress"}, "lzma": {handler: "compress"}, "zstd": {handler: "compress"}, "lz4": {handler: "compress"}, "compress": {handler: "compress"}, "uncompress": {handler: "compress"},
+	"zcat": {}, "bzcat": {}, "xzcat": {}, "zstdcat": {}, "zgrep": {class: NeedsApproval}, "zless": {class: NeedsApproval},
+	"sync": {class: NeedsApproval}, "patch": {class: WritesWorkspace, use: 'n', spec: "-o=w -r=w -i=r -d=w -p= -F= -D= -V= -B= -z= --output=w --reject-file=w --input=r --directory=w --strip= -e!e --ed!e"},
+
+	"mkfs": {handler: "disk"}, "mke2fs": {handler: "disk"}, "mkswap": {handler: "disk"}, "wipefs": {handler: "disk"}, "blkdiscard": {handler: "disk"},
+	"fdisk": {handler: "disk"}, "sfdisk": {handler: "disk"}, "gdisk": {handler: "disk"}, "sgdisk": {handler: "disk"}, "cfdisk": {handler: "disk"}, "parted": {handler: "disk"}, "hdparm": {handler: "disk"},
+	"cryptsetup": {handler: "disk"}, "diskutil": {handler: "disk"}, "lvremove": {handler: "disk"}, "vgremove": {handler: "disk"}, "pvremove": {handler: "disk"}, "zpool": {handler: "disk"}, "zfs": {handler: "disk"},
+	"mkfs.ext2": {handler: "disk"}, "mkfs.ext3": {handler: "disk"}, "mkfs.ext4": {handler: "disk"}, "mkfs.xfs": {handler: "disk"}, "mkfs.btrfs": {handler: "disk"}, "mkfs.vfat": {handler: "disk"}, "mkfs.fat": {handler: "disk"}, "mkfs.ntfs": {handler: "disk"}, "mkfs.f2fs": {handler: "disk"}, "newfs": {handler: "disk"},
+}

@@ -1,0 +1,339 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// through is what programs print that pass on some of the lines that come in.
+func (c *call) through(o *parsed, skip int) {
+	if len(o.operands) <= skip {
+		c.out = c.st.stdin
+		if c.out.kind <= token && c.out.kind != digits {
+			c.out = word{kind: anything, env: c.out.env, net: c.out.net}
+		}
+		c.out.from = nil
+		return
+	}
+	c.out = word{kind: anything}
+}
+
+func head(c *call, argv []word) {
+	o := c.options(program{spec: "-n= -c= -b= -s= --lines= --bytes= --sleep-interval= --pid= --max-unchanged-stats="}, argv[1:])
+	c.bounded = base(argv[0].text) == "head" && o.has("-n", "-c", "--lines", "--bytes")
+	if o.has("-f", "-F", "--follow", "--retry") && base(argv[0].text) == "tail" {
+		c.raise(NeedsApproval, "goes on without end")
+	}
+	c.operands(program{}, o)
+	c.through(o, 0)
+}
+
+func wc(c *call, argv []word) {
+	o := c.options(program{spec: "--files0-from=r --total="}, argv[1:])
+	c.operands(program{}, o)
+	if len(o.operands) == 0 {
+		c.out = word{text: "1", kind: digits, many: true}
+	}
+}
+
+func filter(c *call, argv []word) {
+	c.out = word{kind: anything, env: c.st.stdin.env, net: c.st.stdin.net}
+	in := c.st.stdin
+	if len(argv) == 3 && in.kind == known && argv[1].kind == known && argv[2].kind == known {
+		if a, b := letters(argv[1].text), letters(argv[2].text); a != "" && len(a) == len(b) {
+			c.out = word{text: strings.Map(func(r rune) rune {
+				if i := strings.IndexRune(a, r); i >= 0 {
+					return rune(b[i])
+				}
+				return r
+			}, in.text)}
+		}
+	}
+}
+
+// letters expands the ranges of a set of tr; "" if it has more than that.
+func letters(set string) string {
+	var b strings.Builder
+	for i := 0; i < len(set); i++ {
+		switch {
+		case !letter(set[i]):
+			return ""
+		case i+2 < len(set) && set[i+1] == '-' && letter(set[i+2]) && set[i] <= set[i+2]:
+			for ch := set[i]; ch <= set[i+2]; ch++ {
+				b.WriteByte(ch)
+			}
+			i += 2
+		default:
+			b.WriteByte(set[i])
+		}
+	}
+	return b.String()
+}
+
+func sort(c *call, argv []word) {
+	o := c.options(program{spec: "-k= -t= -S= -o=w -T=w --key= --field-separator= --buffer-size= --output=w --temporary-directory=w " +
+		"--compress-program=x --files0-from=r --random-source=r --parallel= --batch-size= --sort="}, argv[1:])
+	c.operands(program{}, o)
+	c.through(o, 0)
+}
+
+// uniq writes to its second operand.
+func uniq(c *call, argv []word) {
+	o := c.options(program{spec: "-f= -s= -w= --skip-fields= --skip-chars= --check-chars= --group? --all-repeated?"}, argv[1:])
+	for i, w := range o.operands {
+		switch {
+		case w.many || w.kind == glob:
+			c.raise(NeedsApproval, "uniq may write to its second operand")
+		case i == 0:
+			c.read(w)
+		default:
+			c.write(w)
+		}
+	}
+	c.through(o, 0)
+}
+
+func xxd(c *call, argv []word) {
+	o := c.options(program{spec: "-c= -g= -l= -o= -s= -n= -R="}, argv[1:])
+	uniqLike := o.operands
+	for i, w := range uniqLike {
+		switch {
+		case w.many || w.kind == glob:
+			c.raise(NeedsApproval, "xxd may write to its second operand")
+		case i == 0:
+			c.read(w)
+		default:
+			c.write(w)
+		}
+	}
+}
+
+func grep(c *call, argv []word) {
+	p := program{use: 'p', spec: "-e=p -f=p -A= -B= -C= -m= -d= -D= --regexp=p --file=p --after-context= --before-context= --context= --max-count= " +
+		"--include= --exclude= --exclude-dir= --exclude-from=r --label= --color? --colour? --binary-files= --directories= --devices= --group-separator="}
+	o := c.options(p, argv[1:])
+	for _, name := range []string{"-f", "--file"} {
+		if f, ok := o.args[name]; ok {
+			c.read(f)
+		}
+	}
+	c.operands(p, o)
+	c.found(o, o.has("-l", "-L", "--files-with-matches", "--files-without-match"))
+}
+
+// found says what a search prints: names if only names were asked for, else lines.
+func (c *call) found(o *parsed, names bool) {
+	skip := 1
+	if o.pattern {
+		skip = 0
+	}
+	switch {
+	case names:
+		c.out = c.names(plain(o.operands, skip))
+	case o.has("-c", "--count") && len(o.operands) <= skip:
+		c.out = word{text: "1", kind: digits}
+	default:
+		c.through(o, skip)
+	}
+}
+
+// names are paths below operands.
+func (c *call) names(ops []word) word {
+	out := word{kind: listing, many: true, nodash: len(ops) > 0}
+	for _, w := range ops {
+		if w.kind == anything || w.kind == glob && strings.Contains(w.text, "..") || !c.k.below(w.text, c.st) || strings.HasPrefix(w.text, "/") || strings.HasPrefix(w.text, "..") {
+			return word{kind: anything, many: true}
+		}
+		out.nodash = out.nodash && !w.dash()
+	}
+	return out
+}
+
+func rg(c *call, argv []word) {
+	p := program{use: 'p', spec: "--pre=x --hostname-bin=x -z!a --search-zip!a -L!o --follow!o -e=p -f=p --regexp=p --file=p -A= -B= -C= -m= -g= -t= -T= -d= -j= -M= -r= -E= " +
+		"--after-context= --before-context= --context= --max-count= --glob= --iglob= --type= --type-not= --max-depth= --threads= --max-columns= --replace= " +
+		"--encoding= --sort= --sortr= --color= --colors= --context-separator= --engine= --ignore-file=r --max-filesize= --path-separator= --pre-glob= --type-add= --type-clear= " +
+		"--dfa-size-limit= --regex-size-limit= --field-context-separator= --field-match-separator= --hyperlink-format= --generate="}
+	o := c.options(p, argv[1:])
+	for _, name := range []string{"-f", "--file"} {
+		if f, ok := o.args[name]; ok {
+			c.read(f)
+		}
+	}
+	if o.has("--files", "--type-list") {
+		o.pattern = true
+	}
+	c.operands(p, o)
+	c.found(o, o.has("-l", "--files", "--files-with-matches", "--files-without-match"))
+}
+
+func bat(c *call, argv []word) {
+	p := program{spec: "--pager=x --paging= -l= -r= -H= -m= --language= --line-range= --highlight-line= --theme= --style= --color= --map-syntax= --tabs= --wrap= --terminal-width= --diff-context=", sub: false}
+	o := c.options(p, argv[1:])
+	if len(o.operands) > 0 && o.operands[0].text == "cache" {
+		c.raise(WritesOutside, "writes a cache")
+	}
+	c.operands(p, o)
+}
+
+func jq(c *call, argv []word) {
+	p := program{use: 'p', spec: "-f!a --from-file!a -L=a --library-path=a --tab --indent= --slurpfile= --rawfile= --arg= --argjson= --args --jsonargs --run-tests!a"}
+	args := argv[1:]
+	var rest []word
+	for i := 0; i < len(args); i++ {
+		switch args[i].text { // these have a name and a value
+		case "--slurpfile", "--rawfile":
+			if i+2 < len(args) {
+				c.read(args[i+2])
+			}
+			i += 2
+		case "--arg", "--argjson":
+			i += 2
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	o := c.options(p, rest)
+	if len(o.operands) > 0 {
+		c.jqProgram(o.operands[0])
+	}
+	c.operands(p, o)
+}
+
+func (c *call) jqProgram(w word) {
+	if w.kind > digits {
+		c.raise(NeedsApproval, "runs a program that is not known")
+	}
+	for _, word := range []string{"env", "$ENV"} {
+		if strings.Contains(w.text, word) {
+			c.dispute("may show the environment")
+		}
+	}
+	for _, word := range []string{"import", "include", "getpath/", "modulemeta"} {
+		if strings.Contains(w.text, word) {
+			c.raise(NeedsApproval, "loads a module")
+		}
+	}
+}
+
+func yq(c *call, argv []word) {
+	p := program{use: 'p', spec: "-i!i --inplace!i --in-place!i -s=w --split-exp=w -f!a --from-file=a -o= -p= -I= --indent= --output-format= --input-format="}
+	o := c.options(p, argv[1:])
+	ops := o.operands
+	if len(ops) > 0 && (ops[0].text == "eval" || ops[0].text == "e" || ops[0].text == "ea" || ops[0].text == "eval-all") {
+		o.operands = ops[1:]
+	}
+	for _, w := range o.operands {
+		if strings.Contains(w.text, "load") || strings.Contains(w.text, "env") {
+			c.dispute("may read more than it names")
+		}
+	}
+	if len(o.operands) == 1 {
+		o.pattern = strings.Contains(o.operands[0].text, "/")
+	}
+	c.operands(p, o)
+}
+
+// pager waits for a person, and runs commands if told to.
+func pager(c *call, argv []word) {
+	c.raise(NeedsApproval, "waits for a person")
+	for _, w := range argv[1:] {
+		switch {
+		case strings.HasPrefix(w.text, "+") && strings.Contains(w.text, "!"):
+			c.smuggled(word{text: strings.TrimLeft(w.text[strings.IndexByte(w.text, '!'):], "!")})
+		case base(argv[0].text) == "man" && (strings.HasPrefix(w.text, "-H") || strings.HasPrefix(w.text, "-P") || strings.HasPrefix(w.text, "--html") || strings.HasPrefix(w.text, "--pager")):
+			c.raise(Escalates, "a program is told to run a command")
+		case !strings.HasPrefix(w.text, "-") && base(argv[0].text) != "man" && base(argv[0].text) != "info":
+			c.read(w)
+		}
+	}
+}
+
+// editor runs commands by arguments and by what comes in.
+func editor(c *call, argv []word) {
+	c.raise(NeedsApproval, "waits for a person, or is told to change files")
+	c.k.opaque = true
+	texts := slices.Clone(argv[1:])
+	if in := c.st.stdin; in.kind == known {
+		for line := range strings.Lines(in.text) {
+			texts = append(texts, word{text: strings.TrimRight(line, "\n")})
+		}
+	}
+	for _, w := range texts {
+		if before, cmd, ok := strings.Cut(w.text, "!"); ok && cmd != "" && strings.Trim(before, "-+c%:.$0123456789,rwe ") == "" {
+			c.smuggled(word{text: cmd})
+		}
+	}
+}
+
+func date(c *call, argv []word) {
+	o := c.options(program{spec: "-s!e --set!e -d= --date= -f=r --file=r -r= --reference= -I? --iso-8601? --rfc-3339= -v= -j"}, argv[1:])
+	for _, w := range o.operands {
+		switch {
+		case w.kind == known && w.text == "+%s":
+			c.out = word{text: "1", kind: digits}
+		case !strings.HasPrefix(w.text, "+") && !o.has("-j"):
+			c.raise(Escalates, "sets the clock")
+		}
+	}
+}
+
+func hostname(c *call, argv []word) {
+	o := c.options(program{spec: "-F=e --file=e -b!e --boot!e -I -i -f -d -s -A -a"}, argv[1:])
+	if len(o.operands) > 0 {
+		c.raise(Escalates, "names the machine")
+	}
+}
+
+func uname(c *call, _ []word) { c.out = word{kind: anything} }
+
+func sleep(c *call, argv []word) {
+	c.out = word{}
+	for _, w := range argv[1:] {
+		if w.kind > digits || len(strings.TrimSuffix(w.text, "s")) > 3 || strings.ContainsAny(w.text, "mhdi") {
+			c.raise(NeedsApproval, "sleeps for long")
+		}
+	}
+}
+
+func ps(c *call, argv []word) {
+	for _, w := range argv[1:] {
+		if w.kind > token || !strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "e") || strings.Contains(w.text, "environ") {
+			c.dispute("may show the environment of processes")
+		}
+	}
+}
+
+func query(c *call, argv []word) {
+	c.out = word{kind: anything}
+	for _, w := range argv[1:] {
+		if w.text != "-S" && w.text != "-p" {
+			c.raise(NeedsApproval, "changes a setting of the shell")
+		}
+	}
+}
+
+func gpg(c *call, argv []word) {
+	c.raise(NeedsApproval, "uses keys")
+	for _, w := range argv[1:] {
+		for _, bad := range []string{"secret", "--import", "--delete", "--gen", "--edit", "--sign-key", "--quick", "--full", "--export-s", "--decrypt"} {
+			if strings.HasPrefix(w.text, "-") && strings.Contains(w.text, bad) {
+				c.raise(Escalates, "uses secret keys, or changes which are trusted")
+			}
+		}
+		if strings.Contains(w.text, "keyserver") || w.text == "--recv-keys" || w.text == "--send-keys" {
+			c.raise(Network, "asks for keys")
+		}
+	}
+}
+
+func crontab(c *call, argv []word) {
+	switch {
+	case len(argv) == 2 && argv[1].text == "-l":
+		c.dispute("reads outside of the workspace")
+	case slices.ContainsFunc(argv, func(w word) bool { return w.text == "-r" }):
+		c.raise(Destructive, "deletes the timetable")
+	default:
+		c.raise(Escalates, "runs commands later")
+	}
+}

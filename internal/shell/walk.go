@@ -1,0 +1,515 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A walker collects what the commands of a script do.
+type walker struct {
+	world    World
+	handlers map[string]func(*call, []word)
+	declared map[string]int // how often each function is declared anywhere
+	called   map[string]bool
+	active   []string // the functions that are being called
+
+	cmds     []Command
+	class    Class
+	why      []string
+	disputed bool
+	deny     bool
+	opaque   bool
+	exits    []*state // where break, continue and return left a loop or a function
+	steps    int
+	depth    int
+}
+
+func (k *walker) raise(c Class, why string) {
+	k.class = max(k.class, c)
+	k.because(why)
+}
+
+// dispute keeps a script that only reads from being allowed.
+func (k *walker) dispute(why string) {
+	k.disputed = true
+	k.because(why)
+}
+
+func (k *walker) because(why string) {
+	if len(k.why) < 16 && !slices.Contains(k.why, why) {
+		k.why = append(k.why, why)
+	}
+}
+
+// tick counts a step and reports whether there are any left.
+func (k *walker) tick() bool {
+	k.steps++
+	if k.steps > maxSteps {
+		k.raise(NeedsApproval, "has too many steps")
+		return false
+	}
+	return true
+}
+
+// enter goes a level deeper, and reports whether that is allowed.
+func (k *walker) enter() bool {
+	if k.depth >= maxDepth {
+		k.raise(NeedsApproval, "is nested too deep")
+		return false
+	}
+	k.depth++
+	return true
+}
+
+// trial walks without keeping what it finds but the steps, and returns what it would
+// have found.
+func (k *walker) trial(walk func()) walker {
+	saved := *k
+	k.class, k.deny = ReadOnly, false
+	walk()
+	found := *k
+	saved.steps = k.steps
+	*k = saved
+	return found
+}
+
+// stmts walks statements in a row and returns what they print.
+func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
+	var out word
+	for i, s := range list {
+		o := k.stmt(s, st)
+		switch {
+		case i == 0 || out == (word{}):
+			out = o
+		case o == (word{}):
+		case out.kind == known && o.kind == known:
+			out = out.then(o)
+		default:
+			out = out.or(o)
+		}
+	}
+	return out
+}
+
+func (k *walker) stmt(s *syntax.Stmt, st *state) word {
+	if !k.tick() {
+		return word{kind: anything}
+	}
+	if s.Coprocess || s.Disown {
+		k.raise(NeedsApproval, "is for another shell")
+	}
+	if s.Background {
+		st = st.clone()
+		k.dispute("goes on in the background")
+	}
+	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
+		return k.simple(c, s.Redirs, st)
+	}
+	return k.redirected(s, st)
+}
+
+// redirected walks a statement that is not a simple command.
+func (k *walker) redirected(s *syntax.Stmt, st *state) word {
+	if len(s.Redirs) == 0 {
+		return k.command(s.Cmd, st)
+	}
+	c := &call{k: k, st: st}
+	stdin := st.stdin
+	c.redirects(s.Redirs)
+	c.done()
+	out := k.command(s.Cmd, st)
+	st.stdin = stdin
+	if c.captured {
+		return word{}
+	}
+	return out
+}
+
+func (k *walker) command(cmd syntax.Command, st *state) word {
+	if !k.enter() {
+		return word{kind: anything}
+	}
+	defer func() { k.depth-- }()
+	switch c := cmd.(type) {
+	case *syntax.Subshell:
+		return k.stmts(c.Stmts, st.clone())
+	case *syntax.Block:
+		return k.stmts(c.Stmts, st)
+	case *syntax.BinaryCmd:
+		return k.binary(c, st)
+	case *syntax.IfClause:
+		return k.ifClause(c, st)
+	case *syntax.WhileClause:
+		return k.loop(st, nil, func(st *state) word {
+			k.stmts(c.Cond, st)
+			after := st.clone()
+			out := k.stmts(c.Do, st)
+			st.join(after)
+			return out
+		})
+	case *syntax.ForClause:
+		return k.forClause(c, st)
+	case *syntax.CaseClause:
+		return k.caseClause(c, st)
+	case *syntax.FuncDecl:
+		return k.declare(c, st)
+	default:
+		return k.rare(cmd, st)
+	}
+}
+
+func (k *walker) rare(cmd syntax.Command, st *state) word {
+	x := expander{k, st}
+	switch c := cmd.(type) {
+	case *syntax.ArithmCmd:
+		x.arith(c.X)
+	case *syntax.LetClause:
+		for _, e := range c.Exprs {
+			x.arith(e)
+		}
+	case *syntax.TestClause:
+		x.test(c.X)
+	case *syntax.DeclClause:
+		return k.declClause(c, st)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			return k.stmt(c.Stmt, st)
+		}
+	case nil: // only redirects
+	default:
+		k.raise(NeedsApproval, "is not understood")
+		if c, ok := cmd.(*syntax.CoprocClause); ok {
+			k.stmt(c.Stmt, st.clone())
+		}
+		return word{kind: anything}
+	}
+	return word{}
+}
+
+func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
+	switch c.Op {
+	case syntax.AndStmt:
+		out := k.stmt(c.X, st)
+		left := st.clone()
+		if succeeds(c.X) && len(st.dirs) > 0 {
+			st.dirs = st.dirs[:1]
+		}
+		o := k.stmt(c.Y, st)
+		left.join(st)
+		*st = *left
+		return both(out, o)
+	case syntax.OrStmt:
+		out := k.stmt(c.X, st)
+		right := st.clone()
+		o := k.stmt(c.Y, right)
+		if right.ends && succeeds(c.X) && len(st.dirs) > 0 {
+			st.dirs = st.dirs[:1]
+		}
+		right.join(st)
+		*st = *right
+		return both(out, o)
+	}
+	return k.pipe(c, st)
+}
+
+// succeeds reports whether a success of the statement means that its last directory
+// is where the script is now.
+func succeeds(s *syntax.Stmt) bool {
+	if s.Negated || s.Background {
+		return false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return true
+	case *syntax.BinaryCmd:
+		return c.Op == syntax.AndStmt && succeeds(c.X) && succeeds(c.Y)
+	}
+	return false
+}
+
+func both(a, b word) word {
+	switch {
+	case a == (word{}):
+		return b
+	case b == (word{}):
+		return a
+	}
+	return a.or(b)
+}
+
+func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
+	left, right := st.clone(), st.clone()
+	out := k.stmt(c.X, left)
+	right.stdin = out
+	if out == (word{}) {
+		right.stdin = word{kind: anything}
+	}
+	return k.stmt(c.Y, right)
+}
+
+func (k *walker) ifClause(c *syntax.IfClause, st *state) word {
+	if len(c.Cond) == 0 { // else
+		return k.stmts(c.Then, st)
+	}
+	k.stmts(c.Cond, st)
+	other := st.clone()
+	out := k.stmts(c.Then, st)
+	if c.Else != nil {
+		out = both(out, k.ifClause(c.Else, other))
+	}
+	st.join(other)
+	return out
+}
+
+// loop walks a body until what is known before it no longer changes. Names in vars are
+// set by the loop itself.
+func (k *walker) loop(st *state, vars []string, body func(*state) word) word {
+	run := func(st *state) word {
+		mark := len(k.exits)
+		out := body(st)
+		st.joinAll(k.exits[mark:])
+		return out
+	}
+	for i := range 4 {
+		next := st.clone()
+		k.trial(func() { run(next) })
+		next.join(st)
+		if i == 3 {
+			st.widen(next)
+			break
+		}
+		if st.same(next, vars) {
+			break
+		}
+		*st = *next
+	}
+	before := st.clone()
+	out := run(st)
+	before.join(st)
+	*st = *before
+	return out
+}
+
+func (s *state) joinAll(others []*state) {
+	for _, o := range others {
+		b := s.clone()
+		*s = *o.clone()
+		s.join(b)
+	}
+}
+
+// same reports whether both know the same, but for the given names.
+func (s *state) same(b *state, except []string) bool {
+	if len(s.vars) != len(b.vars) || !slices.Equal(s.dirs, b.dirs) || len(s.funcs) != len(b.funcs) || s.lost != b.lost {
+		return false
+	}
+	for name, v := range s.vars {
+		if w, ok := b.vars[name]; (!ok || !v.equal(w)) && !slices.Contains(except, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// widen forgets what differs.
+func (s *state) widen(b *state) {
+	for name, w := range b.vars {
+		if v, ok := s.vars[name]; !ok || !v.equal(w) {
+			s.vars[name] = variable{word: word{kind: anything, many: true, env: w.env, net: w.net}}
+		}
+	}
+	if !slices.Equal(s.dirs, b.dirs) {
+		s.dirs = nil
+	}
+	s.lost = s.lost || b.lost
+	clear(s.funcs)
+}
+
+// unrolled is how many values of a loop are looked at one by one.
+const unrolled = 16
+
+func (k *walker) forClause(c *syntax.ForClause, st *state) word {
+	x := expander{k, st}
+	if c.Select {
+		k.raise(NeedsApproval, "asks the user")
+	}
+	it, ok := c.Loop.(*syntax.WordIter)
+	if !ok {
+		return k.cLoop(c, st)
+	}
+	items := st.args
+	if it.InPos.IsValid() {
+		items = x.list(it.Items)
+	} else if st.lost {
+		items = []word{{kind: anything, many: true}}
+	}
+	var values []word
+	for _, v := range items {
+		v.many, v.bare = false, false
+		if v.kind == glob {
+			v = k.matched(v, st)
+		}
+		values = append(values, v)
+	}
+	if len(values) > unrolled {
+		all := values[0]
+		for _, v := range values[1:] {
+			all = all.or(v)
+		}
+		values = []word{all}
+	}
+	name := it.Name.Value
+	var out word
+	for i, v := range values {
+		o := k.loop(st, []string{name}, func(st *state) word {
+			x := expander{k, st}
+			x.assign(name, variable{word: v})
+			return k.stmts(c.Do, st)
+		})
+		if i == 0 {
+			out = o
+		} else {
+			out = both(out, o)
+		}
+	}
+	return out
+}
+
+// matched is what a loop over a pattern gets: a path, if the pattern stays inside.
+func (k *walker) matched(v word, st *state) word {
+	dir := v.text[:strings.LastIndexByte(v.text, '/')+1]
+	if strings.Contains(v.text, "..") || strings.ContainsAny(dir, "*?[") || !k.below(dir, st) || secretGlob(v.text) {
+		return word{kind: anything, text: dir}
+	}
+	return word{kind: listing, text: dir, nodash: !v.dash()}
+}
+
+func (k *walker) cLoop(c *syntax.ForClause, st *state) word {
+	l, ok := c.Loop.(*syntax.CStyleLoop)
+	if !ok {
+		k.raise(NeedsApproval, "is not understood")
+		return word{kind: anything}
+	}
+	x := expander{k, st}
+	x.arith(l.Init)
+	return k.loop(st, nil, func(st *state) word {
+		x := expander{k, st}
+		x.arith(l.Cond)
+		out := k.stmts(c.Do, st)
+		x.arith(l.Post)
+		return out
+	})
+}
+
+func (k *walker) caseClause(c *syntax.CaseClause, st *state) word {
+	x := expander{k, st}
+	x.single(c.Word)
+	before := st.clone()
+	var out word
+	for i, item := range c.Items {
+		branch := before.clone()
+		x := expander{k, branch}
+		for _, p := range item.Patterns {
+			x.single(p)
+		}
+		if item.Op != syntax.Break { // ;& goes on with the next
+			k.raise(NeedsApproval, "falls through cases")
+		}
+		o := k.stmts(item.Stmts, branch)
+		if i == 0 {
+			out = o
+		} else {
+			out = both(out, o)
+		}
+		st.join(branch)
+	}
+	return out
+}
+
+func (k *walker) declare(c *syntax.FuncDecl, st *state) word {
+	if c.Name == nil || k.declared[c.Name.Value] != 1 {
+		k.raise(NeedsApproval, "defines a function more than once")
+		k.unknownCall(c.Body, st)
+		return word{}
+	}
+	st.funcs[c.Name.Value] = c.Body
+	return word{}
+}
+
+// unknownCall walks the body of a function that may be called with anything.
+func (k *walker) unknownCall(body *syntax.Stmt, st *state) {
+	inner := st.clone()
+	inner.args, inner.lost = nil, true
+	k.stmt(body, inner)
+}
+
+// uncalled walks the functions that nothing calls: they do nothing now, but a shell
+// that lives on could call them.
+func (k *walker) uncalled(f *syntax.File) {
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil && !k.called[d.Name.Value] {
+			st := k.start()
+			st.dirs = nil
+			k.unknownCall(d.Body, st)
+		}
+		return true
+	})
+}
+
+// invoke walks the body of a function that is called with the words.
+func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
+	name := argv[0].text
+	if k.called == nil {
+		k.called = map[string]bool{}
+	}
+	k.called[name] = true
+	if slices.Contains(k.active, name) {
+		if forks(body, name) {
+			k.deny = true
+			c.raise(Destructive, "calls itself over and over, which stops the machine")
+			return
+		}
+		c.raise(NeedsApproval, "calls itself")
+		return
+	}
+	if !k.enter() {
+		return
+	}
+	k.active = append(k.active, name)
+	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
+	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
+	mark := len(k.exits)
+	c.out = k.stmt(body, c.st)
+	c.st.joinAll(k.exits[mark:])
+	c.st.args, c.st.lost, c.st.stdin = args, lost, stdin
+	k.active = k.active[:len(k.active)-1]
+	k.depth--
+}
+
+// forks reports whether a body calls the name in the background or in a pipe.
+func forks(body *syntax.Stmt, name string) bool {
+	found := false
+	syntax.Walk(body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			found = found || n.Background && calls(n, name)
+		case *syntax.BinaryCmd:
+			found = found || n.Op == syntax.Pipe && (calls(n.X, name) || calls(n.Y, name))
+		}
+		return !found
+	})
+	return found
+}
+
+func calls(s *syntax.Stmt, name string) bool {
+	found := false
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == name {
+			found = true
+		}
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,435 @@
+package shell
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+)
+
+// wrapperSpecs are options with an argument, and how many operands come before the
+// command.
+var wrapperSpecs = map[string]struct {
+	spec   string
+	before int
+}{
+	"nice": {"-n= --adjustment=", 0}, "nohup": {"", 0}, "setsid": {"", 0}, "unbuffer": {"", 0},
+	"timeout": {"-k= -s= --kill-after= --signal=", 1}, "gtimeout": {"-k= -s= --kill-after= --signal=", 1},
+	"stdbuf": {"-i= -o= -e= --input= --output= --error=", 0}, "ionice": {"-c= -n= -p=a -P=a -u=a --class= --classdata= --pid=a", 0},
+	"taskset": {"-p!a --pid!a", 1}, "chrt": {"-p!a --pid!a -T= -P= -D=", 1}, "numactl": {"-i= -N= -m= -C= -p=", 0},
+	"time": {"-f= -o=w --format= --output=w", 0}, "gtime": {"-f= -o=w --format= --output=w", 0},
+	"caffeinate": {"-t= -w=", 0},
+	"sudo":       {"-u= -g= -h= -p= -C= -D= -R= -T= -U= -r= -t=", 0}, "doas": {"-u= -C=", 0}, "pkexec": {"--user=", 0}, "gosu": {"", 1}, "run0": {"-u=", 0},
+	"unshare": {"-S= -G= -R= -w= --map-user= --map-group= --root= --wd=", 0}, "chroot": {"--userspec= --groups=", 1}, "fakeroot": {"-l= -s= -i= -b=", 0},
+	"strace": {"-e= -o=w -p= -s= -P= -E= -u= -a= -b= -I= -O= -S=", 0}, "ltrace": {"-e= -o=w -p= -s= -l= -u=", 0}, "entr": {"", 0},
+	"runuser": {"-u= -g= -G= -s=", 0}, "setpriv": {"--reuid= --regid= --groups=", 0},
+}
+
+// inner returns what comes after the options and operands of a wrapper.
+func (c *call) inner(argv []word) []word {
+	name := base(argv[0].text)
+	s := wrapperSpecs[name]
+	o := c.options(program{spec: s.spec, first: true}, plain(argv, 1))
+	rest := o.operands
+	for len(rest) > 0 && rest[0].kind == known && strings.Contains(rest[0].text, "=") && (name == "sudo" || name == "doas") {
+		rest = rest[1:]
+	}
+	if slices.ContainsFunc(rest[:min(s.before+1, len(rest))], func(w word) bool { return w.many }) {
+		return []word{{kind: anything, many: true}}
+	}
+	return plain(rest, s.before)
+}
+
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// wrapper is for programs that run a command as it is.
+func wrapper(c *call, argv []word) {
+	rest := c.inner(argv)
+	if len(rest) == 0 {
+		return
+	}
+	if name := base(argv[0].text); name == "nohup" {
+		c.raise(NeedsApproval, "goes on after the shell")
+	} else if name == "setsid" {
+		c.dispute("goes on after the shell")
+	}
+	c.fresh(rest)
+}
+
+// fresh runs a command in a process of its own: functions do not count, and what it
+// changes in the state stays there.
+func (c *call) fresh(argv []word) {
+	st := c.st
+	c.st = st.clone()
+	c.nofuncs = true
+	c.run(argv)
+	c.st = st
+}
+
+// power is for programs that run a command with more power, whatever it is.
+func power(c *call, argv []word) {
+	c.k.opaque = true
+	rest := c.inner(argv)
+	if base(argv[0].text) == "su" || base(argv[0].text) == "runuser" {
+		for i, w := range argv {
+			if w.text == "-c" && i+1 < len(argv) {
+				c.k.nested(argv[i+1], c.st)
+			}
+		}
+		return
+	}
+	if len(rest) > 0 {
+		c.fresh(rest)
+	}
+}
+
+// shift is for programs that run a command in another world: what it destroys there
+// still counts.
+func shift(c *call, argv []word) {
+	c.k.opaque = true
+	if rest := c.inner(argv); len(rest) > 0 {
+		c.fresh(rest)
+	}
+}
+
+func flock(c *call, argv []word) {
+	o := c.options(program{spec: "-w= -E= --timeout= -c=x --command=x", first: true}, plain(argv, 1))
+	if len(o.operands) > 0 {
+		c.write(o.operands[0])
+		if rest := o.operands[1:]; len(rest) > 0 {
+			if rest[0].text == "-c" && len(rest) > 1 {
+				c.smuggled(rest[1])
+				return
+			}
+			c.fresh(rest)
+		}
+	}
+}
+
+// env shows the environment, or runs a command in another one.
+func env(c *call, argv []word) {
+	c.k.opaque = true
+	o := c.options(program{spec: "-u= -C= -S=x --unset= --chdir= --split-string=x --argv0= -a=", first: true}, plain(argv, 1))
+	if o.has("-C", "--chdir") {
+		c.raise(NeedsApproval, "changes the directory by an option")
+	}
+	rest := o.operands
+	for len(rest) > 0 {
+		name, _, ok := strings.Cut(rest[0].text, "=")
+		if !ok {
+			break
+		}
+		if class, why := hijack(name); class > ReadOnly {
+			c.raise(class, why)
+		}
+		rest = rest[1:]
+	}
+	switch {
+	case len(rest) > 0:
+		c.fresh(rest)
+	case !o.has("-S", "--split-string"):
+		c.dispute("shows the environment")
+	}
+}
+
+func printenv(c *call, argv []word) {
+	for _, w := range argv[1:] {
+		if w.kind != known || !public(w.text) {
+			c.dispute("shows a variable of the environment")
+		}
+	}
+	if len(argv) == 1 {
+		c.dispute("shows the environment")
+	}
+}
+
+// xargs runs a command with words that come in.
+func xargs(c *call, argv []word) {
+	c.k.opaque = true
+	o := c.options(program{spec: "-a=r -d= -E= -e? -I= -i? -L= -l? -n= -P= -s= --arg-file=r --delimiter= --eof? --replace? " +
+		"--max-lines? --max-args= --max-procs= --max-chars= --process-slot-var= -J= -R= -S=", first: true}, plain(argv, 1))
+	rest := slices.Clone(o.operands)
+	if len(rest) == 0 {
+		rest = []word{{text: "echo"}}
+	}
+	in := word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
+	if c.st.stdin.kind == listing || c.st.stdin.kind == digits {
+		in.kind, in.text, in.nodash = c.st.stdin.kind, c.st.stdin.text, c.st.stdin.nodash
+	}
+	if o.has("-a", "--arg-file") {
+		in = word{kind: anything, many: true}
+	}
+	mark := ""
+	if w, ok := o.args["-I"]; ok {
+		mark = w.text
+	} else if o.has("-i", "--replace") {
+		mark = "{}"
+	} else if w, ok := o.args["-J"]; ok {
+		mark = w.text
+	}
+	if mark == "" {
+		rest = append(rest, in)
+	} else {
+		in.many = false
+		rest = replaced(rest, mark, in)
+	}
+	c.feed(rest)
+}
+
+// replaced puts a word where its mark is.
+func replaced(argv []word, mark string, in word) []word {
+	out := slices.Clone(argv)
+	for i, w := range out {
+		before, after, ok := strings.Cut(w.text, mark)
+		if !ok || w.kind != known {
+			continue
+		}
+		if strings.Contains(after, mark) {
+			out[i] = word{kind: anything, text: before, env: in.env, net: in.net}
+			continue
+		}
+		out[i] = word{text: before}.then(in).then(word{text: after})
+		if before == "" && after == "" {
+			out[i] = in
+		}
+	}
+	return out
+}
+
+// feed runs a command with words from a list: that a shell gets them is what attacks
+// look like.
+func (c *call) feed(argv []word) {
+	fed := c.fed
+	c.fed = true
+	stdin := c.st.stdin
+	c.st.stdin = word{kind: anything}
+	c.fresh(argv)
+	c.st.stdin = stdin
+	c.fed = fed
+}
+
+func parallel(c *call, argv []word) {
+	c.k.opaque = true
+	o := c.options(program{spec: "-a=r -j= -n= -N= -I= -C= -d= --jobs= --colsep= -S=n --sshlogin=n", first: true}, plain(argv, 1))
+	c.raise(NeedsApproval, "runs commands made of words that come in")
+	rest := o.operands
+	if i := slices.IndexFunc(rest, func(w word) bool { return strings.HasPrefix(w.text, ":::") }); i >= 0 {
+		rest = rest[:i]
+	}
+	if len(rest) > 0 {
+		c.feed(append(slices.Clone(rest), word{kind: anything, many: true}))
+	}
+}
+
+// script records a session: script -c command file.
+func script(c *call, argv []word) {
+	c.k.opaque = true
+	o := c.options(program{spec: "-c= --command= -T=w -B=w -I=w -O=w -E= -m= -o="}, plain(argv, 1))
+	for _, name := range []string{"-c", "--command"} {
+		if w, ok := o.args[name]; ok {
+			c.raise(NeedsApproval, "runs a command in a terminal")
+			c.k.nested(w, c.st)
+		}
+	}
+	if len(o.operands) > 0 {
+		c.write(o.operands[0])
+		c.fresh2(o.operands[1:])
+		return
+	}
+	c.raise(WritesWorkspace, "writes typescript")
+}
+
+func (c *call) fresh2(argv []word) {
+	if len(argv) > 0 {
+		c.raise(NeedsApproval, "runs a command in a terminal")
+		c.fresh(argv)
+	}
+}
+
+// box is for programs that hold others.
+func box(c *call, argv []word) {
+	c.k.opaque = true
+	if len(argv) > 1 && !strings.HasPrefix(argv[1].text, "-") {
+		c.fresh(argv[1:])
+		return
+	}
+	c.raise(NeedsApproval, "installs or lists programs")
+}
+
+// watch runs a command over and over.
+func watch(c *call, argv []word) {
+	c.k.opaque = true
+	c.raise(NeedsApproval, "runs without end")
+	o := c.options(program{spec: "-n= -d? --interval= --differences?", first: true}, plain(argv, 1))
+	if len(o.operands) > 0 {
+		c.k.nested(joined(o.operands), c.st)
+	}
+}
+
+// command is command and builtin without the functions of the script.
+func command(c *call, argv []word) {
+	o := c.options(program{first: true}, plain(argv, 1))
+	switch {
+	case o.has("-v", "-V"):
+		c.out = word{kind: anything}
+	case o.has("-p"), len(o.operands) > 0 && o.operands[0].kind != known:
+		c.raise(NeedsApproval, "runs a command whose name is not known")
+		fallthrough
+	case len(o.operands) > 0:
+		c.direct(o.operands)
+	}
+}
+
+// direct runs a command past the functions. Builtins keep their effect on the shell.
+func (c *call) direct(argv []word) {
+	c.nofuncs = true
+	c.run(argv)
+}
+
+func builtin(c *call, argv []word) {
+	if rest := plain(argv, 1); len(rest) > 0 {
+		c.direct(rest)
+	}
+}
+
+// execBuiltin takes the place of the shell, or changes its descriptors.
+func execBuiltin(c *call, argv []word) {
+	o := c.options(program{spec: "-a=", first: true}, plain(argv, 1))
+	c.out = word{}
+	if len(o.operands) > 0 {
+		c.fresh(o.operands)
+		return
+	}
+	c.dispute("changes the descriptors of the shell")
+}
+
+// eval runs its words in this shell.
+func eval(c *call, argv []word) {
+	c.k.opaque = true
+	w := joined(plain(argv, 1))
+	if w.kind > digits || slices.ContainsFunc(argv, func(w word) bool { return w.kind > digits }) {
+		c.raise(NeedsApproval, "runs a text that is not known")
+		c.lose()
+		return
+	}
+	if w.text == "" || !c.k.enter() {
+		return
+	}
+	c.out = c.k.source(w.text, c.st)
+	c.k.depth--
+}
+
+// lose forgets what a script that is not known could have changed.
+func (c *call) lose() {
+	c.st.dirs = nil
+	c.st.lost = true
+	clear(c.st.vars)
+	clear(c.st.funcs)
+}
+
+// source runs a file in this shell.
+func sourceBuiltin(c *call, argv []word) {
+	c.k.opaque = true
+	if len(argv) < 2 {
+		c.raise(NeedsApproval, "runs a file")
+		return
+	}
+	w := argv[1]
+	content := w.from
+	if w.text == "/dev/stdin" {
+		content = &c.st.stdin
+	}
+	if content != nil && content.kind == known && c.k.enter() {
+		c.k.source(content.text, c.st)
+		c.k.depth--
+		return
+	}
+	c.read(w)
+	c.code(content, "runs a file in the shell")
+	c.lose()
+}
+
+// code is for code that is not known.
+func (c *call) code(content *word, why string) {
+	if content != nil && content.net {
+		c.raise(Escalates, "runs what came from the network")
+		return
+	}
+	c.raise(NeedsApproval, why)
+}
+
+// interpreter is a shell that runs another script.
+func interpreter(c *call, argv []word) {
+	c.k.opaque = true
+	o := c.options(program{spec: "-o= -O= +O= --rcfile=e --init-file=e -i!a -l!a --login!a -a!a -t -n", first: true}, plain(argv, 1))
+	rest := o.operands
+	if o.has("-i") && !o.has("-c") {
+		c.raise(Escalates, "opens a shell for somebody")
+	}
+	if o.has("-x", "-v") {
+		c.dispute("traces commands")
+	}
+	switch {
+	case len(rest) > 0 && rest[0].net:
+		c.raise(Escalates, "runs what came from the network")
+	case o.has("-c") && len(rest) > 0:
+		c.inScript(rest)
+	case o.has("--version", "--help") && len(rest) == 0:
+	case o.has("-n") && len(rest) > 0 && !o.has("-s"):
+		c.read(rest[0])
+	case len(rest) == 0 || o.has("-s"):
+		c.fromStdin()
+	case rest[0].from != nil && rest[0].from.kind == known:
+		c.k.nested(*rest[0].from, c.st)
+	default:
+		c.read(rest[0])
+		c.code(rest[0].from, "runs a script")
+		if c.fed {
+			c.raise(Escalates, "a shell gets words from a list")
+		}
+	}
+}
+
+// inScript is sh -c script name args….
+func (c *call) inScript(rest []word) {
+	w := rest[0]
+	if w.kind > digits {
+		c.code(&w, "runs a text that is not known")
+		if c.fed {
+			c.raise(Escalates, "a shell gets words from a list")
+		}
+		return
+	}
+	if !c.k.enter() {
+		return
+	}
+	inner := c.st.child()
+	inner.args = plain(rest, 2)
+	inner.lost = slices.ContainsFunc(rest, func(w word) bool { return w.many || w.kind == glob })
+	declared := c.k.declared
+	c.k.declared = map[string]int{}
+	c.out = c.k.source(w.text, inner)
+	c.k.declared = declared
+	c.k.depth--
+}
+
+func (c *call) fromStdin() {
+	in := c.st.stdin
+	if in.kind == known && in.text != "" {
+		c.k.nested(in, c.st)
+		return
+	}
+	c.code(&in, "runs what comes in")
+}
+
+// base64Program decodes what is known, so that a shell after it is judged by that.
+func base64Program(c *call, argv []word) {
+	o := c.options(program{spec: "-w= --wrap= -o=w --output=w -i? -b="}, plain(argv, 1))
+	c.operands(program{}, &parsed{operands: o.operands})
+	in := c.st.stdin
+	if len(o.operands) == 0 && in.kind == known && o.has("-d", "-D", "--decode") {
+		if b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(in.text)); err == nil {
+			c.out = word{text: string(b)}
+		}
+	}
+	c.out.env, c.out.net = in.env, in.net
+}
