@@ -175,7 +175,7 @@ func tar(c *call, argv []word) {
 	}
 	o := c.options(program{spec: "-f= -C= -T=r -X=r -b= -I=x -F=x -H= -K= -N= -V= -g=w --file= --directory= --exclude= --exclude-from=r --files-from=r " +
 		"--use-compress-program=x --to-command=x --checkpoint-action=x --info-script=x --new-volume-script=x --rsh-command=x --rmt-command=x " +
-		"--transform= --strip-components= --owner= --group= --mode= --index-file=w --listed-incremental=w --remove-files!d " +
+		"--transform= --strip-components= --list --check --owner= --group= --mode= --index-file=w --listed-incremental=w --remove-files!d " +
 		"-P!a --absolute-names!a --overwrite --checkpoint? --wildcards --suffix="}, args)
 	file, named := o.args["-f"]
 	if f, ok := o.args["--file"]; ok {

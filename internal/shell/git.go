@@ -256,7 +256,7 @@ func gitStash(c *call, argv []word) {
 }
 
 func gitConfig(c *call, argv []word) {
-	o := c.options(program{spec: "-f=r --file=r --blob= --type= -t= --default= --get-color= --url= -e!e --edit!e --unset!e --unset-all!e --add!e --replace-all!e --rename-section!e --remove-section!e"}, argv[1:])
+	o := c.options(program{spec: "-f=r --file=r --blob= --get --get-all --type= -t= --default= --get-color= --url= -e!e --edit!e --unset!e --unset-all!e --add!e --replace-all!e --rename-section!e --remove-section!e"}, argv[1:])
 	ops := o.operands
 	if len(ops) > 0 && (ops[0].text == "get" || ops[0].text == "list" || ops[0].text == "set" || ops[0].text == "unset") && ops[0].kind == known {
 		if ops[0].text == "set" || ops[0].text == "unset" {

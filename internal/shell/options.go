@@ -68,7 +68,7 @@ func lookupOption(spec, name string) []option {
 // risky reports whether an option could do more than read.
 func risky(spec string) bool {
 	for t := range strings.FieldsSeq(spec) {
-		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rp", rune(t[i+1])) {
+		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rpo", rune(t[i+1])) {
 			return true
 		}
 	}
@@ -103,7 +103,7 @@ func (c *call) options(p program, args []word) *parsed {
 			r.operands = append(r.operands, args[i+1:]...)
 			return r
 		case w.text == "" || w.text[0] != '-' || w.text == "-" && w.kind <= token:
-			if w.dash() && risky(p.spec) {
+			if w.dash() && w.kind > known && risky(p.spec) {
 				c.raise(NeedsApproval, "a word that is not known may be an option")
 			}
 			if r.operands = append(r.operands, w); p.first {

@@ -2,7 +2,7 @@ package shell
 
 // Options that several commands of git have.
 const (
-	gitDiff = " --output=w --ext-diff!e --textconv!e -O=r --no-index!o -U= -G= -S= -l= --relative? --word-diff-regex= --inter-hunk-context= "
+	gitDiff = " --output=w --ext-diff!e --textconv!e -O=r -U= -G= -S= -l= --relative? --word-diff-regex= --inter-hunk-context= "
 	gitLog  = gitDiff + " --show-signature!a -n= --format= --pretty? --since= --until= --after= --before= --author= --committer= --grep= " +
 		" -L= --max-count= --skip= --date= --decorate-refs= --glob= --exclude= --branches? --tags? --remotes? --stdin "
 	gitFetch = " -u=x --upload-pack=x --receive-pack=x --exec=x -c=a --config=a --template=a --reference=r "
@@ -17,7 +17,7 @@ var gitCommands = map[string]program{
 	"git status": {spec: "--untracked-files? --ignored? --porcelain?"}, "git diff": {spec: gitDiff}, "git log": {spec: gitLog}, "git show": {spec: gitLog},
 	"git whatchanged": {spec: gitLog}, "git rev-list": {spec: gitLog, use: 'n'}, "git shortlog": {spec: gitLog}, "git diff-tree": {spec: gitLog}, "git diff-index": {spec: gitDiff}, "git diff-files": {spec: gitDiff},
 	"git range-diff": {spec: gitDiff}, "git cherry": {use: 'n'}, "git blame": {spec: "-L= -S=r --contents=r --ignore-rev= --ignore-revs-file=r --date= --textconv!e -C? -M?"}, "git annotate": {spec: "-L= --contents=r --textconv!e"},
-	"git grep":     {spec: "-O!e --open-files-in-pager!e --no-index!o --textconv!e --ext-grep!e -f=r -e= -A= -B= -C= -m= --max-depth= --threads=", use: 'p'},
+	"git grep":     {spec: "-O!e --open-files-in-pager!e --textconv!e --ext-grep!e -f=r -e= -A= -B= -C= -m= --max-depth= --threads=", use: 'p'},
 	"git ls-files": {spec: "-x= -X=r --exclude= --exclude-from=r --exclude-per-directory= --with-tree= --format="}, "git ls-tree": {spec: "--format= --abbrev?"},
 	"git cat-file": {spec: "--textconv!e --filters!a --path= --batch? --batch-check? --batch-command?"}, "git rev-parse": {use: 'n'}, "git describe": {use: 'n', spec: "--match= --exclude= --candidates="},
 	"git name-rev": {use: 'n'}, "git merge-base": {use: 'n'}, "git for-each-ref": {use: 'n', spec: "--shell --format= --sort= --count= --points-at= --contains? --merged?"}, "git show-ref": {use: 'n', spec: "--exclude-existing?"}, "git show-branch": {use: 'n'},

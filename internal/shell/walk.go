@@ -379,7 +379,8 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) word {
 
 // matched is what a loop over a pattern gets: a path, if the pattern stays inside.
 func (k *walker) matched(v word, st *state) word {
-	dir := v.text[:strings.LastIndexByte(v.text, '/')+1]
+	text := strings.TrimRight(v.text, "/")
+	dir := text[:strings.LastIndexByte(text, '/')+1]
 	if strings.Contains(v.text, "..") || strings.ContainsAny(dir, "*?[") || !k.below(dir, st) || secretGlob(v.text) {
 		return word{kind: anything, text: dir}
 	}

@@ -1,0 +1,125 @@
+package shell_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/aycoder/aycoder/internal/shell"
+)
+
+// harmless are commands that agents run every day.
+var harmless = []string{
+	"ls -la src/", "ls -R . | head -50", "ls *.go | wc -l", "cat -n main.go | sed -n '10,40p'", "cat main.go | head -n 20 | tail -5",
+	"head -100 README.md", "tail -n +10 notes.txt", "wc -l $(git ls-files '*.go')", "wc -l *.go | sort -n | tail -1", "find . -name '*.go' | xargs wc -l",
+	"find . -type f -not -path './.git/*' | head -100", "find . \\( -name '*.ts' -o -name '*.tsx' \\) -print", "find src -maxdepth 2 -type d", "find . -name '*.go' -exec grep -l TODO {} +",
+	"find . -name '*.go' -exec wc -l {} \\;", "find . -size +100k -exec ls -lh {} \\;", "find . -empty", "find . -mtime -1 -name '*.md'", "find . -name '*.go' -exec sh -c 'wc -l \"$1\"' _ {} \\;",
+	"grep -rn 'func main' --include='*.go' .", "grep -c '' main.go", "grep -E 'a|b' notes.txt", "grep -A3 -B3 -n TODO main.go", "grep -oP '\\d+' data.csv | sort -u", "rg -n 'func' -g '*.go'",
+	"rg --files | head", "rg -l TODO | sort", "rg -t go -A 3 'type .* struct' src", "git status --short", "git status -sb", "git diff --stat", "git diff --cached", "git diff HEAD~3 -- src/a.py | head -50",
+	"git log --oneline -20", "git log -p -S'foo' -- main.go", "git log --since='2 weeks ago' --author=me --stat", "git show HEAD:main.go", "git show --stat HEAD~1", "git blame -L 10,20 main.go",
+	"git branch -a", "git branch -vv", "git remote -v", "git rev-parse --abbrev-ref HEAD", "git ls-files | grep '\\.go$'", "git diff --name-only main...HEAD", "git merge-base main HEAD",
+	"git diff \"$(git merge-base main HEAD)\" --stat", "git log \"$(git merge-base HEAD main)\"..HEAD --oneline", "git stash list", "git tag --list 'v1*' --sort=-version:refname", "git config --get user.name", "git config user.email",
+	"git worktree list", "git shortlog -sne", "git describe --tags", "git for-each-ref --format='%(refname)' refs/heads", "git cat-file -t HEAD", "git check-ignore -v node_modules", "git -C src log -1", "git -c color.ui=always status", "git --no-pager diff",
+	"git grep -n 'foo bar' -- '*.go'", "git rev-list --count HEAD", "git show-ref --heads", "git reflog | head -5", "git diff --no-index main.go notes.txt | cat; true",
+	"echo $HOME", "echo \"PATH is $PATH\"", "echo \"user: $USER\" && pwd", "printf 'a\\tb\\n'", "printf '%d items\\n' 3", "date '+%Y-%m-%d'", "date -u", "date -d yesterday +%F", "sleep 1", "id -u", "uname -s", "nproc", "df -h", "free -m", "uptime", "hostname",
+	"which go && go version", "command -v rg || echo missing", "type ls", "go version", "go env GOPATH GOROOT", "go doc strings.Builder", "node --version", "npm --version", "python3 -V", "rustc --version", "cargo --version", "java -version", "make --version", "docker --version", "gcc --version | head -1", "tsc --version", "ruby -v",
+	"cd src && ls -la && cat a.py", "cd src; pwd", "(cd src && grep -n x a.py)", "cd /ws/src && git status", "cd src || exit 1; ls", "pushd src > /dev/null; ls; popd > /dev/null",
+	"for f in a.go b.go; do echo \"== $f\"; cat \"$f\"; done", "for f in $(git ls-files '*.md'); do head -1 \"$f\"; done", "for i in 1 2 3; do echo $i; done", "for i in {1..5}; do echo \"line $i\"; done", "for ((i=0; i<3; i++)); do echo $i; done",
+	"for d in */; do echo \"$d\"; ls \"$d\" | wc -l; done", "for f in src/*.py; do grep -n def \"$f\"; done", "for i in $(seq 1 3); do sed -n \"${i}p\" notes.txt; done", "i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done", "while read -r line; do echo \"$line\"; done < notes.txt",
+	"git ls-files | while read -r f; do wc -l \"$f\"; done", "find . -name '*.go' -print0 | while IFS= read -r -d '' f; do head -1 \"$f\"; done", "while IFS=, read -r a b; do echo \"$a\"; done < data.csv", "until true; do echo x; done",
+	"x=$(wc -l < main.go); echo \"lines: $x\"", "n=$(git rev-list --count HEAD); echo $((n + 1))", "f=main.go; head -5 \"$f\"", "dir=src; ls $dir", "a=1 b=2; echo $((a + b))", "files=(a.go b.go); for f in \"${files[@]}\"; do cat \"$f\"; done", "s=hello; echo ${#s} ${s^^} ${s:0:2}",
+	"name=main; cat \"$name.go\"", "show() { head -n 5 \"$1\"; }; show main.go", "count() { grep -c \"$1\" main.go; }; count func; count type", "f() { local x=$1; echo \"$x\"; }; f hi", "greet() { echo \"hi $1\"; }; greet you | tr a-z A-Z",
+	"if grep -q foo main.go; then echo yes; else echo no; fi", "[ -d src ] && ls src || echo none", "[[ $HOME == /home/* ]] && echo yes", "[[ -f main.go && -s main.go ]]", "x=3; [[ $x -gt 2 ]] && echo big", "test -e go.mod && cat go.mod", "case $(uname -s) in Linux) echo l;; *) echo o;; esac", "x=a; case $x in a|b) ls;; esac",
+	"awk '{s+=$1} END {print s}' data.csv", "awk -F: '$3 > 100 {print $1}' data.csv", "awk 'length($0) > 80' main.go", "awk '/start/,/end/' notes.txt", "awk -v n=3 'NR <= n' main.go", "awk '!seen[$0]++' notes.txt", "awk 'NR>=10 && NR<=20 {printf \"%d: %s\\n\", NR, $0}' main.go", "awk '{ if ($1 > 5) print $2; else print \"no\" }' data.csv",
+	"sed 's/foo/bar/g' main.go", "sed -n '/func/,/^}/p' main.go", "sed -e 's/a/b/' -e '2d' notes.txt", "sed -n '5{p;q}' main.go", "sed 's|/usr|/opt|' notes.txt | diff - notes.txt", "sed -E 's/([a-z]+) ([0-9]+)/\\2 \\1/' data.csv", "sed '$!d' notes.txt", "sed '1i\\\nheader' data.csv",
+	"jq '.scripts' package.json", "jq -r '.dependencies | keys[]' package.json", "cat package.json | jq .name", "jq --arg n x '.[$n]' package.json", "sort -k2,2n -t, data.csv | uniq -c | sort -rn | head", "cut -d: -f1 data.csv | tr a-z A-Z", "comm -12 <(sort notes.txt) <(sort data.csv)", "diff -u main.go <(sed 's/a/b/' main.go)", "column -t -s, data.csv",
+	"tar tzf a.tgz", "tar -tvf a.tar | head", "unzip -l a.zip", "xxd main.go | head", "od -c main.go | head -3", "strings a.out | head", "file src/*", "stat -c %s main.go", "du -sh . | cut -f1", "du -d1 -h . | sort -h", "md5sum *.go", "base64 -w0 README.md", "realpath src", "basename src/a.py .py", "readlink -f main.go",
+	"timeout 10 grep -r foo .", "time grep -rc foo src", "nice -n 10 wc -l main.go", "env LC_ALL=C sort data.csv", "LC_ALL=C sort data.csv", "TZ=UTC date", "NO_COLOR=1 ls", "cat <<'EOF' | wc -l\na\nb\nEOF", "cat <<EOF\n$HOME\nEOF", "wc -c <<< 'abc'", "tr a-z A-Z <<< hello",
+	"ls 2>&1 | head", "ls nothere 2>/dev/null || true", "grep foo main.go >/dev/null 2>&1 && echo found", "cat main.go &>/dev/null", "ls >&2", "set -euo pipefail; ls | head", "set -e\nls\npwd", "true; false; :", "echo a; echo b # comment", "# only this\nls", "ls \\\n  -la", "exit 0", "bash -c 'ls -la'", "sh -c 'cat main.go | wc -l'", "bash -c 'echo \"$1\"' _ hi",
+	"xargs -I{} echo 'file: {}' < notes.txt", "git ls-files -z | xargs -0 wc -l", "git grep -l TODO | xargs grep -n TODO", "find . -name '*.py' | xargs -n1 basename", "ps aux | grep go", "ps -ef | head", "gofmt -l .", "gofmt -d main.go", "kill -l", "seq 3 | paste -sd+", "ls -a", "tree -L 2 -I node_modules", "stat main.go && file main.go", "cat \"my file.txt\"", "cat my\\ file.txt", "cat src/{a,b}.py", "echo {1..3}", "echo 'a' \"b\" c$'\\n'",
+	"echo \"$(date +%s)\"", "echo `date`", "echo $(( 3 * (4 + 5) ))", "echo \"${x:-none} ${y:+set}\"", "pip list | grep torch", "pip show requests", "pip freeze", "git diff | grep '^+' | wc -l", "git log --format='%h %s' -n 5 | cat", "cat go.mod | grep -v indirect", "grep -n \"it's\" notes.txt", "echo 'rm -rf /'", "grep -rn 'curl http' scripts/", "printf '%s\\n' *.go",
+}
+
+// asks are commands that must not run unasked.
+var asks = map[string][]string{
+	"wrappers": {
+		"env -i rm x", "nohup rm x", "timeout 5 rm x", "nice -n 5 rm x", "stdbuf -oL rm x", "setsid rm x", "command rm x", "builtin eval 'rm x'", "exec rm x", "time rm x", "sudo ls", "xargs rm", "echo x | xargs -I{} rm {}",
+		"xargs sh -c 'rm x'", "busybox rm x", "watch rm x", "script -c 'rm x' /dev/null", "env -S 'rm x'", "env FOO=1 -S 'rm x'", "timeout -k 1 5 rm x", "ionice -c3 rm x", "flock -c 'rm x' l", "flock l -c 'rm x'", "parallel rm ::: x", "find . -name x | parallel rm", "unshare -r rm x", "su -c 'rm x'", "command -p rm x", "chroot . rm x",
+		"strace ls", "gdb -ex 'shell id'", "doas ls", "entr rm", "/usr/bin/env rm x", "xargs -a list rm", "find . | xargs -0 -n1 sh",
+	},
+	"quotes": {
+		"r\"\"m x", "\"r\"m x", "$'rm' x", "$'\\x72m' x", "$'\\u0072m' x", "r\\m x", "'r'm x", "rm$IFS''x", "X=r; Y=m; $X$Y x", "a=rm; \"$a\" x", "${a:-rm} x", "$(printf rm) x", "`printf rm` x", "{rm,x}", "{r,}m x", "/bin/r?", "/bin/r[m] x", "r*", "$\"rm\" x", "set -- rm x; \"$@\"", "rm\\\n x", "r\\\nm x", "!!", "!rm", "\\rm x", "$0 -c 'rm x'",
+	},
+	"builtins": {
+		"eval rm x", "eval \"$x\"", "source x", ". ./x", "alias ls=rm", "unalias ls", "hash -p /tmp/x ls", "enable -f ./x.so x", "trap 'rm x' EXIT", "export PATH=/tmp", "declare -n r=PATH; r=/tmp", "read PATH <<< /tmp", "printf -v PATH /tmp", "declare -x LD_PRELOAD=x", "typeset BASH_ENV=x", "local PATH=x", "readonly IFS=x", "mapfile PATH < x",
+		"unset PATH", "set -o history", "set -o posix", "shopt -s extglob", "ulimit -n 1", "umask 0", "bind -x '\"a\":rm x'", "complete -C 'rm x' ls", "compgen -C 'rm x'", "fc -s", "coproc rm x", "command eval 'rm x'", "builtin source x", "getopts a b", "PROMPT_COMMAND='rm x'", "HOME=/tmp git status", "GIT_DIR=/tmp git log", "for LD_PRELOAD in x; do ls; done", "((PATH=1))", "let PATH=1", "${PATH:=/tmp}", ": ${PATH:=/tmp}", "exec 3>/tmp/x", "exec > out", "command . ./x", "BASH_ENV=x bash -c ls",
+		"x=echo; bash -c '$x rm x'", "export -f ls", "unset -f ls", "ls() { rm x; }; ls", "cd() { rm x; }; cd src", "function grep { rm x; }\ngrep a b", "test() { rm x; }; test -f x", "[() { rm x; }; [ a ]", "echo() { rm x; }; (echo hi)", "f() { g; }; g() { rm x; }; f", "eval 'ls() { rm x; }'; ls", "for i in 1 2; do ls; eval 'ls() { rm x; }'; done",
+	},
+	"arithmetic": {
+		"echo $((a[$(rm x)]))", "((a[$(rm x)]++))", "x='a[$(rm x)]'; ((x))", "x='a[$(rm x)]'; echo $((x+1))", "x='a[$(rm x)]'; [[ $x -eq 1 ]]", "x='a[$(rm x)]'; [[ x -eq 1 ]]", "declare -i n='a[$(rm x)]'", "let 'x=a[$(rm x)]'", "[[ -v a[$(rm\\ x)] ]]", "test -v 'a[$(rm x)]'", "[ -v 'a[$(rm x)]' ]", "y=x; x='a[$(rm x)]'; echo $((y))",
+		"read -r n < notes.txt; echo $((n))", "n=$(cat notes.txt); ((n > 1))", "x='$(rm x)'; echo ${x@P}", "echo ${!x}", "x=y; echo ${!x}", "a[$(rm x)]=1", "echo ${a[$(rm x)]}", "echo ${x:$(rm x)}", "echo ${x:a[$(rm x)]}", "printf -v 'a[$(rm x)]' y", "unset 'a[$(rm x)]'", "for ((i=a[$(rm x)];;)); do :; done", "mapfile -t 'a[$(rm x)]'", "read 'a[$(rm x)]' < notes.txt",
+	},
+	"substitution": {
+		"echo $(rm x)", "echo \"$(rm x)\"", "echo `rm x`", "cat <(rm x)", "ls > >(rm x)", "cat <<EOF\n$(rm x)\nEOF", "cat <<< $(rm x)", "x=$(rm x)", "echo ${x:-$(rm x)}", "echo \"${x:-`rm x`}\"", "echo ${x/$(rm x)/y}", "case x in $(rm x)) ;; esac", "[[ $(rm x) ]]", "echo $(($(rm x)))", "a=($(rm x))", "ls $(rm x)", "> $(rm x)", "select i in 1; do rm x; done", "echo \"${x:-'}$(rm x)\"", "echo \"${x:-\"$(rm x)\"}\"", "${x:-rm} y",
+	},
+	"programs": {
+		"find . -exec rm {} +", "find . -ok rm {} \\;", "find . -execdir sh -c 'rm x' \\;", "find . -fprintf out x", "find . -fls out", "find . -delete -name x", "find . $(echo -delete)", "find . -exec sh -c 'cat {}' \\;", "find . -name x -exec sh {} \\;", "fd -x rm", "fd -X rm", "fd --exec rm", "sed -i s/a/b/ x", "sed -ni p x", "sed --in-place=.b p x", "sed -n 'w out' x", "sed 's/a/b/w out' x", "sed 's/a/rm x/e' x", "sed e x", "sed '1!e rm x' x", "sed -e p -e 'w out' x", "sed -f x y", "sed -ne 'w out' x", "sed $'p\\nw out' x", "sed '/a/{p;w out\n}' x", "sed '/[/]/w out' x",
+		"awk 'BEGIN{system(\"id\")}'", "awk '{print > \"x\"}' y", "awk '{print >> \"x\"}' y", "awk '{print | \"sh\"}' y", "awk 'BEGIN{\"id\"|getline x}'", "awk 'BEGIN{getline x < \"/etc/passwd\"}'", "awk -f x y", "awk '@load \"x\"'", "gawk -i inplace '{print}' x", "awk '{printf \"x\" > $1}' y", "awk '{print a,\nb > \"x\"}' y", "awk '{print $1/2 > \"f/\"}' x", "awk 'BEGIN{print 1 |& \"sh\"}'", "awk 'BEGIN { ARGV[1]=\"/etc/passwd\" } 1' x", "awk \"$x\" y", "awk 'BEGIN{f=\"system\"; @f(\"id\")}'",
+		"git -c core.pager=x log", "git -c alias.y='!rm x' y", "git --exec-path=. status", "git log --output=x", "git log --outp=x", "git diff --ext-diff", "git diff --textconv", "git grep -O", "git grep -Orm x", "git grep --open x", "git config alias.x '!rm'", "git config --global core.pager x", "git branch x", "git branch -D x", "git branch --delete x", "git tag x", "git tag -d x", "git stash", "git stash pop", "git remote add x y", "git remote set-url origin x", "git fetch", "git clone x", "git checkout x", "git submodule foreach 'rm x'", "git bisect run rm x", "git rebase -x 'rm x'", "git difftool -x rm", "git archive -o x HEAD", "git bundle create x HEAD", "git format-patch -1", "git worktree add ../x", "git log --format='%G?'", "git log --show-signature", "git log $x", "git reflog expire --all", "git update-ref -d x", "git symbolic-ref HEAD x", "git ls-remote", "git remote show origin", "git -C .. status", "git -C /tmp log", "git help log", "git log --help", "git mycommand", "git lfs pull", "git fetch --upload-pack='rm x' .", "git clone -c core.fsmonitor=x y", "git clone -u 'rm x' y z", "git --git-dir=x log", "git --bare log", "git -p log", "git show HEAD:.env", "git diff -- .env", "git cat-file --filters HEAD:x", "git hash-object -w x", "git replace a b", "git notes add", "git am x", "git apply x", "git gc", "git push",
+		"rg --pre=x y", "rg --pre x y", "rg -z x", "rg --search-zip x", "rg --hostname-bin=x y", "rg x *", "sort -o x y", "sort -ox y", "sort --output=x y", "sort --out x y", "sort --compress-program=x y", "sort -T /tmp y", "sort *", "sort $(ls)", "uniq a b", "uniq *", "tee x", "ls | tee x", "shuf -o x y", "iconv -o x y", "tree -o x", "split x", "csplit x 1", "xxd -r x y", "xxd x y", "base64 -o x y", "dd of=x", "tar xf x", "tar cf x y", "tar tf x --to-command=rm", "tar --checkpoint=1 --checkpoint-action=exec=rm -tf x", "tar -I 'rm x' -tf y", "tar --use-compress-program=x -tf y", "zip x y", "unzip x", "gzip x", "gunzip x", "patch -p1", "ed x", "vim x", "ex -sc '!rm x'", "less x", "man ls", "date -s x", "date 010100002020", "hostname x", "diff3 --diff-program=x a b c", "file -C -m x", "yq -i x y", "bat --pager=x y", "jq -f x y", "jq -n env", "jq 'import \"a\" as a; .' x", "split --filter=x y", "install x y", "ln -s x y", "mkdir x", "touch x", "rm x", "mv a b", "cp a b", "chmod +x a", "truncate -s0 x", "make", "make -n", "npm ls", "npm run x", "go build", "go test ./...", "go run .", "go list ./...", "go env -w X=1", "go doc -http x", "python3 x.py", "python3 -c 1", "python -m json.tool x", "node x", "node -e 1", "perl -e 1", "perl -ne print x", "ruby -e 1", "php -r 1", "java X", "./x", "../x", "x/y", "/tmp/ls", "bin/ls", "~/x", "foo", "yes", "top", "ssh x", "curl x", "wget x", "nc x 1", "ping x", "docker ps", "kubectl get x", "psql", "kill 1", "kill -0 1", "bash x", "bash -s < x", "cat x | bash", "bash -i", "bash -lc ls", "bash --rcfile x -c ls", "bash -o posix", "zsh", "python3 < x", "echo rm x | sh", "env", "printenv", "printenv AWS_SECRET", "export", "set", "declare -p", "history", "compgen -v; rm x",
+	},
+	"redirects": {
+		"ls > x", "ls >> x", "ls >| x", "ls &> x", "ls >& x", "ls 2> x", "ls <> x", ": > x", "> x", "ls > $x", "ls > *", "ls > /tmp/x", "ls > ~/x", "ls > ../x", "{ ls; } > x", "(ls) > x", "for i in 1; do ls; done > x", "if true; then ls; fi > x", "f() { ls; } > x; f", "ls > /dev/sda", "cat < /dev/tcp/h/1", "cat < /dev/udp/h/1", "ls > /dev/tcp/h/1", "exec {fd}> x", "ls {PATH}> x", "cat < ~/.ssh/id_rsa", "cat < .env", "ls > /dev/null > x", "ls 3> x", "ls > \"$(echo x)\"", "while read l; do echo $l; done < /etc/passwd", "cat << EOF > x\na\nEOF",
+	},
+	"paths": {
+		"cat /etc/passwd", "cat ~/.bashrc", "cat ../x", "cat src/../../x", "ls /", "ls ..", "find / -name x", "grep -r x /", "cat .env", "cat ./.env", "cat .ENV", "cat .e*", "cat .[e]nv", "cat {.env,x}", "cat src/../.env", "cat \"$HOME/x\"", "cat $x", "cat \"$x\"", "cat $(cat x)", "cat `cat x`", "x=/etc/passwd; cat $x", "x=.env; cat \"$x\"", "x=.; cat ${x}env", "for f in /etc/*; do cat $f; done", "for f in .env; do cat $f; done", "cat < $x", "cd /; ls", "cd ..; ls", "cd ~; ls", "cd; ls", "cd - ; ls", "cd \"$x\"; ls", "cat /proc/self/environ", "cat /dev/zero", "tail -f x", "cat id_rsa", "cat x.pem", "head -c 100 ~/.aws/credentials", "ls ~root", "cat /ws/../etc/passwd", "cat //etc/passwd", "cd src && cat ../../x", "ln -s / x; cat x/etc/passwd", "xargs cat < x", "cat x | xargs cat", "pushd /; ls", "git diff /etc/passwd x", "git diff --no-index ../x y", "echo /etc/*", "find -L . -name x", "du -L .", "ls -L", "tar tf ../x", "diff x ~/y", "grep x -f ~/y", "wc --files0-from=/etc/x", "find . -newer /etc/passwd", "find . -files0-from /etc/x", "source ~/.bashrc", "test -f x && cat ~/x", "cat \"${x:-/etc/passwd}\"", "cat ${HOME}/x", "HOME=/ cat ~/x",
+	},
+	"environment": {
+		"echo $AWS_SECRET_ACCESS_KEY", "echo \"${GITHUB_TOKEN}\"", "printf '%s' \"$API_KEY\"", "cat <<< \"$SECRET\"", "cat <<EOF\n$PASSWORD\nEOF", "x=$API_KEY; echo $x", "for x in $API_KEY; do echo $x; done", "echo ${API_KEY:0:3}", "echo ${API_KEY#x}", "echo \"$DATABASE_URL\"", "LD_PRELOAD=x ls", "PATH=. ls", "GIT_PAGER=x git log", "LESSOPEN=x cat y", "RIPGREP_CONFIG_PATH=x rg y", "GOFLAGS=-exec=x go version", "PYTHONPATH=. python3 -V", "NODE_OPTIONS=x node -v", "TAR_OPTIONS=x tar tf y", "MANPAGER=x ls", "GREP_OPTIONS=x grep y z", "XDG_CONFIG_HOME=. git status", "IFS=x; ls", "env PATH=. ls", "env -u PATH LD_PRELOAD=x ls", "PS4='$(rm x)'; set -x; ls", "SHELLOPTS=x ls", "BASH_ENV=x ls", "TMPDIR=x sort y",
+	},
+	"characters": {
+		"ls\r", "ls\r\nrm x", "ls\x00", "ls\x1b[2K", "ls \u200b", "\u202els", "ls\u00a0-l", "ls\u2003x", "\u0433m x", "\uff52\uff4d x", "ls\u2028rm x", "ls\ufeff", "l\u00ads", "ls \U000e0041", "ls\v", "ls\f", "ls\u3164", "ls\ufe0f", "\xff", "ls \xc0\xaf",
+	},
+	"syntax": {
+		"", " ", "\n\n", "ls &&", "ls |", "(ls", "ls)", "{ ls", "if ls", "'", "\"", "`ls", "$(ls", "ls <<", "ls >", "ls ;;", "case x in", "ls &", "ls & rm x", "ls; rm x", "ls\nrm x", "ls||rm x", "ls|rm x", "ls|&rm x", "! rm x", "ls && { rm x; }", "ls; (rm x)", "echo a\\", "ls @(a|b)", "ls =(ls)", "echo $[a[$(rm x)]]", "while rm x; do :; done", "until rm x; do :; done", "if rm x; then :; fi", "for i in 1; do rm x; done", "for i in $(rm x); do :; done", "case x in x) rm x;; esac", "f() { rm x; }", "f() { f | f & }; f", "function f { f; }; f", "time -p rm x", "ls #\nrm x", "ls ' \n' ; rm x",
+	},
+}
+
+func TestHarmless(t *testing.T) {
+	for _, cmd := range harmless {
+		if a := shell.Analyze(cmd, world); !a.Allow {
+			t.Errorf("%q is %s: %q", cmd, a.Class, a.Why)
+		}
+	}
+	t.Logf("%d commands", len(harmless))
+}
+
+func TestAsks(t *testing.T) {
+	n := 0
+	for family, cmds := range asks {
+		n += len(cmds)
+		for _, cmd := range cmds {
+			if a := shell.Analyze(cmd, world); a.Allow {
+				t.Errorf("%s: %q is allowed", family, cmd)
+			}
+		}
+	}
+	t.Logf("%d commands", n)
+}
+
+// denied are refused even if the user is there to be asked.
+var denied = []string{
+	"rm -rf /", "rm -fr /*", "sudo rm -rf /", "rm -r -f /", "rm --recursive --force /", "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", "rm -rf \"$HOME\"", "rm -rf $HOME/*", "rm -rf /etc", "rm -rf /usr/", "rm -rf ..", "rm -rf ../*", "rm -rf /home/user", "cd / && rm -rf *", "cd /; rm -rf .", "cd ~ && rm -rf .", "bash -c 'rm -rf /'", "x=/; rm -rf $x", "find / -delete", "find ~ -exec rm -rf {} +",
+	"chmod -R 777 /", "chmod -R 000 ~", "chown -R me /usr", "mv / /tmp", "mv ~ /tmp/x", "dd if=x of=/dev/sda", "dd if=/dev/urandom of=/dev/nvme0n1 bs=1M", "cat x > /dev/sda", "cp x /dev/sda", "tee /dev/sdb < x", "mkfs.ext4 /dev/sdb1", "mkfs -t ext4 /dev/sda", "wipefs -a /dev/sda", "shred /dev/sda", "kill -9 -1", "kill -KILL -1", "kill -s KILL -1", ":(){ :|:& };:", "f(){ f|f& };f", "env rm -rf /", "timeout 5 rm -rf /", "ls; rm -rf / --no-preserve-root", "echo $(rm -rf /)", "eval 'rm -rf /'", "ls | xargs rm -rf /",
+}
+
+func TestDenied(t *testing.T) {
+	for _, cmd := range denied {
+		a := shell.Analyze(cmd, world)
+		assert.True(t, a.Deny, "%q: %s %q", cmd, a.Class, a.Why)
+		assert.GreaterOrEqual(t, a.Class, shell.Destructive, "%q: %q", cmd, a.Why)
+	}
+	for _, cmd := range []string{"rm -rf node_modules", "rm -rf ./build", "rm -rf /tmp/x", "rm -rf /ws/dist", "rm x", "find . -delete", "chmod -R u+w src", "kill 123", "git clean -fdx", "rm -rf *", "mkfs.ext4 disk.img", "mv src /tmp", "ls /", "echo 'rm -rf /'"} {
+		assert.False(t, shell.Analyze(cmd, world).Deny, cmd)
+	}
+}
