@@ -1,0 +1,289 @@
+package mask
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+const maxName = 64
+
+// An assignment gives a value a name: in an environment file, JSON, YAML, TOML, INI,
+// XML, a connection string, a query, a command line, source code, or netrc.
+type assignment struct {
+	name   string
+	from   int // where the value is
+	value  string
+	quoted bool
+	tight  bool // name=value, without space
+	flag   bool // --name value
+	netrc  bool // name value
+}
+
+// assignment marks the value of a name that says it is secret.
+func (f *finder) assignment(at int) {
+	a, ok := f.assigned(at)
+	if !ok {
+		return
+	}
+	s := strengthOf(a.name)
+	if a.secret(s) {
+		f.mark(a.from, a.from+len(a.value), kindOf(a.name))
+	}
+}
+
+func kindOf(name string) string {
+	words := Words(name)
+	switch last := words[len(words)-1]; last {
+	case "password", "token", "key", "secret", "passphrase":
+		return last
+	case "passwd", "pwd", "pass":
+		return "password"
+	}
+	return "secret"
+}
+
+// assigned reads an assignment of whose name a part is at a position.
+func (f *finder) assigned(at int) (a assignment, ok bool) {
+	end := at
+	for end < len(f.s) && end-at < maxName && dotted.has(f.s[end]) {
+		end++
+	}
+	line := f.rest(end)
+	op, width := operator(line)
+	if op == 0 {
+		return a, false
+	}
+	from := end
+	for limit := f.start(at); from > limit && dotted.has(f.s[from-1]) && end-from < maxName; {
+		from--
+	}
+	a.name = f.s[from:end]
+	before := f.s[f.start(from):from]
+	switch op {
+	case ' ':
+		a.flag = strings.HasPrefix(a.name, "--")
+		a.netrc = !a.flag && isNetrc(a.name, before)
+		if !a.flag && !a.netrc {
+			return a, false
+		}
+	case '>':
+		if !strings.HasSuffix(before, "<") {
+			return a, false
+		}
+	}
+	a.tight = op == '=' && width == 1
+	a.read(line[width:], end+width)
+	return a, a.value != ""
+}
+
+// isNetrc reports whether a name without an operator has a value behind it anyway: it
+// is the only word before, or a login stands there.
+func isNetrc(name, before string) bool {
+	return name == "password" &&
+		(strings.Trim(before, " \t0123456789:+-") == "" || strings.Contains(before, "login ") || strings.Contains(before, "machine "))
+}
+
+// operator returns what stands between a name and its value, and how wide it is with
+// the space around it: '=' also for :=, => and the like, ':', '>' of XML, ' ' if there
+// is only space, or 0.
+func operator(s string) (op byte, width int) {
+	n := len(s)
+	rest := strings.TrimPrefix(strings.TrimPrefix(s, `\`), "`")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, `"`), "'")
+	rest = strings.TrimPrefix(rest, "]")
+	quoted := len(rest) < n
+	after := strings.TrimLeft(rest, " \t")
+	spaced := len(after) < len(rest)
+	switch {
+	case after == "":
+		return 0, 0
+	case strings.HasPrefix(after, ":="), strings.HasPrefix(after, "=>"), strings.HasPrefix(after, "?="), strings.HasPrefix(after, "+="):
+		op, after = '=', after[2:]
+	case strings.HasPrefix(after, "==") || strings.HasPrefix(after, "::") || strings.HasPrefix(after, "=~"):
+		return 0, 0
+	case after[0] == '=' || after[0] == ':':
+		op, after = after[0], after[1:]
+	case after[0] == '>' && !spaced && !quoted:
+		op, after = '>', after[1:]
+	case spaced && !quoted:
+		return ' ', n - len(after)
+	default:
+		return 0, 0
+	}
+	return op, n - len(strings.TrimLeft(after, " \t"))
+}
+
+// read reads the value that begins a text.
+func (a *assignment) read(s string, at int) {
+	for _, prefix := range []string{"b", "r", "f", "@", "$"} { // of strings in Python, C#
+		if strings.HasPrefix(s, prefix+`"`) || strings.HasPrefix(s, prefix+"'") {
+			s, at = s[1:], at+1
+			break
+		}
+	}
+	for _, quote := range []string{`\"`, `\'`, `"`, "'", "`"} {
+		if !strings.HasPrefix(s, quote) {
+			continue
+		}
+		s, a.from, a.quoted = s[len(quote):], at+len(quote), true
+		a.value = s[:closing(s, quote)]
+		return
+	}
+	a.from = at
+	stop := " \t\r\"'`,;<>[]{}()|&\\"
+	if a.tight {
+		stop = " \t\r\"'`;<>[]{}|&\\"
+	}
+	end := strings.IndexAny(s, stop)
+	if end < 0 {
+		end = len(s)
+	}
+	if end < len(s) && strings.IndexByte("([{", s[end]) >= 0 {
+		return // a call, an index, a literal
+	}
+	a.value = s[:end]
+}
+
+// closing returns where a string ends: at its quote, or at the end of the line.
+func closing(s, quote string) int {
+	for i := 0; i < len(s); i++ {
+		if strings.HasPrefix(s[i:], quote) {
+			return i
+		}
+		if s[i] == '\\' && quote[0] != '\\' && quote != "`" {
+			i++
+		}
+	}
+	return len(s)
+}
+
+// secret reports whether the value is one.
+func (a *assignment) secret(s strength) bool {
+	v := a.value
+	switch {
+	case s == nothing || len(v) > maxValue || len(v) < 6 || example(v):
+		return false
+	case strings.ContainsAny(v, " \t()[]{}") || isPlace(v):
+		return false
+	case s == maybe:
+		return random(v) && !uuid(v) && (a.quoted || a.flag || !isPath(v))
+	case uuid(v):
+		return true
+	case a.quoted || a.tight && strings.ToUpper(a.name) == a.name || a.flag || a.netrc:
+		return !wordy(v) && (classes(v) >= 2 || len(v) >= 16)
+	}
+	return !wordy(v) && !isPath(v) && hasDigit(v) && classes(v) >= 2 && (len(v) >= 8 || a.tight)
+}
+
+// isPath reports whether a value that is not in quotes may be a name of source code:
+// words with dots between.
+func isPath(v string) bool {
+	if !strings.Contains(v, ".") {
+		return false
+	}
+	for part := range strings.SplitSeq(v, ".") {
+		if part == "" || turns(part)*4 > len(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlace reports whether a value says where the secret is: a file, an address, a
+// variable.
+func isPlace(v string) bool {
+	return strings.HasPrefix(v, "/") && strings.Count(v, "/") > 1 && !random(v) || strings.HasPrefix(v, "./") || strings.HasPrefix(v, "~/") ||
+		strings.HasPrefix(v, "../") || strings.Contains(v, "://") || strings.HasPrefix(v, "$") ||
+		strings.HasPrefix(v, "%") && strings.HasSuffix(v, "%") || strings.HasPrefix(v, "@")
+}
+
+// authorization marks what a header of that name has after its scheme.
+func (f *finder) authorization(at int) {
+	from := at + len("authorization")
+	line := f.rest(from)
+	op, width := operator(line)
+	if op != ':' && op != '=' {
+		return
+	}
+	for _, quote := range []string{`\"`, `"`, "'", "`", "["} {
+		if rest, ok := strings.CutPrefix(line[width:], quote); ok {
+			width = len(line) - len(rest)
+		}
+	}
+	f.credential(line[width:], from+width)
+}
+
+// bearer marks the token behind the word.
+func (f *finder) bearer(at int) {
+	if f.edge(at) {
+		f.credential(f.rest(at), at)
+	}
+}
+
+// schemes are those of RFC 9110, 11 that are in use, in lower case. What is behind
+// others is a list of parameters, whose names tell what is secret.
+var schemes = []string{"bearer", "basic", "token", "bot", "apikey", "api-key", "negotiate", "key", "splunk", "genie" + "key"}
+
+// credential marks what stands behind a scheme, or all there is.
+func (f *finder) credential(s string, at int) {
+	scheme, rest, ok := strings.Cut(s, " ")
+	if !ok || !contains(schemes, strings.ToLower(scheme)) {
+		scheme, rest = "", s
+	}
+	from := at + len(s) - len(strings.TrimLeft(rest, " "))
+	end := f.run(from, tokenSet)
+	if end < len(f.s) && strings.IndexByte("([{", f.s[end]) >= 0 {
+		return
+	}
+	v := strings.TrimRight(f.s[from:end], ".")
+	if secretCredential(strings.ToLower(scheme), v) {
+		f.mark(from, from+len(v), "credential")
+	}
+}
+
+func secretCredential(scheme, v string) bool {
+	if len(v) < 8 || len(v) > maxValue || example(v) {
+		return false
+	}
+	if scheme == "basic" {
+		plain, err := base64.StdEncoding.DecodeString(v)
+		if err != nil {
+			plain, err = base64.RawStdEncoding.DecodeString(v)
+		}
+		user, password, ok := strings.Cut(string(plain), ":")
+		return err == nil && ok && (password == "" && random(user) || plausiblePassword(user, password))
+	}
+	return !wordy(v) && !isPath(v) && hasDigit(v) && (len(v) >= 16 || scheme != "" && classes(v) >= 2)
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// cookies marks the values of a header of cookies that are drawn by chance.
+func (f *finder) cookies(at int) {
+	from := at + len("cookie")
+	line := f.rest(from)
+	op, width := operator(line)
+	if op != ':' || width >= len(line) {
+		return
+	}
+	at = from + width
+	for c := range strings.SplitSeq(line[width:], ";") {
+		name, value, ok := strings.Cut(c, "=")
+		v := strings.Trim(value, "\"' \r")
+		if end := strings.IndexAny(v, "\"'\\ "); end >= 0 {
+			v = v[:end]
+		}
+		if ok && random(v) && !strings.ContainsAny(v, "[]") {
+			start := at + len(name) + 1 + strings.Index(value, v)
+			f.mark(start, start+len(v), "cookie")
+		}
+		at += len(c) + 1
+	}
+}

@@ -1,0 +1,196 @@
+package mask
+
+import (
+	"strconv"
+	"strings"
+)
+
+const (
+	keyWord  = "PRIVATE KEY"
+	maxBlock = 64 << 10 // bytes of a block's lines that are looked at before its end
+)
+
+// privateKey marks the block of a private key (RFC 7468, RFC 4880, OpenSSH, SSH2) of
+// whose first or last line the words are at a position. A block that is cut off at one
+// end is marked, too: that is what is left when a part of a file is read.
+func (f *finder) privateKey(at int) {
+	line := f.s[f.start(at):at]
+	if i := strings.LastIndex(line, "BEGIN "); i >= 0 && dashes(line[:i]) && !strings.Contains(line[i:], "END ") {
+		f.keyBegins(at-len(line)+i, at)
+		return
+	}
+	if i := strings.LastIndex(line, "END "); i >= 0 && dashes(line[:i]) {
+		f.keyEnds(at - len(line) + i)
+	}
+}
+
+// dashes reports whether a text ends with those of a first or last line.
+func dashes(s string) bool { return strings.HasSuffix(strings.TrimRight(s, " "), "----") }
+
+// keyBegins marks from the first line on, of which BEGIN is given.
+func (f *finder) keyBegins(begin, at int) {
+	head := len(f.s[:begin]) - len(strings.TrimRight(f.s[:begin], " -"))
+	from := max(begin-head, f.near(begin))
+	i := strings.Index(f.s[at:min(len(f.s), at+100)], "----")
+	if i < 0 {
+		return
+	}
+	at += i + len("----")
+	at += len(f.s[at:]) - len(strings.TrimLeft(f.s[at:], "-"))
+	end, key := f.keyBody(at)
+	if end > at {
+		f.markAs(span{from, end, "private-key", key})
+	}
+}
+
+// keyBody returns where a block ends whose first line ended at a position, and the
+// lines that count for its placeholder: without what a tool puts before them.
+func (f *finder) keyBody(at int) (end int, key string) {
+	var body strings.Builder
+	end = at
+	for at < len(f.s) {
+		line, next := keyLine(f.s[at:])
+		text := bare(line)
+		switch {
+		case strings.HasPrefix(text, "---") || strings.Contains(line, "----END") || strings.Contains(line, "---- END"):
+			if i := strings.Index(line, "END "); i >= 0 && body.Len() > 0 {
+				return at + endLine(line, i), body.String()
+			}
+			return 0, ""
+		case !inKey(text):
+			return cutOff(end, body.String())
+		}
+		if isBase64(text) {
+			body.WriteString(text)
+			end = at + len(strings.TrimRight(line, " \t\r\"',;\\"))
+		}
+		at += next
+	}
+	return cutOff(end, body.String())
+}
+
+// cutOff is for a block without its last line: it needs a long one to be believed.
+func cutOff(end int, key string) (int, string) {
+	if len(key) < 40 {
+		return 0, ""
+	}
+	return end, key
+}
+
+// endLine returns where the last line of a block ends, in which END is at i.
+func endLine(line string, i int) int {
+	j := strings.Index(line[i:], "----")
+	if j < 0 {
+		return len(line)
+	}
+	i += j
+	return i + len(line[i:]) - len(strings.TrimLeft(line[i:], "-"))
+}
+
+// keyLine returns the line that begins a text, and where the next one begins: after a
+// line break, or one that is written as an escape in a string.
+func keyLine(s string) (line string, next int) {
+	for i := range len(s) {
+		switch {
+		case s[i] == '\n':
+			return s[:i], i + 1
+		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == 'n' || s[i+1] == 'r'):
+			return s[:i], i + 2
+		}
+	}
+	return s, len(s)
+}
+
+// bare takes off what tools and languages put around a line of a block: its number, the
+// sign of a diff, a comment, quotes, a sign that puts strings together.
+func bare(line string) string {
+	s := strings.Trim(line, " \t\r")
+	if i := strings.IndexAny(s, "\t:-"); i > 0 && i < 8 && isNumber(s[:i]) {
+		s = s[i+1:]
+	}
+	s = strings.TrimLeft(s, " \t+->|#*\"'`")
+	return strings.TrimRight(s, " \t\r\\\"'`,;+")
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 32)
+	return err == nil
+}
+
+// inKey reports whether a line may be one of a block: base64, a header, or nothing.
+func inKey(text string) bool {
+	if text == "" || isBase64(text) {
+		return true
+	}
+	name, value, ok := strings.Cut(text, ":")
+	return ok && len(name) < 20 && strings.IndexFunc(name, notName) < 0 && len(value) < 100 &&
+		(value == "" || value[0] == ' ') && !strings.ContainsAny(value, "[({=")
+}
+
+func notName(r rune) bool { return r != '-' && !('a' <= r|0x20 && r|0x20 <= 'z') }
+
+func isBase64(s string) bool {
+	for i := range len(s) {
+		if !base64Set.has(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// keyEnds marks the lines before the last one of a block whose first one is not there.
+func (f *finder) keyEnds(end int) {
+	limit := max(f.near(end), end-maxBlock)
+	from, long, short := -1, false, 0
+	at := strings.LastIndexByte(f.s[:end], '\n')
+	for at > limit {
+		prev := strings.LastIndexByte(f.s[limit:at], '\n')
+		start := limit + prev + 1
+		switch text := bare(f.s[start:at]); {
+		case !isBase64(text):
+			start = -1
+		case len(text) >= longLine:
+			long, from = true, start
+		case !long && short < 2:
+			short++
+		default:
+			start = -1
+		}
+		if start < 0 || prev < 0 {
+			break
+		}
+		at = start - 1
+	}
+	if !long {
+		return
+	}
+	line := f.rest(end)
+	f.mark(from, end+endLine(line, 0), "private-key")
+}
+
+// longLine is how long a line of a block must be, to be taken for one without the first
+// line of the block.
+const longLine = 40
+
+// puttyKey marks the lines of a private key in a file of PuTTY, which says how many
+// they are.
+func (f *finder) puttyKey(at int) {
+	head := f.rest(at)
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "Private-Lines:")))
+	if err != nil || n < 1 || n > 1000 {
+		return
+	}
+	from := at + len(head) + 1
+	end := from
+	for next := from; n > 0 && next < len(f.s); n-- {
+		line, width := keyLine(f.s[next:])
+		if !isBase64(bare(line)) {
+			break
+		}
+		end = next + len(line)
+		next += width
+	}
+	if end > from {
+		f.mark(from, end, "private-key")
+	}
+}

@@ -1,0 +1,79 @@
+package mask
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/rawjson"
+)
+
+// MinValue is from how many bytes on a known value is hidden. Shorter ones are parts
+// of words.
+const MinValue = 8
+
+// Forms returns how a value may be written: as it is, in JSON, in a URL, in base64. The
+// longest are first, as others may be a part of them.
+func Forms(v string) []string {
+	inJSON, _ := json.Marshal(v) // a string is never an error
+	forms := []string{
+		v, url.QueryEscape(v), url.PathEscape(v), string(inJSON[1 : len(inJSON)-1]),
+		string(rawjson.AppendEscaped(nil, v)), strings.ReplaceAll(v, "/", `\/`),
+	}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for shift := range 3 {
+			if f := inBase64(enc, v, shift); len(f) >= MinValue {
+				forms = append(forms, f)
+			}
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(forms)
+}
+
+// inBase64 returns the characters in base64 that only depend on v, which stands behind
+// shift bytes of another text: three bytes are four characters of six bits.
+func inBase64(enc *base64.Encoding, v string, shift int) string {
+	text := enc.EncodeToString([]byte("\x00\x00"[:shift] + v))
+	return text[(shift*8+5)/6 : (shift+len(v))*8/6]
+}
+
+// envWords are parts of the names of variables that hold secrets.
+var envWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "AUTH", "PRIVATE", "DSN"}
+
+// Environment returns the values of variables ("NAME=value") whose names say that they
+// hold secrets, and the passwords in those that hold an address. A folder, a file, a
+// number, a word or an example is none.
+func Environment(environ []string) []string {
+	var out []string
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if u, err := url.Parse(value); err == nil && u.User != nil {
+			if p, ok := u.User.Password(); ok && plausiblePassword(u.User.Username(), p) {
+				out = append(out, p)
+			}
+		}
+		if len(value) >= MinValue && secretVariable(strings.ToUpper(name)) && secretValue(value) {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+func secretVariable(name string) bool {
+	if name == "PWD" || name == "OLDPWD" || name == "SSH_AUTH_SOCK" || name == "XAUTHORITY" || name == "GNOME_KEYRING_CONTROL" {
+		return false
+	}
+	words := Words(name)
+	if len(words) > 0 && contains(openWords, words[len(words)-1]) {
+		return false
+	}
+	return slices.ContainsFunc(envWords, func(w string) bool { return strings.Contains(name, w) })
+}
+
+func secretValue(v string) bool {
+	plain := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' }) < 0
+	return !plain && !isPlace(v) && !example(v) && !(wordy(v) && len(v) < 24)
+}

@@ -1,0 +1,182 @@
+// Package mask hides secrets in text, and makes visible what nobody sees.
+//
+// A [Masker] puts a placeholder in the place of each secret that it finds: the same
+// secret has the same one all through a session, and it tells nothing about the secret
+// to who does not have the session's key. What was masked can be had back where the
+// secret is there anyway: [Masker.Restore] looks for it in the text that it belongs to
+// and keeps nothing, so a masker never grows.
+//
+// A secret is found by what it is (keys with the form that their issuer gave them,
+// blocks of private keys, tokens), by where it stands (the value of a name such as
+// password, a header, an address), or because it is known (a value of the host's
+// environment). What is not found: secrets in base64 or other encodings that nobody
+// named, words as passwords, and what two calls print one half each of. Masking is a
+// net, and no fence: what must not be seen must not be readable.
+package mask
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	prefix         = "[secret:"
+	tagLength      = 10 // hexadecimal digits
+	maxKind        = 24
+	maxPlaceholder = len(prefix) + maxKind + 1 + tagLength + 1
+)
+
+// Masker hides secrets. It is safe for concurrent use.
+type Masker struct {
+	key     []byte
+	index   *index
+	longest int // value that is known
+}
+
+// New returns a masker with a key of its own, which also hides the values that are
+// given, and what they are in JSON, URLs and base64. Of a value of several lines each is
+// hidden. Values of less than eight bytes are left out: they are parts of words.
+func New(values ...string) *Masker {
+	m := &Masker{key: make([]byte, 32)}
+	_, _ = rand.Read(m.key) // never fails
+	m.index = newIndex()
+	known := map[string]bool{}
+	for _, v := range values {
+		for line := range strings.Lines(v) {
+			m.learn(known, strings.TrimSpace(line))
+		}
+	}
+	m.index.addRules()
+	return m
+}
+
+// learn makes the index find a value, before all rules.
+func (m *Masker) learn(known map[string]bool, v string) {
+	if len(v) < MinValue || strings.HasPrefix(v, "-----") || strings.Contains(prefix, v) {
+		return
+	}
+	for _, form := range Forms(v) {
+		if len(form) < MinValue || known[form] {
+			continue
+		}
+		known[form] = true
+		m.longest = max(m.longest, len(form))
+		m.index.add(&trigger{literal: form, check: func(f *finder, at int) {
+			f.mark(at, at+len(form), "known")
+		}})
+	}
+}
+
+// Mask returns text with placeholders for its secrets: "[secret:github-token:1a2b3c4d5e]".
+// What it returns has no more secrets in it, as far as Mask finds them.
+func (m *Masker) Mask(text string) string {
+	spans := m.index.find(text)
+	if len(spans) == 0 {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	at := 0
+	for _, s := range spans {
+		b.WriteString(text[at:s.from])
+		b.WriteString(m.placeholder(text, s))
+		at = s.to
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+func (m *Masker) placeholder(text string, s span) string {
+	key := s.key
+	if key == "" {
+		key = text[s.from:s.to]
+	}
+	h := hmac.New(sha256.New, m.key)
+	h.Write([]byte(key))
+	return prefix + s.kind + ":" + hex.EncodeToString(h.Sum(nil)[:tagLength/2]) + "]"
+}
+
+// Restore puts the secrets back in the place of their placeholders, those that are in
+// within, and no others: text that goes to a place never brings there what is not there
+// already. A placeholder that stands in within as such is left alone.
+func (m *Masker) Restore(text, within string) string {
+	if !strings.Contains(text, prefix) {
+		return text
+	}
+	values := map[string]string{}
+	for _, s := range m.index.find(within) {
+		p, v := m.placeholder(within, s), within[s.from:s.to]
+		if other, ok := values[p]; ok && other != v {
+			v = p // two of one placeholder: nobody knows which is meant
+		}
+		values[p] = v
+	}
+	return replace(text, func(p string) string {
+		if v, ok := values[p]; ok && !strings.Contains(within, p) {
+			return v
+		}
+		return p
+	})
+}
+
+// Unresolved returns the placeholders in a text, each once, in their order.
+func (m *Masker) Unresolved(text string) []string {
+	var out []string
+	replace(text, func(p string) string {
+		if !contains(out, p) {
+			out = append(out, p)
+		}
+		return p
+	})
+	return out
+}
+
+// replace puts what a function returns in the place of each placeholder.
+func replace(text string, with func(string) string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, prefix)
+		if i < 0 {
+			break
+		}
+		n := placeholderAt(text[i:])
+		b.WriteString(text[:i])
+		if n == 0 {
+			n = len(prefix)
+			b.WriteString(prefix)
+		} else {
+			b.WriteString(with(text[i : i+n]))
+		}
+		text = text[i+n:]
+	}
+	if b.Len() == 0 {
+		return text
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// placeholderAt returns the length of the placeholder that begins a text, or 0.
+func placeholderAt(s string) int {
+	rest, ok := strings.CutPrefix(s, prefix)
+	if !ok {
+		return 0
+	}
+	kind := 0
+	for kind < len(rest) && kind <= maxKind && (isLower(rest[kind]) || rest[kind] == '-' || digits.has(rest[kind])) {
+		kind++
+	}
+	n := kind + 1 + tagLength + 1
+	if kind == 0 || kind > maxKind || len(rest) < n || rest[kind] != ':' || rest[n-1] != ']' {
+		return 0
+	}
+	for _, c := range []byte(rest[kind+1 : n-1]) {
+		if !digits.has(c) && (c < 'a' || c > 'f') {
+			return 0
+		}
+	}
+	return len(prefix) + n
+}

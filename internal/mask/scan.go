@@ -1,0 +1,248 @@
+package mask
+
+import (
+	"slices"
+	"strings"
+)
+
+// A span is where a secret is in a text, and what it is.
+type span struct {
+	from, to int
+	kind     string
+	key      string // what its placeholder is made of, if not the text
+}
+
+// A trigger is a beginning that something may have that a check looks at. All are
+// found in one pass over a text: searching for one after the other costs each a pass,
+// and one regular expression of all of them is a hundred times slower.
+type trigger struct {
+	literal string // at least four bytes
+	fold    bool   // in letters of any case
+	check   func(f *finder, at int)
+}
+
+func (t *trigger) at(s string) bool {
+	if !t.fold {
+		return strings.HasPrefix(s, t.literal)
+	}
+	return len(s) >= len(t.literal) && strings.EqualFold(s[:len(t.literal)], t.literal)
+}
+
+const (
+	indexBits = 17
+	// foldBits makes letters of both cases the same, and some other characters, which
+	// the check tells apart.
+	foldBits = 0x20202020
+
+	// maxBefore and maxAfter are how many bytes of a line are looked at around a
+	// trigger, so that the time for a long line is bounded.
+	maxBefore = 256
+	maxAfter  = 8 << 10
+)
+
+// index finds triggers by their first four bytes.
+type index struct {
+	seen     [1 << indexBits / 32]uint32 // bits, by hash
+	triggers map[uint32][]*trigger
+}
+
+func newIndex() *index { return &index{triggers: map[uint32][]*trigger{}} }
+
+func slot(word uint32) uint32 { return word * 0x9E3779B1 >> (32 - indexBits) }
+
+func word(s string) uint32 {
+	return (uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24) | foldBits
+}
+
+// add makes the index find a trigger. One that was added before is tried before.
+func (x *index) add(t *trigger) {
+	w := word(t.literal)
+	h := slot(w)
+	x.seen[h>>5] |= 1 << (h & 31)
+	x.triggers[w] = append(x.triggers[w], t)
+}
+
+// addNext adds triggers for a literal of three bytes and each of the bytes after it.
+func (x *index) addNext(literal, next string, check func(*finder, int)) {
+	for i := range len(next) {
+		x.add(&trigger{literal: literal + next[i:i+1], check: check})
+	}
+}
+
+// finder looks for secrets in one text. What a check sees of the text is the line it is
+// in, and, for a block of a private key, the lines of that; so a text that comes in
+// pieces can be looked at line by line.
+type finder struct {
+	s     string
+	spans []span // in order, apart
+}
+
+func (x *index) find(s string) []span {
+	f := &finder{s: s}
+	var w uint32
+	for i := range len(s) {
+		w = w>>8 | uint32(s[i])<<24
+		k := w | foldBits
+		h := slot(k)
+		if x.seen[h>>5]&(1<<(h&31)) != 0 && i >= 3 {
+			f.try(x.triggers[k], i-3)
+		}
+	}
+	return f.spans
+}
+
+func (f *finder) try(triggers []*trigger, at int) {
+	for _, t := range triggers {
+		if t.at(f.s[at:]) && f.sealed(at) == 0 {
+			t.check(f, at)
+		}
+	}
+}
+
+// sealed returns the end of the placeholder that a position is in, or 0: what was
+// masked stays as it is.
+func (f *finder) sealed(at int) int {
+	from := strings.LastIndexByte(f.s[max(0, at-maxPlaceholder):at+1], '[')
+	if from < 0 {
+		return 0
+	}
+	from += max(0, at-maxPlaceholder)
+	if n := placeholderAt(f.s[from:]); from+n > at {
+		return from + n
+	}
+	return 0
+}
+
+// mark adds a span. Where it overlaps with others they become one.
+func (f *finder) mark(from, to int, kind string) { f.markAs(span{from: from, to: to, kind: kind}) }
+
+func (f *finder) markAs(s span) {
+	if f.sealed(s.to-1) > 0 {
+		return // it reaches into a placeholder
+	}
+	i := len(f.spans)
+	for i > 0 && f.spans[i-1].to > s.from {
+		i--
+	}
+	j := i
+	for j < len(f.spans) && f.spans[j].from < s.to {
+		other := f.spans[j]
+		if other.from <= s.from && other.to >= s.to {
+			return
+		}
+		if other.from < s.from || other.to > s.to {
+			s.key = "" // it is another text now
+		}
+		s.from, s.to = min(s.from, other.from), max(s.to, other.to)
+		s.kind = other.kind
+		j++
+	}
+	f.spans = slices.Replace(f.spans, i, j, s)
+}
+
+// start returns where what stands before a position begins: the end of the secret
+// before it, the beginning of the line, or some way back. Nothing is looked at across a secret, so that
+// a text whose secrets are masked has no others than before.
+func (f *finder) start(at int) int {
+	from := max(0, at-maxBefore)
+	from += strings.LastIndexByte(f.s[from:at], '\n') + 1
+	if i := strings.LastIndexByte(f.s[from:at], ']'); i >= 0 && f.endsPlaceholder(from+i) {
+		from += i + 1
+	}
+	for i := len(f.spans) - 1; i >= 0; i-- {
+		if f.spans[i].to <= at {
+			return max(from, f.spans[i].to)
+		}
+	}
+	return from
+}
+
+func (f *finder) endsPlaceholder(bracket int) bool { return f.sealed(bracket) == bracket+1 }
+
+// run returns where the bytes of a set end that begin at from.
+func (f *finder) run(from int, set charset) int {
+	for from < len(f.s) && set.has(f.s[from]) {
+		from++
+	}
+	return from
+}
+
+// back returns where the bytes of a set begin that end before to.
+func (f *finder) back(to int, set charset) int {
+	limit := f.near(to)
+	for to > limit && set.has(f.s[to-1]) {
+		to--
+	}
+	return to
+}
+
+// near is start for a search that stops at a line break anyway.
+func (f *finder) near(at int) int {
+	for i := len(f.spans) - 1; i >= 0; i-- {
+		if f.spans[i].to <= at {
+			return f.spans[i].to
+		}
+	}
+	return 0
+}
+
+// rest returns the rest of the line from a position, as much as is looked at.
+func (f *finder) rest(at int) string {
+	s := f.s[at:min(len(f.s), at+maxAfter)]
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+// edge reports whether a word begins at a position: no letter or digit stands before
+// it, except in an escape sequence of JSON or a URL: \n, \u003d, %3D.
+func (f *finder) edge(at int) bool {
+	s := f.s[f.near(at):at]
+	n := len(s)
+	switch {
+	case n == 0 || !alnum.has(s[n-1]):
+		return true
+	case n >= 2 && s[n-2] == '\\':
+		return strings.IndexByte("nrtbf", s[n-1]) >= 0
+	case n >= 3 && s[n-3] == '%':
+		return hexadecimal.has(s[n-2]) && hexadecimal.has(s[n-1])
+	}
+	return n >= 6 && s[n-6] == '\\' && s[n-5] == 'u'
+}
+
+// charset is a set of bytes.
+type charset int
+
+const (
+	alnum       charset = iota
+	hexadecimal         // of either case
+	upperDigit          // A-Z, 0-9
+	digits
+	base64Set // with padding
+	base64URL // letters, digits, - and _
+	tokenSet  // base64URL, and what tokens of several parts have: . ~ + / = %
+	dotted    // base64URL and .
+)
+
+func (c charset) has(b byte) bool {
+	letter := 'a' <= b|0x20 && b|0x20 <= 'z'
+	digit := '0' <= b && b <= '9'
+	switch c {
+	case digits:
+		return digit
+	case hexadecimal:
+		return digit || 'a' <= b|0x20 && b|0x20 <= 'f'
+	case upperDigit:
+		return digit || 'A' <= b && b <= 'Z'
+	case base64Set:
+		return letter || digit || b == '+' || b == '/' || b == '='
+	case base64URL:
+		return letter || digit || b == '-' || b == '_'
+	case dotted:
+		return letter || digit || b == '-' || b == '_' || b == '.'
+	case tokenSet:
+		return letter || digit || strings.IndexByte("-_.~+/=%", b) >= 0
+	}
+	return letter || digit
+}

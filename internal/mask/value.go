@@ -1,0 +1,181 @@
+package mask
+
+import (
+	"math"
+	"strings"
+)
+
+const maxValue = 4096 // bytes of a value that is looked at
+
+// stand are parts of values that stand for one. They are compared in lower case.
+var stand = []string{
+	"example", "your", "changeme", "change-me", "change_me", "placeholder", "redacted", "replace", "insert",
+	"dummy", "sample", "xxxx", "****", "....", "…", "•", "${", "$(", "{{", "}}", "%s", "%v", "%d", "%q", "<", ">",
+	"[secret:", "todo", "fixme", "deadbeef", "lorem", "notreal", "not-a-real", "not_a_real", "fake",
+}
+
+// common are values that are no secret of anybody, in lower case.
+var common = []string{
+	"password", "passwd", "pass", "pwd", "secret", "token", "admin", "root", "user", "username", "test", "testing",
+	"tester", "guest", "default", "none", "null", "nil", "true", "false", "undefined", "foo", "bar", "baz", "foobar",
+	"qux", "abc", "abcd", "xyz", "xxx", "yyy", "zzz", "***", "postgres", "mysql", "mypassword", "mypass", "mysecret",
+	"string", "hunter2", "letmein", "qwerty", "p4ssw0rd", "passw0rd", "pa55word", "p@ssw0rd", "p@ssword", "pa$$word",
+	"s3cr3t", "s3cret", "correct horse battery staple", "key", "value", "required", "optional", "auto", "host",
+}
+
+// example reports whether a value stands for one.
+func example(v string) bool {
+	low := strings.ToLower(v)
+	for _, s := range stand {
+		if strings.Contains(low, s) {
+			return true
+		}
+	}
+	for _, s := range common {
+		if low == s {
+			return true
+		}
+	}
+	return madeUp(v)
+}
+
+// madeUp reports whether nobody drew the characters of a value: it has few different
+// ones, many of one in a row, counts up, or says itself that it is an example.
+func madeUp(v string) bool {
+	if len(v) < 8 {
+		return false
+	}
+	steps, row, longest := 0, 1, 1
+	for i := 1; i < len(v); i++ {
+		switch int(v[i]) - int(v[i-1]) {
+		case 0:
+			row++
+			longest = max(longest, row)
+			steps++
+			continue
+		case 1, -1:
+			steps++
+		}
+		row = 1
+	}
+	if longest >= max(6, len(v)/8) || steps*2 > len(v) || distinct(v) < min(6, len(v)*2/3) {
+		return true
+	}
+	low := strings.ToLower(v)
+	for _, s := range []string{"example", "placeholder", "redacted", "xxxx", "....", "your-", "your_", "-your", "_your", "0123456789", "1234567890"} {
+		if strings.Contains(low, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func distinct(v string) int {
+	var seen [256]bool
+	n := 0
+	for i := range len(v) {
+		if !seen[v[i]] {
+			seen[v[i]] = true
+			n++
+		}
+	}
+	return n
+}
+
+// classes counts the kinds of characters: lower case, upper case, digits, others.
+func classes(v string) int {
+	var seen [4]int
+	for i := range len(v) {
+		seen[classOf(v[i])] = 1
+	}
+	return seen[0] + seen[1] + seen[2] + seen[3]
+}
+
+func classOf(b byte) int {
+	switch {
+	case 'a' <= b && b <= 'z':
+		return 0
+	case 'A' <= b && b <= 'Z':
+		return 1
+	case '0' <= b && b <= '9':
+		return 2
+	}
+	return 3
+}
+
+func hasDigit(v string) bool { return strings.ContainsAny(v, "0123456789") }
+
+func hasLetter(v string) bool { return strings.ContainsAny(v, letters) }
+
+// mixed reports whether a value is more than words that are put together: a digit, or
+// capital letters where no word begins.
+func mixed(v string) bool { return hasDigit(v) || turns(v)*5 >= len(v) }
+
+// turns counts the places where the class changes, except from a capital letter to a
+// small one, as in a word.
+func turns(v string) int {
+	n := 0
+	for i := 1; i < len(v); i++ {
+		a, b := classOf(v[i-1]), classOf(v[i])
+		if a != b && (a != 1 || b != 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// entropy is in bits a character, of the characters that a value has.
+func entropy(v string) float64 {
+	var count [256]int
+	for i := range len(v) {
+		count[v[i]]++
+	}
+	h := 0.0
+	for _, c := range count {
+		if c > 0 {
+			p := float64(c) / float64(len(v))
+			h -= p * math.Log2(p)
+		}
+	}
+	return h
+}
+
+// random reports whether a value seems to be drawn by chance, as keys are.
+func random(v string) bool {
+	return len(v) >= 16 && len(v) <= maxValue && hasDigit(v) && hasLetter(v) && !example(v) && !wordy(v) &&
+		entropy(v) >= 3 && turns(v)*6 >= len(v)
+}
+
+// wordy reports whether a value is made of words, perhaps with a number at their end,
+// as names are: my-secret, sha256, oauth2_token, responseToken.
+func wordy(v string) bool {
+	start := 0
+	for i := 0; i <= len(v); i++ {
+		if i < len(v) && classOf(v[i]) != 3 {
+			continue
+		}
+		if i < len(v) && strings.IndexByte("-_./ :", v[i]) < 0 {
+			return false
+		}
+		if !isWord(v[start:i]) {
+			return false
+		}
+		start = i + 1
+	}
+	return true
+}
+
+// isWord reports whether s is letters, in the case of words, and at most three digits
+// behind them, or a number.
+func isWord(s string) bool {
+	name := strings.TrimRight(s, "0123456789")
+	if name == "" {
+		return len(s) <= 4
+	}
+	return len(s)-len(name) <= 3 && !hasDigit(name) && turns(name)*4 <= len(name)
+}
+
+// uuid reports whether v is one. They are the names of things more often than keys.
+func uuid(v string) bool {
+	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
+}
