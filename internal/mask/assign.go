@@ -141,7 +141,7 @@ func (a *assignment) read(s string, at int) {
 	if end < len(s) && strings.IndexByte("([{", s[end]) >= 0 {
 		return // a call, an index, a literal
 	}
-	a.value = s[:end]
+	a.value = strings.TrimRight(s[:end], ",.)")
 }
 
 // closing returns where a string ends: at its quote, or at the end of the line.
@@ -161,9 +161,11 @@ func closing(s, quote string) int {
 func (a *assignment) secret(s strength) bool {
 	v := a.value
 	switch {
-	case s == nothing || len(v) > maxValue || len(v) < 6 || example(v):
+	case s == nothing || len(v) > maxValue || len(v) < 6 || example(v) || sameWords(a.name, v):
 		return false
-	case strings.ContainsAny(v, " \t()[]{}") || isPlace(v):
+	case strings.ContainsAny(v, " \t()[]{}`") || isPlace(v) || a.name == "PASS" && !a.tight:
+		return false
+	case !a.quoted && !a.flag && constant(v):
 		return false
 	case s == maybe:
 		return random(v) && !uuid(v) && (a.quoted || a.flag || !isPath(v))
@@ -172,7 +174,12 @@ func (a *assignment) secret(s strength) bool {
 	case a.quoted || a.tight && strings.ToUpper(a.name) == a.name || a.flag || a.netrc:
 		return !wordy(v) && (classes(v) >= 2 || len(v) >= 16)
 	}
-	return !wordy(v) && !isPath(v) && hasDigit(v) && classes(v) >= 2 && (len(v) >= 8 || a.tight)
+	return !wordy(v) && !isPath(v) && hasDigit(v) && classes(v) >= 2 && turns(v)*4 >= len(v)
+}
+
+// sameWords reports whether a value only says its name again.
+func sameWords(name, v string) bool {
+	return strings.EqualFold(strings.Join(Words(name), ""), strings.Join(Words(v), ""))
 }
 
 // isPath reports whether a value that is not in quotes may be a name of source code:
@@ -192,13 +199,31 @@ func isPath(v string) bool {
 // isPlace reports whether a value says where the secret is: a file, an address, a
 // variable.
 func isPlace(v string) bool {
-	return strings.HasPrefix(v, "/") && strings.Count(v, "/") > 1 && !random(v) || strings.HasPrefix(v, "./") || strings.HasPrefix(v, "~/") ||
-		strings.HasPrefix(v, "../") || strings.Contains(v, "://") || strings.HasPrefix(v, "$") ||
-		strings.HasPrefix(v, "%") && strings.HasSuffix(v, "%") || strings.HasPrefix(v, "@")
+	for _, start := range []string{"$", "@", ".", "~/", "id_"} {
+		if strings.HasPrefix(v, start) {
+			return true
+		}
+	}
+	return strings.Contains(v, "://") || strings.Contains(v, "/*") || strings.Count(v, `\`) > 2 ||
+		strings.HasPrefix(v, "%") && strings.HasSuffix(v, "%") || strings.HasPrefix(v, "/") && !longPart(v)
+}
+
+// longPart reports whether a name between slashes is too long for a folder: base64 has
+// slashes, too.
+func longPart(v string) bool {
+	for part := range strings.SplitSeq(v, "/") {
+		if len(part) >= 16 && hasDigit(part) && !wordy(part) {
+			return true
+		}
+	}
+	return false
 }
 
 // authorization marks what a header of that name has after its scheme.
 func (f *finder) authorization(at int) {
+	if !f.edge(at) {
+		return // of a longer name
+	}
 	from := at + len("authorization")
 	line := f.rest(from)
 	op, width := operator(line)
@@ -242,7 +267,7 @@ func (f *finder) credential(s string, at int) {
 }
 
 func secretCredential(scheme, v string) bool {
-	if len(v) < 8 || len(v) > maxValue || example(v) {
+	if len(v) < 8 || len(v) > maxValue || example(v) || strings.Contains(strings.TrimRight(v, "="), "=") {
 		return false
 	}
 	if scheme == "basic" {

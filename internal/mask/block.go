@@ -31,7 +31,7 @@ func dashes(s string) bool { return strings.HasSuffix(strings.TrimRight(s, " "),
 func (f *finder) keyBegins(begin, at int) {
 	head := len(f.s[:begin]) - len(strings.TrimRight(f.s[:begin], " -"))
 	from := max(begin-head, f.near(begin))
-	i := strings.Index(f.s[at:min(len(f.s), at+100)], "----")
+	i := strings.Index(f.rest(at), "----")
 	if i < 0 {
 		return
 	}

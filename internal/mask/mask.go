@@ -73,20 +73,35 @@ func (m *Masker) learn(known map[string]bool, v string) {
 // Mask returns text with placeholders for its secrets: "[secret:github-token:1a2b3c4d5e]".
 // What it returns has no more secrets in it, as far as Mask finds them.
 func (m *Masker) Mask(text string) string {
-	spans := m.index.find(text)
-	if len(spans) == 0 {
-		return text
+	return m.mask(text, func(string, string) {})
+}
+
+// maxRounds bounds how often a text is looked at again: what stood beside a secret may
+// be one that nothing told apart before. A second round finds something once in a
+// million texts.
+const maxRounds = 100
+
+// mask tells of each placeholder and what it stands for.
+func (m *Masker) mask(text string, tell func(placeholder, value string)) string {
+	for range maxRounds {
+		spans := m.index.find(text)
+		if len(spans) == 0 {
+			return text
+		}
+		var b strings.Builder
+		b.Grow(len(text))
+		at := 0
+		for _, s := range spans {
+			p := m.placeholder(text, s)
+			tell(p, text[s.from:s.to])
+			b.WriteString(text[at:s.from])
+			b.WriteString(p)
+			at = s.to
+		}
+		b.WriteString(text[at:])
+		text = b.String()
 	}
-	var b strings.Builder
-	b.Grow(len(text))
-	at := 0
-	for _, s := range spans {
-		b.WriteString(text[at:s.from])
-		b.WriteString(m.placeholder(text, s))
-		at = s.to
-	}
-	b.WriteString(text[at:])
-	return b.String()
+	return text
 }
 
 func (m *Masker) placeholder(text string, s span) string {
@@ -107,13 +122,12 @@ func (m *Masker) Restore(text, within string) string {
 		return text
 	}
 	values := map[string]string{}
-	for _, s := range m.index.find(within) {
-		p, v := m.placeholder(within, s), within[s.from:s.to]
+	m.mask(within, func(p, v string) {
 		if other, ok := values[p]; ok && other != v {
 			v = p // two of one placeholder: nobody knows which is meant
 		}
 		values[p] = v
-	}
+	})
 	return replace(text, func(p string) string {
 		if v, ok := values[p]; ok && !strings.Contains(within, p) {
 			return v

@@ -35,7 +35,7 @@ var openWords = []string{
 	"suffix", "header", "field", "param", "label", "hint", "text", "title", "placeholder", "message", "error", "policy",
 	"version", "format", "algorithm", "alg", "arn", "ref", "regex", "pattern", "hash", "digest", "checksum", "sum",
 	"fingerprint", "time", "date", "at", "host", "port", "email", "form", "input", "page", "help", "test", "func", "class",
-	"selector", "column", "table", "provider", "manager", "endpoint", "reset", "status", "state", "required", "enabled",
+	"selector", "variable", "var", "magic", "flow", "weight", "bias", "column", "table", "provider", "manager", "endpoint", "reset", "status", "state", "required", "enabled",
 }
 
 // openOwners are the words before key or token of those that are no secrets.
@@ -43,23 +43,29 @@ var openOwners = []string{
 	"cache", "page", "next", "continuation", "continue", "public", "pub", "primary", "foreign", "partition", "sort", "row",
 	"map", "object", "hot", "routing", "group", "index", "search", "shard", "idempotency", "translation", "i18n", "hash",
 	"lookup", "query", "unique", "sync", "cancel", "cancellation", "csrf", "lock", "etag", "publishable", "site", "s3",
-	"registry", "dedup", "dedupe", "host", "react",
+	"registry", "dedup", "dedupe", "host", "react", "socket", "protobuf", "poly", "for",
 }
 
-// strengthOf says what a name tells of its value.
+// strengthOf says what a name tells of its value. What a name is about stands at its
+// end: a token's weight is none. In the names of variables of the environment something
+// may follow, such as PROD.
 func strengthOf(name string) strength {
 	words := Words(name)
-	if n := len(words); n == 0 || slices.Contains(openWords, words[n-1]) {
+	n := len(words)
+	if n == 0 || slices.Contains(openWords, words[n-1]) {
 		return nothing
 	}
-	best, before := nothing, ""
-	for _, w := range words {
+	before, best := "", nothing
+	for i, w := range words {
+		end := i == n-1
 		switch {
 		case slices.Contains(openOwners, before):
 		case slices.Contains(secretNames, w), slices.Contains(secretNames, before+w):
-			return surely
-		case slices.Contains(oftenSecret, w) && (w != "key" || before != ""):
-			best = maybe
+			if i >= n-2 || strings.ToUpper(name) == name {
+				best = surely
+			}
+		case end && slices.Contains(oftenSecret, w) && (w != "key" || before != ""):
+			best = max(best, maybe)
 		}
 		before = w
 	}

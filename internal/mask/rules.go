@@ -165,7 +165,6 @@ var rules = []rule{
 	{"plaid-token", "access-production-", base64URL, 36},
 	{"plaid-token", "access-development-", base64URL, 36},
 	{"plaid-token", "access-sandbox-", base64URL, 36},
-	{"airtable-token", "pat", dotted, 78},
 	{"notion-token", "ntn_", alnum, 40},
 	{"notion-token", "secret_", alnum, 43},
 	{"linear-key", "lin_api_", alnum, 32},
@@ -184,7 +183,6 @@ var rules = []rule{
 	{"grafana-token", "glsa_", base64URL, 32},
 	{"sentry-token", "sntrys_", tokenSet, 40},
 	{"sentry-token", "sntryu_", hexadecimal, 40},
-	{"launchdarkly-key", "sdk-", base64URL, 36},
 	{"posthog-key", "phx_", alnum, 32},
 	{"honeycomb-key", "hcaik_", alnum, 50},
 }
@@ -210,6 +208,7 @@ var custom = []trigger{
 	{literal: "discord.com/api/webhooks/", check: (*finder).webhook},
 	{literal: "discordapp.com/api/webhooks/", check: (*finder).webhook},
 	{literal: "webhook.office.com/", check: (*finder).webhook},
+	{literal: "sdk-", check: (*finder).launchDarkly},
 	{literal: "sig=", check: (*finder).azureSignature},
 	{literal: "\"kty\"", check: (*finder).webKey},
 	{literal: "authorization", fold: true, check: (*finder).authorization},
@@ -252,6 +251,7 @@ func (x *index) addRules() {
 	}
 	x.addNext("://", letters+"0123456789%:_-.~!$&'()*+,;=", (*finder).url)
 	x.addNext(":AA", letters+"0123456789-_", (*finder).telegram)
+	x.addNext("pat", letters+"0123456789", (*finder).airtable)
 	x.addNext("-us", "123456789", (*finder).mailchimp)
 	x.addNext("8Q~", letters+"0123456789-_.~", (*finder).entra)
 	x.addNext("7Q~", letters+"0123456789-_.~", (*finder).entra)

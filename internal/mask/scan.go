@@ -211,13 +211,16 @@ func (f *finder) edge(at int) bool {
 	return n >= 6 && s[n-6] == '\\' && s[n-5] == 'u'
 }
 
+// goesOn reports whether a word does not end at a position.
+func (f *finder) goesOn(end int) bool { return end < len(f.s) && alnum.has(f.s[end]) }
+
 // charset is a set of bytes.
 type charset int
 
 const (
 	alnum       charset = iota
 	hexadecimal         // of either case
-	upperDigit          // A-Z, 0-9
+	base32              // A-Z, 2-7
 	digits
 	base64Set // with padding
 	base64URL // letters, digits, - and _
@@ -233,8 +236,8 @@ func (c charset) has(b byte) bool {
 		return digit
 	case hexadecimal:
 		return digit || 'a' <= b|0x20 && b|0x20 <= 'f'
-	case upperDigit:
-		return digit || 'A' <= b && b <= 'Z'
+	case base32:
+		return '2' <= b && b <= '7' || 'A' <= b && b <= 'Z'
 	case base64Set:
 		return letter || digit || b == '+' || b == '/' || b == '='
 	case base64URL:

@@ -10,8 +10,9 @@ import (
 // that belongs to it. An id has so strict a form that also the one of AWS's own
 // examples is marked: it costs nothing to have it back in an edit.
 func (f *finder) awsKey(at int) {
-	end := f.run(at, upperDigit)
-	if end-at < 20 || !f.edge(at) || distinct(f.s[at+4:end]) < 6 {
+	const size = 20
+	end := f.run(at, base32)
+	if end-at != size || f.goesOn(end) || !f.edge(at) || distinct(f.s[at+4:end]) < 6 {
 		return
 	}
 	from, rest := f.start(at), f.rest(end)
@@ -64,8 +65,11 @@ func (f *finder) terraform(at int) {
 // azureKey marks a key of Azure: a long one with a signature of the service inside.
 func (f *finder) azureKey(at int) {
 	from, end := f.back(at, base64Set), f.run(at, base64Set)
-	if n := end - from; n >= 52 && n <= 120 && random(f.s[from:end]) {
-		f.mark(from, end, "azure-key")
+	switch end - from {
+	case 52, 56, 84, 88:
+		if random(f.s[from:end]) {
+			f.mark(from, end, "azure-key")
+		}
 	}
 }
 
@@ -100,6 +104,25 @@ func (f *finder) entra(at int) {
 	}
 	if f.edge(from) && end-at >= 30 && mixed(f.s[at:end]) {
 		f.mark(from, end, "azure-client-secret")
+	}
+}
+
+// airtable marks a personal token: an id of 14 characters, and 64 hexadecimal digits.
+func (f *finder) airtable(at int) {
+	dot := f.run(at+3, alnum)
+	if dot-at != 17 || dot >= len(f.s) || f.s[dot] != '.' || !f.edge(at) {
+		return
+	}
+	if end := f.run(dot+1, hexadecimal); end-dot > 60 {
+		f.mark(at, end, "airtable-token")
+	}
+}
+
+// launchDarkly marks a key for a server: sdk- and a UUID.
+func (f *finder) launchDarkly(at int) {
+	end := f.run(at, base64URL)
+	if v := f.s[at+4 : end]; uuid(v) && f.edge(at) && !madeUp(v) {
+		f.mark(at, end, "launchdarkly-key")
 	}
 }
 

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -58,7 +59,7 @@ func madeUp(v string) bool {
 		}
 		row = 1
 	}
-	if longest >= max(6, len(v)/8) || steps*2 > len(v) || distinct(v) < min(6, len(v)*2/3) {
+	if longest >= max(6, len(v)/8) || steps*2 > len(v) || distinct(v) < min(5, len(v)/2) {
 		return true
 	}
 	low := strings.ToLower(v)
@@ -143,7 +144,7 @@ func entropy(v string) float64 {
 // random reports whether a value seems to be drawn by chance, as keys are.
 func random(v string) bool {
 	return len(v) >= 16 && len(v) <= maxValue && hasDigit(v) && hasLetter(v) && !example(v) && !wordy(v) &&
-		entropy(v) >= 3 && turns(v)*6 >= len(v)
+		entropy(v) >= 3 && turns(v)*6 >= len(v) && !strings.ContainsAny(v, ",|;()[]{}")
 }
 
 // wordy reports whether a value is made of words, perhaps with a number at their end,
@@ -172,10 +173,18 @@ func isWord(s string) bool {
 	if name == "" {
 		return len(s) <= 4
 	}
-	return len(s)-len(name) <= 3 && !hasDigit(name) && turns(name)*4 <= len(name)
+	return (len(s)-len(name) <= 3 || len(name) >= 10) && len(s)-len(name) <= 4 && !hasDigit(name) && turns(name)*4 <= len(name)
+}
+
+// constant reports whether v may be the name of one: NL80211_KEY_IDX, C.KEY_1, or a
+// number such as 0xc0506617.
+func constant(v string) bool {
+	_, err := strconv.ParseUint(v, 0, 64)
+	return err == nil || strings.ToUpper(v) == v && strings.Contains(v, "_")
 }
 
 // uuid reports whether v is one. They are the names of things more often than keys.
 func uuid(v string) bool {
+	v = strings.TrimPrefix(v, "urn:uuid:")
 	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
 }
