@@ -267,12 +267,20 @@ func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) 
 		if err != nil {
 			return nil, err
 		}
-		req.Plan, req.Preview = &plan, plan.preview()
+		req.Plan, req.Preview = &plan, q.tool.masked(plan.preview())
 	} else {
 		req.Preview = q.tool.preview(ctx, inv)
 	}
 	req.Digest = req.digest()
 	return req, nil
+}
+
+// masked is a text for the events, without what the tool keeps out of them.
+func (t *tool) masked(text string) string {
+	if m, ok := t.impl.(TextMasker); ok {
+		return m.Mask(text)
+	}
+	return text
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {

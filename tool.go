@@ -18,7 +18,7 @@ import (
 // result thrown away. An error or a panic becomes an output that the model reads,
 // so its text should say what to do instead; only [Fatal] ends the run.
 //
-// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer].
+// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer], [TextMasker].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
@@ -29,6 +29,13 @@ type Tool interface {
 // text. A tool that changes files is a [Planner] instead.
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
+}
+
+// TextMasker is an optional ability of a [Tool] that keeps secrets out of what others
+// read: Mask returns a text without them. The loop masks the preview that it makes of
+// the plan of a [Planner].
+type TextMasker interface {
+	Mask(text string) string
 }
 
 // ToolSpec describes a [Tool] to the model and to those who decide about its calls.
@@ -122,6 +129,14 @@ func (inv *Invocation) Progress(p Progress) {
 	if inv.progress != nil {
 		inv.progress(p)
 	}
+}
+
+// WithProgress returns a copy whose progress reports go to a function, for a tool that
+// wraps another one. The function may pass them on to the invocation it was made of.
+func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
+	c := *inv
+	c.progress = report
+	return &c
 }
 
 // Progress is how far a call is. Current and Total count whatever the tool counts;

@@ -42,6 +42,9 @@ type config struct {
 	privateHosts []string     // of fetch
 	client       *http.Client // of fetch; nil for its own
 	todos        *TodoList    // of todo; nil for one of its own
+
+	masker   *Masker
+	unmasked bool
 }
 
 // WithIgnored leaves out of list_files, glob and code_search what these patterns name,
@@ -96,7 +99,7 @@ func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 		}
 		all = append(all, t)
 	}
-	return all, nil
+	return maskAll(ws, opts, all)
 }
 
 // configure applies options, and refuses to go on without a workspace.

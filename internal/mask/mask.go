@@ -15,6 +15,7 @@
 package mask
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -36,12 +37,19 @@ type Masker struct {
 	longest int // value that is known
 }
 
-// New returns a masker with a key of its own, which also hides the values that are
-// given, and what they are in JSON, URLs and base64. Of a value of several lines each is
-// hidden. Values of less than eight bytes are left out: they are parts of words.
+// New returns a masker with a key of its own, see [NewWithKey].
 func New(values ...string) *Masker {
-	m := &Masker{key: make([]byte, 32)}
-	_, _ = rand.Read(m.key) // never fails
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return NewWithKey(key, values...)
+}
+
+// NewWithKey returns a masker whose placeholders are those of all maskers of that key.
+// It also hides the values that are given, and what they are in JSON, URLs and base64.
+// Of a value of several lines each is hidden. Values of less than eight bytes are left
+// out: they are parts of words.
+func NewWithKey(key []byte, values ...string) *Masker {
+	m := &Masker{key: bytes.Clone(key)}
 	m.index = newIndex()
 	known := map[string]bool{}
 	for _, v := range values {

@@ -1,0 +1,313 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/mask"
+)
+
+// Wrap returns a tool that does what another one does, and masks what it gives. If the
+// tool changes files (it is an [aycoder.Planner], or writes and is about a path), the
+// placeholders in its arguments are put back, in the text for a file those of secrets
+// that are in that file now, so that an edit beside a secret keeps it and one in another
+// place cannot get it. A call with other placeholders is not made: its result is an error
+// of the kind "masked_secret". The same goes for characters that were written out.
+//
+// That is done with the text of an edit and not with the file, since what the tools
+// compare and write are its real bytes: old_string matches them, and nothing else of the
+// file changes.
+func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
+	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
+		return t
+	}
+	w := &maskedTool{Tool: t, masker: m, ws: ws, clean: Visible}
+	spec := t.Spec()
+	planner, plans := t.(aycoder.Planner)
+	previewer, previews := t.(aycoder.Previewer)
+	w.edits = plans || spec.Effect == aycoder.EffectWrite && spec.Subject.Kind == aycoder.SubjectPath && spec.Subject.Arg != ""
+	if spec.OpenWorld || spec.Subject.Kind == aycoder.SubjectCommand {
+		w.clean = terminal
+	}
+	switch {
+	case plans && previews:
+		return &maskedBoth{w, maskedPlanner{w, planner}, maskedPreviewer{w, previewer}}
+	case plans:
+		return &maskedPlanner{w, planner}
+	case previews:
+		return &maskedPreviewer{w, previewer}
+	}
+	return w
+}
+
+// terminal is what a terminal shows of the output of a command, made visible. Files are
+// not cleaned so: what an edit has to match must be told as it is.
+func terminal(text string) string { return Visible(mask.StripEscapes(text)) }
+
+// maskAll wraps tools, unless the options say otherwise.
+func maskAll(ws FS, opts []Option, all []aycoder.Tool) ([]aycoder.Tool, error) {
+	c, err := configure(ws, opts)
+	if err != nil || c.unmasked {
+		return all, err
+	}
+	if c.masker == nil {
+		c.masker = NewMasker(nil, mask.Environment(c.env)...)
+	}
+	for i, t := range all {
+		all[i] = c.masker.Wrap(ws, t)
+	}
+	return all, nil
+}
+
+type maskedTool struct {
+	aycoder.Tool
+	masker *Masker
+	ws     FS
+	edits  bool // placeholders in the arguments are put back
+	clean  func(string) string
+}
+
+var _ aycoder.TextMasker = (*maskedTool)(nil)
+
+func (t *maskedTool) maskedBy() *Masker { return t.masker }
+
+// Unwrap returns the tool that is wrapped.
+func (t *maskedTool) Unwrap() aycoder.Tool { return t.Tool }
+
+// Mask implements [aycoder.TextMasker].
+func (t *maskedTool) Mask(text string) string { return t.masker.Mask(text) }
+
+const editNote = "\nA secret in a file is shown as [secret:kind:id], and a character that nobody sees as <U+200B>. " +
+	"Write them just as they are shown, and the file keeps them."
+
+// Spec tells the model what placeholders are, where they are put back.
+func (t *maskedTool) Spec() aycoder.ToolSpec {
+	s := t.Tool.Spec()
+	if t.edits {
+		s.Description += editNote
+	}
+	return s
+}
+
+// Call runs the tool.
+func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error) {
+	real, err := t.restore(ctx, inv)
+	if p, ok := err.(*problem); ok {
+		return explain(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.Tool.Call(ctx, t.masker.quiet(real))
+	return t.masker.result(r, t.clean), t.masker.err(err)
+}
+
+type maskedPlanner struct {
+	*maskedTool
+	planner aycoder.Planner
+}
+
+// Plan implements [aycoder.Planner]. A plan is not masked: it is what will be written.
+func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+	real, err := t.restore(ctx, inv)
+	if err != nil {
+		return aycoder.EditPlan{}, err
+	}
+	plan, err := t.planner.Plan(ctx, t.masker.quiet(real))
+	return plan, t.masker.err(err)
+}
+
+type maskedPreviewer struct {
+	*maskedTool
+	previewer aycoder.Previewer
+}
+
+// Preview implements [aycoder.Previewer]. The user may see their own secrets, but a
+// preview is a part of events, which are logged and recorded.
+func (t *maskedPreviewer) Preview(ctx context.Context, inv *invocation) (string, error) {
+	real, err := t.restore(ctx, inv)
+	if err != nil {
+		return "", err
+	}
+	text, err := t.previewer.Preview(ctx, t.masker.quiet(real))
+	return t.masker.Mask(text), t.masker.err(err)
+}
+
+type maskedBoth struct {
+	*maskedTool
+	plans    maskedPlanner
+	previews maskedPreviewer
+}
+
+// Plan implements [aycoder.Planner].
+func (t *maskedBoth) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+	return t.plans.Plan(ctx, inv)
+}
+
+// Preview implements [aycoder.Previewer].
+func (t *maskedBoth) Preview(ctx context.Context, inv *invocation) (string, error) {
+	return t.previews.Preview(ctx, inv)
+}
+
+// restore returns an invocation whose arguments have the secrets that belong there.
+func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation, error) {
+	if !t.edits || checkText(inv.Args) != nil || !bytes.ContainsAny(inv.Args, `[<\`) {
+		return inv, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(inv.Args))
+	dec.UseNumber()
+	var in any
+	if dec.Decode(&in) != nil {
+		return inv, nil // the tool says what is wrong
+	}
+	r := &restorer{ctx: ctx, tool: t, files: map[string]string{}, pathArg: t.Tool.Spec().Subject.Arg}
+	out := r.value(in, "")
+	if err := r.refused(); err != nil {
+		return nil, err
+	}
+	if !r.changed {
+		return inv, nil
+	}
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return nil, err
+	}
+	c := *inv
+	c.Args = bytes.TrimSpace(raw.Bytes())
+	return &c, nil
+}
+
+// restorer puts secrets back in the strings of arguments.
+type restorer struct {
+	ctx     context.Context // of one call, which the restorer does not outlive
+	tool    *maskedTool
+	pathArg string
+	files   map[string]string // what is in them, as far as asked for
+	changed bool
+
+	unresolved []string
+	path       string // for which the first of them is
+	ambiguous  bool
+}
+
+// value restores what is in a value. The path is that of the nearest object around.
+func (r *restorer) value(v any, path string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range []string{r.pathArg, "path"} {
+			if p, ok := v[key].(string); ok {
+				path = p
+			}
+		}
+		for key, x := range v {
+			if key != r.pathArg && key != "path" {
+				v[key] = r.value(x, path)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = r.value(x, path)
+		}
+	case string:
+		return r.text(v, path)
+	}
+	return v
+}
+
+func (r *restorer) text(s, path string) string {
+	if !strings.Contains(s, "[secret:") && !strings.Contains(s, "<U+") {
+		return s
+	}
+	if path == "" {
+		return r.patch(s)
+	}
+	return r.within(s, path)
+}
+
+// patch restores the lines of a patch, each in the file of its section. A secret of
+// several lines becomes as many of the patch.
+func (r *restorer) patch(s string) string {
+	var b strings.Builder
+	path := ""
+	for line := range strings.Lines(s) {
+		for _, head := range []string{"*** Update File:", "*** Add File:", "*** Delete File:"} {
+			if name, ok := strings.CutPrefix(line, head); ok {
+				path = strings.TrimSpace(name)
+			}
+		}
+		restored := r.within(line, path)
+		if body := strings.TrimSuffix(restored, "\n"); strings.Contains(body, "\n") && strings.Count(line, "\n") <= 1 {
+			restored = strings.ReplaceAll(body, "\n", "\n"+line[:1]) + restored[len(body):]
+		}
+		b.WriteString(restored)
+	}
+	return b.String()
+}
+
+// within restores a text for a file.
+func (r *restorer) within(s, path string) string {
+	content := r.content(path)
+	out, ambiguous := mask.Unescape(r.tool.masker.mask.Restore(s, content), content)
+	r.changed = r.changed || out != s
+	r.ambiguous = r.ambiguous || ambiguous
+	for _, p := range r.tool.masker.mask.Unresolved(out) {
+		if !strings.Contains(content, p) && !slices.Contains(r.unresolved, p) {
+			r.unresolved = append(r.unresolved, p)
+		}
+	}
+	if r.path == "" && (len(r.unresolved) > 0 || r.ambiguous) {
+		r.path = path
+	}
+	return out
+}
+
+// content returns what is in a file now, or "" if it cannot be read or is too large to
+// be edited: then nothing is put back.
+func (r *restorer) content(path string) string {
+	if text, ok := r.files[path]; ok {
+		return text
+	}
+	r.files[path] = ""
+	if path == "" || r.ctx.Err() != nil {
+		return ""
+	}
+	f, err := r.tool.ws.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRestored+1))
+	if err == nil && len(data) <= maxRestored {
+		r.files[path] = string(data)
+	}
+	return r.files[path]
+}
+
+const maxRestored = 8 << 20 // bytes of a file
+
+// refused is the error of a call that would write what stands for something else.
+func (r *restorer) refused() error {
+	where := "that file"
+	if r.path != "" {
+		where = showPath(r.path)
+	}
+	switch {
+	case r.ctx.Err() != nil:
+		return context.Cause(r.ctx)
+	case len(r.unresolved) > 0:
+		return problemf("masked_secret", "%s stands for a secret that you were not shown, and that is not in %s now; "+
+			"it cannot be written there. Leave that text as it is, read the file again if it has changed, "+
+			"or ask the user to put the secret in", strings.Join(r.unresolved[:min(len(r.unresolved), 5)], ", "), where)
+	case r.ambiguous:
+		return problemf("masked_secret", "%s has a character that nobody sees, and the same written out like <U+200B>; "+
+			"nobody knows which of them is meant. Change it with bash", where)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/mask"
+)
+
+// Masker keeps secrets out of what a model, a log and a recording get to see: keys of
+// services, private keys, tokens, passwords where a name or an address says that they
+// are one, and values that the host names. In their place it puts placeholders such as
+// "[secret:github-token:1a2b3c4d5e]", the same for the same secret; without the key they
+// tell nothing about it. It is safe for concurrent use, and keeps nothing of what it has
+// masked.
+//
+// Masking is a net and no fence: it does not find everything, see [WithMasking].
+type Masker struct{ mask *mask.Masker }
+
+// NewMasker returns a masker. The key decides about the placeholders: a session that
+// goes on in another process needs the same one, or what the model has read no longer
+// stands for anything. If it is empty, a random one is taken. The secrets are hidden
+// wherever they are, also in JSON, URLs and base64, if they have eight bytes or more;
+// and so are the values of the host's environment whose names say that they are secret.
+func NewMasker(key []byte, secrets ...string) *Masker {
+	values := append(mask.Environment(os.Environ()), secrets...)
+	if len(key) == 0 {
+		return &Masker{mask.New(values...)}
+	}
+	return &Masker{mask.NewWithKey(key, values...)}
+}
+
+// Mask returns a text without secrets, and with what nobody sees written out; see
+// [Visible].
+func (m *Masker) Mask(text string) string { return Visible(m.mask.Mask(text)) }
+
+// Writer returns a writer that masks what it passes on to another one, whatever pieces
+// it comes in: whole lines, and private keys when they have ended. Closing it passes on
+// the rest, and does not close the other one. It is not safe for concurrent use.
+func (m *Masker) Writer(to io.Writer) io.WriteCloser { return m.mask.Writer(to) }
+
+// Visible returns a text in which what nobody sees is written out, such as <U+202E>:
+// control characters, also those that a terminal obeys, characters without width, those
+// that turn the direction of a text, and tags. What writing needs stays: joiners in
+// emoji and in scripts that join, direction marks beside letters from right to left.
+func Visible(text string) string { return mask.Visible(text) }
+
+// Masking returns a middleware that masks what every tool gives: the texts of results,
+// summaries, progress and errors. Tools of [Coding] do so themselves; it is for those of
+// others. It does not put secrets back in arguments, so a tool that changes files must
+// come from [Coding], or have been made by [Masker.Wrap].
+func Masking(m *Masker) aycoder.ToolMiddleware {
+	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
+		return func(ctx context.Context, inv *invocation) (*result, error) {
+			r, err := next(ctx, m.quiet(inv))
+			return m.result(r, Visible), m.err(err)
+		}
+	}
+}
+
+// WithMasker says which masker the tools of [Coding] have in common with others of the
+// session. Default: one of their own.
+func WithMasker(m *Masker) Option {
+	return func(c *config) error {
+		if m == nil {
+			return errors.New("WithMasker: masker is nil; turn it off by WithMasking(false)")
+		}
+		c.masker = m
+		return nil
+	}
+}
+
+// WithMasking says whether the tools of [Coding] mask secrets, which they do before
+// model, events, logs and recordings see them. What they do not mask: a plan that is
+// asked about ([aycoder.ApprovalRequest].Plan) and what became of it
+// ([aycoder.ToolResult].Changes), which are the files themselves and for the host; and
+// secrets that were encoded, or are words, or of which a half is printed. Default: true.
+func WithMasking(on bool) Option {
+	return func(c *config) error {
+		c.unmasked = !on
+		return nil
+	}
+}
+
+// quiet is an invocation whose progress is masked. Each report is one line of many, so
+// a line of a private key is not told from other base64.
+func (m *Masker) quiet(inv *invocation) *invocation {
+	return inv.WithProgress(func(p aycoder.Progress) {
+		p.Message = Visible(m.mask.Line(mask.StripEscapes(p.Message)))
+		inv.Progress(p)
+	})
+}
+
+// result is one without secrets. Texts are cleaned before they are masked, so that an
+// escape sequence within a secret does not hide it.
+func (m *Masker) result(r *result, clean func(string) string) *result {
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.Summary = m.Mask(r.Summary)
+	out.Parts = make([]aycoder.Part, len(r.Parts))
+	for i, p := range r.Parts {
+		out.Parts[i] = m.part(p, clean)
+	}
+	return &out
+}
+
+func (m *Masker) part(p aycoder.Part, clean func(string) string) aycoder.Part {
+	switch p := p.(type) {
+	case *aycoder.Text:
+		if p != nil {
+			return &aycoder.Text{Text: clean(m.mask.Mask(p.Text)), Extra: p.Extra}
+		}
+	case *aycoder.Media:
+		if p != nil {
+			c := *p
+			c.Name, c.URL = m.Mask(p.Name), m.mask.Mask(p.URL)
+			return &c
+		}
+	}
+	return p
+}
+
+// err is an error whose text has no secrets.
+func (m *Masker) err(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := m.Mask(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return &maskedError{text, err}
+}
+
+// maskedError is an error with another text, and of the same types.
+type maskedError struct {
+	text string
+	err  error
+}
+
+func (e *maskedError) Error() string { return e.text }
+func (e *maskedError) Unwrap() error { return e.err }
