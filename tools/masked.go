@@ -165,8 +165,12 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 	if dec.Decode(&in) != nil {
 		return inv, nil // the tool says what is wrong
 	}
-	r := &restorer{ctx: ctx, tool: t, files: map[string]string{}, pathArg: t.Tool.Spec().Subject.Arg}
+	read := func(path string) string { return t.content(ctx, path) }
+	r := &restorer{mask: t.masker.mask, read: read, files: map[string]string{}, pathArg: t.Tool.Spec().Subject.Arg}
 	out := r.value(in, "")
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err := r.refused(); err != nil {
 		return nil, err
 	}
@@ -186,8 +190,8 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 
 // restorer puts secrets back in the strings of arguments.
 type restorer struct {
-	ctx     context.Context // of one call, which the restorer does not outlive
-	tool    *maskedTool
+	mask    *mask.Masker
+	read    func(path string) string
 	pathArg string
 	files   map[string]string // what is in them, as far as asked for
 	changed bool
@@ -254,10 +258,10 @@ func (r *restorer) patch(s string) string {
 // within restores a text for a file.
 func (r *restorer) within(s, path string) string {
 	content := r.content(path)
-	out, ambiguous := mask.Unescape(r.tool.masker.mask.Restore(s, content), content)
+	out, ambiguous := mask.Unescape(r.mask.Restore(s, content), content)
 	r.changed = r.changed || out != s
 	r.ambiguous = r.ambiguous || ambiguous
-	for _, p := range r.tool.masker.mask.Unresolved(out) {
+	for _, p := range r.mask.Unresolved(out) {
 		if !strings.Contains(content, p) && !slices.Contains(r.unresolved, p) {
 			r.unresolved = append(r.unresolved, p)
 		}
@@ -268,26 +272,32 @@ func (r *restorer) within(s, path string) string {
 	return out
 }
 
-// content returns what is in a file now, or "" if it cannot be read or is too large to
-// be edited: then nothing is put back.
+// content returns what is in a file now.
 func (r *restorer) content(path string) string {
-	if text, ok := r.files[path]; ok {
-		return text
+	text, ok := r.files[path]
+	if !ok {
+		text = r.read(path)
+		r.files[path] = text
 	}
-	r.files[path] = ""
-	if path == "" || r.ctx.Err() != nil {
+	return text
+}
+
+// content returns what is in a file, or "" if it cannot be read or is too large to be
+// edited: then nothing is put back.
+func (t *maskedTool) content(ctx context.Context, path string) string {
+	if path == "" || ctx.Err() != nil {
 		return ""
 	}
-	f, err := r.tool.ws.Open(path)
+	f, err := t.ws.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxRestored+1))
-	if err == nil && len(data) <= maxRestored {
-		r.files[path] = string(data)
+	if err != nil || len(data) > maxRestored {
+		return ""
 	}
-	return r.files[path]
+	return string(data)
 }
 
 const maxRestored = 8 << 20 // bytes of a file
@@ -299,8 +309,6 @@ func (r *restorer) refused() error {
 		where = showPath(r.path)
 	}
 	switch {
-	case r.ctx.Err() != nil:
-		return context.Cause(r.ctx)
 	case len(r.unresolved) > 0:
 		return problemf("masked_secret", "%s stands for a secret that you were not shown, and that is not in %s now; "+
 			"it cannot be written there. Leave that text as it is, read the file again if it has changed, "+

@@ -41,9 +41,6 @@ type robustCase struct {
 var known = map[string]string{
 	"rob-2c457c222e": "an empty old_string adds to the file",
 	"rob-8ce12f3eba": "2.0 for an integer is a matter of argument checking, before the tool",
-	"rob-e0ad47df6e": "redaction is not the tools' business",
-	"rob-046abb0181": "redaction is not the tools' business",
-	"rob-afcba5e10b": "redaction is not the tools' business",
 	"rob-a0de13133d": "needs the memory of what the model was shown",
 	"rob-d066053455": "needs the memory of what the model was shown",
 	"rob-1e414dcf2d": "approval is the loop's",

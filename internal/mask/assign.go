@@ -27,19 +27,8 @@ func (f *finder) assignment(at int) {
 	}
 	s := strengthOf(a.name)
 	if a.secret(s) {
-		f.mark(a.from, a.from+len(a.value), kindOf(a.name))
+		f.mark(a.from, a.from+len(a.value), byPlace)
 	}
-}
-
-func kindOf(name string) string {
-	words := Words(name)
-	switch last := words[len(words)-1]; last {
-	case "password", "token", "key", "secret", "passphrase":
-		return last
-	case "passwd", "pwd", "pass":
-		return "password"
-	}
-	return "secret"
 }
 
 // assigned reads an assignment of whose name a part is at a position.
@@ -262,7 +251,7 @@ func (f *finder) credential(s string, at int) {
 	}
 	v := strings.TrimRight(f.s[from:end], ".")
 	if secretCredential(strings.ToLower(scheme), v) {
-		f.mark(from, from+len(v), "credential")
+		f.mark(from, from+len(v), byPlace)
 	}
 }
 
@@ -307,7 +296,7 @@ func (f *finder) cookies(at int) {
 		}
 		if ok && random(v) && !strings.ContainsAny(v, "[]") {
 			start := at + len(name) + 1 + strings.Index(value, v)
-			f.mark(start, start+len(v), "cookie")
+			f.mark(start, start+len(v), byPlace)
 		}
 		at += len(c) + 1
 	}

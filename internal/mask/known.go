@@ -55,7 +55,7 @@ func Environment(environ []string) []string {
 				out = append(out, p)
 			}
 		}
-		if len(value) >= MinValue && secretVariable(strings.ToUpper(name)) && secretValue(value) {
+		if len(value) >= MinValue && secretVariable(strings.ToUpper(name)) && secretValue(name, value) {
 			out = append(out, value)
 		}
 	}
@@ -73,7 +73,13 @@ func secretVariable(name string) bool {
 	return slices.ContainsFunc(envWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-func secretValue(v string) bool {
+// secretValue reports whether the value of a variable may be secret. Words are, if the
+// name says so and they are many.
+func secretValue(name, v string) bool {
 	plain := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' }) < 0
-	return !plain && !isPlace(v) && !example(v) && !(wordy(v) && len(v) < 24)
+	most := 24
+	if strengthOf(name) == surely {
+		most = 12
+	}
+	return !plain && !isPlace(v) && !example(v) && !(wordy(v) && len(v) < most)
 }

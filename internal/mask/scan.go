@@ -5,6 +5,11 @@ import (
 	"strings"
 )
 
+// byPlace is the kind of a secret that is known by where it stands. It is one for all,
+// and another kind counts more, so that the same secret has the same placeholder
+// everywhere.
+const byPlace = "value"
+
 // A span is where a secret is in a text, and what it is.
 type span struct {
 	from, to int
@@ -127,14 +132,16 @@ func (f *finder) markAs(s span) {
 	j := i
 	for j < len(f.spans) && f.spans[j].from < s.to {
 		other := f.spans[j]
-		if other.from <= s.from && other.to >= s.to {
+		if other.from <= s.from && other.to >= s.to && (other.from < s.from || other.to > s.to || other.kind != byPlace) {
 			return
 		}
 		if other.from < s.from || other.to > s.to {
 			s.key = "" // it is another text now
 		}
 		s.from, s.to = min(s.from, other.from), max(s.to, other.to)
-		s.kind = other.kind
+		if other.kind != byPlace {
+			s.kind = other.kind
+		}
 		j++
 	}
 	f.spans = slices.Replace(f.spans, i, j, s)

@@ -223,10 +223,10 @@ func (f *finder) url(at int) {
 	switch {
 	case !ok:
 		if len(user) >= 20 && random(user) {
-			f.mark(from, from+end, "url-password")
+			f.mark(from, from+end, byPlace)
 		}
 	case plausiblePassword(user, password):
-		f.mark(from+len(user)+1, from+end, "url-password")
+		f.mark(from+len(user)+1, from+end, byPlace)
 	}
 }
 

@@ -1,0 +1,256 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// The secrets are put together here, so that nothing takes this file for one.
+var (
+	maskedToken = strings.Join([]string{"gh", "p_", "k5Ns3qB6Rh7Hj4Gz9KR4LB3Nt4ZN6bh2Sj9D"}, "")
+	otherToken  = strings.Join([]string{"gh", "p_", "w3Rc4bm7rt4Sw5nj4jS2Nr6Gz9KR4LB3Nt4Z"}, "")
+	keyBlock    = "-----BEGIN " + "PRIVATE KEY-----\n" + strings.Repeat("k5Ns3qB6Rh7Hj4Gz9KR4LB3Nt4ZN6bh2Sj9Dw3Rc4bm7rt4Sw5nj4jS2Nr6Gz9K\n", 3) +
+		"-----END " + "PRIVATE KEY-----"
+)
+
+// placeholders returns those in a text.
+func placeholders(text string) []string {
+	return NewMasker(nil).mask.Unresolved(text)
+}
+
+func TestMaskedFiles(t *testing.T) {
+	w := newWorld(t, map[string]string{
+		"a.env": "NAME=x\nTOKEN=" + maskedToken + "\nEND=1\n",
+		"b.env": "TOKEN=" + otherToken + "\n",
+		"k.txt": "before\n" + keyBlock + "\nafter\n",
+		"i.txt": "a\u200bb\u202ec\nd\n",
+	})
+	text := w.ok("read_file", args{"path": "a.env"})
+	require.NotContains(t, text, maskedToken)
+	found := placeholders(text)
+	require.Len(t, found, 1)
+	require.Equal(t, found, placeholders(w.ok("code_search", args{"pattern": "TOKEN=", "include": "a.env"})), "the same everywhere")
+	require.Equal(t, found, placeholders(w.ok("bash", args{"command": "cat a.env"})))
+	second := placeholders(w.ok("read_file", args{"path": "b.env"}))
+	require.NotEqual(t, found, second)
+
+	t.Run("an edit keeps it", func(t *testing.T) {
+		diff := w.ok("edit_file", args{"path": "a.env", "old_string": "TOKEN=" + found[0] + "\nEND=1", "new_string": "KEY=" + found[0] + "\nEND=2"})
+		assert.NotContains(t, diff, maskedToken)
+		assert.Equal(t, "NAME=x\nKEY="+maskedToken+"\nEND=2\n", w.read("a.env"))
+	})
+	t.Run("another file cannot get it", func(t *testing.T) {
+		said := w.fails("masked_secret", "edit_file", args{"path": "b.env", "old_string": "TOKEN=" + second[0], "new_string": "TOKEN=" + found[0]})
+		assert.Contains(t, said, found[0])
+		assert.Contains(t, said, "b.env")
+		assert.Equal(t, "TOKEN="+otherToken+"\n", w.read("b.env"))
+		w.fails("masked_secret", "edit_file", args{"path": "new.env", "old_string": "", "new_string": "TOKEN=" + found[0]})
+		assert.NoFileExists(t, w.path("new.env"))
+	})
+	t.Run("a made up one is refused", func(t *testing.T) {
+		w.fails("masked_secret", "edit_file", args{"path": "a.env", "old_string": "NAME", "new_string": "[secret:token:0123456789]"})
+	})
+	t.Run("a command does not get it", func(t *testing.T) {
+		assert.Contains(t, w.ok("bash", args{"command": "echo '" + found[0] + "' | wc -c"}), fmt.Sprint(len(found[0])+1))
+	})
+	t.Run("a private key", func(t *testing.T) {
+		text := w.ok("read_file", args{"path": "k.txt"})
+		assert.NotContains(t, text, "k5Ns3qB6")
+		key := placeholders(text)
+		require.Len(t, key, 1)
+		w.ok("edit_file", args{"path": "k.txt", "old_string": "before\n" + key[0] + "\n", "new_string": "first\n" + key[0] + "\n"})
+		assert.Equal(t, "first\n"+keyBlock+"\nafter\n", w.read("k.txt"))
+	})
+	t.Run("what nobody sees", func(t *testing.T) {
+		text := w.ok("read_file", args{"path": "i.txt"})
+		assert.Contains(t, text, "a<U+200B>b<U+202E>c")
+		w.ok("edit_file", args{"path": "i.txt", "old_string": "a<U+200B>b<U+202E>c", "new_string": "A<U+200B>b<U+202E>C"})
+		assert.Equal(t, "A\u200bb\u202eC\nd\n", w.read("i.txt"))
+		w.ok("edit_file", args{"path": "i.txt", "old_string": "<U+200B>", "new_string": ""})
+		assert.Equal(t, "Ab\u202eC\nd\n", w.read("i.txt"))
+		w.write("i.txt", "a\u200bb <U+200B>\n")
+		w.fails("masked_secret", "edit_file", args{"path": "i.txt", "old_string": "a<U+200B>b", "new_string": "ab"})
+	})
+	t.Run("a placeholder that is in the file", func(t *testing.T) {
+		w.write("doc.md", "it looks like "+found[0]+"\n")
+		w.ok("edit_file", args{"path": "doc.md", "old_string": "like " + found[0], "new_string": "as " + found[0]})
+		assert.Equal(t, "it looks as "+found[0]+"\n", w.read("doc.md"))
+	})
+}
+
+func TestMaskedOutput(t *testing.T) {
+	w := newWorld(t, nil)
+	text := w.ok("bash", args{"command": `printf 'a \033[31mred\033[0m \342\200\256x\n'; printf 'gh''p_\033[1m%s\033[0m' ` + maskedToken[4:]})
+	assert.Contains(t, text, "a red <U+202E>x")
+	assert.NotContains(t, text, maskedToken[4:])
+	assert.NotContains(t, text, "\x1b")
+}
+
+// fake is a tool that does what a test says.
+type fakeTool struct {
+	spec aycoder.ToolSpec
+	call aycoder.ToolFunc
+}
+
+func (f *fakeTool) Spec() aycoder.ToolSpec { return f.spec }
+
+func (f *fakeTool) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	return f.call(ctx, inv)
+}
+
+func (f *fakeTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	return "would run " + string(inv.Args) + maskedToken, nil
+}
+
+// planning is a fake that plans.
+type fakePlanner struct{ *fakeTool }
+
+func (fakePlanner) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
+	if strings.Contains(string(inv.Args), "fail") {
+		return aycoder.EditPlan{}, errors.New("no match near " + maskedToken)
+	}
+	return aycoder.NewEditPlan(aycoder.FileEdit{Path: "a", Kind: aycoder.EditCreate, Proposed: string(inv.Args)})
+}
+
+func TestMaskedParts(t *testing.T) {
+	m := NewMasker([]byte("the key of a session"), "correct-horse-42")
+	var reports []aycoder.Progress
+	f := &fakeTool{call: func(_ context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		inv.Progress(aycoder.Progress{Current: 3, Message: "TOKEN=" + maskedToken})
+		inv.Progress(aycoder.Progress{Message: strings.Split(keyBlock, "\n")[1]})
+		parts := []aycoder.Part{
+			&aycoder.Text{Text: "a " + maskedToken + " b"}, &aycoder.Text{Text: "Y29ycmVjdC1ob3JzZS00Mg== \x1b[1m"},
+			&aycoder.Media{Type: "image/png", Data: []byte(maskedToken), URL: "https://x:" + maskedToken + "@y"}, (*aycoder.Text)(nil),
+		}
+		return &aycoder.ToolResult{Parts: parts, Summary: "got " + maskedToken, Untrusted: true, IsError: true}, nil
+	}}
+	tool := m.Wrap(nil, f)
+	inv := aycoder.NewInvocation("1", "x", json.RawMessage(`{}`), func(p aycoder.Progress) { reports = append(reports, p) })
+	inv.Run, inv.Depth = "r", 2
+	r, err := tool.Call(t.Context(), inv)
+	require.NoError(t, err)
+	all := fmt.Sprintf("%v %v", r.Summary, reports)
+	for _, p := range r.Parts {
+		if text, ok := p.(*aycoder.Text); ok && text != nil {
+			all += text.Text
+		}
+	}
+	assert.NotContains(t, all, maskedToken)
+	assert.NotContains(t, all, "Y29ycmVjdC1ob3JzZS00")
+	assert.NotContains(t, all, "k5Ns3qB6")
+	assert.True(t, r.Untrusted && r.IsError)
+	assert.Equal(t, int64(3), reports[0].Current)
+	media := r.Parts[2].(*aycoder.Media)
+	assert.Equal(t, maskedToken, string(media.Data), "what is no text stays")
+	assert.NotContains(t, media.URL, maskedToken)
+	assert.Equal(t, m.Mask(maskedToken), NewMasker([]byte("the key of a session")).Mask(maskedToken), "the same key, the same placeholder")
+	assert.NotEqual(t, m.Mask(maskedToken), NewMasker(nil).Mask(maskedToken))
+
+	text, err := tool.(aycoder.Previewer).Preview(t.Context(), inv)
+	require.NoError(t, err)
+	assert.NotContains(t, text, maskedToken)
+
+	f.call = func(context.Context, *aycoder.Invocation) (*aycoder.ToolResult, error) {
+		return nil, aycoder.Fatal(fmt.Errorf("disk of %s: %w", maskedToken, errDisk))
+	}
+	_, err = tool.Call(t.Context(), inv)
+	require.ErrorIs(t, err, errDisk)
+	assert.NotContains(t, err.Error(), maskedToken)
+	assert.Same(t, tool, m.Wrap(nil, tool), "once is enough")
+	assert.Same(t, aycoder.Tool(f), tool.(interface{ Unwrap() aycoder.Tool }).Unwrap())
+}
+
+var errDisk = errors.New("full")
+
+func TestMaskedPlans(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.env": "TOKEN=" + maskedToken + "\n", "k.txt": keyBlock + "\n", "b.env": "x\n"})
+	m := NewMasker(nil)
+	tool := m.Wrap(w.ws, fakePlanner{&fakeTool{}})
+	plan := func(in args) (string, error) {
+		p, err := tool.(aycoder.Planner).Plan(t.Context(), aycoder.NewInvocation("1", "x", mustJSON(t, in), nil))
+		if err != nil {
+			return "", err
+		}
+		return p.Files()[0].Proposed, nil
+	}
+	hidden, key := m.Mask(maskedToken), m.Mask(keyBlock)
+
+	got, err := plan(args{"path": "a.env", "edits": [][]string{{hidden, "a\"<&" + hidden}}, "n": 12345678901234567})
+	require.NoError(t, err)
+	assert.JSONEq(t, string(mustJSON(t, args{"path": "a.env", "edits": [][]string{{maskedToken, "a\"<&" + maskedToken}}, "n": 12345678901234567})), got)
+	got, err = plan(args{"files": []args{{"path": "a.env", "new": hidden}, {"path": "b.env", "new": "y"}}})
+	require.NoError(t, err)
+	assert.Contains(t, got, maskedToken)
+	_, err = plan(args{"files": []args{{"path": "a.env", "new": "y"}, {"path": "b.env", "new": hidden}}})
+	require.ErrorContains(t, err, "masked_secret")
+
+	patch := "*** Begin Patch\n*** Update File: a.env\n@@\n-TOKEN=" + hidden + "\n+KEY=" + hidden + "\n*** Update File: k.txt\n " + key + "\n+more\n*** End Patch\n"
+	got, err = plan(args{"patch": patch})
+	require.NoError(t, err)
+	var in struct{ Patch string }
+	require.NoError(t, json.Unmarshal([]byte(got), &in))
+	assert.Contains(t, in.Patch, "-TOKEN="+maskedToken+"\n+KEY="+maskedToken+"\n")
+	assert.Contains(t, in.Patch, " "+strings.ReplaceAll(keyBlock, "\n", "\n ")+"\n+more\n")
+	_, err = plan(args{"patch": "*** Begin Patch\n*** Update File: b.env\n+" + hidden + "\n*** End Patch\n"})
+	require.ErrorContains(t, err, "masked_secret")
+
+	_, err = plan(args{"path": "fail"})
+	require.ErrorContains(t, err, "no match near [secret:")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errDisk)
+	_, err = tool.(aycoder.Planner).Plan(ctx, aycoder.NewInvocation("1", "x", mustJSON(t, args{"path": "a.env", "new": hidden}), nil))
+	require.ErrorIs(t, err, errDisk)
+}
+
+func TestMaskingOptions(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": maskedToken + "\n"})
+	off, err := Coding(w.ws, WithMasking(false))
+	require.NoError(t, err)
+	w.tool["read_file"] = off[0]
+	require.Contains(t, w.ok("read_file", args{"path": "f"}), maskedToken)
+	_, err = Coding(w.ws, WithMasker(nil))
+	require.ErrorContains(t, err, "WithMasker")
+
+	t.Setenv("MY_SERVICE_TOKEN", "plain-words-but-secret-of-3-hosts")
+	on, err := Coding(w.ws, WithEnv("DB_PASSWORD=another-1-of-them"))
+	require.NoError(t, err)
+	for _, tool := range on {
+		w.tool[tool.Spec().Name] = tool
+	}
+	text := w.ok("bash", args{"command": "echo plain-words-but-secret-of-3-hosts; printf $DB_PASSWORD | rev; echo $DB_PASSWORD"})
+	require.NotContains(t, text, "plain-words")
+	require.NotContains(t, text, "another-1")
+	require.Contains(t, text, "meht-fo-1-rehtona", "what no one knows")
+}
+
+func TestMaskerIsShared(t *testing.T) {
+	m := NewMasker(nil, "value-of-the-host")
+	want := m.Mask(maskedToken + " value-of-the-host")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				assert.Equal(t, want, m.Mask(maskedToken+" value-of-the-host"))
+			}
+		})
+	}
+	wg.Wait()
+	var b strings.Builder
+	out := m.Writer(&b)
+	for _, c := range maskedToken + "\n" {
+		_, err := out.Write([]byte(string(c)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, out.Close())
+	require.Equal(t, m.Mask(maskedToken)+"\n", b.String())
+}
