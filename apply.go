@@ -279,22 +279,34 @@ func (a *applier) open() error {
 }
 
 // find resolves the name of a file.
-func (a *applier) find(f *fileApply) error {
-	name := f.edit.Path
-	rel, err := a.w.rel("write", name)
+func (a *applier) find(f *fileApply) (err error) {
+	f.final, err = a.w.findWritable(f.edit.Path)
+	return err
+}
+
+// Writable says why a file must not be written by its name: nil if it may be. What
+// else can stand in the way is found when it is written.
+func (w *Workspace) Writable(name string) error {
+	_, err := w.findWritable(name)
+	return err
+}
+
+// findWritable resolves the name of a file that may be written.
+func (w *Workspace) findWritable(name string) (final string, err error) {
+	rel, err := w.rel("write", name)
 	if err == nil {
-		err = a.w.mayWrite(name, rel)
+		err = w.mayWrite(name, rel)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	if f.final, err = a.w.resolve("write", name, rel); err != nil {
-		return err
+	if final, err = w.resolve("write", name, rel); err != nil {
+		return "", err
 	}
-	if f.final == "." {
-		return &WorkspaceError{"write", name, "invalid_path", errors.New("is the folder itself")}
+	if final == "." {
+		return "", &WorkspaceError{"write", name, "invalid_path", errors.New("is the folder itself")}
 	}
-	return a.w.mayWrite(name, f.final)
+	return final, w.mayWrite(name, final)
 }
 
 // place opens the folder of a file, or shares it with another file.

@@ -27,6 +27,16 @@ func (p *previewer) Preview(context.Context, *aycoder.Invocation) (string, error
 	return p.preview(), nil
 }
 
+// planner is a tool whose plan is what plan says.
+type planner struct {
+	brokenTool
+	plan func() (aycoder.EditPlan, error)
+}
+
+func (p *planner) Plan(context.Context, *aycoder.Invocation) (aycoder.EditPlan, error) {
+	return p.plan()
+}
+
 func TestSuiteFindsBrokenTools(t *testing.T) {
 	dir := t.TempDir()
 	var n atomic.Int64
@@ -135,6 +145,17 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 			}}, good, (*toolSuite).changesNothing, ruleToolReads},
 		{"writes in its preview", &previewer{brokenTool{spec: spec(probeSchema, aycoder.EffectWrite)},
 			func() string { write(); return "" }}, good, (*toolSuite).changesNothing, ruleToolReads},
+		{"writes in its plan", &planner{brokenTool{spec: spec(probeSchema, aycoder.EffectWrite)},
+			func() (aycoder.EditPlan, error) { write(); return aycoder.EditPlan{}, nil }}, good, (*toolSuite).changesNothing, ruleToolReads},
+		{"another plan each time", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
+			return aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: fmt.Sprint(n.Add(1))})
+		}}, good, (*toolSuite).changesNothing, ruleToolPlan},
+		{"no plan of a call that works", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
+			return aycoder.EditPlan{}, errors.New("no")
+		}}, good, (*toolSuite).changesNothing, ruleToolPlan},
+		{"error of a plan of invalid UTF-8", &planner{brokenTool{}, func() (aycoder.EditPlan, error) {
+			return aycoder.EditPlan{}, errors.New("\xff")
+		}}, []ToolCase{{Name: "good", Args: `{"n":1}`, Fails: true}}, (*toolSuite).changesNothing, ruleToolClean},
 		{"preview of invalid UTF-8", &previewer{brokenTool{}, func() string { return "\xff" }}, good,
 			(*toolSuite).changesNothing, ruleToolClean},
 		{"leaves a goroutine", &brokenTool{call: func(context.Context,
@@ -165,7 +186,7 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 	}
 	for _, r := range []string{
 		ruleToolSpec, ruleToolValid, ruleToolBad, ruleToolCancel, ruleToolShared, ruleToolClean,
-		ruleToolReads, ruleToolGone,
+		ruleToolReads, ruleToolPlan, ruleToolGone,
 	} {
 		if !rules[r] {
 			t.Errorf("no tool breaks %q", r)

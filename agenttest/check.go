@@ -232,6 +232,10 @@ func (tr *trace) checkEvents() {
 				tr.found.add(ruleEvents, "%s: event %d: call %q ends again", tr, i, ev.Call.ID)
 			}
 			done[ev.Call.ID] = ev
+		case *aycoder.Merged:
+			tr.checkChange(i, ev.Call, ev.File, done)
+		case *aycoder.Conflicted:
+			tr.checkChange(i, ev.Call, ev.File, done)
 		case *aycoder.TurnFinished:
 			if turns++; ev.Turn != turns {
 				tr.found.add(ruleEvents, "%s: event %d: turn %d, want %d", tr, i, ev.Turn, turns)
@@ -248,6 +252,17 @@ func (tr *trace) checkEvents() {
 	tr.checkFinished(started, done)
 	if !tr.left && turns != tr.res.Turns {
 		tr.found.add(ruleEvents, "%s: %d turns ended, the result has %d", tr, turns, tr.res.Turns)
+	}
+}
+
+// checkChange checks that what became of a file is told before its call ends.
+func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileResult, done map[string]*aycoder.ToolFinished) {
+	if call == nil || file == nil {
+		tr.found.add(ruleEvents, "%s: event %d: %T is of no call or of no file", tr, i, tr.events[i])
+		return
+	}
+	if done[call.ID] != nil {
+		tr.found.add(ruleEvents, "%s: event %d: %T after the end of call %q", tr, i, tr.events[i], call.ID)
 	}
 }
 

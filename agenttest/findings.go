@@ -64,6 +64,7 @@ const (
 	ruleToolShared = "tool: calls are safe for concurrent use"
 	ruleToolClean  = "tool: a result is valid UTF-8 text"
 	ruleToolReads  = "tool: a read-only tool changes nothing"
+	ruleToolPlan   = "tool: a plan is always the same, and fails if the call does"
 	ruleToolGone   = "tool: no goroutine and no progress outlives the call"
 )
 

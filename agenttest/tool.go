@@ -20,7 +20,7 @@ import (
 type ToolSetup struct {
 	Tool aycoder.Tool
 	// Dir is the folder that the tool works on, or "". A tool that only reads must
-	// leave it as it is, and so must a preview.
+	// leave it as it is, and so must a preview and a plan.
 	Dir string
 }
 
@@ -385,6 +385,7 @@ func (s *toolSuite) changesNothing() {
 		s.t.Skip("agenttest: ToolSetup has no Dir")
 	}
 	before := s.snapshot()
+	s.plansChangeNothing(before)
 	if p, ok := s.Tool.(aycoder.Previewer); ok {
 		for _, c := range s.cases {
 			inv := aycoder.NewInvocation("call_1", s.Tool.Spec().Name, json.RawMessage(c.Args), nil)
@@ -402,6 +403,29 @@ func (s *toolSuite) changesNothing() {
 		if !c.Slow {
 			s.call(s.t.Context(), c.Args)
 			s.same(before, "call "+c.Name)
+		}
+	}
+}
+
+// plansChangeNothing makes the plans of the calls. Each is the same when it is made
+// again, and there is one unless the call fails.
+func (s *toolSuite) plansChangeNothing(before map[string]string) {
+	p, ok := s.Tool.(aycoder.Planner)
+	if !ok {
+		return
+	}
+	for _, c := range s.cases {
+		inv := aycoder.NewInvocation("call_1", s.Tool.Spec().Name, json.RawMessage(c.Args), nil)
+		plan, err := p.Plan(s.t.Context(), inv)
+		again, _ := p.Plan(s.t.Context(), inv)
+		s.same(before, "the plan of call "+c.Name)
+		switch {
+		case (err != nil) != c.Fails:
+			s.found.add(ruleToolPlan, "call %s: its plan fails %t, want %t: %v", c.Name, err != nil, c.Fails, err)
+		case err != nil && !utf8.ValidString(err.Error()):
+			s.found.add(ruleToolClean, "the error of the plan of call %s is no UTF-8", c.Name)
+		case plan.Digest() != again.Digest():
+			s.found.add(ruleToolPlan, "call %s: its plan is another the second time", c.Name)
 		}
 	}
 }

@@ -75,6 +75,18 @@ func TestConformance(t *testing.T) {
 			{Name: "create", Args: `{"path":"new/c.go","old_string":"","new_string":"package c\n","replace_all":false}`},
 			{Name: "no match", Args: `{"path":"a.go","old_string":"none","new_string":"x"}`, Fails: true},
 		}},
+		{"multi_edit", tools.MultiEdit, []agenttest.ToolCase{
+			{Name: "two edits", Args: `{"path":"a.go","edits":[{"old_string":"a + b","new_string":"b + a"},{"old_string":"b + a","new_string":"b - a","replace_all":true}]}`},
+			{Name: "one fails", Args: `{"path":"a.go","edits":[{"old_string":"a","new_string":"b"},{"old_string":"none","new_string":"x"}]}`, Fails: true},
+		}},
+		{"write_file", tools.WriteFile, []agenttest.ToolCase{
+			{Name: "create", Args: `{"path":"new/c.go","content":"package c\n"}`, Want: "created, 1 line"},
+			{Name: "not read", Args: `{"path":"a.go","content":"package c\n"}`, Fails: true},
+		}},
+		{"apply_patch", tools.ApplyPatch, []agenttest.ToolCase{
+			{Name: "patch", Args: `{"patch":"*** Begin Patch\n*** Update File: a.go\n@@\n-package a\n+package b\n*** Delete File: binary.bin\n*** End Patch\n"}`},
+			{Name: "no patch", Args: `{"patch":"--- a\n+++ b\n"}`, Fails: true},
+		}},
 		{"bash", tools.Bash, []agenttest.ToolCase{
 			{Name: "echo", Args: `{"command":"echo hi","timeout":20,"description":"say hi"}`, Want: "hi"},
 			{Name: "sleep", Args: `{"command":"sleep 60"}`, Slow: true},

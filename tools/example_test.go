@@ -61,6 +61,7 @@ func ExampleCoding() {
 	//
 	// [1 file searched]
 	// edit_file (+1 −1)
+	// diff --git a/greet.go b/greet.go
 	// --- a/greet.go
 	// +++ b/greet.go
 	// @@ -1,2 +1,2 @@

@@ -235,7 +235,7 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 	}
 	fin, events, _ := delegate(t, subagent(t, config), in, aycoder.WithApprover(rules))
 	require.Zero(t, ran)
-	if inside := texts(events); len(inside) > 0 {
+	if inside := textsOf(events); len(inside) > 0 {
 		return inside[0], true
 	}
 	return fin.Output.Text(), fin.Output.IsError

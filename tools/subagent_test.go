@@ -271,7 +271,7 @@ func TestSubagentDepth(t *testing.T) {
 	inner := subagent(t, SubagentConfig{Model: model(says("x"))})
 	outer := subagent(t, SubagentConfig{Model: model(again, says("done")), Tools: []aycoder.Tool{inner}})
 	_, events, _ := delegate(t, outer, args{"task": "go"})
-	require.Contains(t, fmt.Sprint(texts(events)), "depth_limit: agents may be 1 deep")
+	require.Contains(t, fmt.Sprint(textsOf(events)), "depth_limit: agents may be 1 deep")
 }
 
 func repeated(f turnFunc, n int) (all []turnFunc) {
@@ -282,7 +282,7 @@ func repeated(f turnFunc, n int) (all []turnFunc) {
 }
 
 // texts are the outputs of the calls inside.
-func texts(events []aycoder.Event) (out []string) {
+func textsOf(events []aycoder.Event) (out []string) {
 	for _, ev := range events {
 		if c, ok := ev.(*aycoder.ChildEvent); ok {
 			if f, ok := c.Innermost().(*aycoder.ToolFinished); ok {

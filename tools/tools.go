@@ -1,7 +1,7 @@
-// Package tools has the tools of a coding agent: read_file, list_files, glob,
-// code_search, edit_file and bash, for the files of one [aycoder.Workspace]; fetch for
-// pages of the web, and todo. A host that has what they need adds [AskUser] and
-// [Subagent].
+// Package tools has the tools of a coding agent. For the files of a workspace there are
+// read_file, list_files, glob, code_search, edit_file, multi_edit, write_file,
+// apply_patch and bash; beside them fetch for pages of the web, and todo. A host that
+// has what they need adds [AskUser] and [Subagent].
 //
 //	ws, err := aycoder.OpenWorkspace(dir)
 //	…
@@ -14,6 +14,10 @@
 // run. All tools stop soon after their context is cancelled, keep what they return
 // and what they hold in memory within bounds, and return valid UTF-8 without NUL.
 // Paths in results are relative to the workspace, with forward slashes.
+//
+// The tools that change files are [aycoder.Planner]s: they show what they would do
+// before anybody is asked, do what was approved, and merge it with what the user has
+// changed since the model was shown the file, also while the approval was open.
 //
 // The file tools see the workspace through its fence. The shell does not: what a
 // command can reach is up to the system that the host runs on.
@@ -79,12 +83,12 @@ func WithEnv(vars ...string) Option {
 }
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
-// list_files, glob, code_search, edit_file, bash, fetch, todo. They are safe for
-// concurrent use.
+// list_files, glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash,
+// fetch, todo. They are safe for concurrent use.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
-	all := make([]aycoder.Tool, 0, 8)
+	all := make([]aycoder.Tool, 0, 11)
 	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
-		ReadFile, ListFiles, Glob, CodeSearch, EditFile, Bash,
+		ReadFile, ListFiles, Glob, CodeSearch, EditFile, MultiEdit, WriteFile, ApplyPatch, Bash,
 	} {
 		t, err := make(ws, opts...)
 		if err != nil {
@@ -159,6 +163,9 @@ func problemf(kind, format string, args ...any) error {
 // explain makes an error result of an error, unless it is one that the model cannot
 // do anything about.
 func explain(err error) (*aycoder.ToolResult, error) {
+	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+		return conflictResult(e), nil
+	}
 	kind, text := "", ""
 	if p, ok := errors.AsType[*problem](err); ok {
 		kind, text = p.kind, p.text

@@ -37,10 +37,13 @@ const (
 )
 
 // Edit replaces Old by New. Old has to mean one place in the text, or with
-// ReplaceAll any number of places. An empty Old is for an empty text only.
+// ReplaceAll any number of places. An empty Old is for an empty text only. With
+// WholeLines, Old is not looked for within a line, and neither escapes nor lines left
+// out are allowed for.
 type Edit struct {
 	Old, New   string
 	ReplaceAll bool
+	WholeLines bool
 }
 
 // Result is a text after its edits. Splices are what makes Text of the text before,

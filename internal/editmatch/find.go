@@ -42,7 +42,7 @@ func (t tier) key(dst, line []byte) []byte {
 type variant struct {
 	old, new string
 	level    Level // what was done to the edit, if anything
-	whole    bool  // only whole lines
+	whole    bool  // only whole lines: it begins where one does, and ends where one does
 	atEnd    bool  // only at the end of the text
 }
 
@@ -156,11 +156,14 @@ type finding struct {
 // locate finds what an edit means. The edit itself is looked for first, and then
 // what it may have been meant to be.
 func (s *source) locate(e Edit) (*finding, *Error) {
-	v := variant{old: e.Old, new: e.New}
+	v := variant{old: e.Old, new: e.New, whole: e.WholeLines}
 	if p := newPair(s, v); strings.Join(p.old, "\n") == strings.Join(p.new, "\n") {
 		return nil, &Error{Kind: NoChange, Level: LineEndings}
 	}
 	tries := []func(variant, bool) (*finding, *Error){s.try, s.tryEnds, s.tryNumbers, s.tryEscapes, s.tryElided}
+	if e.WholeLines {
+		tries = tries[:3]
+	}
 	for _, try := range tries {
 		if f, err := try(v, e.ReplaceAll); f != nil || err != nil {
 			return f, err

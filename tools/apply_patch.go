@@ -1,0 +1,401 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/patch"
+)
+
+const maxChunks = 1000 // of one patch
+
+const patchDescription = `Change several text files of the workspace at once, all of them or none, with a patch:
+*** Begin Patch
+*** Add File: new.txt
++each line with a plus
+*** Update File: dir/a.go
+*** Move to: dir/b.go
+@@ func f() {
+ a line that stays
+-a line that goes
++a line that comes
+*** Delete File: old.txt
+*** End Patch
+Paths are relative to the workspace. Give about 3 lines that stay around each change. If these lines are
+not unique, put the line of the function or class that they are in after @@. "*** End of File" after a
+change says that it is at the end. "*** Move to" is only there to rename a file.`
+
+type patchArgs struct {
+	Patch string `json:"patch" jsonschema_description:"The patch, from *** Begin Patch to *** End Patch."`
+}
+
+// ApplyPatch returns apply_patch, which adds, deletes, changes and renames files, all
+// or none. It is an [aycoder.Planner]. The lines of a change have to be in one place of
+// the file; lines after @@, the order of the changes and the end of the file tell
+// places apart. A file that is renamed gets the mode of a new one.
+func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
+	p := &patcher{ws}
+	what := about{"apply_patch", patchDescription, aycoder.Subject{}}
+	return newChanger(ws, opts, what, p.find)
+}
+
+type patcher struct{ ws FS }
+
+func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal, error) {
+	if len(in.Patch) > maxEdited {
+		return nil, problemf("too_large", "the patch is larger than %d MB; make several calls", maxEdited>>20)
+	}
+	files, err := patch.Parse(in.Patch)
+	if err == nil {
+		files, err = joined(files)
+	}
+	if e, ok := errors.AsType[*patch.Error](err); ok {
+		return nil, problemf("invalid_patch", "%v", e)
+	}
+	all := &proposal{}
+	for i := range files {
+		one, err := p.file(ctx, from, &files[i])
+		if err != nil {
+			return nil, err
+		}
+		all.edits = append(all.edits, one.edits...)
+		if one.notes != "" {
+			all.notes += showPath(one.edits[0].Path) + ":\n" + one.notes
+		}
+	}
+	return all, noneTwice(all.edits)
+}
+
+// joined makes one update of several of the same file.
+func joined(files []patch.File) ([]patch.File, error) {
+	var out []patch.File
+	at := map[string]int{}
+	chunks := 0
+	for _, f := range files {
+		if chunks += len(f.Chunks); chunks > maxChunks {
+			return nil, &patch.Error{Line: f.Line, Reason: fmt.Sprintf("there are more than %d changes; make several calls", maxChunks)}
+		}
+		i, twice := at[f.Path]
+		if !twice {
+			at[f.Path] = len(out)
+			out = append(out, f)
+			continue
+		}
+		if out[i].Kind != patch.Update || f.Kind != patch.Update || out[i].MoveTo != "" {
+			return nil, &patch.Error{Line: f.Line, Reason: "the patch has done something else to this file already"}
+		}
+		out[i].Chunks = append(out[i].Chunks, f.Chunks...)
+		out[i].MoveTo = f.MoveTo
+	}
+	return out, nil
+}
+
+// noneTwice refuses what names a file in two ways.
+func noneTwice(edits []aycoder.FileEdit) error {
+	seen := map[string]bool{}
+	for _, e := range edits {
+		if seen[e.Path] {
+			return problemf("invalid_patch", "%s is in the patch twice", showPath(e.Path))
+		}
+		seen[e.Path] = true
+	}
+	return nil
+}
+
+func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*proposal, error) {
+	f, err := from.open(ctx, file.Path)
+	if err != nil {
+		return nil, err
+	}
+	if file.Kind == patch.Add {
+		return f.add(file)
+	}
+	if !f.exists {
+		return nil, missing(ctx, p.ws, file.Path, &aycoder.WorkspaceError{Op: "patch", Path: file.Path, Kind: "not_found", Err: errNoFile})
+	}
+	if file.Kind == patch.Delete {
+		return f.delete()
+	}
+	if err := f.editable(); err != nil {
+		return nil, err
+	}
+	one := &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditChange, Base: f.text, Proposed: f.text}}}
+	if len(file.Chunks) > 0 {
+		if one, err = f.propose(func(text string) (*edited, error) { return inChunks(ctx, text, file.Chunks) }); err != nil {
+			return nil, inFile(f.path, err)
+		}
+	}
+	if file.MoveTo == "" {
+		return one, nil
+	}
+	return f.move(ctx, from, file, one)
+}
+
+// inFile names the file of a problem.
+func inFile(path string, err error) error {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return problemf(p.kind, "%s: %s", showPath(path), p.text)
+	}
+	return err
+}
+
+func (f *textFile) add(file *patch.File) (*proposal, error) {
+	if f.exists && f.text != "" {
+		return nil, problemf("exists", "%s exists already; change it with *** Update File, or delete it before",
+			showPath(f.path))
+	}
+	if f.exists {
+		return f.change("", &edited{text: file.Text})
+	}
+	return f.create(file.Text)
+}
+
+// delete proposes that there is no such file. What the user changed since the model
+// was shown it is in the way.
+func (f *textFile) delete() (*proposal, error) {
+	base := f.text
+	if len(f.shown) > 0 {
+		base = f.shown[0]
+	}
+	if base != f.text {
+		r := aycoder.FileResult{
+			Path: f.path, Kind: aycoder.EditDelete, Outcome: aycoder.OutcomeConflicted,
+			Reason: "was changed, and was to be deleted", Content: f.text, Exists: true, Base: base, Ours: f.text,
+			Merge: new(aycoder.Merge([]byte(base), []byte(f.text), nil)),
+		}
+		return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
+	}
+	return &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditDelete, Base: base}}}, nil
+}
+
+// move proposes a change under a new name.
+func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *proposal) (*proposal, error) {
+	to, err := from.open(ctx, file.MoveTo)
+	if err != nil {
+		return nil, err
+	}
+	edit := one.edits[0]
+	switch {
+	case to.path == f.path:
+		return one, nil
+	case to.exists:
+		return nil, problemf("exists", "%s exists already; delete it before, or take another name", showPath(to.path))
+	case edit.Base != f.text: // it was merged without conflict to get here
+		m := aycoder.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
+		edit.Proposed = string(m.Bytes())
+	}
+	one.edits = []aycoder.FileEdit{
+		{Path: to.path, Kind: aycoder.EditCreate, Proposed: edit.Proposed},
+		{Path: f.path, Kind: aycoder.EditDelete, Base: f.text},
+	}
+	return one, nil
+}
+
+// inChunks makes the changes of a patch, each to the outcome of those before it.
+func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, error) {
+	var notes strings.Builder
+	var lines lineHash
+	after := 0 // where the last change ends
+	for i := range chunks {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		c := chunker{Chunk: &chunks[i], text: text, after: after}
+		m, err := c.make()
+		if err != nil {
+			return nil, c.refusal(err)
+		}
+		notes.WriteString(notesOn(fmt.Sprintf("line %d of the patch: ", c.Line), m))
+		lines.add(text, m.Places)
+		text, after = c.text, c.after
+		if len(text) > maxEdited {
+			return nil, problemf("too_large", "the file would get longer than %d MB; change it with bash", maxEdited>>20)
+		}
+	}
+	return &edited{text, notes.String(), lines.sum()}, nil
+}
+
+// chunker makes one change.
+type chunker struct {
+	*patch.Chunk
+	text  string
+	after int
+}
+
+// make finds the lines of a change and replaces them. They are looked for everywhere;
+// if they are in several places, at the end if they have to be there, in what the
+// headers name, and after the change before.
+func (c *chunker) make() (editmatch.Match, error) {
+	switch {
+	case len(c.Old) == 0:
+		return c.append()
+	case slices.Equal(c.Old, c.New):
+		return editmatch.Match{}, nil // it only shows lines
+	}
+	if c.AtEnd {
+		if m, err := c.within(c.lastLines(len(c.Old)), len(c.text)); err == nil {
+			return m, nil
+		}
+	}
+	m, err := c.within(0, len(c.text))
+	if e, ok := errors.AsType[*editmatch.Error](err); !ok || e.Kind != editmatch.Ambiguous {
+		return m, err
+	}
+	for _, r := range c.regions() {
+		if m, err := c.within(r[0], r[1]); err == nil {
+			return m, nil
+		}
+	}
+	return m, err
+}
+
+// refusal says what is wrong with a change.
+func (c *chunker) refusal(err error) error {
+	if e, ok := errors.AsType[*patch.Error](err); ok {
+		return problemf("invalid_patch", "%v", e)
+	}
+	p, ok := errors.AsType[*problem](refusal(err, fmt.Sprintf("the change in line %d of the patch: ", c.Line)))
+	if !ok {
+		return err
+	}
+	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text",
+		"take in more of the lines around it, or set replace_all",
+		"give more of the lines around it, or put the line of the function or class that it is in after @@").Replace(p.text)
+	return problemf(p.kind, "%s", text)
+}
+
+// append adds lines at the end, if nothing says that they belong elsewhere.
+func (c *chunker) append() (editmatch.Match, error) {
+	if len(c.Headers) > 0 && !c.AtEnd {
+		return editmatch.Match{}, &patch.Error{Line: c.Line,
+			Reason: "the change does not say where its lines go; give the lines that stay before and after them"}
+	}
+	eol := "\n"
+	if i := strings.IndexByte(c.text, '\n'); i > 0 && c.text[i-1] == '\r' {
+		eol = "\r\n"
+	}
+	n := strings.Count(c.text, "\n")
+	if c.text != "" && !strings.HasSuffix(c.text, "\n") {
+		c.text += eol
+		n++
+	}
+	c.text += strings.Join(c.New, eol) + eol
+	c.after = len(c.text)
+	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil
+}
+
+// within makes the change in a part of the text that begins and ends where lines do.
+// Of the match, the lines are those of the whole text.
+func (c *chunker) within(from, to int) (editmatch.Match, error) {
+	edit := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
+	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{edit})
+	if err != nil {
+		return editmatch.Match{}, err
+	}
+	m := r.Matches[0]
+	before := strings.Count(c.text[:from], "\n")
+	for i := range m.Places {
+		m.Places[i].FirstLine += before
+		m.Places[i].LastLine += before
+	}
+	last := r.Splices[len(r.Splices)-1]
+	c.after = len(c.text[:from]) + last.To + len(r.Text) - (to - from)
+	c.text = c.text[:from] + string(r.Text) + c.text[to:]
+	return m, nil
+}
+
+func wholeLines(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// lastLines returns where the last n lines begin.
+func (c *chunker) lastLines(n int) int {
+	at := len(strings.TrimSuffix(c.text, "\n"))
+	for range n {
+		if at = strings.LastIndexByte(c.text[:at], '\n'); at < 0 {
+			return 0
+		}
+	}
+	return at + 1
+}
+
+// regions are the parts of the text in which a change may be meant to be, the best
+// first.
+func (c *chunker) regions() [][2]int {
+	var out [][2]int
+	if from, to, ok := c.named(0, len(c.text)); ok {
+		out = append(out, [2]int{from, to}, [2]int{from, len(c.text)})
+	} else if from, to, ok := c.named(c.after, len(c.text)); ok {
+		out = append(out, [2]int{from, to}, [2]int{from, len(c.text)})
+	}
+	return append(out, [2]int{c.after, len(c.text)})
+}
+
+// named returns the part of the text that the headers name: that below the last of
+// them, and indented more. Each has to be there once.
+func (c *chunker) named(from, to int) (int, int, bool) {
+	for _, h := range c.Headers {
+		at, next, ok := c.lineOf(h, from, to)
+		if !ok {
+			return 0, 0, false
+		}
+		from, to = next, c.blockEnd(at, next, to)
+	}
+	return from, to, len(c.Headers) > 0
+}
+
+// lineOf returns where the one line begins and ends that a header means.
+func (c *chunker) lineOf(header string, from, to int) (at, next int, ok bool) {
+	same := func(line string) bool { return line == header }
+	begins := func(line string) bool { return strings.HasPrefix(line, header) }
+	for _, fits := range []func(string) bool{same, begins} {
+		count, pos := 0, from
+		for line := range strings.Lines(c.text[from:to]) {
+			if fits(strings.TrimSpace(line)) {
+				count, at, next = count+1, pos, pos+len(line)
+			}
+			pos += len(line)
+		}
+		if count > 0 {
+			return at, next, count == 1
+		}
+	}
+	return 0, 0, false
+}
+
+// blockEnd returns where the lines end that are indented more than the one at a
+// position. The line that ends them belongs to them: it may be a bracket.
+func (c *chunker) blockEnd(at, next, to int) int {
+	least, pos := indentWidth(c.text[at:next]), next
+	for line := range strings.Lines(c.text[next:to]) {
+		pos += len(line)
+		if strings.TrimSpace(line) != "" && indentWidth(line) <= least {
+			break
+		}
+	}
+	return pos
+}
+
+// indentWidth counts blanks, a tab as eight.
+func indentWidth(line string) int {
+	n := 0
+	for _, r := range line {
+		switch r {
+		case ' ':
+			n++
+		case '\t':
+			n += 8 - n%8
+		default:
+			return n
+		}
+	}
+	return n
+}

@@ -1,0 +1,197 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+const maxDiff = 48 << 10 // bytes of the diffs of a result
+
+// changer is a tool that changes files: it makes a plan, and carries out that or the
+// one that was approved.
+type changer[In any] struct {
+	aycoder.Tool
+	ws   FS
+	find finder[In]
+	turn chan struct{} // one change at a time, so that none makes another one stale
+}
+
+var _ aycoder.Planner = (*changer[editArgs])(nil)
+
+// finder finds out what a call would change.
+type finder[In any] func(ctx context.Context, from texts, in In) (*proposal, error)
+
+// proposal is what a call would change. Notes tell the model what had to be allowed
+// for to understand it.
+type proposal struct {
+	edits []aycoder.FileEdit
+	notes string
+}
+
+func (p *proposal) plan() (aycoder.EditPlan, error) {
+	plan, err := aycoder.NewEditPlan(p.edits...)
+	if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
+		return plan, problemf("too_large", "the change is larger than one call can make (at most %d %s); "+
+			"make it in several calls", e.Max, e.Limit)
+	}
+	return plan, err
+}
+
+// about names a tool.
+type about struct {
+	name, description string
+	subject           aycoder.Subject
+}
+
+func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (aycoder.Tool, error) {
+	if _, err := configure(ws, opts); err != nil {
+		return nil, err
+	}
+	c := &changer[In]{ws: ws, find: find, turn: make(chan struct{}, 1)}
+	t, err := aycoder.NewTool(what.name, what.description, guard(c.call),
+		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(what.subject.Kind, what.subject.Arg))
+	if err != nil {
+		return nil, err
+	}
+	c.Tool = t
+	return c, nil
+}
+
+// Plan implements [aycoder.Planner].
+func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
+	plan, _, err := c.make(ctx, inv)
+	return plan, readable(err)
+}
+
+func (c *changer[In]) make(ctx context.Context, inv *invocation) (aycoder.EditPlan, string, error) {
+	var in In
+	if err := context.Cause(ctx); err != nil {
+		return aycoder.EditPlan{}, "", err
+	}
+	if err := checkText(inv.Args); err != nil {
+		return aycoder.EditPlan{}, "", err
+	}
+	if err := json.Unmarshal(inv.Args, &in); err != nil {
+		return aycoder.EditPlan{}, "", problemf("invalid_arguments", "read arguments: %v", err)
+	}
+	p, err := c.find(ctx, onDisk{c.ws}, in)
+	if err != nil {
+		return aycoder.EditPlan{}, "", err
+	}
+	plan, err := p.plan()
+	return plan, p.notes, err
+}
+
+// readable makes an error one whose text begins with its kind.
+func readable(err error) error {
+	if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
+		return &problem{e.Kind, printable(e.Error())}
+	}
+	if e, ok := errors.AsType[*problem](err); ok {
+		return &problem{e.kind, printable(e.text)}
+	}
+	return err
+}
+
+func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	plan, notes, err := c.approved(ctx, inv, in)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan.Files()) == 0 {
+		return textResult("Nothing was changed: what you proposed was left out.\n", "nothing changed"), nil
+	}
+	res, err := c.ws.Apply(ctx, plan)
+	if err == nil {
+		return c.done(plan, res, notes), nil
+	}
+	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok && res != nil {
+		r := conflictResult(e)
+		r.Changes = res
+		return r, nil
+	}
+	return nil, err
+}
+
+// approved returns the plan that was approved, or if nobody was asked one that is made
+// now.
+func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, string, error) {
+	if inv.Plan == nil {
+		return c.make(ctx, inv)
+	}
+	p, err := c.find(ctx, inPlan{c.ws, *inv.Plan}, in)
+	if err != nil {
+		return *inv.Plan, "", nil // a review took files away; what is left is what counts
+	}
+	return *inv.Plan, p.notes, nil
+}
+
+// conflictResult tells the model what stands in the way, and the host too.
+func conflictResult(e *aycoder.ConflictError) *result {
+	r := aycoder.ErrorResult(e.Kind() + ": " + e.ModelText())
+	r.Summary = strings.ReplaceAll(e.Kind(), "_", " ")
+	r.Changes = &aycoder.ApplyResult{Files: e.Files}
+	return r
+}
+
+// done tells what was changed. The model has then been shown what is in the files.
+func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes string) *result {
+	var b strings.Builder
+	b.WriteString(notes)
+	var stat aycoder.DiffStat
+	merged := false
+	for i := range res.Files {
+		f := &res.Files[i]
+		merged = merged || f.Outcome != aycoder.OutcomeApplied || f.OtherNames || len(f.Beside) > 0
+		edit, _ := plan.File(f.Path)
+		d := changeOf(f, edit)
+		stat = stat.Add(d.Stat())
+		if f.Kind == aycoder.EditChange && f.Outcome == aycoder.OutcomeApplied {
+			b.WriteString(d.Brief(maxDiff / len(res.Files)))
+		} else if f.Outcome == aycoder.OutcomeApplied {
+			fmt.Fprintf(&b, "%s: %s.\n", showPath(f.Path), wholeFile(f.Kind, d.Stat()))
+		}
+		if f.Exists {
+			c.ws.Shown().Add(f.Path, f.Content)
+		}
+	}
+	if merged {
+		b.WriteString(res.ModelText())
+	}
+	r := textResult(printable(b.String()), fmt.Sprintf("+%d −%d", stat.Insertions, stat.Deletions))
+	r.Changes = res
+	return r
+}
+
+// changeOf returns what a call did to a file, as it was right before.
+func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *aycoder.FileDiff {
+	before, from, to := edit.Base, f.Path, f.Path
+	if f.Merge != nil {
+		before = f.Ours
+	}
+	if f.Kind == aycoder.EditCreate {
+		from = ""
+	}
+	if f.Kind == aycoder.EditDelete {
+		to = ""
+	}
+	return aycoder.Diff([]byte(before), []byte(f.Content), aycoder.WithDiffNames(from, to))
+}
+
+func wholeFile(kind aycoder.EditKind, s aycoder.DiffStat) string {
+	if kind == aycoder.EditDelete {
+		return "deleted"
+	}
+	return "created, " + plural(s.Insertions, "line")
+}

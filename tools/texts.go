@@ -1,0 +1,304 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/editmatch"
+)
+
+const maxEdited = 8 << 20 // bytes of a file that is edited, before and after
+
+// texts is where the files come from that are to be changed.
+type texts interface {
+	// open returns a file, also if there is none of that name.
+	open(ctx context.Context, name string) (*textFile, error)
+}
+
+// textFile is a file that is to be changed.
+type textFile struct {
+	path   string // in the workspace
+	exists bool
+	text   string
+	binary bool
+	shown  []string // what the model was shown of it, the newest first
+	last   string   // the hash of what it was shown last, or ""
+}
+
+// onDisk are the files as they are now.
+type onDisk struct{ ws FS }
+
+func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	rel, err := d.ws.Rel(name)
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := d.ws.(interface{ Writable(name string) error }); ok {
+		if err := w.Writable(rel); err != nil {
+			return nil, err
+		}
+	}
+	f := &textFile{path: rel, shown: d.ws.Shown().Contents(rel), last: d.ws.Shown().Hash(rel)}
+	data, err := read(d.ws, name)
+	switch {
+	case kindOf(err) == "not_found":
+		return f, nil
+	case err != nil:
+		return nil, err
+	}
+	f.exists, f.text = true, string(data)
+	f.binary = bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0
+	return f, nil
+}
+
+func read(ws FS, name string) ([]byte, error) {
+	f, err := ws.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
+	case len(data) > maxEdited:
+		return nil, problemf("too_large", "%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
+	}
+	return data, nil
+}
+
+// inPlan are the files as an approved plan has them.
+type inPlan struct {
+	ws   FS
+	plan aycoder.EditPlan
+}
+
+func (p inPlan) open(_ context.Context, name string) (*textFile, error) {
+	rel, err := p.ws.Rel(name)
+	if err != nil {
+		return nil, err
+	}
+	e, ok := p.plan.File(rel)
+	if !ok {
+		return nil, errNotInPlan
+	}
+	return &textFile{path: rel, exists: e.Kind != aycoder.EditCreate, text: e.Base, shown: []string{e.Base}}, nil
+}
+
+var (
+	errNotInPlan = errors.New("find file: it is not in the plan")
+	errNoFile    = errors.New("there is no such file")
+)
+
+// editable refuses what is no text.
+func (f *textFile) editable() error {
+	if f.binary {
+		return problemf("binary_file", "%s is a binary file; change it with bash", showPath(f.path))
+	}
+	return nil
+}
+
+// attempt makes the edits of a call to a text.
+type attempt func(text string) (*edited, error)
+
+// edited is a text after the edits.
+type edited struct {
+	text  string
+	notes string
+	found [sha256.Size]byte // hash of the lines in which the edits were found
+}
+
+// propose makes edits to a file. They are looked for in the file as it is now, and if
+// the model was shown another text, in that as well: if they are not in the file any
+// more, or in lines that are others now, what is proposed is the edited text that was
+// shown, to be merged into the file.
+func (f *textFile) propose(try attempt) (*proposal, error) {
+	now, err := try(f.text)
+	for _, shown := range f.shown {
+		then, shownErr := now, err
+		if shown != f.text {
+			then, shownErr = try(shown)
+		}
+		switch {
+		case shownErr == nil && (err != nil || now.found != then.found):
+			return f.stale(shown, then)
+		case err == nil && kindOfProblem(shownErr) == "ambiguous_match":
+			// That one of the places is left now does not make it the one that was meant.
+			return nil, problemf("ambiguous_match", "in the file as you read it, %s", shownErr.(*problem).text)
+		case err == nil:
+			return f.change(f.text, now)
+		case kindOfProblem(shownErr) != "no_match":
+			return nil, shownErr
+		}
+	}
+	if err != nil {
+		return nil, f.since(err)
+	}
+	return f.change(f.text, now)
+}
+
+func kindOfProblem(err error) string {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p.kind
+	}
+	return ""
+}
+
+// create proposes a new file.
+func (f *textFile) create(text string) (*proposal, error) {
+	if len(text) > maxEdited {
+		return nil, f.tooLong()
+	}
+	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditCreate, Proposed: text}
+	return &proposal{edits: []aycoder.FileEdit{edit}}, nil
+}
+
+func (f *textFile) tooLong() error {
+	return problemf("too_large", "%s would get longer than %d MB; change it with bash", showPath(f.path), maxEdited>>20)
+}
+
+// change proposes an edited text.
+func (f *textFile) change(base string, e *edited) (*proposal, error) {
+	switch {
+	case len(e.text) > maxEdited:
+		return nil, f.tooLong()
+	case e.text == base:
+		return nil, problemf("no_change", "%s is so already, so there is nothing to do", showPath(f.path))
+	}
+	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditChange, Base: base, Proposed: e.text}
+	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil
+}
+
+// stale proposes an edited text that was made of what the model was shown. Nobody is
+// asked about what does not merge.
+func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
+	m := aycoder.Merge([]byte(shown), []byte(f.text), []byte(e.text))
+	switch {
+	case m.Clean() && string(m.Bytes()) == f.text:
+		return nil, problemf("no_change", "%s has this change already: the user made it since you read the file",
+			showPath(f.path))
+	case m.Clean():
+		return f.change(shown, e)
+	}
+	r := aycoder.FileResult{
+		Path: f.path, Kind: aycoder.EditChange, Outcome: aycoder.OutcomeConflicted, Reason: conflictReason(m),
+		Content: f.text, Exists: true, Base: shown, Ours: f.text, Theirs: e.text, Merge: &m,
+	}
+	return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
+}
+
+func conflictReason(m aycoder.MergeResult) string {
+	for _, g := range m.Regions {
+		if g.Kind == aycoder.MergeConflict {
+			return fmt.Sprintf("the user changed the same lines (conflicts: %d, the first in line %d)",
+				m.Conflicts(), g.Ours.FirstLine+1)
+		}
+	}
+	return "does not merge"
+}
+
+const maxSince = 1500 // bytes
+
+// since adds to an error what has changed in the file since it was shown.
+func (f *textFile) since(err error) error {
+	p, ok := errors.AsType[*problem](err)
+	if !ok || p.kind != "no_match" || f.last == "" || f.last == hashOf(f.text) {
+		return err
+	}
+	if len(f.shown) == 0 {
+		return problemf("stale", "%s has changed since you read it; read it again\n%s", showPath(f.path), p.text)
+	}
+	d := aycoder.Diff([]byte(f.shown[0]), []byte(f.text), aycoder.WithDiffNames(f.path, f.path), aycoder.WithDiffContext(1))
+	return problemf("no_match", "%s\n%s has changed since you read it:\n%s", p.text, showPath(f.path), d.Brief(maxSince))
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// refusal makes a problem of an error of the matching.
+func refusal(err error, name string) error {
+	e, ok := errors.AsType[*editmatch.Error](err)
+	if !ok {
+		return err
+	}
+	one := *e
+	one.Edit = -1
+	return problemf(kindOfRefusal(e.Kind), "%s%s", name, one.Error())
+}
+
+func kindOfRefusal(k editmatch.Kind) string {
+	switch k {
+	case editmatch.Ambiguous:
+		return "ambiguous_match"
+	case editmatch.NoChange:
+		return "no_change"
+	case editmatch.EmptyOld:
+		return "invalid_arguments"
+	case editmatch.TooLarge:
+		return "too_large"
+	}
+	return "no_match"
+}
+
+// notesOn tells the model what had to be allowed for to find an edit.
+func notesOn(name string, m editmatch.Match) string {
+	if len(m.Changes) == 0 {
+		return ""
+	}
+	var b bytes.Buffer
+	p := m.Places[0]
+	fmt.Fprintf(&b, "[%sold_string was found in lines %d-%d after allowing for ", name, p.FirstLine, p.LastLine)
+	for i, c := range m.Changes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", c.Level, c.Detail)
+	}
+	b.WriteString("]\n")
+	return b.String()
+}
+
+// lineHash gathers the lines in which edits were found.
+type lineHash struct{ all []byte }
+
+// add adds the lines of a place of a text, which counts the lines from 1.
+func (h *lineHash) add(text string, places []editmatch.Place) {
+	sum := sha256.New()
+	line, last := 1, editmatch.Place{}
+	for _, p := range places {
+		if p == last {
+			continue // of many places in one line
+		}
+		for last = p; line < p.FirstLine; line++ {
+			text = afterLine(text)
+		}
+		rest := text
+		for n := p.FirstLine; n <= p.LastLine; n++ {
+			rest = afterLine(rest)
+		}
+		io.WriteString(sum, text[:len(text)-len(rest)])
+	}
+	h.all = sum.Sum(h.all)
+}
+
+func (h *lineHash) sum() [sha256.Size]byte { return sha256.Sum256(h.all) }
+
+func afterLine(text string) string {
+	for i := range len(text) {
+		if text[i] == '\n' {
+			return text[i+1:]
+		}
+	}
+	return ""
+}

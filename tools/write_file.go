@@ -1,0 +1,86 @@
+package tools
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/editmatch"
+)
+
+const writeDescription = `Write a text file of the workspace as a whole: create it and its folders, or replace
+what is in it. To change a part of a file, use edit_file. Read an existing file before: what the user has
+changed in it since is merged with what you write. Line endings, a byte order mark and the file's mode are
+kept; write \n for a line break.`
+
+type writeArgs struct {
+	Path    string `json:"path" jsonschema_description:"File, relative to the workspace."`
+	Content string `json:"content" jsonschema_description:"The whole new content of the file."`
+}
+
+// WriteFile returns write_file, which creates a file or replaces what is in it. It is
+// an [aycoder.Planner]. A file that the model was not shown is not replaced, the error
+// is of kind "not_read"; in one that was changed since it was shown, both changes are
+// merged.
+func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
+	what := about{"write_file", writeDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
+	return newChanger(ws, opts, what, writeFile)
+}
+
+func writeFile(ctx context.Context, from texts, in writeArgs) (*proposal, error) {
+	f, err := from.open(ctx, in.Path)
+	if err == nil {
+		err = f.editable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !f.exists {
+		return f.create(in.Content)
+	}
+	base, err := f.known()
+	if err != nil {
+		return nil, err
+	}
+	e := &edited{text: likeFile(base, in.Content)}
+	switch {
+	case e.text == f.text:
+		return nil, problemf("no_change", "%s has this content already, so there is nothing to do", showPath(f.path))
+	case base == f.text:
+		return f.change(base, e)
+	}
+	return f.stale(base, e)
+}
+
+// known returns what the model knows of the file.
+func (f *textFile) known() (string, error) {
+	switch {
+	case f.text == "" || f.last != "" && f.last == hashOf(f.text):
+		return f.text, nil
+	case len(f.shown) > 0:
+		return f.shown[0], nil
+	case f.last != "":
+		return "", problemf("stale", "%s has changed since you read it; read it again, and then write it", showPath(f.path))
+	}
+	return "", problemf("not_read", "%s exists and you have not read it; read it first, or change a part of it "+
+		"with edit_file", showPath(f.path))
+}
+
+// likeFile gives a text the line endings and the byte order mark of another, which a
+// model does not see. Lines that both have keep those that they have.
+func likeFile(base, text string) string {
+	const mark = "\uFEFF"
+	seen := strings.ReplaceAll(strings.TrimPrefix(base, mark), "\r\n", "\n")
+	if seen == base || seen == "" {
+		return text
+	}
+	text = strings.TrimPrefix(text, mark)
+	if seen == strings.ReplaceAll(text, "\r\n", "\n") {
+		return base
+	}
+	r, err := editmatch.Plan([]byte(base), []editmatch.Edit{{Old: seen, New: text}})
+	if err != nil {
+		return text
+	}
+	return string(r.Text)
+}
