@@ -139,6 +139,9 @@ func TestDiff(t *testing.T) {
 		{"dashes in the file", "@@ -1 +1 @@\n--- old\n+++ new\n", "     1 - -- old\n     1 + ++ new\n"},
 		{"new file", "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n", "     1 + a\n     2 + b\n"},
 		{"no newline", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", "     1 - a\n       \\ No newline at end of file\n     1 + a\n"},
+		{"several files", "diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n" +
+			"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
+			"  --- a/x\n     1 - a\n  --- a/y\n  +++ b/y\n     1 - a\n     1 + b\n"},
 		{"no diff", "Deletes 3 things.\x1b[2J", "  Deletes 3 things.␛[2J\n"},
 	}
 	for _, tt := range tests {
@@ -183,6 +186,9 @@ func TestViewLines(t *testing.T) {
 			"  ! bash refused: not now\n"},
 		{"timed out", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, By: aycoder.ByTimeout}}},
 			"  ! bash refused: timeout\n"},
+		{"merged", []aycoder.Event{&aycoder.Merged{Call: call, File: &aycoder.FileResult{Path: "a\x1b.go"}}}, "! a␛.go: merged with your changes\n"},
+		{"conflicted", []aycoder.Event{&aycoder.Conflicted{Call: call, File: &aycoder.FileResult{Path: "f", Reason: "the same lines"}}},
+			"! f: the same lines\n"},
 		{"retry", []aycoder.Event{&aycoder.Retrying{Discarded: true, After: 1500 * time.Millisecond, Err: errors.New("gone")}},
 			"! gone; trying again in 1.5s\n"},
 		{"retry in the middle", []aycoder.Event{&aycoder.TextDelta{Text: "half"}, &aycoder.Retrying{Discarded: true, After: time.Minute, Err: errors.New("gone")}},

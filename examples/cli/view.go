@@ -68,6 +68,10 @@ func (v *view) event(ev aycoder.Event) {
 		}
 	case *aycoder.ToolFinished:
 		v.finished(ev)
+	case *aycoder.Merged:
+		v.changed(ev.File, "merged with your changes")
+	case *aycoder.Conflicted:
+		v.changed(ev.File, ev.File.Reason)
 	case *aycoder.Retrying:
 		v.retrying(ev)
 	case *aycoder.TurnFinished:
@@ -111,6 +115,11 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 	if v.verbose || ev.Output.IsError || ev.Call.Name == "bash" {
 		v.output(withoutExit(ev.Output.Text()))
 	}
+}
+
+// changed says that a call met changes of the user's.
+func (v *view) changed(f *aycoder.FileResult, what string) {
+	v.line(v.paint(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what)))
 }
 
 // subjectOf says what a call is about, for people: of a search, what is looked for.
@@ -276,7 +285,7 @@ func (v *view) diff(text string) {
 		keep = verboseLines
 	}
 	var lines []string
-	d := diffLines{}
+	d := diffLines{several: strings.Count(text, "\n+++ ") > 1}
 	for line := range strings.Lines(text) {
 		if shown, ok := d.line(v.screen, clean(strings.TrimRight(line, "\n"))); ok {
 			lines = append(lines, shown)
@@ -292,6 +301,7 @@ func (v *view) diff(text string) {
 type diffLines struct {
 	old, now    int
 	left, right int
+	several     bool // files, whose names are shown
 }
 
 func (d *diffLines) line(s *screen, line string) (string, bool) {
@@ -332,8 +342,13 @@ func (d *diffLines) header(line string) (string, bool) {
 		d.now, d.right = lineRange(f[2])
 		return "", false
 	}
+	for _, git := range []string{"diff --git ", "new file mode ", "deleted file mode "} {
+		if strings.HasPrefix(line, git) {
+			return "", false
+		}
+	}
 	name := strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")
-	return "  " + line, !name
+	return "  " + line, !name || d.several && f[1] != "/dev/null"
 }
 
 // lineRange reads "-3,7"; a length of 1 is left out.
