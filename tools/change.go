@@ -64,20 +64,21 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 
 // Plan implements [aycoder.Planner].
 func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
-	plan, _, err := c.make(ctx, inv)
+	var in In
+	if err := checkText(inv.Args); err != nil {
+		return aycoder.EditPlan{}, err
+	}
+	if err := json.Unmarshal(inv.Args, &in); err != nil {
+		return aycoder.EditPlan{}, problemf("invalid_arguments", "read arguments: %v", err)
+	}
+	plan, _, err := c.make(ctx, in)
 	return plan, readable(err)
 }
 
-func (c *changer[In]) make(ctx context.Context, inv *invocation) (aycoder.EditPlan, string, error) {
-	var in In
+// make makes a plan of the files as they are now.
+func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, string, error) {
 	if err := context.Cause(ctx); err != nil {
 		return aycoder.EditPlan{}, "", err
-	}
-	if err := checkText(inv.Args); err != nil {
-		return aycoder.EditPlan{}, "", err
-	}
-	if err := json.Unmarshal(inv.Args, &in); err != nil {
-		return aycoder.EditPlan{}, "", problemf("invalid_arguments", "read arguments: %v", err)
 	}
 	p, err := c.find(ctx, onDisk{c.ws}, in)
 	if err != nil {
@@ -128,7 +129,7 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 // now.
 func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, string, error) {
 	if inv.Plan == nil {
-		return c.make(ctx, inv)
+		return c.make(ctx, in)
 	}
 	p, err := c.find(ctx, inPlan{c.ws, *inv.Plan}, in)
 	if err != nil {

@@ -215,7 +215,7 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 		tools = append(tools, fake(t, name, effect, &ran))
 	}
 	in := args{"task": c.Args["task"]}
-	config := SubagentConfig{Model: model(says("done")), Tools: tools}
+	config := SubagentConfig{Model: modelOf(says("done")), Tools: tools}
 	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}
 	if names, ok := c.Args["tools"]; ok {
 		in["tools"] = names
@@ -225,12 +225,12 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 		parsed, err := aycoder.ParseRule(aycoder.RuleAction(action), strings.TrimSuffix(strings.Replace(rest, "(", ":", 1), ")"))
 		require.NoError(t, err)
 		rules = append(rules, parsed)
-		config.Model = model(uses("bash", args{"command": "rm x"}), says("done"))
+		config.Model = modelOf(uses("bash", args{"command": "rm x"}), says("done"))
 	}
 	if depth, ok := c.Args["depth"].(float64); ok { // each agent calls the next, more often than it may
 		for range int(depth) {
 			inner := subagent(t, config)
-			config = SubagentConfig{Model: model(uses("subagent", in), says("done")), Tools: []aycoder.Tool{inner}}
+			config = SubagentConfig{Model: modelOf(uses("subagent", in), says("done")), Tools: []aycoder.Tool{inner}}
 		}
 	}
 	fin, events, _ := delegate(t, subagent(t, config), in, aycoder.WithApprover(rules))

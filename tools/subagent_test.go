@@ -20,7 +20,7 @@ import (
 
 // model answers the n-th request with what the n-th function returns; the last answers
 // all that follow. A function may look at the request.
-func model(turns ...func(context.Context, *aycoder.Request) (aycoder.Part, error)) aycoder.ModelFunc {
+func modelOf(turns ...func(context.Context, *aycoder.Request) (aycoder.Part, error)) aycoder.ModelFunc {
 	var mu sync.Mutex
 	n := 0
 	return func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
@@ -87,7 +87,7 @@ func subagent(t testing.TB, c SubagentConfig) aycoder.Tool {
 func delegate(t testing.TB, tool aycoder.Tool, in args, opts ...aycoder.Option) (*aycoder.ToolFinished, []aycoder.Event, aycoder.Result) {
 	t.Helper()
 	name := tool.Spec().Name
-	loop, err := aycoder.New(model(uses(name, in), says("done")), append(opts, aycoder.WithTools(tool))...)
+	loop, err := aycoder.New(modelOf(uses(name, in), says("done")), append(opts, aycoder.WithTools(tool))...)
 	require.NoError(t, err)
 	var res aycoder.Result
 	var events []aycoder.Event
@@ -112,7 +112,7 @@ func TestSubagent(t *testing.T) {
 	ran := 0
 	var prompts []string
 	tool := subagent(t, SubagentConfig{
-		Model: model(func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
+		Model: modelOf(func(ctx context.Context, req *aycoder.Request) (aycoder.Part, error) {
 			prompts = append(prompts, req.System[0].Text, req.Messages[0].Text())
 			require.Len(t, req.Messages, 1, "it knows nothing but the task")
 			return uses("look", nil)(ctx, req)
@@ -151,13 +151,13 @@ func TestSubagentEnds(t *testing.T) {
 		in     args
 		want   []string
 	}{
-		{"turns", SubagentConfig{Model: model(uses("look", nil)), MaxTurns: 3}, args{}, []string{"turn_limit: the agent was not done after 3 turns", "[3 turns, 3 calls, 330 tokens]"}},
-		{"tokens", SubagentConfig{Model: model(says("halfway"), uses("look", nil)), MaxTokens: 50}, args{}, []string{"token_limit: the agent used more than 50 tokens", "halfway\n[1 turn, 0 calls, 110 tokens]"}},
-		{"model", SubagentConfig{Model: model(refused)}, args{}, []string{"agent_failed: p: not authorised: no\\u{1b} key", "[0 turns"}},
-		{"no task", SubagentConfig{Model: model(says("x"))}, args{"task": " "}, []string{"invalid_arguments: the task is empty"}},
-		{"long task", SubagentConfig{Model: model(says("x"))}, args{"task": strings.Repeat("x", maxTask+1)}, []string{"too_long: "}},
-		{"tools it cannot have", SubagentConfig{Model: model(says("x"))}, args{"tools": []string{"look", "write_file"}}, []string{"invalid_arguments: the agent cannot have the tool write_file; it can have: look"}},
-		{"itself", SubagentConfig{Model: model(says("x"))}, args{"tools": []string{"subagent"}}, []string{"invalid_arguments: the agent cannot have the tool subagent"}},
+		{"turns", SubagentConfig{Model: modelOf(uses("look", nil)), MaxTurns: 3}, args{}, []string{"turn_limit: the agent was not done after 3 turns", "[3 turns, 3 calls, 330 tokens]"}},
+		{"tokens", SubagentConfig{Model: modelOf(says("halfway"), uses("look", nil)), MaxTokens: 50}, args{}, []string{"token_limit: the agent used more than 50 tokens", "halfway\n[1 turn, 0 calls, 110 tokens]"}},
+		{"model", SubagentConfig{Model: modelOf(refused)}, args{}, []string{"agent_failed: p: not authorised: no\\u{1b} key", "[0 turns"}},
+		{"no task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": " "}, []string{"invalid_arguments: the task is empty"}},
+		{"long task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": strings.Repeat("x", maxTask+1)}, []string{"too_long: "}},
+		{"tools it cannot have", SubagentConfig{Model: modelOf(says("x"))}, args{"tools": []string{"look", "write_file"}}, []string{"invalid_arguments: the agent cannot have the tool write_file; it can have: look"}},
+		{"itself", SubagentConfig{Model: modelOf(says("x"))}, args{"tools": []string{"subagent"}}, []string{"invalid_arguments: the agent cannot have the tool subagent"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestSubagentEnds(t *testing.T) {
 			require.Equal(t, aycoder.Usage{Input: 200, Output: 20}.Add(fin.Usage), res.Usage)
 		})
 	}
-	r, err := subagent(t, SubagentConfig{Model: model(says(strings.Repeat("x", 60_000)))}).
+	r, err := subagent(t, SubagentConfig{Model: modelOf(says(strings.Repeat("x", 60_000)))}).
 		Call(t.Context(), aycoder.NewInvocation("c", "subagent", json.RawMessage(`{"task":"go"}`), nil))
 	require.NoError(t, err)
 	require.Contains(t, r.Text(), "[10000 bytes of the answer are left out]")
@@ -192,7 +192,7 @@ func TestSubagentStops(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tool := subagent(t, SubagentConfig{Model: model(hangs), Timeout: time.Minute})
+				tool := subagent(t, SubagentConfig{Model: modelOf(hangs), Timeout: time.Minute})
 				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
 				defer cancel()
 				start := time.Now()
@@ -228,7 +228,7 @@ func TestSubagentPermissions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ran := 0
 			c := SubagentConfig{
-				Model: model(uses("bash", args{"command": tt.command}), says("tried")),
+				Model: modelOf(uses("bash", args{"command": tt.command}), says("tried")),
 				Tools: []aycoder.Tool{fake(t, "bash", aycoder.EffectWrite, &ran)},
 			}
 			if tt.child != nil {
@@ -248,7 +248,7 @@ func TestSubagentDepth(t *testing.T) {
 	again := uses("subagent", args{"task": "again"})
 	for depth := 1; depth <= 3; depth++ {
 		fin, events, res := delegate(t, subagent(t, SubagentConfig{
-			Model: model(append(repeated(again, depth), says("deep enough"))...), MaxDepth: depth,
+			Model: modelOf(append(repeated(again, depth), says("deep enough"))...), MaxDepth: depth,
 		}), args{"task": "go"})
 		require.False(t, fin.Output.IsError)
 		require.Equal(t, res.Usage, aycoder.Usage{Input: 200, Output: 20}.Add(fin.Usage))
@@ -268,8 +268,8 @@ func TestSubagentDepth(t *testing.T) {
 		require.Equal(t, depth, deepest)
 		require.Equal(t, 1, refused)
 	}
-	inner := subagent(t, SubagentConfig{Model: model(says("x"))})
-	outer := subagent(t, SubagentConfig{Model: model(again, says("done")), Tools: []aycoder.Tool{inner}})
+	inner := subagent(t, SubagentConfig{Model: modelOf(says("x"))})
+	outer := subagent(t, SubagentConfig{Model: modelOf(again, says("done")), Tools: []aycoder.Tool{inner}})
 	_, events, _ := delegate(t, outer, args{"task": "go"})
 	require.Contains(t, fmt.Sprint(textsOf(events)), "depth_limit: agents may be 1 deep")
 }
@@ -296,13 +296,13 @@ func textsOf(events []aycoder.Event) (out []string) {
 // What strangers wrote taints the answer of who read it.
 func TestSubagentIsTainted(t *testing.T) {
 	web := newWeb(t, answer("text/plain", "stranger"))
-	inner := subagent(t, SubagentConfig{Model: model(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
+	inner := subagent(t, SubagentConfig{Model: modelOf(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
 	require.True(t, inner.Spec().OpenWorld)
 	fin, _, _ := delegate(t, inner, args{"task": "go"}, allowAll())
 	require.True(t, fin.Untrusted)
 	require.Contains(t, fin.Output.Text(), "<untrusted id=")
 	require.Contains(t, fin.Output.Text(), "\nI read it.\n</untrusted")
-	fin, _, _ = delegate(t, subagent(t, SubagentConfig{Model: model(says("x"))}), args{"task": "go"})
+	fin, _, _ = delegate(t, subagent(t, SubagentConfig{Model: modelOf(says("x"))}), args{"task": "go"})
 	require.False(t, fin.Untrusted)
 }
 
@@ -313,8 +313,8 @@ func TestSubagentFatal(t *testing.T) {
 		return nil, aycoder.Fatal(full)
 	})
 	require.NoError(t, err)
-	tool := subagent(t, SubagentConfig{Model: model(uses("write", nil)), Tools: []aycoder.Tool{broken}})
-	loop, err := aycoder.New(model(uses("subagent", args{"task": "go"})), aycoder.WithTools(tool), allowAll())
+	tool := subagent(t, SubagentConfig{Model: modelOf(uses("write", nil)), Tools: []aycoder.Tool{broken}})
+	loop, err := aycoder.New(modelOf(uses("subagent", args{"task": "go"})), aycoder.WithTools(tool), allowAll())
 	require.NoError(t, err)
 	var last error
 	for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -330,7 +330,7 @@ func TestSubagentsInParallel(t *testing.T) {
 			<-time.After(time.Minute)
 			return &aycoder.Text{Text: "done"}, nil
 		}
-		tool := subagent(t, SubagentConfig{Model: model(slow)})
+		tool := subagent(t, SubagentConfig{Model: modelOf(slow)})
 		parent := aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 			return func(yield func(aycoder.ModelEvent, error) bool) {
 				if len(req.Messages) > 1 {
@@ -359,7 +359,7 @@ func TestSubagentsInParallel(t *testing.T) {
 }
 
 func TestSubagentConfig(t *testing.T) {
-	ok := model(says("x"))
+	ok := modelOf(says("x"))
 	for name, c := range map[string]SubagentConfig{
 		"no model":   {},
 		"turns":      {Model: ok, MaxTurns: -1},

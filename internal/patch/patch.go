@@ -165,10 +165,11 @@ func (p *parser) name(prefix string) (string, bool) {
 		return "", false
 	}
 	name, ok := strings.CutPrefix(line+" ", prefix)
-	if ok {
-		p.at++
+	if !ok {
+		return "", false
 	}
-	return strings.TrimSpace(name), ok
+	p.at++
+	return strings.TrimSpace(name), true
 }
 
 // file reads what is done to one file.
