@@ -208,12 +208,15 @@ func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
 	}{kind, call.ID, call.Name, file})
 }
 
-// MarshalJSON encodes {"type":"approval_request"}.
+// MarshalJSON encodes {"type":"approval_request"}, without the plan: it holds whole
+// files, with the secrets that are in them, and the preview says what it changes.
 func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
+	req := a.Request
+	req.Plan = nil
 	return json.Marshal(struct {
 		Type string `json:"type"`
 		*ApprovalRequest
-	}{"approval_request", &a.Request})
+	}{"approval_request", &req})
 }
 
 // MarshalJSON encodes {"type":"turn_end"}.
