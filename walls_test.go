@@ -24,7 +24,7 @@ const module = "github.com/aycoder/aycoder"
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
-	"golang.org/x/net",
+	"golang.org/x/net", "mvdan.cc/sh/v3",
 }
 
 // A wall says what the code of some folders may import of this module and of others.
@@ -46,6 +46,7 @@ var walls = []wall{
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/wiretest", []string{"."}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
+	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
 }
