@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -29,6 +30,8 @@ var ErrTooLarge = errors.New("expression is too large")
 // line; it is tried only on lines that have one of them.
 type Matcher struct {
 	re    *regexp.Regexp
+	prog  *syntax.Prog
+	looks bool     // it asks whether what is before a place is a word
 	size  int      // steps of the expression, at least 1
 	words []string // a matching line has one of these; none: unknown
 	fold  bool     // the words are lower case and found in any case
@@ -59,6 +62,13 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	}
 	tree = tree.Simplify()
 	m := &Matcher{re: re, size: max(size, 1)}
+	if m.prog, err = syntax.Compile(tree); err != nil {
+		return nil, err
+	}
+	m.looks = slices.ContainsFunc(m.prog.Inst, func(in syntax.Inst) bool {
+		return in.Op == syntax.InstEmptyWidth &&
+			syntax.EmptyOp(in.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
+	})
 	words := required(tree)
 	m.setWords(words)
 	if len(words) == 1 {
@@ -67,6 +77,9 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 		m.bound = tree.Op == syntax.OpConcat && len(tree.Sub) == 3 && !m.fold &&
 			tree.Sub[0].Op == syntax.OpWordBoundary && tree.Sub[2].Op == syntax.OpWordBoundary &&
 			isWord(tree.Sub[1], words[0])
+	}
+	if shortest(words) < 2 && !m.whole && !m.bound {
+		m.words = nil // it is on too many lines
 	}
 	return m, nil
 }
@@ -186,13 +199,14 @@ func literal(re *syntax.Regexp) []word {
 // scanner goes through one text.
 type scanner struct {
 	m       *Matcher
+	d       *machine // of the same expression
 	text    []byte
 	finders []finder
 	tried   int64 // bytes times steps since the last look at the context
 }
 
-func (m *Matcher) scan(text []byte) *scanner {
-	s := &scanner{m: m, text: text}
+func (m *Matcher) scan(d *machine, text []byte) *scanner {
+	s := &scanner{m: m, d: d, text: text}
 	for _, w := range m.words {
 		s.finders = append(s.finders, newFinder([]byte(w), m.fold))
 	}
@@ -207,7 +221,7 @@ func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 				return 0, 0, false
 			}
 		}
-		at := s.candidate(pos)
+		at, sure := s.candidate(ctx, pos)
 		if at < 0 {
 			return 0, 0, false
 		}
@@ -216,8 +230,7 @@ func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 		if i := bytes.IndexByte(s.text[at:], '\n'); i >= 0 {
 			end = at + i
 		}
-		s.tried += int64(end-start) * int64(s.m.size)
-		if s.m.match(ctx, trimCR(s.text[start:end])) {
+		if sure || s.match(ctx, start, end) {
 			return start, end, true
 		}
 		pos = end + 1
@@ -225,11 +238,35 @@ func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// candidate returns the first place at or after pos that may be in a match.
-func (s *scanner) candidate(pos int) int {
-	if len(s.finders) == 0 {
-		return pos
+// candidate returns a place in the first line at or after pos that may match, or
+// surely does; -1 if there is none.
+func (s *scanner) candidate(ctx context.Context, pos int) (at int, sure bool) {
+	if len(s.finders) > 0 {
+		return s.word(pos), s.m.whole
 	}
+	at, what := s.d.find(ctx, s.text, pos)
+	if what == unknown {
+		at = -1
+	}
+	return at, what == matched
+}
+
+// match decides about a line.
+func (s *scanner) match(ctx context.Context, start, end int) bool {
+	if s.m.bound {
+		return hasWord(trimCR(s.text[start:end]), s.m.words[0])
+	}
+	if len(s.finders) > 0 {
+		if _, what := s.d.find(ctx, s.text[:end], start); what != odd {
+			return what == matched
+		}
+	}
+	s.tried += int64(end-start) * int64(s.m.size)
+	return s.m.match(ctx, trimCR(s.text[start:end]))
+}
+
+// word returns the first place of one of the words at or after pos, or -1.
+func (s *scanner) word(pos int) int {
 	first := -1
 	for i := range s.finders {
 		if at := s.finders[i].next(s.text, pos); at >= 0 && (first < 0 || at < first) {
@@ -239,14 +276,8 @@ func (s *scanner) candidate(pos int) int {
 	return first
 }
 
-// match decides about a line that has one of the words.
+// match has package regexp decide about a line.
 func (m *Matcher) match(ctx context.Context, line []byte) bool {
-	switch {
-	case m.whole:
-		return true
-	case m.bound:
-		return hasWord(line, m.words[0])
-	}
 	every := maxWork / m.size
 	if len(line) <= every {
 		return m.re.Match(line)

@@ -86,7 +86,7 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	f, err := src.Open(name)
 	if err == nil {
 		f.Close()
-		s.files(ctx, new(worker), []string{name})
+		s.files(ctx, s.worker(), []string{name})
 	} else if _, notDir := src.ReadDir(ctx, name); notDir != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	} else {
@@ -141,7 +141,12 @@ type searcher struct {
 }
 
 // worker is what a goroutine keeps from file to file.
-type worker struct{ buf []byte }
+type worker struct {
+	buf []byte
+	d   *machine
+}
+
+func (s *searcher) worker() *worker { return &worker{d: newMachine(s.q.Matcher)} }
 
 // run works until there are no jobs, or the context ends.
 func (s *searcher) run(ctx context.Context, start Folder) {
@@ -156,7 +161,7 @@ func (s *searcher) run(ctx context.Context, start Folder) {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), maxTasks) {
 		wg.Go(func() {
-			w := new(worker)
+			w := s.worker()
 			for j, ok := s.take(); ok; j, ok = s.take() {
 				if j.files != nil {
 					s.files(ctx, w, j.files)
@@ -332,7 +337,7 @@ func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *a
 	case bytes.IndexByte(text[:min(len(text), sniff)], 0) >= 0:
 		return File{}, &s.binary
 	}
-	return s.lines(ctx, name, text), nil
+	return s.lines(ctx, w.d, name, text), nil
 }
 
 // read reads a file into the worker's buffer.
@@ -359,9 +364,9 @@ func (w *worker) read(f fs.File) (text []byte, large bool, err error) {
 type at struct{ number, start, end int }
 
 // lines finds the matches in a text, with their context.
-func (s *searcher) lines(ctx context.Context, name string, text []byte) File {
+func (s *searcher) lines(ctx context.Context, d *machine, name string, text []byte) File {
 	file := File{Path: name}
-	scan := s.q.Matcher.scan(text)
+	scan := s.q.Matcher.scan(d, text)
 	number, counted, shown := 1, 0, 0 // shown: everything before it was added
 	var last at
 	for pos := 0; file.Matches <= s.q.Max; {
@@ -425,7 +430,7 @@ func (m *Matcher) show(line []byte) string {
 	if loc := m.re.FindIndex(first); loc != nil {
 		return clip(line, max(0, loc[0]-maxText/3))
 	}
-	if c := m.scan(line).candidate(0); c > 0 {
+	if c := m.scan(nil, line).word(0); c > 0 {
 		return clip(line, max(0, c-maxText/3))
 	}
 	return clip(line, 0)
