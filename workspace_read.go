@@ -24,6 +24,9 @@ func (w *Workspace) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, err := beneath.Regular(w.self, rel, openFlags); err == nil {
+		return f, nil
+	}
 	f, exact, err := w.open(rel, openFlags)
 	if err != nil {
 		return nil, wrapError("read", name, err)

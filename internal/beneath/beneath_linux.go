@@ -34,17 +34,27 @@ func openat2() uintptr {
 // Open opens a file for reading; flags are further ones of open(2). It is
 // [errors.ErrUnsupported] or the kernel's error if it did not work.
 func Open(dir *os.File, name string, flags int) (*os.File, error) {
+	fd, err := open(dir, name, flags)
+	if err != nil {
+		return nil, err
+	}
+	// By this name package os looks for the type of an entry, where the folder does
+	// not tell.
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+}
+
+func open(dir *os.File, name string, flags int) (int, error) {
 	call := openat2()
 	if call == 0 {
-		return nil, errors.ErrUnsupported
+		return -1, errors.ErrUnsupported
 	}
 	p, err := syscall.BytePtrFromString(name)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	conn, err := dir.SyscallConn()
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	how := openHow{flags: uint64(flags | syscall.O_CLOEXEC | syscall.O_LARGEFILE), resolve: below | noSymlinks}
 	var fd uintptr
@@ -61,21 +71,16 @@ func Open(dir *os.File, name string, flags int) (*os.File, error) {
 	if err == nil && errno != 0 {
 		err = errno
 	}
-	if err != nil {
-		return nil, err
-	}
-	// By this name package os looks for the type of an entry, where the folder does
-	// not tell.
-	return os.NewFile(fd, filepath.Join(dir.Name(), name)), nil
+	return int(fd), err
 }
 
 // Exact reports whether there is something of this name, and no symbolic link on the
 // way. It opens nothing: no pipe, no device.
 func Exact(dir *os.File, name string) bool {
-	f, err := Open(dir, name, pathOnly)
+	fd, err := open(dir, name, pathOnly)
 	if err != nil {
 		return false
 	}
-	f.Close()
+	syscall.Close(fd)
 	return true
 }

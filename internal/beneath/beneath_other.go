@@ -4,6 +4,7 @@ package beneath
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -12,3 +13,6 @@ func Open(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsup
 
 // Exact reports false: it is not known.
 func Exact(*os.File, string) bool { return false }
+
+// Regular is not supported.
+func Regular(*os.File, string, int) (fs.File, error) { return nil, errors.ErrUnsupported }

@@ -347,10 +347,10 @@ func TestSlowExpressionStops(t *testing.T) {
 		text[i] = "ab"[r.IntN(2)]
 	}
 	d := newMachine(m)
-	ctx := &looking{t.Context(), 0, 3}
+	ctx := &looking{t.Context(), 0, 2}
 	_, what := d.find(ctx, text, 0)
 	assert.EqualValues(t, unknown, what)
-	assert.Equal(t, 3, ctx.looks)
+	assert.Equal(t, 2, ctx.looks)
 }
 
 // An expression with too many states is left to package regexp, and memory is bounded.
