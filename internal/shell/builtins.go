@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -76,7 +77,20 @@ func printf(c *call, argv []word) {
 	if len(args) > 0 && args[0].text == "--" && args[0].kind == known {
 		args = args[1:]
 	}
+	if len(args) > 1 && (args[0].kind > digits || counts(args[0].text)) {
+		c.raise(NeedsApproval, "printf may set a variable")
+	}
 	c.out = formatted(args)
+}
+
+// counts reports whether a format has %n, which sets a variable.
+func counts(format string) bool {
+	for _, f := range strings.Split(format, "%")[1:] {
+		if strings.HasPrefix(strings.TrimLeft(f, "#0- +'*.123456789hlLjzt"), "n") {
+			return true
+		}
+	}
+	return false
 }
 
 func anyEnv(args []word) bool { return slices.ContainsFunc(args, func(w word) bool { return w.env }) }
@@ -108,6 +122,10 @@ func pwd(c *call, _ []word) {
 }
 
 func basename(c *call, argv []word) {
+	if len(argv) == 2 && argv[1].kind == known && !argv[1].dash() {
+		c.out = word{text: base(strings.TrimRight(argv[1].text, "/"))}
+		return
+	}
 	for _, w := range plain(argv, 1) {
 		c.out = word{kind: anything, env: w.env || c.out.env}
 	}
@@ -117,6 +135,13 @@ func basename(c *call, argv []word) {
 }
 
 func dirname(c *call, argv []word) {
+	if len(argv) == 2 && argv[1].kind == known && !argv[1].dash() {
+		c.out = word{text: path.Dir("./" + strings.TrimRight(argv[1].text, "/"))}
+		if strings.HasPrefix(argv[1].text, "/") {
+			c.out.text = path.Dir(strings.TrimRight(argv[1].text, "/"))
+		}
+		return
+	}
 	for _, w := range plain(argv, 1) {
 		c.out = word{kind: anything, env: w.env || c.out.env}
 	}
@@ -142,8 +167,8 @@ func testBuiltin(c *call, argv []word) {
 		if i == 0 {
 			continue
 		}
-		if w.many || w.kind == anything && argv[i-1].text == "" && w.text == "" && i == 1 {
-			c.testUnknown(w)
+		if w.many || mayBe(w, "-v") && i+1 < len(argv) && mayBe(argv[i+1], "a[") {
+			c.raise(NeedsApproval, "tests words that are not known")
 		}
 		if (w.text == "-v" || w.text == "-R") && w.kind == known && i+1 < len(argv) {
 			c.expander().checkName(argv[i+1])
@@ -151,12 +176,9 @@ func testBuiltin(c *call, argv []word) {
 	}
 }
 
-// testUnknown is for a word that could be the operator -v and its operand: one that was
-// not quoted.
-func (c *call) testUnknown(w word) {
-	if w.many {
-		c.raise(NeedsApproval, "tests words that are not known")
-	}
+// mayBe reports whether a word that is not known may begin so.
+func mayBe(w word, s string) bool {
+	return w.kind >= glob && (strings.HasPrefix(w.text, s) || strings.HasPrefix(s, w.text))
 }
 
 func cd(c *call, argv []word) {
@@ -338,9 +360,10 @@ func readBuiltin(c *call, argv []word) {
 	switch in := c.st.stdin; {
 	case in.kind == digits || in.kind == known && numeric(word{text: strings.TrimSpace(in.text)}):
 		v = word{text: "1", kind: digits}
-	case in.kind == listing && (o.has("-r") || in.nodash && o.has("-d")):
+	case in.kind == listing && o.has("-r"):
 		v = in
 		v.many, v.from = false, nil
+		v.nodash = in.nodash && o.has("-d") // else a name may have a line end
 	}
 	if o.has("-u") {
 		v = word{kind: anything}
@@ -371,6 +394,7 @@ func mapfile(c *call, argv []word) {
 		e = c.st.stdin
 		e.many, e.from = true, nil
 	}
+	e.nodash = e.nodash && o.has("-d")
 	c.expander().target(name, variable{array: true, elems: []word{e}})
 }
 
@@ -501,6 +525,9 @@ func (x expander) declareName(variant, flags string, a *syntax.Assign) {
 		}
 		return
 	}
+	if strings.ContainsAny(flags, "iluc") {
+		x.k.attrs[name] += flags
+	}
 	if a.Naked {
 		if class, why := hijack(name); class > ReadOnly && variant != "export" {
 			x.k.raise(class, why)
@@ -511,12 +538,4 @@ func (x expander) declareName(variant, flags string, a *syntax.Assign) {
 		return
 	}
 	x.assignment(a)
-	if strings.Contains(flags, "i") {
-		v := x.st.vars[name]
-		x.evaluated(v.word, v.array)
-		x.st.vars[name] = variable{word: word{kind: anything}}
-	}
-	if strings.ContainsAny(flags, "luc") {
-		x.st.vars[name] = variable{word: word{kind: anything, env: x.st.vars[name].env}}
-	}
 }

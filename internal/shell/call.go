@@ -10,14 +10,15 @@ import (
 
 // A call is a simple command that is being looked at.
 type call struct {
-	k        *walker
-	st       *state
-	cmd      Command
-	out      word // what it prints
-	captured bool // what it prints goes to a file
-	bounded  bool // it reads no more than it is told to
-	nofuncs  bool // the next command is no function
-	fed      bool // find or xargs runs it for what they find
+	k         *walker
+	st        *state
+	cmd       Command
+	out       word // what it prints
+	captured  bool // what it prints goes to a file
+	bounded   bool // it reads no more than it is told to
+	keepStdin bool // exec: the redirections stay
+	nofuncs   bool // the next command is no function
+	fed       bool // find or xargs runs it for what they find
 }
 
 func (c *call) raise(class Class, why string) {
@@ -81,6 +82,9 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 	}
 	restore()
 	st.stdin = stdin
+	if c.keepStdin {
+		st.stdin = word{kind: anything, env: stdin.env, net: stdin.net}
+	}
 	c.done()
 	if c.captured {
 		return word{}
@@ -291,7 +295,7 @@ func (c *call) program(name string, argv []word) {
 		c.raise(NeedsApproval, "runs a program that is not known: "+name)
 		return
 	}
-	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" || argv[1].text == "--help") && !p.noHelp {
+	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" || argv[1].text == "--help") && !p.noHelp && p.handler != "make" {
 		return
 	}
 	for _, w := range argv[1:] {

@@ -155,7 +155,7 @@ func newCage(t *testing.T) cage {
 	}
 	for name, text := range map[string]string{
 		"a.go": "package a\n", "b.txt": "b a 3\n", "notes.txt": "touch out\nx\n", "src/x.py": "a = 1\n", "a b.txt": "a\n", "-o": "x\n", "-oout": "y\n", "--output=out": "z\n", "--pre=touch": "\n",
-		"-delete": "\n", "-exec": "\n", "--in-place": "a\n", "-i": "a\n", "src/-o": "a\n", "$(touch out)": "a\n", "out;touch out": "a\n", ".env": "S=1\n", "src/deep/z": "z\n", "old": "o\n", "--files0-from=x": "a\n",
+		"-delete": "\n", "-exec": "\n", "--in-place": "a\n", "-i": "a\n", "src/-o": "a\n", "$(touch out)": "a\n", "out;touch out": "a\n", ".env": "S=1\n", "src/deep/z": "z\n", "old": "o\n", "a -oout": "\n", "a\n-oout": "\n", "--files0-from=x": "a\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.ws, name), []byte(text), 0o644))
 	}

@@ -205,6 +205,7 @@ func (x expander) split(v word) ([]word, bool) {
 	}
 	if !v.literal() {
 		v.many, v.bare = v.kind != token, v.kind != token
+		v.nodash = v.nodash && v.kind == token // a name may have a space in it
 		return []word{v}, false
 	}
 	var out []word

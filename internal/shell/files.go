@@ -170,8 +170,8 @@ func dd(c *call, argv []word) {
 
 func tar(c *call, argv []word) {
 	args := slices.Clone(plain(argv, 1))
-	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' { // old style: tar xzf
-		args[0] = word{text: "-", kind: args[0].kind}.then(args[0])
+	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' {
+		args = oldTar(args)
 	}
 	o := c.options(program{spec: "-f= -C= -T=r -X=r -b= -I=x -F=x -H= -K= -N= -V= -g=w --file= --directory= --exclude= --exclude-from=r --files-from=r " +
 		"--use-compress-program=x --to-command=x --checkpoint-action=x --info-script=x --new-volume-script=x --rsh-command=x --rmt-command=x " +
@@ -208,6 +208,21 @@ func tar(c *call, argv []word) {
 	default:
 		c.raise(NeedsApproval, "does not say what it does")
 	}
+}
+
+// oldTar makes options of the old style, in which the arguments follow in the order of
+// the letters: tar tfI archive program.
+func oldTar(args []word) []word {
+	var out []word
+	rest := args[1:]
+	for _, letter := range args[0].text {
+		out = append(out, word{text: "-" + string(letter), kind: args[0].kind})
+		if strings.ContainsRune("fCTXbIFHKNVg", letter) && len(rest) > 0 {
+			out = append(out, rest[0])
+			rest = rest[1:]
+		}
+	}
+	return append(out, rest...)
 }
 
 func (c *call) readArchive(file word) {
@@ -255,11 +270,9 @@ func unzip(c *call, argv []word) {
 func compress(c *call, argv []word) {
 	o := c.options(program{spec: "-o=w -S= -b= -T= -M= --suffix= --threads= --memlimit= -D=r --output-dir-flat=w --files?"}, argv[1:])
 	switch {
-	case o.has("-l", "-t", "--list", "--test"):
+	case o.has("-c", "--stdout", "--to-stdout", "-l", "-t", "--list", "--test") || len(o.operands) == 0:
 		c.operands(program{}, o)
-	case o.has("-c", "--stdout", "--to-stdout") || len(o.operands) == 0:
-		c.operands(program{}, o)
-		if slices.ContainsFunc(o.operands, func(w word) bool { return w.dash() }) {
+		if slices.ContainsFunc(o.operands, func(w word) bool { return w.dash() && w.kind > known }) {
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		}
 	default:

@@ -105,6 +105,7 @@ func (c *call) gitCommand(argv []word) {
 		c.raise(NeedsApproval, "waits for a person")
 	}
 	c.raise(p.class, p.reason("git "+sub.text))
+	p.spec += " --output=w --ext-diff!e --textconv!e" // most commands take the options of diff
 	if h := c.k.handlers[p.handler]; h != nil {
 		h(c, argv)
 		return
@@ -127,6 +128,8 @@ func (c *call) gitOperands(p program, o *parsed) {
 		case p.use == 'n':
 		case p.use == 'w':
 			c.write(w)
+		case w.kind == anything && w.text == "" && !w.many:
+			c.dispute("reads a path that is not known")
 		case w.many && w.kind == anything:
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		case w.kind <= token && strings.Contains(w.text, ":"):
@@ -336,7 +339,7 @@ func gitSubmodule(c *call, argv []word) {
 
 func gitBisect(c *call, argv []word) {
 	switch second(argv) {
-	case "log", "view", "terms":
+	case "log", "terms":
 	case "run":
 		c.k.opaque = true
 		c.sub(plain(argv, 2))

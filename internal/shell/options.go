@@ -27,6 +27,7 @@ type program struct {
 //
 //	w  writes the argument           i  changes its operands in place
 //	r  reads the argument            p  gives the pattern, which is then no operand
+//	P  the same, from the file that it names
 //	x  runs the argument             e  gives power or runs code: Escalates
 //	a  needs approval                o  is disputed: reads more than it names
 //	n  talks to the network          d  deletes: Destructive
@@ -68,7 +69,7 @@ func lookupOption(spec, name string) []option {
 // risky reports whether an option could do more than read.
 func risky(spec string) bool {
 	for t := range strings.FieldsSeq(spec) {
-		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rpo", rune(t[i+1])) {
+		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rpPo", rune(t[i+1])) {
 			return true
 		}
 	}
@@ -183,6 +184,9 @@ func (c *call) apply(r *parsed, name string, o option, arg word) {
 		c.read(arg)
 	case 'p':
 		r.pattern = true
+	case 'P':
+		r.pattern = true
+		c.read(arg)
 	case 'x':
 		c.smuggled(arg)
 	case 'i':

@@ -245,6 +245,16 @@ func (x expander) assign(name string, v variable) {
 		x.k.raise(class, why)
 	}
 	v.from = nil
+	attrs := x.k.attrs[name]
+	if counters[name] || strings.Contains(attrs, "i") {
+		x.evaluated(v.word, v.array)
+		for _, e := range v.elems {
+			x.evaluated(e, false)
+		}
+	}
+	if attrs != "" {
+		v = variable{word: word{kind: anything, env: v.env, net: v.net}}
+	}
 	x.st.vars[name] = v
 	switch name {
 	case "CDPATH":

@@ -12,7 +12,7 @@ var handlers = map[string]func(*call, []word){
 	"read": readBuiltin, "mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
 	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift, "flock": flock, "env": env,
 	"printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script, "box": box, "watch": watch, "command": command,
-	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program,
+	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat,
 	"ls": ls, "rm": rm, "copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip, "unzip": unzip,
 	"compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "kill": kill, "head": head, "wc": wc,
 	"filter": filter, "sort": sort, "uniq": uniq, "xxd": xxd, "grep": grep, "rg": rg, "bat": bat, "jq": jq, "yq": yq, "pager": pager,
@@ -60,7 +60,7 @@ func asksVersion(argv []word) bool {
 // version is for programs of which only the version is harmless.
 func version(c *call, argv []word) {
 	name := base(argv[0].text)
-	if asksVersion(argv) && (argv[1].text != "-v" && argv[1].text != "version" && argv[1].text != "-h" && argv[1].text != "-V" || saysVersion[name+" "+argv[1].text]) {
+	if asksVersion(argv) && versioned[name] && (argv[1].text == "--version" || argv[1].text == "--help" || saysVersion[name+" "+argv[1].text]) {
 		return
 	}
 	c.raise(NeedsApproval, name+" may run code of the project")
@@ -74,10 +74,18 @@ func version(c *call, argv []word) {
 	}
 }
 
+// versioned say their version without looking into the project. Others read a file of
+// the project first that names plugins, options of a machine or another program to run.
+var versioned = set(
+	"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc", "buf", "swiftc", "kotlinc", "scalac",
+	"make", "gmake", "cmake", "ninja", "meson", "just", "task", "ctest", "bats", "mypy", "ruff", "black", "isort", "pyright", "prettier", "eslint",
+	"hadolint", "yamllint", "clang-tidy", "esbuild", "uvicorn", "gunicorn", "pre-commit", "xcodebuild", "rake", "tox", "coverage",
+)
+
 // saysVersion are the short forms.
 var saysVersion = set(
-	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "mvn -v", "gradle -v", "tsc -v", "cmake -h", "make -h",
-	"ruff version", "eslint -v", "jest -v", "pytest -V", "black -h",
+	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "tsc -v", "javac -version", "cmake -h", "make -h",
+	"ruff version", "eslint -v", "black -h", "ruff -V",
 )
 
 func (c *call) compilerOutput(argv []word, i int) {
@@ -187,9 +195,6 @@ func docker(c *call, argv []word) {
 }
 
 func terraform(c *call, argv []word) {
-	if asksVersion(argv) {
-		return
-	}
 	c.raise(NeedsApproval, "runs what providers of the project do")
 	for _, w := range argv[1:] {
 		switch w.text {

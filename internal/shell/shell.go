@@ -146,7 +146,7 @@ func newWalker(w World) *walker {
 		}
 		*p = path.Clean(*p)
 	}
-	return &walker{world: w, handlers: handlers, declared: map[string]int{}}
+	return &walker{world: w, handlers: handlers, declared: map[string]int{}, attrs: map[string]string{}}
 }
 
 // source walks a script in the given state and returns what it prints.

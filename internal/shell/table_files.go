@@ -1,10 +1,17 @@
 package shell
 
+import "strings"
+
 // lookup finds a program, or a program and its subcommand, in the tables.
 func lookup(name string) (program, bool) {
 	for _, t := range tables {
 		if p, ok := t[name]; ok {
 			return p, true
+		}
+	}
+	if short := strings.TrimRight(name, "0123456789."); short != name {
+		if p, ok := toolPrograms[short]; ok && (p.handler == "language" || short == "pip") {
+			return p, true // python3.12
 		}
 	}
 	return program{}, false
@@ -46,7 +53,7 @@ var builtins = map[string]program{
 	"unset":   {handler: "unset", noHelp: true},
 	"read":    {handler: "read", noHelp: true},
 	"mapfile": {handler: "mapfile", noHelp: true}, "readarray": {handler: "mapfile", noHelp: true},
-	"wait": {use: 'n'},
+	"wait": {use: 'n', spec: "-p=a"},
 	"jobs": {use: 'n', spec: "-x!e"},
 	"fg":   {class: NeedsApproval}, "bg": {class: NeedsApproval}, "disown": {class: NeedsApproval}, "suspend": {class: NeedsApproval},
 	"hash":     {handler: "hash", noHelp: true},

@@ -7,7 +7,7 @@ var systemPrograms = map[string]program{
 	"last": {use: 'n', class: NeedsApproval}, "dmesg": {class: NeedsApproval}, "journalctl": {class: NeedsApproval}, "lsof": {class: NeedsApproval}, "fuser": {class: NeedsApproval, spec: "-k!d"},
 	"date": {handler: "date"}, "hostname": {handler: "hostname"}, "domainname": {handler: "hostname"}, "sleep": {handler: "sleep"},
 	"ps": {handler: "ps"}, "pgrep": {use: 'n'}, "pidof": {use: 'n'}, "pstree": {use: 'n', spec: "-a!o"}, "top": {class: NeedsApproval, why: "waits for a person"}, "htop": {class: NeedsApproval, why: "waits for a person"}, "btop": {class: NeedsApproval, why: "waits for a person"}, "watch": {handler: "watch"},
-	"printenv": {handler: "printenv"}, "env": {handler: "env"}, "clear": {use: 'n'}, "tput": {use: 'n'}, "reset": {use: 'n'}, "stty": {class: NeedsApproval}, "infocmp": {use: 'n'},
+	"printenv": {handler: "printenv"}, "env": {handler: "env"}, "clear": {use: 'n'}, "tput": {class: NeedsApproval}, "reset": {use: 'n'}, "stty": {class: NeedsApproval}, "infocmp": {class: NeedsApproval},
 	"killall": {class: Destructive, use: 'n'}, "pkill": {class: Destructive, use: 'n'}, "skill": {class: Destructive, use: 'n'}, "xkill": {class: Destructive, use: 'n'}, "killall5": {class: Destructive, use: 'n'},
 
 	"nice": {handler: "wrapper"}, "nohup": {handler: "wrapper"}, "timeout": {handler: "wrapper"}, "gtimeout": {handler: "wrapper"}, "stdbuf": {handler: "wrapper"}, "unbuffer": {handler: "wrapper"}, "setsid": {handler: "wrapper"}, "ionice": {handler: "wrapper"}, "taskset": {handler: "wrapper"}, "chrt": {handler: "wrapper"}, "numactl": {handler: "wrapper"},

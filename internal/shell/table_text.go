@@ -2,7 +2,7 @@ package shell
 
 // textPrograms read texts, and print something about them.
 var textPrograms = map[string]program{
-	"cat": {}, "tac": {spec: "-s= --separator="}, "nl": {spec: "-b= -d= -f= -h= -i= -l= -n= -s= -v= -w="}, "rev": {},
+	"cat": {handler: "cat"}, "tac": {spec: "-s= --separator="}, "nl": {spec: "-b= -d= -f= -h= -i= -l= -n= -s= -v= -w="}, "rev": {},
 	"bat": {handler: "bat"}, "batcat": {handler: "bat"},
 	"head": {handler: "head"}, "tail": {handler: "head"},
 	"wc":    {handler: "wc"},
@@ -36,7 +36,7 @@ var textPrograms = map[string]program{
 	"tsort": {}, "ptx": {class: NeedsApproval}, "look": {class: ReadOnly, use: 'p'},
 	"yes":  {class: NeedsApproval, use: 'n', why: "prints without end"},
 	"less": {handler: "pager"}, "more": {handler: "pager"}, "most": {handler: "pager"}, "man": {handler: "pager"}, "info": {handler: "pager"},
-	"tokei": {}, "cloc": {class: NeedsApproval}, "scc": {}, "wcwidth": {use: 'n'}, "glow": {class: NeedsApproval}, "figlet": {use: 'n'}, "cowsay": {class: NeedsApproval}, "lolcat": {},
+	"tokei": {}, "cloc": {class: NeedsApproval}, "scc": {spec: "-o=w --output=w -f= --format-multi=a"}, "wcwidth": {use: 'n'}, "glow": {class: NeedsApproval}, "figlet": {use: 'n'}, "cowsay": {class: NeedsApproval}, "lolcat": {},
 	"pandoc": {class: NeedsApproval}, "xmllint": {class: NeedsApproval}, "tidy": {class: NeedsApproval}, "xsltproc": {class: NeedsApproval},
 	"ed": {handler: "editor"}, "ex": {handler: "editor"}, "vi": {handler: "editor"}, "vim": {handler: "editor"}, "nvim": {handler: "editor"}, "view": {handler: "editor"}, "vimdiff": {handler: "editor"},
 	"nano": {class: NeedsApproval, why: "waits for a person"}, "emacs": {handler: "editor"}, "pico": {class: NeedsApproval, why: "waits for a person"}, "code": {class: NeedsApproval, why: "waits for a person"},

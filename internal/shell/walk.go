@@ -13,7 +13,8 @@ type walker struct {
 	handlers map[string]func(*call, []word)
 	declared map[string]int // how often each function is declared anywhere
 	called   map[string]bool
-	active   []string // the functions that are being called
+	attrs    map[string]string // attributes that declare gave to variables, anywhere
+	active   []string          // the functions that are being called
 
 	cmds     []Command
 	class    Class
@@ -132,6 +133,9 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 		return word{kind: anything}
 	}
 	defer func() { k.depth-- }()
+	if st.stdin.kind == known { // commands in there may take a part of it each
+		st.stdin = word{kind: anything, env: st.stdin.env, net: st.stdin.net}
+	}
 	switch c := cmd.(type) {
 	case *syntax.Subshell:
 		return k.stmts(c.Stmts, st.clone())

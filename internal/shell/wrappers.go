@@ -153,7 +153,8 @@ func xargs(c *call, argv []word) {
 	}
 	in := word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
 	if c.st.stdin.kind == listing || c.st.stdin.kind == digits {
-		in.kind, in.text, in.nodash = c.st.stdin.kind, c.st.stdin.text, c.st.stdin.nodash
+		in.kind, in.text = c.st.stdin.kind, c.st.stdin.text
+		in.nodash = c.st.stdin.nodash && o.has("-0", "--null") // else a name may have a space or a line end
 	}
 	if o.has("-a", "--arg-file") {
 		in = word{kind: anything, many: true}
@@ -299,7 +300,7 @@ func execBuiltin(c *call, argv []word) {
 		c.fresh(o.operands)
 		return
 	}
-	c.dispute("changes the descriptors of the shell")
+	c.keepStdin = true
 }
 
 // eval runs its words in this shell.
