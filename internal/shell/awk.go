@@ -13,22 +13,21 @@ func awk(c *call, argv []word) {
 	if o.has("-f", "--file", "-E", "--exec") {
 		o.pattern = true
 	}
-	code := o.args["-e"]
-	if s, ok := o.args["--source"]; ok {
-		code = s
-	}
+	code := o.all("-e", "--source")
 	if !o.pattern && len(o.operands) > 0 {
-		code = o.operands[0]
+		code = o.operands[:1]
 	}
-	if code.kind > digits {
-		c.raise(NeedsApproval, "runs a program that is not known")
-		return
-	}
-	if strings.Count(joined(argv).text, "--source")+strings.Count(" "+joined(argv).text, " -e") > 1 {
+	if len(code) > 1 {
 		c.raise(NeedsApproval, "runs a program in several parts")
 	}
-	a := awkProgram{c: c, text: code.text}
-	a.run()
+	for _, w := range code {
+		if w.kind > digits {
+			c.raise(NeedsApproval, "runs a program that is not known")
+			return
+		}
+		a := awkProgram{c: c, text: w.text}
+		a.run()
+	}
 	for i, w := range o.operands {
 		if i == 0 && !o.pattern {
 			continue

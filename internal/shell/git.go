@@ -265,7 +265,7 @@ func gitConfig(c *call, argv []word) {
 		if ops[0].text == "set" || ops[0].text == "unset" {
 			c.raise(Escalates, "changes settings of git, which can run commands")
 		}
-		o.flags += map[string]string{"get": "--get ", "list": "--list "}[ops[0].text]
+		o.flags = append(o.flags, "--"+ops[0].text)
 		ops = ops[1:]
 	}
 	switch {

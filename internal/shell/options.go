@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A program says what is known of a program.
 type program struct {
@@ -39,8 +42,9 @@ type program struct {
 
 // An option is what a spec says of an option.
 type option struct {
-	arg    byte // '=', '?', '!' or 0
-	effect byte // 0 for none
+	name   string // in full
+	arg    byte   // '=', '?', '!' or 0
+	effect byte   // 0 for none
 }
 
 // lookupOption looks up an option by its name with dashes. A long one may be cut short.
@@ -48,18 +52,17 @@ func lookupOption(spec, name string) []option {
 	var out []option
 	for t := range strings.FieldsSeq(spec) {
 		end := strings.IndexAny(t, "=?!")
-		full := t
-		var o option
+		o := option{name: t}
 		if end > 0 {
-			full, o.arg = t[:end], t[end]
+			o.name, o.arg = t[:end], t[end]
 			if end+1 < len(t) {
 				o.effect = t[end+1]
 			}
 		}
 		switch {
-		case full == name:
+		case o.name == name:
 			return []option{o}
-		case len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(full, name):
+		case len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(o.name, name):
 			out = append(out, o)
 		}
 	}
@@ -81,22 +84,43 @@ type parsed struct {
 	operands []word
 	pattern  bool // an option gave the pattern
 	inPlace  bool
-	args     map[string]word // arguments of options in the spec
-	flags    string          // names of options that were given, each between spaces
+	args     map[string]word // the last argument of each option in the spec
+	given    []given         // options in the spec, as often as they were given
+	flags    []string        // all options; a long one is as it was written, or whole with a = behind
 }
 
+// given is an option with its argument.
+type given struct {
+	name string
+	arg  word
+}
+
+// has reports whether one of the options was given. A long one may be cut short.
 func (o *parsed) has(names ...string) bool {
-	for _, n := range names {
-		if strings.Contains(o.flags, " "+n+" ") {
-			return true
+	for _, f := range o.flags {
+		for _, n := range names {
+			if f == n || f == n+"=" || len(f) > 2 && strings.HasPrefix(f, "--") && strings.HasPrefix(n, f) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
+// all returns the arguments of options, in order.
+func (o *parsed) all(names ...string) []word {
+	var out []word
+	for _, g := range o.given {
+		if slices.Contains(names, g.name) {
+			out = append(out, g.arg)
+		}
+	}
+	return out
+}
+
 // options goes through the arguments, and notes the effects of options.
 func (c *call) options(p program, args []word) *parsed {
-	r := &parsed{args: map[string]word{}, flags: " "}
+	r := &parsed{args: map[string]word{}}
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		switch {
@@ -134,9 +158,14 @@ func (c *call) option(p program, r *parsed, w word, next *word) bool {
 		if p.long && strings.HasPrefix(name, "--") {
 			name = name[1:]
 		}
-		r.flags += name + " "
+		opts := lookupOption(p.spec, name)
+		if len(opts) == 1 {
+			r.flags = append(r.flags, opts[0].name+"=") // it is not cut short
+		} else {
+			r.flags = append(r.flags, name)
+		}
 		took := false
-		for _, o := range lookupOption(p.spec, name) {
+		for _, o := range opts {
 			arg := word{}
 			switch {
 			case cut:
@@ -144,7 +173,7 @@ func (c *call) option(p program, r *parsed, w word, next *word) bool {
 			case o.arg == '=' && next != nil:
 				arg, took = *next, true
 			}
-			c.apply(r, name, o, arg)
+			c.apply(r, o, arg)
 		}
 		return took
 	}
@@ -155,7 +184,7 @@ func (c *call) option(p program, r *parsed, w word, next *word) bool {
 func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 	for j := 1; j < len(w.text); j++ {
 		name := "-" + w.text[j:j+1]
-		r.flags += name + " "
+		r.flags = append(r.flags, name)
 		opts := lookupOption(p.spec, name)
 		if len(opts) == 0 {
 			continue
@@ -164,19 +193,21 @@ func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 		attached := rest.text != "" || w.kind > token
 		switch {
 		case o.arg == '=' && attached, o.arg == '?':
-			c.apply(r, name, o, rest)
+			c.apply(r, o, rest)
 			return false
 		case o.arg == '=' && next != nil:
-			c.apply(r, name, o, *next)
+			c.apply(r, o, *next)
 			return true
 		}
-		c.apply(r, name, o, word{})
+		c.apply(r, o, word{})
 	}
 	return false
 }
 
-func (c *call) apply(r *parsed, name string, o option, arg word) {
+func (c *call) apply(r *parsed, o option, arg word) {
+	name := o.name
 	r.args[name] = arg
+	r.given = append(r.given, given{name, arg})
 	switch o.effect {
 	case 'w':
 		c.write(arg)

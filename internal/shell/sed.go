@@ -5,23 +5,8 @@ import "strings"
 // sed reads its script: the commands w and r have files, e runs a command.
 func sed(c *call, argv []word) {
 	p := program{use: 'p', spec: "-e=p --expression=p -f=e --file=e -i?i --in-place?i -l= -s -n -E -r -z -u --line-length= --sandbox --debug --posix --follow-symlinks"}
-	var scripts []word
-	args := plain(argv, 1)
-	for i, w := range args { // all -e count, not only the last
-		switch {
-		case w.text == "--":
-		case strings.HasPrefix(w.text, "--expression="):
-			scripts = append(scripts, w.keep(w.text[13:]))
-		case (w.text == "--expression" || strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.HasSuffix(w.text, "e")) && i+1 < len(args):
-			scripts = append(scripts, args[i+1])
-		case strings.HasPrefix(w.text, "-e"):
-			scripts = append(scripts, w.keep(w.text[2:]))
-		}
-	}
-	o := c.options(p, args)
-	if e, ok := o.args["-e"]; ok {
-		scripts = append(scripts, e)
-	}
+	o := c.options(p, plain(argv, 1))
+	scripts := o.all("-e", "--expression")
 	if o.has("-f", "--file") {
 		o.pattern = true
 	}
