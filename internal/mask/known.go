@@ -18,9 +18,10 @@ const MinValue = 8
 // longest are first, as others may be a part of them.
 func Forms(v string) []string {
 	inJSON, _ := json.Marshal(v) // a string is never an error
+	escaped := string(rawjson.AppendEscaped(nil, v))
 	forms := []string{
-		v, url.QueryEscape(v), url.PathEscape(v), string(inJSON[1 : len(inJSON)-1]),
-		string(rawjson.AppendEscaped(nil, v)), strings.ReplaceAll(v, "/", `\/`),
+		v, url.QueryEscape(v), url.PathEscape(v), string(inJSON[1 : len(inJSON)-1]), escaped,
+		strings.ReplaceAll(v, "/", `\/`), strings.ReplaceAll(escaped, "/", `\/`),
 	}
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		for shift := range 3 {

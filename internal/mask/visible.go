@@ -30,7 +30,7 @@ func Visible(text string) string {
 		}
 		if hidden(r) && !keeps(prev, r, text[i+size:]) && (r != '\r' || !strings.HasPrefix(text[i+1:], "\n")) {
 			b.WriteString(escape(r))
-			prev = '>'
+			prev = 0
 			continue
 		}
 		b.WriteRune(r)

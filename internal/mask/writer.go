@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"bytes"
 	"io"
 	"strings"
 )
@@ -16,6 +17,7 @@ type Writer struct {
 	masker *Masker
 	to     io.Writer
 	held   []byte
+	open   bool // what is held begins with the first line of a block
 	inKey  bool // lines are left out until a block ends whose beginning was written
 	err    error
 }
@@ -30,8 +32,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	for len(p) > 0 && w.err == nil {
 		piece := p[:min(len(p), maxHeld)]
 		p = p[len(piece):]
+		from := len(w.held)
 		w.held = append(w.held, piece...)
-		w.pass()
+		w.pass(from)
 	}
 	if w.err != nil {
 		return 0, w.err
@@ -41,20 +44,27 @@ func (w *Writer) Write(p []byte) (int, error) {
 
 // Close writes what was kept back.
 func (w *Writer) Close() error {
+	w.leaveOut(len(w.held))
 	w.emit(len(w.held))
 	return w.err
 }
 
 // pass writes what may be written.
-func (w *Writer) pass() {
-	text := string(w.held)
-	lines := strings.LastIndexByte(text, '\n') + 1
-	end, open := settled(text[:lines])
-	if end < lines && lines-end > maxBlock {
-		w.emit(lines)
-		w.inKey = open
-	} else if end > 0 {
+func (w *Writer) pass(from int) {
+	lines := bytes.LastIndexByte(w.held, '\n') + 1
+	if w.inKey {
+		lines -= w.leaveOut(lines)
+		from = 0
+	}
+	text := string(w.held[:lines])
+	switch {
+	case !w.open || !stillInKey(text, from):
+		var end int
+		end, w.open = settled(text)
 		w.emit(end)
+	case lines > maxBlock:
+		w.emit(lines)
+		w.inKey, w.open = true, false
 	}
 	if len(w.held) > maxHeld {
 		w.emit(w.cut())
@@ -65,28 +75,41 @@ func (w *Writer) pass() {
 func (w *Writer) emit(n int) {
 	text := string(w.held[:n])
 	w.held = append(w.held[:0], w.held[n:]...)
-	if w.inKey {
-		text = w.afterKey(text)
+	if text != "" && w.err == nil {
+		_, w.err = io.WriteString(w.to, w.masker.Mask(text))
 	}
-	if text == "" || w.err != nil {
-		return
-	}
-	_, w.err = io.WriteString(w.to, w.masker.Mask(text))
 }
 
-// afterKey returns what comes after a block that has begun before.
-func (w *Writer) afterKey(text string) string {
-	for line := range strings.Lines(text) {
-		switch {
-		case endsKey(line):
+// leaveOut drops those of the first bytes that belong to a block whose beginning was
+// written, and returns how many they are.
+func (w *Writer) leaveOut(n int) int {
+	dropped := 0
+	for line := range strings.Lines(string(w.held[:n])) {
+		if !w.inKey {
+			break
+		}
+		if ends := endsKey(line); ends || !lineInKey(line) {
 			w.inKey = false
-			return text[strings.Index(text, line)+len(line):]
-		case !lineInKey(line):
-			w.inKey = false
-			return text[strings.Index(text, line):]
+			if !ends {
+				break
+			}
+		}
+		dropped += len(line)
+	}
+	w.held = append(w.held[:0], w.held[dropped:]...)
+	return dropped
+}
+
+// stillInKey reports whether the lines that a position is in or before may all belong
+// to the block that has begun before.
+func stillInKey(lines string, from int) bool {
+	start := strings.LastIndexByte(lines[:min(from, len(lines))], '\n') + 1
+	for line := range strings.Lines(lines[start:]) {
+		if !lineInKey(line) {
+			return false
 		}
 	}
-	return ""
+	return true
 }
 
 // cut returns where a long line may be cut: behind a byte that no token has, and not

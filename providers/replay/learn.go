@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -55,7 +56,7 @@ func secretName(name string) bool {
 	if strings.Contains(strings.ToLower(name), "ratelimit") {
 		return false
 	}
-	words := splitName(name)
+	words := mask.Words(name)
 	if len(words) > 0 && slices.Contains(plainWords, words[len(words)-1]) {
 		return false
 	}
@@ -81,35 +82,9 @@ func secretParam(name string) bool { return secretName(name) || strings.EqualFol
 // secretField is secretName for fields of bodies. The signatures there are those of
 // what a model thought.
 func (s *secrets) secretField(name string) bool {
-	words := splitName(name)
+	words := mask.Words(name)
 	return s.secretHeader(name) && !slices.Contains(words, "signature") && !slices.Contains(words, "sig")
 }
-
-// splitName returns the words of a name, in lower case: "X-Api-Key", "api_key",
-// "apiKey" and "APIKey" have the same at their end.
-func splitName(name string) (words []string) {
-	start := 0
-	cut := func(end, next int) {
-		if start < end {
-			words = append(words, strings.ToLower(name[start:end]))
-		}
-		start = next
-	}
-	for i := range len(name) {
-		switch {
-		case !isLetter(name[i]):
-			cut(i, i+1)
-		case isUpper(name[i]) && i > 0 && (!isUpper(name[i-1]) || i+1 < len(name) && isLower(name[i+1])):
-			cut(i, i)
-		}
-	}
-	cut(len(name), len(name))
-	return words
-}
-
-func isUpper(c byte) bool  { return 'A' <= c && c <= 'Z' }
-func isLower(c byte) bool  { return 'a' <= c && c <= 'z' }
-func isLetter(c byte) bool { return isUpper(c) || isLower(c) || c >= 0x80 }
 
 // learnBody takes the secrets out of a body: the fields of a document and the
 // parameters of a form whose names say so.

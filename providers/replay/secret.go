@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/aycoder/aycoder/internal/rawjson"
+	"github.com/aycoder/aycoder/internal/mask"
 )
 
 const (
@@ -24,8 +23,6 @@ const (
 	minOwnSecret = 4
 	// minCookie is the same for a cookie, in which "accepted" may stand.
 	minCookie = 12
-	// minForm is the same for a secret's form in base64, of which there may be a part.
-	minForm = 8
 	// maxSecrets bounds what is searched for. A signature for each request is one each.
 	maxSecrets = 4096
 )
@@ -142,7 +139,7 @@ func (s *secrets) add(source string, atLeast int, values ...string) {
 			continue
 		}
 		s.known[v] = true
-		for _, text := range formsOf(v) {
+		for _, text := range mask.Forms(v) {
 			s.insert(form{text, source})
 		}
 	}
@@ -164,30 +161,6 @@ func (s *secrets) count() (n int, full bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.known), len(s.known) >= maxSecrets
-}
-
-// formsOf returns how a secret may be written: as it is, in JSON, in a URL, in base64.
-func formsOf(v string) []string {
-	inJSON, _ := json.Marshal(v) // a string is never an error
-	forms := []string{
-		v, url.QueryEscape(v), url.PathEscape(v), string(inJSON[1 : len(inJSON)-1]),
-		string(rawjson.AppendEscaped(nil, v)), strings.ReplaceAll(v, "/", `\/`),
-	}
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		for shift := range 3 {
-			if f := inBase64(enc, v, shift); len(f) >= minForm {
-				forms = append(forms, f)
-			}
-		}
-	}
-	return forms
-}
-
-// inBase64 returns the characters in base64 that only depend on v, which stands behind
-// shift bytes of another text: three bytes are four characters of six bits.
-func inBase64(enc *base64.Encoding, v string, shift int) string {
-	text := enc.EncodeToString([]byte("\x00\x00"[:shift] + v))
-	return text[(shift*8+5)/6 : (shift+len(v))*8/6]
 }
 
 // A span is where a secret is.
