@@ -19,6 +19,10 @@
 // before anybody is asked, do what was approved, and merge it with what the user has
 // changed since the model was shown the file, also while the approval was open.
 //
+// Secrets in what the tools of [Coding] give are masked, see [Masker], and what nobody
+// sees is written out, see [Visible]. An edit that has a placeholder keeps the secret
+// that is in the file.
+//
 // The file tools see the workspace through its fence. The shell does not: what a
 // command can reach is up to the system that the host runs on.
 package tools

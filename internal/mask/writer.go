@@ -17,6 +17,7 @@ type Writer struct {
 	masker *Masker
 	to     io.Writer
 	held   []byte
+	lines  int  // how many bytes of it are whole lines
 	open   bool // what is held begins with the first line of a block
 	inKey  bool // lines are left out until a block ends whose beginning was written
 	err    error
@@ -49,21 +50,23 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// pass writes what may be written.
+// pass writes what may be written. Only what is new is looked at, where that is enough.
 func (w *Writer) pass(from int) {
-	lines := bytes.LastIndexByte(w.held, '\n') + 1
+	if i := bytes.LastIndexByte(w.held[from:], '\n'); i >= 0 {
+		w.lines = from + i + 1
+	}
 	if w.inKey {
-		lines -= w.leaveOut(lines)
+		w.leaveOut(w.lines)
 		from = 0
 	}
-	text := string(w.held[:lines])
 	switch {
-	case !w.open || !stillInKey(text, from):
+	case w.lines == 0:
+	case !w.open || !w.stillInKey(from):
 		var end int
-		end, w.open = settled(text)
+		end, w.open = settled(string(w.held[:w.lines]))
 		w.emit(end)
-	case lines > maxBlock:
-		w.emit(lines)
+	case w.lines > maxBlock:
+		w.emit(w.lines)
 		w.inKey, w.open = true, false
 	}
 	if len(w.held) > maxHeld {
@@ -71,18 +74,24 @@ func (w *Writer) pass(from int) {
 	}
 }
 
+// drop forgets the first bytes of what is held.
+func (w *Writer) drop(n int) {
+	w.held = append(w.held[:0], w.held[n:]...)
+	w.lines = max(0, w.lines-n)
+}
+
 // emit masks and writes the first bytes of what is held.
 func (w *Writer) emit(n int) {
 	text := string(w.held[:n])
-	w.held = append(w.held[:0], w.held[n:]...)
+	w.drop(n)
 	if text != "" && w.err == nil {
 		_, w.err = io.WriteString(w.to, w.masker.Mask(text))
 	}
 }
 
 // leaveOut drops those of the first bytes that belong to a block whose beginning was
-// written, and returns how many they are.
-func (w *Writer) leaveOut(n int) int {
+// written.
+func (w *Writer) leaveOut(n int) {
 	dropped := 0
 	for line := range strings.Lines(string(w.held[:n])) {
 		if !w.inKey {
@@ -96,15 +105,14 @@ func (w *Writer) leaveOut(n int) int {
 		}
 		dropped += len(line)
 	}
-	w.held = append(w.held[:0], w.held[dropped:]...)
-	return dropped
+	w.drop(dropped)
 }
 
 // stillInKey reports whether the lines that a position is in or before may all belong
 // to the block that has begun before.
-func stillInKey(lines string, from int) bool {
-	start := strings.LastIndexByte(lines[:min(from, len(lines))], '\n') + 1
-	for line := range strings.Lines(lines[start:]) {
+func (w *Writer) stillInKey(from int) bool {
+	start := bytes.LastIndexByte(w.held[:min(from, w.lines)], '\n') + 1
+	for line := range strings.Lines(string(w.held[start:w.lines])) {
 		if !lineInKey(line) {
 			return false
 		}
