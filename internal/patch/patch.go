@@ -270,12 +270,11 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 // header takes the line numbers of a unified diff off: "-1,2 +1,3 @@ func f()".
 func header(s string) string {
 	s = strings.TrimSpace(s)
-	if rest, ok := strings.CutPrefix(s, "-"); ok {
-		if nums, after, found := strings.Cut(rest, "@@"); found && strings.Trim(nums, "0123456789, +-") == "" {
-			return strings.TrimSpace(after)
-		}
+	nums, after, found := strings.Cut(s, "@@")
+	if found && strings.HasPrefix(nums, "-") && strings.Trim(nums, "0123456789, +-") == "" {
+		return strings.TrimSpace(after)
 	}
-	return strings.TrimSpace(strings.TrimSuffix(s, "@@"))
+	return s
 }
 
 // body reads the lines of a change.
