@@ -1,0 +1,167 @@
+package tools
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/patch"
+)
+
+func patchText(body string) args {
+	return args{"patch": "*** Begin Patch\n" + body + "*** End Patch\n"}
+}
+
+func TestPatchUpdates(t *testing.T) {
+	python := "class A:\n    def f(self):\n        x = 1\n        return x\n\n    def g(self):\n        x = 1\n        return x\n\n" +
+		"class B:\n    def f(self):\n        x = 1\n        return x\n"
+	second := strings.Replace(strings.Replace(python, "x = 1", "x = 0", 1), "x = 1", "x = 2", 1)
+	second = strings.Replace(second, "x = 0", "x = 1", 1)
+	third := python[:strings.LastIndex(python, "x = 1")] + "x = 2\n        return x\n"
+	tests := []struct{ name, before, patch, want string }{
+		{"one line", "a\nb\nc\n", "@@\n-b\n+B\n", "a\nB\nc\n"},
+		{"no part of a line", "xa\na\n", "@@\n-a\n+A\n", "xa\nA\n"},
+		{"several changes", "a\nb\nc\nd\n", "@@\n-a\n+A\n@@\n c\n-d\n", "A\nb\nc\n"},
+		{"changes in the wrong order", "a\nb\n", "@@\n-b\n+B\n@@\n-a\n+A\n", "A\nB\n"},
+		{"the first may come without @@", "a\nb\n", " a\n-b\n+c\n", "a\nc\n"},
+		{"the header tells", python, "@@ class A:\n@@ def g(self):\n-        x = 1\n+        x = 2\n", second},
+		{"the beginning of the header tells", python, "@@ class B\n-        x = 1\n+        x = 2\n", third},
+		{"the line of the header is what changes below", "f() {\n}\ng() {\n}\n", "@@ g() {\n-}\n+};\n", "f() {\n}\ng() {\n};\n"},
+		{"the order tells", "a\nx\nb\nx\n", "@@\n-b\n+B\n@@\n-x\n+X\n", "a\nx\nB\nX\n"},
+		{"the end tells", "x\na\nx\na\n", "@@\n-a\n+A\n*** End of File\n", "x\na\nx\nA\n"},
+		{"the end, without a line end", "a\nb\na", "@@\n-a\n+A\n*** End of File\n", "a\nb\nA"},
+		{"more at the end", "a\n", "@@\n+b\n", "a\nb\n"},
+		{"more at the end, marked", "a\r\nb", "@@ f\n+c\n*** End of File\n", "a\r\nb\r\nc\r\n"},
+		{"more in an empty file", "", "@@\n+a\n+b\n", "a\nb\n"},
+		{"crlf", "a\r\nb\r\n", "@@\n a\n-b\n+B\n+c\n", "a\r\nB\r\nc\r\n"},
+		{"byte order mark", "\ufeffa\nb\n", "@@\n-a\n+A\n b\n", "\ufeffA\nb\n"},
+		{"indentation", "\tif x {\n\t\ty()\n\t}\n", "@@\n if x {\n-    y()\n+    z()\n }\n", "\tif x {\n\t\tz()\n\t}\n"},
+		{"trailing blanks stay", "a  \nb\n", "@@\n a\n-b\n+c\n", "a  \nc\n"},
+		{"lines that are only shown", "a\nb\nc\n", "@@\n a\n@@\n-c\n+C\n", "a\nb\nC\n"},
+		{"all lines", "a\nb\n", "@@\n-a\n-b\n", ""},
+		{"the same file twice", "a\nb\n", "@@\n-a\n+A\n*** Update File: f\n@@\n-b\n+B\n", "A\nB\n"},
+		{"what a change before it brought", "a\n", "@@\n-a\n+b\n@@\n-b\n+c\n", "c\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": tt.before})
+			in := patchText("*** Update File: f\n" + tt.patch)
+			plan := w.plan("apply_patch", in)
+			assert.Equal(t, tt.want, plan.Files()[0].Proposed)
+			w.ok("apply_patch", in)
+			assert.Equal(t, tt.want, w.read("f"))
+		})
+	}
+}
+
+func TestPatchRefuses(t *testing.T) {
+	tests := []struct{ name, before, patch, kind, says string }{
+		{"twice", "a\nb\na\n", "@@\n-a\n+A\n", "ambiguous_match", "2 times, in lines 1, 3; give more of the lines around it, or put the line of the function"},
+		{"twice below the header", "f\n a\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 3"},
+		{"header twice", "f\n a\nf\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 4"},
+		{"not there", "a\nb\n", "@@\n a\n-c\n", "no_match", "the change in line 3 of the patch: its old text does not occur"},
+		{"second change", "a\nb\n", "@@\n-a\n@@\n-c\n", "no_match", "the change in line 5 of the patch"},
+		{"part of a line", "banana\n", "@@\n-a\n+b\n", "no_match", "line 3"},
+		{"nothing changes", "a\n", "@@\n a\n", "no_change", "so already"},
+		{"nowhere", "a\n", "@@ a\n+b\n", "invalid_patch", "where its lines go"},
+		{"binary", "a\x00\n", "@@\n-a\n", "binary_file", "bash"},
+		{"twice in the patch", "a\n", "@@\n-a\n*** Delete File: f\n", "invalid_patch", "line 5 of the patch"},
+		{"twice by another name", "a\n", "@@\n-a\n+b\n*** Delete File: ./f\n", "invalid_patch", "twice"},
+		{"unknown line", "a\n", "@@\n*a\n", "invalid_patch", "line 4 of the patch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": tt.before})
+			text := w.fails(tt.kind, "apply_patch", patchText("*** Update File: f\n"+tt.patch))
+			assert.Contains(t, text, tt.says)
+			assert.NotContains(t, text, "old_string")
+			assert.Equal(t, tt.before, w.read("f"))
+		})
+	}
+}
+
+func TestPatchFiles(t *testing.T) {
+	w := newWorld(t, map[string]string{"a": "a\n", "b": "b\n", "bin": "\x00", "d/x": "x\n", "empty": ""})
+	text := w.ok("apply_patch", patchText("*** Add File: new/n\n+n\n*** Update File: a\n*** Move to: m/c\n@@\n-a\n+c\n"+
+		"*** Delete File: b\n*** Delete File: bin\n*** Add File: empty\n+e\n*** Add File: nothing\n"))
+	assert.Contains(t, text, "new/n: created, 1 line.\n")
+	assert.Contains(t, text, "m/c: created, 1 line.\na: deleted.\nb: deleted.\n")
+	assert.Equal(t, "n\n", w.read("new/n"))
+	assert.Equal(t, "c\n", w.read("m/c"))
+	assert.Equal(t, "e\n", w.read("empty"))
+	assert.Equal(t, "", w.read("nothing"))
+	for _, name := range []string{"a", "b", "bin"} {
+		assert.NoFileExists(t, w.path(name))
+	}
+	w.fails("exists", "apply_patch", patchText("*** Add File: d/x\n+y\n"))
+	w.fails("exists", "apply_patch", patchText("*** Update File: d/x\n*** Move to: m/c\n"))
+	assert.Contains(t, w.fails("not_found", "apply_patch", patchText("*** Delete File: d/X\n")), "did you mean d/x?")
+	w.fails("invalid_patch", "apply_patch", patchText("*** Add File: q\n+y\n*** Update File: d/x\n*** Move to: q\n"))
+	// All or nothing.
+	w.fails("no_match", "apply_patch", patchText("*** Delete File: d/x\n*** Update File: m/c\n@@\n-zz\n"))
+	assert.Equal(t, "x\n", w.read("d/x"))
+	w.ok("apply_patch", patchText("*** Update File: d/x\n*** Move to: d/y\n"))
+	assert.Equal(t, "x\n", w.read("d/y"))
+}
+
+// What the user changed since the model was shown the files is merged, or in the way.
+func TestPatchOfStaleFiles(t *testing.T) {
+	base := numbered(20)
+	user := strings.Replace(base, "line 15\n", "user\n", 1)
+	stale := func() *world {
+		w := newWorld(t, map[string]string{"f": user})
+		w.ws.Shown().Add("f", base)
+		return w
+	}
+	w := stale()
+	r := w.call("apply_patch", patchText("*** Update File: f\n@@\n line 14\n line 15\n line 16\n-line 17\n+LINE 17\n"))
+	assert.Contains(t, r.Text(), "changed and merged")
+	assert.Equal(t, strings.Replace(user, "line 17\n", "LINE 17\n", 1), w.read("f"))
+
+	w = stale()
+	w.ok("apply_patch", patchText("*** Update File: f\n*** Move to: g\n@@\n line 14\n line 15\n line 16\n-line 17\n+LINE 17\n"))
+	assert.Equal(t, strings.Replace(user, "line 17\n", "LINE 17\n", 1), w.read("g"))
+	assert.NoFileExists(t, w.path("f"))
+
+	w = stale()
+	text := w.fails("conflict", "apply_patch", patchText("*** Delete File: f\n"))
+	assert.Contains(t, text, "+user\n")
+	assert.Equal(t, user, w.read("f"))
+
+	w = stale()
+	w.fails("conflict", "apply_patch", patchText("*** Update File: f\n@@\n-line 15\n+LINE 15\n"))
+	assert.Equal(t, user, w.read("f"))
+}
+
+func TestPatchBounded(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "a\n"})
+	w.fails("too_large", "apply_patch", args{"patch": strings.Repeat("x", maxEdited+1)})
+	w.fails("invalid_patch", "apply_patch", patchText("*** Update File: f\n"+strings.Repeat("@@\n-a\n+a\n", maxChunks+1)))
+	var many strings.Builder
+	for i := range 300 {
+		many.WriteString("*** Add File: n" + strings.Repeat("x", i%50) + string(rune('a'+i/50)) + "\n+x\n")
+	}
+	assert.Contains(t, w.fails("too_large", "apply_patch", patchText(many.String())), "at most 256 files")
+}
+
+// A patch of the whole text makes the other of the one.
+func FuzzApplyPatch(f *testing.F) {
+	f.Add("a\nb\nc\n", "a\nB\nc\n", byte(0))
+	f.Add("\n\n", "a\n", byte(1))
+	f.Add("a\na\n", "a\n", byte(3))
+	f.Fuzz(func(t *testing.T, before, after string, flags byte) {
+		if len(before)+len(after) > 5000 || strings.ContainsAny(before+after, " \t\v\f\r\ufeff") {
+			return
+		}
+		lines := func(s string) []string { return strings.Split(s, "\n") }
+		c := patch.Chunk{Old: lines(before), New: lines(after), AtEnd: flags&1 > 0, Line: 1}
+		if flags&2 > 0 {
+			c.Headers = []string{c.Old[0]}
+		}
+		e, err := inChunks(t.Context(), before+"\n", []patch.Chunk{c})
+		require.NoError(t, err)
+		require.Equal(t, after+"\n", e.text)
+	})
+}
