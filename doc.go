@@ -94,6 +94,10 @@
 //			ev.Deny("keep the build")
 //		}
 //
+// A tool that changes files is a [Planner]: the question carries the change as a whole,
+// AllowPlan lets a part of it be made, and the call makes what was approved. What the
+// user writes into the files meanwhile is merged, and [*Merged] or [*Conflicted] tell.
+//
 // Questions of a run inside a call, such as a subagent's, come in a [*ChildEvent].
 // A question that the loop body leaves without an answer is denied, so nothing hangs.
 // [ApprovalRequested.Detach] lets it be answered later, by any goroutine. An Approver

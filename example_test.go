@@ -462,7 +462,7 @@ func coder(ws *aycoder.Workspace) (*aycoder.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	coding, err := tools.Coding(ws) // read_file, list_files, code_search, edit_file, bash
+	coding, err := tools.Coding(ws) // read_file, code_search, edit_file, apply_patch, bash …
 	if err != nil {
 		return nil, err
 	}

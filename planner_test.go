@@ -446,3 +446,31 @@ func TestPreviewOfALargePlan(t *testing.T) {
 	})
 	require.Zero(t, p.tool.calls)
 }
+
+// The plan that was approved is in the state until the call is settled, and survives
+// its way through JSON.
+func TestStateKeepsThePlan(t *testing.T) {
+	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditChange, Base: "a\n\xff", Proposed: "b\n\xff"})
+	require.NoError(t, err)
+	s, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("go")}})
+	decided := &aycoder.Decided{Decision: aycoder.Decision{CallID: "1", Verdict: aycoder.AllowPlan(plan), By: aycoder.ByUser}}
+	for _, f := range []aycoder.Fact{swap("1", "f", "a", "b"), &aycoder.MessageDone{Stop: aycoder.StopToolUse}, decided} {
+		s, _, err = s.Apply(f)
+		require.NoError(t, err)
+	}
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	var back aycoder.State
+	require.NoError(t, json.Unmarshal(data, &back))
+	run := back.Outstanding()[0].(*aycoder.RunTool)
+	require.Equal(t, plan.Digest(), run.Plan.Digest())
+	require.False(t, run.Edited)
+
+	s, _, err = back.Apply(&aycoder.ToolBegan{ID: "1"})
+	require.NoError(t, err)
+	s, _, err = s.Apply(&aycoder.ToolDone{ID: "1", Output: &aycoder.ToolOutput{ID: "1", Name: "swap", Parts: []aycoder.Part{&aycoder.Text{Text: "x"}}}})
+	require.NoError(t, err)
+	data, err = json.Marshal(s)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), `"plan"`)
+}

@@ -1,0 +1,109 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+type listArgs struct {
+	Items string `json:"items"`
+}
+
+// listTool writes a list. Its plan says what is in it now and what will be.
+type listTool struct {
+	aycoder.Tool
+	ws   *aycoder.Workspace
+	file string
+}
+
+func newListTool(ws *aycoder.Workspace, file string) (*listTool, error) {
+	l := &listTool{ws: ws, file: file}
+	var err error
+	l.Tool, err = aycoder.NewTool("write_list", "Write the list.", l.write, aycoder.WithEffect(aycoder.EffectWrite))
+	return l, err
+}
+
+func (l *listTool) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
+	var in listArgs
+	if err := json.Unmarshal(inv.Args, &in); err != nil {
+		return aycoder.EditPlan{}, err
+	}
+	now, err := os.ReadFile(l.file)
+	if err != nil {
+		return aycoder.EditPlan{}, err
+	}
+	return aycoder.NewEditPlan(aycoder.FileEdit{
+		Path: "list.txt", Kind: aycoder.EditChange, Base: string(now), Proposed: in.Items,
+	})
+}
+
+// write makes the plan that was approved, or if nobody was asked its own.
+func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArgs) (*aycoder.ToolResult, error) {
+	if inv.Plan == nil {
+		plan, err := l.Plan(ctx, inv)
+		if err != nil {
+			return nil, err
+		}
+		inv.Plan = &plan
+	}
+	res, err := l.ws.Apply(ctx, *inv.Plan)
+	if err != nil {
+		return nil, err
+	}
+	r := aycoder.TextResult(res.ModelText())
+	r.Changes = res
+	return r, nil
+}
+
+// The user takes one of two changes, and saves the file while the question is open.
+func ExamplePlanner() {
+	ws, file, remove := exampleFolder("milk\nbread\nbutter\neggs\n")
+	defer remove()
+	list, err := newListTool(ws, file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	model := script.New(script.Call("write_list", listArgs{"oat milk\nbread\nbutter\nno eggs\n"}), script.Say("Done."))
+	agent := newAgent(model, aycoder.WithTools(list), aycoder.WithApprover(aycoder.Rules{}))
+	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "I am vegan."}) {
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			hunks := ev.Request.Plan.Hunks()
+			kept, _ := ev.Request.Plan.Keep(hunks[0].ID)
+			_ = os.WriteFile(file, []byte("milk\nbread\nbutter\neggs\ncheese\n"), 0o644)
+			fmt.Println(ev.AllowPlan(kept))
+		case *aycoder.Merged:
+			fmt.Printf("merged %s: %+q\n", ev.File.Path, ev.File.Kept[0].New)
+		case *aycoder.ToolFinished:
+			fmt.Print(ev.Output.Text())
+		case nil:
+			fmt.Println(err)
+		}
+	}
+	text, _ := os.ReadFile(file)
+	fmt.Print("---\n", string(text))
+	// Output:
+	// <nil>
+	// merged list.txt: "cheese\n"
+	// The user reviewed your changes and left out a part, or changed it. Do not make these changes again unless asked to.
+	//
+	// list.txt: your text (-) and what was approved (+):
+	// @@ line 4 @@
+	// -no eggs
+	// +eggs
+	// list.txt: changed and merged; it had changed since you read it. What is in it now (+) in place of your text (-):
+	// @@ line 5 @@
+	// +cheese
+	// ---
+	// oat milk
+	// bread
+	// butter
+	// eggs
+	// cheese
+}
