@@ -240,6 +240,10 @@ var trusted = []string{
 
 // run looks at a command: a function, a builtin or a program.
 func (c *call) run(argv []word) {
+	if len(argv) == 0 {
+		c.raise(NeedsApproval, "runs a command whose name is not known")
+		return
+	}
 	c.cmd.Argv, c.cmd.Dynamic = nil, false
 	for _, w := range argv {
 		text := w.text

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,7 +250,7 @@ func TestAllowedChangesNothing(t *testing.T) {
 		var batch []string
 		for len(batch) < min(1000, want-ran) {
 			s := g.script(g.IntN(4))
-			if made++; shell.Analyze(s, world).Allow {
+			if made++; shell.AnalyzeBare(s, world).Allow {
 				batch = append(batch, s)
 			}
 		}
@@ -262,6 +263,24 @@ func TestAllowedChangesNothing(t *testing.T) {
 	}
 	t.Logf("%d scripts allowed of %d, and run", ran, made)
 	require.Positive(t, ran)
+}
+
+// Nothing that the grammar makes is a reason to panic.
+func TestGeneratedScripts(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	g := grammar{rand.New(rand.NewPCG(seed, 0))}
+	n, parsed := 5000, 0
+	for range n {
+		s := g.script(g.IntN(5))
+		a := shell.AnalyzeBare(s, world)
+		require.NotNil(t, a, s)
+		if slices.ContainsFunc(a.Commands, func(c shell.Command) bool { return c.Argv != nil }) {
+			parsed++
+		}
+	}
+	t.Logf("%d scripts, %d of them understood", n, parsed)
+	require.Greater(t, parsed, n/2)
 }
 
 // culprits finds which scripts of a batch changed something, each in a fresh cage.

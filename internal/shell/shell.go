@@ -110,7 +110,19 @@ const (
 // Analyze classes a script for bash. It returns in bounded time and never nil, however
 // the script is made. A script over 32 KiB, or with more than 1,500 brackets and
 // operators, is not parsed and needs approval.
-func Analyze(script string, w World) *Analysis {
+func Analyze(script string, w World) (a *Analysis) {
+	defer func() {
+		if recover() != nil { // a bug here or in the parser must not end the host
+			a = &Analysis{
+				Class: NeedsApproval, Why: []string{"is not understood"}, opaque: true,
+				Commands: []Command{{Dynamic: true, Class: NeedsApproval, Why: "is not understood"}},
+			}
+		}
+	}()
+	return analyze(script, w)
+}
+
+func analyze(script string, w World) *Analysis {
 	k := newWalker(w)
 	st := k.start()
 	k.source(script, st)
