@@ -10,10 +10,12 @@ import (
 // Output keeps the beginning and the end of what is written to it, in bounded
 // memory. It is not safe for concurrent use.
 type Output struct {
-	head, ring []byte // ring is a circle once it is full: it starts at pos
-	pos, limit int
-	total      int64
+	head, ring   []byte // ring is a circle once it is full: it starts at pos
+	pos, limit   int
+	total, lines int64
 }
+
+var newline = []byte{'\n'}
 
 // NewOutput returns an output that keeps limit bytes, half of them from the end.
 func NewOutput(limit int) *Output { return &Output{limit: limit} }
@@ -21,10 +23,14 @@ func NewOutput(limit int) *Output { return &Output{limit: limit} }
 // Total returns how many bytes were written.
 func (o *Output) Total() int64 { return o.total }
 
+// Cut reports whether something of it was not kept.
+func (o *Output) Cut() bool { return o.total > int64(o.limit) }
+
 // Write implements io.Writer. It never fails.
 func (o *Output) Write(p []byte) (int, error) {
 	n := len(p)
 	o.total += int64(n)
+	o.lines += int64(bytes.Count(p, newline))
 	take := min(o.limit/2-len(o.head), n)
 	o.head = append(o.head, p[:take]...)
 	p = p[take:]
@@ -58,9 +64,10 @@ func (o *Output) Text() (text string, odd bool) {
 		tail = tail[1:]
 	}
 	omitted := o.total - int64(len(head)+len(tail))
+	lines := o.lines - int64(bytes.Count(head, newline)+bytes.Count(tail, newline))
 	a, oddA := clean(head)
 	b, oddB := clean(tail)
-	return fmt.Sprintf("%s\n[… %d bytes omitted …]\n%s", a, omitted, b), oddA || oddB
+	return fmt.Sprintf("%s\n[… %d bytes (%d lines) omitted …]\n%s", a, omitted, lines, b), oddA || oddB
 }
 
 // trimEnd removes a rune that was cut at the end.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -13,74 +14,138 @@ import (
 )
 
 // Run runs a command with no input, in a session and process group of its own, and
-// returns when it has ended. When it ends, whatever the reason, everything in the
-// session is killed: what it left in the background too. A process that starts a
-// session of its own gets away; what it prints later is lost. Where there is no
-// Linux /proc, so does one that moved to another process group, as what timeout(1)
-// starts and the jobs of an interactive shell.
+// returns when it has ended. When it ends, whatever the reason, all that it started
+// is killed, in the background too. On Linux that is every process of its session, and
+// those that left it, which are known by a limit that they inherit; elsewhere it is the
+// process group, and what moved to another gets away, as what timeout(1) starts and the
+// jobs of an interactive shell. What gets away is reported, and what it prints is lost.
 //
-// If ctx ends first, all that is killed at once, and the error is the context's
-// cause beside the result so far. A command that cannot be started is an error
-// without a result; one that ends with a code or a signal is none. If another part
-// of the program takes the exit status, the code is -1 and there is an error too.
+// If ctx ends first, all that gets SIGTERM, SIGKILL 50 ms later, and the error is the
+// context's cause beside the result so far. A command that cannot be started is an
+// error without a result; one that ends with a code or a signal is none. If another
+// part of the program takes the exit status, the code is -1 and there is an error too.
+//
+// If this program is killed, the kernel kills the command's process group, on Linux:
+// through the lifeline, a pipe that the command has open as number 51.
 func Run(ctx context.Context, c *Command) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
+	var p process
+	defer p.close()
+	if err := p.start(c); err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.ExtraFiles = c.Dir, c.Env, c.Files
-	// One pipe for both keeps the order. Files, not writers, so that Wait does not
-	// wait for whoever holds the pipe.
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		return nil, err
-	}
-	return supervise(ctx, c, cmd, r)
+	return p.supervise(ctx, cmp.Or(c.Output, io.Discard))
 }
 
-// supervise reads output until the command has ended.
-func supervise(ctx context.Context, c *Command, cmd *exec.Cmd, r *os.File) (*Result, error) {
-	res := &Result{Output: NewOutput(cmp.Or(c.Limit, 100_000))}
-	drained := make(chan struct{})
+// process is a command that runs.
+type process struct {
+	cmd    *exec.Cmd
+	out    *os.File // what it prints
+	life   *lifeline
+	kin    *kin
+	exited *exitWaiter
+}
+
+func (p *process) start(c *Command) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	p.out = r
+	if p.life, err = newLifeline(); err != nil {
+		return err
+	}
+	p.exited = newExitWaiter()
+	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
+	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, c.Env, c.extra(p.life.r)
+	// One pipe for both keeps the order. Files, not writers, so that Wait does not
+	// wait for whoever holds the pipe.
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.exited.prepare(p.cmd.SysProcAttr)
+	if c.Start != nil {
+		err = c.Start(p.cmd)
+	} else {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	p.kin = mark(p.cmd.Process.Pid, cmp.Or(c.Census, &Census{}))
+	p.life.tie(p.cmd.Process.Pid)
+	return nil
+}
+
+func (p *process) close() {
+	if p.out != nil {
+		p.out.Close()
+	}
+	if p.life != nil {
+		p.life.close()
+	}
+	if p.exited != nil {
+		p.exited.close()
+	}
+}
+
+// supervise passes output on until the command has ended.
+func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
+	res, drained := &Result{}, make(chan struct{})
 	go func() {
 		defer close(drained)
-		drain(r, c, res.Output)
+		drain(p.out, w)
 	}()
-	exited := make(chan struct{})
-	var ours bool
+	exited, ours := make(chan struct{}), false
 	go func() {
 		defer close(exited)
-		ours = waitExit(cmd)
+		ours = p.exited.wait(p.cmd)
 	}()
-	err := wait(ctx, exited, c.Timeout)
+	err, patience := wait(ctx, exited), drainFor
 	if err != nil {
-		killGroup(cmd.Process.Pid)
+		patience = soon
+		p.stop(exited)
 		<-exited
 	}
 	// Where that can be had, before the process is reaped: until then its id, which is
 	// the group's and the session's, cannot become that of another.
 	if ours {
-		killGroup(cmd.Process.Pid)
-		killSession(cmd.Process.Pid)
+		killGroup(p.cmd.Process.Pid, syscall.SIGKILL)
+		res.Survivors = p.kin.kill()
 	}
-	waitErr := reap(cmd)
-	res.Held = !finish(r, drained)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		res.TimedOut, err = true, nil
-	}
+	waitErr := reap(p.cmd)
+	res.Held = !finish(p.out, drained, patience)
 	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
 		err = errors.Join(err, waitErr)
 	}
-	res.ended(cmd.ProcessState)
+	res.ended(p.cmd.ProcessState)
 	return res, err
+}
+
+// stop ends the command and what it started: it may clean up, but not for long.
+func (p *process) stop(exited <-chan struct{}) {
+	killGroup(p.cmd.Process.Pid, syscall.SIGTERM)
+	late := time.NewTimer(termFor)
+	defer late.Stop()
+	select {
+	case <-exited:
+		for len(p.kin.alive()) > 0 && pause(late.C) {
+		}
+	case <-late.C:
+	}
+	killGroup(p.cmd.Process.Pid, syscall.SIGKILL)
+}
+
+// pause waits a little, and reports false if it is late.
+func pause(late <-chan time.Time) bool {
+	select {
+	case <-late:
+		return false
+	case <-time.After(2 * time.Millisecond):
+		return true
+	}
 }
 
 // ended takes over how the command ended, which is not known if st is nil.
@@ -96,8 +161,8 @@ func (res *Result) ended(st *os.ProcessState) {
 }
 
 // finish waits for the rest of the output, and reports whether its end was reached.
-func finish(r *os.File, drained <-chan struct{}) bool {
-	_ = r.SetReadDeadline(time.Now().Add(drainFor))
+func finish(r *os.File, drained <-chan struct{}, patience time.Duration) bool {
+	_ = r.SetReadDeadline(time.Now().Add(patience))
 	<-drained
 	// At the end of the output one more read says so again.
 	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -105,6 +170,6 @@ func finish(r *os.File, drained <-chan struct{}) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// killGroup kills a process and all in its group. A child that is being forked at
+// killGroup signals a process and all in its group. A child that is being forked at
 // this moment is in the group already; it gets the signal when it starts.
-func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+func killGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }

@@ -1,0 +1,134 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// kin are the processes that a command has started, and they in turn. Those in its
+// session are known by that. One that started a session of its own is known by a tag:
+// a limit for which no program has a use, set to a number that only this command has.
+// Children inherit it and nobody can raise it, whereas variables of the environment
+// are overwritten by many a daemon. No namespace is needed, and none is used: in one
+// of its own a command would see other process ids than its user, could not end the
+// server that was started before, and would not find what a later command asks for.
+type kin struct {
+	census *Census
+	leader int    // its id, which must not be reaped yet, so that it is its own
+	since  uint64 // when it began
+	tag    uint64 // 0 if there is none
+}
+
+const (
+	rlimitRTTime = 15 // CPU time of a real-time process that does not block, in µs
+	noLimit      = ^uint64(0)
+	oomScore     = 500 // of at most 1000; the more, the sooner
+)
+
+// mark tags a process that was just started and has no children yet. It also has the
+// kernel take what this process uses before the host, when memory is short.
+func mark(pid int, census *Census) *kin {
+	k := &kin{census: census, leader: pid}
+	var buf [4096]byte
+	id := strconv.Itoa(pid)
+	self, err := os.Readlink("/proc/self")
+	m, ok := readMember(id, &buf)
+	if err != nil || self != strconv.Itoa(os.Getpid()) || !ok {
+		k.leader = 0 // this is the /proc of another namespace, which has other ids
+		return k
+	}
+	k.since = m.start
+	k.setTag()
+	own := bytes.TrimSpace(read("/proc/self/oom_score_adj", &buf))
+	if n, err := strconv.Atoi(string(own)); err == nil && n < oomScore {
+		_ = os.WriteFile("/proc/"+id+"/oom_score_adj", strconv.AppendInt(nil, oomScore, 10), 0)
+	}
+	return k
+}
+
+// setTag sets the limit. If there is one, this is a command of a host that is one
+// itself: then only the lower of the two numbers is set, and the other stays its.
+func (k *kin) setTag() {
+	var old, tag [2]uint64 // soft, hard
+	if !prlimit(k.leader, nil, &old) {
+		return
+	}
+	tag[1] = min(old[1], 1<<62)
+	tag[0] = tag[1] - 1 - rand.Uint64N(1<<48)
+	if old[1] == noLimit {
+		tag[1] = tag[0]
+	}
+	if old[1] > 1<<48 && prlimit(k.leader, &tag, nil) {
+		k.tag = tag[0]
+	}
+}
+
+func prlimit(pid int, limit, old *[2]uint64) bool {
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), rlimitRTTime,
+		uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0)
+	return e == 0
+}
+
+// killRounds bounds how often processes are looked through. One that has got SIGKILL
+// is gone within a few rounds, unless the kernel holds it, say on a disk.
+const killRounds = 200
+
+// kill kills until nothing lives, and returns how many processes it may not kill.
+func (k *kin) kill() (refused int) {
+	for range killRounds {
+		alive := 0
+		for _, m := range k.alive() {
+			if k.send(m, syscall.SIGKILL) {
+				alive++
+			} else {
+				refused++
+			}
+		}
+		if alive == 0 {
+			break
+		}
+		refused = 0
+		time.Sleep(time.Millisecond)
+	}
+	return refused
+}
+
+// alive returns all but the leader that live.
+func (k *kin) alive() []member {
+	if k.leader == 0 {
+		return nil
+	}
+	var out []member
+	for _, m := range k.census.take(k.since) {
+		if !m.dead && k.has(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (k *kin) has(m member) bool {
+	return m.pid != k.leader &&
+		(m.session == k.leader || k.tag != 0 && m.start >= k.since && (m.soft == k.tag || m.hard == k.tag))
+}
+
+// send signals a process that was found, and not the next one with its id. It reports
+// false if the system does not allow it.
+func (k *kin) send(m member, sig syscall.Signal) bool {
+	p, err := os.FindProcess(m.pid) // a descriptor, where there are such
+	if err != nil {
+		return true
+	}
+	defer func() { _ = p.Release() }()
+	var buf [4096]byte
+	if now, ok := readMember(strconv.Itoa(m.pid), &buf); !ok || now.start != m.start {
+		return true
+	}
+	return !errors.Is(p.Signal(sig), os.ErrPermission)
+}
