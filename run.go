@@ -20,6 +20,7 @@ type run struct {
 	depth   int
 	control *Control
 	into    *Result
+	single  bool // one turn of somebody else's loop
 	// build makes the request of a model call.
 	build func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
 	// start starts a step under the run's context, policy asks the Approver under it.
@@ -55,6 +56,7 @@ type run struct {
 	shrunk      bool
 	done        MessageDone // of the last message
 	timers      []func() bool
+	ends        []func() // of [Invocation.AtRunEnd]
 }
 
 // A step is what an executor starts.
@@ -436,8 +438,14 @@ func (r *run) stop(cancel context.CancelFunc) {
 		stop()
 	}
 	r.timers = nil
+	ends := r.ends
+	r.ends = nil
+	r.live += len(ends)
 	r.mu.Unlock()
 	cancel()
+	for _, f := range ends {
+		go r.end(f)
+	}
 	r.settle()
 
 	r.mu.Lock()
@@ -458,6 +466,28 @@ func (r *run) stop(cancel context.CancelFunc) {
 		})
 	}
 	_ = r.step(&Cancelled{}, lost...)
+}
+
+// atEnd has f called by stop, or now if that was called already.
+func (r *run) atEnd(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping {
+		r.live++
+		go r.end(f)
+		return
+	}
+	r.ends = append(r.ends, f)
+}
+
+func (r *run) end(f func()) {
+	defer r.gone()
+	defer func() {
+		if p := recover(); p != nil {
+			r.loop.log.Log(context.Background(), slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
+		}
+	}()
+	f()
 }
 
 // settle waits until no step works any more, or the grace is over.

@@ -458,6 +458,9 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		Plan: a.Plan, run: r}
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
+	if !r.single {
+		inv.atEnd = r.atEnd
+	}
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
 	defer func() {
 		o.elapsed = r.loop.clock.Now().Sub(start)

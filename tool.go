@@ -115,6 +115,7 @@ type Invocation struct {
 	progress func(Progress)
 	emit     func(context.Context, Event) error
 	run      *run
+	atEnd    func(func())
 }
 
 // NewInvocation returns an invocation, for calling a tool outside a run, in a test
@@ -137,6 +138,20 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 	c := *inv
 	c.progress = report
 	return &c
+}
+
+// AtRunEnd has f called when the run is over, however it ends: for what a tool starts
+// in one call and needs in the next, as a process or a connection. The run waits for
+// f as it waits for tools that were cancelled: f works beside them and returns soon.
+// If the run is over already, f is called at once. AtRunEnd reports false, and does
+// nothing, where a call is not part of a longer run: in [Loop.Turn], and for an
+// invocation of [NewInvocation]. Then the host has to end what the tool has started.
+func (inv *Invocation) AtRunEnd(f func()) bool {
+	if inv.atEnd == nil {
+		return false
+	}
+	inv.atEnd(f)
+	return true
 }
 
 // Progress is how far a call is. Current and Total count whatever the tool counts;

@@ -63,6 +63,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 func (l *Loop) turn(req *Request) *run {
 	r := newRun(l, RunConfig{})
 	r.shrunk = true // nobody can make this request smaller
+	r.single = true
 	one := *req
 	if len(one.Tools) == 0 {
 		one.Tools = l.base.Tools

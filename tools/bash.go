@@ -1,45 +1,74 @@
 package tools
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
-	"os/exec"
-	"runtime"
+	"path"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/proc"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
 	defaultTimeout = 120 // seconds
 	maxTimeout     = 600
-	maxCommand     = 1 << 20    // bytes
-	maxArgument    = 100 * 1024 // bytes that are given to the shell as an argument
-	maxOutput      = 100_000    // bytes
+	maxCommand     = 1 << 20 // bytes
+	maxOutput      = 30_000  // bytes, of which a model makes some 8,000 tokens
 )
 
-const bashDescription = `Run a command with bash, or sh where there is no bash, in the folder of
-the workspace. Each call starts anew: cd and variables do not stay. There is no input and no
-terminal. Standard output and error come together, at most 100 kB: the beginning and the end. A
-command that exits with a code other than 0 is not an error of the tool; the code is in the last
-line. After the timeout (120 seconds, at most 600), and when the command ends, everything that
-it started is killed, also in the background.`
+const bashDescription = `Run a command with bash, or sh where there is no bash. The first runs in the
+folder of the workspace, each later one in the folder where the one before it ended; variables do
+not stay. There is no input and no terminal. Standard output and error come together, at most
+30 kB: the beginning and the end. A command that exits with a code other than 0 is not an error of
+the tool; the code is in the last line. After the timeout (120 seconds, at most 600), and when the
+command ends, everything that it started is killed, also in the background. For a server or a
+watcher set background: the command goes on after the call, without a timeout unless one is
+given, until bash_kill or the end of the run; bash_output gives its output.`
 
 type bashArgs struct {
 	Command     string `json:"command" jsonschema_description:"The command, or a script of several lines."`
 	Timeout     int    `json:"timeout,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds after which the command is killed, at most 600. Default: 120."`
+	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Folder to run this one command in, relative to the workspace. Default: where the last command ended."`
+	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for bash_output and bash_kill, and let the command run."`
 	Description string `json:"description,omitempty" jsonschema_description:"What the command does, in a few words, for the user."`
 }
 
-// Bash returns bash, which runs shell commands in the folder of the workspace, with
-// an environment from which secrets were left out. What a command prints is
-// reported as progress. Cancelling kills the command and all that it started,
-// except what moved into a session of its own, and on systems other than Linux also
-// what moved into a process group of its own.
+func (in *bashArgs) check() error {
+	switch {
+	case strings.TrimSpace(in.Command) == "":
+		return problemf("invalid_arguments", "command is empty")
+	case len(in.Command) > maxCommand:
+		return problemf("command_too_long", "the command has %d bytes, at most %d are run; "+
+			"write a script with edit_file and run that", len(in.Command), maxCommand)
+	case in.Timeout < 0:
+		return problemf("invalid_arguments", "timeout must not be negative")
+	}
+	return nil
+}
+
+// Bash returns bash, which runs shell commands in the workspace, with an environment
+// from which secrets were left out. What a command prints is reported as progress. Its
+// Preview names the folder, and a call does not run in another one than it showed.
+//
+// When a command ends, is cancelled or takes too long, all that it started is killed: on
+// Linux every process, whatever it did to get away, short of changing its limits or
+// its user; elsewhere what stayed in its process group. What gets away is reported.
+// Commands in the background end with the run, or with [Shell.Close]; on Linux they
+// also end if the host is killed.
+//
+// A call holds 30 kB of output, one in the background 512 kB; 16 of those may run.
 //
 // On Windows every call is an error result: without process groups the tool could
 // not keep its promise to leave nothing behind.
@@ -48,107 +77,246 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &basher{dir: ws.Dir(), env: c.env}
-	return aycoder.NewTool("bash", bashDescription, guard(b.run),
+	b := &basher{ws: ws, env: c.env, exec: c.exec, shell: c.shell}
+	t, err := aycoder.NewTool("bash", bashDescription, guard(b.run),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithHints(true, true),
 		aycoder.WithSubject(aycoder.SubjectCommand, "command"))
+	if err != nil {
+		return nil, err
+	}
+	return &bashTool{t, b}, nil
 }
 
 type basher struct {
-	dir string
-	env []string
+	ws    FS
+	env   []string
+	exec  Exec
+	shell *Shell
+}
+
+// bashTool adds to a tool that it can show a call.
+type bashTool struct {
+	aycoder.Tool
+	b *basher
+}
+
+// Preview implements [aycoder.Previewer]: the folder and the command.
+func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	var in bashArgs
+	if err := json.Unmarshal(inv.Args, &in); err != nil {
+		return "", err
+	}
+	dir, err := t.b.where(&in)
+	if err != nil {
+		return "", err
+	}
+	t.b.shell.show(inv, dir)
+	place, gap := "in "+showPath(dir), " "
+	if in.Background {
+		place += ", in the background"
+	}
+	if strings.Contains(in.Command, "\n") {
+		gap = "\n"
+	}
+	return place + ":" + gap + in.Command, nil
+}
+
+// where returns the folder of a call, relative to the workspace's.
+func (b *basher) where(in *bashArgs) (string, error) {
+	if in.WorkingDir == "" {
+		return b.shell.Dir(), nil
+	}
+	return b.ws.Rel(in.WorkingDir)
 }
 
 func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result, error) {
-	switch {
-	case strings.TrimSpace(in.Command) == "":
-		return nil, problemf("invalid_arguments", "command is empty")
-	case len(in.Command) > maxCommand:
-		return nil, problemf("command_too_long", "the command has %d bytes, at most %d are run; "+
-			"write a script with edit_file and run that", len(in.Command), maxCommand)
-	case in.Timeout < 0:
-		return nil, problemf("invalid_arguments", "timeout must not be negative")
+	if err := in.check(); err != nil {
+		return nil, err
 	}
-	shell, err := findShell()
+	dir, err := b.where(&in)
 	if err != nil {
 		return nil, err
 	}
-	cmd := &proc.Command{Dir: b.dir, Env: environ(os.Environ(), b.env), Limit: maxOutput}
-	cmd.Line = func(line string, total int64) {
+	if shown, ok := b.shell.seen(inv); ok && shown != dir {
+		return nil, problemf("stale", "the command was approved to run in %s, and by now would run in %s; "+
+			"call again", showPath(shown), showPath(dir))
+	}
+	if in.WorkingDir != "" {
+		if _, err := b.ws.ReadDir(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
+	root := b.ws.Dir()
+	c := &ExecCommand{
+		Script: in.Command, Root: root, Dir: filepath.Join(root, filepath.FromSlash(dir)),
+		Env: environ(os.Environ(), b.env),
+	}
+	if in.Background {
+		return b.background(ctx, inv, c, &in)
+	}
+	return b.foreground(ctx, inv, c, &in)
+}
+
+var errTimeout = errors.New("timeout")
+
+// foreground runs a command and waits for its end.
+func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs) (*result, error) {
+	limit := time.Duration(min(cmp.Or(in.Timeout, defaultTimeout), maxTimeout)) * time.Second
+	work, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	out := proc.NewOutput(maxOutput)
+	lines := proc.NewLines(func(line string, total int64) {
 		inv.Progress(aycoder.Progress{Current: total, Message: line})
-	}
-	seconds := min(in.Timeout, maxTimeout)
-	if seconds == 0 {
-		seconds = defaultTimeout
-	}
-	cmd.Timeout = time.Duration(seconds) * time.Second
-	done, err := script(cmd, shell, in.Command)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
+	})
+	sink := &sink{w: io.MultiWriter(out, lines)}
+	c.Output = sink
 	start := time.Now()
-	res, err := proc.Run(ctx, cmd)
-	if res == nil {
-		if errors.Is(err, proc.ErrUnsupported) || ctx.Err() == nil {
-			return nil, problemf("cannot_run", "%v", err)
-		}
-		return nil, err
+	res, err := b.exec.Run(work, c)
+	sink.close()
+	timedOut := err != nil && ctx.Err() == nil && errors.Is(context.Cause(work), errTimeout)
+	if res != nil && (timedOut || ctx.Err() != nil) {
+		err = nil
 	}
-	if err != nil && ctx.Err() == nil {
-		return nil, problemf("io", "how the command ended is not known: %v", err)
-	}
-	return outcome(ctx, res, time.Since(start)), nil
-}
-
-// findShell returns bash or sh.
-func findShell() (string, error) {
-	if runtime.GOOS == "windows" {
-		return "", problemf("cannot_run", "%v; use the other tools", proc.ErrUnsupported)
-	}
-	for _, name := range []string{"bash", "sh", "/bin/bash", "/bin/sh"} {
-		if p, err := exec.LookPath(name); err == nil {
-			return p, nil
-		}
-	}
-	return "", problemf("cannot_run", "there is no shell on this machine; use the other tools")
-}
-
-// script gives a command to the shell: as an argument, or if it is too long for one
-// (Linux takes 128 KiB) as a file without a name, so that input stays free.
-func script(cmd *proc.Command, shell, text string) (done func(), err error) {
-	if len(text) <= maxArgument {
-		cmd.Argv = []string{shell, "-c", text}
-		return func() {}, nil
-	}
-	f, err := os.CreateTemp("", "aycoder-*.sh") // only this user may read it
-	if err == nil {
-		err = os.Remove(f.Name())
-	}
-	if err == nil {
-		_, err = f.WriteString(text)
-	}
-	if err == nil {
-		_, err = f.Seek(0, 0)
+	if err != nil || res == nil {
+		err = b.refused(ctx, res, err, in)
 	}
 	if err != nil {
-		if f != nil {
-			f.Close()
-		}
-		return nil, fmt.Errorf("write script: %w", err)
+		return nil, err
 	}
-	cmd.Files = []*os.File{f}
-	cmd.Argv = []string{shell, "/dev/fd/3"}
-	return func() { f.Close() }, nil
+	e := ending{res: res, took: time.Since(start), cancelled: ctx.Err() != nil, timedOut: timedOut}
+	e.note = b.follow(&e, c, in)
+	return e.result(out, path.Clean(b.shell.Dir())), nil
 }
 
-// outcome tells how a command ended.
-func outcome(ctx context.Context, res *proc.Result, took time.Duration) *result {
-	text, odd := res.Output.Text()
-	if text == "" {
-		text = "[no output]\n"
+var errNoResult = errors.New("there is neither a result nor an error")
+
+// refused says what the model can do about a command of which there is nothing to tell.
+func (b *basher) refused(ctx context.Context, res *ExecResult, err error, in *bashArgs) error {
+	switch {
+	case res == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, ErrExecDir) && in.WorkingDir == "":
+		b.shell.setDir("")
+		return problemf("not_found", "the folder in which the last command ended is gone, or not in the workspace "+
+			"any more; the next command runs in the folder of the workspace")
+	case errors.Is(err, ErrExecDir):
+		return problemf("outside_workspace", "working_dir: %v", err)
+	case kindOf(err) != "":
+		return err
+	case res != nil:
+		return problemf("io", "how the command ended is not known: %v", err)
 	}
+	if _, ok := errors.AsType[*problem](err); ok {
+		return err
+	}
+	return problemf("cannot_run", "the command was not started: %v", cmp.Or(err, errNoResult))
+}
+
+// follow moves to the folder where a command has ended, if that is another than where
+// it began. It returns what is to be said about that.
+func (b *basher) follow(e *ending, c *ExecCommand, in *bashArgs) string {
+	if e.cancelled || e.timedOut || in.WorkingDir != "" {
+		return ""
+	}
+	if e.res.Dir == "" {
+		if !moves.MatchString(in.Command) {
+			return ""
+		}
+		return "[the shell did not tell its folder at the end; the next command runs in " + showPath(b.shell.Dir()) + "]\n"
+	}
+	rel, err := b.ws.Rel(e.res.Dir)
+	if err != nil {
+		b.shell.setDir("")
+		return "[the command ended outside the workspace; the next one runs in the folder of the workspace]\n"
+	}
+	if from, err := b.ws.Rel(c.Dir); err == nil && rel != from {
+		b.shell.setDir(rel)
+	}
+	return ""
+}
+
+// moves finds what changes the folder of a shell.
+var moves = regexp.MustCompile(`\b(cd|pushd|popd)\b`)
+
+// sink passes on what is written to it until it is closed, also if an [Exec] does not
+// keep to its contract.
+type sink struct {
+	mu sync.Mutex
+	w  io.Writer // nil when closed
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.w == nil {
+		return 0, fs.ErrClosed
+	}
+	return s.w.Write(p)
+}
+
+func (s *sink) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.w = nil
+}
+
+// ending is how a command ended, for a result.
+type ending struct {
+	res                 *ExecResult
+	took                time.Duration
+	cancelled, timedOut bool
+	note                string
+}
+
+// summary is how it ended in a few words.
+func (e *ending) summary() string {
+	switch {
+	case e.cancelled:
+		return "cancelled"
+	case e.timedOut:
+		return fmt.Sprintf("timed out after %s", e.took.Round(time.Second/10))
+	case e.res.Signal != "":
+		return "killed by signal: " + printable(e.res.Signal)
+	}
+	return fmt.Sprintf("exit %d", e.res.Code)
+}
+
+// result tells the model. An error begins with what to do about it.
+func (e *ending) result(out *proc.Output, dir string) *result {
 	var b strings.Builder
+	switch {
+	case e.cancelled:
+		b.WriteString("cancelled: the command was stopped. Its output:\n")
+	case e.timedOut:
+		fmt.Fprintf(&b, "timeout: the command was killed after %s; give it a longer timeout (at most %d seconds), "+
+			"or run it with background. Its output:\n", e.took.Round(time.Second/10), maxTimeout)
+	}
+	writeOutput(&b, out)
+	e.writeNotes(&b)
+	place := ""
+	if dir != "." {
+		place = ", in " + showPath(dir)
+	}
+	fmt.Fprintf(&b, "[%s%s]\n", e.summary(), place)
+	r := textResult(b.String(), e.summary())
+	r.IsError = e.cancelled || e.timedOut
+	return r
+}
+
+// writeOutput writes what a command has printed.
+func writeOutput(b *strings.Builder, out *proc.Output) {
+	if out.Total() == 0 {
+		b.WriteString("[no output]\n")
+		return
+	}
+	writeText(b, out)
+	if out.Cut() {
+		b.WriteString("[to see what was omitted, run it again with | grep or | tail, or with > and a file and read that]\n")
+	}
+}
+
+func writeText(b *strings.Builder, out *proc.Output) {
+	text, odd := out.Text()
 	b.WriteString(text)
 	if !strings.HasSuffix(text, "\n") {
 		b.WriteByte('\n')
@@ -156,20 +324,20 @@ func outcome(ctx context.Context, res *proc.Result, took time.Duration) *result 
 	if odd {
 		b.WriteString("[bytes that are no text are shown as ?]\n")
 	}
-	if res.Held {
+}
+
+func (e *ending) writeNotes(b *strings.Builder) {
+	switch {
+	case e.res.Survivors > 0:
+		fmt.Fprintf(b, "[%s could not be ended and still run]\n", plural(e.res.Survivors, "process"))
+	case e.res.Held:
 		b.WriteString("[a process that left the command's session still runs; its output is lost]\n")
 	}
-	summary := fmt.Sprintf("exit %d", res.Code)
-	switch {
-	case ctx.Err() != nil:
-		summary = "cancelled"
-	case res.TimedOut:
-		summary = fmt.Sprintf("timed out after %s", took.Round(time.Second/10))
-	case res.Signal != "":
-		summary = "killed by signal: " + res.Signal
+	for _, n := range e.res.Notes[:min(len(e.res.Notes), maxNotes)] {
+		note, _ := proc.Clean([]byte(runes.Shorten(n, 1000)))
+		b.WriteString("[" + note + "]\n")
 	}
-	fmt.Fprintf(&b, "[%s]\n", summary)
-	r := textResult(b.String(), summary)
-	r.IsError = ctx.Err() != nil || res.TimedOut
-	return r
+	b.WriteString(e.note)
 }
+
+const maxNotes = 10

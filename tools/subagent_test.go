@@ -103,7 +103,7 @@ func delegate(t testing.TB, tool aycoder.Tool, in args, opts ...aycoder.Option) 
 	return fin, events, res
 }
 
-func allowAll() aycoder.Option {
+func approveAll() aycoder.Option {
 	return aycoder.WithApprover(aycoder.ApproverFunc(
 		func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }))
 }
@@ -220,9 +220,9 @@ func TestSubagentPermissions(t *testing.T) {
 	}{
 		{"parent allows", deny, nil, "ls", 1},
 		{"parent denies", deny, nil, "rm x", 0},
-		{"parent denies, child allows", deny, allowAll(), "rm x", 0},
-		{"child denies", allowAll(), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "bash"}}), "ls", 0},
-		{"nobody answers", aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "subagent"}}), allowAll(), "ls", 0},
+		{"parent denies, child allows", deny, approveAll(), "rm x", 0},
+		{"child denies", approveAll(), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "bash"}}), "ls", 0},
+		{"nobody answers", aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "subagent"}}), approveAll(), "ls", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestSubagentIsTainted(t *testing.T) {
 	web := newWeb(t, answer("text/plain", "stranger"))
 	inner := subagent(t, SubagentConfig{Model: modelOf(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
 	require.True(t, inner.Spec().OpenWorld)
-	fin, _, _ := delegate(t, inner, args{"task": "go"}, allowAll())
+	fin, _, _ := delegate(t, inner, args{"task": "go"}, approveAll())
 	require.True(t, fin.Untrusted)
 	require.Contains(t, fin.Output.Text(), "<untrusted id=")
 	require.Contains(t, fin.Output.Text(), "\nI read it.\n</untrusted")
@@ -314,7 +314,7 @@ func TestSubagentFatal(t *testing.T) {
 	})
 	require.NoError(t, err)
 	tool := subagent(t, SubagentConfig{Model: modelOf(uses("write", nil)), Tools: []aycoder.Tool{broken}})
-	loop, err := aycoder.New(modelOf(uses("subagent", args{"task": "go"})), aycoder.WithTools(tool), allowAll())
+	loop, err := aycoder.New(modelOf(uses("subagent", args{"task": "go"})), aycoder.WithTools(tool), approveAll())
 	require.NoError(t, err)
 	var last error
 	for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {

@@ -1,7 +1,7 @@
 // Package tools has the tools of a coding agent. For the files of a workspace there are
-// read_file, list_files, glob, code_search, edit_file, multi_edit, write_file,
-// apply_patch and bash; beside them fetch for pages of the web, and todo. A host that
-// has what they need adds [AskUser] and [Subagent].
+// read_file, list_files, glob, code_search, edit_file, multi_edit, write_file and
+// apply_patch; for commands bash, bash_output and bash_kill; beside them fetch for pages
+// of the web, and todo. A host that has what they need adds [AskUser] and [Subagent].
 //
 //	ws, err := aycoder.OpenWorkspace(dir)
 //	…
@@ -28,11 +28,13 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -50,6 +52,10 @@ type config struct {
 	privateHosts []string     // of fetch
 	client       *http.Client // of fetch; nil for its own
 	todos        *TodoList    // of todo; nil for one of its own
+
+	exec  Exec
+	shell *Shell
+	start func(*exec.Cmd) error // starts what the local exec runs
 
 	masker   *Masker
 	unmasked bool
@@ -88,11 +94,14 @@ func WithEnv(vars ...string) Option {
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
 // list_files, glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash,
-// fetch, todo. They are safe for concurrent use.
+// bash_output, bash_kill, fetch, todo. They are safe for concurrent use. Those of bash
+// share a [Shell], so each conversation needs tools of its own.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
-	all := make([]aycoder.Tool, 0, 11)
+	opts = append([]Option{WithShell(new(Shell))}, opts...)
+	all := make([]aycoder.Tool, 0, 13)
 	for _, make := range []func(FS, ...Option) (aycoder.Tool, error){
-		ReadFile, ListFiles, Glob, CodeSearch, EditFile, MultiEdit, WriteFile, ApplyPatch, Bash,
+		ReadFile, ListFiles, Glob, CodeSearch, EditFile, MultiEdit, WriteFile, ApplyPatch,
+		Bash, BashOutput, BashKill,
 	} {
 		t, err := make(ws, opts...)
 		if err != nil {
@@ -126,6 +135,10 @@ func optioned(opts []Option) (*config, error) {
 			return nil, fmt.Errorf("new tool: %w", err)
 		}
 	}
+	if c.exec == nil {
+		c.exec = &localExec{start: c.start}
+	}
+	c.shell = cmp.Or(c.shell, new(Shell))
 	return &c, nil
 }
 
@@ -277,7 +290,7 @@ func plural(n int, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what
-	case strings.HasSuffix(what, "ch"):
+	case strings.HasSuffix(what, "ch"), strings.HasSuffix(what, "ss"):
 		return strconv.Itoa(n) + " " + what + "es"
 	case strings.HasSuffix(what, "y"):
 		return strconv.Itoa(n) + " " + strings.TrimSuffix(what, "y") + "ies"

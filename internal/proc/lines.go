@@ -37,7 +37,7 @@ func (r *Lines) Write(p []byte) (int, error) {
 	r.keep(p[start:end])
 	if now := time.Now(); len(r.rest) > 0 && now.Sub(r.last) >= reportEvery {
 		r.last = now
-		text, _ := clean(trimEnd(r.rest))
+		text, _ := Clean(trimEnd(r.rest))
 		r.report(text, r.total)
 	}
 	r.rest = r.rest[:0]

@@ -57,7 +57,7 @@ func (o *Output) Text() (text string, odd bool) {
 	tail := append(append([]byte(nil), o.ring[o.pos:]...), o.ring[:o.pos]...)
 	kept := int64(len(o.head) + len(tail))
 	if kept == o.total {
-		return clean(append(append([]byte(nil), o.head...), tail...))
+		return Clean(append(append([]byte(nil), o.head...), tail...))
 	}
 	head := trimEnd(o.head)
 	for i := 0; i < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
@@ -65,8 +65,8 @@ func (o *Output) Text() (text string, odd bool) {
 	}
 	omitted := o.total - int64(len(head)+len(tail))
 	lines := o.lines - int64(bytes.Count(head, newline)+bytes.Count(tail, newline))
-	a, oddA := clean(head)
-	b, oddB := clean(tail)
+	a, oddA := Clean(head)
+	b, oddB := Clean(tail)
 	return fmt.Sprintf("%s\n[… %d bytes (%d lines) omitted …]\n%s", a, omitted, lines, b), oddA || oddB
 }
 
@@ -83,13 +83,33 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
+// Whole returns the beginning of b that ends neither within a character nor within an
+// escape sequence.
+func Whole(b []byte) []byte {
+	b = trimEnd(b)
+	at := bytes.LastIndexByte(b, 0x1b)
+	if at < 0 || len(b)-at > maxEscape {
+		return b
+	}
+	rest := b[at:]
+	m := escapes.Find(rest)
+	if title := bytes.HasPrefix(rest, []byte("\x1b]")); len(m) == 1 || title && len(m) == len(rest) && m[len(m)-1] != 7 {
+		return b[:at]
+	}
+	return b
+}
+
+// maxEscape is how many bytes of a sequence without end are waited for.
+const maxEscape = 256
+
 // escapes are the sequences of ECMA-48 that set colours, move the cursor, or set
 // the title of a window.
 var escapes = regexp.MustCompile(
 	`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])?`)
 
-// clean never makes a text longer, so that the limit holds for what it returns.
-func clean(b []byte) (text string, odd bool) {
+// Clean returns b as valid UTF-8 without NUL bytes and escape sequences, never longer
+// than b. Bytes that are no text are question marks; odd reports that there were any.
+func Clean(b []byte) (text string, odd bool) {
 	b = escapes.ReplaceAll(b, nil)
 	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
 		return string(b), false

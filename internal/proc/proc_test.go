@@ -272,6 +272,16 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+func TestWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "abc": "abc", "a\xf0\x9f": "a", "a\x1b": "a", "a\x1b[31": "a", "a\x1b[31m": "a\x1b[31m",
+		"a\x1b]0;title": "a", "a\x1b]0;title\x07": "a\x1b]0;title\x07", "a\x1b]0;title\nb": "a\x1b]0;title\nb",
+		"\xff": "\xff", "\x1b" + strings.Repeat("[", 300): "\x1b" + strings.Repeat("[", 300),
+	} {
+		assert.Equal(t, want, string(Whole([]byte(text))), "%q", text)
+	}
+}
+
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("abc😀"), 3, 8)
 	f.Add([]byte("\x1b[31m\xff\x00"), 1, 2)
@@ -287,7 +297,7 @@ func FuzzOutput(f *testing.F) {
 		assert.NotContains(t, got, "\x1b")
 		assert.Equal(t, strings.ToValidUTF8(got, ""), got)
 		if len(data) <= limit {
-			want, _ := clean(data)
+			want, _ := Clean(data)
 			assert.Equal(t, want, got)
 		}
 	})

@@ -1,0 +1,121 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// noted collects what was called.
+type noted struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (n *noted) add(s string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls = append(n.calls, s)
+}
+
+func (n *noted) sorted() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(slices.Values(n.calls))
+}
+
+type callFunc = func(context.Context, *aycoder.Invocation, echoArgs) (*aycoder.ToolResult, error)
+
+func ownTool(t testing.TB, name string, fn callFunc) aycoder.Tool {
+	t.Helper()
+	tool, err := aycoder.NewTool(name, "A test.", fn, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	return tool
+}
+
+// What a tool wants to be called at the end of a run is called once, before the loop
+// statement ends, however that happens.
+func TestAtRunEnd(t *testing.T) {
+	for _, end := range []string{"done", "break", "cancel"} {
+		t.Run(end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var seen noted
+				start := func(_ context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
+					require.True(t, inv.AtRunEnd(func() {
+						<-time.After(time.Second / 2) // within the grace
+						seen.add("slow " + inv.ID)
+					}))
+					require.True(t, inv.AtRunEnd(func() { panic(inv.ID) }))
+					require.True(t, inv.AtRunEnd(func() { seen.add("fast " + inv.ID) }))
+					return aycoder.TextResult("started"), nil
+				}
+				m := &fake{turns: [][]any{calls(use("a", "start", `{"text":"x"}`)), calls(use("b", "start", `{"text":"y"}`)), say("end")}}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for ev := range newLoop(t, m, aycoder.WithTools(ownTool(t, "start", start))).
+					Run(ctx, aycoder.Input{Prompt: "go"}) {
+					fin, ok := ev.(*aycoder.ToolFinished)
+					if !ok || fin.Call.ID != "b" {
+						continue
+					}
+					require.Empty(t, seen.sorted(), "the run goes on")
+					if end == "break" {
+						break
+					}
+					if end == "cancel" {
+						cancel()
+					}
+				}
+				require.Equal(t, []string{"fast a", "fast b", "slow a", "slow b"}, seen.sorted())
+			})
+		})
+	}
+}
+
+// A function that is late is called at once, and one that hangs is abandoned.
+func TestAtRunEndLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen noted
+		hang := make(chan struct{})
+		wait := func(ctx context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
+			<-ctx.Done()
+			inv.AtRunEnd(func() { seen.add("late") })
+			inv.AtRunEnd(func() { <-hang; seen.add("hung") })
+			return nil, ctx.Err()
+		}
+		m := &fake{turns: [][]any{calls(use("a", "wait", `{"text":"x"}`))}}
+		for ev := range newLoop(t, m, aycoder.WithTools(ownTool(t, "wait", wait))).
+			Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			if _, ok := ev.(*aycoder.ToolStarted); ok {
+				break
+			}
+		}
+		require.Equal(t, []string{"late"}, seen.sorted())
+		close(hang)
+		synctest.Wait()
+		require.Equal(t, []string{"hung", "late"}, seen.sorted())
+	})
+}
+
+func TestAtRunEndOutsideARun(t *testing.T) {
+	never := func() { t.Error("was called") }
+	require.False(t, aycoder.NewInvocation("a", "b", json.RawMessage(`{}`), nil).AtRunEnd(never))
+	start := func(_ context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
+		require.False(t, inv.AtRunEnd(never))
+		return aycoder.TextResult("started"), nil
+	}
+	m := &fake{turns: [][]any{calls(use("a", "start", `{"text":"x"}`))}}
+	l := newLoop(t, m, aycoder.WithTools(ownTool(t, "start", start)))
+	req := &aycoder.Request{Messages: []*aycoder.Message{{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.Text{Text: "go"}}}}}
+	for _, err := range l.Turn(t.Context(), req, nil) {
+		require.NoError(t, err)
+	}
+}

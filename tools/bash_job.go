@@ -1,0 +1,232 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/proc"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	maxJobs    = 16        // that run at a time
+	maxKnown   = 32        // with those that have ended
+	maxBacklog = 256 << 10 // bytes of output that nobody has read, twice that at times
+	firstLook  = 200 * time.Millisecond
+)
+
+var errStopped = errors.New("stopped")
+
+// job is a command in the background.
+type job struct {
+	id, command string
+	run         string // the run it ends with; "" for none
+	begun       time.Time
+	cancel      context.CancelCauseFunc
+	news        chan struct{} // one slot: there is output
+	done        chan struct{} // closed at the end; what follows is written before
+
+	res *ExecResult
+	err error
+	end time.Time
+
+	mu     sync.Mutex
+	unread []byte
+	lost   int64 // bytes before unread that nobody has read
+}
+
+// Write implements io.Writer for the command's output.
+func (j *job) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	j.unread = append(j.unread, p...)
+	if over := len(j.unread) - maxBacklog; over > maxBacklog {
+		j.lost += int64(over)
+		j.unread = append(j.unread[:0], j.unread[over:]...)
+	}
+	j.mu.Unlock()
+	select {
+	case j.news <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// take returns what is new, and how many bytes before that are lost. While the command
+// runs, a character or an escape sequence that is not whole is left for the next time.
+func (j *job) take() (text []byte, lost int64) {
+	ended := j.ended()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text, lost = j.unread, j.lost
+	if over := len(text) - maxBacklog; over > 0 {
+		text, lost = text[over:], lost+int64(over)
+	}
+	var rest []byte
+	if whole := proc.Whole(text); !ended {
+		text, rest = whole, slices.Clone(text[len(whole):])
+	}
+	j.unread, j.lost = rest, 0
+	return text, lost
+}
+
+// peek calls f with what take would return now.
+func (j *job) peek(f func([]byte) bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return f(proc.Whole(j.unread))
+}
+
+func (j *job) ended() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// work runs the command. A panic of an [Exec] must not end the program.
+func (j *job) work(ctx context.Context, e Exec, c *ExecCommand) {
+	defer close(j.done)
+	defer func() {
+		if p := recover(); p != nil {
+			j.err = fmt.Errorf("running commands panicked: %v", p)
+		}
+		j.end = time.Now()
+	}()
+	out := &sink{w: j}
+	defer out.close()
+	c.Output = out
+	j.res, j.err = e.Run(ctx, c)
+	if cause := context.Cause(ctx); j.err != nil && cause != nil {
+		j.err = cause
+	}
+}
+
+// state says how the command is, in a few words.
+func (j *job) state() string {
+	switch {
+	case !j.ended():
+		return "running for " + time.Since(j.begun).Round(time.Second/10).String()
+	case j.res == nil:
+		return "not started: " + printable(cmp.Or(j.err, errNoResult).Error())
+	case errors.Is(j.err, errStopped):
+		return "killed"
+	case errors.Is(j.err, errTimeout):
+		return "timed out after " + j.end.Sub(j.begun).Round(time.Second/10).String()
+	}
+	e := ending{res: j.res}
+	return "ended, " + e.summary()
+}
+
+// begin starts a job.
+func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs, inv *invocation) (*job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, problemf("closed", "no command can be started in the background any more")
+	}
+	if running := s.ids(func(j *job) bool { return !j.ended() }); len(running) >= maxJobs {
+		return nil, problemf("too_many_jobs", "%d commands run in the background (%s); end one with bash_kill",
+			len(running), strings.Join(running, ", "))
+	}
+	s.number++
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	j := &job{
+		id: fmt.Sprintf("bash-%d", s.number), command: in.Command, begun: time.Now(), cancel: cancel,
+		news: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if inv.AtRunEnd(func() { s.drop(j) }) {
+		j.run = inv.Run
+	}
+	stop := context.CancelFunc(func() {})
+	if in.Timeout > 0 {
+		work, stop = context.WithTimeoutCause(work, time.Duration(in.Timeout)*time.Second, errTimeout)
+	}
+	go func() { // ends when it was cancelled, see drop and Close
+		defer stop()
+		j.work(work, e, c)
+	}()
+	if len(s.jobs) >= maxKnown {
+		oldest := slices.IndexFunc(s.jobs, (*job).ended)
+		s.jobs = slices.Delete(s.jobs, oldest, oldest+1)
+	}
+	s.jobs = append(s.jobs, j)
+	return j, nil
+}
+
+// ids names the jobs that are wanted. The mutex is held.
+func (s *Shell) ids(want func(*job) bool) []string {
+	var out []string
+	for _, j := range s.jobs {
+		if want(j) {
+			out = append(out, j.id)
+		}
+	}
+	return out
+}
+
+// drop ends a job and forgets it.
+func (s *Shell) drop(j *job) {
+	s.mu.Lock()
+	s.jobs = slices.DeleteFunc(s.jobs, func(other *job) bool { return other == j })
+	s.mu.Unlock()
+	j.stop()
+}
+
+func (j *job) stop() {
+	j.cancel(errStopped)
+	<-j.done
+}
+
+// find returns a job that this run may know.
+func (s *Shell) find(inv *invocation, id string) (*job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := func(j *job) bool { return j.run == "" || j.run == inv.Run }
+	for _, j := range s.jobs {
+		if j.id == id && mine(j) {
+			return j, nil
+		}
+	}
+	if known := s.ids(mine); len(known) > 0 {
+		return nil, problemf("unknown_job", "there is no command %s in the background; there are %s",
+			showPath(runes.Shorten(id, 40)), strings.Join(known, ", "))
+	}
+	return nil, problemf("unknown_job", "there is no command %s in the background, and no other; "+
+		"start one with bash and background", showPath(runes.Shorten(id, 40)))
+}
+
+// background starts a command and looks at it for a moment: many that cannot work say
+// so at once.
+func (b *basher) background(ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs) (*result, error) {
+	j, err := b.shell.begin(ctx, b.exec, c, in, inv)
+	if err != nil {
+		return nil, err
+	}
+	look := time.NewTimer(firstLook)
+	defer look.Stop()
+	select {
+	case <-look.C:
+	case <-j.done:
+	case <-ctx.Done(): // nobody knows its id yet
+		b.shell.drop(j)
+		return nil, context.Cause(ctx)
+	}
+	if j.ended() && j.res == nil {
+		b.shell.drop(j)
+		return nil, b.refused(ctx, nil, j.err, in)
+	}
+	r := j.report(nil)
+	if dir := path.Clean(b.shell.Dir()); dir != "." {
+		r.Parts = append(r.Parts, textPart("[the next command runs in "+showPath(dir)+"]\n"))
+	}
+	return r, nil
+}

@@ -1,0 +1,195 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/proc"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const (
+	maxWait   = 60   // seconds
+	maxFilter = 1000 // bytes
+	lookAgain = 50 * time.Millisecond
+)
+
+const outputDescription = `Get what a command in the background has printed since the last call, at most 30 kB:
+the beginning and the end; and whether it runs, or how it ended. With wait the call waits for
+something new, or for the end. With filter only lines that match are given, and the others are
+gone.`
+
+type outputArgs struct {
+	ID     string `json:"id" jsonschema_description:"The id that bash gave."`
+	Wait   int    `json:"wait,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds to wait for new output that matches, or for the end, at most 60. Default: 0."`
+	Filter string `json:"filter,omitempty" jsonschema_description:"Regular expression (RE2) for the lines that are wanted. Default: all."`
+}
+
+// BashOutput returns bash_output, which tells how a command is that bash runs in the
+// background, and what it has printed. It works on the [Shell] of that tool: see
+// [WithShell].
+func BashOutput(ws FS, opts ...Option) (aycoder.Tool, error) {
+	c, err := configure(ws, opts)
+	if err != nil {
+		return nil, err
+	}
+	return aycoder.NewTool("bash_output", outputDescription, guard(c.shell.output),
+		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "id"))
+}
+
+func (s *Shell) output(ctx context.Context, inv *invocation, in outputArgs) (*result, error) {
+	j, err := s.find(inv, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := in.pattern()
+	if err != nil {
+		return nil, err
+	}
+	if in.Wait > 0 {
+		limit := time.Duration(min(in.Wait, maxWait)) * time.Second
+		if err := j.await(ctx, limit, filter); err != nil {
+			return nil, err
+		}
+	}
+	return j.report(filter), nil
+}
+
+// pattern compiles the filter; nil is none.
+func (in *outputArgs) pattern() (*regexp.Regexp, error) {
+	switch {
+	case in.Wait < 0:
+		return nil, problemf("invalid_arguments", "wait must not be negative")
+	case in.Filter == "":
+		return nil, nil
+	case len(in.Filter) > maxFilter:
+		return nil, problemf("invalid_regex", "the filter has more than %d bytes", maxFilter)
+	}
+	re, err := regexp.Compile(in.Filter)
+	if err != nil {
+		return nil, problemf("invalid_regex", "filter: %v; RE2 syntax, without lookaround", err)
+	}
+	return re, nil
+}
+
+// await waits until there is something to report.
+func (j *job) await(ctx context.Context, limit time.Duration, filter *regexp.Regexp) error {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	some := func(b []byte) bool {
+		if filter == nil {
+			return len(b) > 0
+		}
+		kept, _ := matching(b, filter)
+		return len(kept) > 0
+	}
+	for !j.peek(some) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late.C:
+			return nil
+		case <-j.done:
+			return nil
+		case <-j.news:
+		}
+		again := time.NewTimer(lookAgain) // a flood is not looked at all the time
+		select {
+		case <-again.C:
+		case <-j.done:
+		case <-ctx.Done():
+		}
+		again.Stop()
+	}
+	return nil
+}
+
+// matching returns the lines that match, and how many do not.
+func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
+	for line := range bytes.Lines(b) {
+		text, _ := proc.Clean(bytes.TrimRight(line, "\r\n"))
+		if filter.MatchString(text) {
+			kept = append(kept, line...)
+		} else {
+			others++
+		}
+	}
+	return kept, others
+}
+
+// report tells what is new.
+func (j *job) report(filter *regexp.Regexp) *result {
+	text, lost := j.take()
+	var b strings.Builder
+	if lost > 0 {
+		fmt.Fprintf(&b, "[… %d bytes before this are lost: at most %d are kept …]\n", lost, maxBacklog)
+	}
+	others := 0
+	if filter != nil {
+		text, others = matching(text, filter)
+	}
+	out := proc.NewOutput(maxOutput)
+	_, _ = out.Write(text)
+	switch {
+	case out.Total() > 0:
+		writeText(&b, out)
+	case filter != nil:
+		b.WriteString("[no new line matches]\n")
+	default:
+		b.WriteString("[no new output]\n")
+	}
+	if others > 0 {
+		fmt.Fprintf(&b, "[%s left out]\n", plural(others, "other line"))
+	}
+	if j.ended() && j.res != nil {
+		e := ending{res: j.res}
+		e.writeNotes(&b)
+	}
+	state := j.state()
+	fmt.Fprintf(&b, "[%s: %s]\n", j.id, state)
+	return textResult(b.String(), runes.Shorten(state, 80))
+}
+
+const killDescription = `End a command in the background and all that it started, and get what it has printed
+since the last bash_output.`
+
+type killArgs struct {
+	ID string `json:"id" jsonschema_description:"The id that bash gave."`
+}
+
+// BashKill returns bash_kill, which ends a command that bash runs in the background. It
+// works on the [Shell] of that tool: see [WithShell].
+func BashKill(ws FS, opts ...Option) (aycoder.Tool, error) {
+	c, err := configure(ws, opts)
+	if err != nil {
+		return nil, err
+	}
+	return aycoder.NewTool("bash_kill", killDescription, guard(c.shell.kill),
+		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectText, "id"))
+}
+
+func (s *Shell) kill(ctx context.Context, inv *invocation, in killArgs) (*result, error) {
+	j, err := s.find(inv, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if j.ended() {
+		r := j.report(nil)
+		r.Parts = append(r.Parts, textPart("[it had already ended]\n"))
+		return r, nil
+	}
+	j.cancel(errStopped)
+	select {
+	case <-j.done:
+		return j.report(nil), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func textPart(s string) aycoder.Part { return &aycoder.Text{Text: s} }

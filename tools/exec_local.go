@@ -1,0 +1,155 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/proc"
+)
+
+// localExec runs commands on this machine.
+type localExec struct {
+	census proc.Census
+	start  func(*exec.Cmd) error // starts the shell; nil for its method Start
+}
+
+func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
+	shell, err := findShell()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := inside(c.Root, c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newScript(shell, c.Script)
+	if err != nil {
+		return nil, fmt.Errorf("pass script to the shell: %w", err)
+	}
+	defer s.close()
+	res, err := proc.Run(ctx, &proc.Command{
+		Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output, Census: &l.census, Start: l.start,
+	})
+	if res == nil {
+		return nil, err
+	}
+	return &ExecResult{
+		Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held,
+	}, err
+}
+
+// findShell returns bash or sh.
+func findShell() (string, error) {
+	if runtime.GOOS == "windows" {
+		return "", problemf("cannot_run", "%v; use the other tools", proc.ErrUnsupported)
+	}
+	for _, name := range []string{"bash", "sh", "/bin/bash", "/bin/sh"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", problemf("cannot_run", "there is no shell on this machine; use the other tools")
+}
+
+// inside returns the path of a folder without links, if that lies in root.
+func inside(root, dir string) (string, error) {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", fmt.Errorf("%w: %v", ErrExecDir, err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", fmt.Errorf("%w: %v", ErrExecDir, err)
+	}
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", ErrExecDir
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", ErrExecDir
+	}
+	return dir, nil
+}
+
+// What the shell is given, on one line, so that it counts the script's lines from 1.
+// The trap tells the folder at the end, also after exit; a script with a trap of its
+// own has it told after its last command. Nothing of this is seen by set -x.
+const (
+	tellDir  = `{ set +x; pwd -P; printf "\0"; } >/dev/fd/50 2>/dev/null`
+	prologue = proc.Gate + `trap '` + tellDir + `' EXIT; `
+	epilogue = `; { set -- "$?"; set +x; } 2>/dev/null; ` + tellDir + `; exit "$1"`
+
+	shortScript = prologue + `eval "set --; $1"` + epilogue
+	longScript  = prologue + `REPLY=$(cat <&3) || exit; exec 3<&-; eval "unset REPLY; set --; $REPLY"` + epilogue
+
+	maxArgument = 100 << 10 // bytes; Linux takes 128 KiB
+)
+
+// script is a script on its way to a shell.
+type script struct {
+	argv    []string
+	files   map[int]*os.File
+	open    []*os.File
+	told    *os.File // where the shell tells its folder
+	writing sync.WaitGroup
+}
+
+// newScript passes a script to a shell as an argument, or if it is too long for one
+// through a pipe: input stays free, and nothing is on a disk.
+func newScript(shell, text string) (*script, error) {
+	s := &script{argv: []string{shell, "-c", shortScript, "bash", text}}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s.told, s.files, s.open = r, map[int]*os.File{50: w}, []*os.File{w}
+	if len(text) <= maxArgument {
+		return s, nil
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.argv = []string{shell, "-c", longScript, "bash"}
+	s.files[3], s.open = in, append(s.open, in)
+	s.writing.Go(func() { // ends when the shell has read it all, or when close closes in
+		defer out.Close()
+		_, _ = io.WriteString(out, text)
+	})
+	return s, nil
+}
+
+// dir returns what the shell told last, when it has ended.
+func (s *script) dir() string {
+	s.closeOpen()
+	_ = s.told.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // if somebody still has it
+	data, _ := io.ReadAll(io.LimitReader(s.told, 64<<10))
+	data = data[:bytes.LastIndexByte(data, 0)+1]
+	data = bytes.TrimSuffix(data, []byte("\n\x00"))
+	dir := string(data[bytes.LastIndexByte(data, 0)+1:])
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
+func (s *script) closeOpen() {
+	for _, f := range s.open {
+		f.Close()
+	}
+	s.open = nil
+}
+
+func (s *script) close() {
+	s.closeOpen()
+	s.told.Close()
+	s.writing.Wait()
+}
