@@ -1,0 +1,247 @@
+//go:build linux
+
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// shellWorld is a world whose commands can be told from others by a variable.
+func shellWorld(t testing.TB, files map[string]string, opts ...Option) (*world, *Shell, string) {
+	t.Helper()
+	w := newWorld(t, files)
+	shell, mark := new(Shell), "AYCODER_TEST="+filepath.Base(w.base)+t.Name()
+	t.Cleanup(func() { assert.NoError(t, shell.Close()) })
+	all, err := Coding(w.ws, append([]Option{WithShell(shell), WithEnv(mark)}, opts...)...)
+	require.NoError(t, err)
+	for _, tool := range all {
+		w.tool[tool.Spec().Name] = tool
+	}
+	return w, shell, mark
+}
+
+// survivors returns the processes with a variable in their environment.
+func survivors(t testing.TB, mark string) []string {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(t, err)
+	var out []string
+	for _, name := range all {
+		if data, err := os.ReadFile(name); err == nil && strings.Contains(string(data), mark) {
+			comm, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "comm"))
+			out = append(out, name+" "+string(comm))
+		}
+	}
+	return out
+}
+
+// tooMuch are cases that are not run with the others, and why.
+var tooMuch = map[string]string{
+	"rob-bf59e559e3": "takes 10 GB of memory; set AYCODER_HOG=1 to run it",
+	"rob-afcba5e10b": "masking is not the shell's business",
+}
+
+type shellExpect struct {
+	Survivors   *int
+	Ordered     []string
+	Nonzero     bool   `json:"exit_code_nonzero"`
+	Excludes    string `json:"second_output_excludes"`
+	AfterClose  *int   `json:"survivors_after_close"`
+	MaxRSS      int    `json:"max_rss_mb"`
+	WithoutPID  *int   `json:"survivors_allowed_without_pidns"`
+	Second      string
+	Contains    string
+	ErrorKind   string `json:"error_kind"`
+	MaxMS       int    `json:"max_ms"`
+	OutputBytes int    `json:"max_output_bytes"`
+}
+
+// shellCases returns the recorded cases of a tool with what only shells expect.
+func shellCases(t *testing.T, tool string) (cases []robustCase, expect []shellExpect) {
+	t.Helper()
+	var file struct{ Cases []robustCase }
+	var more struct {
+		Cases []struct{ Expect shellExpect }
+	}
+	shared(t, "attacks/robustness.shared.json", &file)
+	shared(t, "attacks/robustness.shared.json", &more)
+	for i, c := range file.Cases {
+		if c.Tool == tool {
+			cases, expect = append(cases, c), append(expect, more.Cases[i].Expect)
+		}
+	}
+	return cases, expect
+}
+
+func TestRobustBash(t *testing.T) {
+	cases, expect := shellCases(t, "bash")
+	ran := 0
+	for i, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if why := tooMuch[c.ID]; why != "" && (os.Getenv("AYCODER_HOG") == "" || strings.HasPrefix(why, "masking")) {
+				t.Skip(why)
+			}
+			ran++
+			c.runShell(t, expect[i])
+		})
+	}
+	t.Logf("%d of %d cases ran", ran, len(cases))
+}
+
+func (c *robustCase) runShell(t *testing.T, more shellExpect) {
+	w, _, mark := shellWorld(t, nil)
+	require.Empty(t, setUp(t, w.base, c.Setup))
+	in, cancelAt := c.args(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if cancelAt == 0 {
+		cancel()
+	} else if cancelAt > 0 {
+		defer time.AfterFunc(cancelAt, cancel).Stop()
+	}
+	start := time.Now()
+	r, err := w.callCtx(ctx, "bash", in)
+	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
+	if in["timeout"] != nil {
+		limit += time.Second // whole seconds only
+	}
+	assert.Less(t, time.Since(start), patient(limit))
+	assert.Empty(t, survivors(t, mark), "also without a PID namespace")
+	for name := range c.Expect.FileAfter {
+		assert.NoFileExists(t, w.path(name))
+	}
+	if c.Expect.Outcome == "cancelled" {
+		require.True(t, err != nil || r.IsError)
+		return
+	}
+	require.NoError(t, err)
+	c.check(t, r)
+	if more.Nonzero {
+		assert.Regexp(t, `^exit [1-9]`, r.Summary)
+	}
+	rest := r.Text()
+	for _, part := range more.Ordered {
+		_, after, found := strings.Cut(rest, part)
+		assert.True(t, found, "%q after %q", part, r.Text())
+		rest = after
+	}
+}
+
+// patient makes a limit longer where everything is slower.
+func patient(d time.Duration) time.Duration {
+	if raceEnabled {
+		return 3 * d
+	}
+	return d
+}
+
+func TestRobustBackground(t *testing.T) {
+	cases, expect := shellCases(t, "bash_background")
+	for i, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			b := &backgroundRun{t: t}
+			b.w, b.shell, b.mark = shellWorld(t, nil)
+			start := time.Now()
+			for _, s := range c.Args["steps"].([]any) {
+				b.step(s.([]any))
+			}
+			b.check(expect[i])
+			assert.Less(t, time.Since(start), patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
+		})
+	}
+	t.Logf("%d cases ran", len(cases))
+}
+
+// backgroundRun goes through the steps of a case.
+type backgroundRun struct {
+	t       *testing.T
+	w       *world
+	shell   *Shell
+	mark    string
+	id      string
+	cancel  context.CancelFunc
+	outputs []*aycoder.ToolResult
+	last    *aycoder.ToolResult
+}
+
+func (b *backgroundRun) step(s []any) {
+	b.t.Helper()
+	switch s[0] {
+	case "start":
+		ctx, cancel := context.WithCancel(b.t.Context())
+		b.cancel = cancel
+		b.t.Cleanup(cancel)
+		r, err := b.w.callCtx(ctx, "bash", args{"command": s[1], "background": true})
+		require.NoError(b.t, err)
+		b.id = regexp.MustCompile(`bash-\d+`).FindString(r.Text())
+		b.outputs = append(b.outputs, r)
+		b.last = r
+	case "start_many":
+		for range int(s[2].(float64)) {
+			if b.last = b.w.call("bash", args{"command": s[1], "background": true}); b.last.IsError {
+				return
+			}
+		}
+	case "output":
+		if len(s) > 1 {
+			b.id = s[1].(string)
+		}
+		b.last = b.w.call("bash_output", args{"id": b.id})
+		b.outputs = append(b.outputs, b.last)
+	case "kill":
+		b.last = b.w.call("bash_kill", args{"id": b.id})
+	case "cancel_turn":
+		b.cancel()
+	case "wait_ms":
+		<-time.After(time.Duration(s[1].(float64)) * time.Millisecond)
+	default:
+		b.t.Fatalf("no such step: %v", s)
+	}
+}
+
+func (b *backgroundRun) check(want shellExpect) {
+	b.t.Helper()
+	text := b.last.Text()
+	assert.Contains(b.t, text, want.Contains)
+	if want.ErrorKind != "" {
+		assert.True(b.t, b.last.IsError)
+		assert.True(b.t, strings.HasPrefix(text, want.ErrorKind+": "), text)
+	}
+	if want.Excludes != "" {
+		own, _, _ := strings.Cut(b.outputs[len(b.outputs)-1].Text(), "[")
+		assert.NotContains(b.t, own, want.Excludes)
+	}
+	if want.Second != "" {
+		assert.Regexp(b.t, `unknown_job|already ended`, text)
+	}
+	if want.Survivors != nil {
+		assert.Len(b.t, survivors(b.t, b.mark), *want.Survivors)
+	}
+	if want.AfterClose != nil {
+		assert.NotEmpty(b.t, survivors(b.t, b.mark))
+		require.NoError(b.t, b.shell.Close())
+		assert.Len(b.t, survivors(b.t, b.mark), *want.AfterClose)
+	}
+	for _, r := range b.outputs {
+		assert.LessOrEqual(b.t, len(r.Text()), cmp.Or(want.OutputBytes, 131072))
+	}
+	if want.MaxRSS > 0 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		assert.Less(b.t, m.HeapInuse>>20, uint64(want.MaxRSS), fmt.Sprint(m.HeapInuse))
+	}
+}
