@@ -88,25 +88,33 @@ func (j *job) await(ctx context.Context, limit time.Duration, filter *regexp.Reg
 		kept, _ := matching(b, filter)
 		return len(kept) > 0
 	}
-	for !j.peek(some) {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-late.C:
-			return nil
-		case <-j.done:
-			return nil
-		case <-j.news:
+	for found := false; !found; {
+		if found = j.peek(some); !found {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-late.C:
+				return nil
+			case <-j.done:
+				return nil
+			case <-j.news:
+			}
 		}
-		again := time.NewTimer(lookAgain) // a flood is not looked at all the time
-		select {
-		case <-again.C:
-		case <-j.done:
-		case <-ctx.Done():
-		}
-		again.Stop()
+		j.pause(ctx)
 	}
-	return nil
+	return context.Cause(ctx)
+}
+
+// pause waits a little: a flood is not looked at all the time, and what printed
+// something may end at once.
+func (j *job) pause(ctx context.Context) {
+	again := time.NewTimer(lookAgain)
+	defer again.Stop()
+	select {
+	case <-again.C:
+	case <-j.done:
+	case <-ctx.Done():
+	}
 }
 
 // matching returns the lines that match, and how many do not.

@@ -92,8 +92,8 @@ const (
 	maxArgument = 100 << 10 // bytes; Linux takes 128 KiB
 )
 
-// script is a script on its way to a shell.
-type script struct {
+// handover is a script on its way to a shell.
+type handover struct {
 	argv    []string
 	files   map[int]*os.File
 	open    []*os.File
@@ -103,8 +103,8 @@ type script struct {
 
 // newScript passes a script to a shell as an argument, or if it is too long for one
 // through a pipe: input stays free, and nothing is on a disk.
-func newScript(shell, text string) (*script, error) {
-	s := &script{argv: []string{shell, "-c", shortScript, "bash", text}}
+func newScript(shell, text string) (*handover, error) {
+	s := &handover{argv: []string{shell, "-c", shortScript, "bash", text}}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func newScript(shell, text string) (*script, error) {
 }
 
 // dir returns what the shell told last, when it has ended.
-func (s *script) dir() string {
+func (s *handover) dir() string {
 	s.closeOpen()
 	_ = s.told.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // if somebody still has it
 	data, _ := io.ReadAll(io.LimitReader(s.told, 64<<10))
@@ -141,14 +141,14 @@ func (s *script) dir() string {
 	return dir
 }
 
-func (s *script) closeOpen() {
+func (s *handover) closeOpen() {
 	for _, f := range s.open {
 		f.Close()
 	}
 	s.open = nil
 }
 
-func (s *script) close() {
+func (s *handover) close() {
 	s.closeOpen()
 	s.told.Close()
 	s.writing.Wait()

@@ -1,0 +1,447 @@
+//go:build linux
+
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+// Where the next command runs, by what the one before did. Both shells keep to it.
+func TestFolderIsKept(t *testing.T) {
+	tests := []struct {
+		name, command string
+		dir           string
+		note          string // in the result
+		code          int
+	}{
+		{"cd", "cd sub", "sub", "[exit 0, in sub]", 0},
+		{"cd and back", "cd sub; cd ..", ".", "[exit 0]", 0},
+		{"exit", "cd sub; exit 3", "sub", "[exit 3, in sub]", 3},
+		{"fails", "cd sub; false", "sub", "[exit 1, in sub]", 1},
+		{"set -eux", "set -eux; cd sub; false; cd ..", "sub", "[exit 1, in sub]", 1},
+		{"set -eux, well", "set -eux; cd sub", "sub", "+ cd sub\n[exit 0, in sub]\n", 0},
+		{"subshell", "(cd sub); (cd sub; exit 4)", ".", "[exit 4]", 4},
+		{"pipeline", "cd sub | cat", ".", "[exit 0]", 0},
+		{"own trap", "trap 'echo bye; (exit 9)' EXIT; cd sub; (exit 5)", "sub", "bye\n[exit 5, in sub]", 5},
+		{"own trap, exit", "trap 'echo bye' EXIT; cd sub; exit 5", ".", "bye\n[the shell did not tell its folder", 5},
+		{"no trap", "trap - EXIT; cd sub", "sub", "", 0},
+		{"exec", "cd sub; exec true", ".", "[the shell did not tell its folder", 0},
+		{"killed", "cd sub; kill -9 $$", ".", "[killed by signal: killed]", -1},
+		{"outside", "cd /; pwd", ".", "/\n[the command ended outside the workspace", 0},
+		{"through a link", "cd link; pwd", ".", "outside the workspace", 0},
+		{"inner link", "cd inner; pwd", "sub", "/inner\n[exit 0, in sub]", 0},
+		{"odd names", "mkdir 'a\nb \"c'; cd 'a\nb \"c'", "a\nb \"c", `in "a\nb \"c"]`, 0},
+		{"no newline", "printf x; cd sub", "sub", "x\n[exit 0, in sub]", 0},
+		{"output closed", "cd sub; exec >&- 2>&-", "sub", "[no output]", 0},
+		{"other output", "cd sub; exec >out; echo x", "sub", "[no output]", 0},
+		{"separators", "IFS=0123; cd sub; (exit 123)", "sub", "[exit 123, in sub]", 123},
+		{"arguments", `cd sub; set -- a b; echo "$1$#"`, "sub", "a2\n", 0},
+		{"no arguments", `echo "[$1$#$REPLY]"`, ".", "[0]\n", 0},
+		{"no clobber", "set -C; cd sub", "sub", "[exit 0, in sub]", 0},
+		{"syntax", "cd sub\nif then", "sub", "yntax error", 2},
+		{"comment", "# nothing", ".", "[no output]\n[exit 0]", 0},
+		{"line numbers", "\n\nnosuchcommand", ".", "line 3", 127},
+		{"here document", "cat <<E\nx\nE", ".", "x\n[exit 0]", 0},
+		{"wait", "wait; jobs; echo done", ".", "done\n[exit 0]", 0},
+		{"not told", "cd sub; exec 50>&-", ".", "[the shell did not tell", 0},
+		{"told wrongly", "printf 'etc\\0' >&50; cd sub; exec true", ".", "[the shell did not tell", 0},
+	}
+	for _, size := range []string{"short", "long"} {
+		for _, tt := range tests {
+			t.Run(size+" "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				w, shell, mark := shellWorld(t, map[string]string{"sub/f": "x"})
+				require.NoError(t, os.Symlink(w.base, w.path("link")))
+				require.NoError(t, os.Symlink("sub", w.path("inner")))
+				command := tt.command
+				if size == "long" {
+					command += "\n# " + strings.Repeat("x", 150_000)
+				}
+				r := w.call("bash", args{"command": command})
+				assert.Equal(t, tt.dir, shell.Dir())
+				assert.Contains(t, r.Text(), tt.note)
+				if tt.code >= 0 {
+					assert.Equal(t, fmt.Sprint("exit ", tt.code), r.Summary, r.Text())
+				}
+				real, err := filepath.EvalSymlinks(w.path(tt.dir))
+				require.NoError(t, err)
+				got, _, _ := strings.Cut(w.ok("bash", args{"command": "pwd -P"}), "\n[exit 0")
+				assert.Equal(t, real, got)
+				assert.Empty(t, survivors(t, mark))
+			})
+		}
+	}
+}
+
+// A folder that is gone, or is a link to somewhere else by now, is left, with words.
+func TestFolderIsGone(t *testing.T) {
+	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
+	w.ok("bash", args{"command": "cd sub"})
+	require.NoError(t, os.RemoveAll(w.path("sub")))
+	assert.Contains(t, w.fails("not_found", "bash", args{"command": "pwd"}), "runs in the folder of the workspace")
+	assert.Equal(t, ".", shell.Dir())
+	w.ok("bash", args{"command": "mkdir sub; cd sub"})
+	require.NoError(t, os.Remove(w.path("sub")))
+	require.NoError(t, os.Symlink(w.base, w.path("sub")))
+	w.fails("not_found", "bash", args{"command": "pwd"})
+	w.ok("bash", args{"command": "pwd"})
+	w.fails("outside_workspace", "bash", args{"command": "pwd", "working_dir": "sub"})
+}
+
+func TestWorkingDir(t *testing.T) {
+	w, shell, _ := shellWorld(t, map[string]string{"a/b/f": "x"})
+	w.ok("bash", args{"command": "cd a"})
+	assert.Contains(t, w.ok("bash", args{"command": "ls; cd /", "working_dir": "a/b"}), "f\n[exit 0, in a]")
+	assert.Equal(t, "a", shell.Dir())
+	w.fails("not_directory", "bash", args{"command": "ls", "working_dir": "a/b/f"})
+	w.fails("not_found", "bash", args{"command": "ls", "working_dir": "b"})
+	w.fails("outside_workspace", "bash", args{"command": "ls", "working_dir": ".."})
+}
+
+// Commands that run at the same time start where the last one ended; those that move
+// decide where the next one starts.
+func TestParallelFolders(t *testing.T) {
+	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
+	var calls sync.WaitGroup
+	for i := range 20 {
+		calls.Go(func() {
+			if i == 7 {
+				w.ok("bash", args{"command": "cd sub"})
+				return
+			}
+			w.ok("bash", args{"command": "true", "working_dir": "."})
+		})
+	}
+	calls.Wait()
+	assert.Equal(t, "sub", shell.Dir())
+}
+
+func TestPreview(t *testing.T) {
+	w, _, _ := shellWorld(t, map[string]string{"sub/f": "x"})
+	bash := w.tool["bash"].(aycoder.Previewer)
+	inv := func(id string, in args) *aycoder.Invocation {
+		return aycoder.NewInvocation(id, "bash", mustJSON(t, in), nil)
+	}
+	preview := func(id string, in args) string {
+		text, err := bash.Preview(t.Context(), inv(id, in))
+		require.NoError(t, err)
+		return text
+	}
+	move := args{"command": "cd sub"}
+	assert.Equal(t, "in .: cd sub", preview("1", move))
+	assert.Equal(t, "in .:\na\nb", preview("2", args{"command": "a\nb"}))
+	assert.Equal(t, "in sub, in the background: x", preview("3", args{"command": "x", "background": true, "working_dir": "sub/"}))
+	_, err := bash.Preview(t.Context(), inv("4", args{"command": "x", "working_dir": "../x"}))
+	require.Error(t, err)
+
+	// What was shown to run in one folder does not run in another.
+	list := args{"command": "ls"}
+	assert.Equal(t, "in .: ls", preview("5", list))
+	w.ok("bash", move)
+	r, err := w.tool["bash"].Call(t.Context(), inv("5", list))
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(r.Text(), "stale: the command was approved to run in ., and by now would run in sub"))
+	r, err = w.tool["bash"].Call(t.Context(), inv("5", list)) // nobody was asked
+	require.NoError(t, err)
+	assert.Equal(t, "f\n[exit 0, in sub]\n", r.Text())
+	for i := range 2 * maxShown {
+		preview(fmt.Sprint("many ", i), list)
+	}
+}
+
+// A tool says what it does while it works, and lets go of everything when many calls
+// are cancelled.
+func TestManyCallsCancelled(t *testing.T) {
+	const n = 200
+	t.Setenv("TMPDIR", t.TempDir())
+	w, _, mark := shellWorld(t, nil)
+	w.ok("bash", args{"command": "true"}) // what is made once is made now
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	up := make(chan struct{}, n)
+	var calls sync.WaitGroup
+	for i := range n {
+		calls.Go(func() {
+			script := "sleep 300 & setsid sleep 300 & echo up; wait"
+			if i%2 == 0 {
+				script += " # " + strings.Repeat("x", 150_000)
+			}
+			inv := aycoder.NewInvocation(fmt.Sprint(i), "bash", mustJSON(t, args{"command": script, "background": i%4 == 1}),
+				func(aycoder.Progress) { up <- struct{}{} })
+			r, err := w.tool["bash"].Call(ctx, inv)
+			switch {
+			case i%4 == 1: // 16 of them stay
+			case assert.NoError(t, err):
+				assert.True(t, r.IsError)
+				assert.Contains(t, r.Text(), "cancelled: ")
+			}
+		})
+	}
+	for range n * 3 / 4 {
+		<-up
+	}
+	start := time.Now()
+	cancel()
+	calls.Wait()
+	t.Logf("%d calls returned %v after the cancel", n, time.Since(start))
+	all, _ := os.ReadDir(os.Getenv("TMPDIR"))
+	assert.Empty(t, all)
+	require.NoError(t, shellOf(w).Close())
+	assert.Empty(t, survivors(t, mark))
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, 5*time.Second, time.Millisecond)
+	assert.LessOrEqual(t, descriptors(t), files)
+	r := w.call("bash", args{"command": "true", "background": true})
+	assert.Contains(t, r.Text(), "closed: ")
+}
+
+func shellOf(w *world) *Shell { return w.tool["bash"].(*bashTool).b.shell }
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(all)
+}
+
+func TestJobs(t *testing.T) {
+	w, shell, mark := shellWorld(t, map[string]string{"sub/f": "x"})
+	w.ok("bash", args{"command": "cd sub"})
+	start := func(command string) string {
+		text := w.ok("bash", args{"command": command, "background": true})
+		assert.Contains(t, text, "[the next command runs in sub]\n")
+		return regexp.MustCompile(`bash-\d+`).FindString(text)
+	}
+	echo := start("while read -r x; do echo got $x; done <fifo & echo 'ready 1'; echo ready 2; mkfifo fifo; wait")
+	get := func(in args) string {
+		if in["id"] == nil {
+			in["id"] = echo
+		}
+		return w.ok("bash_output", in)
+	}
+	id := start("i=0; while ! [ -e stop ]; do :; done; cd /; printf 'end\\033[31m é'; exit 7")
+	assert.Regexp(t, `^\[no new output\]\n\[bash-2: running for .*\]\n$`, get(args{"id": id}))
+	w.write("sub/stop", "")
+	assert.Regexp(t, "^end é\n", get(args{"id": id, "wait": 60, "filter": "é$"}))
+	get(args{"id": id, "wait": 60}) // for the end, if that was not there yet
+	assert.Equal(t, "[no new output]\n[bash-2: ended, exit 7]\n", get(args{"id": id}))
+	assert.Contains(t, w.ok("bash_kill", args{"id": id}), "already ended")
+	assert.Equal(t, "sub", shell.Dir(), "what runs in the background does not move the others")
+
+	lines := start("for i in 1 2 3 4 5; do echo line $i; done; sleep 300")
+	assert.Regexp(t, `^\[no new line matches\]\n(\[\d other lines? left out\]\n)?\[bash-3: running`, get(args{"id": lines, "filter": "none"}))
+	lines = start("sleep 0.3; for i in 1 2 3 4 5; do echo line $i; done; sleep 300")
+	assert.Contains(t, get(args{"id": lines, "filter": "line [5]", "wait": 60}), "line 5\n[4 other lines left out]\n")
+	assert.Regexp(t, `\[bash-4: killed\]`, w.ok("bash_kill", args{"id": lines}))
+	assert.Contains(t, w.fails("unknown_job", "bash_output", args{"id": "bash-99"}), "there are bash-1, bash-2")
+	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": "a(?=b)"})
+	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": strings.Repeat("x", maxFilter+1)})
+
+	timed := start("sleep 300 & wait") // and one with a timeout
+	text := w.ok("bash", args{"command": "echo x; sleep 300", "background": true, "timeout": 1})
+	short := regexp.MustCompile(`bash-\d+`).FindString(text)
+	assert.Regexp(t, `timed out after 1`, get(args{"id": short, "wait": 60, "filter": "never"}))
+	require.NoError(t, shell.Close())
+	require.NoError(t, shell.Close())
+	assert.Empty(t, survivors(t, mark))
+	w.fails("unknown_job", "bash_kill", args{"id": timed})
+}
+
+// What nobody reads is bounded, and its loss is told.
+func TestJobBacklog(t *testing.T) {
+	j := &job{id: "bash-1", news: make(chan struct{}, 1), done: make(chan struct{})}
+	line := []byte(strings.Repeat("x", 99) + "\n")
+	for range 50_000 {
+		_, _ = j.Write(line)
+		require.LessOrEqual(t, len(j.unread), 2*maxBacklog)
+	}
+	text := j.report(nil).Text()
+	assert.Contains(t, text, fmt.Sprintf("[… %d bytes before this are lost", 50_000*100-maxBacklog))
+	assert.Less(t, len(text), maxOutput+500)
+	assert.Contains(t, j.report(nil).Text(), "[no new output]")
+
+	_, _ = j.Write([]byte("a\x1b[3"))
+	assert.True(t, strings.HasPrefix(j.report(nil).Text(), "a\n["))
+	_, _ = j.Write([]byte("1mb\xc3"))
+	assert.True(t, strings.HasPrefix(j.report(nil).Text(), "b\n["))
+	j.res = &ExecResult{Code: 1, Survivors: 2, Notes: []string{"a\x1b[1mnote"}}
+	close(j.done)
+	assert.Equal(t, "?\n[bytes that are no text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n",
+		j.report(nil).Text())
+}
+
+// fakeExec runs a function.
+type fakeExec func(ctx context.Context, c *ExecCommand) (*ExecResult, error)
+
+func (f fakeExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) { return f(ctx, c) }
+
+// A host's Exec gets what it needs, and what it does wrong harms nobody.
+func TestExec(t *testing.T) {
+	var late *ExecCommand
+	fake := fakeExec(func(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
+		fmt.Fprintln(c.Output, "ran", c.Script)
+		switch c.Script {
+		case "late":
+			late = c
+		case "panic":
+			panic("oops")
+		case "nothing":
+			return nil, nil
+		case "error":
+			return nil, errors.New("no\x00 container")
+		case "lost":
+			return &ExecResult{}, errors.New("connection lost")
+		case "gone":
+			return nil, fmt.Errorf("remote: %w", ErrExecDir)
+		case "wait":
+			<-ctx.Done()
+			return &ExecResult{Code: -1}, ctx.Err()
+		case "where":
+			return &ExecResult{Dir: filepath.Join(c.Root, "sub"), Held: true}, nil
+		}
+		return &ExecResult{Code: 5}, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"}, WithExec(fake))
+		run := func(s string) *aycoder.ToolResult { return w.call("bash", args{"command": s}) }
+		assert.Equal(t, "ran x\n[exit 5]\n", run("x").Text())
+		run("late")
+		_, err := late.Output.Write([]byte("x"))
+		require.Error(t, err)
+		w.fails("cannot_run", "bash", args{"command": "nothing"})
+		assert.Contains(t, w.fails("cannot_run", "bash", args{"command": "error"}), "container")
+		w.fails("io", "bash", args{"command": "lost"})
+		w.fails("not_found", "bash", args{"command": "gone"})
+		assert.Contains(t, run("where").Text(), "still runs; its output is lost]\n[exit 0, in sub]")
+		assert.Equal(t, "sub", shell.Dir())
+		r := w.call("bash", args{"command": "wait", "timeout": 3})
+		assert.Equal(t, "timed out after 3s", r.Summary)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err = w.callCtx(ctx, "bash", args{"command": "wait"})
+		require.NoError(t, err)
+		assert.Equal(t, "cancelled", r.Summary)
+
+		assert.Contains(t, w.fails("cannot_run", "bash", args{"command": "panic", "background": true}), "oops")
+		w.fails("cannot_run", "bash", args{"command": "nothing", "background": true})
+		assert.Contains(t, w.ok("bash", args{"command": "wait", "background": true}), "ran wait\n[bash-3: running for 200ms]")
+		began := time.Now()
+		assert.Contains(t, w.ok("bash_output", args{"id": "bash-3", "wait": 1000}), "[no new output]")
+		assert.Equal(t, maxWait*time.Second, time.Since(began))
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		_, err = w.callCtx(ctx, "bash_output", args{"id": "bash-3", "wait": 60})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ctx, stop = context.WithTimeout(t.Context(), firstLook/2)
+		defer stop()
+		_, err = w.callCtx(ctx, "bash", args{"command": "wait", "background": true})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w.fails("unknown_job", "bash_output", args{"id": "bash-4"})
+
+		for range maxKept {
+			w.ok("bash", args{"command": "x", "background": true})
+		}
+		assert.LessOrEqual(t, len(shell.jobs), maxKept)
+		w.ok("bash_output", args{"id": "bash-3"})
+		require.NoError(t, shell.Close())
+	})
+	_, err := Coding(newWorld(t, nil).ws, WithExec(nil))
+	require.ErrorContains(t, err, "WithExec")
+	_, err = Coding(newWorld(t, nil).ws, WithShell(nil))
+	require.ErrorContains(t, err, "WithShell")
+}
+
+// Commands that are started in a run end with it, before the loop statement does.
+func TestJobsEndWithTheRun(t *testing.T) {
+	w, shell, mark := shellWorld(t, nil)
+	m := script.New(
+		script.Call("bash", args{"command": "setsid sleep 300 & sleep 300", "background": true}),
+		script.Call("bash_output", args{"id": "bash-1"}),
+		script.Say("Done."),
+	)
+	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}, {Action: aycoder.RuleAllow, Tool: "bash_output"}}
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), aycoder.WithApprover(aycoder.Unattended(rules)))
+	require.NoError(t, err)
+	var texts []string
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if fin, ok := ev.(*aycoder.ToolFinished); ok {
+			texts = append(texts, fin.Output.Text())
+			assert.NotEmpty(t, survivors(t, mark))
+		}
+	}
+	require.Len(t, texts, 2)
+	assert.Contains(t, texts[1], "running")
+	assert.Empty(t, survivors(t, mark))
+	assert.Empty(t, shell.jobs)
+}
+
+// Endless output takes no memory.
+func TestOutputIsBounded(t *testing.T) {
+	w, _, _ := shellWorld(t, nil)
+	for _, command := range []string{"yes | head -c 300000000", "head -c 300000000 /dev/zero", "head -c 30000000 /dev/urandom"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := w.call("bash", args{"command": command})
+		runtime.ReadMemStats(&after)
+		assert.Less(t, len(r.Text()), maxOutput+500)
+		assert.Contains(t, r.Text(), "omitted")
+		taken := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %d kB allocated", command, taken>>10)
+		assert.Less(t, taken, uint64(1<<20))
+	}
+}
+
+func TestLongScripts(t *testing.T) {
+	w, _, _ := shellWorld(t, nil)
+	for _, n := range []int{maxArgument - 20, maxArgument, 150_000, maxCommand} {
+		command := "exec 3>&1; echo " + strings.Repeat("x", n-40) + " | wc -c; cat"
+		assert.Contains(t, w.ok("bash", args{"command": command}), fmt.Sprint(n-39, "\n[exit 0]"))
+	}
+	w.env(t, "PATH=/nowhere")
+	r := w.call("bash", args{"command": "true # " + strings.Repeat("x", maxArgument)})
+	assert.Equal(t, "exit 127", r.Summary, "a script that could not be read does not seem to have run")
+}
+
+// env makes the tools anew with more of an environment.
+func (w *world) env(t *testing.T, vars ...string) {
+	t.Helper()
+	tool, err := Bash(w.ws, WithEnv(vars...))
+	require.NoError(t, err)
+	w.tool["bash"] = tool
+}
+
+func BenchmarkBash(b *testing.B) {
+	w, _, _ := shellWorld(b, nil)
+	for b.Loop() {
+		w.call("bash", args{"command": ":"})
+	}
+}
+
+// BenchmarkFlood measures what a call with a lot of output takes.
+func BenchmarkFlood(b *testing.B) {
+	w, _, _ := shellWorld(b, nil)
+	const n = 100 << 20
+	b.SetBytes(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.call("bash", args{"command": fmt.Sprintf("yes | head -c %d", n)})
+	}
+}
