@@ -144,7 +144,7 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 // patient makes a limit longer where everything is slower.
 func patient(d time.Duration) time.Duration {
 	if raceEnabled {
-		return 3 * d
+		return 10 * d
 	}
 	return d
 }

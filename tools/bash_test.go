@@ -405,7 +405,7 @@ func TestOutputIsBounded(t *testing.T) {
 		assert.Contains(t, r.Text(), "omitted")
 		taken := after.TotalAlloc - before.TotalAlloc
 		t.Logf("%s: %d kB allocated", command, taken>>10)
-		assert.Less(t, taken, uint64(1<<20))
+		assert.Less(t, taken, uint64(4<<20))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/aycoder/aycoder/internal/proc"
 )
@@ -130,8 +129,9 @@ func newScript(shell, text string) (*handover, error) {
 // dir returns what the shell told last, when it has ended.
 func (s *handover) dir() string {
 	s.closeOpen()
-	_ = s.told.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // if somebody still has it
-	data, _ := io.ReadAll(io.LimitReader(s.told, 64<<10))
+	var b bytes.Buffer
+	proc.Rest(s.told, &b)
+	data := b.Bytes()
 	data = data[:bytes.LastIndexByte(data, 0)+1]
 	data = bytes.TrimSuffix(data, []byte("\n\x00"))
 	dir := string(data[bytes.LastIndexByte(data, 0)+1:])

@@ -116,7 +116,7 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 		res.Survivors = p.kin.kill()
 	}
 	waitErr := reap(p.cmd)
-	res.Held = !finish(p.out, drained, patience)
+	res.Held = !finish(p.out, w, drained, patience)
 	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
 		err = errors.Join(err, waitErr)
 	}
@@ -161,14 +161,40 @@ func (res *Result) ended(st *os.ProcessState) {
 }
 
 // finish waits for the rest of the output, and reports whether its end was reached.
-func finish(r *os.File, drained <-chan struct{}, patience time.Duration) bool {
+func finish(r *os.File, w io.Writer, drained <-chan struct{}, patience time.Duration) bool {
 	_ = r.SetReadDeadline(time.Now().Add(patience))
 	<-drained
-	// At the end of the output one more read says so again.
-	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))
-	_, err := r.Read(make([]byte, 1))
-	return !errors.Is(err, os.ErrDeadlineExceeded)
+	return Rest(r, w)
 }
+
+// Rest passes on what is in a pipe by now, without waiting for more, and reports whether
+// that was its end. It has to be right also if this program gets no time to run.
+func Rest(r *os.File, w io.Writer) (end bool) {
+	conn, err := r.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = r.SetReadDeadline(time.Time{})
+	buf := make([]byte, 4<<10)
+	for total := 0; total <= maxPipe; {
+		n, err := 0, error(nil)
+		if conn.Read(func(fd uintptr) bool { n, err = syscall.Read(int(fd), buf); return true }) != nil {
+			return false
+		}
+		switch {
+		case err == syscall.EINTR:
+		case n <= 0:
+			return err == nil
+		default:
+			_, _ = w.Write(buf[:n])
+			total += n
+		}
+	}
+	return false
+}
+
+// maxPipe is more than what is in a pipe that nobody fills.
+const maxPipe = 1 << 20
 
 // killGroup signals a process and all in its group. A child that is being forked at
 // this moment is in the group already; it gets the signal when it starts.
