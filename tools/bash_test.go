@@ -368,6 +368,33 @@ func TestExec(t *testing.T) {
 	require.ErrorContains(t, err, "WithShell")
 }
 
+// A repository does not run programs of its choice when it is looked at, nor when
+// something is committed or fetched.
+func TestHostileRepository(t *testing.T) {
+	w, _, _ := shellWorld(t, map[string]string{"f": "a\n"})
+	evil := filepath.Join(w.base, "evil")
+	require.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\necho $* >>$0.log\n"), 0o755))
+	hooks := filepath.Join(w.base, "hooks")
+	require.NoError(t, os.Mkdir(hooks, 0o755))
+	require.NoError(t, os.Symlink(evil, filepath.Join(hooks, "pre-commit")))
+	w.ok("bash", args{"command": "git init -q && git config user.name a && git config user.email a@b && git add f && git commit -qm first; echo b >f"})
+	config := fmt.Sprintf("[core]\nfsmonitor=%[1]s\nhooksPath=%[2]s\npager=%[1]s\nsshCommand=%[1]s\neditor=%[1]s\naskPass=%[1]s\n"+
+		"[log]\nshowSignature=true\n[gpg]\nprogram=%[1]s\n[commit]\ngpgSign=true\n[credential]\nhelper=%[1]s\n[pager]\nlog=%[1]s\n"+
+		"[sequence]\neditor=%[1]s\n[remote \"origin\"]\nurl=ssh://127.0.0.1:1/x\n[remote \"ext\"]\nurl=ext::%[1]s\n", evil, hooks)
+	f, err := os.OpenFile(w.path(".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(config)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for _, command := range []string{"status", "diff", "log -p", "blame f", "branch", "commit -am x", "commit --amend", "fetch origin", "fetch ext", "rebase -i HEAD"} {
+		w.call("bash", args{"command": "git " + command})
+		assert.NoFileExists(t, evil+".log", command)
+	}
+	assert.Contains(t, w.ok("bash", args{"command": "git diff"}), "+b\n")
+	w.call("bash", args{"command": "env -u GIT_CONFIG_COUNT git status"})
+	assert.FileExists(t, evil+".log", "else nothing was shown above")
+}
+
 // Commands that are started in a run end with it, before the loop statement does.
 func TestJobsEndWithTheRun(t *testing.T) {
 	w, shell, mark := shellWorld(t, nil)

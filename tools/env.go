@@ -30,18 +30,21 @@ var login = regexp.MustCompile(`://[^/\s]*@`)
 // fixed are set for every command. Programs are told that nobody reads at a
 // terminal, and git that a repository does not get to run programs of its choice
 // when it is only looked at: as far as settings can tell it. Filters and an external
-// diff that a repository sets up still run (an empty diff.external breaks git diff).
+// diff that a repository sets up still run (an empty diff.external breaks git diff). A
+// key for ssh that a repository names is not used; GIT_SSH_COMMAND in [WithEnv] is.
 var fixed = []string{
 	"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "EDITOR=false", "VISUAL=false",
 	"DEBIAN_FRONTEND=noninteractive", "GIT_PAGER=cat", "GIT_EDITOR=false",
 	"GIT_SEQUENCE_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false",
 	"GIT_OPTIONAL_LOCKS=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-	"GIT_CONFIG_COUNT=6", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_COUNT=8", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
 	"GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 	"GIT_CONFIG_KEY_2=core.pager", "GIT_CONFIG_VALUE_2=cat",
 	"GIT_CONFIG_KEY_3=log.showSignature", "GIT_CONFIG_VALUE_3=false",
 	"GIT_CONFIG_KEY_4=credential.helper", "GIT_CONFIG_VALUE_4=",
 	"GIT_CONFIG_KEY_5=protocol.ext.allow", "GIT_CONFIG_VALUE_5=never",
+	"GIT_CONFIG_KEY_6=core.sshCommand", "GIT_CONFIG_VALUE_6=ssh",
+	"GIT_CONFIG_KEY_7=gpg.program", "GIT_CONFIG_VALUE_7=gpg",
 }
 
 // environ makes a command's environment of the host's: what may pass, what is fixed,

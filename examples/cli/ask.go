@@ -24,7 +24,7 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 		return
 	}
 	what := "Run it?"
-	if a.Request.Preview != "" {
+	if isDiff(a.Request.Preview) {
 		what = "Apply?"
 	}
 	c.question(&a.Request, false)
@@ -75,26 +75,41 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	v.fresh()
 	v.line("")
 	head := v.paint(yellow, v.glyph("◆", "?")) + " " + v.paint(bold, cleanLine(r.Tool))
-	if r.Preview == "" {
-		v.line(head)
-		v.arguments(r.Args)
+	if isDiff(r.Preview) {
+		v.line(head + " " + cleanLine(r.Subject))
+		v.diff(r.Preview)
 		return
 	}
-	v.line(head + " " + cleanLine(r.Subject))
-	v.diff(r.Preview)
+	v.line(head)
+	if r.Preview != "" {
+		v.plain(r.Preview)
+	}
+	if r.Preview == "" || whole {
+		v.arguments(r.Args)
+	}
+}
+
+// isDiff reports whether a preview is of a change to files.
+func isDiff(preview string) bool {
+	return strings.HasPrefix(preview, "--- ") || strings.HasPrefix(preview, "diff --git ")
+}
+
+// plain shows lines of any length.
+func (v *view) plain(text string) {
+	keep := previewLines
+	if v.verbose {
+		keep = verboseLines
+	}
+	for _, line := range fold(clean(text), keep) {
+		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + line)
+	}
 }
 
 // arguments shows every argument of a call, with lines of any length: what is
 // approved is what was seen.
 func (v *view) arguments(raw json.RawMessage) {
-	keep := previewLines
-	if v.verbose {
-		keep = verboseLines
-	}
 	for _, text := range named(raw) {
-		for _, line := range fold(clean(text), keep) {
-			v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + line)
-		}
+		v.plain(text)
 	}
 }
 
