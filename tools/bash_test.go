@@ -3,6 +3,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -454,6 +456,41 @@ func (w *world) env(t *testing.T, vars ...string) {
 	require.NoError(t, err)
 	w.tool["bash"] = tool
 }
+
+func FuzzLastDir(f *testing.F) {
+	f.Add([]byte("/a\n\x00/b\n\x00rest"))
+	f.Add([]byte("\x00\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := lastDir(data)
+		assert.True(t, dir == "" || filepath.IsAbs(dir))
+		assert.NotContains(t, dir, "\x00")
+		clean := bytes.ReplaceAll(data, []byte{0}, nil)
+		assert.Equal(t, "/"+string(clean), lastDir(slices.Concat(data, []byte("\x00/"), clean, []byte("\n\x00"))))
+	})
+}
+
+// However the output comes in pieces, what is taken is all of it.
+func FuzzJob(f *testing.F) {
+	f.Add([]byte("a\x1b[31mb\xc3\xa9\x1b]0;t\x07"), 1)
+	f.Add([]byte("\x1b\x1b[\xf0\x9f"), 2)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		size = 1 + abs(size)%50
+		data = data[:min(len(data), maxBacklog)]
+		j := &job{news: make(chan struct{}, 1), done: make(chan struct{})}
+		var got []byte
+		for chunk := range slices.Chunk(data, size) {
+			_, _ = j.Write(chunk)
+			text, lost := j.take()
+			require.Zero(t, lost)
+			got = append(got, text...)
+		}
+		close(j.done)
+		text, _ := j.take()
+		require.Equal(t, string(data), string(append(got, text...)))
+	})
+}
+
+func abs(n int) int { return max(n, -(n + 1)) }
 
 func BenchmarkBash(b *testing.B) {
 	w, _, _ := shellWorld(b, nil)

@@ -92,6 +92,14 @@ func TestConformance(t *testing.T) {
 			{Name: "sleep", Args: `{"command":"sleep 60"}`, Slow: true},
 			{Name: "endless output", Args: `{"command":"while :; do echo x; done"}`, Slow: true},
 			{Name: "ignores signals", Args: `{"command":"trap '' TERM INT; sleep 60 & wait"}`, Slow: true},
+			{Name: "folder", Args: `{"command":"ls","working_dir":"sub"}`, Want: "b.go"},
+			{Name: "no such folder", Args: `{"command":"ls","working_dir":"none"}`, Fails: true},
+		}},
+		{"bash_output", tools.BashOutput, []agenttest.ToolCase{
+			{Name: "unknown", Args: `{"id":"bash-1","wait":1,"filter":"x"}`, Fails: true},
+		}},
+		{"bash_kill", tools.BashKill, []agenttest.ToolCase{
+			{Name: "unknown", Args: `{"id":"bash-1"}`, Fails: true},
 		}},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
@@ -68,4 +69,90 @@ func ExampleCoding() {
 	//  package greet
 	// -const Hello = "helo"
 	// +const Hello = "hello"
+}
+
+// A host keeps the Shell to know where commands run, and to end what runs in the
+// background when it calls the tools outside of a run.
+func ExampleWithShell() {
+	dir, err := os.MkdirTemp("", "example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ws, err := aycoder.OpenWorkspace(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	var shell tools.Shell
+	defer shell.Close()
+	bash, err := tools.Bash(ws, tools.WithShell(&shell))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, args := range []string{
+		`{"command": "mkdir -p web/app; cd web; false"}`,
+		`{"command": "ls"}`,
+	} {
+		r, err := bash.Call(context.Background(), aycoder.NewInvocation("call-1", "bash", json.RawMessage(args), nil))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(r.Text())
+	}
+	fmt.Println("next in", shell.Dir())
+	// Output:
+	// [no output]
+	// [exit 1, in web]
+	// app
+	// [exit 0, in web]
+	// next in web
+}
+
+// dockerExec has commands run in a container, where the workspace lies at /work.
+type dockerExec struct {
+	run func(args ...string) (code int)
+}
+
+func (d dockerExec) Run(ctx context.Context, c *tools.ExecCommand) (*tools.ExecResult, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(c.Root, c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", tools.ErrExecDir, err)
+	}
+	code := d.run("docker", "exec", "--workdir", path.Join("/work", filepath.ToSlash(rel)), "box", "sh", "-c", c.Script)
+	fmt.Fprintln(c.Output, "ran in the container")
+	return &tools.ExecResult{Code: code, Dir: c.Dir}, nil
+}
+
+func ExampleWithExec() {
+	dir, err := os.MkdirTemp("", "example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ws, err := aycoder.OpenWorkspace(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	box := dockerExec{run: func(args ...string) int { // a real one starts this with package os/exec
+		fmt.Printf("%q\n", args)
+		return 2
+	}}
+	bash, err := tools.Bash(ws, tools.WithExec(box))
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := bash.Call(context.Background(), aycoder.NewInvocation("call-1", "bash", json.RawMessage(`{"command": "make test"}`), nil))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(r.Text())
+	// Output:
+	// ["docker" "exec" "--workdir" "/work" "box" "sh" "-c" "make test"]
+	// ran in the container
+	// [exit 2]
 }

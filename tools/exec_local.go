@@ -131,10 +131,15 @@ func (s *handover) dir() string {
 	s.closeOpen()
 	var b bytes.Buffer
 	proc.Rest(s.told, &b)
-	data := b.Bytes()
-	data = data[:bytes.LastIndexByte(data, 0)+1]
-	data = bytes.TrimSuffix(data, []byte("\n\x00"))
-	dir := string(data[bytes.LastIndexByte(data, 0)+1:])
+	return lastDir(b.Bytes())
+}
+
+// lastDir returns the last folder of those that the shell told, as each ends with a line
+// break and NUL, or "". The script can write there, too.
+func lastDir(told []byte) string {
+	told = told[:bytes.LastIndexByte(told, 0)+1]
+	told = bytes.TrimSuffix(told, []byte("\n\x00"))
+	dir := string(told[bytes.LastIndexByte(told, 0)+1:])
 	if !filepath.IsAbs(dir) {
 		return ""
 	}

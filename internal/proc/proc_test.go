@@ -305,10 +305,18 @@ func FuzzOutput(f *testing.F) {
 
 func abs(n int) int { return max(n, -(n + 1)) }
 
+// BenchmarkRun measures a command beside what package exec takes for it.
 func BenchmarkRun(b *testing.B) {
-	for b.Loop() {
-		_, _ = Run(b.Context(), sh(":"))
-	}
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = exec.Command("/bin/sh", "-c", ":").CombinedOutput()
+		}
+	})
+	b.Run("run", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = Run(b.Context(), sh(":"))
+		}
+	})
 }
 
 // BenchmarkCancel measures from the cancel of a shell with children to the return,
