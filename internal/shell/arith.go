@@ -109,7 +109,8 @@ func (x expander) evaluated(v word, array bool) {
 		return
 	case !strings.ContainsAny(v.text, "$`[\\'\""):
 		for name := range strings.FieldsFuncSeq(v.text, func(r rune) bool { return r >= 0x80 || !letter(byte(r)) }) {
-			if w, ok := x.st.vars[name]; ok && w.text != v.text && (w.kind != known || strings.ContainsAny(w.text, "$`[")) && w.kind != digits {
+			if w, ok := x.st.vars[name]; ok && w.text != v.text && (w.kind != known ||
+				strings.ContainsAny(w.text, "$`[")) && w.kind != digits {
 				x.k.raise(NeedsApproval, "evaluates a value that is not known as arithmetic")
 			}
 		}

@@ -8,7 +8,7 @@ import (
 // awk looks for what makes a program of awk more than a filter: system, pipes, files
 // to write, the environment.
 func awk(c *call, argv []word) {
-	p := program{use: 'p', spec: "-F= -v= -f=a --file=a -E=a --exec=a -e=p --source=p -i=e --include=e -l=e --load=e -o?W --pretty-print?W -p?W --profile?W -d?W --dump-variables?W -D?a --debug?a --field-separator= --assign= -m="}
+	p := program{use: 'p', spec: awkSpec}
 	o := c.options(p, plain(argv, 1))
 	if o.has("-f", "--file", "-E", "--exec") {
 		o.pattern = true
@@ -50,7 +50,8 @@ type awkProgram struct {
 	ambig   bool
 }
 
-var awkWords = []string{"system", "getline", "|", ">", "@", "ENVIRON", "ARGV", "SYMTAB", "FUNCTAB", "PROCINFO", "/inet", "<"}
+var awkWords = []string{"system", "getline", "|", ">", "@", "ENVIRON", "ARGV", "SYMTAB", "FUNCTAB", "PROCINFO",
+	"/inet", "<"}
 
 // run looks at the program only if it has a word that could matter at all.
 func (a *awkProgram) run() {
@@ -162,7 +163,8 @@ func (a *awkProgram) peekString() string {
 	}
 	b := awkProgram{text: rest}
 	s := b.str('"')
-	if tail := strings.TrimLeft(rest[min(b.pos, len(rest)):], " \t"); tail != "" && !strings.ContainsRune(");}\n", rune(tail[0])) {
+	if tail := strings.TrimLeft(rest[min(b.pos, len(rest)):], " \t"); tail != "" &&
+		!strings.ContainsRune(");}\n", rune(tail[0])) {
 		return "" // only a part of it
 	}
 	return s
@@ -187,7 +189,8 @@ func (a *awkProgram) operator(ch byte) {
 	rest := a.text[a.pos:]
 	width := 1
 	switch {
-	case strings.HasPrefix(rest, "||") || strings.HasPrefix(rest, "&&") || strings.HasPrefix(rest, "++") || strings.HasPrefix(rest, "--"):
+	case strings.HasPrefix(rest, "||") || strings.HasPrefix(rest, "&&") || strings.HasPrefix(rest, "++") ||
+		strings.HasPrefix(rest, "--"):
 		width = 2
 	case ch == '|':
 		a.pipe()

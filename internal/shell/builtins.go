@@ -369,7 +369,8 @@ func readBuiltin(c *call, argv []word) {
 		v = word{kind: anything}
 	}
 	if a, ok := o.args["-a"]; ok {
-		c.expander().target(a, variable{array: true, elems: []word{{kind: anything, many: true, env: v.env, net: v.net}}})
+		c.expander().target(a, variable{array: true, elems: []word{{kind: anything, many: true, env: v.env,
+			net: v.net}}})
 	}
 	if len(o.operands) == 0 {
 		c.expander().assign("REPLY", variable{word: v})
@@ -442,7 +443,8 @@ func trap(c *call, argv []word) {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
-	if len(args) == 0 || args[0].kind == known && (args[0].text == "-" || args[0].text == "" || args[0].text == "-l" || args[0].text == "-p") {
+	if len(args) == 0 || args[0].kind == known && (args[0].text == "-" || args[0].text == "" ||
+		args[0].text == "-l" || args[0].text == "-p") {
 		return
 	}
 	c.k.opaque = true
@@ -506,7 +508,8 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) word {
 	if !named && d.Variant.Value != "local" {
 		k.dispute("shows the environment")
 	}
-	if strings.ContainsAny(flags, "nfFI") && flags != "f" || strings.Contains(flags, "f") && d.Variant.Value == "export" {
+	if strings.ContainsAny(flags, "nfFI") && flags != "f" || strings.Contains(flags, "f") &&
+		d.Variant.Value == "export" {
 		k.raise(NeedsApproval, "declares a reference or a function")
 	}
 	return word{}

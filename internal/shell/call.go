@@ -152,7 +152,8 @@ func (x expander) assignment(a *syntax.Assign) {
 	switch {
 	case a.Index != nil:
 		x.arith(a.Index)
-		v = variable{array: true, elems: append(slices.Clone(old.elems), v.word, word{kind: anything, many: true, env: v.env})}
+		v = variable{array: true, elems: append(slices.Clone(old.elems), v.word, word{kind: anything,
+			many: true, env: v.env})}
 	case a.Append && set && !old.array:
 		v.word = old.word.then(v.word)
 	case a.Append:
@@ -235,7 +236,8 @@ func (c *call) redirectTo(r *syntax.Redirect, w word) {
 
 // trusted are where the programs of the system are.
 var trusted = []string{
-	"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin", "/usr/local/go/bin",
+	"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin",
+	"/usr/local/go/bin",
 }
 
 // run looks at a command: a function, a builtin or a program.
@@ -299,7 +301,8 @@ func (c *call) program(name string, argv []word) {
 		c.raise(NeedsApproval, "runs a program that is not known: "+name)
 		return
 	}
-	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" || argv[1].text == "--help") && !p.noHelp && p.handler != "make" {
+	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" ||
+		argv[1].text == "--help") && !p.noHelp && p.handler != "make" {
 		return
 	}
 	for _, w := range argv[1:] {
@@ -319,4 +322,5 @@ func (c *call) program(name string, argv []word) {
 }
 
 // silent are builtins that do not show their arguments.
-var silent = set("test", "[", ":", "true", "false", "cd", "export", "declare", "local", "readonly", "typeset", "set", "shift", "return", "exit", "read")
+var silent = set("test", "[", ":", "true", "false", "cd", "export", "declare", "local", "readonly", "typeset",
+	"set", "shift", "return", "exit", "read")

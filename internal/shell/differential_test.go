@@ -31,29 +31,56 @@ func (g grammar) one(list ...string) string { return list[g.IntN(len(list))] }
 func (g grammar) some(p float64) bool { return g.Float64() < p }
 
 var genFiles = []string{
-	"a.go", "b.txt", "notes.txt", "src/x.py", "src", ".", "*", "*.go", "src/*", "./*", "?.go", "[ab]*", "{a.go,b.txt}", "\"$f\"", "$f", "$(ls)", "\"$(ls | head -1)\"",
-	"out", "src/out", "../out", "/tmp/out", "~/out", "-", "nothere", "'a b.txt'", "a\\ b.txt", "\"a b.txt\"", "$HOME/out", "${f:-a.go}", "$((1+1))", "<(ls)", "$x", "\"${a[@]}\"", "a.go b.txt", "-- -o", "\"$1\"", "$(git ls-files)", "\"${f%.go}.txt\"", ".git/HEAD", ".env",
+	"a.go", "b.txt", "notes.txt", "src/x.py", "src", ".", "*", "*.go", "src/*", "./*", "?.go", "[ab]*",
+	"{a.go,b.txt}", "\"$f\"", "$f", "$(ls)", "\"$(ls | head -1)\"",
+	"out", "src/out", "../out", "/tmp/out", "~/out", "-", "nothere", "'a b.txt'", "a\\ b.txt", "\"a b.txt\"",
+	"$HOME/out", "${f:-a.go}", "$((1+1))", "<(ls)", "$x", "\"${a[@]}\"", "a.go b.txt", "-- -o", "\"$1\"",
+	"$(git ls-files)", "\"${f%.go}.txt\"", ".git/HEAD", ".env",
 }
 
 var genFlags = []string{
-	"-n", "-l", "-r", "-R", "-i", "-o", "-o out", "-oout", "-c", "-e", "-f", "-w", "-s", "-a", "-x", "-z", "-d", "-p", "-0", "-1", "-n1", "-rn", "-i.bak", "--output=out", "--output out", "--outp=out",
-	"--in-place", "--help", "--version", "-delete", "-exec rm {} ;", "-exec touch out \\;", "-exec cat {} +", "-fprint out", "-name '*.go'", "-type f", "-t", "-k1", "-u", "-v", "-q", "-A1", "--pre=touch", "--files",
-	"-C src", "-T", "-S", "-b", "--", "-type", "-I{}", "-execdir touch out \\;", "-print0", "-maxdepth 1", "-F,", "-h", "-m1", "-E", "$x", "-g '*'", "--color=always", "-L", "-P", "-H",
+	"-n", "-l", "-r", "-R", "-i", "-o", "-o out", "-oout", "-c", "-e", "-f", "-w", "-s", "-a", "-x", "-z", "-d",
+	"-p", "-0", "-1", "-n1", "-rn", "-i.bak", "--output=out", "--output out", "--outp=out",
+	"--in-place", "--help", "--version", "-delete", "-exec rm {} ;", "-exec touch out \\;", "-exec cat {} +",
+	"-fprint out", "-name '*.go'", "-type f", "-t", "-k1", "-u", "-v", "-q", "-A1", "--pre=touch", "--files",
+	"-C src", "-T", "-S", "-b", "--", "-type", "-I{}", "-execdir touch out \\;", "-print0", "-maxdepth 1",
+	"-F,", "-h", "-m1", "-E", "$x", "-g '*'", "--color=always", "-L", "-P", "-H",
 }
 
 var genPrograms = []string{
-	"ls", "cat", "head", "tail", "wc", "sort", "uniq", "cut -c1", "tr a b", "grep a", "grep -l a", "rg a", "find", "find .", "find . -name '*.go'", "sed -n 1p", "sed", "awk '{print}'", "awk", "tee", "touch", "rm", "mkdir", "cp", "mv",
-	"echo", "printf '%s\\n'", "printf", "true", "test", "[ -f", "stat", "file", "du", "df", "basename", "dirname", "realpath", "readlink", "md5sum", "base64", "od", "xxd", "diff a.go", "cmp a.go", "comm", "paste", "join", "nl", "tac", "rev", "fold",
-	"expand", "column", "seq 3", "date", "id", "uname", "hostname", "pwd", "type", "command -v", "which", "shuf", "split", "csplit a.go", "iconv", "tree", "xargs", "xargs -n1", "xargs -I{}", "env", "timeout 1", "nice", "command", "builtin", "bash -c", "sh -c",
-	"git status", "git log", "git diff", "git show", "git branch", "git tag", "git stash list", "git ls-files", "git grep a", "git rev-parse HEAD", "git config", "git blame", "git archive", "git reflog", "git remote", "git describe", "git checkout", "git worktree list", "git notes list", "git for-each-ref",
-	"git symbolic-ref", "git hash-object", "git cat-file -p", "git shortlog", "git format-patch", "git apply", "git submodule", "git bisect", "git ls-tree HEAD", "git rev-list HEAD", "git count-objects", "git fsck", "git var", "git merge-base HEAD", "git check-ignore", "git diff-tree HEAD",
-	"tar", "tar tf", "tar cf", "gzip", "gzip -c", "zcat", "unzip", "zip", "dd", "chmod", "ln", "mktemp", "truncate", "install", "jq .", "cd", "pushd", "popd", "read", "mapfile", "export", "declare", "local", "set", "unset", "eval", "exec", "let", "strings", "cksum", "sha256sum", "pr", "fmt", "expr", "numfmt", "hexdump", "locale", "getconf", "who", "nproc", "ps", "factor", "tsort", "ptx", "look a", "cal", "sum", "b2sum", "pathchk", "tput", "arch", "uptime", "free", "man", "less", "more", "perl -e", "python3 -c",
+	"ls", "cat", "head", "tail", "wc", "sort", "uniq", "cut -c1", "tr a b", "grep a", "grep -l a", "rg a",
+	"find", "find .", "find . -name '*.go'", "sed -n 1p", "sed", "awk '{print}'", "awk", "tee", "touch",
+	"rm", "mkdir", "cp", "mv",
+	"echo", "printf '%s\\n'", "printf", "true", "test", "[ -f", "stat", "file", "du", "df", "basename",
+	"dirname", "realpath", "readlink", "md5sum", "base64", "od", "xxd", "diff a.go", "cmp a.go", "comm",
+	"paste", "join", "nl", "tac", "rev", "fold",
+	"expand", "column", "seq 3", "date", "id", "uname", "hostname", "pwd", "type", "command -v", "which",
+	"shuf", "split", "csplit a.go", "iconv", "tree", "xargs", "xargs -n1", "xargs -I{}", "env", "timeout 1",
+	"nice", "command", "builtin", "bash -c", "sh -c",
+	"git status", "git log", "git diff", "git show", "git branch", "git tag", "git stash list", "git ls-files",
+	"git grep a", "git rev-parse HEAD", "git config", "git blame", "git archive", "git reflog",
+	"git remote", "git describe", "git checkout", "git worktree list", "git notes list", "git for-each-ref",
+	"git symbolic-ref", "git hash-object", "git cat-file -p", "git shortlog", "git format-patch", "git apply",
+	"git submodule", "git bisect", "git ls-tree HEAD", "git rev-list HEAD", "git count-objects", "git fsck",
+	"git var", "git merge-base HEAD", "git check-ignore", "git diff-tree HEAD",
+	"tar", "tar tf", "tar cf", "gzip", "gzip -c", "zcat", "unzip", "zip", "dd", "chmod", "ln", "mktemp",
+	"truncate", "install", "jq .", "cd", "pushd", "popd", "read", "mapfile", "export", "declare", "local",
+	"set", "unset", "eval", "exec", "let", "strings", "cksum", "sha256sum", "pr", "fmt", "expr",
+	"numfmt", "hexdump", "locale", "getconf", "who", "nproc", "ps", "factor", "tsort", "ptx",
+	"look a", "cal", "sum", "b2sum", "pathchk", "tput", "arch", "uptime", "free", "man", "less",
+	"more", "perl -e", "python3 -c",
 }
 
 var genScripts = []string{
-	"p", "1d", "s/a/b/", "s/a/b/w out", "w out", "e touch out", "1e touch out", "s/.*/touch out/e", "$!d", "/a/{p;q}", "1i\\\nx", "y/a/b/", "n;w out", "/[/]/w out", "a foo", "b;w out", ":a;w out", "r b.txt", "s/a/b/;w out", "s|a|b|;;p", "\\,a,w out",
-	"{print}", "{print > \"out\"}", "BEGIN{system(\"touch out\")}", "{print | \"cat > out\"}", "BEGIN{\"touch out\"|getline}", "NR==1", "$1 > 2", "{print $1/2 > \"out\"}", "/a/ {print} /b|>/", "{print a,\nb > \"out\"}", "{x = $1 > 2; print x}", "{print ($1 > 2)}", "{printf \"%s\", $1 >> \"out\"}", "END{print NR}", "{gsub(/\"/,\"\"); print > \"out\"}",
-	"ls", "touch out", "echo hi", "rm a.go", "cat a.go", "echo a > out", "$0 x", "echo \"$1\"", "$1 out", "f=1", "wc -l \"$@\"",
+	"p", "1d", "s/a/b/", "s/a/b/w out", "w out", "e touch out", "1e touch out", "s/.*/touch out/e", "$!d",
+	"/a/{p;q}", "1i\\\nx", "y/a/b/", "n;w out", "/[/]/w out", "a foo", "b;w out", ":a;w out", "r b.txt",
+	"s/a/b/;w out", "s|a|b|;;p", "\\,a,w out",
+	"{print}", "{print > \"out\"}", "BEGIN{system(\"touch out\")}", "{print | \"cat > out\"}",
+	"BEGIN{\"touch out\"|getline}", "NR==1", "$1 > 2", "{print $1/2 > \"out\"}", "/a/ {print} /b|>/",
+	"{print a,\nb > \"out\"}", "{x = $1 > 2; print x}", "{print ($1 > 2)}",
+	"{printf \"%s\", $1 >> \"out\"}", "END{print NR}", "{gsub(/\"/,\"\"); print > \"out\"}",
+	"ls", "touch out", "echo hi", "rm a.go", "cat a.go", "echo a > out", "$0 x", "echo \"$1\"", "$1 out", "f=1",
+	"wc -l \"$@\"",
 }
 
 func (g grammar) word() string {
@@ -78,11 +105,13 @@ func (g grammar) command(depth int) string {
 		b.WriteString(g.one("f=a.go ", "x=1 ", "IFS=, ", "LC_ALL=C ", "PATH=. ", "x=-o ", "TMPDIR=. "))
 	}
 	if g.some(0.08) {
-		b.WriteString(g.one("! ", "time ", "command ", "env ", "env X=1 ", "timeout 1 ", "nice ", "xargs ", "builtin ", "exec ", "bash -c '", "eval "))
+		b.WriteString(g.one("! ", "time ", "command ", "env ", "env X=1 ", "timeout 1 ", "nice ", "xargs ",
+			"builtin ", "exec ", "bash -c '", "eval "))
 	}
 	p := g.one(genPrograms...)
 	b.WriteString(p)
-	if strings.HasPrefix(p, "sed") || strings.HasPrefix(p, "awk") || strings.HasPrefix(p, "bash") || strings.HasPrefix(p, "sh ") || p == "eval" {
+	if strings.HasPrefix(p, "sed") || strings.HasPrefix(p, "awk") || strings.HasPrefix(p, "bash") ||
+		strings.HasPrefix(p, "sh ") || p == "eval" {
 		fmt.Fprintf(&b, " '%s'", g.one(genScripts...))
 	}
 	for range g.IntN(4) {
@@ -95,7 +124,9 @@ func (g grammar) command(depth int) string {
 		b.WriteString("'")
 	}
 	if g.some(0.15) {
-		b.WriteString(" " + g.one("> out", ">> out", "2>/dev/null", "> /dev/null", "2>&1", "< a.go", "<<< \"$f\"", "&> out", "> \"$f\"", "< nothere", "1<> out", ">| a.go", "> /tmp/out", "3> out", "<<< 'touch out'"))
+		b.WriteString(" " + g.one("> out", ">> out", "2>/dev/null", "> /dev/null", "2>&1", "< a.go",
+			"<<< \"$f\"", "&> out", "> \"$f\"", "< nothere", "1<> out", ">| a.go", "> /tmp/out", "3> out",
+			"<<< 'touch out'"))
 	}
 	return b.String()
 }
@@ -134,9 +165,11 @@ func (g grammar) script(depth int) string {
 	case 9:
 		return fmt.Sprintf("[[ %s == %s ]] && %s", g.word(), g.word(), g.script(depth-1))
 	case 10:
-		return fmt.Sprintf("x=%s; echo $((%s)); %s", g.one("1", "'a[$(touch out)]'", "y", "$(seq 1)", "-o", "src"), g.one("x", "x+1", "x++", "a[x]", "$x", "y=x"), g.script(depth-1))
+		return fmt.Sprintf("x=%s; echo $((%s)); %s", g.one("1", "'a[$(touch out)]'", "y", "$(seq 1)", "-o",
+			"src"), g.one("x", "x+1", "x++", "a[x]", "$x", "y=x"), g.script(depth-1))
 	case 11:
-		return fmt.Sprintf("%s <<EOF\n%s\nEOF\n", g.command(0), g.one("touch out", "$(touch out)", "$f", "`ls`", "a.go"))
+		return fmt.Sprintf("%s <<EOF\n%s\nEOF\n", g.command(0), g.one("touch out", "$(touch out)", "$f", "`ls`",
+			"a.go"))
 	case 12:
 		return fmt.Sprintf("cd %s; %s", g.one("src", "..", ".", "\"$f\"", "nothere"), g.script(depth-1))
 	}
@@ -155,12 +188,17 @@ func newCage(t *testing.T) cage {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
 	for name, text := range map[string]string{
-		"a.go": "package a\n", "b.txt": "b a 3\n", "notes.txt": "touch out\nx\n", "src/x.py": "a = 1\n", "a b.txt": "a\n", "-o": "x\n", "-oout": "y\n", "--output=out": "z\n", "--pre=touch": "\n",
-		"-delete": "\n", "-exec": "\n", "--in-place": "a\n", "-i": "a\n", "src/-o": "a\n", "$(touch out)": "a\n", "out;touch out": "a\n", ".env": "S=1\n", "src/deep/z": "z\n", "old": "o\n", "a -oout": "\n", "a\n-oout": "\n", "--files0-from=x": "a\n",
+		"a.go": "package a\n", "b.txt": "b a 3\n", "notes.txt": "touch out\nx\n", "src/x.py": "a = 1\n",
+		"a b.txt": "a\n", "-o": "x\n", "-oout": "y\n", "--output=out": "z\n", "--pre=touch": "\n",
+		"-delete": "\n", "-exec": "\n", "--in-place": "a\n", "-i": "a\n", "src/-o": "a\n",
+		"$(touch out)": "a\n", "out;touch out": "a\n", ".env": "S=1\n", "src/deep/z": "z\n", "old": "o\n",
+		"a -oout": "\n", "a\n-oout": "\n", "--files0-from=x": "a\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.ws, name), []byte(text), 0o644))
 	}
-	git := exec.Command("sh", "-c", "git init -q && git add -A && git -c user.name=a -c user.email=a@b -c commit.gpgsign=false commit -qm a && git tag v1")
+	git := exec.Command("sh", "-c",
+		"git init -q && git add -A && "+
+			"git -c user.name=a -c user.email=a@b -c commit.gpgsign=false commit -qm a && git tag v1")
 	git.Dir, git.Env = c.ws, append(os.Environ(), "HOME="+c.home)
 	out, err := git.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -205,11 +243,13 @@ func (c cage) run(t *testing.T, scripts []string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(60+2*len(scripts))*time.Second)
 	defer cancel()
-	args := []string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--dev", "/dev", "--proc", "/proc"}
+	args := []string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--dev",
+		"/dev", "--proc", "/proc"}
 	for _, d := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"} {
 		args = append(args, "--ro-bind-try", d, d)
 	}
-	args = append(args, "--bind", c.ws, "/ws", "--bind", c.home, "/home/user", "--bind", c.tmp, "/tmp", "--ro-bind", c.scripts, "/scripts",
+	args = append(args, "--bind", c.ws, "/ws", "--bind", c.home, "/home/user", "--bind", c.tmp, "/tmp",
+		"--ro-bind", c.scripts, "/scripts",
 		"--chdir", "/ws", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/home/user",
 		"--setenv", "GIT_OPTIONAL_LOCKS", "0", "--setenv", "GIT_PAGER", "cat",
 		"bash", "-c", `for s in /scripts/*; do timeout -k 1 3 bash "$s" </dev/null >/dev/null 2>&1; done`)

@@ -64,7 +64,8 @@ func product(parts []syntax.WordPart, n *int) []*syntax.Word {
 		var next []*syntax.Word
 		for _, o := range out {
 			for _, a := range alts {
-				next = append(next, &syntax.Word{Parts: append(append([]syntax.WordPart(nil), o.Parts...), a.Parts...)})
+				next = append(next, &syntax.Word{Parts: append(append([]syntax.WordPart(nil), o.Parts...),
+					a.Parts...)})
 			}
 		}
 		out = next
@@ -108,11 +109,23 @@ func (x expander) single(w *syntax.Word) word {
 		return word{}
 	}
 	out := word{}
+	if x.long(w.Parts) {
+		return word{kind: anything}
+	}
 	for i, p := range w.Parts {
 		out = x.add(out, p, i == 0)
 	}
 	out.bare, out.many = false, false
 	return out
+}
+
+// long refuses a word of too many parts, which would take time that grows with the square.
+func (x expander) long(parts []syntax.WordPart) bool {
+	if len(parts) <= maxParts {
+		return false
+	}
+	x.k.raise(NeedsApproval, "has a word of too many parts")
+	return true
 }
 
 // add appends a part of a word as if it were quoted, or is a literal.
@@ -126,7 +139,7 @@ func (x expander) add(w word, p syntax.WordPart, first bool) word {
 
 // fields expands a word that may become several.
 func (x expander) fields(w *syntax.Word) []word {
-	if !x.k.tick() {
+	if !x.k.tick() || x.long(w.Parts) {
 		return []word{{kind: anything, many: true}}
 	}
 	var out []word
@@ -303,6 +316,9 @@ func (x expander) quoted(q *syntax.DblQuoted) word {
 	if q.Dollar {
 		x.k.raise(NeedsApproval, "has a string that is translated")
 	}
+	if x.long(q.Parts) {
+		return word{kind: anything}
+	}
 	for _, p := range q.Parts {
 		w = w.then(x.inQuotes(p, `$"\`+"`"))
 	}
@@ -340,6 +356,9 @@ func (x expander) heredoc(r *syntax.Redirect) word {
 	}
 	if strings.ContainsAny(source(r.Word), `"'\`) { // a quoted end: the body is literal
 		return word{text: r.Hdoc.Lit()}
+	}
+	if x.long(r.Hdoc.Parts) {
+		return word{kind: anything}
 	}
 	for _, p := range r.Hdoc.Parts {
 		w = w.then(x.inQuotes(p, "$\\`"))

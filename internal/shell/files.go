@@ -7,7 +7,7 @@ import (
 )
 
 func ls(c *call, argv []word) {
-	o := c.options(program{spec: "-I= -T= -w= --ignore= --hide= --block-size= --width= --time-style= --sort= --time= --format= -L!o --dereference!o"}, argv[1:])
+	o := c.options(program{spec: lsSpec}, argv[1:])
 	c.operands(program{}, o)
 	if len(o.operands) == 0 && !o.has("-l", "-a", "-A", "-s", "-i") {
 		c.out = word{kind: listing, many: true}
@@ -22,8 +22,6 @@ func rm(c *call, argv []word) {
 		c.remove(w, deep)
 	}
 }
-
-const copySpec = "-t=w -S= -m= -o= -g= -Z? --target-directory=w --suffix= --mode= --owner=e --group=e --backup? --preserve? --sparse? --reflink? --context? --strip-program=x"
 
 // copyFiles is cp, install and ln: they read all operands and write the last.
 func copyFiles(c *call, argv []word) {
@@ -99,7 +97,8 @@ func chmod(c *call, argv []word) {
 	var args []word // a mode may look like an option: -x
 	deep := false
 	for _, w := range argv[1:] {
-		if w.kind == known && (w.text == "-R" || w.text == "--recursive" || strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "R") && !strings.HasPrefix(w.text, "--")) {
+		if w.kind == known && (w.text == "-R" || w.text == "--recursive" || strings.HasPrefix(w.text, "-") &&
+			strings.Contains(w.text, "R") && !strings.HasPrefix(w.text, "--")) {
 			deep = true
 			continue
 		}
@@ -118,7 +117,8 @@ func chmod(c *call, argv []word) {
 	if mode.kind != known || grantsPower(mode.text) {
 		c.raise(Escalates, "makes a program that runs with the rights of its owner")
 	}
-	if n, err := strconv.ParseUint(mode.text, 8, 32); err == nil && n&0o700 == 0 || strings.HasPrefix(mode.text, "-") || strings.HasPrefix(mode.text, "a-") || strings.HasPrefix(mode.text, "u-") {
+	if n, err := strconv.ParseUint(mode.text, 8, 32); err == nil && n&0o700 == 0 || strings.HasPrefix(mode.text,
+		"-") || strings.HasPrefix(mode.text, "a-") || strings.HasPrefix(mode.text, "u-") {
 		removes = true
 	}
 	c.changeAll(args[1:], deep, removes)
@@ -173,10 +173,7 @@ func tar(c *call, argv []word) {
 	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' {
 		args = oldTar(args)
 	}
-	o := c.options(program{spec: "-f= -C= -T=r -X=r -b= -I=x -F=x -H= -K= -N= -V= -g=w --file= --directory= --exclude= --exclude-from=r --files-from=r " +
-		"--use-compress-program=x --to-command=x --checkpoint-action=x --info-script=x --new-volume-script=x --rsh-command=x --rmt-command=x " +
-		"--transform= --strip-components= --list --check --owner= --group= --mode= --index-file=w --listed-incremental=w --remove-files!d " +
-		"-P!a --absolute-names!a --overwrite --checkpoint? --wildcards --suffix="}, args)
+	o := c.options(program{spec: tarSpec}, args)
 	file, named := o.args["-f"]
 	if f, ok := o.args["--file"]; ok {
 		file, named = f, true
@@ -245,7 +242,7 @@ func (c *call) unpack(dir word, moved, printed bool) {
 }
 
 func zip(c *call, argv []word) {
-	o := c.options(program{spec: "-TT=x --unzip-command=x -b=w -O=w --out=w -n= -t= -x? -i? -P= -m!d --move!d -d!W"}, argv[1:])
+	o := c.options(program{spec: zipSpec}, argv[1:])
 	for i, w := range argv {
 		if strings.HasPrefix(w.text, "-T") && w.text != "-T" && i+1 < len(argv) {
 			c.smuggled(argv[i+1])
@@ -268,7 +265,7 @@ func unzip(c *call, argv []word) {
 }
 
 func compress(c *call, argv []word) {
-	o := c.options(program{spec: "-o=w -S= -b= -T= -M= --suffix= --threads= --memlimit= -D=r --output-dir-flat=w --files?"}, argv[1:])
+	o := c.options(program{spec: compressSpec}, argv[1:])
 	switch {
 	case o.has("-c", "--stdout", "--to-stdout", "-l", "-t", "--list", "--test") || len(o.operands) == 0:
 		c.operands(program{}, o)
@@ -282,9 +279,7 @@ func compress(c *call, argv []word) {
 }
 
 func rsync(c *call, argv []word) {
-	o := c.options(program{spec: "-e=x --rsh=x --rsync-path=x --daemon!n --password-file=r --files-from=r --exclude-from=r --include-from=r " +
-		"--log-file=w --write-batch=w --backup-dir=w --partial-dir=w --temp-dir=w -T=w --exclude= --include= -f= --filter= -B= -M=a " +
-		"--delete!d --delete-before!d --delete-during!d --delete-delay!d --delete-after!d --delete-excluded!d --remove-source-files!d --del!d"}, argv[1:])
+	o := c.options(program{spec: rsyncSpec}, argv[1:])
 	c.raise(WritesWorkspace, "copies files")
 	for i, w := range o.operands {
 		switch {
@@ -321,7 +316,7 @@ func mktemp(c *call, argv []word) {
 }
 
 func split(c *call, argv []word) {
-	o := c.options(program{spec: "--filter=x -a= -b= -C= -l= -n= -t= -f=w -k -s -z --additional-suffix= --bytes= --lines= --number= --prefix=w --suffix-format="}, argv[1:])
+	o := c.options(program{spec: splitSpec}, argv[1:])
 	if o.has("--filter") {
 		return
 	}
@@ -340,7 +335,10 @@ func disk(c *call, argv []word) {
 	c.raise(Destructive, "changes disks")
 	switch base(argv[0].text) {
 	case "fdisk", "sfdisk", "parted", "hdparm":
-		if slices.ContainsFunc(argv, func(w word) bool { return w.text == "-l" || w.text == "--list" || w.text == "-I" }) {
+		if slices.ContainsFunc(argv, func(w word) bool {
+			return w.text == "-l" || w.text == "--list" ||
+				w.text == "-I"
+		}) {
 			return
 		}
 	}

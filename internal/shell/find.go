@@ -10,7 +10,8 @@ import (
 func find(c *call, argv []word) {
 	args := plain(argv, 1)
 	i := 0
-	for i < len(args) && args[i].kind == known && (args[i].text == "-H" || args[i].text == "-P" || args[i].text == "-L" || strings.HasPrefix(args[i].text, "-O")) {
+	for i < len(args) && args[i].kind == known && (args[i].text == "-H" || args[i].text == "-P" ||
+		args[i].text == "-L" || strings.HasPrefix(args[i].text, "-O")) {
 		if args[i].text == "-L" {
 			c.dispute("follows links out of the workspace")
 		}
@@ -34,7 +35,8 @@ func find(c *call, argv []word) {
 }
 
 func expression(w word) bool {
-	return w.kind == known && (strings.HasPrefix(w.text, "-") && w.text != "-" || w.text == "(" || w.text == "!" || w.text == ")" || w.text == ",")
+	return w.kind == known && (strings.HasPrefix(w.text, "-") && w.text != "-" || w.text == "(" ||
+		w.text == "!" || w.text == ")" || w.text == ",")
 }
 
 func (c *call) actions(args, starts []word) {
@@ -63,7 +65,8 @@ func (c *call) actions(args, starts []word) {
 		case strings.HasPrefix(name, "-fprint") || name == "-fls":
 			c.write(next)
 			i++
-		case name == "-files0-from" || name == "-newer" || name == "-anewer" || name == "-cnewer" || name == "-samefile":
+		case name == "-files0-from" || name == "-newer" || name == "-anewer" || name == "-cnewer" ||
+			name == "-samefile":
 			c.read(next)
 			i++
 		case name == "-follow":
@@ -106,7 +109,10 @@ func (c *call) exec(argv, starts []word) {
 	}
 	if first := words[0]; first.kind == known && (base(first.text) == "rm" || base(first.text) == "shred") {
 		for _, s := range starts {
-			c.remove(s, slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, "rR") }))
+			c.remove(s, slices.ContainsFunc(words, func(w word) bool {
+				return strings.HasPrefix(w.text, "-") &&
+					strings.ContainsAny(w.text, "rR")
+			}))
 		}
 	}
 	c.out = word{kind: anything, many: true}
@@ -123,8 +129,7 @@ func fd(c *call, argv []word) {
 			break
 		}
 	}
-	p := program{use: 'p', spec: "-x=x -X=x --exec=x --exec-batch=x -e= -E= -t= -d= -g -c= -j= -S= -o= --extension= --exclude= --type= --max-depth= --min-depth= --size= " +
-		"--changed-within= --changed-before= --owner= --format= -L!o --follow!o --base-directory=r --search-path=r --ignore-file=r -C=r"}
+	p := program{use: 'p', spec: fdSpec}
 	o := c.options(p, args)
 	c.operands(p, o)
 	c.out = c.names(plain(o.operands, 1))

@@ -30,7 +30,8 @@ func git(c *call, argv []word) {
 			c.raise(Escalates, "sets what the environment says")
 		case strings.HasPrefix(w.text, "--exec-path="):
 			c.raise(Escalates, "runs other programs under the name of git")
-		case strings.HasPrefix(w.text, "--git-dir") || strings.HasPrefix(w.text, "--work-tree") || strings.HasPrefix(w.text, "--namespace") || strings.HasPrefix(w.text, "--super-prefix"):
+		case strings.HasPrefix(w.text, "--git-dir") || strings.HasPrefix(w.text, "--work-tree") ||
+			strings.HasPrefix(w.text, "--namespace") || strings.HasPrefix(w.text, "--super-prefix"):
 			if c.raise(NeedsApproval, "uses another repository"); !strings.Contains(w.text, "=") {
 				i++
 			}
@@ -45,7 +46,8 @@ func git(c *call, argv []word) {
 	}
 }
 
-var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs",
+var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--glob-pathspecs",
+	"--noglob-pathspecs", "--icase-pathspecs",
 	"--no-replace-objects", "--version", "-v", "--exec-path", "--html-path")
 
 func (c *call) gitDir(w word) {
@@ -71,10 +73,14 @@ func (c *call) gitSetting(w word) {
 	switch {
 	case w.kind > digits:
 		c.raise(NeedsApproval, "sets what is not known")
-	case slices.ContainsFunc(gitHarmless, func(p string) bool { return name == p || strings.HasSuffix(p, ".") && strings.HasPrefix(name, p) }):
+	case slices.ContainsFunc(gitHarmless, func(p string) bool {
+		return name == p || strings.HasSuffix(p, ".") &&
+			strings.HasPrefix(name, p)
+	}):
 	case strings.HasSuffix(name, "pager") && (value == "cat" || value == "" || value == "false"):
 	case name == "core.fsmonitor" && value == "false" || name == "core.hookspath" && value == "/dev/null":
-	case strings.HasPrefix(name, "http.") || strings.HasPrefix(name, "url.") || strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "push."):
+	case strings.HasPrefix(name, "http.") || strings.HasPrefix(name, "url.") || strings.HasPrefix(name,
+		"user.") || strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "push."):
 		c.raise(NeedsApproval, "changes a setting")
 	default:
 		c.smuggled(word{text: strings.TrimPrefix(script, "!")})
@@ -83,8 +89,10 @@ func (c *call) gitSetting(w word) {
 
 // gitHarmless are settings of how output looks.
 var gitHarmless = []string{
-	"color.", "column.", "core.quotepath", "core.abbrev", "log.date", "log.decorate", "log.abbrevcommit", "log.follow", "diff.renames", "diff.renamelimit",
-	"diff.context", "diff.algorithm", "diff.mnemonicprefix", "diff.noprefix", "diff.colormoved", "diff.indentheuristic", "status.", "grep.linenumber", "advice.",
+	"color.", "column.", "core.quotepath", "core.abbrev", "log.date", "log.decorate", "log.abbrevcommit",
+	"log.follow", "diff.renames", "diff.renamelimit",
+	"diff.context", "diff.algorithm", "diff.mnemonicprefix", "diff.noprefix", "diff.colormoved",
+	"diff.indentheuristic", "status.", "grep.linenumber", "advice.",
 	"blame.", "core.pager.no", "i18n.", "core.ignorecase", "core.autocrlf", "core.precomposeunicode",
 }
 
@@ -134,7 +142,8 @@ func (c *call) gitOperands(p program, o *parsed) {
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		case w.kind <= token && strings.Contains(w.text, ":"):
 			c.read(w.keep(w.text[strings.IndexByte(w.text, ':')+1:]))
-		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.HasPrefix(w.text, "../") && len(w.text) > 2:
+		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.HasPrefix(w.text, "../") &&
+			len(w.text) > 2:
 		case w.kind <= token && w.text != "":
 			c.read(w)
 		case w.kind == glob:
@@ -157,11 +166,13 @@ func (c *call) gitPrints(sub string, o *parsed) {
 	case "ls-files":
 		c.out = word{kind: listing, many: true}
 	case "diff", "diff-tree", "diff-index", "diff-files", "grep", "show", "log":
-		if o.has("--name-only", "-l", "--files-with-matches") && sub != "log" && sub != "show" && !o.has("--no-index", "--stat") {
+		if o.has("--name-only", "-l", "--files-with-matches") && sub != "log" && sub != "show" &&
+			!o.has("--no-index", "--stat") {
 			c.out = word{kind: listing, many: true}
 		}
 	case "rev-parse":
-		if len(o.operands) == 1 && !o.has("--show-toplevel", "--git-dir", "--abbrev-ref", "--show-prefix", "--show-cdup", "--symbolic", "--symbolic-full-name") &&
+		if len(o.operands) == 1 && !o.has("--show-toplevel", "--git-dir", "--abbrev-ref", "--show-prefix",
+			"--show-cdup", "--symbolic", "--symbolic-full-name") &&
 			strings.HasPrefix(o.operands[0].text, "HEAD") {
 			c.out = word{text: "1a", kind: token}
 		}
@@ -176,11 +187,11 @@ func (c *call) gitPrints(sub string, o *parsed) {
 
 // gitBranch is branch and tag: without operands, or with options that list, they list.
 func gitBranch(c *call, argv []word) {
-	o := c.options(program{spec: "-m=? -F=r -u=W --set-upstream-to=W --unset-upstream!W --edit-description!a -d!d -D!d --delete!d -f!d --force!d -M!d -C!W -c!W --copy!W --move!W " +
-		"-s!a --sign!a -v? --verify!a -a? -e!a --edit!a -n? --sort= --format= --contains? --no-contains? --merged? --no-merged? --points-at= --color? --column? --abbrev? --create-reflog!W -t!W --track!W"},
+	o := c.options(program{spec: gitBranchSpec},
 		tagOptions(argv))
 	c.gitFormat(o)
-	lists := o.has("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--show-current")
+	lists := o.has("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at",
+		"--show-current")
 	tag := argv[0].text == "tag"
 	if !tag && o.has("-m") || tag && o.has("-a") && !lists {
 		c.raise(WritesWorkspace, "changes refs")
@@ -251,7 +262,8 @@ func gitStash(c *call, argv []word) {
 		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog}, argv[2:]))
 	case "drop", "clear", "pop":
 		c.raise(Destructive, "drops stashed changes")
-	case "", "push", "save", "apply", "branch", "create", "store", "-u", "-k", "-a", "-m", "--include-untracked", "--keep-index", "--all":
+	case "", "push", "save", "apply", "branch", "create", "store", "-u", "-k", "-a", "-m",
+		"--include-untracked", "--keep-index", "--all":
 		c.raise(WritesWorkspace, "git stash writes files")
 	default:
 		c.raise(NeedsApproval, "is no command of git that is known")
@@ -259,9 +271,10 @@ func gitStash(c *call, argv []word) {
 }
 
 func gitConfig(c *call, argv []word) {
-	o := c.options(program{spec: "-f=r --file=r --blob= --get --get-all --type= -t= --default= --get-color= --url= -e!e --edit!e --unset!e --unset-all!e --add!e --replace-all!e --rename-section!e --remove-section!e"}, argv[1:])
+	o := c.options(program{spec: gitConfigSpec}, argv[1:])
 	ops := o.operands
-	if len(ops) > 0 && (ops[0].text == "get" || ops[0].text == "list" || ops[0].text == "set" || ops[0].text == "unset") && ops[0].kind == known {
+	if len(ops) > 0 && (ops[0].text == "get" || ops[0].text == "list" || ops[0].text == "set" ||
+		ops[0].text == "unset") && ops[0].kind == known {
 		if ops[0].text == "set" || ops[0].text == "unset" {
 			c.raise(Escalates, "changes settings of git, which can run commands")
 		}
@@ -272,7 +285,8 @@ func gitConfig(c *call, argv []word) {
 	case o.has("-l", "--list", "--get-regexp", "--get-urlmatch"):
 		c.dispute("shows settings, which may have tokens in them")
 	case len(ops) == 1 || o.has("--get", "--get-all"):
-		if len(ops) == 0 || ops[0].kind != known || slices.ContainsFunc([]string{"url", "credential", "http", "token", "pass", "extraheader", "sendemail"},
+		if len(ops) == 0 || ops[0].kind != known || slices.ContainsFunc([]string{"url", "credential", "http",
+			"token", "pass", "extraheader", "sendemail"},
 			func(s string) bool { return strings.Contains(strings.ToLower(ops[0].text), s) }) {
 			c.dispute("shows settings, which may have tokens in them")
 		}
@@ -350,7 +364,7 @@ func gitBisect(c *call, argv []word) {
 }
 
 func gitArchive(c *call, argv []word) {
-	o := c.options(program{spec: "-o=w --output=w --exec=x --remote=n --format= --prefix= --add-file=r"}, argv[1:])
+	o := c.options(program{spec: gitArchiveSpec}, argv[1:])
 	if r, ok := o.args["--remote"]; ok {
 		c.raise(Network, "asks a remote")
 		c.host(r)
@@ -389,7 +403,7 @@ func gitCheckout(c *call, argv []word) {
 			c.raise(Destructive, "throws changes away")
 		}
 	}
-	o := c.options(program{spec: "-b= -B= --orphan= -f!d --force!d -p!a --patch!a --pathspec-from-file=d --conflict= --ours!d --theirs!d -m!W --merge!W"}, argv[1:])
+	o := c.options(program{spec: gitCheckoutSpec}, argv[1:])
 	if len(o.operands) > 1 && !o.has("-b", "-B", "--orphan") {
 		c.raise(Destructive, "throws changes away")
 	}
@@ -407,7 +421,7 @@ func gitSwitch(c *call, argv []word) {
 }
 
 func gitReset(c *call, argv []word) {
-	c.options(program{spec: "--hard!d --merge!d --keep!d -p!a --patch!a --pathspec-from-file=r"}, argv[1:])
+	c.options(program{spec: gitResetSpec}, argv[1:])
 	c.raise(WritesWorkspace, "changes the index")
 }
 
@@ -419,7 +433,7 @@ func gitClean(c *call, argv []word) {
 }
 
 func gitApply(c *call, argv []word) {
-	o := c.options(program{spec: "-p= -C= --exclude= --include= --directory= --whitespace= --build-fake-ancestor=w --unsafe-paths!O"}, argv[1:])
+	o := c.options(program{spec: gitApplySpec}, argv[1:])
 	c.operands(program{}, o)
 	if !o.has("--check", "--stat", "--numstat", "--summary") || o.has("--apply", "--index", "--cached") {
 		c.raise(WritesWorkspace, "applies a patch")
@@ -427,12 +441,12 @@ func gitApply(c *call, argv []word) {
 }
 
 func gitFilter(c *call, argv []word) {
-	c.options(program{spec: "--setup=e --env-filter=e --tree-filter=e --index-filter=e --parent-filter=e --msg-filter=e --commit-filter=e --tag-name-filter=e -d= --original="}, argv[1:])
+	c.options(program{spec: gitFilterSpec}, argv[1:])
 	c.raise(Destructive, "rewrites the history")
 }
 
 func gitPush(c *call, argv []word) {
-	o := c.options(program{spec: "-f!d --force!d --force-with-lease?d --mirror!d -d!d --delete!d --prune!d --receive-pack=x --exec=x -o= --push-option= --repo="}, argv[1:])
+	o := c.options(program{spec: gitPushSpec}, argv[1:])
 	c.raise(Network, "sends to a remote")
 	for i, w := range o.operands {
 		if i == 0 && strings.ContainsAny(w.text, ":/") {

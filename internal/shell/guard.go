@@ -76,7 +76,8 @@ func hidden(s string) bool {
 			}
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			return true
-		case unicode.In(r, unicode.C, unicode.Z, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+		case unicode.In(r, unicode.C, unicode.Z, unicode.Variation_Selector,
+			unicode.Other_Default_Ignorable_Code_Point):
 			return true
 		}
 	}

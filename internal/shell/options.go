@@ -150,7 +150,8 @@ func (c *call) options(p program, args []word) *parsed {
 
 // option notes an option, and reports whether it takes the next word.
 func (c *call) option(p program, r *parsed, w word, next *word) bool {
-	if w.kind > token && !strings.Contains(w.text, "=") && (len(w.text) < 3 || p.long || w.text[1] == '-') && risky(p.spec) {
+	if w.kind > token && !strings.Contains(w.text, "=") && (len(w.text) < 3 || p.long || w.text[1] == '-') &&
+		risky(p.spec) {
 		c.raise(NeedsApproval, "an option is not known")
 	}
 	if p.long || strings.HasPrefix(w.text, "--") {
@@ -367,7 +368,7 @@ func (p program) reason(name string) string {
 
 // host notes a host by a URL, user@host, host:path or a name.
 func (c *call) host(w word) {
-	if w.kind > digits {
+	if w.kind > digits && w.kind != glob {
 		return
 	}
 	s := w.text
@@ -382,7 +383,7 @@ func (c *call) host(w word) {
 	} else if i := strings.IndexByte(s, ']'); i > 0 {
 		s = s[1:i]
 	}
-	if s != "" {
+	if s != "" && !strings.ContainsAny(s, "*?") {
 		c.cmd.Hosts = append(c.cmd.Hosts, strings.ToLower(s))
 	}
 }

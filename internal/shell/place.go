@@ -218,7 +218,8 @@ var startNames = set(
 )
 
 var startParts = []string{
-	"/.ssh/", "/.git/", "/.gnupg/", "/.aws/", "/.kube/", "/.docker/", "/.claude/", "/.cursor/", "/.vscode/", "/.idea/",
+	"/.ssh/", "/.git/", "/.gnupg/", "/.aws/", "/.kube/", "/.docker/", "/.claude/", "/.cursor/", "/.vscode/",
+	"/.idea/",
 	"/.github/", "/.husky/", "/.codex/", "/.gemini/", "/.continue/", "/.config/autostart/", "/.config/systemd/",
 	"/.config/fish/", "/.config/git/", "/.config/nvim/", "/.oh-my-zsh/", "/.local/bin/", "/launchagents/",
 	"/launchdaemons/", "/etc/cron", "/etc/sudoers", "/etc/profile", "/etc/bash", "/etc/zsh", "/etc/systemd/",
@@ -239,7 +240,8 @@ func blockDevice(p string) bool {
 	return false
 }
 
-var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop", "mem", "kmem", "port", "sr"}
+var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop",
+	"mem", "kmem", "port", "sr"}
 
 // remove notes that the command deletes a path, and all below it if deep.
 func (c *call) remove(w word, deep bool) {

@@ -6,12 +6,14 @@ import "strings"
 // rule "always allow what begins like this" would need: ["git", "commit"],
 // ["npm", "run", "build"]. It is nil if no rule of that kind could be trusted: a word is
 // not known, a file outside is written, the command deletes or gets power, or what the
-// program does is up to its arguments (sh -c, python -c, xargs, env, ssh).
+// program does is up to its arguments (sh -c, python -c, xargs, env, ssh, curl). It is
+// empty if all commands are read-only. A rule should also keep to the class that the
+// command had: the same prefix may do worse with other arguments.
 func (a *Analysis) Prefixes() [][]string {
 	if a.opaque || a.Deny {
 		return nil
 	}
-	var out [][]string
+	out := [][]string{}
 	for _, c := range a.Commands {
 		if c.Class == ReadOnly {
 			continue
@@ -49,6 +51,8 @@ func prefix(c Command) []string {
 		if n == 1 {
 			return nil // nothing says what it does
 		}
+	} else if c.Class == Network {
+		return nil // its arguments say where to
 	}
 	return c.Argv[:n:n]
 }
@@ -61,15 +65,21 @@ func plainWord(w string) bool {
 
 // subcommands are programs whose first operand decides what they do.
 var subcommands = map[string]int{
-	"git": 1, "go": 1, "npm": 1, "pnpm": 1, "yarn": 1, "bun": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "cargo": 1, "gem": 1, "bundle": 1,
-	"docker": 1, "podman": 1, "docker-compose": 1, "kubectl": 1, "helm": 1, "gh": 2, "glab": 2, "aws": 2, "gcloud": 2, "az": 2, "terraform": 1, "brew": 1,
-	"make": 1, "just": 1, "task": 1, "mix": 1, "composer": 1, "rake": 1, "dotnet": 1, "mvn": 1, "gradle": 1, "bazel": 1, "cmake": 0, "nx": 1, "turbo": 1,
+	"git": 1, "go": 1, "npm": 1, "pnpm": 1, "yarn": 1, "bun": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1,
+	"cargo": 1, "gem": 1, "bundle": 1,
+	"docker": 1, "podman": 1, "docker-compose": 1, "kubectl": 1, "helm": 1, "gh": 2, "glab": 2, "aws": 2,
+	"gcloud": 2, "az": 2, "terraform": 1, "brew": 1,
+	"make": 1, "just": 1, "task": 1, "mix": 1, "composer": 1, "rake": 1, "dotnet": 1, "mvn": 1, "gradle": 1,
+	"bazel": 1, "cmake": 0, "nx": 1, "turbo": 1,
 }
 
 // thirdWord are subcommands that have subcommands, or whose operand is a script of the
 // project.
 var thirdWord = set(
-	"npm run", "npm run-script", "pnpm run", "yarn run", "bun run", "git stash", "git remote", "git submodule", "git worktree", "git bisect", "git notes",
-	"go mod", "go work", "go tool", "docker compose", "docker container", "docker image", "docker volume", "docker network", "docker system",
-	"uv pip", "uv run", "poetry run", "bundle exec", "npm pkg", "npm config", "npm cache", "kubectl config", "kubectl rollout",
+	"npm run", "npm run-script", "pnpm run", "yarn run", "bun run", "git stash", "git remote", "git submodule",
+	"git worktree", "git bisect", "git notes",
+	"go mod", "go work", "go tool", "docker compose", "docker container", "docker image", "docker volume",
+	"docker network", "docker system",
+	"uv pip", "uv run", "poetry run", "bundle exec", "npm pkg", "npm config", "npm cache", "kubectl config",
+	"kubectl rollout",
 )

@@ -7,22 +7,38 @@ import (
 
 // handlers look at the arguments of programs for which a table is not enough.
 var handlers = map[string]func(*call, []word){
-	"echo": echo, "printf": printf, "pwd": pwd, "basename": basename, "dirname": dirname, "number": number, "seq": seq, "test": testBuiltin,
-	"cd": cd, "popd": popd, "exit": exit, "leave": leave, "positional": positional, "set": setBuiltin, "shopt": shopt, "unset": unset,
-	"read": readBuiltin, "mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
-	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift, "flock": flock, "env": env,
-	"printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script, "box": box, "watch": watch, "command": command,
-	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat,
-	"ls": ls, "rm": rm, "copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip, "unzip": unzip,
-	"compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "kill": kill, "head": head, "wc": wc,
-	"filter": filter, "sort": sort, "uniq": uniq, "xxd": xxd, "grep": grep, "rg": rg, "bat": bat, "jq": jq, "yq": yq, "pager": pager,
-	"editor": editor, "date": date, "hostname": hostname, "uname": uname, "sleep": sleep, "ps": ps, "query": query, "gpg": gpg,
-	"crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk, "git": git, "gitBranch": gitBranch, "gitRemotes": gitRemotes,
-	"gitStash": gitStash, "gitConfig": gitConfig, "gitReflog": gitReflog, "gitSymbolic": gitSymbolic, "gitWorktree": gitWorktree,
-	"gitNotes": gitNotes, "gitSubmodule": gitSubmodule, "gitBisect": gitBisect, "gitArchive": gitArchive, "gitRm": gitRm,
-	"gitRestore": gitRestore, "gitCheckout": gitCheckout, "gitSwitch": gitSwitch, "gitReset": gitReset, "gitClean": gitClean,
-	"gitApply": gitApply, "gitFilter": gitFilter, "gitPush": gitPush, "gitRemote": gitRemote, "goEnv": goEnv, "goRun": goRun,
-	"language": language, "version": version, "make": version, "docker": docker, "terraform": terraform, "curl": curl, "ssh": ssh,
+	"echo": echo, "printf": printf, "pwd": pwd, "basename": basename, "dirname": dirname, "number": number,
+	"seq": seq, "test": testBuiltin,
+	"cd": cd, "popd": popd, "exit": exit, "leave": leave, "positional": positional, "set": setBuiltin,
+	"shopt": shopt, "unset": unset,
+	"read": readBuiltin, "mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen,
+	"history": historyBuiltin, "trap": trap,
+	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift,
+	"flock": flock, "env": env,
+	"printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script, "box": box, "watch": watch,
+	"command": command,
+	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter,
+	"base64": base64Program, "cat": cat,
+	"ls": ls, "rm": rm, "copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar,
+	"zip": zip, "unzip": unzip,
+	"compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "kill": kill,
+	"head": head, "wc": wc,
+	"filter": filter, "sort": sort, "uniq": uniq, "xxd": xxd, "grep": grep, "rg": rg, "bat": bat, "jq": jq,
+	"yq": yq, "pager": pager,
+	"editor": editor, "date": date, "hostname": hostname, "uname": uname, "sleep": sleep, "ps": ps,
+	"query": query, "gpg": gpg,
+	"crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk, "git": git, "gitBranch": gitBranch,
+	"gitRemotes": gitRemotes,
+	"gitStash":   gitStash, "gitConfig": gitConfig, "gitReflog": gitReflog, "gitSymbolic": gitSymbolic,
+	"gitWorktree": gitWorktree,
+	"gitNotes":    gitNotes, "gitSubmodule": gitSubmodule, "gitBisect": gitBisect, "gitArchive": gitArchive,
+	"gitRm":      gitRm,
+	"gitRestore": gitRestore, "gitCheckout": gitCheckout, "gitSwitch": gitSwitch, "gitReset": gitReset,
+	"gitClean": gitClean,
+	"gitApply": gitApply, "gitFilter": gitFilter, "gitPush": gitPush, "gitRemote": gitRemote, "goEnv": goEnv,
+	"goRun":    goRun,
+	"language": language, "version": version, "make": version, "docker": docker, "terraform": terraform,
+	"curl": curl, "ssh": ssh,
 	"scp": scp, "nc": nc, "getent": getent, "openssl": openssl, "database": database, "cloud": cloud, "dpkg": dpkg,
 }
 
@@ -35,7 +51,7 @@ func goEnv(c *call, argv []word) {
 
 // goRun is go run and go install: what has a version comes from the network.
 func goRun(c *call, argv []word) {
-	o := c.options(program{long: true, spec: "-toolexec=x -exec=x -overlay=a -modfile=a -C=r -ldflags= -tags= -mod= -gcflags="}, argv[1:])
+	o := c.options(program{long: true, spec: goRunSpec}, argv[1:])
 	c.raise(NeedsApproval, "go "+argv[0].text+" runs code of the project or installs it")
 	if len(o.operands) > 0 && strings.Contains(o.operands[0].text, "@") {
 		c.raise(Network, "fetches a program")
@@ -60,12 +76,14 @@ func asksVersion(argv []word) bool {
 // version is for programs of which only the version is harmless.
 func version(c *call, argv []word) {
 	name := base(argv[0].text)
-	if asksVersion(argv) && versioned[name] && (argv[1].text == "--version" || argv[1].text == "--help" || saysVersion[name+" "+argv[1].text]) {
+	if asksVersion(argv) && versioned[name] && (argv[1].text == "--version" || argv[1].text == "--help" ||
+		saysVersion[name+" "+argv[1].text]) {
 		return
 	}
 	c.raise(NeedsApproval, name+" may run code of the project")
 	for i, w := range argv {
-		if i > 0 && (name == "make" || name == "gmake") && (strings.HasPrefix(w.text, "-f") || strings.HasPrefix(argv[i-1].text, "-f")) {
+		if i > 0 && (name == "make" || name == "gmake") && (strings.HasPrefix(w.text, "-f") ||
+			strings.HasPrefix(argv[i-1].text, "-f")) {
 			c.makefile(w)
 		}
 		if i > 0 && strings.HasPrefix(w.text, "-o") && name != "make" && name != "gmake" {
@@ -77,14 +95,18 @@ func version(c *call, argv []word) {
 // versioned say their version without looking into the project. Others read a file of
 // the project first that names plugins, options of a machine or another program to run.
 var versioned = set(
-	"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc", "buf", "swiftc", "kotlinc", "scalac",
-	"make", "gmake", "cmake", "ninja", "meson", "just", "task", "ctest", "bats", "mypy", "ruff", "black", "isort", "pyright", "prettier", "eslint",
-	"hadolint", "yamllint", "clang-tidy", "esbuild", "uvicorn", "gunicorn", "pre-commit", "xcodebuild", "rake", "tox", "coverage",
+	"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc", "buf",
+	"swiftc", "kotlinc", "scalac",
+	"make", "gmake", "cmake", "ninja", "meson", "just", "task", "ctest", "bats", "mypy", "ruff", "black",
+	"isort", "pyright", "prettier", "eslint",
+	"hadolint", "yamllint", "clang-tidy", "esbuild", "uvicorn", "gunicorn", "pre-commit", "xcodebuild", "rake",
+	"tox", "coverage",
 )
 
 // saysVersion are the short forms.
 var saysVersion = set(
-	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "tsc -v", "javac -version", "cmake -h", "make -h",
+	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "tsc -v",
+	"javac -version", "cmake -h", "make -h",
 	"ruff version", "eslint -v", "black -h", "ruff -V",
 )
 
@@ -112,8 +134,10 @@ func (c *call) makefile(w word) {
 // deletes or talks.
 func language(c *call, argv []word) {
 	name := base(argv[0].text)
-	if asksVersion(argv) && (strings.HasPrefix(argv[1].text, "-") && argv[1].text != "-h" || name == "deno" || name == "dart" || name == "zig" || name == "flutter") {
-		if (name == "node" || name == "ruby" || name == "perl" || name == "php" || name == "lua" || name == "elixir") || argv[1].text != "-v" {
+	if asksVersion(argv) && (strings.HasPrefix(argv[1].text, "-") && argv[1].text != "-h" || name == "deno" ||
+		name == "dart" || name == "zig" || name == "flutter") {
+		if (name == "node" || name == "ruby" || name == "perl" || name == "php" || name == "lua" ||
+			name == "elixir") || argv[1].text != "-v" {
 			return
 		}
 	}
@@ -146,7 +170,8 @@ func (c *call) hints(code string) {
 			c.raise(h.class, "runs code that has "+h.text)
 		}
 	}
-	for _, q := range []string{`system("`, `system('`, "exec(\"", "exec('", "execSync(\"", "execSync('", "popen(\"", "popen('"} {
+	for _, q := range []string{`system("`, `system('`, "exec(\"", "exec('", "execSync(\"", "execSync('",
+		"popen(\"", "popen('"} {
 		if _, rest, ok := strings.Cut(code, q); ok {
 			if cmd, _, ok := strings.Cut(rest, q[len(q)-1:]); ok {
 				c.raise(c.k.nested(word{text: cmd}, c.st), "runs code that runs a command")
@@ -159,10 +184,14 @@ var codeHints = []struct {
 	text  string
 	class Class
 }{
-	{"rmtree", Destructive}, {"os.remove", Destructive}, {"os.unlink", Destructive}, {".unlink(", Destructive}, {"rmSync", Destructive}, {"unlinkSync", Destructive},
-	{"rmdirSync", Destructive}, {"rmdir(", Destructive}, {"FileUtils.rm", Destructive}, {"File.delete", Destructive}, {"unlink ", Destructive}, {"os.rmdir", Destructive},
-	{"urllib", Network}, {"requests.", Network}, {"http.client", Network}, {"http.get", Network}, {"https.get", Network}, {"fetch(", Network}, {"socket", Network},
-	{"Net::HTTP", Network}, {"LWP::", Network}, {"open-uri", Network}, {"urlopen", Network}, {"httpx", Network}, {"aiohttp", Network},
+	{"rmtree", Destructive}, {"os.remove", Destructive}, {"os.unlink", Destructive}, {".unlink(", Destructive},
+	{"rmSync", Destructive}, {"unlinkSync", Destructive},
+	{"rmdirSync", Destructive}, {"rmdir(", Destructive}, {"FileUtils.rm", Destructive}, {"File.delete",
+		Destructive}, {"unlink ", Destructive}, {"os.rmdir", Destructive},
+	{"urllib", Network}, {"requests.", Network}, {"http.client", Network}, {"http.get", Network}, {"https.get",
+		Network}, {"fetch(", Network}, {"socket", Network},
+	{"Net::HTTP", Network}, {"LWP::", Network}, {"open-uri", Network}, {"urlopen", Network}, {"httpx", Network},
+	{"aiohttp", Network},
 }
 
 func docker(c *call, argv []word) {
@@ -175,7 +204,10 @@ func docker(c *call, argv []word) {
 	}
 	line := strings.Join(words, " ")
 	c.raise(NeedsApproval, "changes or runs containers")
-	for _, bad := range []string{"--privileged", "--pid=host", "--pid host", "--net=host", "--network=host", "--network host", "--net host", "--cap-add", "docker.sock", "-v /:", "--volume /:", "--volume=/:", "src=/,", "source=/,", "--userns=host", "--ipc=host", "--security-opt", "--device", "-v /etc", "-v ~", "-v /root", "-v /home", "--mount type=bind,source=/"} {
+	for _, bad := range []string{"--privileged", "--pid=host", "--pid host", "--net=host", "--network=host",
+		"--network host", "--net host", "--cap-add", "docker.sock", "-v /:", "--volume /:", "--volume=/:",
+		"src=/,", "source=/,", "--userns=host", "--ipc=host", "--security-opt", "--device", "-v /etc",
+		"-v ~", "-v /root", "-v /home", "--mount type=bind,source=/"} {
 		if strings.Contains(" "+line+" ", bad) {
 			c.raise(Escalates, "gives a container power over the machine")
 		}
@@ -212,10 +244,9 @@ func curl(c *call, argv []word) {
 		return
 	}
 	c.raise(Network, base(argv[0].text)+" talks to the network")
-	spec := "-o=w --output=w -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= --header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w " +
-		"-D=w --dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= --max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w -E=r --cert=r --key=r --cacert=r --url= -L -s -S -f -k -i -I -v -Z"
+	spec := curlSpec
 	if base(argv[0].text) == "wget" {
-		spec = "-O=w --output-document=w -P=w --directory-prefix=w -o=w --output-file=w -a=w --append-output=w -i=r --input-file=r --post-file=r --post-data= --header= -U= -T= -t= -e=e --execute=e --use-askpass=x --config=e -q -c -r -l= -A= -R= -D= --user= --password="
+		spec = wgetSpec
 	}
 	o := c.options(program{spec: spec}, argv[1:])
 	for _, name := range []string{"-o", "--output", "-O", "--output-document"} {
@@ -237,8 +268,6 @@ func curl(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
-const sshSpec = "-p= -i=r -l= -L= -R= -D= -W= -J= -F=r -o= -b= -c= -E=w -e= -I= -m= -O= -Q= -S= -w= -P= -B="
-
 // ssh runs a command on another machine: what it destroys there counts too.
 func ssh(c *call, argv []word) {
 	c.k.opaque = true
@@ -248,7 +277,8 @@ func ssh(c *call, argv []word) {
 	c.raise(Network, "logs in to another machine")
 	o := c.options(program{spec: sshSpec, first: true}, argv[1:])
 	for _, w := range argv {
-		if l := strings.ToLower(w.text); strings.Contains(l, "proxycommand") || strings.Contains(l, "localcommand") || strings.Contains(l, "knownhostscommand") {
+		if l := strings.ToLower(w.text); strings.Contains(l, "proxycommand") || strings.Contains(l,
+			"localcommand") || strings.Contains(l, "knownhostscommand") {
 			c.raise(Escalates, "a program is told to run a command")
 		}
 	}
@@ -281,7 +311,7 @@ func scp(c *call, argv []word) {
 
 func nc(c *call, argv []word) {
 	c.raise(Network, "opens a connection")
-	o := c.options(program{spec: "-e=e -c=e --exec=e --sh-exec=e --lua-exec=e -w= -p= -s= -i= -q= -X= -x= -o=w"}, argv[1:])
+	o := c.options(program{spec: ncSpec}, argv[1:])
 	for _, w := range o.operands {
 		if u := strings.ToUpper(w.text); strings.HasPrefix(u, "EXEC:") || strings.HasPrefix(u, "SYSTEM:") {
 			c.raise(Escalates, "a program is told to run a command")
@@ -333,7 +363,8 @@ func database(c *call, argv []word) {
 	c.raise(Network, "talks to a database")
 	for _, w := range argv[1:] {
 		u := strings.ToUpper(w.text)
-		for _, bad := range []string{"DROP ", "TRUNCATE ", "DELETE FROM", "FLUSHALL", "FLUSHDB", "DROPDATABASE", ".DELETE", ".DROP"} {
+		for _, bad := range []string{"DROP ", "TRUNCATE ", "DELETE FROM", "FLUSHALL", "FLUSHDB", "DROPDATABASE",
+			".DELETE", ".DROP"} {
 			if strings.Contains(u, bad) {
 				c.raise(Destructive, "deletes data")
 			}
@@ -346,9 +377,13 @@ func cloud(c *call, argv []word) {
 	c.raise(Network, base(argv[0].text)+" talks to the network")
 	for i, w := range argv[1:] {
 		switch t := w.text; {
-		case i < 4 && (strings.HasPrefix(t, "delete") || strings.HasPrefix(t, "terminate") || strings.HasPrefix(t, "destroy") || t == "rm" || t == "rb" || t == "drain" || t == "uninstall" || t == "purge" || t == "--delete" || t == "scale"):
+		case i < 4 && (strings.HasPrefix(t, "delete") || strings.HasPrefix(t, "terminate") ||
+			strings.HasPrefix(t, "destroy") || t == "rm" || t == "rb" || t == "drain" || t == "uninstall" ||
+			t == "purge" || t == "--delete" || t == "scale"):
 			c.raise(Destructive, "deletes what runs elsewhere")
-		case i < 4 && (strings.Contains(t, "token") || strings.Contains(t, "secret") || strings.Contains(t, "iam") || t == "auth" || t == "login" || strings.Contains(t, "password") || strings.Contains(t, "credential") || t == "ssh-key"):
+		case i < 4 && (strings.Contains(t, "token") || strings.Contains(t, "secret") || strings.Contains(t,
+			"iam") || t == "auth" || t == "login" || strings.Contains(t, "password") || strings.Contains(t,
+			"credential") || t == "ssh-key"):
 			c.raise(Escalates, "reads or changes keys and rights")
 		}
 	}
@@ -361,7 +396,8 @@ func cloud(c *call, argv []word) {
 }
 
 func dpkg(c *call, argv []word) {
-	if s := second(argv); s == "-l" || s == "-L" || s == "-s" || s == "-S" || s == "--list" || s == "--status" || s == "--search" || s == "--listfiles" || s == "--print-architecture" {
+	if s := second(argv); s == "-l" || s == "-L" || s == "-s" || s == "-S" || s == "--list" ||
+		s == "--status" || s == "--search" || s == "--listfiles" || s == "--print-architecture" {
 		return
 	}
 	c.raise(Escalates, "installs or removes programs")

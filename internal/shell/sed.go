@@ -4,7 +4,7 @@ import "strings"
 
 // sed reads its script: the commands w and r have files, e runs a command.
 func sed(c *call, argv []word) {
-	p := program{use: 'p', spec: "-e=p --expression=p -f=e --file=e -i?i --in-place?i -l= -s -n -E -r -z -u --line-length= --sandbox --debug --posix --follow-symlinks"}
+	p := program{use: 'p', spec: sedSpec}
 	o := c.options(p, plain(argv, 1))
 	scripts := o.all("-e", "--expression")
 	if o.has("-f", "--file") {

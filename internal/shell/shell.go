@@ -103,7 +103,8 @@ type Analysis struct {
 const (
 	maxScript = 32 << 10 // bytes
 	maxOpen   = 1500     // brackets, operators and words that may nest
-	maxSteps  = 4000     // statements and words looked at, loops and calls unrolled
+	maxSteps  = 2000     // statements and words looked at, loops and calls unrolled
+	maxParts  = 256      // parts of a word
 	maxDepth  = 24       // scripts in scripts, functions in functions
 )
 

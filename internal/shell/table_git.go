@@ -2,9 +2,11 @@ package shell
 
 // Options that several commands of git have.
 const (
-	gitDiff = " --output=w --ext-diff!e --textconv!e -O=r -U= -G= -S= -l= --relative? --word-diff-regex= --inter-hunk-context= "
-	gitLog  = gitDiff + " --show-signature!a -n= --format= --pretty? --since= --until= --after= --before= --author= --committer= --grep= " +
-		" -L= --max-count= --skip= --date= --decorate-refs= --glob= --exclude= --branches? --tags? --remotes? --stdin "
+	gitDiff = " --output=w --ext-diff!e --textconv!e -O=r -U= -G= -S= -l= --relative? " +
+		"--word-diff-regex= --inter-hunk-context= "
+	gitLog = gitDiff + " --show-signature!a -n= --format= --pretty? --since= --until= --after= --before= --author= " +
+		"--committer= --grep= -L= --max-count= --skip= --date= --decorate-refs= --glob= --exclude= --branches? --tags? " +
+		"--remotes? --stdin "
 	gitFetch = " -u=x --upload-pack=x --receive-pack=x --exec=x -c=a --config=a --template=a --reference=r "
 )
 
@@ -12,28 +14,50 @@ const (
 // a hostile configuration of the repository could add is up to the environment that
 // hosts set.
 var gitCommands = map[string]program{
-	"git": {handler: "git"},
-
-	"git status": {spec: "--untracked-files? --ignored? --porcelain?"}, "git diff": {spec: gitDiff}, "git log": {spec: gitLog}, "git show": {spec: gitLog},
-	"git whatchanged": {spec: gitLog}, "git rev-list": {spec: gitLog, use: 'n'}, "git shortlog": {spec: gitLog}, "git diff-tree": {spec: gitLog}, "git diff-index": {spec: gitDiff}, "git diff-files": {spec: gitDiff},
-	"git range-diff": {spec: gitDiff}, "git cherry": {use: 'n'}, "git blame": {spec: "-L= -S=r --contents=r --ignore-rev= --ignore-revs-file=r --date= --textconv!e -C? -M?"}, "git annotate": {spec: "-L= --contents=r --textconv!e"},
-	"git grep":     {spec: "-O!e --open-files-in-pager!e --textconv!e --ext-grep!e -f=P -e=p -A= -B= -C= -m= --max-depth= --threads=", use: 'p'},
-	"git ls-files": {spec: "-x= -X=r --exclude= --exclude-from=r --exclude-per-directory= --with-tree= --format="}, "git ls-tree": {spec: "--format= --abbrev?"},
-	"git cat-file": {spec: "--textconv!e --filters!a --path= --batch? --batch-check? --batch-command?"}, "git rev-parse": {use: 'n'}, "git describe": {use: 'n', spec: "--match= --exclude= --candidates="},
-	"git name-rev": {use: 'n'}, "git merge-base": {use: 'n'}, "git for-each-ref": {use: 'n', spec: "--shell --format= --sort= --count= --points-at= --contains? --merged?"}, "git show-ref": {use: 'n', spec: "--exclude-existing?"}, "git show-branch": {use: 'n'},
-	"git count-objects": {use: 'n'}, "git check-ignore": {}, "git check-attr": {use: 'n'}, "git check-mailmap": {use: 'n'}, "git check-ref-format": {use: 'n'}, "git var": {use: 'n'}, "git version": {use: 'n'},
-	"git fsck": {use: 'n', spec: "--lost-found!W"}, "git verify-pack": {}, "git patch-id": {}, "git stripspace": {}, "git column": {use: 'n'}, "git get-tar-commit-id": {}, "git merge-tree": {use: 'n', spec: "--write-tree!W"}, "git ls-remote": {handler: "gitRemote", spec: gitFetch},
-	"git verify-commit": {class: NeedsApproval}, "git verify-tag": {class: NeedsApproval}, "git help": {class: NeedsApproval}, "git request-pull": {class: NeedsApproval},
-
-	"git branch": {handler: "gitBranch"}, "git tag": {handler: "gitBranch"}, "git remote": {handler: "gitRemotes"}, "git stash": {handler: "gitStash"},
-	"git config": {handler: "gitConfig"}, "git reflog": {handler: "gitReflog"}, "git symbolic-ref": {handler: "gitSymbolic"}, "git worktree": {handler: "gitWorktree"}, "git notes": {handler: "gitNotes"},
-	"git submodule": {handler: "gitSubmodule"}, "git bisect": {handler: "gitBisect"}, "git archive": {handler: "gitArchive"}, "git hash-object": {spec: "-w!W -t= --path="},
-	"git sparse-checkout": {class: WritesWorkspace, use: 'n'}, "git sparse-checkout list": {use: 'n'}, "git bundle": {class: WritesWorkspace, use: 'w'}, "git bundle verify": {}, "git bundle list-heads": {}, "git lfs": {class: Network, use: 'n'}, "git maintenance": {class: NeedsApproval}, "git rerere": {class: WritesWorkspace, use: 'n'},
-
-	"git add": {class: WritesWorkspace, spec: "-e!a --edit!a -p!a --patch!a -i!a --interactive!a --pathspec-from-file=r --chmod="}, "git stage": {class: WritesWorkspace}, "git commit": {class: WritesWorkspace, spec: "-m= -F=r -C= -c= -t=r -S? --message= --file=r --template=r --author= --date= --fixup= --squash= --cleanup= --trailer= -u? --gpg-sign?", use: 'n'},
-	"git init": {class: WritesWorkspace, use: 'w', spec: "--template=a --separate-git-dir=w -b= --initial-branch= --shared? --object-format="}, "git mv": {class: WritesWorkspace, use: 'w'}, "git rm": {handler: "gitRm"}, "git restore": {handler: "gitRestore"}, "git checkout": {handler: "gitCheckout"}, "git switch": {handler: "gitSwitch"}, "git reset": {handler: "gitReset"}, "git clean": {handler: "gitClean"},
-	"git merge": {class: WritesWorkspace, use: 'n', spec: "-s= -X= -m= --strategy="}, "git rebase": {class: WritesWorkspace, use: 'n', spec: "-x=x --exec=x -s= -X= --onto="}, "git cherry-pick": {class: WritesWorkspace, use: 'n', spec: "-m= -s= -X="}, "git revert": {class: WritesWorkspace, use: 'n', spec: "-m="}, "git am": {class: WritesWorkspace}, "git apply": {handler: "gitApply"},
-	"git format-patch": {class: WritesWorkspace, use: 'n', spec: gitLog + "-o=w --output-directory=w --stdout"}, "git commit-tree": {class: WritesWorkspace, use: 'n'}, "git write-tree": {class: WritesWorkspace, use: 'n'}, "git read-tree": {class: WritesWorkspace, use: 'n'}, "git update-index": {class: WritesWorkspace, use: 'n'}, "git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w"}, "git mktree": {class: WritesWorkspace, use: 'n'}, "git mktag": {class: WritesWorkspace, use: 'n'}, "git pack-refs": {class: WritesWorkspace, use: 'n'}, "git interpret-trailers": {class: NeedsApproval}, "git replace": {class: Destructive, use: 'n'}, "git update-ref": {class: Destructive, use: 'n'}, "git gc": {class: Destructive, use: 'n'}, "git prune": {class: Destructive, use: 'n'}, "git repack": {class: Destructive, use: 'n'}, "git filter-branch": {handler: "gitFilter"}, "git filter-repo": {class: Destructive, use: 'n'}, "git prune-packed": {class: Destructive, use: 'n'},
-	"git fast-import": {class: NeedsApproval}, "git fast-export": {class: NeedsApproval}, "git hook": {class: Escalates}, "git difftool": {class: NeedsApproval, use: 'n', spec: "-x=x --extcmd=x -t= --tool="}, "git mergetool": {class: NeedsApproval}, "git credential": {class: Escalates}, "git daemon": {class: Network, use: 'n'}, "git http-backend": {class: Network, use: 'n'}, "git instaweb": {class: Network, use: 'n'}, "git send-email": {class: Network, use: 'n'}, "git imap-send": {class: Network, use: 'n'}, "git svn": {class: Network, use: 'n'}, "git p4": {class: Network, use: 'n'}, "git cvsimport": {class: Network, use: 'n'}, "git gui": {class: NeedsApproval}, "git citool": {class: NeedsApproval},
-	"git push": {handler: "gitPush"}, "git fetch": {handler: "gitRemote", spec: gitFetch}, "git pull": {handler: "gitRemote", spec: gitFetch}, "git clone": {handler: "gitRemote", spec: gitFetch}, "git fetch-pack": {handler: "gitRemote", spec: gitFetch}, "git send-pack": {handler: "gitRemote", spec: gitFetch},
+	"git": {handler: "git"}, "git status": {spec: "--untracked-files? --ignored? --porcelain?"},
+	"git diff": {spec: gitDiff}, "git log": {spec: gitLog}, "git show": {spec: gitLog},
+	"git whatchanged": {spec: gitLog}, "git rev-list": {spec: gitLog, use: 'n'}, "git shortlog": {spec: gitLog},
+	"git diff-tree": {spec: gitLog}, "git diff-index": {spec: gitDiff}, "git diff-files": {spec: gitDiff},
+	"git range-diff": {spec: gitDiff},
+	"git blame":      {spec: "-L= -S=r --contents=r --ignore-rev= --ignore-revs-file=r --date= --textconv!e -C? -M?"},
+	"git annotate":   {spec: "-L= --contents=r --textconv!e"},
+	"git grep": {spec: "-O!e --open-files-in-pager!e --textconv!e --ext-grep!e -f=P -e=p -A= -B= -C= -m= " +
+		"--max-depth= " +
+		"--threads=", use: 'p'},
+	"git ls-files":     {spec: "-x= -X=r --exclude= --exclude-from=r --exclude-per-directory= --with-tree= --format="},
+	"git ls-tree":      {spec: "--format= --abbrev?"},
+	"git cat-file":     {spec: "--textconv!e --filters!a --path= --batch? --batch-check? --batch-command?"},
+	"git describe":     {use: 'n', spec: "--match= --exclude= --candidates="},
+	"git for-each-ref": {use: 'n', spec: "--shell --format= --sort= --count= --points-at= --contains? --merged?"},
+	"git show-ref":     {use: 'n', spec: "--exclude-existing?"}, "git fsck": {use: 'n', spec: "--lost-found!W"},
+	"git merge-tree": {use: 'n', spec: "--write-tree!W"}, "git ls-remote": {handler: "gitRemote", spec: gitFetch},
+	"git branch": {handler: "gitBranch"}, "git tag": {handler: "gitBranch"}, "git remote": {handler: "gitRemotes"},
+	"git stash": {handler: "gitStash"}, "git config": {handler: "gitConfig"}, "git reflog": {handler: "gitReflog"},
+	"git symbolic-ref": {handler: "gitSymbolic"}, "git worktree": {handler: "gitWorktree"},
+	"git notes": {handler: "gitNotes"}, "git submodule": {handler: "gitSubmodule"},
+	"git bisect": {handler: "gitBisect"}, "git archive": {handler: "gitArchive"},
+	"git hash-object": {spec: "-w!W -t= --path="},
+	"git add": {class: WritesWorkspace,
+		spec: "-e!a --edit!a -p!a --patch!a -i!a --interactive!a --pathspec-from-file=r --chmod="},
+	"git stage": {class: WritesWorkspace},
+	"git commit": {class: WritesWorkspace,
+		spec: "-m= -F=r -C= -c= -t=r -S? --message= --file=r --template=r --author= --date= --fixup= --squash= " +
+			"--cleanup= --trailer= -u? --gpg-sign?", use: 'n'},
+	"git init": {class: WritesWorkspace, use: 'w',
+		spec: "--template=a --separate-git-dir=w -b= --initial-branch= --shared? --object-format="},
+	"git rm": {handler: "gitRm"}, "git restore": {handler: "gitRestore"}, "git checkout": {handler: "gitCheckout"},
+	"git switch": {handler: "gitSwitch"}, "git reset": {handler: "gitReset"}, "git clean": {handler: "gitClean"},
+	"git merge":       {class: WritesWorkspace, use: 'n', spec: "-s= -X= -m= --strategy="},
+	"git rebase":      {class: WritesWorkspace, use: 'n', spec: "-x=x --exec=x -s= -X= --onto="},
+	"git cherry-pick": {class: WritesWorkspace, use: 'n', spec: "-m= -s= -X="},
+	"git revert":      {class: WritesWorkspace, use: 'n', spec: "-m="}, "git am": {class: WritesWorkspace},
+	"git apply":          {handler: "gitApply"},
+	"git format-patch":   {class: WritesWorkspace, use: 'n', spec: gitLog + "-o=w --output-directory=w --stdout"},
+	"git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w"},
+	"git filter-branch":  {handler: "gitFilter"},
+	"git difftool":       {class: NeedsApproval, use: 'n', spec: "-x=x --extcmd=x -t= --tool="},
+	"git push":           {handler: "gitPush"}, "git fetch": {handler: "gitRemote", spec: gitFetch},
+	"git pull": {handler: "gitRemote", spec: gitFetch}, "git clone": {handler: "gitRemote", spec: gitFetch},
+	"git fetch-pack": {handler: "gitRemote", spec: gitFetch},
+	"git send-pack":  {handler: "gitRemote", spec: gitFetch},
 }

@@ -19,7 +19,7 @@ func (c *call) through(o *parsed, skip int) {
 }
 
 func head(c *call, argv []word) {
-	o := c.options(program{spec: "-n= -c= -b= -s= --lines= --bytes= --sleep-interval= --pid= --max-unchanged-stats="}, argv[1:])
+	o := c.options(program{spec: headSpec}, argv[1:])
 	c.bounded = base(argv[0].text) == "head" && o.has("-n", "-c", "--lines", "--bytes")
 	if o.has("-f", "-F", "--follow", "--retry") && base(argv[0].text) == "tail" {
 		c.raise(NeedsApproval, "goes on without end")
@@ -82,15 +82,14 @@ func letters(set string) string {
 }
 
 func sort(c *call, argv []word) {
-	o := c.options(program{spec: "-k= -t= -S= -o=w -T=w --key= --field-separator= --buffer-size= --output=w --temporary-directory=w " +
-		"--compress-program=x --files0-from=r --random-source=r --parallel= --batch-size= --sort="}, argv[1:])
+	o := c.options(program{spec: sortSpec}, argv[1:])
 	c.operands(program{}, o)
 	c.through(o, 0)
 }
 
 // uniq writes to its second operand.
 func uniq(c *call, argv []word) {
-	o := c.options(program{spec: "-f= -s= -w= --skip-fields= --skip-chars= --check-chars= --group? --all-repeated?"}, argv[1:])
+	o := c.options(program{spec: uniqSpec}, argv[1:])
 	for i, w := range o.operands {
 		switch {
 		case w.many || w.kind == glob:
@@ -120,8 +119,7 @@ func xxd(c *call, argv []word) {
 }
 
 func grep(c *call, argv []word) {
-	p := program{use: 'p', spec: "-e=p -f=P -A= -B= -C= -m= -d= -D= --regexp=p --file=P --after-context= --before-context= --context= --max-count= " +
-		"--include= --exclude= --exclude-dir= --exclude-from=r --label= --color? --colour? --binary-files= --directories= --devices= --group-separator="}
+	p := program{use: 'p', spec: grepSpec}
 	o := c.options(p, argv[1:])
 	c.operands(p, o)
 	c.found(o, o.has("-l", "-L", "--files-with-matches", "--files-without-match"))
@@ -147,7 +145,8 @@ func (c *call) found(o *parsed, names bool) {
 func (c *call) names(ops []word) word {
 	out := word{kind: listing, many: true, nodash: len(ops) > 0}
 	for _, w := range ops {
-		if w.kind == anything || w.kind == glob && strings.Contains(w.text, "..") || !c.k.below(w.text, c.st) || strings.HasPrefix(w.text, "/") || strings.HasPrefix(w.text, "..") {
+		if w.kind == anything || w.kind == glob && strings.Contains(w.text, "..") || !c.k.below(w.text, c.st) ||
+			strings.HasPrefix(w.text, "/") || strings.HasPrefix(w.text, "..") {
 			return word{kind: anything, many: true}
 		}
 		out.nodash = out.nodash && !w.dash()
@@ -156,10 +155,7 @@ func (c *call) names(ops []word) word {
 }
 
 func rg(c *call, argv []word) {
-	p := program{use: 'p', spec: "--pre=x --hostname-bin=x -z!a --search-zip!a -L!o --follow!o -e=p -f=P --regexp=p --file=P -A= -B= -C= -m= -g= -t= -T= -d= -j= -M= -r= -E= " +
-		"--after-context= --before-context= --context= --max-count= --glob= --iglob= --type= --type-not= --max-depth= --threads= --max-columns= --replace= " +
-		"--encoding= --sort= --sortr= --color= --colors= --context-separator= --engine= --ignore-file=r --max-filesize= --path-separator= --pre-glob= --type-add= --type-clear= " +
-		"--dfa-size-limit= --regex-size-limit= --field-context-separator= --field-match-separator= --hyperlink-format= --generate="}
+	p := program{use: 'p', spec: rgSpec}
 	o := c.options(p, argv[1:])
 	if o.has("--files", "--type-list") {
 		o.pattern = true
@@ -169,7 +165,7 @@ func rg(c *call, argv []word) {
 }
 
 func bat(c *call, argv []word) {
-	p := program{spec: "--pager=x --paging= -l= -r= -H= -m= --language= --line-range= --highlight-line= --theme= --style= --color= --map-syntax= --tabs= --wrap= --terminal-width= --diff-context=", sub: false}
+	p := program{spec: batSpec, sub: false}
 	o := c.options(p, argv[1:])
 	if len(o.operands) > 0 && o.operands[0].text == "cache" {
 		c.raise(WritesOutside, "writes a cache")
@@ -178,7 +174,7 @@ func bat(c *call, argv []word) {
 }
 
 func jq(c *call, argv []word) {
-	p := program{use: 'p', spec: "-f!a --from-file!a -L=a --library-path=a --tab --indent= --slurpfile= --rawfile= --arg= --argjson= --args --jsonargs --run-tests!a"}
+	p := program{use: 'p', spec: jqSpec}
 	args := argv[1:]
 	var rest []word
 	for i := 0; i < len(args); i++ {
@@ -218,10 +214,11 @@ func (c *call) jqProgram(w word) {
 }
 
 func yq(c *call, argv []word) {
-	p := program{use: 'p', spec: "-i!i --inplace!i --in-place!i -s=w --split-exp=w -f!a --from-file=a -o= -p= -I= --indent= --output-format= --input-format="}
+	p := program{use: 'p', spec: yqSpec}
 	o := c.options(p, argv[1:])
 	ops := o.operands
-	if len(ops) > 0 && (ops[0].text == "eval" || ops[0].text == "e" || ops[0].text == "ea" || ops[0].text == "eval-all") {
+	if len(ops) > 0 && (ops[0].text == "eval" || ops[0].text == "e" || ops[0].text == "ea" ||
+		ops[0].text == "eval-all") {
 		o.operands = ops[1:]
 	}
 	for _, w := range o.operands {
@@ -242,7 +239,8 @@ func pager(c *call, argv []word) {
 		switch {
 		case strings.HasPrefix(w.text, "+") && strings.Contains(w.text, "!"):
 			c.smuggled(word{text: strings.TrimLeft(w.text[strings.IndexByte(w.text, '!'):], "!")})
-		case base(argv[0].text) == "man" && (strings.HasPrefix(w.text, "-H") || strings.HasPrefix(w.text, "-P") || strings.HasPrefix(w.text, "--html") || strings.HasPrefix(w.text, "--pager")):
+		case base(argv[0].text) == "man" && (strings.HasPrefix(w.text, "-H") || strings.HasPrefix(w.text,
+			"-P") || strings.HasPrefix(w.text, "--html") || strings.HasPrefix(w.text, "--pager")):
 			c.raise(Escalates, "a program is told to run a command")
 		case !strings.HasPrefix(w.text, "-") && base(argv[0].text) != "man" && base(argv[0].text) != "info":
 			c.read(w)
@@ -261,14 +259,15 @@ func editor(c *call, argv []word) {
 		}
 	}
 	for _, w := range texts {
-		if before, cmd, ok := strings.Cut(w.text, "!"); ok && cmd != "" && strings.Trim(before, "-+c%:.$0123456789,rwe ") == "" {
+		if before, cmd, ok := strings.Cut(w.text, "!"); ok && cmd != "" && strings.Trim(before,
+			"-+c%:.$0123456789,rwe ") == "" {
 			c.smuggled(word{text: cmd})
 		}
 	}
 }
 
 func date(c *call, argv []word) {
-	o := c.options(program{spec: "-s!e --set!e -d= --date= -f=r --file=r -r= --reference= -I? --iso-8601? --rfc-3339= -v= -j"}, argv[1:])
+	o := c.options(program{spec: dateSpec}, argv[1:])
 	for _, w := range o.operands {
 		switch {
 		case w.kind == known && w.text == "+%s":
@@ -299,7 +298,8 @@ func sleep(c *call, argv []word) {
 
 func ps(c *call, argv []word) {
 	for _, w := range argv[1:] {
-		if w.kind > token || !strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "e") || strings.Contains(w.text, "environ") {
+		if w.kind > token || !strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "e") ||
+			strings.Contains(w.text, "environ") {
 			c.dispute("may show the environment of processes")
 		}
 	}
@@ -317,7 +317,8 @@ func query(c *call, argv []word) {
 func gpg(c *call, argv []word) {
 	c.raise(NeedsApproval, "uses keys")
 	for _, w := range argv[1:] {
-		for _, bad := range []string{"secret", "--import", "--delete", "--gen", "--edit", "--sign-key", "--quick", "--full", "--export-s", "--decrypt"} {
+		for _, bad := range []string{"secret", "--import", "--delete", "--gen", "--edit", "--sign-key",
+			"--quick", "--full", "--export-s", "--decrypt"} {
 			if strings.HasPrefix(w.text, "-") && strings.Contains(w.text, bad) {
 				c.raise(Escalates, "uses secret keys, or changes which are trusted")
 			}

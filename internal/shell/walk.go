@@ -306,7 +306,8 @@ func (s *state) joinAll(others []*state) {
 
 // same reports whether both know the same, but for the given names.
 func (s *state) same(b *state, except []string) bool {
-	if len(s.vars) != len(b.vars) || !slices.Equal(s.dirs, b.dirs) || len(s.funcs) != len(b.funcs) || s.lost != b.lost {
+	if len(s.vars) != len(b.vars) || !slices.Equal(s.dirs, b.dirs) || len(s.funcs) != len(b.funcs) ||
+		s.lost != b.lost {
 		return false
 	}
 	for name, v := range s.vars {

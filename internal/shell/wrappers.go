@@ -14,13 +14,17 @@ var wrapperSpecs = map[string]struct {
 }{
 	"nice": {"-n= --adjustment=", 0}, "nohup": {"", 0}, "setsid": {"", 0}, "unbuffer": {"", 0},
 	"timeout": {"-k= -s= --kill-after= --signal=", 1}, "gtimeout": {"-k= -s= --kill-after= --signal=", 1},
-	"stdbuf": {"-i= -o= -e= --input= --output= --error=", 0}, "ionice": {"-c= -n= -p=a -P=a -u=a --class= --classdata= --pid=a", 0},
+	"stdbuf":  {"-i= -o= -e= --input= --output= --error=", 0},
+	"ionice":  {"-c= -n= -p=a -P=a -u=a --class= --classdata= --pid=a", 0},
 	"taskset": {"-p!a --pid!a", 1}, "chrt": {"-p!a --pid!a -T= -P= -D=", 1}, "numactl": {"-i= -N= -m= -C= -p=", 0},
 	"time": {"-f= -o=w --format= --output=w", 0}, "gtime": {"-f= -o=w --format= --output=w", 0},
 	"caffeinate": {"-t= -w=", 0},
-	"sudo":       {"-u= -g= -h= -p= -C= -D= -R= -T= -U= -r= -t=", 0}, "doas": {"-u= -C=", 0}, "pkexec": {"--user=", 0}, "gosu": {"", 1}, "run0": {"-u=", 0},
-	"unshare": {"-S= -G= -R= -w= --map-user= --map-group= --root= --wd=", 0}, "chroot": {"--userspec= --groups=", 1}, "fakeroot": {"-l= -s= -i= -b=", 0},
-	"strace": {"-e= -o=w -p= -s= -P= -E= -u= -a= -b= -I= -O= -S=", 0}, "ltrace": {"-e= -o=w -p= -s= -l= -u=", 0}, "entr": {"", 0},
+	"sudo":       {"-u= -g= -h= -p= -C= -D= -R= -T= -U= -r= -t=", 0}, "doas": {"-u= -C=", 0},
+	"pkexec": {"--user=", 0}, "gosu": {"", 1}, "run0": {"-u=", 0},
+	"unshare": {"-S= -G= -R= -w= --map-user= --map-group= --root= --wd=", 0},
+	"chroot":  {"--userspec= --groups=", 1}, "fakeroot": {"-l= -s= -i= -b=", 0},
+	"strace": {"-e= -o=w -p= -s= -P= -E= -u= -a= -b= -I= -O= -S=", 0}, "ltrace": {"-e= -o=w -p= -s= -l= -u=",
+		0}, "entr": {"", 0},
 	"runuser": {"-u= -g= -G= -s=", 0}, "setpriv": {"--reuid= --regid= --groups=", 0},
 }
 
@@ -30,7 +34,8 @@ func (c *call) inner(argv []word) []word {
 	s := wrapperSpecs[name]
 	o := c.options(program{spec: s.spec, first: true}, plain(argv, 1))
 	rest := o.operands
-	for len(rest) > 0 && rest[0].kind == known && strings.Contains(rest[0].text, "=") && (name == "sudo" || name == "doas") {
+	for len(rest) > 0 && rest[0].kind == known && strings.Contains(rest[0].text, "=") && (name == "sudo" ||
+		name == "doas") {
 		rest = rest[1:]
 	}
 	if slices.ContainsFunc(rest[:min(s.before+1, len(rest))], func(w word) bool { return w.many }) {
@@ -108,7 +113,7 @@ func flock(c *call, argv []word) {
 // env shows the environment, or runs a command in another one.
 func env(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: "-u= -C= -S=x --unset= --chdir= --split-string=x --argv0= -a=", first: true}, plain(argv, 1))
+	o := c.options(program{spec: envSpec, first: true}, plain(argv, 1))
 	if o.has("-C", "--chdir") {
 		c.raise(NeedsApproval, "changes the directory by an option")
 	}
@@ -145,8 +150,7 @@ func printenv(c *call, argv []word) {
 // xargs runs a command with words that come in.
 func xargs(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: "-a=r -d= -E= -e? -I= -i? -L= -l? -n= -P= -s= --arg-file=r --delimiter= --eof? --replace? " +
-		"--max-lines? --max-args= --max-procs= --max-chars= --process-slot-var= -J= -R= -S=", first: true}, plain(argv, 1))
+	o := c.options(program{spec: xargsSpec, first: true}, plain(argv, 1))
 	rest := slices.Clone(o.operands)
 	if len(rest) == 0 {
 		rest = []word{{text: "echo"}}
@@ -210,7 +214,7 @@ func (c *call) feed(argv []word) {
 
 func parallel(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: "-a=r -j= -n= -N= -I= -C= -d= --jobs= --colsep= -S=n --sshlogin=n", first: true}, plain(argv, 1))
+	o := c.options(program{spec: parallelSpec, first: true}, plain(argv, 1))
 	c.raise(NeedsApproval, "runs commands made of words that come in")
 	rest := o.operands
 	if i := slices.IndexFunc(rest, func(w word) bool { return strings.HasPrefix(w.text, ":::") }); i >= 0 {
@@ -361,7 +365,7 @@ func (c *call) code(content *word, why string) {
 // interpreter is a shell that runs another script.
 func interpreter(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: "-o= -O= +O= --rcfile=e --init-file=e -i!a -l!a --login!a -a!a -t -n", first: true}, plain(argv, 1))
+	o := c.options(program{spec: interpreterSpec, first: true}, plain(argv, 1))
 	rest := o.operands
 	if o.has("-i") && !o.has("-c") {
 		c.raise(Escalates, "opens a shell for somebody")

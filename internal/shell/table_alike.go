@@ -1,0 +1,172 @@
+package shell
+
+// alike are programs of which a table needs no more than the names.
+var alike = []struct {
+	program
+	names map[string]bool
+}{
+	{program{use: 'n'}, set(
+		"pathchk", "readlink", "colrm", "col", "numfmt", "factor", "primes", "wcwidth", "figlet", "whoami",
+		"id", "groups", "logname", "users", "who", "w", "tty", "uptime", "lscpu", "lsblk", "lsmem", "lsusb",
+		"lspci", "getconf", "locale", "lsb_release", "sw_vers", "cal", "pgrep", "pidof", "clear", "reset",
+		"git cherry", "git rev-parse", "git name-rev", "git merge-base", "git show-branch", "git count-objects",
+		"git check-attr", "git check-mailmap", "git check-ref-format", "git var", "git version", "git column",
+		"git sparse-checkout list", "pip show", "pip check", "cargo version", "cargo --list", "dpkg-query",
+		"brew list", "brew --version", "brew --prefix", "c++filt",
+	)},
+	{program{}, set(
+		"namei", "lsattr", "getfacl", "getfattr", "b3sum", "sum", "crc32", "zipinfo", "zcat", "bzcat", "xzcat",
+		"zstdcat", "rev", "difft", "bc", "tsort", "tokei", "lolcat", "git check-ignore", "git verify-pack",
+		"git patch-id", "git stripspace", "git get-tar-commit-id", "git bundle verify", "git bundle list-heads",
+		"shellcheck", "size", "otool",
+	)},
+	{program{class: Escalates, use: 'n'}, set(
+		"mknod", "chattr", "setfacl", "setfattr",
+	)},
+	{program{handler: "copy"}, set(
+		"cp", "install", "ln", "link", "ditto",
+	)},
+	{program{class: Destructive, use: 'D'}, set(
+		"srm", "trash", "trash-put", "wipe",
+	)},
+	{program{class: NeedsApproval}, set(
+		"xattr", "mlocate", "plocate", "7z", "7za", "unrar", "ar", "cpio", "zgrep", "zless", "sync",
+		"colordiff", "delta", "ack", "ast-grep", "sg", "comby", "ptx", "cloc", "glow", "cowsay", "pandoc",
+		"xmllint", "tidy", "xsltproc", "dmesg", "journalctl", "lsof", "tput", "stty", "infocmp", "expect",
+		"perf", "valgrind", "bwrap", "firejail", "proot", "prlimit", "systemctl status", "systemctl list-units",
+		"screen", "tmux", "wall", "write", "logger", "open", "xdg-open", "pbcopy", "pbpaste", "xclip",
+		"notify-send", "renice", "setterm", "mesg", "ip", "ifconfig", "route", "arp", "sqlite3", "duckdb", "hg",
+		"bzr", "jj", "fossil", "git verify-commit", "git verify-tag", "git help", "git request-pull",
+		"git maintenance", "git interpret-trailers", "git fast-import", "git fast-export", "git mergetool",
+		"git gui", "git citool", "goimports", "gopls", "staticcheck", "golangci-lint", "dlv", "npm cache",
+		"cabal", "stack", "rust-analyzer", "rpm", "asdf", "mise", "nvm", "pyenv", "rbenv", "packer", "cdk",
+		"serverless", "sam", "act", "exiftool", "ffmpeg", "ffprobe", "convert", "identify", "magick", "gs",
+		"pdftotext", "dot",
+	)},
+	{program{class: Escalates}, set(
+		"updatedb", "gdb", "lldb", "nsenter", "capsh", "sudoedit", "visudo", "login", "newgrp", "mount",
+		"umount", "swapon", "swapoff", "losetup", "insmod", "rmmod", "modprobe", "sysctl", "kexec",
+		"setenforce", "setcap", "auditctl", "bpftool", "bpftrace", "ptrace", "debugfs", "service", "launchctl",
+		"systemd-run", "initctl", "rc-service", "update-rc.d", "loginctl", "update-alternatives", "defaults",
+		"osascript", "gsettings", "dconf", "xdg-mime", "shutdown", "reboot", "halt", "poweroff", "init",
+		"telinit", "at", "batch", "useradd", "userdel", "usermod", "groupadd", "groupmod", "groupdel",
+		"adduser", "deluser", "passwd", "chpasswd", "chsh", "chfn", "gpasswd", "vipw", "dscl", "iptables",
+		"ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "tc", "timedatectl", "hostnamectl", "localectl",
+		"hwclock", "adjtimex", "ldconfig", "spctl", "csrutil", "nvram", "efibootmgr", "grub-install",
+		"update-grub", "ssh-keygen", "ssh-add", "ssh-agent", "security", "secret-tool", "pass", "op", "vault",
+		"keyctl", "kinit", "bw", "sshfs", "ntpdate", "tcpdump", "tshark", "wireshark", "nmcli", "iw", "wg",
+		"wg-quick", "openvpn", "git hook", "git credential", "npm login", "npm adduser", "npm token",
+		"npm owner", "npm pkg set", "npm pkg delete", "npm set-script", "npm config set", "npm config delete",
+		"npm config edit", "npm set", "pip config", "cargo login", "cargo owner", "apt", "apt-get", "aptitude",
+		"yum", "dnf", "pacman", "zypper", "apk", "emerge", "snap", "flatpak", "port", "direnv", "brew services",
+		"husky", "crictl", "ctr", "lxc", "virsh", "qemu-system-x86_64", "limactl", "colima",
+	)},
+	{program{handler: "compress"}, set(
+		"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "zstd", "lz4", "compress", "uncompress",
+	)},
+	{program{handler: "disk"}, set(
+		"mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "gdisk", "sgdisk", "cfdisk",
+		"parted", "hdparm", "cryptsetup", "diskutil", "lvremove", "vgremove", "pvremove", "zpool", "zfs",
+		"mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.vfat", "mkfs.fat", "mkfs.ntfs",
+		"mkfs.f2fs", "newfs",
+	)},
+	{program{class: WritesWorkspace, use: 'w'}, set(
+		"dos2unix", "unix2dos", "git bundle", "git mv",
+	)},
+	{program{handler: "awk"}, set(
+		"awk", "gawk", "mawk", "nawk",
+	)},
+	{program{handler: "pager"}, set(
+		"less", "more", "most", "man", "info",
+	)},
+	{program{handler: "editor"}, set(
+		"ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs",
+	)},
+	{program{class: Destructive, use: 'n'}, set(
+		"killall", "pkill", "skill", "xkill", "killall5", "atrm", "dropdb", "git replace", "git update-ref",
+		"git gc", "git prune", "git repack", "git filter-repo", "git prune-packed", "npm unpublish",
+		"npm cache clean", "yarn cache clean", "pnpm store prune", "pip uninstall", "pip cache",
+		"gem uninstall", "cargo yank", "cargo clean", "cargo uninstall", "brew uninstall", "brew cleanup",
+	)},
+	{program{handler: "wrapper"}, set(
+		"nice", "nohup", "timeout", "gtimeout", "stdbuf", "unbuffer", "setsid", "ionice", "taskset", "chrt",
+		"numactl", "time", "gtime", "caffeinate",
+	)},
+	{program{handler: "interpreter"}, set(
+		"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash",
+	)},
+	{program{handler: "language"}, set(
+		"fish", "csh", "tcsh", "pwsh", "nu", "xonsh", "python", "python2", "python3", "pypy3", "ipython",
+		"node", "nodejs", "deno", "perl", "ruby", "irb", "php", "lua", "luajit", "java", "scala", "kotlin",
+		"groovy", "Rscript", "R", "julia", "ghc", "runghc", "ocaml", "elixir", "erl", "iex", "swift", "dart",
+		"dotnet", "tclsh", "guile", "sbcl", "clojure", "clj", "ts-node", "tsx", "zig", "nim", "crystal", "m4",
+		"octave", "flutter", "psh",
+	)},
+	{program{handler: "curl"}, set(
+		"curl", "wget", "http", "https", "xh", "aria2c", "lynx", "w3m", "links", "axel", "grpcurl", "httpie",
+		"youtube-dl", "yt-dlp",
+	)},
+	{program{handler: "ssh"}, set(
+		"ssh", "mosh", "autossh", "rsh", "slogin", "sshpass",
+	)},
+	{program{handler: "scp"}, set(
+		"scp", "sftp", "rcp", "ssh-copy-id",
+	)},
+	{program{class: Network, use: 'h'}, set(
+		"ssh-keyscan", "telnet", "ftp", "lftp", "tftp", "rlogin", "finger", "traceroute", "tracepath", "mtr",
+		"nslookup", "dig", "host", "drill", "whois", "nmap", "masscan", "arping",
+	)},
+	{program{handler: "nc"}, set(
+		"nc", "ncat", "netcat", "socat", "cryptcat",
+	)},
+	{program{class: Network, use: 'n'}, set(
+		"resolvectl", "iperf", "iperf3", "tailscale", "ngrok", "cloudflared", "localtunnel", "mail", "mailx",
+		"sendmail", "mutt", "msmtp", "swaks", "pg_dump", "pg_restore", "mysqldump", "createdb", "cqlsh",
+		"influx", "clickhouse-client", "etcdctl", "kafkacat", "kcat", "svn", "cvs", "git lfs", "git daemon",
+		"git http-backend", "git instaweb", "git send-email", "git imap-send", "git svn", "git p4",
+		"git cvsimport", "go bug", "govulncheck", "npm install", "npm i", "npm ci", "npm add", "npm update",
+		"npm upgrade", "npm uninstall", "npm audit", "npm outdated", "npm view", "npm info", "npm show",
+		"npm search", "npm publish", "npm exec", "npm x", "npm ping", "npm whoami", "npm create", "npm dedupe",
+		"npm deprecate", "npx", "bunx", "pnpx", "uvx", "pipx", "yarn install", "yarn add", "yarn upgrade",
+		"yarn dlx", "yarn remove", "yarn publish", "yarn global", "yarn create", "pnpm install", "pnpm i",
+		"pnpm add", "pnpm update", "pnpm dlx", "pnpm publish", "pnpm remove", "bun install", "bun add", "bun x",
+		"pip install", "pip download", "pip wheel", "pip search", "pip index", "uv pip install", "uv pip",
+		"uv add", "uv sync", "uv lock", "uv tool", "poetry install", "poetry add", "poetry update",
+		"poetry publish", "conda", "mamba", "pipenv", "twine", "easy_install", "gem install", "gem update",
+		"gem push", "gem fetch", "bundle install", "bundle update", "composer install", "composer update",
+		"composer require", "cpan", "cpanm", "luarocks", "mix deps.get", "nuget", "opam", "cargo fetch",
+		"cargo install", "cargo add", "cargo update", "cargo search", "cargo publish", "rustup", "nix",
+		"nix-shell", "nix-env", "corepack", "volta", "skopeo", "vagrant", "minikube", "kind", "k3d", "ansible",
+		"ansible-playbook",
+	)},
+	{program{handler: "database"}, set(
+		"psql", "mysql", "mariadb", "mongo", "mongosh", "redis-cli",
+	)},
+	{program{class: Network, handler: "cloud"}, set(
+		"aws", "gcloud", "gsutil", "bq", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify",
+		"wrangler", "firebase", "s3cmd", "rclone", "oci", "ibmcloud", "linode-cli", "hcloud", "eksctl",
+		"pscale", "supabase", "railway", "gh", "glab", "hub", "kubectl", "oc", "helm", "k9s", "argocd", "flux",
+		"istioctl",
+	)},
+	{program{class: WritesWorkspace, use: 'n'}, set(
+		"git sparse-checkout", "git rerere", "git commit-tree", "git write-tree", "git read-tree",
+		"git update-index", "git mktree", "git mktag", "git pack-refs", "cargo fmt", "cargo remove", "lipo",
+		"ctags", "etags",
+	)},
+	{program{handler: "version"}, set(
+		"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc",
+		"buf", "swiftc", "kotlinc", "scalac", "xcodebuild",
+	)},
+	{program{handler: "make"}, set(
+		"make", "gmake", "cmake", "ninja", "meson", "bazel", "buck2", "just", "task", "mage", "scons", "rake",
+		"ant", "mvn", "mvnw", "gradle", "sbt", "lein", "tox", "nox", "pre-commit", "lefthook", "turbo", "nx",
+		"lerna", "gulp", "grunt", "webpack", "vite", "rollup", "esbuild", "next", "pytest", "py.test", "jest",
+		"vitest", "mocha", "rspec", "phpunit", "ctest", "playwright", "cypress", "bats", "mypy", "ruff",
+		"black", "isort", "flake8", "pylint", "pyright", "eslint", "prettier", "biome", "stylelint", "rubocop",
+		"hadolint", "yamllint", "markdownlint", "clang-tidy", "uvicorn", "gunicorn", "flask", "django-admin",
+		"rails", "coverage", "alembic",
+	)},
+	{program{handler: "docker"}, set(
+		"docker", "podman", "nerdctl", "docker-compose", "buildah",
+	)},
+}
