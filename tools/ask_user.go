@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -28,8 +27,7 @@ type askArgs struct {
 	Multiple bool     `json:"multiple,omitempty" jsonschema_description:"Whether several options may be chosen."`
 }
 
-// Question is what a model asks the user. Its texts are safe to print: what is
-// invisible or a command to a terminal is written as \u{1b}.
+// Question is what a model asks the user. Its texts are safe to print: see [Visible].
 type Question struct {
 	Text string
 	// Options are answers to choose from; there may be none.
@@ -91,7 +89,7 @@ func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, er
 
 // question checks what the model asks, and makes it fit to be shown.
 func (in *askArgs) question() (Question, error) {
-	q := Question{Text: envelope.Visible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
+	q := Question{Text: Visible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
 	switch {
 	case q.Text == "":
 		return q, problemf("invalid_arguments", "the question is empty")
@@ -101,7 +99,7 @@ func (in *askArgs) question() (Question, error) {
 		return q, problemf("too_many", "there are %d options, at most %d are shown", len(in.Options), maxOptions)
 	}
 	for i, o := range in.Options {
-		o = envelope.Visible(strings.TrimSpace(o))
+		o = Visible(strings.TrimSpace(o))
 		if o == "" || len(o) > maxOption || slices.Contains(q.Options, o) {
 			return q, problemf("invalid_arguments", "option %d is empty, there twice, or longer than %d bytes", i+1, maxOption)
 		}

@@ -39,7 +39,7 @@ func TestAskUser(t *testing.T) {
 			"The user chose: a\nThe user chose: b\nThe user says: and c\n"},
 		{"nothing", args{"question": "which?"}, Question{Text: "which?"}, Answer{}, "[the user gave no answer; go on as you think best]\n"},
 		{"escapes", args{"question": "\x1b[2Jok?", "options": []string{"\u202eyes"}},
-			Question{Text: `\u{1b}[2Jok?`, Options: []string{`\u{202e}yes`}}, Answer{Options: []int{0}}, "The user chose: \\u{202e}yes\n"},
+			Question{Text: `<U+001B>[2Jok?`, Options: []string{`<U+202E>yes`}}, Answer{Options: []int{0}}, "The user chose: <U+202E>yes\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/publicnet"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -139,7 +138,7 @@ func showURL(u *url.URL) string {
 	if show.RawQuery != "" {
 		show.RawQuery = "…"
 	}
-	return runes.Shorten(envelope.Visible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
+	return runes.Shorten(Visible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
 }
 
 func showHost(host string) string { return runes.Shorten(showPath(host), 100) }

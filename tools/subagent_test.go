@@ -153,7 +153,7 @@ func TestSubagentEnds(t *testing.T) {
 	}{
 		{"turns", SubagentConfig{Model: modelOf(uses("look", nil)), MaxTurns: 3}, args{}, []string{"turn_limit: the agent was not done after 3 turns", "[3 turns, 3 calls, 330 tokens]"}},
 		{"tokens", SubagentConfig{Model: modelOf(says("halfway"), uses("look", nil)), MaxTokens: 50}, args{}, []string{"token_limit: the agent used more than 50 tokens", "halfway\n[1 turn, 0 calls, 110 tokens]"}},
-		{"model", SubagentConfig{Model: modelOf(refused)}, args{}, []string{"agent_failed: p: not authorised: no\\u{1b} key", "[0 turns"}},
+		{"model", SubagentConfig{Model: modelOf(refused)}, args{}, []string{"agent_failed: p: not authorised: no<U+001B> key", "[0 turns"}},
 		{"no task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": " "}, []string{"invalid_arguments: the task is empty"}},
 		{"long task", SubagentConfig{Model: modelOf(says("x"))}, args{"task": strings.Repeat("x", maxTask+1)}, []string{"too_long: "}},
 		{"tools it cannot have", SubagentConfig{Model: modelOf(says("x"))}, args{"tools": []string{"look", "write_file"}}, []string{"invalid_arguments: the agent cannot have the tool write_file; it can have: look"}},

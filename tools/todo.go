@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/envelope"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -67,7 +66,7 @@ func (l *TodoList) Set(items []TodoItem) error {
 	items = slices.Clone(items)
 	for i := range items {
 		it := &items[i]
-		it.Content = envelope.Visible(strings.TrimSpace(it.Content))
+		it.Content = Visible(strings.TrimSpace(it.Content))
 		switch {
 		case it.Content == "":
 			return problemf("invalid_arguments", "item %d has no content", i+1)

@@ -60,7 +60,7 @@ func TestTodo(t *testing.T) {
 	require.Len(t, list.Items(), 4, "what is refused changes nothing")
 
 	r = call(args{"todos": []args{{"content": "a", "status": "in_progress"}, {"content": "b\x1b[2J", "status": "in_progress"}}})
-	require.Equal(t, "[>] a\n[>] b\\u{1b}[2J\n[more than one item is in progress; work on one at a time]\n", r.Text())
+	require.Equal(t, "[>] a\n[>] b<U+001B>[2J\n[more than one item is in progress; work on one at a time]\n", r.Text())
 	require.Equal(t, "[the list is empty]\n", call(args{"todos": []args{}}).Text())
 	require.Empty(t, list.Items())
 }
