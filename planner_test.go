@@ -154,6 +154,9 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 			require.Equal(t, "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n one\n-two\n+TWO\n three\n four\n five\n", ev.Request.Preview)
 			data, err := json.Marshal(ev)
 			require.NoError(t, err)
+			require.NotContains(t, string(data), `"plan"`)
+			data, err = json.Marshal(&ev.Request)
+			require.NoError(t, err)
 			require.Contains(t, string(data), `"plan":{"files":[{"path":"f"`)
 			// What the host does to its copy changes nothing.
 			other, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: numbers})

@@ -214,7 +214,7 @@ func TestManyCallsCancelled(t *testing.T) {
 	assert.Contains(t, r.Text(), "closed: ")
 }
 
-func shellOf(w *world) *Shell { return w.tool["bash"].(*bashTool).b.shell }
+func shellOf(w *world) *Shell { return w.tool["bash"].(*maskedPreviewer).Tool.(*bashTool).b.shell }
 
 func descriptors(t *testing.T) int {
 	t.Helper()
