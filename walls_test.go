@@ -47,13 +47,16 @@ var walls = []wall{
 	{"internal/wiretest", []string{"."}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
+	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a
 // text that is not copied.
-var unsafely = []string{"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sse"}
+var unsafely = []string{
+	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse",
+}
 
 // A source is a parsed file and the folder it is in, relative to the module.
 type source struct {

@@ -1,0 +1,366 @@
+package sandbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landlock returns a box whose commands are confined by Landlock, a filter for system
+// calls, and the loss of all capabilities. See landlock(7) and seccomp(2). Nothing but
+// Linux 5.13 is needed: no privileges and no helper program.
+func Landlock(p Policy) *Box { return newBox(&landlock{kept: map[*view]*ruleset{}}, p) }
+
+type landlock struct {
+	mu   sync.Mutex
+	kept map[*view]*ruleset // those that were made last
+}
+
+func (*landlock) name() string { return "landlock" }
+
+// keepRules is how long rules are used again, so that many commands one after the other
+// start fast. What is new in a folder around something hidden, or at a path that was
+// missing, is out of reach for that long.
+const keepRules = time.Second
+
+// rules returns the rules for a view. The caller releases them.
+func (l *landlock) rules(v *view) (*ruleset, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.kept[v]
+	if r == nil || len(v.Protect) > 0 || time.Since(r.made) > keepRules {
+		made, err := newRuleset(v)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			r.release()
+		}
+		r = made
+		l.kept[v] = r
+	}
+	r.users++
+	return r, nil
+}
+
+func (l *landlock) done(r *ruleset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.release()
+}
+
+func (l *landlock) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.kept {
+		r.release()
+	}
+	clear(l.kept)
+}
+
+// What may be asked for in a path, by what it is for.
+const (
+	rightsLook = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// No device files: they lead to what is not in the folder.
+	rightsChange = rightsLook | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_REFER |
+		unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	rightsDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	// rightsFile are those that a file, which is no folder, can have.
+	rightsFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX | rightsDevice
+)
+
+// devices are what programs take for granted.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// maxABI is the newest version of Landlock's interface whose rights are known here.
+const maxABI = 10
+
+// A ruleset has what Landlock denies unless a rule grants it.
+type ruleset struct {
+	fd    int
+	all   uint64 // the rights in files that are denied
+	made  time.Time
+	users int
+}
+
+// abi asks the kernel for the version of Landlock's interface.
+func abi() (int, error) {
+	n, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if e != 0 {
+		return 0, fmt.Errorf("ask for the version: %w", e)
+	}
+	return min(int(n), maxABI), nil
+}
+
+// handled are the rights that a version can deny. See landlock(7), "VERSIONS".
+func handled(version int, network bool) *unix.LandlockRulesetAttr {
+	a := &unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_REFER - 1}
+	since := func(v int, field *uint64, bits uint64) {
+		if version >= v {
+			*field |= bits
+		}
+	}
+	since(2, &a.Handled_access_fs, unix.LANDLOCK_ACCESS_FS_REFER)
+	since(3, &a.Handled_access_fs, unix.LANDLOCK_ACCESS_FS_TRUNCATE)
+	since(5, &a.Handled_access_fs, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	since(6, &a.Scoped, unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL)
+	since(9, &a.Handled_access_fs, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX)
+	if !network {
+		since(4, &a.Handled_access_net, unix.LANDLOCK_ACCESS_NET_BIND_TCP|unix.LANDLOCK_ACCESS_NET_CONNECT_TCP)
+		since(10, &a.Handled_access_net, unix.LANDLOCK_ACCESS_NET_BIND_UDP|unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP)
+	}
+	return a
+}
+
+// newRuleset makes the rules for a view, with one user.
+func newRuleset(v *view) (*ruleset, error) {
+	version, err := abi()
+	if err != nil {
+		return nil, err
+	}
+	attr := handled(version, v.Network)
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
+		uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr), 0)
+	if e != 0 {
+		return nil, fmt.Errorf("create rules: %w", e)
+	}
+	r := &ruleset{fd: int(fd), all: attr.Handled_access_fs, made: time.Now(), users: 1}
+	if err := r.fill(v); err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// release closes rules that nobody uses any more.
+func (r *ruleset) release() {
+	if r.users--; r.users == 0 {
+		_ = unix.Close(r.fd)
+	}
+}
+
+// fill grants what a view allows.
+func (r *ruleset) fill(v *view) error {
+	for _, path := range devices {
+		if err := r.grant(path, rightsDevice, 0, nil); err != nil {
+			return err
+		}
+	}
+	for _, path := range v.reads() {
+		if err := r.grant(path, rightsLook, unix.LANDLOCK_ACCESS_FS_READ_DIR, v.Hide); err != nil {
+			return err
+		}
+	}
+	for _, path := range v.writes() {
+		if err := r.grant(path, rightsChange, rightsLook, v.Protect); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grant gives rights in a path and in what is in it, but only the lesser ones in some
+// paths. As rules can only add rights, folders around those get the lesser ones, and
+// what is in them each the full ones: what is new in such a folder gets none.
+func (r *ruleset) grant(path string, rights, lesser uint64, except []string) error {
+	return r.grantAt(unix.AT_FDCWD, path, path, rights, lesser, except)
+}
+
+func (r *ruleset) grantAt(dir int, name, path string, rights, lesser uint64, except []string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // It is gone, or not even the host gets there.
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind == unix.S_IFLNK {
+		return nil // What it leads to has rules of its own.
+	}
+	if covers(except, path) {
+		return r.add(fd, kind, path, lesser)
+	}
+	if kind != unix.S_IFDIR || !slices.ContainsFunc(except, func(e string) bool { return within(e, path) }) {
+		return r.add(fd, kind, path, rights)
+	}
+	if err := r.add(fd, kind, path, lesser); err != nil {
+		return err
+	}
+	return r.grantEach(fd, path, rights, lesser, except)
+}
+
+// grantEach gives rights in each of the entries of a folder.
+func (r *ruleset) grantEach(dir int, path string, rights, lesser uint64, except []string) error {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", path, err)
+	}
+	for _, name := range names {
+		if err := r.grantAt(dir, name, filepath.Join(path, name), rights, lesser, except); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds the rule for an open path, with those rights that the kernel knows and that
+// this kind of file can have.
+func (r *ruleset) add(fd int, kind uint32, path string, rights uint64) error {
+	rights &= r.all
+	if kind != unix.S_IFDIR {
+		rights &= rightsFile
+	}
+	if rights == 0 {
+		return nil
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if e != 0 {
+		return fmt.Errorf("add a rule for %s: %w", path, e)
+	}
+	return nil
+}
+
+// restrict makes the rules those of this thread and of what it starts.
+func (r *ruleset) restrict() error {
+	_, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+func (*landlock) report(v *view) (*Report, error) {
+	version, err := abi()
+	if err != nil {
+		return nil, err
+	}
+	// Package os looks at the first start of a program what the kernel can do with
+	// processes, by calls that a confined thread may not make, and would go without for
+	// the rest of the host's life. So that happens here.
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release()
+	}
+	r := &Report{
+		Mechanism: "landlock", ABI: version, NoNewPrivs: true, Capabilities: true,
+		Filesystem: version >= 3, Signals: version >= 6, Syscalls: filtered,
+		Network: !v.Network && filtered,
+		Limits: []string{
+			"mode, times and extended attributes of the user's own files outside can be changed",
+			"command lines of other programs can be read in /proc",
+			"priority and processors of the user's other programs can be changed",
+			"without the network there is none within the machine either",
+		},
+	}
+	r.lacks(version < 3, "files outside can be emptied: that needs Linux 6.2")
+	r.lacks(version < 5, "device files can be controlled: that needs Linux 6.10")
+	r.lacks(version < 6, "programs outside can be signalled: that needs Linux 6.12")
+	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
+	r.lacks(!filtered && !v.Network, "the network can be used")
+	// Where the kernel does not confine UNIX sockets by their paths, they lead to what
+	// runs commands for the user: a session bus, a container engine, an agent with keys.
+	v.filter = newFilter(sockets{network: v.Network, unix: v.Sockets || version >= 9}, v.Debug).bytes()
+	r.lacks((v.Sockets || !filtered) && version < 9, "sockets of programs outside can be connected to: that needs Linux 7.1")
+	return r, nil
+}
+
+func (r *Report) lacks(missing bool, what string) {
+	if missing {
+		r.Missing = append(r.Missing, what)
+	}
+}
+
+func (l *landlock) start(cmd *exec.Cmd, v *view) error {
+	keep, err := checkAttr(cmd)
+	if err != nil {
+		return l.fail("check the command", err)
+	}
+	rules, err := l.rules(v)
+	if err != nil {
+		return l.fail("make rules", err)
+	}
+	defer l.done(rules)
+	if c := attr(cmd).Credential; c != nil {
+		if err := os.Lchown(v.temp, int(c.Uid), int(c.Gid)); err != nil {
+			return l.fail("give the user a temporary folder", err)
+		}
+	}
+	onFreshThread(func() {
+		if err = l.confine(keep, rules, v.filter); err == nil {
+			err = cmd.Start()
+		}
+	})
+	return err
+}
+
+func (l *landlock) fail(step string, err error) error { return &Error{l.name(), step, err} }
+
+// confine takes from this thread, for good, what commands must not have.
+func (l *landlock) confine(keep capabilities, rules *ruleset, f []byte) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return l.fail("give up new privileges", err)
+	}
+	if err := keep.dropOthers(); err != nil {
+		return l.fail("drop capabilities", err)
+	}
+	if err := rules.restrict(); err != nil {
+		return l.fail("restrict the thread", err)
+	}
+	if err := installFilter(f); err != nil {
+		return l.fail("filter system calls", err)
+	}
+	return nil
+}
+
+// attr are the attributes that a command starts with.
+func attr(cmd *exec.Cmd) *syscall.SysProcAttr {
+	return cmp.Or(cmd.SysProcAttr, &syscall.SysProcAttr{})
+}
+
+// checkAttr refuses what a confined thread cannot do or would undo, and returns the
+// capabilities that the start needs. They are gone when the command runs: the kernel
+// takes them from a process that stops being root.
+func checkAttr(cmd *exec.Cmd) (capabilities, error) {
+	a := attr(cmd)
+	switch {
+	case a.Pdeathsig != 0:
+		return 0, errors.New("Pdeathsig would kill it at once, as the thread that starts it ends")
+	case a.Cloneflags != 0 || a.Unshareflags != 0 || a.UidMappings != nil || a.GidMappings != nil:
+		return 0, errors.New("a confined thread cannot make namespaces")
+	case len(a.AmbientCaps) > 0:
+		return 0, errors.New("AmbientCaps would give back capabilities")
+	case a.Chroot != "" || a.Ptrace || a.UseCgroupFD:
+		return 0, errors.New("Chroot, Ptrace and UseCgroupFD are not for confined threads")
+	case a.Credential == nil:
+		return 0, nil
+	case a.Credential.Uid == 0:
+		return 0, errors.New("Credential would leave it root with capabilities")
+	}
+	return 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID, nil
+}

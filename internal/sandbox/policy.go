@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// view is what a command gets.
+type view struct {
+	Policy
+	temp   string
+	report *Report
+	filter []byte // for system calls, where the mechanism has one
+}
+
+// writes are the roots that may be changed, reads those that may only be looked at.
+func (v *view) writes() []string {
+	out := append(slices.Clone(v.Write), v.temp)
+	if v.Network {
+		out = append(out, v.Fetch...)
+	}
+	return out
+}
+
+func (v *view) reads() []string {
+	if v.Network {
+		return v.Read
+	}
+	return append(slices.Clone(v.Read), v.Fetch...)
+}
+
+// env are the variables that a command gets.
+func (v *view) env() []string {
+	out := []string{"TMPDIR=" + v.temp, "TMP=" + v.temp, "TEMP=" + v.temp}
+	for _, name := range v.Private {
+		out = append(out, name+"="+filepath.Join(v.temp, strings.ToLower(name)))
+	}
+	return out
+}
+
+// readable and writable say what a command may do with a path that is no link.
+func (v *view) readable(path string) bool {
+	return v.writable(path) || covers(v.reads(), path) && !covers(v.Hide, path)
+}
+
+func (v *view) writable(path string) bool {
+	return covers(v.writes(), path) && !covers(v.Protect, path)
+}
+
+// within reports whether a path is a folder or in it; both are clean.
+func within(path, folder string) bool {
+	rest, ok := strings.CutPrefix(path, folder)
+	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(folder[len(folder)-1]))
+}
+
+func covers(folders []string, path string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return within(path, f) })
+}
+
+// resolved returns the policy with its paths as they are without links. What lies in a
+// folder that may be changed is left out: it says nothing new, and a command could put
+// a link there that would open what it leads to.
+func (p Policy) resolved() Policy {
+	p.Write = roots(p.Write, nil)
+	p.Fetch = roots(p.Fetch, p.Write)
+	p.Read = roots(p.Read, slices.Concat(p.Write, p.Fetch))
+	p.Hide, p.Protect = clean(p.Hide), protected(p.Protect)
+	p.Private = slices.Clone(p.Private)
+	return p
+}
+
+// roots resolves paths, and leaves out those that are missing, in another, or reached
+// through one of the others.
+func roots(paths, others []string) []string {
+	paths = clean(paths)
+	slices.Sort(paths) // what lies in a folder comes after it
+	var out []string
+	for _, p := range paths {
+		if over := slices.Concat(others, out); covers(over, p) || through(p, over) {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(p); err == nil && !covers(out, real) && !covers(others, real) {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
+// through reports whether a folder above a path is in one of the roots.
+func through(path string, roots []string) bool {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && covers(roots, real) {
+			return true
+		}
+	}
+	return false
+}
+
+// clean returns those of the paths that are absolute, as clean paths.
+func clean(paths []string) []string {
+	out := make([]string, 0, len(paths))
+	for _, p := range paths {
+		if filepath.IsAbs(p) {
+			out = append(out, filepath.Clean(p))
+		}
+	}
+	return out
+}
+
+// protected resolves the folders of paths which need not exist. A last element that is
+// a link stays one: it is the name that must not be changed.
+func protected(paths []string) []string {
+	paths = clean(paths)
+	for i, p := range paths {
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+			paths[i] = filepath.Join(dir, filepath.Base(p))
+		}
+	}
+	return paths
+}

@@ -1,0 +1,254 @@
+// Package sandbox starts commands that can do less than the program that starts them:
+// see and change only some folders, not use the network, not signal other programs.
+// The program itself stays as it is.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Policy is what commands may do. Paths are absolute; those that do not exist when a
+// command starts are left out.
+type Policy struct {
+	// Read are files and folders that commands may look at and run, Write those that
+	// they may change too, Fetch those that commands with the network may change and
+	// others look at.
+	Read, Write, Fetch []string
+	// Hide is what stays out of reach although Read names a folder around it, Protect
+	// what may be looked at but not changed although Write names a folder around it.
+	Hide, Protect []string
+	// Private are variables that name a folder in the commands' own temporary folder.
+	Private []string
+	// Network lets all commands use the network, Sockets lets them use UNIX sockets,
+	// Debug lets them trace each other.
+	Network, Sockets, Debug bool
+}
+
+// Call is what one command may do or needs beyond the policy.
+type Call struct {
+	// Network lets this command use the network.
+	Network bool
+	// Require refuses to start it if anything of the policy cannot be enforced.
+	Require bool
+}
+
+// Report says what is enforced.
+type Report struct {
+	Mechanism string
+	ABI       int
+
+	Filesystem, Network, Signals, Syscalls, Capabilities, NoNewPrivs bool
+
+	Missing, Limits []string
+
+	ownPIDs bool // other processes have other ids in the sandbox
+}
+
+// An Error says which step of confining a command went wrong.
+type Error struct {
+	Mechanism, Step string
+	Err             error
+}
+
+// Error returns the mechanism, the step and the cause.
+func (e *Error) Error() string {
+	return fmt.Sprintf("sandbox by %s: %s: %v", e.Mechanism, e.Step, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrIncomplete says that a command which required everything was not started.
+	ErrIncomplete = errors.New("not everything can be enforced here")
+	// ErrLeaks says that a trial command could do what it must not.
+	ErrLeaks = errors.New("a trial command got out")
+	// ErrClosed says that the sandbox was closed.
+	ErrClosed = errors.New("the sandbox is closed")
+)
+
+// A mechanism enforces policies.
+type mechanism interface {
+	name() string
+	// report says what would be enforced for a view, or why nothing can be. It may keep
+	// in the view what starts need.
+	report(v *view) (*Report, error)
+	// start starts a command, which must not run unless all that report said is enforced.
+	start(cmd *exec.Cmd, v *view) error
+	// close gives back what was kept for starts.
+	close()
+}
+
+// Box starts commands under one policy. It is safe for concurrent use.
+type Box struct {
+	mech   mechanism
+	policy Policy
+
+	busy chan struct{} // held by the one who looks at or changes what follows
+	temp string
+	// tried are the views that a trial command has confirmed, without and with the
+	// network. They do not change any more.
+	tried  [2]*view
+	closed bool
+}
+
+func newBox(m mechanism, p Policy) *Box {
+	return &Box{mech: m, policy: p.resolved(), busy: make(chan struct{}, 1)}
+}
+
+// Start starts a command as [exec.Cmd.Start] does, but confined, and says what is
+// enforced. It sets TMPDIR to a folder of the box, and may change Path, Args and
+// ExtraFiles. Before the first one, a trial command shows that the sandbox holds. The
+// end of ctx stops the preparations, never the command. Errors about the sandbox are of
+// type [*Error]; then the command was not started.
+func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if cmd.Err != nil {
+		return nil, cmd.Err
+	}
+	v, err := b.prepare(ctx, call.Network || b.policy.Network)
+	if err != nil {
+		return nil, err
+	}
+	if lacks := v.report.Missing; call.Require && len(lacks) > 0 {
+		return nil, b.fail("require", fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(lacks, "; ")))
+	}
+	if err := b.start(cmd, v); err != nil {
+		return nil, err
+	}
+	return v.report.clone(), nil
+}
+
+// Temp returns the folder for temporary files of the commands, "" before the first.
+func (b *Box) Temp() string {
+	b.busy <- struct{}{}
+	defer b.unlock()
+	return b.temp
+}
+
+// Close removes the temporary files of the commands, which must have ended. After it
+// no command starts.
+func (b *Box) Close() error {
+	b.busy <- struct{}{}
+	defer b.unlock()
+	b.closed = true
+	b.mech.close()
+	if b.temp == "" {
+		return nil
+	}
+	err := removeAll(b.temp)
+	if err != nil {
+		return fmt.Errorf("remove the sandbox's temporary folder: %w", err)
+	}
+	b.temp = ""
+	return nil
+}
+
+func (b *Box) fail(step string, err error) error { return &Error{b.mech.name(), step, err} }
+
+func (b *Box) unlock() { <-b.busy }
+
+// prepare returns what a command gets, which a trial command has confirmed.
+func (b *Box) prepare(ctx context.Context, network bool) (*view, error) {
+	select {
+	case b.busy <- struct{}{}:
+		defer b.unlock()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if b.closed {
+		return nil, b.fail("start", ErrClosed)
+	}
+	if err := b.makeTemp(); err != nil {
+		return nil, b.fail("make a temporary folder", err)
+	}
+	kind := 0
+	if network {
+		kind = 1
+	}
+	if v := b.tried[kind]; v != nil {
+		return v, nil
+	}
+	v := &view{Policy: b.policy, temp: b.temp}
+	v.Network = network
+	var err error
+	if v.report, err = b.mech.report(v); err != nil {
+		return nil, b.fail("look for it", err)
+	}
+	if err := b.try(ctx, v); err != nil {
+		return nil, err
+	}
+	b.tried[kind] = v
+	return v, nil
+}
+
+// makeTemp makes the folder for temporary files, unless it is there.
+func (b *Box) makeTemp() error {
+	if b.temp != "" {
+		if _, err := os.Lstat(b.temp); err == nil {
+			return nil
+		}
+		return os.Mkdir(b.temp, 0o700)
+	}
+	dir, err := os.MkdirTemp("", "aycoder-sandbox-")
+	if err != nil {
+		return err
+	}
+	b.temp, err = filepath.EvalSymlinks(dir)
+	return err
+}
+
+// start starts a command with the variables of the view.
+func (b *Box) start(cmd *exec.Cmd, v *view) error {
+	cmd.Env = append(slices.Clip(cmd.Environ()), v.env()...)
+	return b.mech.start(cmd, v)
+}
+
+func (r *Report) clone() *Report {
+	c := *r
+	c.Missing, c.Limits = slices.Clone(r.Missing), slices.Clone(r.Limits)
+	return &c
+}
+
+// removeAll removes a folder, also where a command took the right to from itself.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	root, rootErr := os.OpenRoot(dir)
+	if rootErr != nil {
+		return err
+	}
+	defer root.Close()
+	unlock(root, ".", 0)
+	return os.RemoveAll(dir)
+}
+
+// maxUnlock is how deep folders are looked for that cannot be removed.
+const maxUnlock = 256
+
+// unlock gives back the right to remove what is in a folder.
+func unlock(root *os.Root, name string, depth int) {
+	_ = root.Chmod(name, 0o700)
+	f, err := root.Open(name)
+	if err != nil || depth > maxUnlock {
+		return
+	}
+	entries, _ := f.ReadDir(-1)
+	f.Close()
+	for _, e := range entries {
+		if e.IsDir() {
+			unlock(root, filepath.Join(name, e.Name()), depth+1)
+		}
+	}
+}
