@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +44,8 @@ func (b *Box) try(ctx context.Context, v *view) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", trial, "sh", file, strconv.Itoa(os.Getpid()))
 	cmd.Dir = "/"
 	cmd.Env = []string{}
-	var out bytes.Buffer
-	cmd.Stdout = &out
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
 	cmd.WaitDelay = time.Second
 	if err := b.start(cmd, v); err != nil {
 		return err
@@ -54,15 +56,13 @@ func (b *Box) try(ctx context.Context, v *view) error {
 	}
 	done := parseTrial(out.String())
 	if !done.finished {
-		return b.fail("run a trial", fmt.Errorf("it did not finish: %w", errors.Join(err, errNoReason)))
+		return b.fail("run a trial", fmt.Errorf("it stopped early: %w: %.200s", cmp.Or(err, io.ErrUnexpectedEOF), &problems))
 	}
 	if leaks := done.leaks(v, file); len(leaks) > 0 {
 		return b.fail("run a trial", fmt.Errorf("%w: %s", ErrLeaks, strings.Join(leaks, ", ")))
 	}
 	return nil
 }
-
-var errNoReason = errors.New("the shell stopped early")
 
 // tried is what a trial command could do.
 type tried struct {

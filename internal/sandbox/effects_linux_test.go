@@ -63,6 +63,16 @@ func TestEffectsLandlock(t *testing.T) {
 	tryEffects(t, os.Getuid(), Landlock, func(e effect) bool { return e.landlock })
 }
 
+func TestEffectsBubblewrap(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("bwrap is not on this machine")
+	}
+	if !filtered {
+		t.Skip("system calls are not filtered on this kind of machine")
+	}
+	tryEffects(t, os.Getuid(), Bubblewrap, func(e effect) bool { return e.bwrap })
+}
+
 func TestEffectsOfAnotherUser(t *testing.T) {
 	needLandlock(t)
 	if os.Getuid() != 0 {

@@ -290,12 +290,6 @@ func (*landlock) report(v *view) (*Report, error) {
 	return r, nil
 }
 
-func (r *Report) lacks(missing bool, what string) {
-	if missing {
-		r.Missing = append(r.Missing, what)
-	}
-}
-
 func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	keep, err := checkAttr(cmd)
 	if err != nil {

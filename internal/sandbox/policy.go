@@ -63,11 +63,19 @@ func covers(folders []string, path string) bool {
 // folder that may be changed is left out: it says nothing new, and a command could put
 // a link there that would open what it leads to.
 func (p Policy) resolved() Policy {
+	given := clean(slices.Concat(p.Read, p.Write, p.Fetch))
 	p.Write = roots(p.Write, nil)
 	p.Fetch = roots(p.Fetch, p.Write)
 	p.Read = roots(p.Read, slices.Concat(p.Write, p.Fetch))
 	p.Hide, p.Protect = clean(p.Hide), protected(p.Protect)
 	p.Private = slices.Clone(p.Private)
+	p.links = map[string]string{}
+	for _, path := range given {
+		real, err := filepath.EvalSymlinks(path)
+		if all := slices.Concat(p.Read, p.Write, p.Fetch); err == nil && real != path && !covers(all, path) {
+			p.links[path] = real
+		}
+	}
 	return p
 }
 

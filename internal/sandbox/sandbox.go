@@ -29,6 +29,8 @@ type Policy struct {
 	// Network lets all commands use the network, Sockets lets them use UNIX sockets,
 	// Debug lets them trace each other.
 	Network, Sockets, Debug bool
+
+	links map[string]string // names of the roots that are links, and what they lead to
 }
 
 // Call is what one command may do or needs beyond the policy.
@@ -211,6 +213,12 @@ func (b *Box) makeTemp() error {
 func (b *Box) start(cmd *exec.Cmd, v *view) error {
 	cmd.Env = append(slices.Clip(cmd.Environ()), v.env()...)
 	return b.mech.start(cmd, v)
+}
+
+func (r *Report) lacks(missing bool, what string) {
+	if missing {
+		r.Missing = append(r.Missing, what)
+	}
 }
 
 func (r *Report) clone() *Report {

@@ -1,0 +1,143 @@
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bubblewrap returns a box whose commands are confined by bwrap(1), in namespaces of
+// their own: they see nothing else of the files, of other processes and of the network.
+func Bubblewrap(p Policy) *Box { return newBox(bwrap{}, p) }
+
+type bwrap struct{}
+
+func (bwrap) name() string { return "bwrap" }
+
+func (bwrap) close() {}
+
+func (bwrap) report(v *view) (*Report, error) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		return nil, err
+	}
+	// The network of a namespace is its own, and so are the sockets that can be named.
+	v.filter = newFilter(sockets{network: true, unix: true}, v.Debug).bytes()
+	r := &Report{
+		Mechanism: "bwrap", Filesystem: true, Network: !v.Network, Signals: true, Syscalls: filtered,
+		Capabilities: true, NoNewPrivs: true, ownPIDs: true,
+		Limits: []string{"a command that a signal ends exits with 128 and the number of the signal"},
+	}
+	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
+	r.lacks(v.Network, "abstract sockets of programs outside can be connected to")
+	for _, path := range v.Protect {
+		_, err := os.Lstat(path)
+		r.lacks(err != nil, path+" is not there, and can be made")
+	}
+	return r, nil
+}
+
+// arguments are those of bwrap before the command; the filter is read from a descriptor.
+func (bwrap) arguments(v *view, filter int) []string {
+	out := []string{"--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+		"--unshare-cgroup-try", "--cap-drop", "ALL"}
+	if !v.Network {
+		out = append(out, "--unshare-net")
+	}
+	for _, m := range mounts(v) {
+		out = append(out, m.args...)
+	}
+	if filter > 0 {
+		out = append(out, "--seccomp", strconv.Itoa(filter))
+	}
+	return append(out, "--")
+}
+
+type mount struct {
+	path string
+	args []string
+}
+
+// mounts are what a view shows. What is mounted hides what was there before, so a folder
+// comes before what is in it.
+func mounts(v *view) []mount {
+	var out []mount
+	add := func(path string, args ...string) { out = append(out, mount{path, append(args, path)}) }
+	add("/dev", "--dev")
+	add("/dev/shm", "--tmpfs")
+	add("/tmp", "--tmpfs")
+	for _, path := range v.reads() {
+		if path != "/proc" {
+			add(path, "--ro-bind-try", path)
+		}
+	}
+	add("/proc", "--proc")
+	for path, real := range v.links {
+		add(path, "--symlink", real)
+	}
+	for _, path := range v.writes() {
+		add(path, "--bind-try", path)
+	}
+	for _, path := range v.Protect {
+		add(path, "--ro-bind-try", path)
+	}
+	for _, path := range v.Hide {
+		st, err := os.Stat(path)
+		switch {
+		case err != nil || !covers(v.reads(), path):
+		case st.IsDir():
+			add(path, "--perms", "0500", "--tmpfs")
+		default:
+			add(path, "--ro-bind", "/dev/null")
+		}
+	}
+	slices.SortStableFunc(out, func(a, b mount) int {
+		return cmp.Or(cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.path, b.path))
+	})
+	return out
+}
+
+func (b bwrap) start(cmd *exec.Cmd, v *view) error {
+	program, err := exec.LookPath("bwrap")
+	if err != nil {
+		return &Error{b.name(), "find it", err}
+	}
+	descriptor := 0
+	if len(v.filter) > 0 {
+		f, err := memory(v.filter)
+		if err != nil {
+			return &Error{b.name(), "hand over the filter", err}
+		}
+		defer f.Close()
+		cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), f)
+		descriptor = 2 + len(cmd.ExtraFiles)
+	}
+	args := cmd.Args
+	if len(args) > 0 {
+		args = args[1:]
+	}
+	cmd.Args = slices.Concat([]string{program}, b.arguments(v, descriptor), []string{cmd.Path}, args)
+	cmd.Path = program
+	return cmd.Start()
+}
+
+// memory is a file without a name that has some content and is read from its start.
+func memory(content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("filter", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "filter")
+	if _, err = f.Write(content); err == nil {
+		_, err = f.Seek(0, 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

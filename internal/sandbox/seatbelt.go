@@ -1,0 +1,76 @@
+package sandbox
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// seatbeltProgram confines a command by a profile; see sandbox-exec(1).
+const seatbeltProgram = "/usr/bin/sandbox-exec"
+
+type seatbelt struct{}
+
+func (seatbelt) name() string { return "seatbelt" }
+
+func (seatbelt) close() {}
+
+func (seatbelt) report(v *view) (*Report, error) {
+	if _, err := exec.LookPath(seatbeltProgram); err != nil {
+		return nil, err
+	}
+	r := &Report{Mechanism: "seatbelt", Filesystem: true, Network: !v.Network, Signals: true}
+	r.lacks(true, "nobody has tried this mechanism yet")
+	return r, nil
+}
+
+func (seatbelt) start(cmd *exec.Cmd, v *view) error {
+	args := cmd.Args
+	if len(args) > 0 {
+		args = args[1:]
+	}
+	cmd.Args = slices.Concat([]string{seatbeltProgram, "-p", profile(v), cmd.Path}, args)
+	cmd.Path = seatbeltProgram
+	return cmd.Start()
+}
+
+// profileStart lets commands run, and be what programs of the system expect to be.
+const profileStart = `(version 1)
+(deny default)
+(allow process-exec process-fork)
+(allow process-info* signal (target same-sandbox))
+(allow sysctl-read ipc-posix-sem)
+(allow mach-lookup
+ (global-name "com.apple.system.opendirectoryd.libinfo")
+ (global-name "com.apple.system.notification_center")
+ (global-name "com.apple.trustd.agent"))
+(allow file-read-metadata)
+(allow file-read* (literal "/"))
+(allow file-read* file-write* file-ioctl
+ (literal "/dev/null") (literal "/dev/zero") (literal "/dev/random") (literal "/dev/urandom") (subpath "/dev/fd"))
+`
+
+// profile is a view in the language of seatbelt, where the last rule that fits counts.
+func profile(v *view) string {
+	var b strings.Builder
+	b.WriteString(profileStart)
+	rule := func(action string, paths []string) {
+		for _, p := range paths {
+			b.WriteString("(" + action + " (subpath " + quoteProfile(p) + "))\n")
+		}
+	}
+	rule("allow file-read*", v.reads())
+	rule("deny file-read*", v.Hide)
+	rule("allow file-read* file-write*", v.writes())
+	rule("deny file-write*", v.Protect)
+	if v.Network {
+		b.WriteString("(allow network* system-socket)\n")
+	} else if v.Sockets {
+		b.WriteString("(allow network* (local unix-socket))\n(allow network* (remote unix-socket))\n")
+	}
+	return b.String()
+}
+
+func quoteProfile(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
