@@ -59,6 +59,9 @@ type config struct {
 
 	masker   *Masker
 	unmasked bool
+
+	sandbox        Sandbox // of bash
+	requireSandbox bool
 }
 
 // WithIgnored leaves out of list_files, glob and code_search what these patterns name,

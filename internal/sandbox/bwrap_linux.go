@@ -25,15 +25,15 @@ func (bwrap) report(v *view) (*Report, error) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		return nil, err
 	}
-	// The network of a namespace is its own, and so are the sockets that can be named.
-	v.filter = newFilter(sockets{network: true, unix: true}, v.Debug).bytes()
+	// The network of a namespace is its own, and so are the names of sockets.
+	v.filter = newFilter(sockets{network: true, unix: v.Sockets || !v.Network}, v.Debug).bytes()
 	r := &Report{
 		Mechanism: "bwrap", Filesystem: true, Network: !v.Network, Signals: true, Syscalls: filtered,
 		Capabilities: true, NoNewPrivs: true, ownPIDs: true,
 		Limits: []string{"a command that a signal ends exits with 128 and the number of the signal"},
 	}
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
-	r.lacks(v.Network, "abstract sockets of programs outside can be connected to")
+	r.lacks(v.Network && v.Sockets, "abstract sockets of programs outside can be connected to")
 	for _, path := range v.Protect {
 		_, err := os.Lstat(path)
 		r.lacks(err != nil, path+" is not there, and can be made")
@@ -51,6 +51,7 @@ func (bwrap) arguments(v *view, filter int) []string {
 	for _, m := range mounts(v) {
 		out = append(out, m.args...)
 	}
+	out = append(out, "--remount-ro", "/") // the empty folder around it all
 	if filter > 0 {
 		out = append(out, "--seccomp", strconv.Itoa(filter))
 	}
