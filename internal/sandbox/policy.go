@@ -90,6 +90,7 @@ func roots(paths, others []string) []string {
 			continue
 		}
 		if real, err := filepath.EvalSymlinks(p); err == nil && !covers(out, real) && !covers(others, real) {
+			out = slices.DeleteFunc(out, func(p string) bool { return within(p, real) })
 			out = append(out, real)
 		}
 	}
