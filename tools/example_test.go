@@ -156,3 +156,22 @@ func ExampleWithExec() {
 	// ran in the container
 	// [exit 2]
 }
+
+func ExampleLandlock() {
+	ws, err := aycoder.OpenWorkspace(".")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ws.Close()
+	box, err := tools.Landlock(ws, tools.SandboxProtect(".git"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+	coding, err := tools.Coding(ws, tools.WithSandbox(box), tools.RequireSandbox())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(coding[0].Spec().Name)
+	// Output: read_file
+}

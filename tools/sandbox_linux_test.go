@@ -62,11 +62,14 @@ func shell(t *testing.T, s Sandbox, dir, script string, call SandboxCall) (strin
 func TestSandboxedWork(t *testing.T) {
 	tests := []struct{ name, needs, script, want string }{
 		{"commit", "git", "git init -q . && git add . && git commit -qm x && git log --oneline | wc -l", "1\n"},
-		{"branch", "git", "git init -q . && git add . && git commit -qm x && git checkout -qb y && git config a.b c && git gc -q && git status -s", ""},
+		{"branch", "git", "git init -q . && git add . && git commit -qm x && " +
+			"git checkout -qb y && git config a.b c && git gc -q && git status -s", ""},
 		{"build", "go", "go build -o prog . && ./prog", "hi\n"},
 		{"test", "go", "go vet . && go test . 2>&1 | cut -c1-2", "ok\n"},
-		{"python", "python3", `python3 -c 'import json, subprocess, tempfile; print(json.dumps(1), flush=True); subprocess.run(["echo", "2"]); tempfile.TemporaryFile()'`, "1\n2\n"},
-		{"node", "node", `node -e 'require("child_process").execSync("echo 1", {stdio: "inherit"}); require("os").networkInterfaces()'`, "1\n"},
+		{"python", "python3", "python3 -c 'import json, subprocess, tempfile; print(json.dumps(1), flush=True); " +
+			`subprocess.run(["echo", "2"]); tempfile.TemporaryFile()'`, "1\n2\n"},
+		{"node", "node", `node -e 'require("child_process").execSync("echo 1", {stdio: "inherit"}); ` +
+			`require("os").networkInterfaces()'`, "1\n"},
 		{"compiler", "gcc", "echo 'int main(void) { return 7; }' >a.c && gcc -o a a.c; ./a; echo $?", "7\n"},
 		{"rust", "rustc", "echo 'fn main() { println!(\"1\"); }' >a.rs && rustc a.rs && ./a", "1\n"},
 		{"cargo", "cargo", "cargo init -q --name x --vcs none c && cd c && cargo run -q --offline", "Hello, world!\n"},
@@ -75,11 +78,15 @@ func TestSandboxedWork(t *testing.T) {
 		{"background", "", "(echo 1; sleep 0.1; echo 2) & wait; sleep 60 & kill %1; echo 3", "1\n2\n3\n"},
 		{"here document", "", "cat <<E\n$((1+1))\nE\ncat < <(echo 3)", "2\n3\n"},
 		{"temporary folder", "", `d=$(mktemp -d) && echo 1 >$d/x && cat $d/x && rm -r $d`, "1\n"},
-		{"descriptors", "", "echo 1 >/dev/stdout; echo 2 >/dev/fd/1; echo 3 >/dev/stderr; echo 4 | cat /dev/stdin", "1\n2\n3\n4\n"},
+		{"descriptors", "", "echo 1 >/dev/stdout; echo 2 >/dev/fd/1; echo 3 >/dev/stderr; " +
+			"echo 4 | cat /dev/stdin", "1\n2\n3\n4\n"},
 		{"replace", "", "sed -i s/hi/ho/ main.go && grep -c ho main.go", "1\n"},
-		{"move", "", "mkdir -p a/b && mv main.go a/b/ && ln a/b/main.go l && ln -s l m && rm -r a && cat m | head -n 1", "package main\n"},
-		{"users and times", "", "id -u >/dev/null && date >/dev/null && TZ=Europe/Berlin date >/dev/null && echo ok", "ok\n"},
-		{"patch", "patch", "printf -- '--- main.go\\n+++ main.go\\n@@ -1 +1 @@\\n-package main\\n+package x\\n' | patch -s && head -n 1 main.go", "package x\n"},
+		{"move", "", "mkdir -p a/b && mv main.go a/b/ && ln a/b/main.go l && ln -s l m && rm -r a && " +
+			"cat m | head -n 1", "package main\n"},
+		{"users and times", "", "id -u >/dev/null && TZ=Europe/Berlin date >/dev/null && echo ok", "ok\n"},
+		{"patch", "patch",
+			"printf -- '--- main.go\\n+++ main.go\\n@@ -1 +1 @@\\n-package main\\n+package x\\n' | patch -s && " +
+				"head -n 1 main.go", "package x\n"},
 		{"archive", "", "tar cf x.tar main.go && rm main.go && tar xf x.tar && ls main.go", "main.go\n"},
 	}
 	files := map[string]string{
@@ -174,9 +181,11 @@ func TestSandboxOptions(t *testing.T) {
 		{"protect", "cat .git/config; echo y >>f; echo y >>d/f; echo y >>d/new; " +
 			"! (echo y >>.git/config) && ! (echo y >.git/new) && ! mv .git x && ! (echo y >.git/hooks/h)",
 			SandboxProtect(".git"), false},
-		{"protect inside", "echo y >>.git/config; echo y >.git/new && ! (echo y >.git/hooks/h) && ! (echo y >.git/hooks/n)",
+		{"protect inside",
+			"echo y >>.git/config; echo y >.git/new && ! (echo y >.git/hooks/h) && ! (echo y >.git/hooks/n)",
 			SandboxProtect(".git/hooks"), true},
-		{"own caches", `case "$GOCACHE" in "$TMPDIR"/*) ;; *) exit 1 ;; esac; mkdir -p "$GOCACHE"`, SandboxSharedCaches(false), false},
+		{"own caches", `case "$GOCACHE" in "$TMPDIR"/*) ;; *) exit 1 ;; esac; mkdir -p "$GOCACHE"`,
+			SandboxSharedCaches(false), false},
 	}
 	for _, tt := range tests {
 		for name, s := range sandboxes(t, w.ws, tt.opt) {
@@ -201,7 +210,8 @@ func TestSandboxTemporaryFiles(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, s := range sandboxes(t, w.ws) {
 		t.Run(name, func(t *testing.T) {
-			out, err := shell(t, s, w.ws.Dir(), "mkdir -p $TMPDIR/a/b; echo 1 >$TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b $TMPDIR/a; echo -n $TMPDIR", SandboxCall{})
+			script := "mkdir -p $TMPDIR/a/b; echo 1 >$TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b $TMPDIR/a; echo -n $TMPDIR"
+			out, err := shell(t, s, w.ws.Dir(), script, SandboxCall{})
 			require.NoError(t, err, out)
 			assert.DirExists(t, out)
 			require.NoError(t, s.Close())

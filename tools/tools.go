@@ -24,7 +24,8 @@
 // that is in the file.
 //
 // The file tools see the workspace through its fence. The shell does not: what a
-// command can reach is up to the system that the host runs on.
+// command can reach is up to the system that the host runs on, unless [WithSandbox]
+// confines it.
 package tools
 
 import (

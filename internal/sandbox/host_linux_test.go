@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,7 +109,7 @@ func many(t *testing.T, n int) {
 		require.NoError(t, err)
 		return len(names)
 	}
-	temp, open := b.Temp(), descriptors()
+	temp, open := filepath.Dir(b.Temp()), descriptors()
 	assert.DirExists(t, temp)
 	require.NoError(t, b.Close())
 	assert.NoDirExists(t, temp)
@@ -130,12 +132,12 @@ func TestStartRefuses(t *testing.T) {
 	b := Landlock(p.policy(t))
 	defer b.Close()
 	for want, a := range map[string]*syscall.SysProcAttr{
-		"Pdeathsig would kill it":           {Pdeathsig: syscall.SIGKILL},
-		"cannot make namespaces":            {Cloneflags: syscall.CLONE_NEWPID},
-		"AmbientCaps would give back":       {AmbientCaps: []uintptr{1}},
-		"Chroot, Ptrace and UseCgroupFD":    {Chroot: "/"},
-		"leave it root with capabilities":   {Credential: &syscall.Credential{}},
-		"Chroot, Ptrace and UseCgroupFD ar": {Ptrace: true},
+		"killed at once by Pdeathsig": {Pdeathsig: syscall.SIGKILL},
+		"cannot make namespaces":      {Cloneflags: syscall.CLONE_NEWPID},
+		"capabilities by AmbientCaps": {AmbientCaps: []uintptr{1}},
+		"nothing with Chroot, Ptrace": {Chroot: "/"},
+		"capabilities as user 0":      {Credential: &syscall.Credential{}},
+		"Ptrace and UseCgroupFD":      {Ptrace: true},
 	} {
 		cmd := exec.Command("/bin/true")
 		cmd.SysProcAttr = a
@@ -175,4 +177,37 @@ func TestScriptInMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 	assert.Equal(t, "200001\n", out.String())
+}
+
+// nest starts itself confined, again and again, until that cannot be done.
+func nest(ws, depth string) int {
+	n, _ := strconv.Atoi(depth)
+	exe, err := os.Executable()
+	if err == nil {
+		p := Policy{Read: append(slices.Clone(systemFolders), filepath.Dir(exe)), Write: []string{ws}}
+		b := Landlock(p)
+		defer b.Close()
+		cmd := exec.Command(exe, ws, strconv.Itoa(n+1))
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if _, err = b.Start(context.Background(), cmd, Call{}); err == nil {
+			err = cmd.Wait()
+		}
+		if _, ended := errors.AsType[*exec.ExitError](err); err == nil || ended {
+			return cmd.ProcessState.ExitCode()
+		}
+	}
+	fmt.Println(n, err)
+	return 0
+}
+
+// A host that is confined itself confines its commands further, until the kernel will
+// have no more layers; then no command is started.
+func TestNested(t *testing.T) {
+	needLandlock(t)
+	p := newPlace(t, os.Getuid())
+	cmd := exec.Command(copyOf(t), p.ws, "0")
+	cmd.Env = []string{probeVar + "=nest", "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "16 sandbox by landlock: restrict the thread: argument list too long\n", string(out))
 }

@@ -286,7 +286,8 @@ func (*landlock) report(v *view) (*Report, error) {
 	// Where the kernel does not confine UNIX sockets by their paths, they lead to what
 	// runs commands for the user: a session bus, a container engine, an agent with keys.
 	v.filter = newFilter(sockets{network: v.Network, unix: v.Sockets || version >= 9}, v.Debug).bytes()
-	r.lacks((v.Sockets || !filtered) && version < 9, "sockets of programs outside can be connected to: that needs Linux 7.1")
+	r.lacks((v.Sockets || !filtered) && version < 9,
+		"sockets of programs outside can be connected to: that needs Linux 7.1")
 	return r, nil
 }
 
@@ -344,17 +345,17 @@ func checkAttr(cmd *exec.Cmd) (capabilities, error) {
 	a := attr(cmd)
 	switch {
 	case a.Pdeathsig != 0:
-		return 0, errors.New("Pdeathsig would kill it at once, as the thread that starts it ends")
+		return 0, errors.New("it would be killed at once by Pdeathsig, as the thread that starts it ends")
 	case a.Cloneflags != 0 || a.Unshareflags != 0 || a.UidMappings != nil || a.GidMappings != nil:
 		return 0, errors.New("a confined thread cannot make namespaces")
 	case len(a.AmbientCaps) > 0:
-		return 0, errors.New("AmbientCaps would give back capabilities")
+		return 0, errors.New("it would get back capabilities by AmbientCaps")
 	case a.Chroot != "" || a.Ptrace || a.UseCgroupFD:
-		return 0, errors.New("Chroot, Ptrace and UseCgroupFD are not for confined threads")
+		return 0, errors.New("a confined thread can do nothing with Chroot, Ptrace and UseCgroupFD")
 	case a.Credential == nil:
 		return 0, nil
 	case a.Credential.Uid == 0:
-		return 0, errors.New("Credential would leave it root with capabilities")
+		return 0, errors.New("it would keep capabilities as user 0 of Credential")
 	}
 	return 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID, nil
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -24,7 +23,11 @@ const probeVar = "SANDBOX_TEST_PROBE"
 
 // TestMain is also the command that tries effects.
 func TestMain(m *testing.M) {
-	if os.Getenv(probeVar) != "" {
+	switch os.Getenv(probeVar) {
+	case "":
+	case "nest":
+		os.Exit(nest(os.Args[1], os.Args[2]))
+	default:
 		os.Exit(probe(os.Args[1], os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
@@ -58,10 +61,21 @@ func probe(ws, out string, rest []string) int {
 // An effect is something that a command tries.
 type effect struct {
 	name string
-	try  func(p *place) error
-	// plain, landlock and bwrap say whether it happens, to a process of the same user.
-	plain, landlock, bwrap bool
+	want
+	try func(p *place) error
 }
+
+// want says whether an effect happens, as it is and confined, to a process of the same
+// user.
+type want struct{ plain, landlock, bwrap bool }
+
+var (
+	always       = want{true, true, true}
+	onlyPlain    = want{plain: true}
+	onlyConfined = want{landlock: true, bwrap: true}
+	notLandlock  = want{plain: true, bwrap: true}
+	notBwrap     = want{plain: true, landlock: true}
+)
 
 func in(folder, name string) string { return filepath.Join(folder, name) }
 
@@ -167,104 +181,126 @@ func command(name string, args ...string) func(*place) error {
 
 // effects are tried in order; those at the end undo nothing.
 var effects = []effect{
-	{"workspace: read", func(p *place) error { return readFile(in(p.ws, "file")) }, true, true, true},
-	{"workspace: write", func(p *place) error { return write(in(p.ws, "file")) }, true, true, true},
-	{"workspace: truncate", func(p *place) error { return os.Truncate(in(p.ws, "file"), 0) }, true, true, true},
-	{"workspace: new folder", func(p *place) error { return os.MkdirAll(in(p.ws, "new/a/b"), 0o755) }, true, true, true},
-	{"workspace: new file", func(p *place) error { return os.WriteFile(in(p.ws, "new/f"), nil, 0o644) }, true, true, true},
-	{"workspace: move between folders", func(p *place) error { return os.Rename(in(p.ws, "new/f"), in(p.ws, "new/a/f")) }, true, true, true},
-	{"workspace: hard link", func(p *place) error { return os.Link(in(p.ws, "new/a/f"), in(p.ws, "new/l")) }, true, true, true},
-	{"workspace: symbolic link", func(p *place) error { return os.Symlink("x", in(p.ws, "new/s")) }, true, true, true},
-	{"workspace: FIFO", func(p *place) error { return unix.Mkfifo(in(p.ws, "new/p"), 0o600) }, true, true, true},
-	{"workspace: chmod", func(p *place) error { return os.Chmod(in(p.ws, "file"), 0o755) }, true, true, true},
-	{"workspace: remove", func(p *place) error { return os.RemoveAll(in(p.ws, "new")) }, true, true, true},
-	{"temporary file", func(*place) error {
+	{"workspace: read", always, func(p *place) error { return readFile(in(p.ws, "file")) }},
+	{"workspace: write", always, func(p *place) error { return write(in(p.ws, "file")) }},
+	{"workspace: truncate", always, func(p *place) error { return os.Truncate(in(p.ws, "file"), 0) }},
+	{"workspace: new folder", always, func(p *place) error { return os.MkdirAll(in(p.ws, "new/a/b"), 0o755) }},
+	{"workspace: new file", always, func(p *place) error { return os.WriteFile(in(p.ws, "new/f"), nil, 0o644) }},
+	{"workspace: move between folders", always, func(p *place) error {
+		return os.Rename(in(p.ws, "new/f"), in(p.ws, "new/a/f"))
+	}},
+	{"workspace: hard link", always, func(p *place) error { return os.Link(in(p.ws, "new/a/f"), in(p.ws, "new/l")) }},
+	{"workspace: symbolic link", always, func(p *place) error { return os.Symlink("x", in(p.ws, "new/s")) }},
+	{"workspace: FIFO", always, func(p *place) error { return unix.Mkfifo(in(p.ws, "new/p"), 0o600) }},
+	{"workspace: chmod", always, func(p *place) error { return os.Chmod(in(p.ws, "file"), 0o755) }},
+	{"workspace: remove", always, func(p *place) error { return os.RemoveAll(in(p.ws, "new")) }},
+	{"temporary file", always, func(*place) error {
 		f, err := os.CreateTemp("", "probe-")
 		if err == nil {
 			f.Close()
 			err = os.Remove(f.Name())
 		}
 		return err
-	}, true, true, true},
-	{"/dev/null", func(*place) error { return write("/dev/null") }, true, true, true},
-	{"system: read", func(*place) error { return readFile("/etc/passwd") }, true, true, true},
-	{"system: hidden", func(p *place) error { return readFile(p.hidden) }, true, false, false},
-	{"system: list", func(*place) error { _, err := os.ReadDir("/etc"); return err }, true, true, true},
+	}},
+	{"/dev/null", always, func(*place) error { return write("/dev/null") }},
+	{"system: read", always, func(*place) error { return readFile("/etc/passwd") }},
+	{"system: hidden", onlyPlain, func(p *place) error { return readFile(p.hidden) }},
+	{"system: list", always, func(*place) error { _, err := os.ReadDir("/etc"); return err }},
 
-	{"outside: read", func(p *place) error { return readFile(in(p.out, "file")) }, true, false, false},
-	{"outside: list", func(p *place) error { _, err := os.ReadDir(p.out); return err }, true, false, false},
-	{"outside: write", func(p *place) error { return write(in(p.out, "file")) }, true, false, false},
-	{"outside: truncate", func(p *place) error { return os.Truncate(in(p.out, "file"), 0) }, true, false, false},
-	{"outside: new file", func(p *place) error { return os.WriteFile(in(p.out, "new"), nil, 0o600) }, true, false, false},
-	{"outside: new folder", func(p *place) error { return os.Mkdir(in(p.out, "dir"), 0o700) }, true, false, false},
-	{"outside: remove", func(p *place) error { return os.Remove(in(p.out, "gone")) }, true, false, false},
-	{"outside: rename", func(p *place) error { return os.Rename(in(p.out, "a"), in(p.out, "b")) }, true, false, false},
-	{"outside: move in", func(p *place) error { return os.Rename(in(p.out, "c"), in(p.ws, "c")) }, true, false, false},
-	{"outside: move out", func(p *place) error { return os.Rename(in(p.ws, "out"), in(p.out, "d")) }, true, false, false},
-	{"outside: hard link in", func(p *place) error { return os.Link(in(p.out, "file"), in(p.ws, "hard")) }, true, false, false},
-	{"outside: hard link out", func(p *place) error { return os.Link(in(p.ws, "file"), in(p.out, "hard")) }, true, false, false},
-	{"outside: read by link", func(p *place) error { return readFile(in(p.ws, "link/file")) }, true, false, false},
-	{"outside: write by link", func(p *place) error { return write(in(p.ws, "link/file")) }, true, false, false},
-	{"outside: read by /proc/self/root", func(p *place) error { return readFile("/proc/self/root" + in(p.out, "file")) }, true, false, false},
-	{"outside: write by /proc/self/root", func(p *place) error { return write("/proc/self/root" + in(p.out, "file")) }, true, false, false},
-	{"outside: read by the host's root", func(p *place) error { return readFile(fmt.Sprintf("/proc/%d/root%s/file", p.host, p.out)) }, true, false, false},
-	{"outside: run", func(p *place) error { return command(in(p.out, "run"))(p) }, true, false, false},
-	{"outside: chmod", func(p *place) error { return os.Chmod(in(p.out, "file"), 0o644) }, true, true, false},
-	{"outside: times", func(p *place) error { return os.Chtimes(in(p.out, "file"), time.Time{}, time.Unix(1e9, 0)) }, true, true, false},
-	{"outside: set user id", func(p *place) error { return unix.Chmod(in(p.out, "file"), 0o4755) }, true, false, false},
-	{"system: write", func(*place) error {
+	{"outside: read", onlyPlain, func(p *place) error { return readFile(in(p.out, "file")) }},
+	{"outside: list", onlyPlain, func(p *place) error { _, err := os.ReadDir(p.out); return err }},
+	{"outside: write", onlyPlain, func(p *place) error { return write(in(p.out, "file")) }},
+	{"outside: truncate", onlyPlain, func(p *place) error { return os.Truncate(in(p.out, "file"), 0) }},
+	{"outside: new file", onlyPlain, func(p *place) error { return os.WriteFile(in(p.out, "new"), nil, 0o600) }},
+	{"outside: new folder", onlyPlain, func(p *place) error { return os.Mkdir(in(p.out, "dir"), 0o700) }},
+	{"outside: remove", onlyPlain, func(p *place) error { return os.Remove(in(p.out, "gone")) }},
+	{"outside: rename", onlyPlain, func(p *place) error { return os.Rename(in(p.out, "a"), in(p.out, "b")) }},
+	{"outside: move in", onlyPlain, func(p *place) error { return os.Rename(in(p.out, "c"), in(p.ws, "c")) }},
+	{"outside: move out", onlyPlain, func(p *place) error { return os.Rename(in(p.ws, "out"), in(p.out, "d")) }},
+	{"outside: hard link in", onlyPlain, func(p *place) error {
+		return os.Link(in(p.out, "file"), in(p.ws, "hard"))
+	}},
+	{"outside: hard link out", onlyPlain, func(p *place) error {
+		return os.Link(in(p.ws, "file"), in(p.out, "hard"))
+	}},
+	{"outside: read by link", onlyPlain, func(p *place) error { return readFile(in(p.ws, "link/file")) }},
+	{"outside: write by link", onlyPlain, func(p *place) error { return write(in(p.ws, "link/file")) }},
+	{"outside: read by /proc/self/root", onlyPlain, func(p *place) error {
+		return readFile("/proc/self/root" + in(p.out, "file"))
+	}},
+	{"outside: write by /proc/self/root", onlyPlain, func(p *place) error {
+		return write("/proc/self/root" + in(p.out, "file"))
+	}},
+	{"outside: read by the host's root", onlyPlain, func(p *place) error {
+		return readFile(fmt.Sprintf("/proc/%d/root%s/file", p.host, p.out))
+	}},
+	{"outside: run", onlyPlain, func(p *place) error { return command(in(p.out, "run"))(p) }},
+	{"outside: chmod", notBwrap, func(p *place) error { return os.Chmod(in(p.out, "file"), 0o644) }},
+	{"outside: times", notBwrap, func(p *place) error {
+		return os.Chtimes(in(p.out, "file"), time.Time{}, time.Unix(1e9, 0))
+	}},
+	{"outside: set user id", onlyPlain, func(p *place) error { return unix.Chmod(in(p.out, "file"), 0o4755) }},
+	{"system: write", want{os.Getuid() == 0, false, false}, func(*place) error {
 		err := os.WriteFile("/usr/aycoder-probe", nil, 0o600)
 		_ = os.Remove("/usr/aycoder-probe")
 		return err
-	}, os.Getuid() == 0, false, false},
+	}},
 
-	{"TCP: connect", func(p *place) error { return dial("tcp", p.tcp) }, true, false, false},
-	{"TCP: listen", func(*place) error { l, err := net.Listen("tcp", "127.0.0.1:0"); closeIt(l); return err }, true, false, true},
-	{"UDP", func(p *place) error { return dial("udp", p.udp) }, true, false, false},
-	{"events of the kernel", func(*place) error {
+	{"TCP: connect", onlyPlain, func(p *place) error { return dial("tcp", p.tcp) }},
+	{"TCP: listen", notLandlock, func(*place) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		closeIt(l)
+		return err
+	}},
+	{"UDP", onlyPlain, func(p *place) error { return dial("udp", p.udp) }},
+	{"events of the kernel", onlyPlain, func(*place) error {
 		return socket(unix.AF_NETLINK, unix.SOCK_DGRAM, unix.NETLINK_KOBJECT_UEVENT)
-	}, true, false, false},
-	{"MPTCP", func(*place) error { return socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP) }, true, false, true},
-	{"list of interfaces", func(*place) error { _, err := net.Interfaces(); return err }, true, true, true},
-	{"socket pair", pair, true, true, true},
-	{"own UNIX socket", listen, true, false, true},
-	{"UNIX socket outside", func(p *place) error { return dial("unix", p.unix) }, true, false, false},
-	{"abstract UNIX socket outside", func(p *place) error { return dial("unix", "@"+p.unix) }, true, false, false},
+	}},
+	{"MPTCP", notLandlock, func(*place) error { return socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP) }},
+	{"list of interfaces", always, func(*place) error { _, err := net.Interfaces(); return err }},
+	{"socket pair", always, pair},
+	{"own UNIX socket", notLandlock, listen},
+	{"UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", p.unix) }},
+	{"abstract UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", "@"+p.unix) }},
 
-	{"signal the host", func(p *place) error { return unix.Kill(p.host, 0) }, true, false, false},
-	{"signal a child", command("sh", "-c", "sleep 60 & kill $!"), true, true, true},
-	{"environment of the host", func(p *place) error { return sees(fmt.Sprintf("/proc/%d/environ", p.host), "PATH=") }, true, false, false},
-	{"memory of the host", func(p *place) error {
+	{"signal the host", onlyPlain, func(p *place) error { return unix.Kill(p.host, 0) }},
+	{"signal a child", always, command("sh", "-c", "sleep 60 & kill $!")},
+	{"environment of the host", onlyPlain, func(p *place) error {
+		return sees(fmt.Sprintf("/proc/%d/environ", p.host), "PATH=")
+	}},
+	{"memory of the host", onlyPlain, func(p *place) error {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.host))
 		closeIt(f)
 		return err
-	}, true, false, false},
-	{"limits of the host", hostLimit, true, false, false},
-	{"own limits", func(*place) error {
+	}},
+	{"limits of the host", onlyPlain, hostLimit},
+	{"own limits", always, func(*place) error {
 		return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: 0})
-	}, true, true, true},
-	{"trace", func(*place) error { return not(unix.EPERM, raw(unix.SYS_PTRACE, unix.PTRACE_CONT, 1<<22)) }, true, false, false},
-	{"user namespace", command("unshare", "-U", "true"), true, false, false},
-	{"clone3", func(*place) error { return not(unix.ENOSYS, raw(unix.SYS_CLONE3, 0, 0)) }, true, false, false},
-	{"io_uring", func(*place) error { return not(unix.ENOSYS, raw(unix.SYS_IO_URING_SETUP, 1, 0)) }, true, false, false},
-	{"mount", func(*place) error { return not(unix.EPERM, raw(unix.SYS_MOUNT, 0, 0, 0)) }, true, false, false},
-	{"keys", func(*place) error { return raw(unix.SYS_KEYCTL, 0, ^uintptr(2), 0) }, true, false, false},
-	{"shared memory", func(*place) error { return raw(unix.SYS_SHMGET, unix.IPC_PRIVATE, 4096, 0o600) }, true, false, false},
-	{"read another process", func(p *place) error {
+	}},
+	{"trace", onlyPlain, func(*place) error {
+		return not(unix.EPERM, raw(unix.SYS_PTRACE, unix.PTRACE_CONT, 1<<22))
+	}},
+	{"user namespace", onlyPlain, command("unshare", "-U", "true")},
+	{"clone3", onlyPlain, func(*place) error { return not(unix.ENOSYS, raw(unix.SYS_CLONE3, 0, 0)) }},
+	{"io_uring", onlyPlain, func(*place) error { return not(unix.ENOSYS, raw(unix.SYS_IO_URING_SETUP, 1, 0)) }},
+	{"mount", onlyPlain, func(*place) error { return not(unix.EPERM, raw(unix.SYS_MOUNT, 0, 0, 0)) }},
+	{"keys", onlyPlain, func(*place) error { return raw(unix.SYS_KEYCTL, 0, ^uintptr(2), 0) }},
+	{"shared memory", onlyPlain, func(*place) error { return raw(unix.SYS_SHMGET, unix.IPC_PRIVATE, 4096, 0o600) }},
+	{"read another process", onlyPlain, func(p *place) error {
 		var b [8]byte
 		v := unix.Iovec{Base: &b[0], Len: 8}
 		return not(unix.EPERM, raw(unix.SYS_PROCESS_VM_READV, uintptr(os.Getpid()), uintptr(unsafe.Pointer(&v)), 1))
-	}, true, false, false},
-	{"type into a terminal", func(*place) error {
+	}},
+	{"type into a terminal", onlyPlain, func(*place) error {
 		return not(unix.EPERM, raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0))
-	}, true, false, false},
-	{"type into a terminal, high bits", func(*place) error {
+	}},
+	{"type into a terminal, high bits", onlyPlain, func(*place) error {
 		return not(unix.EPERM, raw(unix.SYS_IOCTL, 0, uintptr(high|unix.TIOCSTI), 0))
-	}, true, false, false},
-	{"no new privileges", status("NoNewPrivs", "1"), false, true, true},
-	{"filter", status("Seccomp", "2"), false, true, true},
-	{"no capabilities", status("CapPrm", "0000000000000000"), os.Getuid() != 0, true, true},
-	{"no effective capabilities", status("CapEff", "0000000000000000"), os.Getuid() != 0, true, true},
+	}},
+	{"no new privileges", onlyConfined, status("NoNewPrivs", "1")},
+	{"filter", onlyConfined, status("Seccomp", "2")},
+	{"no capabilities", want{os.Getuid() != 0, true, true}, status("CapPrm", "0000000000000000")},
+	{"no effective capabilities", want{os.Getuid() != 0, true, true}, status("CapEff", "0000000000000000")},
 }
 
 // high is set in a half of an argument that the kernel does not look at.
@@ -296,7 +332,8 @@ func newPlace(t testing.TB, owner int) *place {
 	for _, dir := range []string{p.ws, p.out, in(base, "sys")} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
 	}
-	for _, name := range []string{"ws/file", "ws/out", "out/file", "out/gone", "out/a", "out/c", "sys/secret", "sys/open"} {
+	files := []string{"ws/file", "ws/out", "out/file", "out/gone", "out/a", "out/c", "sys/secret", "sys/open"}
+	for _, name := range files {
 		require.NoError(t, os.WriteFile(in(base, name), []byte("text"), 0o644))
 	}
 	require.NoError(t, os.Symlink(p.out, in(p.ws, "link")))
@@ -365,13 +402,6 @@ func results(t testing.TB, out string) map[string]string {
 		got[f[0]] = f[1] + " " + f[2]
 	}
 	return got
-}
-
-func runAs(uid uint32) *syscall.SysProcAttr {
-	if uid == 0 {
-		return nil
-	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 }
 
 // copyOf copies this program to where every user can run it.

@@ -147,7 +147,7 @@ func (b *Box) Close() error {
 	if b.temp == "" {
 		return nil
 	}
-	err := removeAll(b.temp)
+	err := removeAll(filepath.Dir(b.temp))
 	if err != nil {
 		return fmt.Errorf("remove the sandbox's temporary folder: %w", err)
 	}
@@ -193,20 +193,21 @@ func (b *Box) prepare(ctx context.Context, network bool) (*view, error) {
 	return v, nil
 }
 
-// makeTemp makes the folder for temporary files, unless it is there.
+// makeTemp makes the folder for temporary files, unless it is there. It is in another
+// one, which is out of reach for commands: there is room for the bait of a trial.
 func (b *Box) makeTemp() error {
 	if b.temp != "" {
-		if _, err := os.Lstat(b.temp); err == nil {
-			return nil
-		}
-		return os.Mkdir(b.temp, 0o700)
+		return os.MkdirAll(b.temp, 0o700)
 	}
 	dir, err := os.MkdirTemp("", "aycoder-sandbox-")
 	if err != nil {
 		return err
 	}
-	b.temp, err = filepath.EvalSymlinks(dir)
-	return err
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	b.temp = filepath.Join(dir, "tmp")
+	return errors.Join(os.Chmod(dir, 0o711), os.Mkdir(b.temp, 0o700))
 }
 
 // start starts a command with the variables of the view.

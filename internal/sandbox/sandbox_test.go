@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,10 +236,12 @@ func TestResolved(t *testing.T) {
 		{"nested", in("usr/bin", "usr", "usr/lib"), in("ws", "ws/deep"), nil, in("usr"), in("ws"), nil},
 		{"links", in("bin", "usr"), in("alias"), nil, in("usr"), in("ws"), nil},
 		{"a link that a command put there", in("ws/out"), in("ws", "ws/deep/out"), in("ws/out/f"), nil, in("ws"), nil},
-		{"the same by another name", in("alias/out", "alias/deep/out/f"), in("ws"), in("alias/out"), nil, in("ws"), nil},
+		{"the same by another name",
+			in("alias/out", "alias/deep/out/f"), in("ws"), in("alias/out"), nil, in("ws"), nil},
 		{"missing and relative", append(in("no"), "usr"), in("ws", "no"), nil, nil, in("ws"), nil},
 		{"neighbours", in("wsx"), in("ws"), nil, in("wsx"), in("ws"), nil},
-		{"changed ones are not only read", in("cache", "ws"), in("ws"), in("cache/go"), in("cache"), in("ws"), in("cache/go")},
+		{"changed ones are not only read",
+			in("cache", "ws"), in("ws"), in("cache/go"), in("cache"), in("ws"), in("cache/go")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,7 +260,8 @@ func TestWithin(t *testing.T) {
 		path, folder string
 		want         bool
 	}{
-		{"/a/b", "/a", true}, {"/a", "/a", true}, {"/ab", "/a", false}, {"/a", "/a/b", false}, {"/a", "/", true}, {"/", "/", true},
+		{"/a/b", "/a", true}, {"/a", "/a", true}, {"/ab", "/a", false},
+		{"/a", "/a/b", false}, {"/a", "/", true}, {"/", "/", true},
 	} {
 		assert.Equal(t, tt.want, within(filepath.FromSlash(tt.path), filepath.FromSlash(tt.folder)), tt)
 	}
@@ -272,7 +276,7 @@ func TestDefaults(t *testing.T) {
 	}
 	in := func(n string) string { return filepath.Join(base, n) }
 	env := map[string]string{
-		"PATH":       in("tool/bin") + string(os.PathListSeparator) + "relative" + string(os.PathListSeparator) + in("home"),
+		"PATH":       strings.Join([]string{in("tool/bin"), "relative", in("home")}, string(os.PathListSeparator)),
 		"CARGO_HOME": "", "VIRTUAL_ENV": in("home"), "CONDA_PREFIX": base, "JAVA_HOME": "/", "NVM_DIR": in("home/nvm"),
 	}
 	h := Host{in("home"), func(name string) string { return env[name] }}
@@ -294,8 +298,9 @@ func TestDefaults(t *testing.T) {
 		build = in("home/Library/Caches/go-build")
 	}
 	for path, want := range map[string]can{
-		build + "/x": {true, true, false}, in("home/go/pkg/mod/x"): {false, true, false}, in("home/.npm/x"): {false, true, false},
-		in("home/.cargo/registry/x"): {false, true, false}, in("home/.cargo/bin/x"): {}, in("home/project/x"): {true, true, true},
+		build + "/x": {true, true, false}, in("home/go/pkg/mod/x"): {false, true, false},
+		in("home/.npm/x"): {false, true, false}, in("home/.cargo/registry/x"): {false, true, false},
+		in("home/.cargo/bin/x"): {}, in("home/project/x"): {true, true, true},
 	} {
 		got := can{v(true, false).writable(path), v(true, true).writable(path), v(false, true).writable(path)}
 		assert.Equal(t, want, got, path)
@@ -310,7 +315,8 @@ func TestDefaults(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	v := &view{Policy: Policy{
-		Read: []string{"/usr", `/a "b" \c`}, Write: []string{"/ws"}, Hide: []string{"/usr/x"}, Protect: []string{"/ws/.git"},
+		Read: []string{"/usr", `/a "b" \c`}, Write: []string{"/ws"},
+		Hide: []string{"/usr/x"}, Protect: []string{"/ws/.git"},
 	}, temp: "/tmp/t"}
 	want := profileStart + `(allow file-read* (subpath "/usr"))
 (allow file-read* (subpath "/a \"b\" \\c"))
