@@ -17,13 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var mechanisms = map[string]func(FS, ...SandboxOption) (*LocalSandbox, error){
+	"landlock": Landlock, "bwrap": Bubblewrap,
+}
+
 // sandboxes are those of this machine, by their names.
 func sandboxes(t *testing.T, ws FS, opts ...SandboxOption) map[string]*LocalSandbox {
 	t.Helper()
 	out := map[string]*LocalSandbox{}
-	for name, open := range map[string]func(FS, ...SandboxOption) (*LocalSandbox, error){
-		"landlock": Landlock, "bwrap": Bubblewrap,
-	} {
+	for name, open := range mechanisms {
 		s, err := open(ws, opts...)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -98,14 +100,16 @@ func TestSandboxedWork(t *testing.T) {
 	for name := range sandboxes(t, first.ws) {
 		for _, tt := range tests {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
-				if name == "bwrap" && slices.Contains([]string{"rustc", "cargo", "node", "patch"}, tt.needs) {
+				if name == "bwrap" && slices.Contains([]string{"rustc", "cargo", "node", "go", "patch"}, tt.needs) {
 					t.Skip("slow, and tried with landlock")
 				}
 				if _, err := exec.LookPath(tt.needs); tt.needs != "" && err != nil {
 					t.Skipf("%s is not on this machine", tt.needs)
 				}
 				w := newWorld(t, files)
-				s := sandboxes(t, w.ws)[name]
+				s, err := mechanisms[name](w.ws)
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, s.Close()) })
 				out, err := shell(t, s, w.ws.Dir(), tt.script, SandboxCall{})
 				require.NoError(t, err, out)
 				assert.Equal(t, tt.want, out)
