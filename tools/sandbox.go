@@ -136,7 +136,8 @@ func (s *LocalSandbox) Close() error { return s.box.Close() }
 
 // Landlock returns a sandbox for Linux 5.13 and newer; since 6.12 it enforces all that is
 // asked for. It needs no privileges and no helper program: a thread of the host gives up
-// what the command must not have, starts it, and ends. The host itself is not changed.
+// what the command must not have, starts it, and ends within a second, or with Close: that
+// long it starts more commands. The host itself is not changed.
 //
 // Commands can read and run what is in the folders of the system, in the workspace, and
 // where languages and packages are installed in the home folder, but nothing else there.

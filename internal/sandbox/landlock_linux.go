@@ -19,53 +19,101 @@ import (
 // Landlock returns a box whose commands are confined by Landlock, a filter for system
 // calls, and the loss of all capabilities. See landlock(7) and seccomp(2). Nothing but
 // Linux 5.13 is needed: no privileges and no helper program.
-func Landlock(p Policy) *Box { return newBox(&landlock{kept: map[*view]*ruleset{}}, p) }
+func Landlock(p Policy) *Box {
+	return newBox(&landlock{kept: map[*view]chan func(){}, end: make(chan struct{})}, p)
+}
 
 type landlock struct {
+	threads sync.WaitGroup
+	end     chan struct{} // closed when no thread is to be kept
+
 	mu   sync.Mutex
-	kept map[*view]*ruleset // those that were made last
+	kept map[*view]chan func() // what confined threads are to do
 }
 
 func (*landlock) name() string { return "landlock" }
 
-// keepRules is how long rules are used again, so that many commands one after the other
-// start fast. What is new in a folder around something hidden, or at a path that was
+// keepThread is how long a confined thread starts more commands. To confine one takes
+// half as long as to start a command, so many commands one after the other start as fast
+// as they are. What is new in a folder around something hidden, or at a path that was
 // missing, is out of reach for that long.
-const keepRules = time.Second
+const keepThread = time.Second
 
-// rules returns the rules for a view. The caller releases them.
-func (l *landlock) rules(v *view) (*ruleset, error) {
+// keep makes this thread, which was confined for a view, start more commands, unless
+// there is one for that.
+func (l *landlock) keep(v *view) {
+	jobs := make(chan func())
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.kept[v]
-	if r == nil || len(v.Protect) > 0 || time.Since(r.made) > keepRules {
-		made, err := newRuleset(v)
-		if err != nil {
-			return nil, err
-		}
-		if r != nil {
-			r.release()
-		}
-		r = made
-		l.kept[v] = r
+	_, other := l.kept[v]
+	if !other {
+		l.kept[v] = jobs
 	}
-	r.users++
-	return r, nil
+	l.mu.Unlock()
+	if other {
+		return
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.kept, v)
+	}()
+	timeout := time.NewTimer(keepThread)
+	defer timeout.Stop()
+	for {
+		select {
+		case job := <-jobs:
+			job()
+		case <-timeout.C:
+			return
+		case <-l.end:
+			return
+		}
+	}
 }
 
-func (l *landlock) done(r *ruleset) {
+// byKept gives a job to a thread that is kept for a view, if it is free.
+func (l *landlock) byKept(v *view, job func()) bool {
+	l.mu.Lock()
+	jobs := l.kept[v]
+	l.mu.Unlock()
+	done := make(chan struct{})
+	select {
+	case jobs <- func() { defer close(done); job() }:
+		<-done
+		return true
+	default:
+		return false
+	}
+}
+
+// open counts one more thread, unless there are to be none.
+func (l *landlock) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.release()
+	if l.closed() {
+		return false
+	}
+	l.threads.Add(1)
+	return true
 }
 
+func (l *landlock) closed() bool {
+	select {
+	case <-l.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// close waits for the threads to end.
 func (l *landlock) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range l.kept {
-		r.release()
+	if !l.closed() {
+		close(l.end)
 	}
-	clear(l.kept)
+	l.mu.Unlock()
+	l.threads.Wait()
 }
 
 // What may be asked for in a path, by what it is for.
@@ -93,10 +141,8 @@ const maxABI = 10
 
 // A ruleset has what Landlock denies unless a rule grants it.
 type ruleset struct {
-	fd    int
-	all   uint64 // the rights in files that are denied
-	made  time.Time
-	users int
+	fd  int
+	all uint64 // the rights in files that are denied
 }
 
 // abi asks the kernel for the version of Landlock's interface.
@@ -128,7 +174,7 @@ func handled(version int, network bool) *unix.LandlockRulesetAttr {
 	return a
 }
 
-// newRuleset makes the rules for a view, with one user.
+// newRuleset makes the rules for a view. The caller closes it.
 func newRuleset(v *view) (*ruleset, error) {
 	version, err := abi()
 	if err != nil {
@@ -140,20 +186,15 @@ func newRuleset(v *view) (*ruleset, error) {
 	if e != 0 {
 		return nil, fmt.Errorf("create rules: %w", e)
 	}
-	r := &ruleset{fd: int(fd), all: attr.Handled_access_fs, made: time.Now(), users: 1}
+	r := &ruleset{int(fd), attr.Handled_access_fs}
 	if err := r.fill(v); err != nil {
-		r.release()
+		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// release closes rules that nobody uses any more.
-func (r *ruleset) release() {
-	if r.users--; r.users == 0 {
-		_ = unix.Close(r.fd)
-	}
-}
+func (r *ruleset) close() { _ = unix.Close(r.fd) }
 
 // fill grants what a view allows.
 func (r *ruleset) fill(v *view) error {
@@ -292,25 +333,40 @@ func (*landlock) report(v *view) (*Report, error) {
 }
 
 func (l *landlock) start(cmd *exec.Cmd, v *view) error {
-	keep, err := checkAttr(cmd)
+	needs, err := checkAttr(cmd)
 	if err != nil {
 		return l.fail("check the command", err)
 	}
-	rules, err := l.rules(v)
-	if err != nil {
-		return l.fail("make rules", err)
-	}
-	defer l.done(rules)
 	if c := attr(cmd).Credential; c != nil {
 		if err := os.Lchown(v.temp, int(c.Uid), int(c.Gid)); err != nil {
 			return l.fail("give the user a temporary folder", err)
 		}
 	}
+	again := needs == 0 && len(v.Protect) == 0
+	if again && l.byKept(v, func() { err = cmd.Start() }) {
+		return err
+	}
+	rules, err := newRuleset(v)
+	if err != nil {
+		return l.fail("make rules", err)
+	}
+	defer rules.close()
+	if !l.open() {
+		return l.fail("start", ErrClosed)
+	}
+	done := make(chan struct{})
 	onFreshThread(func() {
-		if err = l.confine(keep, rules, v.filter); err == nil {
+		defer l.threads.Done()
+		confined := l.confine(needs, rules, v.filter)
+		if err = confined; err == nil {
 			err = cmd.Start()
 		}
+		close(done)
+		if again && confined == nil {
+			l.keep(v)
+		}
 	})
+	<-done
 	return err
 }
 

@@ -8,25 +8,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onFreshThread calls fn on a thread that ends with it, so that fn may take rights from
-// the thread for good. What fn starts as a process is started by that thread.
+// onFreshThread has fn called on a thread that ends with it, so that fn may take rights
+// from the thread for good. What fn starts as a process is started by that thread.
 //
 // A goroutine that ends while it is locked to its thread takes the thread with it, and
 // the runtime makes no other threads from a locked one. Only the first thread of a
 // program never ends, and stands for the program in /proc: it is kept out.
 func onFreshThread(fn func()) {
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			defer runtime.UnlockOSThread()
-			onFreshThread(fn) // by another goroutine, which cannot get this thread
+		if unix.Gettid() != os.Getpid() {
+			fn()
 			return
 		}
-		fn()
+		defer runtime.UnlockOSThread()
+		elsewhere := make(chan struct{})
+		onFreshThread(func() { // cannot get this thread, which is held until it has one
+			close(elsewhere)
+			fn()
+		})
+		<-elsewhere
 	}()
-	<-done
 }
 
 // capabilities is a set of them, as in capabilities(7).
