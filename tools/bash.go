@@ -41,6 +41,7 @@ type bashArgs struct {
 	Command     string `json:"command" jsonschema_description:"The command, or a script of several lines."`
 	Timeout     int    `json:"timeout,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds after which the command is killed, at most 600. Default: 120."`
 	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Folder to run this one command in, relative to the workspace. Default: where the last command ended."`
+	Network     bool   `json:"network,omitempty" jsonschema_description:"The command needs the network, for a download or an install: in a sandbox there is none otherwise."`
 	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for bash_output and bash_kill, and let the command run."`
 	Description string `json:"description,omitempty" jsonschema_description:"What the command does, in a few words, for the user."`
 }
@@ -115,6 +116,9 @@ func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 	if in.Background {
 		place += ", in the background"
 	}
+	if in.Network {
+		place += ", with the network"
+	}
 	if strings.Contains(in.Command, "\n") {
 		gap = "\n"
 	}
@@ -149,7 +153,7 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 	root := b.ws.Dir()
 	c := &ExecCommand{
 		Script: in.Command, Root: root, Dir: filepath.Join(root, filepath.FromSlash(dir)),
-		Env: environ(os.Environ(), b.env),
+		Env: environ(os.Environ(), b.env), Network: in.Network,
 	}
 	if in.Background {
 		return b.background(ctx, inv, c, &in)

@@ -26,6 +26,9 @@ type ExecCommand struct {
 	// the workspace, and if it does not, also by way of a symbolic link, the error is
 	// one for which errors.Is(err, ErrExecDir) holds.
 	Root, Dir string
+	// Network says that the command needs the network, which a [Sandbox] keeps from
+	// others.
+	Network bool
 	// Env is the whole environment, made of this machine's and of [WithEnv].
 	Env []string
 	// Output gets standard output and error in the order in which they were written. It

@@ -17,7 +17,8 @@ import (
 // localExec runs commands on this machine.
 type localExec struct {
 	census proc.Census
-	start  func(*exec.Cmd) error // starts the shell; nil for its method Start
+	// confine returns what starts the shell in a sandbox; nil without one.
+	confine func(context.Context, SandboxCall, **SandboxReport) func(*exec.Cmd) error
 }
 
 func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
@@ -34,15 +35,20 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		return nil, fmt.Errorf("pass script to the shell: %w", err)
 	}
 	defer s.close()
-	res, err := proc.Run(ctx, &proc.Command{
-		Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output, Census: &l.census, Start: l.start,
-	})
+	cmd := &proc.Command{Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output, Census: &l.census}
+	var confined *SandboxReport
+	if l.confine != nil {
+		cmd.Start = l.confine(ctx, SandboxCall{Network: c.Network}, &confined)
+	}
+	res, err := proc.Run(ctx, cmd)
 	if res == nil {
 		return nil, err
 	}
-	return &ExecResult{
-		Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held,
-	}, err
+	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held}
+	if confined != nil && res.Code != 0 {
+		out.Notes = confined.hints()
+	}
+	return out, err
 }
 
 // findShell returns bash or sh.

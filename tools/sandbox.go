@@ -343,6 +343,17 @@ func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxRep
 	return r, cmd.Wait()
 }
 
+// hints are for a model whose command did not succeed.
+func (r *SandboxReport) hints() (lines []string) {
+	if r.Filesystem {
+		lines = append(lines, "sandbox: commands change files in the workspace, in temporary folders and in caches only")
+	}
+	if r.Network {
+		lines = append(lines, "sandbox: this command had no network; if it needs it, call again with network true")
+	}
+	return lines
+}
+
 // WithSandbox makes bash start commands in a sandbox. A command that cannot be confined
 // is not run. Default: commands run as they are.
 func WithSandbox(s Sandbox) Option {

@@ -35,7 +35,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -56,7 +55,6 @@ type config struct {
 
 	exec  Exec
 	shell *Shell
-	start func(*exec.Cmd) error // starts what the local exec runs
 
 	masker   *Masker
 	unmasked bool
@@ -140,7 +138,11 @@ func optioned(opts []Option) (*config, error) {
 		}
 	}
 	if c.exec == nil {
-		c.exec = &localExec{start: c.start}
+		l := &localExec{}
+		if c.sandbox != nil || c.requireSandbox {
+			l.confine = c.starter
+		}
+		c.exec = l
 	}
 	c.shell = cmp.Or(c.shell, new(Shell))
 	return &c, nil
