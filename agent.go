@@ -101,6 +101,8 @@ type Loop struct {
 
 	mu      sync.Mutex
 	session []Rule // replaced, never changed
+
+	kept atomic.Int64 // counts the rules that a RuleKeeper has taken
 }
 
 // A tool is a Tool that was checked, with its middleware around it.
@@ -385,4 +387,8 @@ type settings struct {
 	random      func() float64
 	execute     Executor
 	log         logger
+
+	// What only programs with an approver or an auditor link, see [config.watch].
+	record func(*run) recorder
+	unfit  func(context.Context, *run, *RunTool, *tool) error
 }

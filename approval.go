@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 	"weak"
 
@@ -18,6 +19,10 @@ import (
 // for each call, and again for arguments that a user edited; for read-only tools
 // while the model is still talking. It may take its time, until ctx is cancelled.
 // It is safe for concurrent use. [Rules] is one.
+//
+// Optional abilities of an Approver are interfaces of their own: [RuleKeeper] and
+// [Auditor]. One that wraps another has a method Unwrap() Approver, by which they are
+// found.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
@@ -33,13 +38,88 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 // Unattended is for runs that nobody watches: what a would ask about is suspended,
 // so that the run ends with [Result.Pending] instead of a denial.
 func Unattended(a Approver) Approver {
-	return ApproverFunc(func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-		if v := a.Decide(ctx, call, spec); v.kind != verdictAsk {
-			return v
-		}
-		return Suspend()
-	})
+	return &asker{a, func(v Verdict, _ *ToolUse, _ *ToolSpec) Verdict {
+		return Verdict{kind: verdictSuspend, why: v.why}
+	}}
 }
+
+// Headless is for runs that nobody watches and that are to go on: what a would ask
+// about is denied, with a text of kind "approval_required" that names the rule which
+// would allow it.
+func Headless(a Approver) Approver { return &asker{a, headless} }
+
+func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
+	g := v.Grounds()
+	why := approvalRequired + ": nobody can be asked here"
+	if len(g.Reasons) > 0 {
+		why += " about a call that " + strings.Join(g.Reasons, ", ")
+	}
+	if g.Suggested == nil {
+		g.Suggested = suggest(call, spec)
+	}
+	if len(g.Suggested) > 0 {
+		why += "; the host can allow it with the rule " + g.Suggested[0].String()
+	}
+	return Verdict{kind: verdictDeny, reason: why, why: v.why}
+}
+
+const approvalRequired = "approval_required"
+
+// An asker is an approver whose questions are answered by a function.
+type asker struct {
+	Approver
+	answer func(v Verdict, call *ToolUse, spec *ToolSpec) Verdict
+}
+
+func (a *asker) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+	v := a.Approver.Decide(ctx, call, spec)
+	if v.kind == verdictAsk {
+		return a.answer(v, call, spec)
+	}
+	return v
+}
+
+func (a *asker) Unwrap() Approver { return a.Approver }
+
+// approverAs returns a, or what it wraps, as a T.
+func approverAs[T any](a Approver) (T, bool) {
+	for a != nil {
+		if t, ok := a.(T); ok {
+			return t, true
+		}
+		w, ok := a.(interface{ Unwrap() Approver })
+		if !ok {
+			break
+		}
+		a = w.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
+// RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users
+// make with [ApprovalRequested.AllowFor], and decides by them from then on. KeepRule
+// returns when the rule holds, with scope [Saved] also for the next process; an error
+// says that it does not. It is safe for concurrent use.
+type RuleKeeper interface {
+	KeepRule(ctx context.Context, scope Scope, rule Rule) error
+}
+
+// RuleError says that a rule was not made. The call that it was to be made for is
+// allowed all the same.
+type RuleError struct {
+	Rule  Rule
+	Scope Scope
+	Err   error
+}
+
+// Error implements error.
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("keep rule %s (%s): %v", runes.Shorten(e.Rule.String(), 500), e.Scope, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RuleError) Unwrap() error { return e.Err }
 
 type verdictKind string
 
@@ -51,12 +131,41 @@ const (
 )
 
 // Verdict is what an [Approver] says: made by [Allow], [AllowWith], [Deny], [Ask]
-// or [Suspend]. The zero value asks. It encodes as JSON.
+// or [Suspend]. The zero value asks. It encodes as JSON, without its [Grounds].
 type Verdict struct {
 	kind   verdictKind
 	reason string
 	args   json.RawMessage
 	plan   *EditPlan
+	why    *Grounds
+}
+
+// Grounds are what a [Verdict] rests on: for whoever is asked, and for the audit log.
+type Grounds struct {
+	// Class says how far the call reaches, such as "network", in the words of the
+	// [Approver].
+	Class string
+	// Reasons say what made it that class, or why there is a question: "writes out.txt".
+	Reasons []string
+	// Rule is the rule that decided, as [Rule.String] writes it.
+	Rule string
+	// Suggested are rules that would answer the question from now on, the narrowest
+	// first. Nil leaves them to the loop; none is an empty list.
+	Suggested []Rule
+}
+
+// On returns the verdict with what it rests on.
+func (v Verdict) On(g Grounds) Verdict {
+	v.why = &g
+	return v
+}
+
+// Grounds returns what the verdict rests on, as far as it says.
+func (v Verdict) Grounds() Grounds {
+	if v.why == nil {
+		return Grounds{}
+	}
+	return *v.why
 }
 
 // Allow lets a call run.
@@ -107,7 +216,7 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 		if string(w.Args) == "null" {
 			w.Args = nil
 		}
-		*v = Verdict{w.Kind, w.Reason, w.Args, w.Plan}
+		*v = Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
 		return nil
 	}
 	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
@@ -144,6 +253,9 @@ func (d *Decision) text() string {
 	case ByIgnored, ByAbandoned, ByTimeout:
 		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
 	}
+	if d.By == ByPolicy && strings.HasPrefix(d.Verdict.reason, approvalRequired) {
+		return runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
+	}
 	if d.Verdict.reason != "" {
 		s += ": " + runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
 	}
@@ -156,8 +268,22 @@ type Scope int
 // The scopes of [ApprovalRequested.AllowFor].
 const (
 	Once    Scope = iota // this call
-	Session              // as long as the Loop lives
+	Session              // as long as the Loop or the [RuleKeeper] lives
+	Saved                // for the next process, too; a [RuleKeeper] can do that
 )
+
+// String returns "once", "session" or "saved".
+func (s Scope) String() string {
+	switch s {
+	case Once:
+		return "once"
+	case Session:
+		return "session"
+	case Saved:
+		return "saved"
+	}
+	return fmt.Sprintf("scope %d", int(s))
+}
 
 // ApprovalRequest is the question whether a call may run. It is plain data.
 type ApprovalRequest struct {
@@ -177,6 +303,10 @@ type ApprovalRequest struct {
 	Plan *EditPlan `json:"plan,omitempty"`
 	// Suggested are rules that would cover this call and its like, the narrowest first.
 	Suggested []Rule `json:"suggested,omitempty"`
+	// Class and Reasons say how far the call reaches and what makes it so, if the
+	// [Approver] told.
+	Class   string   `json:"class,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
 	// Digest binds an answer to the tool, the arguments, the preview and the plan.
 	Digest string `json:"digest"`
 	// Created is when the question came up.
@@ -227,10 +357,12 @@ func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.cel
 // question was answered before.
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.cell.review(plan) }
 
-// AllowFor lets the call run and, with scope [Session], makes a rule that answers
-// the same question from now on, and those that are open. The rule is one of
+// AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
+// answers the same question from now on, and those that are open. The rule is one of
 // Request.Suggested. The error is [ErrDecided] if the question was answered before;
-// the rule is then not made.
+// the rule is then not made. It is a [*RuleError] if the [RuleKeeper] could not keep
+// the rule: the call is allowed then. Saved takes a RuleKeeper; without one the
+// question stays open.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
 	return a.cell.allowFor(scope, rule)
 }
@@ -284,7 +416,8 @@ type cell struct {
 	tool *tool
 
 	req      *ApprovalRequest
-	detached bool // guarded by run.mu, as are the next
+	why      *Grounds // of the policy's question
+	detached bool     // guarded by run.mu, as are the next
 	handle   weak.Pointer[Approval]
 	shown    bool
 }
@@ -313,27 +446,26 @@ func (c *cell) review(plan EditPlan) error {
 	return c.answer(AllowPlan(plan), ByUser)
 }
 
-var errNotSuggested = errors.New("rule is not one of the suggested")
+var (
+	errNotSuggested = errors.New("rule is not one of the suggested")
+	errNoKeeper     = errors.New("the approver saves no rules: use Session")
+)
 
 func (c *cell) allowFor(scope Scope, rule Rule) error {
-	switch scope {
-	case Once:
+	switch {
+	case scope == Once:
 		return c.answer(Allow(), ByUser)
-	case Session:
-	default:
-		return fmt.Errorf("no such scope: %d", scope)
-	}
-	if !rule.in(c.req.Suggested) {
+	case scope != Session && scope != Saved:
+		return fmt.Errorf("no such scope: %d", int(scope))
+	case !rule.in(c.req.Suggested):
 		return errNotSuggested
+	case scope == Saved && !c.run.keeps():
+		return errNoKeeper
 	}
 	if err := c.answer(Allow(), ByUser); err != nil {
 		return err
 	}
-	for r := c.run; r != nil; r = r.parent {
-		r.loop.addRule(rule)
-		r.applyRule(rule)
-	}
-	return nil
+	return c.run.makeRule(c, scope, rule)
 }
 
 func (c *cell) detach(req *ApprovalRequest) *Approval {

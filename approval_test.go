@@ -255,7 +255,7 @@ func TestNoApproverNamesTheRule(t *testing.T) {
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
-	require.Equal(t, []string{"denied: nobody can be asked here; the host can allow it with the rule edit:src/a.go"}, lastOutputs(&res))
+	require.Equal(t, []string{"approval_required: nobody can be asked here; the host can allow it with the rule edit:src/a.go"}, lastOutputs(&res))
 }
 
 func TestApproverThatBreaks(t *testing.T) {

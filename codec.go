@@ -21,6 +21,7 @@ type wirePart struct {
 	Name      string     `json:"name,omitempty"`
 	Args      string     `json:"args,omitempty"`
 	IsError   bool       `json:"is_error,omitempty"`
+	Untrusted bool       `json:"untrusted,omitempty"`
 	Parts     []leafPart `json:"parts,omitempty"`
 	Media     string     `json:"media_type,omitempty"`
 	Data      []byte     `json:"data,omitempty"`
@@ -173,7 +174,7 @@ func encodePart(p Part) (wirePart, error) {
 }
 
 func encodeOutput(o *ToolOutput) (wirePart, error) {
-	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name, IsError: o.IsError}
+	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name, IsError: o.IsError, Untrusted: o.Untrusted}
 	for _, p := range o.Parts {
 		if _, nested := p.(*ToolOutput); nested {
 			return w, errNested
@@ -217,7 +218,7 @@ func decodePart(w *wirePart) (Part, error) {
 	case "tool_use":
 		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args), Extra: decodeExtra((*wirePart)(w.Extra))}, nil
 	case "tool_output":
-		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError}
+		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError, Untrusted: w.Untrusted}
 		for i := range w.Parts {
 			p, err := decodePart((*wirePart)(&w.Parts[i]))
 			if err != nil {

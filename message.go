@@ -131,6 +131,9 @@ type ToolOutput struct {
 	Parts []Part
 	// IsError says that the call did not do what it was to do.
 	IsError bool
+	// Untrusted says that the text is a stranger's, as in [ToolResult]. The provider
+	// does not learn of it.
+	Untrusted bool
 }
 
 // Text returns the text of the output.

@@ -114,6 +114,21 @@ func WithParent(inv *Invocation) RunOption {
 	}
 }
 
+// inside makes the run part of a call. Who is told of the run around it is told of this
+// one, too.
+func (r *run) inside(inv *Invocation) {
+	r.parent, r.depth = inv.run, inv.Depth+1
+	if r.parent == nil {
+		return
+	}
+	if r.parent.trail != nil {
+		r.trail = r.parent.trail.child(r.trail)
+	}
+	if r.unfit == nil {
+		r.unfit = r.parent.unfit
+	}
+}
+
 // judge asks the policies about a call: those of the runs around this one, the
 // outermost first, and its own.
 func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
@@ -134,8 +149,10 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	switch {
 	case own.kind == verdictDeny:
 		return own
-	case outer.kind == verdictAsk || own.kind == verdictAsk:
-		return Ask()
+	case outer.kind == verdictAsk:
+		return outer
+	case own.kind == verdictAsk:
+		return own
 	case own.args != nil:
 		return own
 	}
@@ -146,7 +163,7 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 // call it is part of cannot.
 func unsuspended(v Verdict) Verdict {
 	if v.kind == verdictSuspend {
-		return Deny("this call needs approval, and nobody can be asked inside another call")
+		v.kind, v.reason = verdictDeny, "this call needs approval, and nobody can be asked inside another call"
 	}
 	return v
 }

@@ -56,11 +56,7 @@ func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 	if spec.Effect == EffectReadOnly && !spec.OpenWorld {
 		return Allow()
 	}
-	why := "nobody can be asked here"
-	if rules := suggest(call, spec); len(rules) > 0 {
-		why += "; the host can allow it with the rule " + rules[0].String()
-	}
-	return Deny(why)
+	return headless(Ask(), call, spec)
 }
 
 func option(name string, ok bool, problem string, set func(*config)) Option {
@@ -109,7 +105,10 @@ func WithSystem(blocks ...string) Option {
 // nothing outside the workspace, run; everything else is denied with the rule that
 // would allow it. [Rules] asks.
 func WithApprover(a Approver) Option {
-	return option("WithApprover", a != nil, "is nil", func(c *config) { c.approver = a })
+	return option("WithApprover", a != nil, "is nil", func(c *config) {
+		c.approver = a
+		c.watch()
+	})
 }
 
 // WithApprovalTimeout denies a question that nobody answers for so long. Default: 0,

@@ -34,7 +34,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		fin.Changes = o.res.Changes
 		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
 		fin.Untrusted, fin.Usage = o.res.Untrusted, o.res.Usage
-		fin.Output.IsError = o.res.IsError
+		fin.Output.IsError, fin.Output.Untrusted = o.res.IsError, o.res.Untrusted
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}
 	if a.Edited {

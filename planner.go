@@ -121,6 +121,9 @@ type posed struct {
 	use     *ToolUse // the call with arguments that fit
 	tool    *tool
 	verdict Verdict // to ask or to suspend
+	kept    int64   // how many rules there were when the policy was asked
+	// answered says that there was an answer, to another question.
+	answered bool
 
 	files  []FileEdit // of the plan, once there was one
 	failed bool       // there was none
@@ -141,7 +144,11 @@ func (r *run) sameQuestion(ctx context.Context, q *posed, d Decision) (*EditPlan
 	if err != nil {
 		return nil, false
 	}
-	return req.Plan, req.Digest == d.Digest
+	if req.Digest != d.Digest {
+		return nil, false
+	}
+	r.approve(req)
+	return req.Plan, true
 }
 
 // pose asks a question, or parks it. A call that cannot work is settled unasked.
@@ -158,7 +165,9 @@ func (r *run) pose(ctx context.Context, q *posed) (parked bool) {
 	}
 	switch {
 	case err == nil:
-		r.raise(&cell{run: r, call: q.Call, tool: q.tool, req: req}, q.verdict)
+		if !r.raise(&cell{run: r, call: q.Call, tool: q.tool, req: req, why: q.verdict.why}, q.verdict, q.kept) {
+			return r.repose(ctx, q)
+		}
 	case ctx.Err() != nil:
 		base := &ToolError{Tool: q.use.Name, CallID: q.use.ID, Err: errors.New(outCancelled)}
 		r.reject(q.Call, base)
@@ -166,6 +175,24 @@ func (r *run) pose(ctx context.Context, q *posed) (parked bool) {
 		r.endTool(ctx, &RunTool{Call: q.Call, Args: q.use.Args}, outcome{err: err})
 	}
 	return false
+}
+
+// repose asks the policy once more: a rule was made since, which may answer the question.
+func (r *run) repose(ctx context.Context, q *posed) (parked bool) {
+	q.kept = r.loop.kept.Load()
+	v, by := r.policy(q.use, &q.tool.spec), ByPolicy
+	switch {
+	case v.kind == verdictAllow && q.answered:
+		v = Verdict{why: v.why}
+	case v.kind == verdictAllow:
+		by = ByRule
+	}
+	if v.kind == verdictAllow || v.kind == verdictDeny {
+		r.decide(ctx, q.Call, v, by)
+		return false
+	}
+	q.verdict = v
+	return r.pose(ctx, q)
 }
 
 // park puts a question about a plan off, if calls before it may change what it is
@@ -234,7 +261,7 @@ func (r *run) unpark() {
 		q.failed, q.files = false, nil
 		q.parks++
 		r.submit(q.Key()+"/"+strconv.Itoa(q.parks), func(ctx context.Context) {
-			r.dealWith(q.Call, func() bool { return r.pose(ctx, q) })
+			r.dealWith(ctx, q.Call, func() bool { return r.pose(ctx, q) })
 		})
 		return true
 	})

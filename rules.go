@@ -26,6 +26,11 @@ type Rule struct {
 	// address, the host is matched: "example.com" or "*.example.com", with the port if
 	// it is not the usual one. A backslash takes the meaning from the next character.
 	Pattern string `json:"pattern,omitempty"`
+	// Class bounds how far a call may reach, for an [Approver] that knows classes, such
+	// as package policy: an allow rule covers calls up to it, ask and deny rules those
+	// from it on. [Rules] knows none: there an allow rule with a class covers nothing,
+	// and the others cover calls of every class.
+	Class string `json:"class,omitempty"`
 	// Reason is told to the model by a deny rule.
 	Reason string `json:"reason,omitempty"`
 }
@@ -40,10 +45,15 @@ const (
 	RuleDeny  RuleAction = "deny"
 )
 
-// ParseRule reads "tool" or "tool:pattern", as in "bash:go vet *".
+// ParseRule reads "tool" or "tool:pattern", as in "bash:go vet *", with "@class" behind
+// the tool if there is one, as in "bash@network" or "*@writes_outside:curl *".
 func ParseRule(action RuleAction, s string) (Rule, error) {
 	tool, pattern, _ := strings.Cut(s, ":")
-	r := Rule{Action: action, Tool: strings.TrimSpace(tool), Pattern: strings.TrimSpace(pattern)}
+	tool, class, _ := strings.Cut(tool, "@")
+	r := Rule{
+		Action: action, Tool: strings.TrimSpace(tool), Class: strings.TrimSpace(class),
+		Pattern: strings.TrimSpace(pattern),
+	}
 	if r.Tool == "" {
 		return Rule{}, &ConfigError{Option: "rule " + s, Err: errors.New("no tool is named")}
 	}
@@ -52,10 +62,14 @@ func ParseRule(action RuleAction, s string) (Rule, error) {
 
 // String returns the rule as [ParseRule] reads it.
 func (r Rule) String() string {
-	if r.Pattern == "" {
-		return r.Tool
+	s := r.Tool
+	if r.Class != "" {
+		s += "@" + r.Class
 	}
-	return r.Tool + ":" + r.Pattern
+	if r.Pattern != "" {
+		s += ":" + r.Pattern
+	}
+	return s
 }
 
 func (r Rule) in(rules []Rule) bool { return slices.Contains(rules, r) }
@@ -105,7 +119,7 @@ func (r Rule) verdict() Verdict {
 // Covers reports whether the rule applies to a call. An allow rule covers only
 // what it surely means; ask and deny rules cover what they might mean.
 func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
-	if !glob.Match(r.Tool, call.Name) {
+	if !glob.Match(r.Tool, call.Name) || r.Class != "" && r.action() == RuleAllow {
 		return false
 	}
 	if r.Pattern == "" {

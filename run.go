@@ -26,9 +26,13 @@ type run struct {
 	// start starts a step under the run's context, policy asks the Approver under it.
 	start  func(key string, step func(context.Context))
 	policy func(call *ToolUse, spec *ToolSpec) Verdict
-	wake   chan struct{}   // of the consumer; one slot
-	slots  chan struct{}   // of parallel tools
-	asks   chan *CallModel // for the goroutine that asks the model; one slot
+	within func(func(context.Context)) // calls under it
+	wake   chan struct{}               // of the consumer; one slot
+	slots  chan struct{}               // of parallel tools
+	asks   chan *CallModel             // for the goroutine that asks the model; one slot
+	trail  recorder                    // nil if nobody wants to know
+	// unfit returns why a call that was allowed must not start; nil if it always may.
+	unfit func(context.Context, *run, *RunTool, *tool) error
 
 	mu          sync.Mutex
 	state       State
@@ -38,15 +42,16 @@ type run struct {
 	out         outbox
 	open        map[string]*cell // questions, by call id
 	suspended   []ApprovalRequest
-	decisions   map[string]Decision // of Input.Decisions
-	asked       []ApprovalRequest   // what they answer
-	parked      []*posed            // questions that wait for calls before them
-	by          map[string]By       // who allowed a call of this message
-	told        map[string]bool     // calls of this message that ToolFinished told of
-	working     []*RunTool          // tools that have begun and not returned
-	live        int                 // goroutines that have not returned
-	asking      bool                // one of them asks the model
-	catch       *ToolUse            // the call that the step which decides about it can run itself
+	decisions   map[string]Decision         // of Input.Decisions
+	asked       []ApprovalRequest           // what they answer
+	parked      []*posed                    // questions that wait for calls before them
+	by          map[string]By               // who allowed a call of this message
+	approved    map[string]*ApprovalRequest // what was shown of it, if it was asked about
+	told        map[string]bool             // calls of this message that ToolFinished told of
+	working     []*RunTool                  // tools that have begun and not returned
+	live        int                         // goroutines that have not returned
+	asking      bool                        // one of them asks the model
+	catch       *ToolUse                    // the call that the step which decides about it can run itself
 	caught      *RunTool
 	stopping    bool
 	err         error // what the run failed with
@@ -108,9 +113,14 @@ func newRun(l *Loop, rc RunConfig) *run {
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
 		asks: make(chan *CallModel, 1),
 		open: map[string]*cell{}, by: map[string]By{}, told: map[string]bool{},
+		approved: map[string]*ApprovalRequest{},
 	}
+	if l.record != nil {
+		r.trail = l.record(r)
+	}
+	r.unfit = l.unfit
 	if rc.Parent != nil {
-		r.parent, r.depth = rc.Parent.run, rc.Parent.Depth+1
+		r.inside(rc.Parent)
 	}
 	return r
 }
@@ -177,6 +187,11 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		r.loop.execute(work, key, step)
 	}
 	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(work, c, s) }
+	r.within = func(f func(context.Context)) { f(work) }
+	if r.trail != nil {
+		r.trail.history(r, r.state.Messages())
+		defer func() { _ = r.trail.flush(ctx, r, true) }()
+	}
 	defer r.close()
 	defer r.stop(cancel)
 	next := func() Event { return r.next(work) }
@@ -201,6 +216,7 @@ func (r *run) next(ctx context.Context) Event {
 		if ev := r.pop(); ev != nil {
 			return ev
 		}
+		r.flush(ctx) // the approver knows what the model is about to read
 		if r.startReady(ctx) {
 			continue
 		}
@@ -348,6 +364,7 @@ func (r *run) step(f Fact, events ...Event) error {
 		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
 		r.done.Usage = Usage{}
 		clear(r.by)
+		clear(r.approved)
 	}
 	for _, a := range actions {
 		r.do(a)
@@ -389,7 +406,7 @@ func (r *run) do(a Action) {
 		r.ready = append(r.ready, a)
 	case *AskApproval:
 		r.submit(a.Key(), func(ctx context.Context) {
-			r.dealWith(a.Call, func() bool { return r.ask(ctx, a) })
+			r.dealWith(ctx, a.Call, func() bool { return r.ask(ctx, a) })
 		})
 	case *RunTool:
 		if r.catch == a.Call && r.loop.execute == nil {
@@ -460,10 +477,14 @@ func (r *run) stop(cancel context.CancelFunc) {
 	for _, a := range r.working {
 		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
-		lost = append(lost, &ToolFinished{
+		fin := &ToolFinished{
 			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
 			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
-		})
+		}
+		if r.trail != nil {
+			r.trail.ended(r, a.Key(), a.Call, fin, "abandoned")
+		}
+		lost = append(lost, fin)
 	}
 	_ = r.step(&Cancelled{}, lost...)
 }

@@ -199,31 +199,35 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.reject(a.Call, err)
 		return false
 	}
+	q := &posed{AskApproval: a, use: use, tool: t, kept: r.loop.kept.Load()}
 	v, by := r.policy(use, &t.spec), ByPolicy
-	d, answered := r.takeDecision(a.Call.ID)
+	given := r.takeDecision(a.Call.ID)
 	if v.kind == verdictAsk && r.loop.covered(use, &t.spec) {
 		v, by = Allow(), ByRule
 	}
-	if v.kind == verdictDeny || v.kind == verdictAllow && !answered {
+	if v.kind == verdictDeny || v.kind == verdictAllow && given == nil {
 		r.decide(ctx, a.Call, v, by)
 		return false
 	}
-	q := &posed{AskApproval: a, use: use, tool: t, verdict: v}
-	if answered {
-		if plan, same := r.sameQuestion(ctx, q, d); same {
-			r.decide(ctx, a.Call, d.Verdict.of(plan), ByUser)
+	q.verdict = v
+	if given != nil {
+		if plan, same := r.sameQuestion(ctx, q, *given); same {
+			given.Verdict.why = v.why
+			r.decide(ctx, a.Call, given.Verdict.of(plan), ByUser)
 			return false
 		}
+		q.answered = true
 		if v.kind == verdictAllow { // the user has answered, but another question
-			q.verdict = Ask()
+			q.verdict = Verdict{why: v.why}
 		}
 	}
 	return r.pose(ctx, q)
 }
 
 // dealWith runs a step that is to find out whether a call may run, or to put that off.
-func (r *run) dealWith(c *ToolUse, step func() (parked bool)) {
+func (r *run) dealWith(ctx context.Context, c *ToolUse, step func() (parked bool)) {
 	defer r.gone()
+	defer r.flush(ctx)
 	parked := false
 	defer func() {
 		if !parked {
@@ -234,12 +238,15 @@ func (r *run) dealWith(c *ToolUse, step func() (parked bool)) {
 }
 
 // takeDecision returns what [Input.Decisions] says about a call.
-func (r *run) takeDecision(id string) (Decision, bool) {
+func (r *run) takeDecision(id string) *Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, ok := r.decisions[id]
+	if !ok {
+		return nil
+	}
 	delete(r.decisions, id)
-	return d, ok
+	return &d
 }
 
 // leave makes sure that a question which was dealt with is answered or open.
@@ -255,21 +262,23 @@ func (r *run) leave(c *ToolUse) {
 // question describes a call to whoever is to decide. The error says that the call
 // cannot do what it is to do.
 func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) {
-	use := q.use
+	use, g := q.use, q.verdict.Grounds()
 	req := &ApprovalRequest{
 		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args,
-		Suggested: suggest(use, &q.tool.spec), Created: r.loop.clock.Now(),
+		Class: g.Class, Reasons: g.Reasons, Suggested: g.Suggested, Created: r.loop.clock.Now(),
+	}
+	if req.Suggested == nil {
+		req.Suggested = suggest(use, &q.tool.spec)
 	}
 	req.Subject, _ = subjectOf(use, &q.tool.spec)
-	inv := &Invocation{ID: use.ID, Name: use.Name, Key: q.Key(), Run: r.id, Args: use.Args}
 	if p, ok := q.tool.impl.(Planner); ok {
-		plan, err := safePlan(ctx, p, inv)
+		plan, err := safePlan(ctx, p, r.showing(req))
 		if err != nil {
 			return nil, err
 		}
 		req.Plan, req.Preview = &plan, q.tool.masked(plan.preview())
 	} else {
-		req.Preview = q.tool.preview(ctx, inv)
+		req.Preview = q.tool.preview(ctx, r.showing(req))
 	}
 	req.Digest = req.digest()
 	return req, nil
@@ -301,25 +310,36 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 }
 
 // raise opens a question, or suspends it. A rule that was made in between answers
-// it: it looks either here or among the open ones.
-func (r *run) raise(c *cell, v Verdict) {
+// it: it looks either here or among the open ones. It reports false if a rule that the
+// approver keeps was: kept is how many there were.
+func (r *run) raise(c *cell, v Verdict, kept int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.stopping || !r.state.asks(c.call):
+	case r.loop.kept.Load() != kept:
+		return false
 	case v.kind == verdictSuspend:
+		if r.trail != nil {
+			r.trail.asked(r, c)
+			r.trail.decided(r, c.call, v, ByPolicy)
+		}
 		d := Decision{CallID: c.call.ID, Digest: c.req.Digest, Verdict: v, By: ByPolicy}
 		r.suspended = append(r.suspended, *c.req)
 		_ = r.step(&Decided{d})
 	default:
+		if r.trail != nil {
+			r.trail.asked(r, c)
+		}
 		r.open[c.call.ID] = c
 		if r.loop.covered(c.call, &c.tool.spec) {
 			_ = r.answerLocked(c, Allow(), ByRule)
-			return
+			break
 		}
 		r.show()
 		r.unpark()
 	}
+	return true
 }
 
 // show hands the open questions to the consumer, in the order of the calls: one
@@ -360,6 +380,12 @@ func (r *run) answerLocked(c *cell, v Verdict, by By) error {
 		return ErrDecided
 	}
 	delete(r.open, c.call.ID)
+	if v.why == nil {
+		v.why = c.why
+	}
+	if v.kind == verdictAllow {
+		r.approved[c.call.ID] = c.req
+	}
 	return r.decideLocked(c.call, v.of(c.req.Plan), by)
 }
 
@@ -413,6 +439,9 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 		return ErrDecided
 	}
 	d := Decision{CallID: c.ID, Verdict: v, By: by}
+	if r.trail != nil {
+		r.trail.decided(r, c, v, by)
+	}
 	if v.kind == verdictDeny {
 		base := &ToolError{Tool: c.Name, CallID: c.ID}
 		return r.step(&Decided{d}, &ToolFinished{
@@ -430,15 +459,18 @@ func (r *run) reject(c *ToolUse, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
-		_ = r.step(&ToolDone{ID: c.ID, Output: out}, &ToolFinished{
-			Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err,
-		})
+		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
+		if r.trail != nil {
+			r.trail.ended(r, "", c, fin, "not_run")
+		}
+		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
 	}
 }
 
 // runTool runs a call, unless the state says that it must not start any more.
 func (r *run) runTool(ctx context.Context, a *RunTool) {
 	defer r.gone()
+	defer r.flush(ctx)
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -450,6 +482,14 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		r.reject(a.Call, r.loop.notFound(a.Call))
 		return
 	}
+	if r.unfit != nil {
+		if err := r.unfit(ctx, r, a, t); err != nil {
+			if ctx.Err() == nil {
+				r.reject(a.Call, err)
+			}
+			return
+		}
+	}
 	args := t.fitArgs(a)
 	if !r.beginTool(a, t, args) {
 		return
@@ -460,6 +500,9 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	if !r.single {
 		inv.atEnd = r.atEnd
+	}
+	if r.trail != nil {
+		r.trail.listen(r, a, inv)
 	}
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
 	defer func() {
@@ -514,6 +557,9 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
 		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
+	}
+	if r.trail != nil {
+		r.trail.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
 	}
 	if fatal && r.err == nil {
 		r.err = fin.Err

@@ -114,6 +114,7 @@ type Invocation struct {
 
 	progress func(Progress)
 	emit     func(context.Context, Event) error
+	alert    func(event, detail string)
 	run      *run
 	atEnd    func(func())
 }
@@ -152,6 +153,15 @@ func (inv *Invocation) AtRunEnd(f func()) bool {
 	}
 	inv.atEnd(f)
 	return true
+}
+
+// Alert reports a security event of the call for the audit log: what was refused,
+// masked or is missing, in a stable word such as "masked_secret", and in a few words
+// for people, without a secret in them. It never blocks.
+func (inv *Invocation) Alert(event, detail string) {
+	if inv.alert != nil {
+		inv.alert(event, detail)
+	}
 }
 
 // Progress is how far a call is. Current and Total count whatever the tool counts;

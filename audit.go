@@ -1,0 +1,371 @@
+package aycoder
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// Auditor is told what was asked for, decided and done: see [WithAudit]. The records
+// of a run come one after the other, in order; those of several runs at the same time,
+// so it is safe for concurrent use. It returns soon, at the latest when ctx is
+// cancelled, and does not change the record.
+//
+// A record for which it returns an error is not lost: the loop comes back with it
+// before the next one. Until then no tool starts but those that only read.
+type Auditor interface {
+	Audit(ctx context.Context, rec *AuditRecord) error
+}
+
+// AuditKind says what an [AuditRecord] is about.
+type AuditKind string
+
+// The kinds of an [AuditRecord].
+const (
+	AuditRequest  AuditKind = "request"  // a question was asked, or suspended
+	AuditDecision AuditKind = "decision" // a call may run, or may not
+	AuditRule     AuditKind = "rule"     // a user made a rule
+	AuditEffect   AuditKind = "effect"   // a call has ended, or could not run
+	AuditSecurity AuditKind = "security" // something was refused, masked or is missing
+)
+
+// AuditRecord is what an [Auditor] is told. It is plain data, and its JSON form is
+// stable: fields may be added, none changes its meaning. There are no arguments and no
+// outputs in it: only a digest, and the subject as the model wrote it, which may hold
+// a secret.
+type AuditRecord struct {
+	// Seq numbers the records of a run, from 1: one that was told twice has the same.
+	Seq  int64     `json:"seq"`
+	Time time.Time `json:"time"`
+	Kind AuditKind `json:"kind"`
+	Run  string    `json:"run"`
+	// Key is that of the [Action] it belongs to: "t1/ask/<call id>", "t1/tool/<call id>".
+	Key    string `json:"key,omitempty"`
+	CallID string `json:"id,omitempty"`
+	Tool   string `json:"name,omitempty"`
+	// Subject is what the call is about, at most 4 KiB; Digest is the SHA-256 of its
+	// arguments, in hexadecimal.
+	Subject string `json:"subject,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	// Class, Rule and Reason are why it was decided so, as [Grounds] and [Verdict] say.
+	Class  string `json:"class,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Verdict is "allow", "deny" or "suspend", By whose it is, Scope how long a rule holds.
+	Verdict string `json:"verdict,omitempty"`
+	By      By     `json:"by,omitempty"`
+	Scope   string `json:"scope,omitempty"`
+	// Outcome of an effect is "ok", "error", "not_run" or "abandoned"; ErrorKind says
+	// what was wrong, as the first word of what the model reads; Millis is how long the
+	// tool worked.
+	Outcome   string `json:"outcome,omitempty"`
+	ErrorKind string `json:"error_kind,omitempty"`
+	Millis    int64  `json:"ms,omitempty"`
+	// Event names a security event: "denied", "protected_path", "untrusted_history", or
+	// what a tool reports with [Invocation.Alert].
+	Event string `json:"event,omitempty"`
+	// Untrusted says that the output is a stranger's text: see [ToolResult].
+	Untrusted bool `json:"untrusted,omitempty"`
+}
+
+// WithAudit tells a everything that a run asks, decides and does. What it was not
+// told does not happen: a tool that may write starts after its approval was recorded,
+// and if that fails it does not run and the call ends with an [*AuditError]. An
+// [Approver] that is an [Auditor] is told, too, without this option. It appends.
+// Default: nobody.
+func WithAudit(a Auditor) Option {
+	return option("WithAudit", a != nil, "is nil", func(c *config) {
+		c.watch()
+		before := c.record
+		c.record = func(r *run) recorder {
+			t, ok := before(r).(*trail)
+			if !ok {
+				t = &trail{turn: make(chan struct{}, 1)}
+			}
+			t.sinks = append(t.sinks, sink{to: a})
+			return t
+		}
+	})
+}
+
+// watch has what happens in a run recorded, and approvals looked at once more before a
+// call starts. The code for it hangs on the options, and no type of it is part of
+// config: so a program without them does not link it.
+func (c *config) watch() {
+	if c.record == nil {
+		c.record = newTrail
+	}
+	c.unfit = unfit
+}
+
+// AuditError says that a call was not run because an [Auditor] could not record what
+// was decided.
+type AuditError struct{ *ToolError }
+
+// Error implements error.
+func (e *AuditError) Error() string { return e.describe("not run, as its approval was not recorded") }
+
+// Unwrap returns the base.
+func (e *AuditError) Unwrap() error { return e.ToolError.base() }
+
+// isSecurity reports whether error results of a kind are security events.
+func isSecurity(kind string) bool {
+	switch kind {
+	case "outside_workspace", "protected_path", "sensitive_path", "masked_secret", "blocked_address", "no_sandbox":
+		return true
+	}
+	return false
+}
+
+// maxNotes bounds the records that wait while an auditor fails. The oldest go first:
+// nothing but reading happens then.
+const maxNotes = 4096
+
+// A recorder notes what happens in a run, and tells it. All but flush are called with
+// the run's mutex held. A program that sets neither an [Approver] nor an [Auditor] does
+// not link one.
+type recorder interface {
+	// child returns the recorder of a run inside a call of this one, whose own may be nil.
+	child(own recorder) recorder
+	history(r *run, messages []*Message)
+	asked(r *run, c *cell)
+	decided(r *run, call *ToolUse, v Verdict, by By)
+	ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string)
+	ruled(r *run, c *cell, scope Scope, rule Rule, err error)
+	listen(r *run, a *RunTool, inv *Invocation)
+	// flush tells what is noted, at the end of a run also after a cancel. It returns an
+	// error if somebody could not be told of everything until now.
+	flush(ctx context.Context, r *run, last bool) error
+}
+
+// flush tells what is noted. The mutex is not held.
+func (r *run) flush(ctx context.Context) {
+	if r.trail != nil {
+		_ = r.trail.flush(ctx, r, false)
+	}
+}
+
+// A trail is the recorder.
+type trail struct {
+	notes []*AuditRecord // guarded by run.mu, as is seq
+	seq   int64
+
+	turn  chan struct{} // has one while one is told; run.mu is never held then
+	sinks []sink
+}
+
+type sink struct {
+	to    Auditor
+	queue []*AuditRecord
+}
+
+// newTrail returns nil if nobody wants to know.
+func newTrail(r *run) recorder {
+	if a, ok := approverAs[Auditor](r.loop.approver); ok {
+		return &trail{turn: make(chan struct{}, 1), sinks: []sink{{to: a}}}
+	}
+	return nil
+}
+
+func (t *trail) child(own recorder) recorder {
+	c, ok := own.(*trail)
+	if !ok {
+		c = &trail{turn: make(chan struct{}, 1)}
+	}
+	for i := range t.sinks {
+		to := t.sinks[i].to
+		if !slices.ContainsFunc(c.sinks, func(s sink) bool { return sameAuditor(s.to, to) }) {
+			c.sinks = append(c.sinks, sink{to: to})
+		}
+	}
+	return c
+}
+
+// sameAuditor reports whether two auditors are one.
+func sameAuditor(a, b Auditor) bool { return reflect.TypeOf(a).Comparable() && a == b }
+
+func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
+	t.seq++
+	rec.Seq, rec.Time, rec.Kind, rec.Run = t.seq, r.loop.clock.Now(), kind, r.id
+	if call != nil {
+		sum := sha256.Sum256(call.Args)
+		rec.CallID, rec.Tool, rec.Digest = call.ID, call.Name, hex.EncodeToString(sum[:])
+		rec.Subject = runes.Shorten(cleanText(r.loop.subject(call)), 4<<10)
+	}
+	rec.Reason = runes.Shorten(cleanText(rec.Reason), 1<<10)
+	if len(t.notes) == maxNotes {
+		t.notes = t.notes[1:]
+	}
+	t.notes = append(t.notes, &rec)
+}
+
+// decided records what was decided about a call.
+func (t *trail) decided(r *run, call *ToolUse, v Verdict, by By) {
+	key, g := r.state.ask(r.state.find(call.ID)).Key(), v.Grounds()
+	rec := AuditRecord{
+		Key: key, Verdict: string(v.kind), By: by, Class: g.Class, Rule: g.Rule, Reason: v.reason,
+	}
+	if rec.Reason == "" {
+		rec.Reason = strings.Join(g.Reasons, "; ")
+	}
+	if v.args != nil {
+		call = &ToolUse{ID: call.ID, Name: call.Name, Args: v.args}
+	}
+	t.note(r, AuditDecision, call, rec)
+	if v.kind == verdictDeny && by == ByPolicy {
+		t.note(r, AuditSecurity, call, AuditRecord{Key: key, Event: "denied", Rule: g.Rule, Class: g.Class})
+	}
+}
+
+// ended records how a call ended, also one that did not run.
+func (t *trail) ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string) {
+	if key == "" {
+		key = r.state.runTool(r.state.find(call.ID)).Key()
+	}
+	kind := errorKind(fin)
+	switch {
+	case outcome != "":
+	case fin.Output.IsError:
+		outcome = "error"
+	default:
+		outcome = "ok"
+	}
+	t.note(r, AuditEffect, call, AuditRecord{
+		Key: key, Outcome: outcome, ErrorKind: kind, Millis: fin.Elapsed.Milliseconds(),
+		Untrusted: fin.Output.Untrusted,
+	})
+	if isSecurity(kind) {
+		t.note(r, AuditSecurity, call, AuditRecord{Key: key, Event: kind})
+	}
+}
+
+// history tells that a conversation holds what a stranger wrote: a run before this
+// one, perhaps of another process, took it in.
+func (t *trail) history(r *run, messages []*Message) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if o, ok := p.(*ToolOutput); ok && o.Untrusted {
+				t.note(r, AuditSecurity, nil, AuditRecord{Event: "untrusted_history", Untrusted: true})
+				return
+			}
+		}
+	}
+}
+
+// asked records that a question is asked.
+func (t *trail) asked(r *run, c *cell) {
+	t.note(r, AuditRequest, c.call, AuditRecord{
+		Key: c.req.Key, Class: c.req.Class, Reason: strings.Join(c.req.Reasons, "; "),
+	})
+}
+
+// ruled records that a user made a rule, or could not.
+func (t *trail) ruled(r *run, c *cell, scope Scope, rule Rule, err error) {
+	rec := AuditRecord{
+		Key: c.req.Key, Verdict: string(rule.Action), By: ByUser, Rule: rule.String(), Scope: scope.String(),
+		Outcome: "ok",
+	}
+	if err != nil {
+		rec.Outcome, rec.Reason = "error", err.Error()
+	}
+	t.note(r, AuditRule, c.call, rec)
+}
+
+// listen lets a tool report while it works.
+func (t *trail) listen(r *run, a *RunTool, inv *Invocation) {
+	inv.alert = func(event, detail string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.stopping && slices.Contains(r.working, a) {
+			t.note(r, AuditSecurity, a.Call, AuditRecord{Key: a.Key(), Event: event, Reason: detail})
+		}
+	}
+}
+
+// errorKind is the stable word for what went wrong, or "".
+func errorKind(fin *ToolFinished) string {
+	switch fin.Err.(type) {
+	case nil:
+	case *ToolCancelledError:
+		return "cancelled"
+	case *ToolTimeoutError:
+		return "timeout"
+	case *ToolPanicError:
+		return "panic"
+	case *ToolArgsError:
+		return "invalid_arguments"
+	case *ToolNotFoundError:
+		return "no_such_tool"
+	case *AuditError:
+		return "not_recorded"
+	case *StaleApprovalError:
+		return "stale_approval"
+	}
+	if !fin.Output.IsError {
+		return ""
+	}
+	kind, _, ok := strings.Cut(fin.Output.Text(), ":")
+	if !ok || len(kind) > 40 || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return "error"
+	}
+	return kind
+}
+
+func (t *trail) flush(ctx context.Context, r *run, last bool) error {
+	if last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer r.loop.clock.AfterFunc(r.loop.grace, cancel)()
+	}
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	notes := t.notes
+	t.notes = nil
+	r.mu.Unlock()
+	var errs []error
+	for i := range t.sinks {
+		errs = append(errs, t.sinks[i].tell(ctx, notes))
+	}
+	err := errors.Join(errs...)
+	if err != nil && last {
+		r.loop.log.Log(ctx, slog.LevelError, "records of a run were not kept", "run", r.id, "err", err)
+	}
+	return err
+}
+
+func (s *sink) tell(ctx context.Context, notes []*AuditRecord) error {
+	s.queue = append(s.queue, notes...)
+	for len(s.queue) > 0 {
+		if err := audit(ctx, s.to, s.queue[0]); err != nil {
+			s.queue = s.queue[max(0, len(s.queue)-maxNotes):]
+			return err
+		}
+		s.queue = s.queue[1:]
+	}
+	s.queue = nil
+	return nil
+}
+
+func audit(ctx context.Context, a Auditor, rec *AuditRecord) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("auditor panicked: %v", p)
+		}
+	}()
+	return a.Audit(ctx, rec)
+}
