@@ -41,6 +41,8 @@ var walls = []wall{
 	{"middleware", []string{".", "internal"}, nil},
 	{"catalog", []string{".", "internal"}, nil},
 	{"tools", []string{".", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"policy", []string{".", "internal"}, nil},
+	{"tools", []string{".", "internal"}, modules[:4]},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},

@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+const maxLine = 16 << 10 // bytes of a line of the audit log, with its end
+
+// AuditLog is an [aycoder.Auditor] that writes a line of JSON for each record, with one
+// call of Write, at most 16 KiB long. What looks like a secret is masked. It is safe for
+// concurrent use.
+type AuditLog struct {
+	mask func(string) string
+
+	mu   sync.Mutex
+	w    io.Writer
+	torn bool // the last line is not whole
+}
+
+// LogOption sets up an [AuditLog].
+type LogOption func(*AuditLog)
+
+// WithMask replaces how secrets are masked in subjects, reasons and rules. The function
+// is safe for concurrent use. Default: logins in addresses, values of variables, options
+// and headers whose names tell of secrets, and keys of well-known forms.
+func WithMask(mask func(string) string) LogOption {
+	return func(l *AuditLog) { l.mask = mask }
+}
+
+// NewAuditLog returns a log that writes to w: a file that was opened to append, a pipe.
+// It closes nothing.
+func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
+	l := &AuditLog{w: w, mask: maskSecrets}
+	for _, opt := range opts {
+		opt(l)
+	}
+	return l
+}
+
+// Audit implements [aycoder.Auditor]. After a line that could be written only in part
+// the next begins on a line of its own.
+func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
+	if l.w == nil {
+		return errors.New("write audit log: there is no writer")
+	}
+	line, err := l.line(*rec)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := l.w.Write(line)
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
+	}
+	l.torn = err != nil && (n > 0 || l.torn)
+	return err
+}
+
+// line encodes a record; texts that are too long are cut.
+func (l *AuditLog) line(rec aycoder.AuditRecord) ([]byte, error) {
+	texts := []*string{&rec.Subject, &rec.Reason, &rec.Rule, &rec.Key, &rec.CallID, &rec.Tool, &rec.Event}
+	for _, s := range texts[:3] {
+		*s = l.mask(*s)
+	}
+	for most := maxLine; ; most /= 2 {
+		for _, s := range texts {
+			*s = runes.Shorten(*s, most)
+		}
+		line, err := json.Marshal(&rec)
+		if err != nil || len(line) < maxLine-1 {
+			return append(line, '\n'), err
+		}
+	}
+}
+
+const masked = "[masked]"
+
+// A secret is a form that secrets have, and what is put in its place. Only a text that
+// has one of the hints is searched, as most have none.
+type secret struct {
+	hints []string
+	form  *regexp.Regexp
+	with  string
+}
+
+const secretName = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|` +
+	`credentials?|authorization|cookie)`
+
+var nameHints = []string{"pass", "pwd", "secret", "token", "key", "credential", "authorization", "cookie"}
+
+// secrets are coarse: a word too many that is masked does no harm in a log.
+var secrets = []secret{
+	{[]string{"://"}, regexp.MustCompile(`(://[^/\s:@'"]*:)[^/\s@'"]+@`), "${1}" + masked + "@"},
+	{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[a-z0-9._~+/=-]{8,}`), "${1}" + masked},
+	{nameHints, regexp.MustCompile(`(?i)(` + secretName + `[a-z0-9_.-]*["']?\s*[=:]\s*)` +
+		`(?:"[^"]*"?|'[^']*'?|[^\s"';|&]+)`), "${1}" + masked},
+	{nameHints, regexp.MustCompile(`(?i)(-[a-z0-9-]*` + secretName + `\s+)` +
+		`(?:"[^"]*"?|'[^']*'?|[^\s"';|&-][^\s"';|&]*)`), "${1}" + masked},
+	{[]string{"-u"}, regexp.MustCompile(`((?:\s|^)(?:-u|--user)[\s=]+[^\s:'"]+:)\S+`), "${1}" + masked},
+	{
+		[]string{"sk-", "k_", "gh", "pat", "xox", "akia", "asia", "aiza", "ya29", "npm_", "hf_", "eyj"},
+		regexp.MustCompile(`\b(?:sk-|pk_|rk_|sk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|hf_|eyJ)` +
+			`[A-Za-z0-9_.-]{8,}`),
+		masked,
+	},
+}
+
+func maskSecrets(s string) string {
+	low := strings.ToLower(s)
+	for _, x := range secrets {
+		if slices.ContainsFunc(x.hints, func(h string) bool { return strings.Contains(low, h) }) {
+			s = x.form.ReplaceAllString(s, x.with)
+		}
+	}
+	return s
+}

@@ -1,0 +1,269 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/shell"
+)
+
+// names reports whether the rule's pattern itself names what is protected.
+func (r *rule) names() bool {
+	return ignore.Protected(r.Pattern) || ignore.Secret(r.Pattern)
+}
+
+// exact reports whether an allow rule is the very text of the script.
+func (r *rule) exact(q *inquiry) bool {
+	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) &&
+		(!r.bounded || q.class <= r.class) && glob.Match(r.Tool, q.call.Name)
+}
+
+// exactly reports whether an allow rule is the very text of the script.
+func (s *snapshot) exactly(q *inquiry) bool {
+	return slices.ContainsFunc(s.rules, func(r rule) bool {
+		return r.Action == aycoder.RuleAllow && r.exact(q)
+	})
+}
+
+// maxWhy is how many reasons an analysis has at most; there may be more.
+const maxWhy = 16
+
+// covered reports whether rules cover each command and redirect of a script that is not
+// provably harmless by itself, and names one of them.
+func covered(q *inquiry, rules []*rule) (*rule, bool) {
+	a := q.script
+	if len(a.Commands) == 0 || len(a.Why) >= maxWhy || strays(q) {
+		return nil, false
+	}
+	var first *rule
+	explained := map[string]bool{}
+	for i := range a.Commands {
+		c := &a.Commands[i]
+		r, why, ok := coveredCommand(q, c, rules)
+		if !ok {
+			return nil, false
+		}
+		if first == nil {
+			first = r
+		}
+		for _, w := range why {
+			explained[w] = true
+		}
+	}
+	for _, w := range a.Why { // what kept the script from being allowed and is of no command
+		if !explained[w] {
+			return nil, false
+		}
+	}
+	return first, first != nil
+}
+
+// coveredCommand finds the rule that covers a command, and returns what it explains. A
+// command that only reads needs none.
+func coveredCommand(q *inquiry, c *shell.Command, rules []*rule) (*rule, []string, bool) {
+	var first *rule
+	plain := alone(q, c)
+	for _, r := range rules {
+		if !glob.Match(r.Tool, q.call.Name) || r.bounded && c.Class > r.class {
+			continue
+		}
+		if r.Pattern == "" {
+			return r, append(plain.Why, c.Why), true
+		}
+		if c.Dynamic || !prefixes(r.words, c.Argv) {
+			continue
+		}
+		if why, ok := added(q, c, plain, rules); ok {
+			return r, append(why, plain.Why...), true
+		}
+	}
+	return first, nil, c.Class == shell.ReadOnly
+}
+
+// alone analyzes the command as if nothing were around it: no wrapper, no assignment,
+// no redirect.
+func alone(q *inquiry, c *shell.Command) *shell.Analysis {
+	if c.Dynamic || len(c.Argv) == 0 {
+		return &shell.Analysis{}
+	}
+	return shell.Analyze(quote(c.Argv), q.world)
+}
+
+func quote(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return strings.Join(words, " ")
+}
+
+// added reports whether what stands around a command adds nothing to what it does, but
+// redirects that rules cover by class. It returns what those explain.
+func added(q *inquiry, c *shell.Command, plain *shell.Analysis, rules []*rule) ([]string, bool) {
+	class := plain.Class
+	var why, writes []string
+	for _, p := range plain.Commands {
+		writes = append(writes, p.Writes...)
+	}
+	for _, w := range c.Writes {
+		if slices.Contains(writes, w) {
+			continue
+		}
+		to := shell.Analyze(": >"+quote([]string{w}), shell.World{Dir: q.world.Root, Root: q.world.Root, Home: q.world.Home})
+		if !slices.ContainsFunc(rules, func(r *rule) bool {
+			return r.Pattern == "" && r.bounded && to.Class <= r.class && glob.Match(r.Tool, q.call.Name)
+		}) {
+			return nil, false
+		}
+		why, class = append(why, to.Why...), max(class, to.Class)
+	}
+	known := c.Why == "" || slices.Contains(plain.Why, c.Why) || slices.Contains(why, c.Why)
+	return why, known && c.Class <= class
+}
+
+// strays reports whether the script may leave the workspace: a rule for a command means
+// it there.
+func strays(q *inquiry) bool {
+	for _, c := range q.script.Commands {
+		if len(c.Argv) == 0 || c.Argv[0] != "cd" && c.Argv[0] != "pushd" && c.Argv[0] != "popd" {
+			continue
+		}
+		if c.Dynamic || len(c.Argv) != 2 {
+			return true
+		}
+		to := path.Clean(c.Argv[1])
+		if rel, ok := strings.CutPrefix(to+"/", strings.TrimSuffix(q.world.Root, "/")+"/"); ok && q.world.Root != "" {
+			to = path.Clean(rel)
+		}
+		if path.IsAbs(to) || to == ".." || strings.HasPrefix(to, "../") || strings.HasPrefix(to, "-") {
+			return true
+		}
+	}
+	return false
+}
+
+// prefixes reports whether the words of an allow rule are the command's, or with a star
+// at the end its first ones.
+func prefixes(words, argv []string) bool {
+	if n := len(words); n > 0 && words[n-1] == "*" {
+		words = words[:n-1]
+		argv = argv[:min(len(argv), len(words))]
+	}
+	if len(words) != len(argv) {
+		return false
+	}
+	for i, w := range words {
+		if !matchWord(w, argv[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// againstScript reports whether an ask or deny rule covers a command of a script.
+func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
+	if !glob.Match(r.Tool, q.call.Name) {
+		return false, false
+	}
+	for _, c := range q.script.Commands {
+		if r.bounded && c.Class < r.class {
+			continue
+		}
+		certain, possible := hits(r.words, &c)
+		if certain {
+			return true, false
+		}
+		maybe = maybe || possible
+	}
+	if q.class < shell.NeedsApproval || r.bounded && q.class < r.class {
+		return false, maybe
+	}
+	// Something in it is not understood: then the text counts as well.
+	text := bare.Covers(q.call, q.spec)
+	return text && len(q.script.Commands) == 0, maybe || text
+}
+
+// hits matches the words of an ask or deny rule with the beginning of a command: its
+// program in any folder, with options and their operands between the words, with options
+// of the rule anywhere. What is not known may be anything.
+func hits(words []string, c *shell.Command) (sure, maybe bool) {
+	argv := c.Argv
+	if len(argv) == 0 {
+		return false, c.Dynamic
+	}
+	at := []int{0} // where the next word may be
+	for i, w := range words {
+		if w == "*" && i == len(words)-1 {
+			break
+		}
+		if i > 0 && w[0] == '-' {
+			if !hasOption(argv[1:], w) {
+				return false, c.Dynamic
+			}
+			continue
+		}
+		var next []int
+		for _, j := range at {
+			if i > 0 {
+				j = skipTo(argv, j, w)
+			}
+			if j < 0 || j >= len(argv) {
+				continue
+			}
+			if c.Dynamic && argv[j] == "" {
+				return false, true
+			}
+			if hitsWord(w, argv[j], i == 0) {
+				next = append(next, j+1)
+			}
+		}
+		if at = next; len(at) == 0 {
+			return false, c.Dynamic && slices.Contains(argv, "")
+		}
+	}
+	return true, false
+}
+
+// skipTo returns where, from j on, behind options and an operand of each, the word may
+// stand, or where the first other word does.
+func skipTo(argv []string, j int, w string) int {
+	for j < len(argv) && strings.HasPrefix(argv[j], "-") {
+		if j++; j+1 < len(argv) && !strings.HasPrefix(argv[j], "-") && !hitsWord(w, argv[j], false) {
+			j++
+		}
+	}
+	return j
+}
+
+func hitsWord(w, arg string, program bool) bool {
+	if program {
+		arg = path.Base(arg)
+	}
+	return matchWord(strings.ToLower(w), strings.ToLower(arg))
+}
+
+// hasOption reports whether an option is among the words: of "-rf" each letter, in
+// whatever order.
+func hasOption(argv []string, w string) bool {
+	if slices.ContainsFunc(argv, func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		return matchWord(w, a) || matchWord(w, name)
+	}) {
+		return true
+	}
+	if strings.HasPrefix(w, "--") || len(w) < 2 || strings.Contains(w, "*") {
+		return false
+	}
+	for _, letter := range w[1:] {
+		if !slices.ContainsFunc(argv, func(a string) bool {
+			return strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.ContainsRune(a, letter)
+		}) {
+			return false
+		}
+	}
+	return true
+}

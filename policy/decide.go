@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/shell"
+)
+
+// Decide implements [aycoder.Approver].
+func (p *Policy) Decide(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	return p.now.Load().judge(p.look(call, spec))
+}
+
+// planText has the model stop.
+const planText = "plan mode: only what provably reads runs now. Do not try it another way; " +
+	"finish looking, then present your plan to the user and wait"
+
+// judge decides. Whatever speaks against a call comes before what speaks for it, and a
+// denial before a question, so that one more rule against never lets more run.
+func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
+	denied, sure, unsure := s.strict(q, aycoder.RuleDeny)
+	asked, asks, perhaps := s.strict(q, aycoder.RuleAsk)
+	switch {
+	case sure:
+		return q.deny(denyText(denied), denied)
+	case s.mode == Plan && q.class > shell.ReadOnly:
+		return q.deny(planText, nil)
+	case q.script != nil && q.script.Deny && !s.exactly(q):
+		return q.deny("a command of this kind destroys too much: it "+strings.Join(q.reasons(), ", "), nil)
+	case unsure:
+		return q.ask(denied, "may be what the rule "+short(denied.String())+" forbids")
+	case asks || perhaps:
+		return q.ask(asked, "is what the rule "+short(asked.String())+" asks about")
+	case s.tainted && q.far() && !s.trusted(q):
+		return q.ask(nil, "comes after a stranger's text, and reaches far")
+	}
+	if r, ok := s.allows(q, func(*rule) bool { return true }); ok {
+		return aycoder.Allow().On(q.grounds(r))
+	}
+	if s.runs(q) {
+		return aycoder.Allow().On(q.grounds(nil))
+	}
+	return s.question(q)
+}
+
+// runs reports whether the mode lets run what no rule decides about.
+func (s *snapshot) runs(q *inquiry) bool {
+	switch {
+	case q.harmless():
+		return true
+	case q.sensitive != "":
+		return false
+	}
+	return s.mode == FullAuto || s.mode == AcceptEdits && q.edits && q.class <= shell.WritesWorkspace
+}
+
+// trusted reports whether a managed rule allows the call also after a stranger's text.
+func (s *snapshot) trusted(q *inquiry) bool {
+	if !s.exempt {
+		return false
+	}
+	_, ok := s.allows(q, func(r *rule) bool { return r.source == Managed })
+	return ok
+}
+
+func denyText(r *rule) string {
+	if r.Reason != "" {
+		return r.Reason
+	}
+	return "the rule " + short(r.String()) + " forbids it"
+}
+
+// reasons are why the call is asked about.
+func (q *inquiry) reasons() []string {
+	var out []string
+	for _, w := range q.why {
+		out = append(out, short(w))
+	}
+	if q.sensitive != "" {
+		out = append(out, q.how+" "+short(q.sensitive)+", which is protected or may hold secrets")
+	}
+	return out
+}
+
+func (q *inquiry) grounds(r *rule) aycoder.Grounds {
+	g := aycoder.Grounds{Class: q.class.String(), Reasons: q.reasons()}
+	if r != nil {
+		g.Rule = string(r.source) + " " + string(r.Action) + " " + short(r.String())
+	}
+	return g
+}
+
+func (q *inquiry) deny(why string, r *rule) aycoder.Verdict {
+	return aycoder.Deny(why).On(q.grounds(r))
+}
+
+// ask asks what no new rule could answer.
+func (q *inquiry) ask(r *rule, why string) aycoder.Verdict {
+	g := q.grounds(r)
+	g.Reasons = append(g.Reasons, why)
+	g.Suggested = []aycoder.Rule{}
+	return aycoder.Ask().On(g)
+}
+
+// question asks, and suggests rules that would answer it.
+func (s *snapshot) question(q *inquiry) aycoder.Verdict {
+	g := q.grounds(nil)
+	g.Suggested = q.suggest()
+	return aycoder.Ask().On(g)
+}
+
+// strict looks for a rule of an action, ask or deny, that covers the call. It covers
+// what it might mean; sure says that it does.
+func (s *snapshot) strict(q *inquiry, action aycoder.RuleAction) (found *rule, sure, maybe bool) {
+	for i := range s.rules {
+		r := &s.rules[i]
+		if r.Action != action {
+			continue
+		}
+		certain, possible := r.against(q)
+		if certain {
+			return r, true, false
+		}
+		if possible && !maybe {
+			found, maybe = r, true
+		}
+	}
+	return found, false, maybe
+}
+
+// against reports whether an ask or deny rule covers the call for sure, or perhaps.
+func (r *rule) against(q *inquiry) (sure, maybe bool) {
+	bare := r.bare()
+	if q.script != nil && r.Pattern != "" {
+		return r.againstScript(q, bare)
+	}
+	return (!r.bounded || q.class >= r.class) && bare.Covers(q.call, q.spec), false
+}
+
+// allows looks for allow rules, of those that may count, that cover the call.
+func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
+	var rules []*rule
+	for i := range s.rules {
+		if r := &s.rules[i]; r.Action == aycoder.RuleAllow && may(r) {
+			rules = append(rules, r)
+		}
+	}
+	for _, r := range rules {
+		if r.whole(q) {
+			return r, true
+		}
+	}
+	if q.script == nil || q.sensitive != "" || q.script.Deny {
+		return nil, false
+	}
+	return covered(q, rules)
+}
+
+// whole reports whether an allow rule covers the call as a whole.
+func (r *rule) whole(q *inquiry) bool {
+	bare := r.bare()
+	if q.script == nil {
+		return (!r.bounded || q.class <= r.class) && bare.Covers(q.call, q.spec) && (q.sensitive == "" || r.names())
+	}
+	if r.exact(q) {
+		return true
+	}
+	return r.Pattern == "" && q.sensitive == "" && !q.script.Deny && (!r.bounded || q.class <= r.class) &&
+		bare.Covers(q.call, q.spec)
+}

@@ -1,0 +1,204 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	fileVersion = 1
+	maxFile     = 4 << 20 // bytes
+	lockPause   = 5 * time.Millisecond
+)
+
+// FileError says that a file of rules could not be read or written. A file that is
+// damaged is never taken for an empty one: a deny rule might be in it.
+type FileError struct {
+	Op, Path string
+	Err      error
+}
+
+// Error implements error.
+func (e *FileError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+type rulesJSON struct {
+	Version int     `json:"version"`
+	Rules   []Entry `json:"rules"`
+}
+
+// ReadRules reads a file of rules, for [WithRules]:
+//
+//	{"version": 1, "rules": [
+//		{"action": "allow", "tool": "bash", "pattern": "go test *", "match": ["go test ./..."]},
+//		{"action": "deny", "tool": "bash", "class": "network", "reason": "work offline"}
+//	]}
+//
+// A file that is not there is an error that is fs.ErrNotExist. So is, as a [*FileError],
+// whatever is not understood: an unknown field might have been a restriction.
+func ReadRules(name string) ([]Entry, error) {
+	data, err := readBounded(name)
+	if err == nil {
+		var entries []Entry
+		if entries, err = parseRules(data); err == nil {
+			return entries, nil
+		}
+	}
+	return nil, &FileError{Op: "read rules", Path: name, Err: unpathed(err)}
+}
+
+// unpathed takes off the path that the error around it names.
+func unpathed(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, cmpErr(err, errors.New("not a regular file"))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	return data, err
+}
+
+func cmpErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func parseRules(data []byte) ([]Entry, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var w *rulesJSON
+	switch err := d.Decode(&w); {
+	case err != nil:
+		return nil, err
+	case w == nil || w.Version != fileVersion:
+		return nil, fmt.Errorf("not of version %d", fileVersion)
+	case d.More():
+		return nil, errors.New("there is something behind the end")
+	case len(w.Rules) > maxRules:
+		return nil, fmt.Errorf("more than %d rules", maxRules)
+	}
+	return w.Rules, nil
+}
+
+// A file keeps the rules that users save.
+type file struct{ path string }
+
+// load returns the rules; a file that is not there has none.
+func (f *file) load() ([]Entry, error) {
+	entries, err := ReadRules(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// keep adds a rule to those that are in the file by now, and returns all.
+func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return nil, &FileError{Op: "make folder for rules", Path: f.path, Err: unpathed(err)}
+	}
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return nil, &FileError{Op: "lock rules", Path: f.path, Err: unpathed(err)}
+	}
+	defer unlock()
+	if all, err = f.load(); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(all, func(o Entry) bool { return o.Rule == e.Rule }) {
+		return all, nil
+	}
+	if all = append(all, e); len(all) > maxRules {
+		return nil, &FileError{Op: "save rules", Path: f.path, Err: fmt.Errorf("more than %d rules", maxRules)}
+	}
+	if err := f.save(all); err != nil {
+		return nil, &FileError{Op: "save rules", Path: f.path, Err: unpathed(err)}
+	}
+	return all, nil
+}
+
+// lock keeps other processes out until unlock is called. The file that it locks stays:
+// one that was removed could be locked twice.
+func (f *file) lock(ctx context.Context) (unlock func(), err error) {
+	l, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		ok, err := tryLock(l)
+		if ok {
+			return func() { l.Close() }, nil
+		}
+		if err == nil {
+			select {
+			case <-time.After(lockPause):
+				continue
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		l.Close()
+		return nil, err
+	}
+}
+
+// save replaces the file as a whole.
+func (f *file) save(entries []Entry) (err error) {
+	data, err := json.MarshalIndent(rulesJSON{fileVersion, entries}, "", "\t")
+	if err != nil {
+		return err
+	}
+	if len(data) >= maxFile {
+		return fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	name := f.path
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // a link that the user made stays
+	}
+	t, err := os.CreateTemp(filepath.Dir(name), ".rules-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = t.Close()
+			_ = os.Remove(t.Name())
+		}
+	}()
+	if _, err = t.Write(append(data, '\n')); err != nil {
+		return err
+	}
+	if err = t.Sync(); err != nil {
+		return err
+	}
+	if err = t.Close(); err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), name)
+}

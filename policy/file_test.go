@@ -1,0 +1,169 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
+)
+
+func allowRule(pattern string) aycoder.Rule {
+	return aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: pattern}
+}
+
+func TestSavedRulesSurvive(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "config", "rules.json")
+	first := newPolicy(t, policy.WithFile(name))
+	require.NoError(t, first.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")))
+	require.NoError(t, first.KeepRule(t.Context(), aycoder.Session, allowRule("touch *")))
+	got, _ := ask(t, first, &bashSpec, "go test ./... && touch x")
+	require.Equal(t, "allow", got)
+
+	second := newPolicy(t, policy.WithFile(name))
+	got, v := ask(t, second, &bashSpec, "go test ./...")
+	require.Equal(t, "allow", got)
+	require.Equal(t, "user allow bash:go test *", v.Grounds().Rule)
+	got, _ = ask(t, second, &bashSpec, "touch x")
+	require.Equal(t, "ask", got, "what was for the session is not saved")
+
+	// Each learns what the other saved when it saves itself, and nothing is lost.
+	require.NoError(t, second.KeepRule(t.Context(), aycoder.Saved, allowRule("go vet *")))
+	require.NoError(t, first.KeepRule(t.Context(), aycoder.Saved, allowRule("go build *")))
+	require.NoError(t, first.KeepRule(t.Context(), aycoder.Saved, allowRule("go build *")))
+	require.Len(t, first.Rules(policy.User), 3)
+	entries, err := policy.ReadRules(name)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	if runtime.GOOS != "windows" {
+		fi, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), fi.Mode())
+	}
+	left, err := os.ReadDir(filepath.Dir(name))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the file and its lock")
+}
+
+func TestManySaveAtOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.json")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		p := newPolicy(t, policy.WithFile(name))
+		wg.Go(func() {
+			for n := range 5 {
+				if err := p.KeepRule(t.Context(), aycoder.Saved, allowRule(fmt.Sprintf("go test ./%d/%d", i, n))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no lock on this system: of two rules saved at once one may be lost")
+	}
+	require.Len(t, newPolicy(t, policy.WithFile(name)).Rules(policy.User), 40)
+}
+
+func TestRulesFileThatIsDamaged(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"empty", "", "EOF"},
+		{"half", `{"version":1,"rules":[{"action":"deny"`, "unexpected EOF"},
+		{"null", `null`, "not of version 1"},
+		{"list", `[]`, "cannot unmarshal array"},
+		{"another version", `{"version":2,"rules":[]}`, "not of version 1"},
+		{"unknown field", `{"version":1,"rules":[{"action":"deny","tool":"bash","host":"x"}]}`, `unknown field "host"`},
+		{"something behind", `{"version":1,"rules":[]}{}`, "something behind the end"},
+		{"wrong rule", `{"version":1,"rules":[{"action":"allow","tool":""}]}`, "no tool is named"},
+		{"wrong example", `{"version":1,"rules":[{"action":"allow","tool":"bash","pattern":"go test *","not_match":["go test x"]}]}`, `it matches "go test x"`},
+		{"large", strings.Repeat(" ", 5<<20), "larger than 4194304 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "rules.json")
+			require.NoError(t, os.WriteFile(name, []byte(tt.text), 0o600))
+			_, err := policy.New(policy.WithFile(name))
+			require.ErrorContains(t, err, tt.want)
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.Equal(t, tt.text, string(data), "it is left as it is")
+		})
+	}
+	_, err := policy.ReadRules(t.TempDir())
+	e, ok := errors.AsType[*policy.FileError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "read rules", e.Op)
+	_, err = policy.ReadRules(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// A file that was damaged after it was read is not overwritten, and the rule is not kept.
+func TestSavingOverADamagedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.json")
+	p := newPolicy(t, policy.WithFile(name))
+	require.NoError(t, os.WriteFile(name, []byte("{"), 0o600))
+	require.Error(t, p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")))
+	got, _ := ask(t, p, &bashSpec, "go test ./...")
+	require.Equal(t, "ask", got)
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "{", string(data))
+}
+
+func TestSavingWaitsNoLongerThanItsContext(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no lock on this system")
+	}
+	name := filepath.Join(t.TempDir(), "rules.json")
+	p := newPolicy(t, policy.WithFile(name))
+	unlock := lockFile(t, name+".lock")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("enough")
+	cancel(cause)
+	require.ErrorIs(t, p.KeepRule(ctx, aycoder.Saved, allowRule("go test *")), cause)
+	unlock()
+	require.NoError(t, p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")))
+}
+
+func TestRulesThatCannotBeKept(t *testing.T) {
+	p := newPolicy(t)
+	require.ErrorContains(t, p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")), "no file for rules")
+	require.ErrorContains(t, p.KeepRule(t.Context(), aycoder.Session, aycoder.Rule{Action: "allow"}), "no tool is named")
+	require.ErrorContains(t, p.KeepRule(t.Context(), 7, allowRule("x")), "no such scope")
+	require.NoError(t, p.KeepRule(t.Context(), aycoder.Once, allowRule("x")))
+	require.Empty(t, p.Rules(policy.Session))
+	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
+		t.Skip("a folder that cannot be written takes a user that is not root")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o500))
+	p = newPolicy(t, policy.WithFile(filepath.Join(dir, "rules.json")))
+	_, ok := errors.AsType[*policy.FileError](p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")))
+	require.True(t, ok)
+}
+
+func TestASymbolicLinkStays(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "real.json"), filepath.Join(dir, "link.json")
+	require.NoError(t, os.WriteFile(real, []byte(`{"version":1,"rules":[]}`), 0o600))
+	if err := os.Symlink(real, link); err != nil {
+		t.Skip("no symbolic links:", err)
+	}
+	require.NoError(t, newPolicy(t, policy.WithFile(link)).KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")))
+	fi, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, fi.Mode()&fs.ModeSymlink)
+	entries, err := policy.ReadRules(real)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}

@@ -1,0 +1,171 @@
+package policy
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/shell"
+)
+
+// subjectURL is the kind of subject that is an address.
+const subjectURL = aycoder.SubjectCommand + 1
+
+// An inquiry is a call that is looked at.
+type inquiry struct {
+	call    *aycoder.ToolUse
+	spec    *aycoder.ToolSpec
+	subject string // what the call is about, if has
+	has     bool
+	inside  bool // the subject is a path below the workspace
+	edits   bool // it changes files of the workspace and nothing else
+	class   shell.Class
+	why     []string
+	script  *shell.Analysis // nil if it is no command
+	world   shell.World
+	// sensitive is the name of a secret or a protected file in it, how says what is done
+	// with it.
+	sensitive, how string
+}
+
+// look finds out what a call is about and how far it reaches.
+func (p *Policy) look(call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
+	q := &inquiry{call: call, spec: spec, world: p.world}
+	q.world.Dir = q.world.Root
+	if p.dir != nil {
+		q.world.Dir = p.dir()
+	}
+	q.subject, q.has = subjectOf(call, spec)
+	switch {
+	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectCommand:
+		q.command()
+	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPath:
+		q.path()
+	default:
+		q.edits = p.edits[call.Name] && spec.Effect != aycoder.EffectReadOnly
+		q.other()
+	}
+	return q
+}
+
+func subjectOf(call *aycoder.ToolUse, spec *aycoder.ToolSpec) (string, bool) {
+	if spec.Subject.Arg == "" {
+		return "", false
+	}
+	var args map[string]json.RawMessage
+	if json.Unmarshal(call.Args, &args) != nil {
+		return "", false
+	}
+	var s *string
+	if json.Unmarshal(args[spec.Subject.Arg], &s) != nil || s == nil {
+		return "", false
+	}
+	return *s, true
+}
+
+func (q *inquiry) because(class shell.Class, why string) {
+	q.class = max(q.class, class)
+	q.why = append(q.why, why)
+}
+
+// command looks at a script.
+func (q *inquiry) command() {
+	if !q.has {
+		q.because(shell.NeedsApproval, "runs a command that is not known")
+		return
+	}
+	q.script = shell.Analyze(q.subject, q.world)
+	q.class, q.why = q.script.Class, q.script.Why
+	for _, c := range q.script.Commands {
+		for _, name := range c.Reads {
+			if ignore.Secret(name) {
+				q.sensitive, q.how = name, "reads"
+			}
+		}
+		for _, name := range c.Writes {
+			if ignore.Protected(name) || ignore.Secret(name) {
+				q.sensitive, q.how = name, "writes"
+			}
+		}
+	}
+}
+
+// path looks at a call about a file.
+func (q *inquiry) path() {
+	q.other()
+	if q.spec.Effect == aycoder.EffectReadOnly || !q.has {
+		return
+	}
+	name := strings.ReplaceAll(q.subject, `\`, "/")
+	rel := path.Clean(name)
+	if root := strings.TrimSuffix(q.world.Root, "/"); root != "" && strings.HasPrefix(rel, root+"/") {
+		rel = rel[len(root)+1:]
+	}
+	drive := len(rel) > 1 && rel[1] == ':'
+	q.inside = !path.IsAbs(rel) && !drive && rel != ".." && !strings.HasPrefix(rel, "../")
+	if !q.inside {
+		q.because(shell.WritesOutside, "writes outside of the workspace")
+		return
+	}
+	q.edits = !q.spec.OpenWorld && !q.spec.Destructive
+	for _, n := range []string{name, rel} {
+		if ignore.Protected(n) || ignore.Secret(n) {
+			q.sensitive, q.how = rel, "writes"
+		}
+	}
+	if rel != q.subject {
+		q.rewrite(rel)
+	}
+}
+
+// rewrite has rules matched with the path below the workspace.
+func (q *inquiry) rewrite(rel string) {
+	args, err := json.Marshal(map[string]string{q.spec.Subject.Arg: rel})
+	if err == nil {
+		q.call = &aycoder.ToolUse{ID: q.call.ID, Name: q.call.Name, Args: args}
+	}
+	q.subject = rel
+}
+
+// other classes a call by what the tool says of itself.
+func (q *inquiry) other() {
+	s := q.spec
+	if s.OpenWorld || s.Subject.Arg != "" && s.Subject.Kind == subjectURL {
+		q.because(shell.Network, "reaches outside of the workspace")
+	}
+	switch {
+	case s.Effect == aycoder.EffectReadOnly:
+		return
+	case s.Destructive:
+		q.because(shell.Destructive, "may destroy what cannot be brought back")
+	case q.edits || s.Subject.Arg != "" && s.Subject.Kind == aycoder.SubjectPath:
+		q.because(shell.WritesWorkspace, "changes files of the workspace")
+	default:
+		q.because(shell.NeedsApproval, "has effects that are not known")
+	}
+}
+
+// harmless reports whether the call provably only reads, and nothing that is secret.
+func (q *inquiry) harmless() bool {
+	if q.script != nil {
+		return q.script.Allow && q.class == shell.ReadOnly && q.sensitive == ""
+	}
+	return q.class == shell.ReadOnly
+}
+
+// far reports whether the call reaches where a stranger's text must not send it.
+func (q *inquiry) far() bool {
+	if q.class >= shell.WritesOutside {
+		return true
+	}
+	if q.script != nil {
+		for _, c := range q.script.Commands {
+			if len(c.Hosts) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

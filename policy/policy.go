@@ -1,0 +1,344 @@
+// Package policy decides which tool calls run unasked: a [Policy] is an
+// [aycoder.Approver] that reads shell commands, keeps the rules that users make, and
+// grows careful when strangers' text has come in.
+//
+//	p, err := policy.New(
+//		policy.WithWorkspace(ws.Dir()),
+//		policy.WithFile(filepath.Join(config, "rules.json")),
+//		policy.WithRules(policy.Project, entries...),
+//	)
+//	…
+//	agent, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(p))
+//
+// # What is decided
+//
+// Each call has a class, from read_only to escalates: that of a command by its syntax
+// tree, that of another tool by what its spec says. Then, in this order:
+//
+//   - A deny rule that covers the call denies it.
+//   - In [Plan] mode everything but reading is denied.
+//   - A catastrophic command is denied, unless an allow rule is exactly this command.
+//   - An ask rule asks. So does a deny rule that may be meant but not surely, as by a
+//     command whose name is a variable.
+//   - After a stranger's text came in ([aycoder.ToolResult] says so), what reaches other
+//     machines or writes outside of the workspace asks, whatever else allows it.
+//   - Names of secrets, and of files that run code or steer agents, ask, unless a rule
+//     names them.
+//   - An allow rule that covers the call allows it.
+//   - At last the [Mode] decides.
+//
+// A rule's action counts before its source, so no rule can take back a deny or an ask.
+// Rules of a [Project] come with the code that is worked on: they can only tighten, and
+// an allow rule among them is ignored, see [Policy.Ignored].
+//
+// # Rules for commands
+//
+// The pattern of a rule for commands is the beginning of a command's words, as in
+// "bash:git log *" or "bash:npm run test:*": a star is the rest of a word, or at the end
+// all further words. An allow rule without a star covers the command without further
+// words; and one that is the whole text of a script, as the first of the suggested is,
+// covers that script. A script runs unasked if each of its commands and redirects is
+// covered, or provably only reads. A deny rule covers a script if it covers one of its
+// commands: behind an operator, in a substitution, or inside of a wrapper such as env,
+// timeout or sh -c, with other options between its words.
+//
+// A class in a rule, as in "bash@writes_workspace", bounds it: see [aycoder.Rule].
+//
+// # Headless
+//
+// Where nobody can be asked wrap the policy: [aycoder.Headless] turns questions into
+// denials that name the rule which would allow the call, [aycoder.Unattended] ends the
+// run with the question open.
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/shell"
+)
+
+// Mode is what a [Policy] does with calls that no rule decides about.
+type Mode string
+
+// The modes. The zero value is Ask.
+const (
+	// Ask lets run what provably only reads, and asks about the rest.
+	Ask Mode = "ask"
+	// AcceptEdits is Ask, and lets tools edit files of the workspace.
+	AcceptEdits Mode = "accept-edits"
+	// Plan lets run what only reads and denies the rest, with a text that has the model
+	// present its plan.
+	Plan Mode = "plan"
+	// FullAuto lets everything run that no rule, no catastrophe and no stranger's text
+	// speaks against.
+	FullAuto Mode = "full-auto"
+)
+
+// ParseMode returns the mode of a name: "ask", "accept-edits", "plan" or "full-auto".
+func ParseMode(name string) (Mode, error) {
+	m := Mode(name)
+	if !slices.Contains([]Mode{Ask, AcceptEdits, Plan, FullAuto}, m) {
+		return "", fmt.Errorf("no mode %q; there are ask, accept-edits, plan and full-auto", name)
+	}
+	return m, nil
+}
+
+// Policy decides about calls. It is an [aycoder.Approver], an [aycoder.RuleKeeper] for
+// the rules that users make, and an [aycoder.Auditor] to learn of strangers' text. One
+// Policy is one session: share it among the agents of a session, subagents too, and make
+// another for the next. It is safe for concurrent use, and decides without a lock.
+type Policy struct {
+	world shell.World
+	dir   func() string
+	tools map[string]aycoder.Subject
+	edits map[string]bool
+	file  *file
+	now   atomic.Pointer[snapshot]
+
+	mu sync.Mutex // held by who changes now
+}
+
+// A snapshot is what decisions are made by. It is replaced, never changed.
+type snapshot struct {
+	mode    Mode
+	rules   []rule // sorted, so that their order in a source does not matter
+	ignored []Entry
+	tainted bool
+	exempt  bool
+}
+
+// Option sets up a policy in [New].
+type Option func(*setup) error
+
+type setup struct {
+	*Policy
+	first snapshot
+	given map[Source][]Entry
+}
+
+// WithMode sets the mode. Default: [Ask].
+func WithMode(m Mode) Option {
+	return func(s *setup) error {
+		if _, err := ParseMode(string(m)); err != nil {
+			return err
+		}
+		s.first.mode = m
+		return nil
+	}
+}
+
+// WithRules gives the policy rules of a source. It appends. Default: none.
+func WithRules(source Source, entries ...Entry) Option {
+	return func(s *setup) error {
+		if source.rank() < 0 {
+			return fmt.Errorf("no source %q; there are managed, user, session and project", source)
+		}
+		s.given[source] = append(s.given[source], entries...)
+		return nil
+	}
+}
+
+// WithFile keeps the rules that users save in a JSON file, which is made when the first
+// is. It belongs to [User]. Several processes can share it. Default: none, and saving is
+// an error.
+func WithFile(path string) Option {
+	return func(s *setup) error {
+		abs, err := filepath.Abs(path)
+		s.file = &file{path: abs}
+		return err
+	}
+}
+
+// WithWorkspace says which folder is worked in: commands start there, and paths below it
+// are inside. Default: not known, so that every command that writes is taken to write
+// outside.
+func WithWorkspace(dir string) Option {
+	return func(s *setup) error {
+		abs, err := filepath.Abs(dir)
+		s.world.Root = filepath.ToSlash(abs)
+		return err
+	}
+}
+
+// WithDir says in which folder the next command starts, for a shell that stays where it
+// was. The function is safe for concurrent use. Default: the workspace's folder.
+func WithDir(dir func() string) Option {
+	return func(s *setup) error {
+		s.dir = dir
+		return nil
+	}
+}
+
+// WithTools says what the calls of tools are about, for the examples of rules. Default:
+// "bash" runs commands, "fetch" has an address, others have paths.
+func WithTools(tools ...aycoder.Tool) Option {
+	return func(s *setup) error {
+		for _, t := range tools {
+			spec := t.Spec()
+			s.tools[spec.Name] = spec.Subject
+		}
+		return nil
+	}
+}
+
+// WithEditTools names tools that change files of the workspace and nothing else, beside
+// those whose subject is a path. It replaces the default: edit_file, write_file,
+// multi_edit and apply_patch.
+func WithEditTools(names ...string) Option {
+	return func(s *setup) error {
+		s.edits = map[string]bool{}
+		for _, n := range names {
+			s.edits[n] = true
+		}
+		return nil
+	}
+}
+
+// WithManagedTrust lets allow rules of [Managed] hold also after a stranger's text came
+// in. Default: false.
+func WithManagedTrust(trust bool) Option {
+	return func(s *setup) error {
+		s.first.exempt = trust
+		return nil
+	}
+}
+
+// New returns a policy. All errors of the options and the rules are joined; a file of
+// saved rules that cannot be read is one of them.
+func New(opts ...Option) (*Policy, error) {
+	home, _ := os.UserHomeDir() // not known is stricter
+	s := &setup{
+		Policy: &Policy{
+			world: shell.World{Home: filepath.ToSlash(home)},
+			edits: map[string]bool{"edit_file": true, "write_file": true, "multi_edit": true, "apply_patch": true},
+			tools: map[string]aycoder.Subject{
+				"bash":  {Arg: "command", Kind: aycoder.SubjectCommand},
+				"fetch": {Arg: "url", Kind: subjectURL},
+			},
+		},
+		first: snapshot{mode: Ask},
+		given: map[Source][]Entry{},
+	}
+	var errs []error
+	for _, opt := range opts {
+		errs = append(errs, opt(s))
+	}
+	if s.file != nil {
+		saved, err := s.file.load()
+		errs = append(errs, err)
+		s.given[User] = append(s.given[User], saved...)
+	}
+	for _, source := range sources {
+		errs = append(errs, s.first.add(s.Policy, source, s.given[source]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new policy: %w", err)
+	}
+	s.now.Store(&s.first)
+	return s.Policy, nil
+}
+
+// change replaces the snapshot.
+func (p *Policy) change(f func(*snapshot) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := *p.now.Load()
+	if err := f(&next); err != nil {
+		return err
+	}
+	p.now.Store(&next)
+	return nil
+}
+
+// Mode returns the mode.
+func (p *Policy) Mode() Mode { return p.now.Load().mode }
+
+// SetMode changes the mode, for calls that are decided about from now on.
+func (p *Policy) SetMode(m Mode) error {
+	if _, err := ParseMode(string(m)); err != nil {
+		return err
+	}
+	return p.change(func(s *snapshot) error {
+		s.mode = m
+		return nil
+	})
+}
+
+// Rules returns the rules of a source that hold, sorted.
+func (p *Policy) Rules(source Source) []aycoder.Rule {
+	var out []aycoder.Rule
+	for _, r := range p.now.Load().rules {
+		if r.source == source {
+			out = append(out, r.Rule)
+		}
+	}
+	return out
+}
+
+// Ignored returns the allow rules of [Project], which do not hold: a host can show them.
+func (p *Policy) Ignored() []Entry { return slices.Clone(p.now.Load().ignored) }
+
+// Tainted reports whether a stranger's text has come in.
+func (p *Policy) Tainted() bool { return p.now.Load().tainted }
+
+// Trust forgets that a stranger's text has come in: for a conversation that begins anew.
+func (p *Policy) Trust() { p.taint(false) }
+
+func (p *Policy) taint(tainted bool) {
+	_ = p.change(func(s *snapshot) error {
+		s.tainted = tainted
+		return nil
+	})
+}
+
+// Audit implements [aycoder.Auditor]: the loop tells of a stranger's text before the
+// model reads it.
+func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
+	if rec.Untrusted {
+		p.taint(true)
+	}
+	return nil
+}
+
+// KeepRule implements [aycoder.RuleKeeper]. A rule of scope Saved is in the file when it
+// returns, beside those that other processes saved.
+func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, r aycoder.Rule) error {
+	entry := Entry{Rule: r}
+	switch scope {
+	case aycoder.Once:
+		return nil
+	case aycoder.Session:
+		return p.change(func(s *snapshot) error { return s.add(p, Session, []Entry{entry}) })
+	case aycoder.Saved:
+	default:
+		return fmt.Errorf("no such scope: %s", scope)
+	}
+	if p.file == nil {
+		return errors.New("there is no file for rules: use scope session")
+	}
+	if _, err := p.compile(User, entry); err != nil {
+		return err
+	}
+	saved, err := p.file.keep(ctx, entry)
+	if err != nil {
+		return err
+	}
+	return p.change(func(s *snapshot) error { return s.add(p, User, saved) })
+}
+
+// short is a text for a reason.
+func short(s string) string {
+	if len(s) > 200 {
+		return strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder"
+)
+
+const maxSuggested = 1000 // bytes of a command that is suggested as it is
+
+// suggest returns the rules that would answer the question from now on, the narrowest
+// first: never all commands.
+func (q *inquiry) suggest() []aycoder.Rule {
+	switch {
+	case q.script != nil:
+		return q.suggestCommand()
+	case q.inside:
+		return q.suggestPath()
+	case q.spec.Subject.Arg != "" && q.spec.Subject.Kind == aycoder.SubjectPath:
+		return []aycoder.Rule{}
+	}
+	return nil // the loop knows what to say
+}
+
+func (q *inquiry) allow(pattern string) aycoder.Rule {
+	return aycoder.Rule{Action: aycoder.RuleAllow, Tool: q.call.Name, Pattern: pattern}
+}
+
+// suggestCommand suggests the script as it is and, if all of it that needs a rule is
+// calls of one subcommand, that.
+func (q *inquiry) suggestCommand() []aycoder.Rule {
+	out := []aycoder.Rule{}
+	if text := strings.TrimSpace(q.subject); text != "" && len(text) <= maxSuggested {
+		out = append(out, q.allow(quoteStars.Replace(text)))
+	}
+	prefixes := q.script.Prefixes()
+	if len(prefixes) == 0 {
+		return out
+	}
+	for _, p := range prefixes[1:] {
+		if !slices.Equal(p, prefixes[0]) {
+			return out
+		}
+	}
+	words := make([]string, len(prefixes[0]))
+	for i, w := range prefixes[0] {
+		words[i] = quoteWord.Replace(w)
+	}
+	e := q.allow(strings.Join(words, " ") + " *")
+	r := rule{Rule: e}
+	if r.check() == nil {
+		if _, ok := covered(q, []*rule{&r}); ok && q.sensitive == "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+var (
+	quoteStars = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
+	quoteWord  = strings.NewReplacer(`\`, `\\`, `*`, `\*`, " ", `\ `, "\t", "\\\t")
+)
+
+// suggestPath suggests the file, and the files of its folder.
+func (q *inquiry) suggestPath() []aycoder.Rule {
+	if strings.ContainsAny(q.subject, `*?[]{}\`) {
+		return []aycoder.Rule{}
+	}
+	name := path.Clean(q.subject)
+	out := []aycoder.Rule{q.allow(name)}
+	if q.sensitive == "" {
+		out = append(out, q.allow(path.Join(path.Dir(name), "*")))
+	}
+	return out
+}
