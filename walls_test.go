@@ -42,7 +42,6 @@ var walls = []wall{
 	{"catalog", []string{".", "internal"}, nil},
 	{"tools", []string{".", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
-	{"tools", []string{".", "internal"}, modules[:4]},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
@@ -51,7 +50,7 @@ var walls = []wall{
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools"}, []string{"golang.org/x/term"}},
+	{"examples/*", []string{".", "providers", "tools", "policy"}, []string{"golang.org/x/term"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -40,7 +41,8 @@ func WithMask(mask func(string) string) LogOption {
 // NewAuditLog returns a log that writes to w: a file that was opened to append, a pipe.
 // It closes nothing.
 func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
-	l := &AuditLog{w: w, mask: maskSecrets}
+	m := mask.New()
+	l := &AuditLog{w: w, mask: func(s string) string { return m.Mask(maskSecrets(s)) }}
 	for _, opt := range opts {
 		opt(l)
 	}

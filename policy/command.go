@@ -173,11 +173,13 @@ func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
 		if r.bounded && c.Class < r.class {
 			continue
 		}
-		certain, possible := hits(r.words, &c)
-		if certain {
-			return true, false
+		for _, argv := range append(c.Outer, c.Argv) {
+			certain, possible := hits(r.words, argv, c.Dynamic)
+			if certain {
+				return true, false
+			}
+			maybe = maybe || possible
 		}
-		maybe = maybe || possible
 	}
 	if q.class < shell.NeedsApproval || r.bounded && q.class < r.class {
 		return false, maybe
@@ -190,10 +192,9 @@ func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
 // hits matches the words of an ask or deny rule with the beginning of a command: its
 // program in any folder, with options and their operands between the words, with options
 // of the rule anywhere. What is not known may be anything.
-func hits(words []string, c *shell.Command) (sure, maybe bool) {
-	argv := c.Argv
+func hits(words, argv []string, dynamic bool) (sure, maybe bool) {
 	if len(argv) == 0 {
-		return false, c.Dynamic
+		return false, dynamic
 	}
 	at := []int{0} // where the next word may be
 	for i, w := range words {
@@ -202,7 +203,7 @@ func hits(words []string, c *shell.Command) (sure, maybe bool) {
 		}
 		if i > 0 && w[0] == '-' {
 			if !hasOption(argv[1:], w) {
-				return false, c.Dynamic
+				return false, dynamic
 			}
 			continue
 		}
@@ -214,7 +215,7 @@ func hits(words []string, c *shell.Command) (sure, maybe bool) {
 			if j < 0 || j >= len(argv) {
 				continue
 			}
-			if c.Dynamic && argv[j] == "" {
+			if dynamic && argv[j] == "" {
 				return false, true
 			}
 			if hitsWord(w, argv[j], i == 0) {
@@ -222,7 +223,7 @@ func hits(words []string, c *shell.Command) (sure, maybe bool) {
 			}
 		}
 		if at = next; len(at) == 0 {
-			return false, c.Dynamic && slices.Contains(argv, "")
+			return false, dynamic && i > 0 && slices.Contains(argv, "")
 		}
 	}
 	return true, false

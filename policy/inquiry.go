@@ -10,9 +10,6 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// subjectURL is the kind of subject that is an address.
-const subjectURL = aycoder.SubjectCommand + 1
-
 // An inquiry is a call that is looked at.
 type inquiry struct {
 	call    *aycoder.ToolUse
@@ -132,7 +129,7 @@ func (q *inquiry) rewrite(rel string) {
 // other classes a call by what the tool says of itself.
 func (q *inquiry) other() {
 	s := q.spec
-	if s.OpenWorld || s.Subject.Arg != "" && s.Subject.Kind == subjectURL {
+	if s.OpenWorld || s.Subject.Arg != "" && s.Subject.Kind == aycoder.SubjectURL {
 		q.because(shell.Network, "reaches outside of the workspace")
 	}
 	switch {

@@ -222,7 +222,7 @@ func New(opts ...Option) (*Policy, error) {
 			edits: map[string]bool{"edit_file": true, "write_file": true, "multi_edit": true, "apply_patch": true},
 			tools: map[string]aycoder.Subject{
 				"bash":  {Arg: "command", Kind: aycoder.SubjectCommand},
-				"fetch": {Arg: "url", Kind: subjectURL},
+				"fetch": {Arg: "url", Kind: aycoder.SubjectURL},
 			},
 		},
 		first: snapshot{mode: Ask},

@@ -29,7 +29,8 @@ func (q *inquiry) allow(pattern string) aycoder.Rule {
 }
 
 // suggestCommand suggests the script as it is and, if all of it that needs a rule is
-// calls of one subcommand, that.
+// calls of one subcommand, that, as far as this call reaches: who lets "touch x" run
+// from now on has not said anything about /etc.
 func (q *inquiry) suggestCommand() []aycoder.Rule {
 	out := []aycoder.Rule{}
 	if text := strings.TrimSpace(q.subject); text != "" && len(text) <= maxSuggested {
@@ -49,6 +50,7 @@ func (q *inquiry) suggestCommand() []aycoder.Rule {
 		words[i] = quoteWord.Replace(w)
 	}
 	e := q.allow(strings.Join(words, " ") + " *")
+	e.Class = q.class.String()
 	r := rule{Rule: e}
 	if r.check() == nil {
 		if _, ok := covered(q, []*rule{&r}); ok && q.sensitive == "" {

@@ -246,6 +246,9 @@ func (c *call) run(argv []word) {
 		c.raise(NeedsApproval, "runs a command whose name is not known")
 		return
 	}
+	if len(c.cmd.Argv) > 0 {
+		c.cmd.Outer = append(c.cmd.Outer, c.cmd.Argv)
+	}
 	c.cmd.Argv, c.cmd.Dynamic = nil, false
 	for _, w := range argv {
 		text := w.text

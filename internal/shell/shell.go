@@ -84,6 +84,9 @@ type Command struct {
 	Writes  []string // paths that it is known to write; relative to the root if below it
 	Reads   []string // paths that it names to read, as far as known; in the same form
 	Hosts   []string // names of hosts that it talks to, as far as known
+	// Outer are the words with the wrappers in front that were taken off, the outermost
+	// first.
+	Outer [][]string
 }
 
 // Analysis is what is known about a script.
