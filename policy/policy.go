@@ -52,6 +52,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,12 +128,9 @@ type setup struct {
 
 // WithMode sets the mode. Default: [Ask].
 func WithMode(m Mode) Option {
-	return func(s *setup) error {
-		if _, err := ParseMode(string(m)); err != nil {
-			return err
-		}
-		s.first.mode = m
-		return nil
+	return func(s *setup) (err error) {
+		s.first.mode, err = ParseMode(string(cmp.Or(m, Ask)))
+		return err
 	}
 }
 
@@ -264,7 +262,8 @@ func (p *Policy) Mode() Mode { return p.now.Load().mode }
 
 // SetMode changes the mode, for calls that are decided about from now on.
 func (p *Policy) SetMode(m Mode) error {
-	if _, err := ParseMode(string(m)); err != nil {
+	m, err := ParseMode(string(cmp.Or(m, Ask)))
+	if err != nil {
 		return err
 	}
 	return p.change(func(s *snapshot) error {

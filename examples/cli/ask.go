@@ -87,6 +87,9 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	if r.Preview == "" || whole {
 		v.arguments(r.Args)
 	}
+	if len(r.Reasons) > 0 {
+		v.line("  " + v.paint(faint, words(r.Class)+": "+cleanLine(strings.Join(r.Reasons, ", "))))
+	}
 }
 
 // isDiff reports whether a preview is of a change to files.
@@ -104,6 +107,9 @@ func (v *view) plain(text string) {
 		v.line("  " + v.paint(faint, v.glyph("│", "|")) + " " + line)
 	}
 }
+
+// words is a name such as needs_approval, for people.
+func words(name string) string { return cleanLine(strings.ReplaceAll(name, "_", " ")) }
 
 // arguments shows every argument of a call, with lines of any length: what is
 // approved is what was seen.
@@ -177,7 +183,7 @@ const askKeys = "  y yes · n no, say why · a always · e edit · ? "
 
 const askHelp = `  y  do it once
   n  do not, and tell the model why
-  a  do it, and do not ask again about the like in this session
+  a  do it, and do not ask again about the like, in this session or ever
   e  change the arguments first
   ?  show all of it, and this
   ctrl-c  stop; the conversation is kept`
@@ -230,11 +236,11 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 		c.line("  No rule can describe this call; answer y or n.")
 		return false
 	}
-	c.line("  In this session, do not ask again about")
+	c.line("  Do not ask again about")
 	for i, r := range rules {
 		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
 	}
-	line, err := c.readLine("  Number (Enter: back to the question): ", "")
+	line, err := c.readLine("  Number, with s to save it for this folder (Enter: back to the question): ", "")
 	if errors.Is(err, errInterrupt) {
 		c.interrupt()
 		return true
@@ -243,11 +249,17 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	if _, scan := fmt.Sscanf(line, "%d", &n); err != nil || scan != nil || n < 1 || n > len(rules) {
 		return false
 	}
-	if err := a.AllowFor(aycoder.Session, rules[n-1]); err != nil {
-		c.line("  " + clean(err.Error()))
-		return errors.Is(err, aycoder.ErrDecided)
+	scope := aycoder.Session
+	if strings.HasSuffix(strings.TrimSpace(line), "s") {
+		scope = aycoder.Saved
 	}
-	return true
+	err = a.AllowFor(scope, rules[n-1])
+	if err == nil {
+		return true
+	}
+	c.line("  " + clean(err.Error()))
+	_, allowed := errors.AsType[*aycoder.RuleError](err)
+	return allowed || errors.Is(err, aycoder.ErrDecided)
 }
 
 // describe says in words what a rule covers.
@@ -263,7 +275,11 @@ func describe(r aycoder.Rule) string {
 	case wild && strings.HasSuffix(folder, "/"):
 		return cleanLine(r.Tool) + " of files in " + cleanLine(folder)
 	case wild:
-		return cleanLine(r.Tool+" like: "+pattern) + " (* is plain words)"
+		like := cleanLine(r.Tool+" like: "+pattern) + " (* is any words)"
+		if r.Class != "" {
+			like += ", at most " + words(r.Class)
+		}
+		return like
 	}
 	return cleanLine(r.Tool + " of exactly: " + pattern)
 }

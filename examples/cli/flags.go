@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/aycoder/aycoder/policy"
 )
 
 const usage = `usage: cli [flags] [prompt]
@@ -30,6 +32,8 @@ flags:
   -p               print the answer and exit; activity goes to stderr, nothing is asked
   -output format   with -p: text, json (one object) or stream-json (one a line) (text)
   -model name      provider/model (anthropic/claude-sonnet-4-5), or demo
+  -mode name       ask (before anything is changed), accept-edits, plan (only look), or
+                   full-auto (ask nothing) (ask)
   -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
   -max-turns n     answers of the model in one run (50)
   -verbose         show thinking, tokens and whole outputs
@@ -50,6 +54,7 @@ type options struct {
 	print    bool
 	output   string
 	model    string
+	mode     policy.Mode
 	allow    []string
 	maxTurns int
 	verbose  bool
@@ -64,6 +69,10 @@ func parse(args []string, w io.Writer) (*options, error) {
 	fs.BoolVar(&o.print, "p", false, "")
 	fs.StringVar(&o.output, "output", formatText, "")
 	fs.StringVar(&o.model, "model", "", "")
+	fs.Func("mode", "", func(s string) (err error) {
+		o.mode, err = policy.ParseMode(s)
+		return err
+	})
 	fs.IntVar(&o.maxTurns, "max-turns", 50, "")
 	fs.BoolVar(&o.verbose, "verbose", false, "")
 	fs.Func("allow", "", func(s string) error {

@@ -9,12 +9,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -110,12 +113,13 @@ type session struct {
 	name  string // of the model
 	dir   string
 	demo  bool
+	rules string // the folder of the rules that the user saves, "" for none
 	close func()
 }
 
 // open makes the agent.
 func (a *app) open(o *options) (*session, error) {
-	s := &session{close: func() {}}
+	s := &session{close: func() {}, rules: a.rulesDir()}
 	none := a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == ""
 	if o.model == demoModel || o.model == "" && none && !o.print {
 		return s, a.openDemo(s, o)
@@ -176,9 +180,13 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 	if err != nil {
 		return err
 	}
+	approver, err := s.approver(o, coding, append(rules, allowed...))
+	if err != nil {
+		return err
+	}
 	s.loop, err = aycoder.New(m,
 		aycoder.WithTools(coding...),
-		aycoder.WithApprover(o.approver(append(rules, allowed...))),
+		aycoder.WithApprover(approver),
 		aycoder.WithSystem(systemPrompt(ws.Dir())),
 		aycoder.WithMaxTurns(o.maxTurns),
 	)
@@ -195,11 +203,32 @@ refused, do not try it in another way; take the reason into account, or ask what
 
 // approver asks the user, or, where nobody can be asked, ends the run with the
 // question open.
-func (o *options) approver(rules aycoder.Rules) aycoder.Approver {
-	if !o.print {
-		return rules
+func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rules) (aycoder.Approver, error) {
+	opts := []policy.Option{policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...)}
+	for _, r := range rules {
+		opts = append(opts, policy.WithRules(policy.Session, policy.Entry{Rule: r}))
 	}
-	return aycoder.Unattended(rules)
+	if s.rules != "" && !s.demo { // what was saved for a folder holds in that folder
+		sum := sha256.Sum256([]byte(s.dir))
+		opts = append(opts, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
+	}
+	p, err := policy.New(opts...)
+	if err != nil || !o.print {
+		return p, err
+	}
+	return aycoder.Unattended(p), nil
+}
+
+// rulesDir returns the folder for saved rules, or "" if the environment names none.
+func (a *app) rulesDir() string {
+	dir := cmp.Or(a.getenv("XDG_CONFIG_HOME"), a.getenv("APPDATA"))
+	if home := a.getenv("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "aycoder-cli")
 }
 
 // parseRules reads the -allow flags.

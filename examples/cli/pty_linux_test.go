@@ -432,11 +432,34 @@ func TestSteering(t *testing.T) {
 	require.Contains(t, s.requests()[1], "also the tests")
 }
 
+// A rule that is saved holds in the next process, in the same folder.
+func TestSavedRuleOutlivesTheProgram(t *testing.T) {
+	touch := calls("bash", `{"command":"touch a b"}`)
+	s := newService(t, touch, says("Made.", "end_turn"), touch, says("Made again.", "end_turn"))
+	p := startTerminal(t, s.env(), "first")
+	p.expect("writes workspace: ")
+	p.expect("Run it?")
+	p.typed("a")
+	p.expect("2  bash like: touch * (* is any words), at most writes workspace")
+	p.expect("Number, with s to save")
+	p.typed("2s\r")
+	p.expect("Made.")
+	p.expect("> ")
+	p.typed("\x04")
+	p.ends(exitOK)
+
+	again := program(t, append(s.env(), "HOME="+p.cmd.Dir), "-p", "second")
+	again.Dir = p.cmd.Dir
+	out, err := again.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "Made again.")
+}
+
 // Nothing that a model or a tool says moves the cursor or changes the title.
 func TestNoForeignEscapes(t *testing.T) {
 	evil := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\rdone"
 	s := newService(t, says(evil, "end_turn"),
-		calls("bash", `{"command":"printf '\\033]0;owned\\007\\302\\2332J\\033[8m'","description":"\u001b[2Jharmless"}`),
+		calls("bash", `{"command":"touch x; printf '\\033]0;owned\\007\\302\\2332J\\033[8m'","description":"\u001b[2Jharmless"}`),
 		says("The end.", "end_turn"))
 	p := startTerminal(t, s.env(), "first")
 	p.expect("done")

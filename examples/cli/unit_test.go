@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -81,6 +82,8 @@ func TestParse(t *testing.T) {
 		{"words", "fix the test", options{prompt: "fix the test"}, ""},
 		{"flags between", "fix -p the -model x test -verbose", options{prompt: "fix the test", print: true, model: "x", verbose: true}, ""},
 		{"after the end of flags", "-p -- -x --", options{prompt: "-x --", print: true}, ""},
+		{"mode", "-mode plan", options{mode: policy.Plan}, ""},
+		{"no mode", "-mode yolo", options{}, `no mode "yolo"; there are ask, accept-edits, plan and full-auto`},
 		{"allow adds up", "-allow a -allow=b,c", options{allow: []string{"a", "b,c"}}, ""},
 		{"wrong number", "-max-turns x", options{}, "invalid value"},
 		{"zero turns", "-max-turns 0", options{}, "at least 1"},
@@ -124,13 +127,15 @@ func TestDescribeRule(t *testing.T) {
 		{"edit_file", "*", "edit_file of files in this folder (not in those below it)"},
 		{"edit_file", "src/*", "edit_file of files in src/"},
 		{"edit_file", "src/a.go", "edit_file of exactly: src/a.go"},
-		{"bash", "go vet *", "bash like: go vet * (* is plain words)"},
+		{"bash", "go vet *", "bash like: go vet * (* is any words)"},
 		{"bash", `rm \*.o`, "bash of exactly: rm *.o"},
 		{"bash", "echo \x1b[2J", "bash of exactly: echo ␛[2J"},
 	}
 	for _, tt := range tests {
 		require.Equal(t, tt.want, describe(aycoder.Rule{Tool: tt.tool, Pattern: tt.pattern}), tt.pattern)
 	}
+	bounded := aycoder.Rule{Tool: "bash", Class: "needs_approval", Pattern: "go vet *"}
+	require.Equal(t, "bash like: go vet * (* is any words), at most needs approval", describe(bounded))
 }
 
 func TestDiff(t *testing.T) {
