@@ -52,7 +52,7 @@ func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
 	g := v.Grounds()
 	why := approvalRequired + ": nobody can be asked here"
 	if len(g.Reasons) > 0 {
-		why += " about a call that " + strings.Join(g.Reasons, ", ")
+		why += " (" + strings.Join(g.Reasons, ", ") + ")"
 	}
 	if g.Suggested == nil {
 		g.Suggested = suggest(call, spec)

@@ -326,7 +326,7 @@ func TestHeadlessGoesOn(t *testing.T) {
 	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.Headless(k)))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("nobody is there") })
 	require.Equal(t, aycoder.EndDone, res.End)
-	require.Equal(t, []string{"approval_required: nobody can be asked here about a call that is one of some; " +
+	require.Equal(t, []string{"approval_required: nobody can be asked here (is one of some); " +
 		"the host can allow it with the rule edit:a.go"}, lastOutputs(&res))
 	require.Equal(t, []string{"decision 1 deny policy", "security 1 denied"}, k.short(t), "the approver inside is told")
 }

@@ -28,7 +28,7 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	case s.mode == Plan && q.class > shell.ReadOnly:
 		return q.deny(planText, nil)
 	case q.script != nil && q.script.Deny && !s.exactly(q):
-		return q.deny("a command of this kind destroys too much: it "+strings.Join(q.reasons(), ", "), nil)
+		return q.deny("a command of this kind destroys too much: "+strings.Join(q.reasons(), ", "), nil)
 	case unsure:
 		return q.ask(denied, "may be what the rule "+short(denied.String())+" forbids")
 	case asks || perhaps:

@@ -176,7 +176,7 @@ func TestTaint(t *testing.T) {
 func TestHeadlessNamesTheRule(t *testing.T) {
 	res := run(t, aycoder.Headless(newPolicy(t)), aycoder.Input{Prompt: "go"}, nobody(t), []script.Step{bash("go test ./...", "ls", "rm -rf /")})
 	text := res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text()
-	require.Regexp(t, `^approval_required: nobody can be asked here about a call that .*; the host can allow it with the rule bash:go test \./\.\.\.$`, text)
+	require.Regexp(t, `^approval_required: nobody can be asked here \(.*\); the host can allow it with the rule bash:go test \./\.\.\.$`, text)
 	require.Equal(t, []string{"approval_required:", "did", "denied:"}, outputs(res))
 }
 
