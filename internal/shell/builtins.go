@@ -215,28 +215,13 @@ func first(dirs []string) string {
 func (c *call) chdir(w word) {
 	st := c.st
 	before := st.dirs
-	switch {
-	case w.text == "-" || w.text == "" && w.kind != listing || w.kind == anything || w.env:
-		st.dirs = nil
-		c.dispute("changes to a directory that is not known")
-		return
-	case w.kind == listing || w.kind == glob && !strings.Contains(w.text, ".."):
-		w.text = strings.TrimRight(w.text, "/")
-		if w.kind == listing {
-			w.text = strings.TrimPrefix(w.text+"/*", "/")
-		}
-	case w.kind == glob:
+	to, ok := c.destination(w)
+	if !ok {
 		st.dirs = nil
 		c.dispute("changes to a directory that is not known")
 		return
 	}
-	if len(w.text) > 0 && w.text[0] != '/' && w.text[0] != '.' {
-		if _, ok := st.vars["CDPATH"]; ok {
-			st.dirs = nil
-			return
-		}
-	}
-	after := resolve(w.text, before)
+	after := resolve(to, before)
 	if len(after) == 0 {
 		return
 	}
@@ -253,6 +238,22 @@ func (c *call) chdir(w word) {
 	if !c.k.inside(after[0]) {
 		c.dispute("leaves the workspace")
 	}
+}
+
+// destination is the path of a directory to go to. One of several is a pattern.
+func (c *call) destination(w word) (string, bool) {
+	_, search := c.st.vars["CDPATH"]
+	switch {
+	case w.text == "-" || w.text == "" && w.kind != listing || w.kind == anything || w.env,
+		w.kind == glob && strings.Contains(w.text, ".."),
+		search && !strings.HasPrefix(w.text, "/") && !strings.HasPrefix(w.text, "."):
+		return "", false
+	case w.kind == listing:
+		return strings.TrimPrefix(strings.TrimRight(w.text, "/")+"/*", "/"), true
+	case w.kind == glob:
+		return strings.TrimRight(w.text, "/"), true
+	}
+	return w.text, true
 }
 
 func popd(c *call, argv []word) {
@@ -295,22 +296,16 @@ func setBuiltin(c *call, argv []word) {
 		return
 	}
 	for i, w := range argv[1:] {
-		t := w.text
-		switch {
+		named := i > 0 && strings.HasSuffix(argv[i].text, "o") && strings.HasPrefix(argv[i].text, "-")
+		switch t := w.text; {
 		case w.kind != known:
 			c.raise(NeedsApproval, "sets options that are not known")
-		case t == "--" || t == "-" || t == "" || t[0] != '-' && t[0] != '+':
-			if t == "pipefail" && i > 0 && strings.HasSuffix(argv[i].text, "o") {
-				continue
-			}
-			if i > 0 && strings.HasSuffix(argv[i].text, "o") || !strings.HasPrefix(t, "-") && i == 0 && t == "" {
-				c.raise(NeedsApproval, "changes how the shell reads scripts")
-				continue
-			}
+		case named && t == "pipefail", len(t) > 1 && (t[0] == '-' || t[0] == '+') && strings.Trim(t[1:], "euxo") == "":
+		case named || len(t) > 1 && (t[0] == '-' && t != "--" || t[0] == '+'):
+			c.raise(NeedsApproval, "changes how the shell reads scripts")
+		default:
 			c.st.args, c.st.lost = nil, true
 			return
-		case strings.Trim(t[1:], "euxo") != "":
-			c.raise(NeedsApproval, "changes how the shell reads scripts")
 		}
 	}
 }

@@ -132,11 +132,12 @@ func (g grammar) command(depth int) string {
 }
 
 func (g grammar) pipeline(depth int) string {
-	s := g.command(depth)
+	var s strings.Builder
+	s.WriteString(g.command(depth))
 	for g.some(0.3) {
-		s += " | " + g.command(depth)
+		s.WriteString(" | " + g.command(depth))
 	}
-	return s
+	return s.String()
 }
 
 func (g grammar) script(depth int) string {

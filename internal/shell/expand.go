@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,38 +143,53 @@ func (x expander) fields(w *syntax.Word) []word {
 	if !x.k.tick() || x.long(w.Parts) {
 		return []word{{kind: anything, many: true}}
 	}
-	var out []word
-	cur, any := word{}, false
+	if len(w.Parts) == 1 {
+		if elems, ok := x.all(w.Parts[0]); ok {
+			return x.spread(elems)
+		}
+	}
+	var l words
 	for i, p := range w.Parts {
-		if q, ok := p.(*syntax.DblQuoted); ok {
-			if elems, ok := x.all(q); ok {
-				out = append(out, x.spread(elems)...)
-				continue
-			}
-		}
 		v := x.add(word{}, p, i == 0)
-		switch p.(type) {
-		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+		if expands(p) {
 			parts, open := x.split(v)
-			for j, f := range parts {
-				if j > 0 {
-					out = append(out, finish(cur))
-					cur = word{}
-				}
-				cur, any = cur.then(f), true
-			}
-			if open && any {
-				out = append(out, finish(cur))
-				cur, any = word{}, false
-			}
-		default:
-			cur, any = cur.then(v), true
+			l.addAll(parts, open)
+		} else {
+			l.add(v)
 		}
 	}
-	if any {
-		out = append(out, finish(cur))
+	l.end()
+	return l.done
+}
+
+// words collects the words that one becomes.
+type words struct {
+	done []word
+	cur  word
+	some bool // there is a current word, although it may be empty
+}
+
+func (l *words) add(v word) { l.cur, l.some = l.cur.then(v), true }
+
+// addAll adds what an expansion was split into. The first joins the current word, and
+// the last stays open for what follows.
+func (l *words) addAll(parts []word, open bool) {
+	for i, v := range parts {
+		if i > 0 {
+			l.end()
+		}
+		l.add(v)
 	}
-	return out
+	if open {
+		l.end()
+	}
+}
+
+func (l *words) end() {
+	if l.some {
+		l.done = append(l.done, finish(l.cur))
+	}
+	l.cur, l.some = word{}, false
 }
 
 // spread is what "$@" makes of the elements.
@@ -187,8 +203,9 @@ func (x expander) spread(elems []word) []word {
 }
 
 // all returns the words of "$@" and "${array[@]}".
-func (x expander) all(q *syntax.DblQuoted) ([]word, bool) {
-	if len(q.Parts) != 1 {
+func (x expander) all(part syntax.WordPart) ([]word, bool) {
+	q, ok := part.(*syntax.DblQuoted)
+	if !ok || len(q.Parts) != 1 {
 		return nil, false
 	}
 	p, ok := q.Parts[0].(*syntax.ParamExp)
@@ -273,12 +290,12 @@ func (x expander) literal(s string, first bool) word {
 	var b strings.Builder
 	w := word{}
 	if first && strings.HasPrefix(s, "~") {
-		user, rest, _ := strings.Cut(s, "/")
-		if rest = s[len(user):]; user != "~" || x.home() == "" {
+		user, _, _ := strings.Cut(s, "/")
+		if user != "~" || x.home() == "" {
 			return word{text: user, kind: anything}
 		}
 		b.WriteString(x.home())
-		s = rest
+		s = s[1:]
 	}
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -322,8 +339,18 @@ func (x expander) quoted(q *syntax.DblQuoted) word {
 	for _, p := range q.Parts {
 		w = w.then(x.inQuotes(p, `$"\`+"`"))
 	}
-	w.many, w.bare = false, false
+	w.many, w.bare = slices.ContainsFunc(q.Parts, elements), false
 	return w
+}
+
+// elements reports whether a part stays several words in quotes.
+func elements(p syntax.WordPart) bool {
+	e, ok := p.(*syntax.ParamExp)
+	if !ok || e.Param == nil {
+		return false
+	}
+	i, _ := e.Index.(*syntax.Word)
+	return e.Param.Value == "@" || i != nil && i.Lit() == "@" || e.Names != 0
 }
 
 // inQuotes expands a part in which a backslash only escapes the given characters.
@@ -369,18 +396,18 @@ func (x expander) heredoc(r *syntax.Redirect) word {
 
 // source is a word as it was written, as far as its quotes count.
 func source(w *syntax.Word) string {
-	s := ""
+	var s strings.Builder
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			s += p.Value
+			s.WriteString(p.Value)
 		case *syntax.SglQuoted:
-			s += "'" + p.Value + "'"
+			s.WriteString("'" + p.Value + "'")
 		case *syntax.DblQuoted:
-			s += `"`
+			s.WriteString(`"`)
 		}
 	}
-	return s
+	return s.String()
 }
 
 // substitute walks a command substitution and returns what it prints.

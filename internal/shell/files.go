@@ -9,8 +9,10 @@ import (
 func ls(c *call, argv []word) {
 	o := c.options(program{spec: lsSpec}, argv[1:])
 	c.operands(program{}, o)
-	if len(o.operands) == 0 && !o.has("-l", "-a", "-A", "-s", "-i") {
-		c.out = word{kind: listing, many: true}
+	if !o.has("-l", "-a", "-A", "-s", "-i", "-o", "-g", "-n", "-f") {
+		if c.out = c.names(o.operands); c.out.kind == listing {
+			c.out.nodash = false
+		}
 	}
 }
 
@@ -97,31 +99,34 @@ func chmod(c *call, argv []word) {
 	var args []word // a mode may look like an option: -x
 	deep := false
 	for _, w := range argv[1:] {
-		if w.kind == known && (w.text == "-R" || w.text == "--recursive" || strings.HasPrefix(w.text, "-") &&
-			strings.Contains(w.text, "R") && !strings.HasPrefix(w.text, "--")) {
+		switch {
+		case w.kind == known && chmodDeep(w.text):
 			deep = true
-			continue
-		}
-		if !strings.HasPrefix(w.text, "--") {
+		case !strings.HasPrefix(w.text, "--") && (len(args) > 0 || w.text != "-v" && w.text != "-c" && w.text != "-f"):
 			args = append(args, w)
 		}
-	}
-	for len(args) > 0 && (args[0].text == "-v" || args[0].text == "-c" || args[0].text == "-f") {
-		args = args[1:]
 	}
 	c.raise(WritesWorkspace, "changes modes of files")
 	if len(args) == 0 {
 		return
 	}
-	mode, removes := args[0], false
+	mode := args[0]
 	if mode.kind != known || grantsPower(mode.text) {
 		c.raise(Escalates, "makes a program that runs with the rights of its owner")
 	}
-	if n, err := strconv.ParseUint(mode.text, 8, 32); err == nil && n&0o700 == 0 || strings.HasPrefix(mode.text,
-		"-") || strings.HasPrefix(mode.text, "a-") || strings.HasPrefix(mode.text, "u-") {
-		removes = true
+	c.changeAll(args[1:], deep, takesRights(mode.text))
+}
+
+func chmodDeep(w string) bool {
+	return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "R")
+}
+
+// takesRights reports whether the owner may do nothing, or less, with such a mode.
+func takesRights(mode string) bool {
+	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
+		return n&0o700 == 0
 	}
-	c.changeAll(args[1:], deep, removes)
+	return strings.HasPrefix(mode, "-") || strings.HasPrefix(mode, "a-") || strings.HasPrefix(mode, "u-")
 }
 
 // changeAll notes a change to files, or to all files below them.

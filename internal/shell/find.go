@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/ignore"
 )
 
 // find runs through the expression of find: where it starts, and actions that run,
@@ -41,8 +44,7 @@ func expression(w word) bool {
 
 func (c *call) actions(args, starts []word) {
 	for i := 0; i < len(args); i++ {
-		w := args[i]
-		var next word
+		w, next := args[i], word{}
 		if i+1 < len(args) {
 			next = args[i+1]
 		}
@@ -50,46 +52,70 @@ func (c *call) actions(args, starts []word) {
 		case w.kind > digits && (w.dash() || w.many):
 			c.raise(NeedsApproval, "a word that is not known may be an action")
 		case findRuns[name]:
-			c.k.opaque = true
-			n := i + 1
-			for n < len(args) && args[n].text != ";" && (args[n].text != "+" || args[n-1].text != "{}") {
-				n++
-			}
+			n := i + 1 + end(args[i+1:])
 			c.exec(args[i+1:n], starts)
 			i = n
+		case findTakes[name] || strings.HasPrefix(name, "-fprint") || strings.HasPrefix(name, "-fls"):
+			c.findTest(name, next)
+			i++
 		case name == "-delete":
 			c.raise(Destructive, "deletes files")
-			for _, s := range starts {
-				c.remove(s, true)
-			}
-		case strings.HasPrefix(name, "-fprint") || name == "-fls":
-			c.write(next)
-			i++
-		case name == "-files0-from" || name == "-newer" || name == "-anewer" || name == "-cnewer" ||
-			name == "-samefile":
-			c.read(next)
-			i++
+			c.operands(program{use: 'D'}, &parsed{operands: starts})
 		case name == "-follow":
 			c.dispute("follows links out of the workspace")
-		case name == "-printf":
-			c.out = word{kind: anything, many: true}
-			i++
-		case findTakes[name]:
-			i++
-			if next.many {
-				c.raise(NeedsApproval, "a word that is not known may be an action")
-			}
 		}
+	}
+}
+
+// end is where the command of -exec ends.
+func end(args []word) int {
+	for i, w := range args {
+		if w.text == ";" || w.text == "+" && i > 0 && args[i-1].text == "{}" {
+			return i
+		}
+	}
+	return len(args)
+}
+
+// findTest notes a test or an action with an argument.
+func (c *call) findTest(name string, arg word) {
+	switch {
+	case arg.many:
+		c.raise(NeedsApproval, "a word that is not known may be an action")
+	case name[1] == 'f' && name != "-files0-from":
+		c.write(arg)
+	case name == "-printf":
+		c.out = word{kind: anything, many: true}
+	case strings.HasSuffix(name, "newer") || name == "-samefile" || name == "-files0-from":
+		c.read(arg)
+	default:
+		c.seeks(arg)
+	}
+}
+
+// seeks disputes the search for files of secrets by their names. Here a star also stands
+// for a dot in front.
+func (c *call) seeks(pattern word) {
+	p := strings.ToLower(base(pattern.text))
+	secret := ignore.Secret(p)
+	for _, s := range secretSamples {
+		ok, err := path.Match(p, s)
+		secret = secret || (ok || err != nil) && strings.Trim(p, "*.?") != ""
+	}
+	if secret && pattern.kind <= glob {
+		c.dispute("looks for files of secrets")
 	}
 }
 
 var findRuns = set("-exec", "-execdir", "-ok", "-okdir")
 
-// findTakes are tests with an argument that may look like an action.
-var findTakes = set("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-ilname")
+// findTakes are tests and actions with an argument, which may look like an action.
+var findTakes = set("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex",
+	"-lname", "-ilname", "-printf", "-newer", "-anewer", "-cnewer", "-samefile", "-files0-from")
 
 // exec runs a command with the paths that were found.
 func (c *call) exec(argv, starts []word) {
+	c.k.opaque = true
 	found := c.names(starts)
 	found.nodash = found.kind == listing
 	found.many = false

@@ -127,22 +127,22 @@ func (c *call) options(p program, args []word) *parsed {
 		case w.kind == known && w.text == "--":
 			r.operands = append(r.operands, args[i+1:]...)
 			return r
-		case w.text == "" || w.text[0] != '-' || w.text == "-" && w.kind <= token:
-			if w.dash() && w.kind > known && risky(p.spec) {
-				c.raise(NeedsApproval, "a word that is not known may be an option")
-			}
-			if r.operands = append(r.operands, w); p.first {
-				r.operands = append(r.operands, args[i+1:]...)
-				return r
-			}
-		default:
+		case w.text != "" && w.text[0] == '-' && (w.text != "-" || w.kind > token):
 			var next *word
 			if i+1 < len(args) {
 				next = &args[i+1]
 			}
-			if c.option(p, r, w, next) && !args[i+1].dash() {
+			if c.option(p, r, w, next) && !next.dash() {
 				i++
 			}
+			continue
+		case w.dash() && w.kind > known && risky(p.spec):
+			c.raise(NeedsApproval, "a word that is not known may be an option")
+		}
+		r.operands = append(r.operands, w)
+		if p.first {
+			r.operands = append(r.operands, args[i+1:]...)
+			return r
 		}
 	}
 	return r
@@ -150,35 +150,38 @@ func (c *call) options(p program, args []word) *parsed {
 
 // option notes an option, and reports whether it takes the next word.
 func (c *call) option(p program, r *parsed, w word, next *word) bool {
-	if w.kind > token && !strings.Contains(w.text, "=") && (len(w.text) < 3 || p.long || w.text[1] == '-') &&
-		risky(p.spec) {
+	whole := p.long || strings.HasPrefix(w.text, "--")
+	if w.kind > token && (w.many || whole && !strings.Contains(w.text, "=")) && risky(p.spec) {
 		c.raise(NeedsApproval, "an option is not known")
 	}
-	if p.long || strings.HasPrefix(w.text, "--") {
-		name, _, cut := strings.Cut(w.text, "=")
-		if p.long && strings.HasPrefix(name, "--") {
-			name = name[1:]
-		}
-		opts := lookupOption(p.spec, name)
-		if len(opts) == 1 {
-			r.flags = append(r.flags, opts[0].name+"=") // it is not cut short
-		} else {
-			r.flags = append(r.flags, name)
-		}
-		took := false
-		for _, o := range opts {
-			arg := word{}
-			switch {
-			case cut:
-				arg = w.keep(w.text[strings.IndexByte(w.text, '=')+1:])
-			case o.arg == '=' && next != nil:
-				arg, took = *next, true
-			}
-			c.apply(r, o, arg)
-		}
-		return took
+	if whole {
+		return c.longOption(p, r, w, next)
 	}
 	return c.cluster(p, r, w, next)
+}
+
+// longOption notes --name, --name=value, or for some programs -name.
+func (c *call) longOption(p program, r *parsed, w word, next *word) (took bool) {
+	name, value, cut := strings.Cut(w.text, "=")
+	if p.long && strings.HasPrefix(name, "--") {
+		name = name[1:]
+	}
+	opts := lookupOption(p.spec, name)
+	if len(opts) == 1 {
+		name = opts[0].name + "=" // it is not cut short
+	}
+	r.flags = append(r.flags, name)
+	for _, o := range opts {
+		arg := word{}
+		switch {
+		case cut:
+			arg = w.keep(value)
+		case o.arg == '=' && next != nil:
+			arg, took = *next, true
+		}
+		c.apply(r, o, arg)
+	}
+	return took
 }
 
 // cluster notes options of one letter each, such as -rn or -k2.
@@ -201,6 +204,9 @@ func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 			return true
 		}
 		c.apply(r, o, word{})
+	}
+	if w.kind >= token && risky(p.spec) {
+		c.raise(NeedsApproval, "an option is not known")
 	}
 	return false
 }
@@ -353,7 +359,7 @@ func (p program) reason(name string) string {
 	case WritesWorkspace:
 		return name + " writes files"
 	case NeedsApproval:
-		return name + " may run code of the project"
+		return name + " may do more than read"
 	case WritesOutside:
 		return name + " writes outside of the workspace"
 	case Network:

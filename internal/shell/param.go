@@ -196,6 +196,9 @@ func (x expander) value(name string) (word, bool) {
 		if x.st.lost {
 			return word{kind: anything, many: true}, false
 		}
+		if len(x.st.args) > 1 && name == "@" {
+			return word{kind: anything, many: true, env: anyEnv(x.st.args)}, true
+		}
 		return joined(x.st.args), true
 	case "HOME":
 		if h := x.home(); h != "" {

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Prefixes returns, for each simple command that is not read-only, the words that a
 // rule "always allow what begins like this" would need: ["git", "commit"],
@@ -28,31 +31,25 @@ func (a *Analysis) Prefixes() [][]string {
 }
 
 func prefix(c Command) []string {
-	if c.Class >= Destructive || c.Class == WritesOutside || len(c.Argv) == 0 || c.Argv[0] == "" || c.Dynamic {
+	if c.Class >= Destructive || c.Class == WritesOutside || len(c.Argv) == 0 || c.Argv[0] == "" || c.Dynamic ||
+		slices.ContainsFunc(c.Writes, func(p string) bool { return strings.HasPrefix(p, "/") }) {
 		return nil
 	}
-	for _, w := range c.Writes {
-		if strings.HasPrefix(w, "/") {
-			return nil
-		}
-	}
-	n := 1
-	if levels, ok := subcommands[base(c.Argv[0])]; ok {
-		for n < len(c.Argv) && n <= levels {
-			w := c.Argv[n]
-			if !plainWord(w) {
-				break
-			}
-			n++
-			if n == 2 && len(c.Argv) > 2 && thirdWord[c.Argv[0]+" "+w] {
-				levels = 2
-			}
-		}
-		if n == 1 {
-			return nil // nothing says what it does
-		}
-	} else if c.Class == Network {
+	levels, ok := subcommands[base(c.Argv[0])]
+	switch {
+	case !ok && c.Class == Network:
 		return nil // its arguments say where to
+	case !ok:
+		return c.Argv[:1:1]
+	case len(c.Argv) == 1 || !plainWord(c.Argv[1]):
+		return nil // nothing says what it does
+	}
+	if thirdWord[c.Argv[0]+" "+c.Argv[1]] {
+		levels = 2
+	}
+	n := 2
+	for n < len(c.Argv) && n <= levels && plainWord(c.Argv[n]) {
+		n++
 	}
 	return c.Argv[:n:n]
 }
@@ -70,7 +67,7 @@ var subcommands = map[string]int{
 	"docker": 1, "podman": 1, "docker-compose": 1, "kubectl": 1, "helm": 1, "gh": 2, "glab": 2, "aws": 2,
 	"gcloud": 2, "az": 2, "terraform": 1, "brew": 1,
 	"make": 1, "just": 1, "task": 1, "mix": 1, "composer": 1, "rake": 1, "dotnet": 1, "mvn": 1, "gradle": 1,
-	"bazel": 1, "cmake": 0, "nx": 1, "turbo": 1,
+	"bazel": 1, "nx": 1, "turbo": 1,
 }
 
 // thirdWord are subcommands that have subcommands, or whose operand is a script of the

@@ -133,13 +133,9 @@ func (c *call) makefile(w word) {
 // language is an interpreter of code that is not looked at, but for hints of what
 // deletes or talks.
 func language(c *call, argv []word) {
-	name := base(argv[0].text)
-	if asksVersion(argv) && (strings.HasPrefix(argv[1].text, "-") && argv[1].text != "-h" || name == "deno" ||
-		name == "dart" || name == "zig" || name == "flutter") {
-		if (name == "node" || name == "ruby" || name == "perl" || name == "php" || name == "lua" ||
-			name == "elixir") || argv[1].text != "-v" {
-			return
-		}
+	if name := base(argv[0].text); asksVersion(argv) && languageVersion[name+" "+argv[1].text] ||
+		len(argv) == 2 && (argv[1].text == "--version" || argv[1].text == "-V" && name != "perl") && argv[1].kind == known {
+		return
 	}
 	c.k.opaque = true
 	c.raise(NeedsApproval, "runs code")
@@ -159,6 +155,12 @@ func language(c *call, argv []word) {
 		c.hints(in.text)
 	}
 }
+
+// languageVersion are short ways to ask for the version.
+var languageVersion = set(
+	"node -v", "nodejs -v", "ruby -v", "perl -v", "php -v", "lua -v", "elixir -v", "java -version", "zig version",
+	"python -V", "python3 -V", "dart --version", "swift -version", "scala -version", "ghc -V", "tsx -v", "ts-node -v",
+)
 
 // hints looks for the names of functions that delete, connect or run.
 func (c *call) hints(code string) {

@@ -36,6 +36,8 @@ type word struct {
 // dash reports whether the word may begin with a dash.
 func (w word) dash() bool {
 	switch {
+	case w.many && w.kind >= listing: // another word may follow a space
+		return !w.nodash
 	case w.text == "":
 		return w.kind > known && !w.nodash
 	case w.kind == glob && strings.ContainsRune("*?[", rune(w.text[0])):
@@ -64,7 +66,7 @@ func (w word) then(b word) word {
 		r.text += b.text
 	case w.kind <= token && b.kind >= listing:
 		r.text += b.text
-		r.nodash = w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash
+		r.nodash = !r.many && (w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash)
 	case w.kind == listing && b.kind <= token && !strings.Contains(b.text, ".."):
 	default:
 		r.kind = anything

@@ -87,13 +87,18 @@ func sort(c *call, argv []word) {
 	c.through(o, 0)
 }
 
-// uniq writes to its second operand.
-func uniq(c *call, argv []word) {
-	o := c.options(program{spec: uniqSpec}, argv[1:])
+// uniq writes to its second operand. Some take an option after the first for that.
+func uniq(c *call, argv []word) { c.oneIn(program{spec: uniqSpec, first: true}, argv) }
+
+func xxd(c *call, argv []word) { c.oneIn(program{spec: "-c= -g= -l= -o= -s= -n= -R=", first: true}, argv) }
+
+// oneIn is for programs that read one operand and write the next.
+func (c *call) oneIn(p program, argv []word) {
+	o := c.options(p, argv[1:])
 	for i, w := range o.operands {
 		switch {
 		case w.many || w.kind == glob:
-			c.raise(NeedsApproval, "uniq may write to its second operand")
+			c.raise(NeedsApproval, "may write to its second operand")
 		case i == 0:
 			c.read(w)
 		default:
@@ -101,21 +106,6 @@ func uniq(c *call, argv []word) {
 		}
 	}
 	c.through(o, 0)
-}
-
-func xxd(c *call, argv []word) {
-	o := c.options(program{spec: "-c= -g= -l= -o= -s= -n= -R="}, argv[1:])
-	uniqLike := o.operands
-	for i, w := range uniqLike {
-		switch {
-		case w.many || w.kind == glob:
-			c.raise(NeedsApproval, "xxd may write to its second operand")
-		case i == 0:
-			c.read(w)
-		default:
-			c.write(w)
-		}
-	}
 }
 
 func grep(c *call, argv []word) {
@@ -131,6 +121,10 @@ func (c *call) found(o *parsed, names bool) {
 	if o.pattern {
 		skip = 0
 	}
+	for _, w := range o.all("--include", "-g", "--glob", "--iglob") {
+		c.seeks(w)
+	}
+	defer c.picks(o)
 	switch {
 	case names:
 		c.out = c.names(plain(o.operands, skip))
@@ -138,6 +132,20 @@ func (c *call) found(o *parsed, names bool) {
 		c.out = word{text: "1", kind: digits}
 	default:
 		c.through(o, skip)
+	}
+}
+
+// picks forgets that a list has harmless names, if the pattern could pick the others.
+func (c *call) picks(o *parsed) {
+	if len(o.operands) == 0 || o.pattern || c.out.kind != listing {
+		return
+	}
+	p := strings.ToLower(o.operands[0].text)
+	for _, s := range []string{"env", "pem", "key", "secret", "cred", "ssh", "aws", "rc", "token", "pass", "rsa", "tfstate"} {
+		if strings.Contains(p, s) || o.operands[0].kind > digits {
+			c.out = word{kind: anything, many: true}
+			return
+		}
 	}
 }
 
