@@ -174,6 +174,9 @@ func (x expander) tilde(w *syntax.Word) word {
 // redirects notes what the redirections read and write, and sets what stdin has.
 func (c *call) redirects(list []*syntax.Redirect) {
 	for _, r := range list {
+		if c.k.steps > maxSteps {
+			return
+		}
 		c.redirect(r)
 	}
 }

@@ -191,6 +191,14 @@ func (x expander) value(name string) (word, bool) {
 	if n, err := strconv.Atoi(name); err == nil {
 		return x.positional(n)
 	}
+	if numbers[name] {
+		return word{text: "1", kind: digits}, false
+	}
+	return x.special(name)
+}
+
+// special is a parameter that the shell sets, or a variable of the environment.
+func (x expander) special(name string) (word, bool) {
 	switch name {
 	case "@", "*":
 		if x.st.lost {
@@ -212,9 +220,6 @@ func (x expander) value(name string) (word, bool) {
 		return word{kind: anything}, false
 	case "IFS":
 		return word{text: " \t\n"}, true
-	}
-	if numbers[name] {
-		return word{text: "1", kind: digits}, false
 	}
 	return word{kind: anything, env: !public(name)}, false
 }

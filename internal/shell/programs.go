@@ -139,21 +139,27 @@ func language(c *call, argv []word) {
 	}
 	c.k.opaque = true
 	c.raise(NeedsApproval, "runs code")
-	args := argv[1:]
-	for i, w := range args {
-		if w.net || i == 0 && w.from != nil && w.from.net {
-			c.raise(Escalates, "runs what came from the network")
+	for i, w := range argv {
+		if i > 0 {
+			c.codeArg(w, argv[i-1])
 		}
-		if w.text == "http.server" || w.text == "pip" && i > 0 && args[i-1].text == "-m" {
-			c.raise(Network, "talks to the network")
-		}
-		c.hints(w.text)
 	}
 	if in := c.st.stdin; in.net {
 		c.code(&in, "runs code")
 	} else if in.kind == known {
 		c.hints(in.text)
 	}
+}
+
+// codeArg looks at an argument of an interpreter, and at the one before it.
+func (c *call) codeArg(w, before word) {
+	if w.net || w.from != nil && w.from.net {
+		c.raise(Escalates, "runs what came from the network")
+	}
+	if w.text == "http.server" || w.text == "pip" && before.text == "-m" {
+		c.raise(Network, "talks to the network")
+	}
+	c.hints(w.text)
 }
 
 // languageVersion are short ways to ask for the version.

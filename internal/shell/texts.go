@@ -90,7 +90,9 @@ func sort(c *call, argv []word) {
 // uniq writes to its second operand. Some take an option after the first for that.
 func uniq(c *call, argv []word) { c.oneIn(program{spec: uniqSpec, first: true}, argv) }
 
-func xxd(c *call, argv []word) { c.oneIn(program{spec: "-c= -g= -l= -o= -s= -n= -R=", first: true}, argv) }
+func xxd(c *call, argv []word) {
+	c.oneIn(program{spec: "-c= -g= -l= -o= -s= -n= -R=", first: true}, argv)
+}
 
 // oneIn is for programs that read one operand and write the next.
 func (c *call) oneIn(p program, argv []word) {
