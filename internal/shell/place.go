@@ -126,7 +126,8 @@ func harmlessDevice(p string) bool {
 	case "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr":
 		return true
 	}
-	return strings.HasPrefix(p, "/dev/fd/") && !strings.Contains(p[8:], "/")
+	fd, ok := strings.CutPrefix(p, "/dev/fd/")
+	return ok && strings.Trim(fd, "0123456789") == ""
 }
 
 func set(names ...string) map[string]bool {
@@ -154,7 +155,7 @@ func (c *call) write(w word) {
 	all := resolve(w.text, c.st.dirs)
 	if len(all) == 0 {
 		c.raise(NeedsApproval, "writes in a directory that is not known")
-		c.raiseIf(c.known("/"+w.text), NeedsApproval)
+		c.startup(runsOrRules("/" + w.text))
 		return
 	}
 	for _, a := range all {
@@ -165,14 +166,16 @@ func (c *call) write(w word) {
 	}
 }
 
-// raiseIf raises to escalation if the path is one that runs code.
-func (c *call) raiseIf(startup bool, _ Class) {
-	if startup {
+// startup raises to escalation for a file that runs code.
+func (c *call) startup(is bool) {
+	if is {
 		c.raise(Escalates, "writes a file that runs code or grants power")
 	}
 }
 
-func (c *call) known(p string) bool {
+// runsOrRules reports whether a file in the workspace runs code, or rules what agents
+// may do.
+func runsOrRules(p string) bool {
 	return startFile(p) || ignore.Protected(strings.TrimPrefix(p, "/"))
 }
 
@@ -187,10 +190,10 @@ func (c *call) writePath(a string) {
 		c.raise(Escalates, "changes the kernel's settings")
 	case c.k.inside(a):
 		c.raise(WritesWorkspace, "writes "+c.k.shown(a))
-		c.raiseIf(c.known("/"+c.k.shown(a)), Escalates)
+		c.startup(runsOrRules("/" + c.k.shown(a)))
 	default:
 		c.raise(WritesOutside, "writes outside of the workspace")
-		c.raiseIf(startFile(a), Escalates)
+		c.startup(startFile(a))
 	}
 }
 
