@@ -30,7 +30,8 @@ func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	spec := t.Spec()
 	planner, plans := t.(aycoder.Planner)
 	previewer, previews := t.(aycoder.Previewer)
-	w.edits = plans || spec.Effect == aycoder.EffectWrite && spec.Subject.Kind == aycoder.SubjectPath && spec.Subject.Arg != ""
+	w.edits = plans || spec.Effect == aycoder.EffectWrite &&
+		spec.Subject.Kind == aycoder.SubjectPath && spec.Subject.Arg != ""
 	if spec.OpenWorld || spec.Subject.Kind == aycoder.SubjectCommand {
 		w.clean = terminal
 	}

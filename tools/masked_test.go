@@ -49,6 +49,20 @@ func TestMaskedFiles(t *testing.T) {
 		assert.NotContains(t, diff, maskedToken)
 		assert.Equal(t, "NAME=x\nKEY="+maskedToken+"\nEND=2\n", w.read("a.env"))
 	})
+	t.Run("so do the others that write", func(t *testing.T) {
+		w.ok("multi_edit", args{"path": "a.env", "edits": []args{
+			{"old_string": "KEY=" + found[0], "new_string": "A=" + found[0]}, {"old_string": "END=2", "new_string": "END=" + found[0]},
+		}})
+		assert.Equal(t, "NAME=x\nA="+maskedToken+"\nEND="+maskedToken+"\n", w.read("a.env"))
+		w.ok("apply_patch", args{"patch": "*** Begin Patch\n*** Update File: a.env\n@@\n NAME=x\n-A=" + found[0] + "\n+B=" + found[0] + "\n*** End Patch\n"})
+		assert.Equal(t, "NAME=x\nB="+maskedToken+"\nEND="+maskedToken+"\n", w.read("a.env"))
+		w.ok("read_file", args{"path": "a.env"})
+		w.ok("write_file", args{"path": "a.env", "content": "NAME=x\nKEY=" + found[0] + "\n"})
+		assert.Equal(t, "NAME=x\nKEY="+maskedToken+"\n", w.read("a.env"))
+		w.fails("masked_secret", "apply_patch", args{"patch": "*** Begin Patch\n*** Add File: n\n+" + found[0] + "\n*** End Patch\n"})
+		w.fails("masked_secret", "write_file", args{"path": "n", "content": found[0]})
+		assert.NoFileExists(t, w.path("n"))
+	})
 	t.Run("another file cannot get it", func(t *testing.T) {
 		said := w.fails("masked_secret", "edit_file", args{"path": "b.env", "old_string": "TOKEN=" + second[0], "new_string": "TOKEN=" + found[0]})
 		assert.Contains(t, said, found[0])
@@ -130,7 +144,7 @@ func TestMaskedParts(t *testing.T) {
 		inv.Progress(aycoder.Progress{Message: strings.Split(keyBlock, "\n")[1]})
 		parts := []aycoder.Part{
 			&aycoder.Text{Text: "a " + maskedToken + " b"}, &aycoder.Text{Text: "Y29ycmVjdC1ob3JzZS00Mg== \x1b[1m"},
-			&aycoder.Media{Type: "image/png", Data: []byte(maskedToken), URL: "https://x:" + maskedToken + "@y"}, (*aycoder.Text)(nil),
+			&aycoder.Media{Type: "image/png", Data: []byte(maskedToken), URL: "https://x:" + maskedToken + "@y"},
 		}
 		return &aycoder.ToolResult{Parts: parts, Summary: "got " + maskedToken, Untrusted: true, IsError: true}, nil
 	}}
@@ -139,17 +153,13 @@ func TestMaskedParts(t *testing.T) {
 	inv.Run, inv.Depth = "r", 2
 	r, err := tool.Call(t.Context(), inv)
 	require.NoError(t, err)
-	all := fmt.Sprintf("%v %v", r.Summary, reports)
-	for _, p := range r.Parts {
-		if text, ok := p.(*aycoder.Text); ok && text != nil {
-			all += text.Text
-		}
-	}
+	all := fmt.Sprintf("%v %v %v", r.Summary, reports, r.Text())
 	assert.NotContains(t, all, maskedToken)
 	assert.NotContains(t, all, "Y29ycmVjdC1ob3JzZS00")
 	assert.NotContains(t, all, "k5Ns3qB6")
 	assert.True(t, r.Untrusted && r.IsError)
 	assert.Equal(t, int64(3), reports[0].Current)
+	assert.Nil(t, m.part((*aycoder.Text)(nil), Visible))
 	media := r.Parts[2].(*aycoder.Media)
 	assert.Equal(t, maskedToken, string(media.Data), "what is no text stays")
 	assert.NotContains(t, media.URL, maskedToken)

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 )
 
@@ -68,9 +69,16 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 // isNetrc reports whether a name without an operator has a value behind it anyway: it
 // is the only word before, or a login stands there.
 func isNetrc(name, before string) bool {
+	first := strings.Trim(before, " \t0123456789:+-") == ""
 	return name == "password" &&
-		(strings.Trim(before, " \t0123456789:+-") == "" || strings.Contains(before, "login ") || strings.Contains(before, "machine "))
+		(first || strings.Contains(before, "login ") || strings.Contains(before, "machine "))
 }
+
+// assigning and comparing are operators of two characters.
+var (
+	assigning = []string{":=", "=>", "?=", "+="}
+	comparing = []string{"==", "::", "=~"}
+)
 
 // operator returns what stands between a name and its value, and how wide it is with
 // the space around it: '=' also for :=, => and the like, ':', '>' of XML, ' ' if there
@@ -86,9 +94,9 @@ func operator(s string) (op byte, width int) {
 	switch {
 	case after == "":
 		return 0, 0
-	case strings.HasPrefix(after, ":="), strings.HasPrefix(after, "=>"), strings.HasPrefix(after, "?="), strings.HasPrefix(after, "+="):
+	case slices.Contains(assigning, after[:min(2, len(after))]):
 		op, after = '=', after[2:]
-	case strings.HasPrefix(after, "==") || strings.HasPrefix(after, "::") || strings.HasPrefix(after, "=~"):
+	case slices.Contains(comparing, after[:min(2, len(after))]):
 		return 0, 0
 	case after[0] == '=' || after[0] == ':':
 		op, after = after[0], after[1:]
@@ -236,12 +244,12 @@ func (f *finder) bearer(at int) {
 
 // schemes are those of RFC 9110, 11 that are in use, in lower case. What is behind
 // others is a list of parameters, whose names tell what is secret.
-var schemes = []string{"bearer", "basic", "token", "bot", "apikey", "api-key", "negotiate", "key", "splunk", "genie" + "key"}
+var schemes = []string{"bearer", "basic", "token", "bot", "apikey", "api-key", "negotiate", "key", "splunk", "geniekey"}
 
 // credential marks what stands behind a scheme, or all there is.
 func (f *finder) credential(s string, at int) {
 	scheme, rest, ok := strings.Cut(s, " ")
-	if !ok || !contains(schemes, strings.ToLower(scheme)) {
+	if !ok || !slices.Contains(schemes, strings.ToLower(scheme)) {
 		scheme, rest = "", s
 	}
 	from := at + len(s) - len(strings.TrimLeft(rest, " "))
@@ -268,15 +276,6 @@ func secretCredential(scheme, v string) bool {
 		return err == nil && ok && (password == "" && random(user) || plausiblePassword(user, password))
 	}
 	return !wordy(v) && !isPath(v) && hasDigit(v) && (len(v) >= 16 || scheme != "" && classes(v) >= 2)
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 // cookies marks the values of a header of cookies that are drawn by chance.

@@ -75,7 +75,7 @@ func inPieces(t *testing.T, m *Masker, text string, cuts []byte) string {
 // What is visible is all that is there, and can be had back.
 func FuzzVisible(f *testing.F) {
 	f.Add("a\u202eb\u200b\x1b[31m \u2066<U+202E>\U000e0041\xff\r\n\r")
-	f.Add("👨\u200d👩\u200d👧 ❤\ufe0f‍🔥 می\u200cخواهم a\ufe0f\u200d👩 א\u200f!")
+	f.Add("👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥 می\u200cخواهم a\ufe0f\u200d👩 א\u200f!")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := Visible(text)
 		if !utf8.ValidString(got) || Visible(got) != got {

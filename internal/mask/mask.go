@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -148,7 +149,7 @@ func (m *Masker) Restore(text, within string) string {
 func (m *Masker) Unresolved(text string) []string {
 	var out []string
 	replace(text, func(p string) string {
-		if !contains(out, p) {
+		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 		return p

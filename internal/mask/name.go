@@ -35,7 +35,8 @@ var openWords = []string{
 	"suffix", "header", "field", "param", "label", "hint", "text", "title", "placeholder", "message", "error", "policy",
 	"version", "format", "algorithm", "alg", "arn", "ref", "regex", "pattern", "hash", "digest", "checksum", "sum",
 	"fingerprint", "time", "date", "at", "host", "port", "email", "form", "input", "page", "help", "test", "func", "class",
-	"selector", "variable", "var", "magic", "flow", "weight", "bias", "column", "table", "provider", "manager", "endpoint", "reset", "status", "state", "required", "enabled",
+	"selector", "variable", "var", "magic", "flow", "weight", "bias",
+	"column", "table", "provider", "manager", "endpoint", "reset", "status", "state", "required", "enabled",
 }
 
 // openOwners are the words before key or token of those that are no secrets.

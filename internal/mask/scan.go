@@ -196,8 +196,8 @@ func (f *finder) near(at int) int {
 // rest returns the rest of the line from a position, as much as is looked at.
 func (f *finder) rest(at int) string {
 	s := f.s[at:min(len(f.s), at+maxAfter)]
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		return s[:i]
+	if before, _, ok := strings.Cut(s, "\n"); ok {
+		return before
 	}
 	return s
 }

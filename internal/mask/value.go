@@ -2,6 +2,7 @@ package mask
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,20 +25,15 @@ var common = []string{
 	"s3cr3t", "s3cret", "correct horse battery staple", "key", "value", "required", "optional", "auto", "host",
 }
 
+// admits are parts of values that say that they are none.
+var admits = []string{
+	"example", "placeholder", "redacted", "xxxx", "....", "your-", "your_", "-your", "_your", "0123456789", "1234567890",
+}
+
 // example reports whether a value stands for one.
 func example(v string) bool {
 	low := strings.ToLower(v)
-	for _, s := range stand {
-		if strings.Contains(low, s) {
-			return true
-		}
-	}
-	for _, s := range common {
-		if low == s {
-			return true
-		}
-	}
-	return madeUp(v)
+	return containsAny(low, stand) || slices.Contains(common, low) || madeUp(v)
 }
 
 // madeUp reports whether nobody drew the characters of a value: it has few different
@@ -62,13 +58,11 @@ func madeUp(v string) bool {
 	if longest >= max(6, len(v)/8) || steps*2 > len(v) || distinct(v) < min(5, len(v)/2) {
 		return true
 	}
-	low := strings.ToLower(v)
-	for _, s := range []string{"example", "placeholder", "redacted", "xxxx", "....", "your-", "your_", "-your", "_your", "0123456789", "1234567890"} {
-		if strings.Contains(low, s) {
-			return true
-		}
-	}
-	return false
+	return containsAny(strings.ToLower(v), admits)
+}
+
+func containsAny(s string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
 func distinct(v string) int {
@@ -166,14 +160,18 @@ func wordy(v string) bool {
 	return true
 }
 
-// isWord reports whether s is letters, in the case of words, and at most three digits
-// behind them, or a number.
+// isWord reports whether s is letters, in the case of words, and few digits behind them,
+// or a number.
 func isWord(s string) bool {
 	name := strings.TrimRight(s, "0123456789")
 	if name == "" {
 		return len(s) <= 4
 	}
-	return (len(s)-len(name) <= 3 || len(name) >= 10) && len(s)-len(name) <= 4 && !hasDigit(name) && turns(name)*4 <= len(name)
+	most := 3 // digits
+	if len(name) >= 10 {
+		most = 4
+	}
+	return len(s)-len(name) <= most && !hasDigit(name) && turns(name)*4 <= len(name)
 }
 
 // constant reports whether v may be the name of one: NL80211_KEY_IDX, C.KEY_1, or a
