@@ -112,6 +112,7 @@ func operator(s string) (op byte, width int) {
 
 // read reads the value that begins a text.
 func (a *assignment) read(s string, at int) {
+	s = s[:min(len(s), maxValue+1)]
 	for _, prefix := range []string{"b", "r", "f", "@", "$"} { // of strings in Python, C#
 		if strings.HasPrefix(s, prefix+`"`) || strings.HasPrefix(s, prefix+"'") {
 			s, at = s[1:], at+1
@@ -158,7 +159,7 @@ func closing(s, quote string) int {
 func (a *assignment) secret(s strength) bool {
 	v := a.value
 	switch {
-	case s == nothing || len(v) > maxValue || len(v) < 6 || example(v) || sameWords(a.name, v):
+	case s == nothing || len(v) > maxValue || len(v) < 6 || wordy(v) && !uuid(v) || example(v) || a.sameWords():
 		return false
 	case strings.ContainsAny(v, " \t()[]{}`") || isPlace(v) || a.name == "PASS" && !a.tight:
 		return false
@@ -169,14 +170,20 @@ func (a *assignment) secret(s strength) bool {
 	case uuid(v):
 		return true
 	case a.quoted || a.tight && strings.ToUpper(a.name) == a.name || a.flag || a.netrc:
-		return !wordy(v) && (classes(v) >= 2 || len(v) >= 16)
+		return classes(v) >= 2 || len(v) >= 16
 	}
-	return !wordy(v) && !isPath(v) && hasDigit(v) && classes(v) >= 2 && turns(v)*4 >= len(v)
+	return !isPath(v) && hasDigit(v) && classes(v) >= 2 && turns(v)*4 >= len(v)
 }
 
-// sameWords reports whether a value only says its name again.
-func sameWords(name, v string) bool {
-	return strings.EqualFold(strings.Join(Words(name), ""), strings.Join(Words(v), ""))
+// sameWords reports whether a value only says its name again: all of it, or in source
+// code, where a name may stand for the value, its last word.
+func (a *assignment) sameWords() bool {
+	name, value := Words(a.name), Words(a.value)
+	if slices.Equal(name, value) {
+		return true
+	}
+	code := !a.quoted && !a.tight && !a.flag && !a.netrc
+	return code && len(value) > 0 && name[len(name)-1] == value[len(value)-1]
 }
 
 // isPath reports whether a value that is not in quotes may be a name of source code:

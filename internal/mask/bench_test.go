@@ -51,6 +51,33 @@ func BenchmarkMask(b *testing.B) {
 	b.ReportMetric(masking.Seconds()/floor.Seconds(), "mask/count")
 }
 
+// BenchmarkAttack masks texts that are made to take long: all of them are full of what
+// begins like a secret. The time a byte must not grow with their length.
+func BenchmarkAttack(b *testing.B) {
+	m := New()
+	for name, piece := range map[string]string{
+		"prefixes": "sk-ant-", "bodies": "sk-ant-k5Ns3qB6Rh7Hj4Gz9KR4LB3", "names": "key:", "names2": ",key=", "quotes": `"key":"`, "urls": "://a:b@", "urls2": "://aaaaaaaaa",
+		"blocks": "-----BEGIN PRIVATE KEY-----", "lines": "-----BEGIN PRIVATE KEY-----\nAAAA\n", "ends": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n-----END PRIVATE KEY-----\n",
+		"azure": "JQQJ99", "jwt": ".eyJhbGci", "jwt2": "eyJ.eyJ", "aws": "AKIAIOSFODNN7EXAMPLE ", "brackets": "[secret:", "placeholders": "[secret:value:0123456789]password=",
+		"bearer": "bearer ", "cookies": "cookie: a=", "kty": `"kty" "d" `, "putty": "Private-Lines: 999\nAAAA\n", "escapes": `\nAKIA\n`, "tokens": "token ", "words": "password=aB3dE5fG7h;",
+	} {
+		b.Run(name, func(b *testing.B) {
+			long := strings.Repeat(piece, 256<<10/len(piece))
+			var short, all time.Duration
+			for b.Loop() {
+				start := time.Now()
+				m.Mask(long[:32<<10])
+				short += time.Since(start)
+				start = time.Now()
+				m.Mask(long)
+				all += time.Since(start)
+			}
+			b.ReportMetric(all.Seconds()*1e3/float64(b.N), "ms/256KiB")
+			b.ReportMetric(all.Seconds()/short.Seconds()/8, "growth")
+		})
+	}
+}
+
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		New("a-value-of-the-host")

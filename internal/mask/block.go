@@ -88,8 +88,9 @@ func endLine(line string, i int) int {
 }
 
 // keyLine returns the line that begins a text, and where the next one begins: after a
-// line break, or one that is written as an escape in a string.
+// line break, or one that is written as an escape in a string. Lines of blocks are short.
 func keyLine(s string) (line string, next int) {
+	s = s[:min(len(s), maxAfter)]
 	for i := range len(s) {
 		switch {
 		case s[i] == '\n':

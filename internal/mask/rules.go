@@ -260,6 +260,9 @@ func (x *index) addRules() {
 	}
 }
 
+// maxProbe is how many bytes of a body tell whether it is made up.
+const maxProbe = 512
+
 // prefix marks what a rule says, unless it is made up.
 func (f *finder) prefix(r *rule, at int) {
 	if !f.edge(at) {
@@ -270,7 +273,10 @@ func (f *finder) prefix(r *rule, at int) {
 	if r.set == dotted || r.set == tokenSet {
 		end = body + len(strings.TrimRight(f.s[body:end], ".=~%"))
 	}
-	if end-body >= r.min && !madeUp(f.s[body:end]) && mixed(f.s[body:end]) {
+	if end-body < r.min {
+		return
+	}
+	if v := f.s[body:min(end, body+maxProbe)]; !madeUp(v) && mixed(v) {
 		f.mark(at, end, r.kind)
 	}
 }

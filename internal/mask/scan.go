@@ -80,7 +80,11 @@ func (x *index) addNext(literal, next string, check func(*finder, int)) {
 type finder struct {
 	s     string
 	spans []span // in order, apart
+	runs  [sets]stretch
 }
+
+// A stretch of the text.
+type stretch struct{ from, to int }
 
 func (x *index) find(s string) []span {
 	f := &finder{s: s}
@@ -166,17 +170,24 @@ func (f *finder) start(at int) int {
 
 func (f *finder) endsPlaceholder(bracket int) bool { return f.sealed(bracket) == bracket+1 }
 
-// run returns where the bytes of a set end that begin at from.
+// run returns where the bytes of a set end that begin at from. It remembers where those
+// ended that it saw last, as a run may have many beginnings of secrets in it.
 func (f *finder) run(from int, set charset) int {
-	for from < len(f.s) && set.has(f.s[from]) {
-		from++
+	last := &f.runs[set]
+	if last.from <= from && from < last.to {
+		return last.to
 	}
-	return from
+	to := from
+	for to < len(f.s) && set.has(f.s[to]) {
+		to++
+	}
+	*last = stretch{from, to}
+	return to
 }
 
-// back returns where the bytes of a set begin that end before to.
-func (f *finder) back(to int, set charset) int {
-	limit := f.near(to)
+// back returns where the bytes of a set begin that end before to, at most so many.
+func (f *finder) back(to int, set charset, most int) int {
+	limit := max(f.near(to), to-most)
 	for to > limit && set.has(f.s[to-1]) {
 		to--
 	}
@@ -233,6 +244,7 @@ const (
 	base64URL // letters, digits, - and _
 	tokenSet  // base64URL, and what tokens of several parts have: . ~ + / = %
 	dotted    // base64URL and .
+	sets      // how many there are
 )
 
 func (c charset) has(b byte) bool {

@@ -40,13 +40,13 @@ func (f *finder) awsSecrets(s string, at int) {
 // jwt marks a JSON web token (RFC 7519), or an encrypted one, of which the check sees
 // the beginning of the second part.
 func (f *finder) jwt(at int) {
-	from := f.back(at, base64URL)
+	from := f.back(at, base64URL, maxAfter)
 	i := strings.Index(f.s[from:at], "eyJ")
 	if i < 0 {
 		return
 	}
 	end := f.run(at+1, dotted)
-	parts := strings.Split(strings.TrimRight(f.s[at+1:end], "."), ".")
+	parts := strings.SplitN(strings.TrimRight(f.s[at+1:min(end, at+4*maxAfter)], "."), ".", 5)
 	if len(parts) < 2 || len(parts[0]) < 8 || len(parts[1]) < 16 || madeUp(parts[1]) {
 		return
 	}
@@ -55,7 +55,7 @@ func (f *finder) jwt(at int) {
 
 // terraform marks a token of HCP Terraform: an id of 14 characters stands before.
 func (f *finder) terraform(at int) {
-	from := f.back(at, alnum)
+	from := f.back(at, alnum, maxBefore)
 	end := f.run(at+len(".atlasv1."), base64URL)
 	if at-from >= 14 && end-at >= 60 {
 		f.mark(from, end, "terraform-token")
@@ -64,7 +64,7 @@ func (f *finder) terraform(at int) {
 
 // azureKey marks a key of Azure: a long one with a signature of the service inside.
 func (f *finder) azureKey(at int) {
-	from, end := f.back(at, base64Set), f.run(at, base64Set)
+	from, end := f.back(at, base64Set, maxBefore), f.run(at, base64Set)
 	switch end - from {
 	case 52, 56, 84, 88:
 		if random(f.s[from:end]) {
@@ -94,7 +94,7 @@ func (f *finder) entra(at int) {
 		return
 	}
 	end := at
-	for end < len(f.s) && (dotted.has(f.s[end]) || f.s[end] == '~') {
+	for end < min(len(f.s), at+maxBefore) && (dotted.has(f.s[end]) || f.s[end] == '~') {
 		end++
 	}
 	for i := from; i < at; i++ {
@@ -129,7 +129,7 @@ func (f *finder) launchDarkly(at int) {
 // webhook marks what an address that anybody may post to has after its host.
 func (f *finder) webhook(at int) {
 	end := at
-	for end < len(f.s) && (dotted.has(f.s[end]) || f.s[end] == '/' || f.s[end] == '@') {
+	for end < min(len(f.s), at+maxBefore) && (dotted.has(f.s[end]) || f.s[end] == '/' || f.s[end] == '@') {
 		end++
 	}
 	path := strings.IndexByte(f.s[at:end], '/') + 1
@@ -148,7 +148,7 @@ func (f *finder) twilio(at int) {
 
 // telegram marks the token of a bot: its id stands before.
 func (f *finder) telegram(at int) {
-	from, end := f.back(at, digits), f.run(at+1, base64URL)
+	from, end := f.back(at, digits, maxBefore), f.run(at+1, base64URL)
 	if n := at - from; n >= 8 && n <= 10 && end-at >= 34 && f.edge(from) && mixed(f.s[at+1:end]) {
 		f.mark(from, end, "telegram-token")
 	}
@@ -156,7 +156,7 @@ func (f *finder) telegram(at int) {
 
 // mailchimp marks a key: the data center stands after 32 hexadecimal digits.
 func (f *finder) mailchimp(at int) {
-	from := f.back(at, hexadecimal)
+	from := f.back(at, hexadecimal, maxBefore)
 	if at-from == 32 && !madeUp(f.s[from:at]) {
 		f.mark(from, f.run(at+3, digits), "mailchimp-key")
 	}
@@ -194,6 +194,7 @@ func (f *finder) discord(at int) {
 func (f *finder) webKey(at int) {
 	from := f.start(at)
 	line := f.s[from:at] + f.rest(at)
+	line = line[:min(len(line), maxValue)]
 	for _, name := range []string{`"d"`, `"p"`, `"q"`, `"dp"`, `"dq"`, `"qi"`, `"k"`} {
 		i := strings.Index(line, name)
 		if i < 0 {
@@ -211,6 +212,7 @@ func (f *finder) webKey(at int) {
 func (f *finder) url(at int) {
 	from := at + len("://")
 	rest := f.rest(from)
+	rest = rest[:min(len(rest), maxValue)]
 	end := strings.IndexAny(rest, " \t\r\"'`<>[]{}|\\^/?#")
 	if end < 0 {
 		end = len(rest)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const maxValue = 4096 // bytes of a value that is looked at
+const maxValue = 2048 // bytes of a value that is looked at
 
 // stand are parts of values that stand for one. They are compared in lower case.
 var stand = []string{
