@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -200,12 +201,12 @@ func textual(kind string) bool {
 	case top != "application":
 		return false
 	}
-	for _, s := range []string{"json", "xml", "yaml", "toml", "javascript", "ecmascript", "sql", "graphql", "x-sh", "x-www-form-urlencoded"} {
-		if strings.Contains(sub, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(textNames, func(s string) bool { return strings.Contains(sub, s) })
+}
+
+// textNames are in the names of the other media types that are text.
+var textNames = []string{
+	"json", "xml", "yaml", "toml", "javascript", "ecmascript", "sql", "graphql", "x-sh", "x-www-form-urlencoded",
 }
 
 func notText(u *url.URL, kind string, size int64) error {
@@ -221,7 +222,8 @@ func notText(u *url.URL, kind string, size int64) error {
 // rest.
 func (p *webPage) result(in fetchArgs) (*result, error) {
 	if in.Offset > len(p.text) || in.Offset == len(p.text) && in.Offset > 0 {
-		return nil, problemf("invalid_arguments", "offset %d is behind the end: the text has %d bytes", in.Offset, len(p.text))
+		return nil, problemf("invalid_arguments", "offset %d is behind the end: the text has %d bytes",
+			in.Offset, len(p.text))
 	}
 	size := min(in.MaxBytes, maxFetchBytes)
 	if size == 0 {

@@ -34,7 +34,8 @@ func (f *fetcher) parse(s string) (*url.URL, error) {
 		if addr.IsValid() && !publicnet.Public(addr) {
 			return nil, blockedHost(host)
 		}
-		return nil, problemf("invalid_url", "the host %s is no name; write an address as four decimal numbers", showHost(host))
+		return nil, problemf("invalid_url", "the host %s is no name; write an address as four decimal numbers",
+			showHost(host))
 	} else if publicnet.Local(host) {
 		return nil, blockedHost(host)
 	}
@@ -89,9 +90,9 @@ func checkHost(u *url.URL) error {
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
 			return problemf("invalid_url", "there is no port %s", runes.Cut(p, 20))
 		}
-	} else if strings.HasSuffix(u.Host, ":") {
-		u.Host = strings.TrimSuffix(u.Host, ":")
+		return nil
 	}
+	u.Host = strings.TrimSuffix(u.Host, ":")
 	return nil
 }
 

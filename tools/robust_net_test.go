@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -156,9 +157,7 @@ func (c *netCase) downgrade(t *testing.T) (string, bool) {
 
 func (c *netCase) todo(t *testing.T) (string, bool) {
 	in := args{}
-	for k, v := range c.Args {
-		in[k] = v
-	}
+	maps.Copy(in, c.Args)
 	if n, ok := in["todos_n"].(float64); ok {
 		delete(in, "todos_n")
 		items := make([]args, int(n))

@@ -108,8 +108,8 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 		return nil, problemf("too_long", "the task has %d bytes, at most %d are taken; write it to a file and name that",
 			len(in.Task), maxTask)
 	case inv.Depth >= s.MaxDepth:
-		return nil, problemf("depth_limit", "agents may be %d deep inside of each other, and this one is; do the task yourself",
-			s.MaxDepth)
+		return nil, problemf("depth_limit", "agents may be %d deep inside of each other, and this one is; "+
+			"do the task yourself", s.MaxDepth)
 	}
 	tools, err := s.choose(in.Tools, inv.Depth)
 	if err != nil {
@@ -256,7 +256,8 @@ func shortened(text string) string {
 
 // account is the last line of a report.
 func (w *follower) account() string {
-	line := fmt.Sprintf("[%s, %s, %s", plural(w.res.Turns, "turn"), plural(w.calls, "call"), plural(int(tokens(w.res.Usage)), "token"))
+	line := fmt.Sprintf("[%s, %s, %s", plural(w.res.Turns, "turn"), plural(w.calls, "call"),
+		plural(int(tokens(w.res.Usage)), "token"))
 	if len(w.denied) > 0 {
 		line += "; denied: " + strings.Join(w.denied, ", ")
 	}
@@ -276,7 +277,8 @@ func (s *subagents) ended(ctx context.Context, err error) string {
 	case ctx.Err() != nil:
 		return "cancelled: the agent was stopped"
 	case limited && limit.Limit == "turns":
-		return fmt.Sprintf("turn_limit: the agent was not done after %d turns; give it a smaller task. What it said last:", limit.Max)
+		return fmt.Sprintf("turn_limit: the agent was not done after %d turns; give it a smaller task. "+
+			"What it said last:", limit.Max)
 	}
 	return "agent_failed: " + runes.Shorten(Visible(err.Error()), 1000)
 }
