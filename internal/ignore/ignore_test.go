@@ -17,8 +17,8 @@ import (
 )
 
 // ignored asks the way a walk does: from the top, and not below what is ignored.
-func ignored(read func(folder string) []byte, exclude []byte, p string, isDir bool) bool {
-	l := (*Layer)(nil).Push("", exclude).Push("", read(""))
+func ignored(read func(folder string) []byte, base *Layer, p string, isDir bool) bool {
+	l := base.Push("", read(""))
 	elems := strings.Split(p, "/")
 	for i := range elems {
 		sub := strings.Join(elems[:i+1], "/")
@@ -87,10 +87,11 @@ func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 }
 
 // compare returns how many paths were compared; git's word is the truth.
-func (w *world) compare(t *testing.T) int {
+func (w *world) compare(t testing.TB) int {
 	t.Helper()
 	in := strings.Join(w.paths, "\x00") + "\x00"
-	out := git(t, w.dir, []byte(in), "check-ignore", "--no-index", "-z", "--stdin")
+	out := git(t, w.dir, []byte(in), "-c", "core.excludesFile="+filepath.Join(w.dir, ".git", "user"),
+		"check-ignore", "--no-index", "-z", "--stdin")
 	want := map[string]bool{}
 	for p := range strings.SplitSeq(string(out), "\x00") {
 		want[p] = true
@@ -100,11 +101,15 @@ func (w *world) compare(t *testing.T) int {
 		data, _ := os.ReadFile(filepath.Join(w.dir, folder, ".gitignore"))
 		return data
 	}
-	exclude, _ := os.ReadFile(filepath.Join(w.dir, ".git/info/exclude"))
+	var base *Layer
+	for _, name := range []string{".git/user", ".git/info/exclude"} {
+		data, _ := os.ReadFile(filepath.Join(w.dir, name))
+		base = base.Push("", data)
+	}
 	for _, p := range w.paths {
 		info, err := os.Lstat(filepath.Join(w.dir, p))
 		require.NoError(t, err)
-		if got := ignored(read, exclude, p, info.IsDir()); got != want[p] {
+		if got := ignored(read, base, p, info.IsDir()); got != want[p] {
 			t.Errorf("ignored(%q) = %v, git says %v; ignore files: %s", p, got, want[p], w.ignores())
 		}
 	}
@@ -193,6 +198,7 @@ func TestAgainstGitRandom(t *testing.T) {
 		w.write(t, "a/.gitignore", randomFile(r))
 		w.write(t, "a/b/.gitignore", randomFile(r))
 		w.write(t, ".git/info/exclude", randomFile(r))
+		w.write(t, ".git/user", randomFile(r))
 		n += w.compare(t)
 	}
 	t.Logf("%d decisions, %d ignored", n, w.ignored)
@@ -218,6 +224,95 @@ func randomFile(r *rand.Rand) string {
 		b.WriteString([]string{"\n", "\r\n", " \n"}[r.IntN(3)])
 	}
 	return b.String()
+}
+
+// The names in real trees, and names that their patterns were made for. AYCODER_TREES is
+// the list of the trees.
+func TestAgainstGitTrees(t *testing.T) {
+	needGit(t)
+	list := filepath.SplitList(os.Getenv("AYCODER_TREES"))
+	if len(list) == 0 {
+		t.Skip("AYCODER_TREES names no trees")
+	}
+	for _, dir := range list {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			files, ignores := skeleton(t, dir)
+			w := newWorld(t, files, ignores)
+			n := w.compare(t)
+			t.Logf("%d decisions, %d ignored, %d ignore files", n, w.ignored, len(ignores))
+		})
+	}
+}
+
+// skeleton returns the names in a tree, without their content, and its ignore files. To
+// each folder come the names that the patterns in it and above it look for.
+func skeleton(t *testing.T, dir string) (files, ignores map[string]string) {
+	t.Helper()
+	files, ignores = map[string]string{}, map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.Name() == ".git":
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.Name() == ".gitignore" && d.Type().IsRegular():
+			data, err := os.ReadFile(filepath.Join(dir, p))
+			require.NoError(t, err)
+			ignores[p] = string(data)
+		case d.Type().IsRegular():
+			files[p] = ""
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	folders := map[string]bool{}
+	for p := range files {
+		addFolders(folders, p)
+	}
+	for name, text := range ignores {
+		for line := range strings.Lines(text) {
+			for _, p := range meant(strings.Trim(line, "!/ \r\n")) {
+				for _, in := range []string{"", "x", "x/y"} {
+					addFile(files, folders, path.Join(path.Dir(name), in, p))
+					addFile(files, folders, path.Join(path.Dir(name), in, p+".d", "f"))
+				}
+			}
+		}
+	}
+	return files, ignores
+}
+
+func addFolders(folders map[string]bool, name string) {
+	for p := path.Dir(name); p != "."; p = path.Dir(p) {
+		folders[p] = true
+	}
+}
+
+// meant returns names like those that a pattern is for.
+func meant(pattern string) []string {
+	if pattern == "" || strings.HasPrefix(pattern, "#") || len(pattern) > 100 {
+		return nil
+	}
+	fill := strings.NewReplacer("**/", "a/b/", "**", "c", "*", "x", "?", "y", "[", "", "]", "", `\`, "", "\x00", "")
+	p := fill.Replace(pattern)
+	return []string{p, p + "x", "x" + p, strings.ToUpper(p), p + "/inside"}
+}
+
+// addFile adds a file unless it is in the way of another, or one in its.
+func addFile(files map[string]string, folders map[string]bool, name string) {
+	name = path.Clean(name)
+	if folders[name] || name == "." || strings.HasPrefix(name, "..") || path.Base(name) == ".gitignore" ||
+		strings.Contains("/"+name+"/", "/.git/") {
+		return
+	}
+	for p := path.Dir(name); p != "."; p = path.Dir(p) {
+		if _, taken := files[p]; taken || path.Base(p) == ".gitignore" {
+			return
+		}
+	}
+	files[name] = ""
+	addFolders(folders, name)
 }
 
 func TestSecretAndProtected(t *testing.T) {
@@ -322,6 +417,25 @@ func TestSkipped(t *testing.T) {
 	assert.False(t, VCS("vendor"))
 	assert.True(t, Git("a/.GIT/x"))
 	assert.False(t, Git("a/git"))
+}
+
+// Each try starts git, so there are few a second.
+func FuzzAgainstGit(f *testing.F) {
+	if _, err := exec.LookPath("git"); err != nil {
+		f.Skip("git is not on this machine: nothing to compare with")
+	}
+	w := newWorld(f, map[string]string{"a": "", "ab/b": "", "c/a.x/b": "", "c/d/[e": "", "x y": "", "é": "", "-": "", "c/-/A": ""}, nil)
+	for _, s := range adversarial {
+		f.Add([]byte(s), []byte("a\n"))
+	}
+	f.Fuzz(func(t *testing.T, top, below []byte) {
+		if len(top) > 60 || len(below) > 60 {
+			return
+		}
+		w.write(t, ".gitignore", string(top))
+		w.write(t, "c/.gitignore", string(below))
+		w.compare(t)
+	})
 }
 
 func FuzzIgnored(f *testing.F) {

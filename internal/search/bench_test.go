@@ -40,13 +40,12 @@ var benchmarked = []struct {
 	{"end of line", `[,;]\s*$`, false},
 }
 
-// trees are the folders to search: the list AYCODER_TREES, or the sources of the Go
-// installation.
+// trees are the folders to search: the list AYCODER_TREES, or the Go installation.
 func trees() []string {
 	if list := os.Getenv("AYCODER_TREES"); list != "" {
 		return filepath.SplitList(list)
 	}
-	return []string{filepath.Join(runtime.GOROOT(), "src")}
+	return []string{runtime.GOROOT()}
 }
 
 // BenchmarkSearch searches trees beside ripgrep, in turns, and compares what they find.
