@@ -248,11 +248,12 @@ var expressions = []string{
 	"hit", "(?i)hit", "hit|foo|bar", `\bhit\b`, `\b-\b`, "h.t", "h+", "(hit)+x", "(hit){2}", "^hit", "hit$", "^$", "", ".*", "a|",
 	"(?i)kelvin", "(?i)straße", "(?i)ſ", "[a-z]_[a-z]", "x{0,3}", "(?i:h)it", "hit.*foo", "(?:foo|bar)hit", "\uFFFD", `\xff`, "(?s).", `\n`,
 	"(?i)hit|foo", "(?i:foo)|Яx", "(?i:foo)|İx", "(?i:hit)|bar|é", `\bfoo`, `h(?:it|at)`, "[Hh]it", "(?i)k", "(?i)s", `\Bhit`, "(?m)^hit$", `\Ahit\z`,
+	`\r`, `\r$`, `a\r?b`, `[^a]$`, `\bhit|foo\b`, `^\s*$`, `\w+\s\w+$`, `.{3}$`, "hit[^x]*?$", "(?i)[a-c]_", `\B\B`, `^\b`, `\b$`,
 }
 
 var texts = []string{
 	"hit\nfoo\nbar\n", "Hit\nhIT\nxhitx\nhit hit\n", "a\r\nhit\r\n\r\nb", "\n\n\n", "", "hit", "kelvin \u212Aelvin KELVIN\nſ s S\n",
-	"STRASSE straße\n", "Яx\nİx\nfoo\nяX\nBAR\nbar\n", "a_b\nfoo hit\nhit foo\n", "\xff\xfe\n\uFFFD\n", "foo-hit\na-b\n- \n", "hithit\nhithitx\nbarhit\n", "hat\nhit_\n_hit\n",
+	"STRASSE straße\n", "Яx\nİx\nfoo\nяX\nBAR\nbar\n", "a_b\nfoo hit\nhit foo\n", "\xff\xfe\n\uFFFD\n", "foo-hit\na-b\n- \n", "hithit\nhithitx\nbarhit\n", "hat\nhit_\n_hit\n", "a\r\r\nb\r", "a\rb\na\r", "\r\n\r\n", "\r", "hit\r\nhit", "a_b\r\n",
 }
 
 func TestMatcherAgreesWithRegexp(t *testing.T) {
@@ -261,7 +262,11 @@ func TestMatcherAgreesWithRegexp(t *testing.T) {
 			m, err := Compile(expr, false, fold)
 			require.NoError(t, err)
 			for _, text := range texts {
-				assert.Equal(t, naive(m.re, []byte(text)), fast(m, []byte(text)), "%q (fold %v) in %q", expr, fold, text)
+				want := naive(m.re, []byte(text))
+				assert.Equal(t, want, fast(m, []byte(text)), "%q (fold %v) in %q", expr, fold, text)
+				whole := *m
+				whole.words, whole.whole, whole.bound = nil, false, false // the automaton goes through all of it
+				assert.Equal(t, want, fast(&whole, []byte(text)), "%q (fold %v) in %q", expr, fold, text)
 			}
 		}
 	}
@@ -446,9 +451,13 @@ func FuzzMatcher(f *testing.F) {
 		}
 		for _, literal := range []bool{false, true} {
 			m, err := Compile(expr, literal, fold)
-			if err == nil {
-				assert.Equal(t, naive(m.re, []byte(text)), fast(m, []byte(text)), "%q in %q", expr, text)
+			if err != nil {
+				continue
 			}
+			want := naive(m.re, []byte(text))
+			assert.Equal(t, want, fast(m, []byte(text)), "%q in %q", expr, text)
+			m.words, m.whole, m.bound = nil, false, false // the automaton goes through all of it
+			assert.Equal(t, want, fast(m, []byte(text)), "%q in %q, without words", expr, text)
 		}
 	})
 }
