@@ -16,8 +16,9 @@ import (
 )
 
 // Approver decides about a call before it runs: it is the policy. It is asked once
-// for each call, and again for arguments that a user edited; for read-only tools
-// while the model is still talking. It may take its time, until ctx is cancelled.
+// for each call, and again for arguments that a user edited, and for a command that it
+// allowed and that would start in another folder by now; for read-only tools while the
+// model is still talking. It may take its time, until ctx is cancelled.
 // It is safe for concurrent use. [Rules] is one.
 //
 // Optional abilities of an Approver are interfaces of their own: [RuleKeeper] and

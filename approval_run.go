@@ -32,17 +32,34 @@ func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 		}
 	}
 	r.mu.Lock()
-	req := r.approved[a.Call.ID]
+	req, by := r.approved[a.Call.ID], r.by[a.Call.ID]
 	r.mu.Unlock()
 	if req == nil || t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "" {
 		return nil
 	}
 	now := *req
 	now.Preview = t.preview(ctx, r.showing(req))
-	if now.digest() != req.Digest {
-		return &StaleApprovalError{base}
+	if now.digest() == req.Digest {
+		return nil
 	}
-	return nil
+	if by == ByPolicy { // it has not seen where the command starts by now
+		use := &ToolUse{ID: req.CallID, Name: req.Tool, Args: req.Args}
+		if v := r.policy(use, &t.spec); v.kind == verdictAllow && v.args == nil {
+			return nil
+		}
+	}
+	return &StaleApprovalError{base}
+}
+
+// pin remembers what a command would show that is allowed unasked.
+func (r *run) pin(ctx context.Context, q *posed) {
+	_, ok := q.tool.impl.(Previewer)
+	if r.unfit == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
+		return
+	}
+	if req, err := r.question(ctx, q); err == nil {
+		r.approve(req)
+	}
 }
 
 // showing is the call of a question, for a preview.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +80,7 @@ func TestAuditTellsEverythingInOrder(t *testing.T) {
 	})
 	read := newTool(t, "read", aycoder.EffectReadOnly, func(context.Context, string) (string, error) { return "", errors.New("lost it") })
 	m := &fake{turns: [][]any{
-		calls(use("r", "read", `{"text":"r"}`), use("a", "write", `{"text":"a"}`)), calls(use("b", "write", `{"text":"b"}`)),
+		calls(use("r", "read", `{"text":"r"}`)), calls(use("a", "write", `{"text":"a"}`)), calls(use("b", "write", `{"text":"b"}`)),
 		calls(use("c", "write", `{"text":"c"}`)), calls(use("d", "none", `{}`)), calls(use("e", "write", `{}`)),
 		calls(use("f", "edit", `{"path":"x"}`)), say("ok"),
 	}}
@@ -95,22 +96,18 @@ func TestAuditTellsEverythingInOrder(t *testing.T) {
 			require.NoError(t, a.AllowFor(aycoder.Session, a.Request.Suggested[0]))
 		}
 	})
-	got := log.short(t)
-	// The read starts while the model talks: it ends when it likes.
-	end := slices.Index(got, "effect r error error")
-	require.GreaterOrEqual(t, end, 0, "%q", got)
 	require.Equal(t, []string{
-		"decision r allow policy",
+		"decision r allow policy", "effect r error error",
 		"request a", "decision a allow user", "effect a ok",
 		"request b", "decision b deny user",
 		"request c", "decision c allow user", "rule c allow user write session ok", "effect c ok",
 		"effect d not_run no_such_tool",
 		"effect e not_run invalid_arguments",
 		"decision f deny policy", "security f denied",
-	}, slices.Delete(got, end, end+1))
+	}, log.short(t))
 	rec := log.recs[slices.IndexFunc(log.recs, func(r *aycoder.AuditRecord) bool { return r.CallID == "f" })]
 	require.Equal(t, "x", rec.Subject)
-	require.Equal(t, "t6/ask/f", rec.Key)
+	require.Equal(t, "t7/ask/f", rec.Key)
 	require.Len(t, rec.Digest, 64)
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)
@@ -376,33 +373,48 @@ func TestUntrustedOutput(t *testing.T) {
 	}
 }
 
-// shellTool shows where a command starts, which others may change.
-type dirTool struct {
+// folderTool is a shell that stays in the folder where the last command ended, and shows
+// where one starts. None ends before three were shown.
+type folderTool struct {
 	aycoder.Tool
-	dir *string
+	dir   atomic.Pointer[string]
+	ids   sync.Map // of the calls that were shown
+	shown atomic.Int32
+	three chan bool
 }
 
-func (d dirTool) Preview(context.Context, *aycoder.Invocation) (string, error) {
-	return "in " + *d.dir, nil
-}
-
-func TestApprovalIsForWhatWasShown(t *testing.T) {
-	dir := "a"
+func newFolderTool(t testing.TB) *folderTool {
+	f := &folderTool{three: make(chan bool)}
+	f.dir.Store(new("a"))
 	tool, err := aycoder.NewTool("shell", "Runs.", func(_ context.Context, _ *aycoder.Invocation, in struct {
 		Command string `json:"command"`
 	}) (*aycoder.ToolResult, error) {
+		<-f.three
 		if to, ok := strings.CutPrefix(in.Command, "cd "); ok {
-			dir = to
+			f.dir.Store(&to)
 		}
-		return aycoder.TextResult("ran " + in.Command + " in " + dir), nil
+		return aycoder.TextResult("ran " + in.Command + " in " + *f.dir.Load()), nil
 	}, aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectCommand, "command"))
 	require.NoError(t, err)
-	shell := func(id, command string) *aycoder.BlockDone {
-		return use(id, "shell", fmt.Sprintf(`{"command":%q}`, command))
+	f.Tool = tool
+	return f
+}
+
+func (f *folderTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	if _, again := f.ids.LoadOrStore(inv.ID, true); !again && f.shown.Add(1) == 3 {
+		defer close(f.three)
 	}
+	return "in " + *f.dir.Load(), nil
+}
+
+func shell(id, command string) *aycoder.BlockDone {
+	return use(id, "shell", fmt.Sprintf(`{"command":%q}`, command))
+}
+
+func TestApprovalIsForWhatWasShown(t *testing.T) {
 	log := &auditLog{}
 	l := newLoop(t, &fake{turns: [][]any{calls(shell("1", "make"), shell("2", "cd b"), shell("3", "make")), calls(shell("4", "make")), say("ok")}},
-		aycoder.WithTools(dirTool{tool, &dir}), aycoder.WithApprover(aycoder.Rules{}), aycoder.WithAudit(log))
+		aycoder.WithTools(newFolderTool(t)), aycoder.WithApprover(aycoder.Rules{}), aycoder.WithAudit(log))
 	var shown []string
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		shown = append(shown, a.Request.Preview)
@@ -414,6 +426,26 @@ func TestApprovalIsForWhatWasShown(t *testing.T) {
 		"tool shell: not run, as what it would do has changed since it was approved; make the call again", "ran make in b",
 	}, lastOutputs(&res))
 	require.Contains(t, log.short(t), "effect 3 not_run stale_approval")
+}
+
+// A command that the policy allows is put to it again if it would start elsewhere by now.
+func TestPolicySeesWhereACommandStarts(t *testing.T) {
+	tool := newFolderTool(t)
+	var asked atomic.Int32
+	approver := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+		if asked.Add(1); *tool.dir.Load() == ".git" && call.ID == "3" {
+			return aycoder.Ask()
+		}
+		return aycoder.Allow()
+	})
+	l := newLoop(t, &fake{turns: [][]any{calls(shell("1", "cd .git"), shell("2", "pwd"), shell("3", "make")), say("ok")}},
+		aycoder.WithTools(tool), aycoder.WithApprover(approver))
+	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("nobody is asked") })
+	require.Equal(t, []string{
+		"ran cd .git in .git", "ran pwd in .git",
+		"tool shell: not run, as what it would do has changed since it was approved; make the call again",
+	}, lastOutputs(&res))
+	require.Equal(t, int32(5), asked.Load())
 }
 
 func TestParseRuleWithClass(t *testing.T) {

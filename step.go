@@ -206,6 +206,9 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		v, by = Allow(), ByRule
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && given == nil {
+		if v.kind == verdictAllow {
+			r.pin(ctx, q)
+		}
 		r.decide(ctx, a.Call, v, by)
 		return false
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -32,9 +33,9 @@ func (p *Policy) look(call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
 	q := &inquiry{call: call, spec: spec, world: p.world}
 	q.world.Dir = q.world.Root
 	if p.dir != nil {
-		q.world.Dir = p.dir()
+		q.world.Dir = q.join(p.dir())
 	}
-	q.subject, q.has = subjectOf(call, spec)
+	q.subject, q.has = stringArg(call, spec.Subject.Arg)
 	switch {
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectCommand:
 		q.command()
@@ -47,8 +48,18 @@ func (p *Policy) look(call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
 	return q
 }
 
-func subjectOf(call *aycoder.ToolUse, spec *aycoder.ToolSpec) (string, bool) {
-	if spec.Subject.Arg == "" {
+// join returns a folder as an absolute one, or "" if it is not known.
+func (q *inquiry) join(dir string) string {
+	dir = filepath.ToSlash(dir)
+	if path.IsAbs(dir) || q.world.Root == "" {
+		return dir
+	}
+	return path.Join(q.world.Root, dir)
+}
+
+// stringArg returns an argument of a call that is a string.
+func stringArg(call *aycoder.ToolUse, name string) (string, bool) {
+	if name == "" {
 		return "", false
 	}
 	var args map[string]json.RawMessage
@@ -56,7 +67,7 @@ func subjectOf(call *aycoder.ToolUse, spec *aycoder.ToolSpec) (string, bool) {
 		return "", false
 	}
 	var s *string
-	if json.Unmarshal(args[spec.Subject.Arg], &s) != nil || s == nil {
+	if json.Unmarshal(args[name], &s) != nil || s == nil {
 		return "", false
 	}
 	return *s, true
@@ -72,6 +83,9 @@ func (q *inquiry) command() {
 	if !q.has {
 		q.because(shell.NeedsApproval, "runs a command that is not known")
 		return
+	}
+	if dir, ok := stringArg(q.call, "working_dir"); ok && dir != "" {
+		q.world.Dir = q.join(dir)
 	}
 	q.script = shell.Analyze(q.subject, q.world)
 	q.class, q.why = q.script.Class, q.script.Why

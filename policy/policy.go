@@ -167,8 +167,9 @@ func WithWorkspace(dir string) Option {
 	}
 }
 
-// WithDir says in which folder the next command starts, for a shell that stays where it
-// was. The function is safe for concurrent use. Default: the workspace's folder.
+// WithDir says in which folder the next command starts, absolute or relative to the
+// workspace's, for a shell that stays where it was. The function is safe for concurrent
+// use. A call's argument "working_dir" counts more. Default: the workspace's folder.
 func WithDir(dir func() string) Option {
 	return func(s *setup) error {
 		s.dir = dir

@@ -234,6 +234,21 @@ func TestSuggestedRulesAnswer(t *testing.T) {
 	}
 }
 
+// What a command means depends on where it starts.
+func TestWhereACommandStarts(t *testing.T) {
+	dir := "."
+	p := newPolicy(t, policy.WithMode(policy.FullAuto), policy.WithDir(func() string { return dir }))
+	got, _ := ask(t, p, &bashSpec, "echo x > config")
+	require.Equal(t, "allow", got)
+	dir = ".git"
+	got, _ = ask(t, p, &bashSpec, "echo x > config")
+	require.Equal(t, "ask", got, "it is .git/config")
+	args := json.RawMessage(`{"command":"echo x > config","working_dir":".git/hooks"}`)
+	dir = "."
+	v := p.Decide(t.Context(), &aycoder.ToolUse{Name: "bash", Args: args}, &bashSpec)
+	require.Contains(t, v.Grounds().Reasons, "writes .git/hooks/config, which is protected or may hold secrets")
+}
+
 func TestProjectRulesOnlyTighten(t *testing.T) {
 	p := newPolicy(t, policy.WithRules(policy.Project, rules(t, "allow bash", "deny bash:ls *", "ask read_file")...))
 	got, _ := ask(t, p, &bashSpec, "touch x")

@@ -172,7 +172,8 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 		done()
 	}
 	s.dir = ws.Dir()
-	coding, err := tools.Coding(ws)
+	shell := new(tools.Shell)
+	coding, err := tools.Coding(ws, tools.WithShell(shell))
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 	if err != nil {
 		return err
 	}
-	approver, err := s.approver(o, coding, append(rules, allowed...))
+	approver, err := s.approver(o, coding, append(rules, allowed...), policy.WithDir(shell.Dir))
 	if err != nil {
 		return err
 	}
@@ -203,8 +204,10 @@ refused, do not try it in another way; take the reason into account, or ask what
 
 // approver asks the user, or, where nobody can be asked, ends the run with the
 // question open.
-func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rules) (aycoder.Approver, error) {
-	opts := []policy.Option{policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...)}
+func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rules, opts ...policy.Option) (
+	aycoder.Approver, error,
+) {
+	opts = append(opts, policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...))
 	for _, r := range rules {
 		opts = append(opts, policy.WithRules(policy.Session, policy.Entry{Rule: r}))
 	}
