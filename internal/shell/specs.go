@@ -70,7 +70,7 @@ const (
 	yqSpec = "-i!i --inplace!i --in-place!i -s=w --split-exp=w -f!a --from-file=a -o= -p= -I= --indent= " +
 		"--output-format= --input-format="
 	dateSpec  = "-s!e --set!e -d= --date= -f=r --file=r -r= --reference= -I? --iso-8601? --rfc-3339= -v= -j"
-	envSpec   = "-u= -C= -S=x --unset= --chdir= --split-string=x --argv0= -a="
+	envSpec   = "-P=e -L=e -U=e -u= -C= -S=x --unset= --chdir= --split-string=x --argv0= -a="
 	xargsSpec = "-a=r -d= -E= -e? -I= -i? -L= -l? -n= -P= -s= --arg-file=r --delimiter= --eof? --replace? " +
 		"--max-lines? --max-args= --max-procs= --max-chars= --process-slot-var= -J= -R= -S="
 	parallelSpec    = "-a=r -j= -n= -N= -I= -C= -d= --jobs= --colsep= -S=n --sshlogin=n"

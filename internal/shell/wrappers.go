@@ -23,8 +23,8 @@ var wrapperSpecs = map[string]struct {
 	"pkexec": {"--user=", 0}, "gosu": {"", 1}, "run0": {"-u=", 0},
 	"unshare": {"-S= -G= -R= -w= --map-user= --map-group= --root= --wd=", 0},
 	"chroot":  {"--userspec= --groups=", 1}, "fakeroot": {"-l= -s= -i= -b=", 0},
-	"strace": {"-e= -o=w -p= -s= -P= -E= -u= -a= -b= -I= -O= -S=", 0}, "ltrace": {"-e= -o=w -p= -s= -l= -u=",
-		0}, "entr": {"", 0},
+	"strace": {"-e= -o=w -p= -s= -P= -E= -u= -a= -b= -I= -O= -S=", 0},
+	"ltrace": {"-e= -o=w -p= -s= -l= -u=", 0}, "entr": {"", 0},
 	"runuser": {"-u= -g= -G= -s=", 0}, "setpriv": {"--reuid= --regid= --groups=", 0},
 }
 
