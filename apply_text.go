@@ -129,6 +129,9 @@ func (b *modelNote) regions(f *FileResult) {
 	}
 }
 
+// Changes returns the files as a result that [ToolFinished] can carry.
+func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
+
 // Kind returns a word for programs: "conflict", "gone", "kind_changed" or "busy". It is
 // that of the first file that stands in the way.
 func (e *ConflictError) Kind() string {

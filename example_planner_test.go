@@ -42,6 +42,11 @@ func (l *listTool) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.Edi
 	})
 }
 
+// Preview shows the plan to the one who is asked.
+func (l *listTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	return inv.Plan.Preview(), nil
+}
+
 // write makes the plan that was approved, or if nobody was asked its own.
 func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArgs) (*aycoder.ToolResult, error) {
 	if inv.Plan == nil {
@@ -55,7 +60,7 @@ func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArg
 	if err != nil {
 		return nil, err
 	}
-	r := aycoder.TextResult(res.ModelText())
+	r := aycoder.TextResult(inv.Plan.LeftOut() + res.ModelText())
 	r.Changes = res
 	return r, nil
 }

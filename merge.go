@@ -38,7 +38,13 @@ func Merge(base, ours, theirs []byte, opts ...MergeOption) MergeResult {
 		o(&c)
 	}
 	m := diff3.Merge(base, ours, theirs, c.options)
-	r := MergeResult{Binary: m.Binary, merge: m, format: c.format, chosen: make(map[int][]byte)}
+	r := MergeResult{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][]byte)}
+	r.render = func(chosen map[int][]byte) []byte {
+		return m.Append(nil, c.format, func(i int) ([]byte, bool) {
+			text, ok := chosen[i]
+			return text, ok
+		})
+	}
 	r.Regions = make([]MergeRegion, len(m.Regions))
 	for i, g := range m.Regions {
 		r.Regions[i] = MergeRegion{
@@ -160,8 +166,10 @@ type MergeResult struct {
 	// Binary says that the texts were not looked into.
 	Binary bool
 
-	merge  *diff3.Result
-	format diff3.Format
+	// Functions and not the merge itself, so that a program that only hands results on
+	// does not link it.
+	render func(chosen map[int][]byte) []byte
+	sides  func(region int) (base, ours, theirs []byte)
 	chosen map[int][]byte // by region
 }
 
@@ -182,13 +190,10 @@ func (r MergeResult) Clean() bool { return r.Conflicts() == 0 }
 // Bytes returns the merged text. Conflicts are written between markers, with a
 // newline after a side that has none at its end.
 func (r MergeResult) Bytes() []byte {
-	if r.merge == nil {
+	if r.render == nil {
 		return nil
 	}
-	return r.merge.Append(nil, r.format, func(i int) ([]byte, bool) {
-		text, ok := r.chosen[i]
-		return text, ok
-	})
+	return r.render(r.chosen)
 }
 
 // MergeChoice is a way to resolve a region.
@@ -212,7 +217,7 @@ func (r MergeResult) Resolve(region int, choice MergeChoice) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
 	}
-	base, ours, theirs := r.merge.Sides(region)
+	base, ours, theirs := r.sides(region)
 	switch choice {
 	case ChooseOurs:
 		return r.ResolveWith(region, ours)

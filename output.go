@@ -29,7 +29,9 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		fin.Err, fin.Summary = typed(ctx, a.Call, o), "error"
 		fin.Output.IsError = true
 		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
-		fin.Changes = conflictOf(o.err)
+		if c, ok := errors.AsType[changed](o.err); ok {
+			fin.Changes = c.Changes()
+		}
 	} else if o.res != nil {
 		fin.Changes = o.res.Changes
 		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
@@ -39,22 +41,13 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	}
 	if a.Edited {
 		note := "note: whoever approved this call changed its arguments to "
-		fin.tell(note + runes.Shorten(cleanText(string(a.Args)), maxQuoted) + "\n")
-	}
-	if a.Plan != nil {
-		fin.tell(a.Plan.LeftOut())
+		note += runes.Shorten(cleanText(string(a.Args)), maxQuoted) + "\n"
+		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
 	if len(fin.Output.Parts) == 0 {
 		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
 	}
 	return fin, isFatal(o.err)
-}
-
-// tell puts a note for the model before what the tool gave.
-func (e *ToolFinished) tell(note string) {
-	if note != "" {
-		e.Output.Parts = append([]Part{&Text{Text: cleanText(note)}}, e.Output.Parts...)
-	}
 }
 
 // maxQuoted bounds what the model is told of its own words.
@@ -84,9 +77,6 @@ func modelText(err, cause error) string {
 		return fmt.Sprintf("timed out after %s", e.Elapsed)
 	case *ToolPanicError:
 		return fmt.Sprintf("the tool broke down: panic: %v", e.Value)
-	}
-	if e, ok := errors.AsType[*ConflictError](cause); ok {
-		return e.Kind() + ": " + e.ModelText()
 	}
 	return cause.Error()
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"path"
 	"path/filepath"
 	"slices"
@@ -56,41 +55,46 @@ type EditPlan struct {
 // NewEditPlan returns the plan that makes all the edits. Paths must differ; a plan has
 // at most 256 files and 64 MiB of text. A change that changes nothing is left out.
 func NewEditPlan(edits ...FileEdit) (EditPlan, error) {
-	files := slices.Clone(edits)
-	for i := range files {
-		files[i].Path = path.Clean(filepath.ToSlash(files[i].Path))
-		if edits[i].Path == "" {
-			files[i].Path = ""
-		}
-	}
-	files = slices.DeleteFunc(files, func(e FileEdit) bool {
-		return e.Kind == EditChange && e.Base == e.Proposed && e.Path != ""
-	})
-	if err := checkEdits(files); err != nil {
+	files, err := checkEdits(edits)
+	if err != nil {
 		return EditPlan{}, fmt.Errorf("make edit plan: %w", err)
 	}
 	return EditPlan{files: files}, nil
 }
 
-func checkEdits(files []FileEdit) error {
-	if len(files) > maxPlanFiles {
-		return &LimitError{Limit: "files in a plan", Max: maxPlanFiles}
-	}
-	size, seen := 0, make(map[string]bool, len(files))
-	for _, e := range files {
-		if err := e.check(); err != nil {
-			return fmt.Errorf("%s: %w", showPath(e.Path), err)
+// checkEdits returns the edits that change something.
+func checkEdits(edits []FileEdit) ([]FileEdit, error) {
+	var files []FileEdit
+	size, seen := 0, make(map[string]bool, len(edits))
+	for i := range edits {
+		e := edits[i]
+		if e.Path != "" {
+			e.Path = path.Clean(filepath.ToSlash(e.Path))
 		}
-		if seen[e.Path] {
-			return fmt.Errorf("%s: is in the plan twice", showPath(e.Path))
+		if e.Kind == EditChange && e.Base == e.Proposed && e.Path != "" {
+			continue
+		}
+		err := e.check()
+		if err == nil && seen[e.Path] {
+			err = errTwice
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", showPath(e.Path), err)
 		}
 		seen[e.Path] = true
-		if size += len(e.Base) + len(e.Proposed); size > maxPlanBytes {
-			return &LimitError{Limit: "bytes in a plan", Max: maxPlanBytes}
-		}
+		size += len(e.Base) + len(e.Proposed)
+		files = append(files, e)
 	}
-	return nil
+	switch {
+	case len(files) > maxPlanFiles:
+		return nil, &LimitError{Limit: "files in a plan", Max: maxPlanFiles}
+	case size > maxPlanBytes:
+		return nil, &LimitError{Limit: "bytes in a plan", Max: maxPlanBytes}
+	}
+	return files, nil
 }
+
+var errTwice = errors.New("is in the plan twice")
 
 func (e FileEdit) check() error {
 	switch {
@@ -118,7 +122,17 @@ func (p EditPlan) File(name string) (FileEdit, bool) {
 }
 
 func editOf(files []FileEdit, name string) int {
-	return slices.IndexFunc(files, func(e FileEdit) bool { return e.Path == name })
+	for i := range files {
+		if files[i].Path == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// sameEdits compares what is done.
+func sameEdits(a, b []FileEdit) bool {
+	return EditPlan{files: a}.Digest() == EditPlan{files: b}.Digest()
 }
 
 // Digest names what the plan does: it is "sha256:" and a hash of the path, the kind,
@@ -136,7 +150,7 @@ func (p EditPlan) Digest() string {
 // taken for a part of another.
 func (e FileEdit) hash(h hash.Hash) {
 	base, proposed := sha256.Sum256([]byte(e.Base)), sha256.Sum256([]byte(e.Proposed))
-	_, _ = io.WriteString(h, strconv.Itoa(len(e.Path))+" "+e.Path+" "+string(e.Kind)+"\n")
+	h.Write([]byte(strconv.Itoa(len(e.Path)) + " " + e.Path + " " + string(e.Kind) + "\n"))
 	h.Write(base[:])
 	h.Write(proposed[:])
 }
@@ -190,19 +204,18 @@ func (p EditPlan) MarshalJSON() ([]byte, error) {
 // [NewEditPlan] does.
 func (p *EditPlan) UnmarshalJSON(data []byte) error {
 	var w wirePlan
-	if err := json.Unmarshal(data, &w); err != nil {
-		return fmt.Errorf("decode edit plan: %w", err)
+	err := json.Unmarshal(data, &w)
+	if err == nil {
+		p.files, err = checkEdits(fromWire(w.Files))
 	}
-	files, err := NewEditPlan(fromWire(w.Files)...)
+	if err == nil {
+		p.asked, err = checkEdits(fromWire(w.Asked))
+	}
 	if err != nil {
 		return fmt.Errorf("decode edit plan: %w", err)
 	}
-	asked, err := NewEditPlan(fromWire(w.Asked)...)
-	if err != nil {
-		return fmt.Errorf("decode edit plan: asked: %w", err)
-	}
-	if *p = files; len(asked.files) > 0 {
-		*p = asked.reviewed(files.files)
+	if sameEdits(p.asked, p.files) {
+		p.asked = nil
 	}
 	return nil
 }

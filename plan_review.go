@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // LineChange is a change of whole lines, which keep their ends. Lines are counted from
@@ -173,10 +174,41 @@ func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 	if asked == nil {
 		asked = p.files
 	}
-	if slices.Equal(asked, files) {
+	if sameEdits(asked, files) {
 		asked = nil
 	}
 	return EditPlan{files, asked}
+}
+
+const maxPreview = 64 << 10 // bytes
+
+// Preview returns the unified diff of the plan, for the one who is asked to approve it:
+// valid UTF-8 of at most 64 KiB. If it is longer each file is cut to its share, and says
+// how much is missing.
+func (p EditPlan) Preview() string {
+	diffs := make([]*FileDiff, len(p.files))
+	var b strings.Builder
+	for i, e := range p.files {
+		from, to := e.Path, e.Path
+		switch e.Kind {
+		case EditCreate:
+			from = ""
+		case EditDelete:
+			to = ""
+		}
+		diffs[i] = Diff([]byte(e.Base), []byte(e.Proposed), WithDiffNames(from, to))
+		if b.Len() <= maxPreview {
+			b.Write(diffs[i].Unified())
+		}
+	}
+	if b.Len() <= maxPreview {
+		return cleanText(b.String())
+	}
+	b.Reset()
+	for i, d := range diffs {
+		b.WriteString(d.Brief((maxPreview - b.Len()) / (len(diffs) - i)))
+	}
+	return runes.Shorten(cleanText(b.String()), maxPreview)
 }
 
 const maxLeftOut = 12 << 10 // bytes of what a model is told about a review

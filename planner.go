@@ -6,9 +6,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
-
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Planner is an optional ability of a [Tool] that changes files: Plan returns the
@@ -16,7 +13,9 @@ import (
 // to be asked about the call: they are shown the plan, may cut it down, and the call
 // then gets what was approved in [Invocation.Plan], to carry it out with
 // [Workspace.Apply]. So what is approved is what runs, and what others write into the
-// files meanwhile is merged.
+// files meanwhile is merged. The result tells the model [EditPlan.LeftOut]. If the tool
+// is a [Previewer] too, it gets the plan in [Invocation.Plan] to show it, and
+// [EditPlan.Preview] does.
 //
 // An error says that the call cannot work. Nobody is asked then, Call is not called,
 // and the model reads the error. Plan is safe for concurrent use, and may be called
@@ -41,36 +40,6 @@ func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan EditPlan, e
 	return plan, err
 }
 
-const maxPreview = 64 << 10 // bytes
-
-// preview is the diff of the plan: whole, or if that is too long with each file cut to
-// its share.
-func (p EditPlan) preview() string {
-	diffs := make([]*FileDiff, len(p.files))
-	var b strings.Builder
-	for i, e := range p.files {
-		from, to := e.Path, e.Path
-		switch e.Kind {
-		case EditCreate:
-			from = ""
-		case EditDelete:
-			to = ""
-		}
-		diffs[i] = Diff([]byte(e.Base), []byte(e.Proposed), WithDiffNames(from, to))
-		if b.Len() <= maxPreview {
-			b.Write(diffs[i].Unified())
-		}
-	}
-	if b.Len() <= maxPreview {
-		return cleanText(b.String())
-	}
-	b.Reset()
-	for i, d := range diffs {
-		b.WriteString(d.Brief((maxPreview - b.Len()) / (len(diffs) - i)))
-	}
-	return runes.Shorten(cleanText(b.String()), maxPreview)
-}
-
 var (
 	errNoPlan    = errors.New("allow plan: the request has none")
 	errNotReview = errors.New("allow plan: it is not what is left of the request's plan after a review")
@@ -83,7 +52,7 @@ func (p EditPlan) reviews(of *EditPlan) error {
 		return errNoPlan
 	}
 	asked := p.original()
-	if !slices.Equal(asked, of.original()) {
+	if !sameEdits(asked, of.original()) {
 		return errNotReview
 	}
 	for _, e := range p.files {
@@ -267,12 +236,11 @@ func (r *run) unpark() {
 	})
 }
 
-// conflictOf returns what an error says of files, or nil.
-func conflictOf(err error) *ApplyResult {
-	if e, ok := errors.AsType[*ConflictError](err); ok {
-		return &ApplyResult{Files: e.Files}
-	}
-	return nil
+// changed is an error that says what became of files: [*ConflictError]. It is asked for
+// by its method, so that a program without such errors does not link them.
+type changed interface {
+	error
+	Changes() *ApplyResult
 }
 
 // changes are the events that belong before the end of a call.

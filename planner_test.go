@@ -58,6 +58,10 @@ func (p *planTool) Plan(ctx context.Context, inv *aycoder.Invocation) (aycoder.E
 	})
 }
 
+func (p *planTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+	return inv.Plan.Preview(), nil
+}
+
 func (p *planTool) call(ctx context.Context, inv *aycoder.Invocation, _ swapArgs) (*aycoder.ToolResult, error) {
 	p.calls++
 	plan := inv.Plan
@@ -69,10 +73,13 @@ func (p *planTool) call(ctx context.Context, inv *aycoder.Invocation, _ swapArgs
 		plan = &made
 	}
 	res, err := p.ws.Apply(ctx, *plan)
+	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+		return nil, fmt.Errorf("%s: %s%w", e.Kind(), e.ModelText(), e)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: res.ModelText()}}, Changes: res}, nil
+	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: plan.LeftOut() + res.ModelText()}}, Changes: res}, nil
 }
 
 func swap(id, path, old, text string) *aycoder.BlockDone {
@@ -212,7 +219,7 @@ func TestNobodyIsAskedAboutWhatCannotWork(t *testing.T) {
 		{"no match", func(context.Context) error { return errors.New("no_match: there is none") }, "no_match: there is none"},
 		{"conflict", func(context.Context) error {
 			return &aycoder.ConflictError{Files: []aycoder.FileResult{{Path: "f", Outcome: aycoder.OutcomeConflicted, Reason: "so"}}}
-		}, "conflict: The changes were not made"},
+		}, "apply plan: f: so"},
 		{"panic", func(context.Context) error { panic("boom") }, "the tool broke down: panic: boom"},
 	}
 	for _, tt := range tests {

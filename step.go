@@ -274,25 +274,17 @@ func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) 
 		req.Suggested = suggest(use, &q.tool.spec)
 	}
 	req.Subject, _ = subjectOf(use, &q.tool.spec)
+	inv := r.showing(req)
 	if p, ok := q.tool.impl.(Planner); ok {
-		plan, err := safePlan(ctx, p, r.showing(req))
+		plan, err := safePlan(ctx, p, inv)
 		if err != nil {
 			return nil, err
 		}
-		req.Plan, req.Preview = &plan, q.tool.masked(plan.preview())
-	} else {
-		req.Preview = q.tool.preview(ctx, r.showing(req))
+		req.Plan, inv.Plan = &plan, new(plan)
 	}
+	req.Preview = q.tool.preview(ctx, inv)
 	req.Digest = req.digest()
 	return req, nil
-}
-
-// masked is a text for the events, without what the tool keeps out of them.
-func (t *tool) masked(text string) string {
-	if m, ok := t.impl.(TextMasker); ok {
-		return m.Mask(text)
-	}
-	return text
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {

@@ -18,7 +18,7 @@ import (
 // result thrown away. An error or a panic becomes an output that the model reads,
 // so its text should say what to do instead; only [Fatal] ends the run.
 //
-// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer], [TextMasker].
+// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
@@ -26,16 +26,10 @@ type Tool interface {
 
 // Previewer is an optional ability of a [Tool]: it shows what a call would do, for
 // the one who is asked to approve it. It changes nothing. What it returns is plain
-// text. A tool that changes files is a [Planner] instead.
+// text; for a change to files, a unified diff. A [Planner] gets its plan in inv.Plan,
+// and can return [EditPlan.Preview].
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
-}
-
-// TextMasker is an optional ability of a [Tool] that keeps secrets out of what others
-// read: Mask returns a text without them. The loop masks the preview that it makes of
-// the plan of a [Planner].
-type TextMasker interface {
-	Mask(text string) string
 }
 
 // ToolSpec describes a [Tool] to the model and to those who decide about its calls.
@@ -108,8 +102,8 @@ type Invocation struct {
 	// model's own, or if it wrote values as text ("3" for 3) with these as they were meant.
 	Args json.RawMessage
 	// Plan is what was approved, if the tool is a [Planner] and somebody was asked: the
-	// call makes this change and no other. It is nil if nobody was asked; the tool then
-	// plans itself.
+	// call makes this change and no other, and its result tells [EditPlan.LeftOut]. It is
+	// nil if nobody was asked; the tool then plans itself.
 	Plan *EditPlan
 
 	progress func(Progress)

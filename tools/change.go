@@ -21,7 +21,10 @@ type changer[In any] struct {
 	turn chan struct{} // one change at a time, so that none makes another one stale
 }
 
-var _ aycoder.Planner = (*changer[editArgs])(nil)
+var (
+	_ aycoder.Planner   = (*changer[editArgs])(nil)
+	_ aycoder.Previewer = (*changer[editArgs])(nil)
+)
 
 // finder finds out what a call would change.
 type finder[In any] func(ctx context.Context, from texts, in In) (*proposal, error)
@@ -75,6 +78,15 @@ func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPl
 	return plan, readable(err)
 }
 
+// Preview implements [aycoder.Previewer]: it shows the plan.
+func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, error) {
+	if inv.Plan != nil {
+		return inv.Plan.Preview(), nil
+	}
+	plan, err := c.Plan(ctx, inv)
+	return plan.Preview(), err
+}
+
 // make makes a plan of the files as they are now.
 func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, string, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -90,6 +102,9 @@ func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, string
 
 // readable makes an error one whose text begins with its kind.
 func readable(err error) error {
+	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
+		return &conflict{e}
+	}
 	if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
 		return &problem{e.Kind, printable(e.Error())}
 	}
@@ -98,6 +113,12 @@ func readable(err error) error {
 	}
 	return err
 }
+
+// conflict is a conflict in words for the model.
+type conflict struct{ *aycoder.ConflictError }
+
+func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
+func (c *conflict) Unwrap() error { return c.ConflictError }
 
 func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result, error) {
 	select {
@@ -111,7 +132,7 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 		return nil, err
 	}
 	if len(plan.Files()) == 0 {
-		return textResult("Nothing was changed: what you proposed was left out.\n", "nothing changed"), nil
+		return textResult(plan.LeftOut()+"Nothing was changed.\n", "nothing changed"), nil
 	}
 	res, err := c.ws.Apply(ctx, plan)
 	if err == nil {
@@ -120,6 +141,9 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
 		r.Changes = res
+		if left := plan.LeftOut(); left != "" {
+			r.Parts = append(r.Parts, &aycoder.Text{Text: left})
+		}
 		return r, nil
 	}
 	return nil, err
@@ -140,7 +164,7 @@ func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (ayc
 
 // conflictResult tells the model what stands in the way, and the host too.
 func conflictResult(e *aycoder.ConflictError) *result {
-	r := aycoder.ErrorResult(e.Kind() + ": " + e.ModelText())
+	r := aycoder.ErrorResult((&conflict{e}).Error())
 	r.Summary = strings.ReplaceAll(e.Kind(), "_", " ")
 	r.Changes = &aycoder.ApplyResult{Files: e.Files}
 	return r
@@ -149,7 +173,7 @@ func conflictResult(e *aycoder.ConflictError) *result {
 // done tells what was changed. The model has then been shown what is in the files.
 func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes string) *result {
 	var b strings.Builder
-	b.WriteString(notes)
+	b.WriteString(plan.LeftOut() + notes)
 	var stat aycoder.DiffStat
 	merged := false
 	for i := range res.Files {

@@ -73,15 +73,10 @@ type maskedTool struct {
 	clean  func(string) string
 }
 
-var _ aycoder.TextMasker = (*maskedTool)(nil)
-
 func (t *maskedTool) maskedBy() *Masker { return t.masker }
 
 // Unwrap returns the tool that is wrapped.
 func (t *maskedTool) Unwrap() aycoder.Tool { return t.Tool }
-
-// Mask implements [aycoder.TextMasker].
-func (t *maskedTool) Mask(text string) string { return t.masker.Mask(text) }
 
 const editNote = "\nA secret in a file is shown as [secret:kind:id], and a character that nobody sees as <U+200B>. " +
 	"Write them just as they are shown, and the file keeps them."

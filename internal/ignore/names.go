@@ -8,37 +8,37 @@ import (
 )
 
 // vcs are the folders in which version control keeps what it knows.
-var vcs = set(".git", ".hg", ".svn", ".bzr", ".jj", "CVS", "_darcs", ".sl", ".pijul")
+var vcs = set{".git", ".hg", ".svn", ".bzr", ".jj", "CVS", "_darcs", ".sl", ".pijul"}
 
 // dependencies are the folders that hold other people's code and what tools made.
 // "vendor" is among them; "build", "bin", "out", "env" and "packages" are not,
 // since they hold people's own work as often.
-var dependencies = set(
+var dependencies = set{
 	"node_modules", "bower_components", "jspm_packages", "vendor", "Pods", "Carthage",
 	"__pycache__", ".venv", "venv", "site-packages", ".tox", ".nox", ".eggs",
 	".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints",
 	"target", "dist", ".gradle", ".m2", ".bundle", ".dart_tool", ".terraform",
 	".next", ".nuxt", ".svelte-kit", ".parcel-cache", ".turbo", ".cache", ".yarn", ".pnpm-store",
 	"_build", "elm-stuff", ".stack-work", "dist-newstyle", "zig-cache", ".zig-cache",
-)
+}
 
 // protectedDirs and protectedNames are what runs code on somebody else's machine
 // or in somebody else's name, or tells agents what they may do.
 var (
-	protectedDirs = set(".git", ".hg", ".svn", ".jj", ".vscode", ".idea", ".claude", ".cursor",
-		".codex", ".gemini", ".windsurf", ".roo", ".husky", ".github")
-	protectedNames = set(".gitmodules", ".envrc", ".mcp.json", "agents.md", "agents.override.md",
-		"claude.md", "claude.local.md", "gemini.md", ".cursorrules", ".windsurfrules", ".clinerules")
+	protectedDirs = set{".git", ".hg", ".svn", ".jj", ".vscode", ".idea", ".claude", ".cursor",
+		".codex", ".gemini", ".windsurf", ".roo", ".husky", ".github"}
+	protectedNames = set{".gitmodules", ".envrc", ".mcp.json", "agents.md", "agents.override.md",
+		"claude.md", "claude.local.md", "gemini.md", ".cursorrules", ".windsurfrules", ".clinerules"}
 )
 
 // secretDirs, secretNames, secretSuffixes and secretPrefixes are where keys and
 // passwords are kept.
 var (
-	secretDirs = set(".aws", ".ssh", ".kube", ".gnupg", ".docker", ".azure", ".gcloud", ".oci",
-		".password-store")
-	secretNames = set(".env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials",
+	secretDirs = set{".aws", ".ssh", ".kube", ".gnupg", ".docker", ".azure", ".gcloud", ".oci",
+		".password-store"}
+	secretNames = set{".env", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials",
 		"credentials", "credentials.json", "credentials.toml", "application_default_credentials.json",
-		".htpasswd", ".pgpass", ".my.cnf", ".s3cfg", ".boto", ".vault-token")
+		".htpasswd", ".pgpass", ".my.cnf", ".s3cfg", ".boto", ".vault-token"}
 	secretSuffixes = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".ppk", ".kdbx",
 		".tfstate", ".tfstate.backup"}
 	secretPrefixes = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
@@ -48,20 +48,18 @@ var (
 	copies = []string{"~", "#", ".bak", ".old", ".orig", ".save", ".swp"}
 )
 
-func set(names ...string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
-}
+// set is some names. It is a list and no map, so that a program that does not look
+// into it does not make it when it starts, nor links it.
+type set []string
+
+func (s set) has(name string) bool { return slices.Contains(s, name) }
 
 // VCS reports whether a folder of this name belongs to version control.
-func VCS(name string) bool { return vcs[name] }
+func VCS(name string) bool { return vcs.has(name) }
 
 // Skipped reports whether a walk leaves out a folder of this name: version control
 // or dependencies.
-func Skipped(name string) bool { return vcs[name] || dependencies[name] }
+func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }
 
 // Git reports whether an element of the path is ".git".
 func Git(p string) bool { return anyElement(p, isGit) }
@@ -71,14 +69,14 @@ func isGit(name string) bool { return name == ".git" }
 // Protected reports whether the path is, or is in, what must not be written because
 // it runs code or decides what an agent may do.
 func Protected(p string) bool {
-	return isName(last(p), func(name string) bool { return protectedNames[name] }) ||
-		anyElement(p, func(name string) bool { return protectedDirs[name] })
+	return isName(last(p), func(name string) bool { return protectedNames.has(name) }) ||
+		anyElement(p, func(name string) bool { return protectedDirs.has(name) })
 }
 
 // Secret reports whether the path names, by its look, a file of keys or passwords.
 func Secret(p string) bool {
 	return isName(last(p), secretName) ||
-		anyElement(p, func(name string) bool { return secretDirs[name] })
+		anyElement(p, func(name string) bool { return secretDirs.has(name) })
 }
 
 func secretName(name string) bool {
@@ -113,7 +111,7 @@ func secretFile(name string) bool {
 			return true
 		}
 	}
-	return secretNames[name] || hasSuffix(name, secretSuffixes)
+	return secretNames.has(name) || hasSuffix(name, secretSuffixes)
 }
 
 func hasSuffix(s string, suffixes []string) bool {
@@ -173,8 +171,8 @@ func longNames(short string) []string {
 		return []string{".gitmodules"}
 	}
 	var all []string
-	for _, table := range []map[string]bool{protectedDirs, protectedNames, secretDirs, secretNames} {
-		for long := range table {
+	for _, table := range []set{protectedDirs, protectedNames, secretDirs, secretNames} {
+		for _, long := range table {
 			if s, e := shorten(long); s == stem && e == ext {
 				all = append(all, long)
 			}

@@ -2,9 +2,7 @@ package schema
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"slices"
 )
 
 // Coerce returns data with the values that were written as text, where the schema
@@ -18,35 +16,26 @@ func (s *Schema) Coerce(data []byte) []byte {
 	if r.doc.parse() != nil {
 		return data
 	}
-	r.coerce = true
+	r.spoken = map[int][]byte{}
 	r.root(s)
 	if len(r.spoken) == 0 {
 		return data
 	}
-	slices.SortFunc(r.spoken, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
 	var out []byte
 	last := int32(0)
-	for _, v := range r.spoken {
-		c := r.doc.cells[v.at]
-		if c.start < last { // two parts of the schema want the same
-			continue
+	for at, c := range r.doc.cells {
+		if value, ok := r.spoken[at]; ok {
+			out = append(append(out, data[last:c.start]...), value...)
+			last = c.end
 		}
-		out = append(append(out, data[last:c.start]...), v.value...)
-		last = c.end
 	}
 	return append(out, data[last:]...)
-}
-
-// spoken is the value that the text in a cell stands for.
-type spoken struct {
-	at    int
-	value []byte
 }
 
 // speak notes what a string stands for, if that has the type that is wanted. In a
 // trial nothing is noted: another form may take the string as it is.
 func (r *run) speak(n *node, at int) {
-	if !r.coerce || r.trying > 0 || r.doc.cells[at].kind != kindString || n.types&(typeString|typeNone) != 0 {
+	if r.spoken == nil || r.trying > 0 || r.doc.cells[at].kind != kindString || n.types&(typeString|typeNone) != 0 {
 		return
 	}
 	text := bytes.TrimSpace(r.text(at))
@@ -60,5 +49,5 @@ func (r *run) speak(n *node, at int) {
 	if k := value.cells[0].kind; k == kindArray || k == kindObject {
 		text = (&Schema{n}).Coerce(text)
 	}
-	r.spoken = append(r.spoken, spoken{at, text})
+	r.spoken[at] = text
 }

@@ -57,10 +57,9 @@ type run struct {
 	found  findings
 	budget int // nodes that may still be applied; recursive choices explode
 	depth  int
-	loose  bool // null leaves a property out
-	trying int  // trials that are on
-	coerce bool // note what strings stand for
-	spoken []spoken
+	loose  bool           // null leaves a property out
+	trying int            // trials that are on
+	spoken map[int][]byte // what the strings in cells stand for, if that is asked for
 
 	cells [24]cell // where doc.cells and path start
 	steps [8]step
