@@ -26,15 +26,13 @@ func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
 		return t
 	}
-	w := &maskedTool{Tool: t, masker: m, ws: ws, clean: Visible}
+	w := &maskedTool{Tool: t, masker: m, ws: ws}
 	spec := t.Spec()
 	planner, plans := t.(aycoder.Planner)
 	previewer, previews := t.(aycoder.Previewer)
 	w.edits = plans || spec.Effect == aycoder.EffectWrite &&
 		spec.Subject.Kind == aycoder.SubjectPath && spec.Subject.Arg != ""
-	if spec.OpenWorld || spec.Subject.Kind == aycoder.SubjectCommand {
-		w.clean = terminal
-	}
+	w.output = spec.OpenWorld || spec.Subject.Kind == aycoder.SubjectCommand
 	switch {
 	case plans && previews:
 		return &maskedBoth{w, maskedPlanner{w, planner}, maskedPreviewer{w, previewer}}
@@ -45,10 +43,6 @@ func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	}
 	return w
 }
-
-// terminal is what a terminal shows of the output of a command, made visible. Files are
-// not cleaned so: what an edit has to match must be told as it is.
-func terminal(text string) string { return Visible(mask.StripEscapes(text)) }
 
 // maskAll wraps tools, unless the options say otherwise.
 func maskAll(ws FS, opts []Option, all []aycoder.Tool) ([]aycoder.Tool, error) {
@@ -70,7 +64,7 @@ type maskedTool struct {
 	masker *Masker
 	ws     FS
 	edits  bool // placeholders in the arguments are put back
-	clean  func(string) string
+	output bool // results are the output of programs, and not what is in files
 }
 
 func (t *maskedTool) maskedBy() *Masker { return t.masker }
@@ -100,7 +94,7 @@ func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error)
 		return nil, err
 	}
 	r, err := t.Tool.Call(ctx, t.masker.quiet(real))
-	return t.masker.result(r, t.clean), t.masker.err(err)
+	return t.masker.result(r, t.output), t.masker.err(err)
 }
 
 type maskedPlanner struct {

@@ -159,7 +159,7 @@ func TestMaskedParts(t *testing.T) {
 	assert.NotContains(t, all, "k5Ns3qB6")
 	assert.True(t, r.Untrusted && r.IsError)
 	assert.Equal(t, int64(3), reports[0].Current)
-	assert.Nil(t, m.part((*aycoder.Text)(nil), Visible))
+	assert.Nil(t, m.part((*aycoder.Text)(nil), true))
 	media := r.Parts[2].(*aycoder.Media)
 	assert.Equal(t, maskedToken, string(media.Data), "what is no text stays")
 	assert.NotContains(t, media.URL, maskedToken)

@@ -56,7 +56,7 @@ func Masking(m *Masker) aycoder.ToolMiddleware {
 	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *invocation) (*result, error) {
 			r, err := next(ctx, m.quiet(inv))
-			return m.result(r, Visible), m.err(err)
+			return m.result(r, false), m.err(err)
 		}
 	}
 }
@@ -94,9 +94,8 @@ func (m *Masker) quiet(inv *invocation) *invocation {
 	})
 }
 
-// result is one without secrets. Texts are cleaned before they are masked, so that an
-// escape sequence within a secret does not hide it.
-func (m *Masker) result(r *result, clean func(string) string) *result {
+// result is one without secrets. Output is what a terminal would get.
+func (m *Masker) result(r *result, output bool) *result {
 	if r == nil {
 		return nil
 	}
@@ -104,16 +103,28 @@ func (m *Masker) result(r *result, clean func(string) string) *result {
 	out.Summary = m.Mask(r.Summary)
 	out.Parts = make([]aycoder.Part, len(r.Parts))
 	for i, p := range r.Parts {
-		out.Parts[i] = m.part(p, clean)
+		out.Parts[i] = m.part(p, output)
 	}
 	return &out
 }
 
-func (m *Masker) part(p aycoder.Part, clean func(string) string) aycoder.Part {
+// text masks that of a part. Of output the escape sequences go before, so that none
+// hides a secret that it is in; in what is told of a file they stay, as an edit has to
+// match it. Written out, a text must not get much longer than the tool has made it.
+func (m *Masker) text(s string, output bool) string {
+	if output {
+		return mask.VisibleWithin(m.mask.Mask(mask.StripEscapes(s)), maxGrowth)
+	}
+	return mask.VisibleWithin(m.mask.Mask(s), maxGrowth+len(s)/8)
+}
+
+const maxGrowth = 256 // bytes
+
+func (m *Masker) part(p aycoder.Part, output bool) aycoder.Part {
 	switch p := p.(type) {
 	case *aycoder.Text:
 		if p != nil {
-			return &aycoder.Text{Text: clean(m.mask.Mask(p.Text)), Extra: p.Extra}
+			return &aycoder.Text{Text: m.text(p.Text, output), Extra: p.Extra}
 		}
 	case *aycoder.Media:
 		if p != nil {

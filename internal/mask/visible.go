@@ -17,7 +17,13 @@ import (
 //
 // The form is one of no programming language, so that a literal in source code is not
 // taken for a character that was written out: see [Unescape].
-func Visible(text string) string {
+func Visible(text string) string { return VisibleWithin(text, len(text)*maxEscape) }
+
+const maxEscape = len("<U+10FFFF>")
+
+// VisibleWithin is [Visible] for a text that may get longer only by so many bytes. What
+// would make it longer than that becomes a question mark.
+func VisibleWithin(text string, room int) string {
 	if plain(text) {
 		return text
 	}
@@ -29,7 +35,11 @@ func Visible(text string) string {
 			_, size = utf8.DecodeRuneInString(text[i:])
 		}
 		if hidden(r) && !keeps(prev, r, text[i+size:]) && (r != '\r' || !strings.HasPrefix(text[i+1:], "\n")) {
-			b.WriteString(escape(r))
+			out := escape(r)
+			if room -= len(out) - size; room < 0 {
+				out = "?"
+			}
+			b.WriteString(out)
 			prev = 0
 			continue
 		}
