@@ -441,8 +441,9 @@ func hang(t *testing.T, serve func(net.Conn), cancelled bool) {
 	defer servers.Wait()
 	f.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
-		servers.Go(func() { serve(far) })
 		servers.Go(func() {
+			io.ReadFull(far, make([]byte, 1)) // an answer before the request is an error
+			servers.Go(func() { serve(far) })
 			io.Copy(io.Discard, far)
 			far.Close()
 		})
