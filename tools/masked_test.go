@@ -195,9 +195,9 @@ func TestMaskedPlans(t *testing.T) {
 	}
 	hidden, key := m.Mask(maskedToken), m.Mask(keyBlock)
 
-	got, err := plan(args{"path": "a.env", "edits": [][]string{{hidden, "a\"<&" + hidden}}, "n": 12345678901234567})
+	got, err := plan(args{"path": "a.env", "edits": [][]string{{hidden, "a\"<&" + hidden}}, "n": int64(12345678901234567)})
 	require.NoError(t, err)
-	assert.JSONEq(t, string(mustJSON(t, args{"path": "a.env", "edits": [][]string{{maskedToken, "a\"<&" + maskedToken}}, "n": 12345678901234567})), got)
+	assert.JSONEq(t, string(mustJSON(t, args{"path": "a.env", "edits": [][]string{{maskedToken, "a\"<&" + maskedToken}}, "n": int64(12345678901234567)})), got)
 	got, err = plan(args{"files": []args{{"path": "a.env", "new": hidden}, {"path": "b.env", "new": "y"}}})
 	require.NoError(t, err)
 	assert.Contains(t, got, maskedToken)
