@@ -8,7 +8,7 @@ import (
 // awk looks for what makes a program of awk more than a filter: system, pipes, files
 // to write, the environment.
 func awk(c *call, argv []word) {
-	p := program{use: 'p', spec: awkSpec}
+	p := program{use: 'p', spec: awkSpec, first: true}
 	o := c.options(p, plain(argv, 1))
 	if o.has("-f", "--file", "-E", "--exec") {
 		o.pattern = true

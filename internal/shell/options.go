@@ -29,6 +29,7 @@ type program struct {
 // Effects:
 //
 //	w  writes the argument           i  changes its operands in place
+//	f  the same, unless it is -
 //	r  reads the argument            p  gives the pattern, which is then no operand
 //	P  the same, from the file that it names
 //	x  runs the argument             e  gives power or runs code: Escalates
@@ -83,6 +84,7 @@ func risky(spec string) bool {
 type parsed struct {
 	operands []word
 	pattern  bool // an option gave the pattern
+	late     bool // an option came after an operand, which some systems take for an operand
 	inPlace  bool
 	args     map[string]word // the last argument of each option in the spec
 	given    []given         // options in the spec, as often as they were given
@@ -132,6 +134,7 @@ func (c *call) options(p program, args []word) *parsed {
 			if i+1 < len(args) {
 				next = &args[i+1]
 			}
+			r.late = r.late || len(r.operands) > 0
 			if c.option(p, r, w, next) && !next.dash() {
 				i++
 			}
@@ -218,6 +221,10 @@ func (c *call) apply(r *parsed, o option, arg word) {
 	switch o.effect {
 	case 'w':
 		c.write(arg)
+	case 'f':
+		if arg.text != "-" {
+			c.write(arg)
+		}
 	case 'r':
 		c.read(arg)
 	case 'p':

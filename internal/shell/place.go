@@ -191,6 +191,9 @@ func (c *call) writePath(a string) {
 	case c.k.inside(a):
 		c.raise(WritesWorkspace, "writes "+c.k.shown(a))
 		c.startup(runsOrRules("/" + c.k.shown(a)))
+		if path.Base(a) == ".gitattributes" {
+			c.raise(NeedsApproval, "chooses which filters git runs")
+		}
 	default:
 		c.raise(WritesOutside, "writes outside of the workspace")
 		c.startup(startFile(a))

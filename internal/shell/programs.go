@@ -224,7 +224,9 @@ func docker(c *call, argv []word) {
 		switch w {
 		case "rm", "rmi", "prune", "kill", "down", "stop", "remove", "destroy":
 			c.raise(Destructive, "removes containers, images or volumes")
-		case "pull", "push", "login", "search":
+		case "login":
+			c.raise(Escalates, "keeps a password")
+		case "pull", "push", "search":
 			c.raise(Network, "talks to a registry")
 		case "run", "exec", "build", "compose", "start", "up":
 			if w != "compose" {
@@ -238,7 +240,7 @@ func terraform(c *call, argv []word) {
 	c.raise(NeedsApproval, "runs what providers of the project do")
 	for _, w := range argv[1:] {
 		switch w.text {
-		case "destroy", "-destroy", "taint", "rm":
+		case "destroy", "-destroy", "taint", "rm", "-auto-approve", "--auto-approve":
 			c.raise(Destructive, "destroys infrastructure")
 		case "apply", "up", "import", "init", "get", "refresh":
 			c.raise(Network, "changes infrastructure")
@@ -257,11 +259,7 @@ func curl(c *call, argv []word) {
 		spec = wgetSpec
 	}
 	o := c.options(program{spec: spec}, argv[1:])
-	for _, name := range []string{"-o", "--output", "-O", "--output-document"} {
-		if w, ok := o.args[name]; ok && w.text == "-" {
-			c.cmd.Writes = nil
-		}
-	}
+	c.k.fetched = true
 	for _, w := range o.operands {
 		c.host(w)
 	}
@@ -390,7 +388,7 @@ func cloud(c *call, argv []word) {
 			t == "purge" || t == "--delete" || t == "scale"):
 			c.raise(Destructive, "deletes what runs elsewhere")
 		case i < 4 && (strings.Contains(t, "token") || strings.Contains(t, "secret") || strings.Contains(t,
-			"iam") || t == "auth" || t == "login" || strings.Contains(t, "password") || strings.Contains(t,
+			"iam") || t == "auth" || t == "login" || t == "configure" || strings.Contains(t, "password") || strings.Contains(t,
 			"credential") || t == "ssh-key"):
 			c.raise(Escalates, "reads or changes keys and rights")
 		}

@@ -13,6 +13,9 @@ func sed(c *call, argv []word) {
 	if !o.pattern && len(o.operands) > 0 {
 		scripts = append(scripts, o.operands[0])
 	}
+	if o.late && o.pattern {
+		c.raise(NeedsApproval, "has a script that is not understood")
+	}
 	for _, w := range scripts {
 		if w.kind > digits {
 			c.raise(NeedsApproval, "runs a program that is not known")

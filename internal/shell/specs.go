@@ -75,12 +75,12 @@ const (
 		"--max-lines? --max-args= --max-procs= --max-chars= --process-slot-var= -J= -R= -S="
 	parallelSpec    = "-a=r -j= -n= -N= -I= -C= -d= --jobs= --colsep= -S=n --sshlogin=n"
 	interpreterSpec = "-o= -O= +O= --rcfile=e --init-file=e -i!a -l!a --login!a -a!a -t -n"
-	curlSpec        = "-o=w --output=w -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
+	curlSpec        = "-o=f --output=f -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
 		"--header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w -D=w " +
 		"--dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= " +
 		"--max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w " +
 		"-E=r --cert=r --key=r --cacert=r --url= -L -s -S -f -k -i -I -v -Z"
-	wgetSpec = "-O=w --output-document=w -P=w --directory-prefix=w -o=w --output-file=w -a=w " +
+	wgetSpec = "-O=f --output-document=f -P=w --directory-prefix=w -o=w --output-file=w -a=w " +
 		"--append-output=w -i=r --input-file=r --post-file=r --post-data= --header= -U= -T= -t= -e=e " +
 		"--execute=e --use-askpass=x --config=e -q -c -r -l= -A= -R= -D= --user= --password="
 )

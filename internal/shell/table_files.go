@@ -14,12 +14,20 @@ func lookup(name string) (program, bool) {
 			return alike[i].program, true
 		}
 	}
-	if short := strings.TrimRight(name, "0123456789."); short != name {
-		if p, ok := lookup(short); ok && (p.handler == "language" || short == "pip") {
-			return p, true // python3.12
-		}
-	}
 	return program{}, false
+}
+
+// canonical is a name without the version behind it: python3.12 is python.
+func canonical(name string) string {
+	short := strings.TrimRight(name, "0123456789.")
+	if short == name {
+		return name
+	}
+	_, whole := lookup(name)
+	if p, ok := lookup(short); !whole && ok && (p.handler == "language" || short == "pip") {
+		return short
+	}
+	return name
 }
 
 var tables = []map[string]program{builtins, filePrograms, textPrograms, systemPrograms, gitCommands,
@@ -88,7 +96,7 @@ var filePrograms = map[string]program{
 	"find": {handler: "find"}, "fd": {handler: "fd"}, "fdfind": {handler: "fd"},
 	"locate": {use: 'n', class: NeedsApproval}, "rsync": {handler: "rsync"}, "tar": {handler: "tar"},
 	"bsdtar": {handler: "tar"}, "gtar": {handler: "tar"}, "zip": {handler: "zip"}, "unzip": {handler: "unzip"},
-	"patch": {class: WritesWorkspace, use: 'n',
+	"patch": {class: WritesWorkspace, use: 'w',
 		spec: "-o=w -r=w -i=r -d=w -p= -F= -D= -V= -B= -z= --output=w --reject-file=w --input=r --directory=w " +
 			"--strip= -e!e --ed!e"},
 }

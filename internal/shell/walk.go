@@ -22,6 +22,7 @@ type walker struct {
 	disputed bool
 	deny     bool
 	opaque   bool
+	fetched  bool     // a command before may have written what came from the network
 	exits    []*state // where break, continue and return left a loop or a function
 	steps    int
 	depth    int

@@ -312,7 +312,7 @@ func eval(c *call, argv []word) {
 	c.k.opaque = true
 	w := joined(plain(argv, 1))
 	if w.kind > digits || slices.ContainsFunc(argv, func(w word) bool { return w.kind > digits }) {
-		c.raise(NeedsApproval, "runs a text that is not known")
+		c.code(&w, "runs a text that is not known")
 		c.lose()
 		return
 	}
@@ -355,7 +355,7 @@ func sourceBuiltin(c *call, argv []word) {
 
 // code is for code that is not known.
 func (c *call) code(content *word, why string) {
-	if content != nil && content.net {
+	if content != nil && content.net || c.k.fetched {
 		c.raise(Escalates, "runs what came from the network")
 		return
 	}
