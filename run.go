@@ -189,7 +189,9 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(work, c, s) }
 	r.within = func(f func(context.Context)) { f(work) }
 	if r.trail != nil {
+		r.mu.Lock()
 		r.trail.history(r, r.state.Messages())
+		r.mu.Unlock()
 		defer func() { _ = r.trail.flush(ctx, r, true) }()
 	}
 	defer r.close()

@@ -115,8 +115,8 @@ var secrets = []secret{
 	{[]string{"-u"}, regexp.MustCompile(`((?:\s|^)(?:-u|--user)[\s=]+[^\s:'"]+:)\S+`), "${1}" + masked},
 	{
 		[]string{"sk-", "k_", "gh", "pat", "xox", "akia", "asia", "aiza", "ya29", "npm_", "hf_", "eyj"},
-		regexp.MustCompile(`\b(?:sk-|pk_|rk_|sk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|hf_|eyJ)` +
-			`[A-Za-z0-9_.-]{8,}`),
+		regexp.MustCompile(`\b(?:sk-|pk_|rk_|sk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|` +
+			`ya29\.|npm_|hf_|eyJ)[A-Za-z0-9_.-]{8,}`),
 		masked,
 	},
 }

@@ -342,7 +342,7 @@ func TestProperties(t *testing.T) {
 	sources := []policy.Source{policy.Managed, policy.User, policy.Session, policy.Project}
 	modes := []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan, policy.FullAuto}
 	checked := 0
-	for range 400 {
+	for range 150 {
 		mode := modes[r.IntN(4)]
 		given := map[policy.Source][]policy.Entry{}
 		for _, s := range sources {
