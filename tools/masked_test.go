@@ -110,7 +110,19 @@ func TestMaskedOutput(t *testing.T) {
 	assert.NotContains(t, text, "\x1b")
 }
 
-// fake is a tool that does what a test says.
+// A text that is full of what nobody sees does not get much longer.
+func TestMaskedGrowth(t *testing.T) {
+	m := NewMasker(nil)
+	junk := strings.Repeat("\x01\u200b", 10_000)
+	assert.LessOrEqual(t, len(m.text(junk, true)), len(junk)+maxGrowth)
+	assert.LessOrEqual(t, len(m.text(junk, false)), len(junk)*9/8+maxGrowth)
+	assert.True(t, strings.HasPrefix(m.text(junk, true), "<U+0001><U+200B><U+0001>"))
+	assert.True(t, strings.HasSuffix(m.text(junk, false), "????"))
+	hidden := m.text(maskedToken[:9]+"\x1b[1m"+maskedToken[9:], true)
+	assert.Equal(t, m.Mask(maskedToken), hidden, "an escape sequence hides nothing")
+}
+
+// fakeTool is a tool that does what a test says.
 type fakeTool struct {
 	spec aycoder.ToolSpec
 	call aycoder.ToolFunc
