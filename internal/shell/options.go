@@ -366,6 +366,9 @@ func (p program) reason(name string) string {
 	case WritesWorkspace:
 		return name + " writes files"
 	case NeedsApproval:
+		if toolPrograms[before(name, " ")].sub {
+			return name + " may run code of the project"
+		}
 		return name + " may do more than read"
 	case WritesOutside:
 		return name + " writes outside of the workspace"
