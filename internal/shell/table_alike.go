@@ -8,15 +8,15 @@ var alike = []struct {
 	{program{use: 'n'}, set(
 		"pathchk", "readlink", "colrm", "col", "numfmt", "factor", "primes", "wcwidth", "figlet", "whoami",
 		"id", "groups", "logname", "users", "who", "w", "tty", "uptime", "lscpu", "lsblk", "lsmem", "lsusb",
-		"lspci", "getconf", "locale", "lsb_release", "sw_vers", "cal", "pgrep", "pidof", "clear", "reset",
+		"lspci", "getconf", "locale", "lsb_release", "sw_vers", "cal", "pgrep", "pidof", "clear",
 		"git cherry", "git rev-parse", "git name-rev", "git merge-base", "git show-branch", "git count-objects",
-		"git check-attr", "git check-mailmap", "git check-ref-format", "git var", "git version", "git column",
+		"git check-attr", "git check-mailmap", "git check-ref-format", "git version", "git column",
 		"git sparse-checkout list", "pip show", "pip check", "cargo version", "cargo --list", "dpkg-query",
 		"brew list", "brew --version", "brew --prefix", "c++filt",
 	)},
 	{program{}, set(
 		"namei", "lsattr", "getfacl", "getfattr", "b3sum", "sum", "crc32", "zipinfo", "zcat", "bzcat", "xzcat",
-		"zstdcat", "rev", "difft", "bc", "tsort", "tokei", "lolcat", "git check-ignore", "git verify-pack",
+		"rev", "difft", "bc", "tsort", "tokei", "lolcat", "git check-ignore", "git verify-pack",
 		"git patch-id", "git stripspace", "git get-tar-commit-id", "git bundle verify", "git bundle list-heads",
 		"shellcheck", "size", "otool",
 	)},

@@ -14,7 +14,7 @@ const (
 // a hostile configuration of the repository could add is up to the environment that
 // hosts set.
 var gitCommands = map[string]program{
-	"git": {handler: "git"}, "git status": {spec: "--untracked-files? --ignored? --porcelain?"},
+	"git": {handler: "git"}, "git var": {use: 'n', spec: "-l!o"}, "git status": {spec: "--untracked-files? --ignored? --porcelain?"},
 	"git diff": {spec: gitDiff}, "git log": {spec: gitLog}, "git show": {spec: gitLog},
 	"git whatchanged": {spec: gitLog}, "git rev-list": {spec: gitLog, use: 'n'}, "git shortlog": {spec: gitLog},
 	"git diff-tree": {spec: gitLog}, "git diff-index": {spec: gitDiff}, "git diff-files": {spec: gitDiff},

@@ -2,7 +2,8 @@ package shell
 
 // textPrograms read texts, and print something about them.
 var textPrograms = map[string]program{
-	"cat": {handler: "cat"}, "tac": {spec: "-s= --separator="},
+	"zstdcat": {spec: "-o=w --output-dir-flat=w --output-dir-mirror=w --rm!d -D=r -M= -T="},
+	"cat":     {handler: "cat"}, "tac": {spec: "-s= --separator="},
 	"nl": {spec: "-b= -d= -f= -h= -i= -l= -n= -s= -v= -w="}, "bat": {handler: "bat"}, "batcat": {handler: "bat"},
 	"head": {handler: "head"}, "tail": {handler: "head"}, "wc": {handler: "wc"},
 	"cut":   {spec: "-b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --output-delimiter="},
