@@ -64,7 +64,7 @@ func (r *run) pin(ctx context.Context, q *posed) {
 
 // showing is the call of a question, for a preview.
 func (r *run) showing(req *ApprovalRequest) *Invocation {
-	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Args: req.Args}
+	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args}
 }
 
 // approve remembers what was shown of a call.

@@ -138,7 +138,7 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 // AtRunEnd has f called when the run is over, however it ends: for what a tool starts
 // in one call and needs in the next, as a process or a connection. The run waits for
 // f as it waits for tools that were cancelled: f works beside them and returns soon.
-// If the run is over already, f is called at once. AtRunEnd reports false, and does
+// A run that is suspended is over, too. If the run is over already, f is called at once. AtRunEnd reports false, and does
 // nothing, where a call is not part of a longer run: in [Loop.Turn], and for an
 // invocation of [NewInvocation]. Then the host has to end what the tool has started.
 func (inv *Invocation) AtRunEnd(f func()) bool {

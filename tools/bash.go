@@ -61,7 +61,7 @@ func (in *bashArgs) check() error {
 
 // Bash returns bash, which runs shell commands in the workspace, with an environment
 // from which secrets were left out. What a command prints is reported as progress. Its
-// Preview names the folder, and a call does not run in another one than it showed.
+// Preview names the folder, so that an approval holds for that one only.
 //
 // When a command ends, is cancelled or takes too long, all that it started is killed: on
 // Linux every process, whatever it did to get away, short of changing its limits or
@@ -107,11 +107,10 @@ func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
 		return "", err
 	}
-	dir, err := t.b.where(&in)
+	dir, err := t.b.where(inv, &in)
 	if err != nil {
 		return "", err
 	}
-	t.b.shell.show(inv, dir)
 	place, gap := "in "+showPath(dir), " "
 	if in.Background {
 		place += ", in the background"
@@ -126,9 +125,9 @@ func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 }
 
 // where returns the folder of a call, relative to the workspace's.
-func (b *basher) where(in *bashArgs) (string, error) {
+func (b *basher) where(inv *invocation, in *bashArgs) (string, error) {
 	if in.WorkingDir == "" {
-		return b.shell.Dir(), nil
+		return b.shell.dir(inv), nil
 	}
 	return b.ws.Rel(in.WorkingDir)
 }
@@ -137,13 +136,9 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	dir, err := b.where(&in)
+	dir, err := b.where(inv, &in)
 	if err != nil {
 		return nil, err
-	}
-	if shown, ok := b.shell.seen(inv); ok && shown != dir {
-		return nil, problemf("stale", "the command was approved to run in %s, and by now would run in %s; "+
-			"call again", showPath(shown), showPath(dir))
 	}
 	if in.WorkingDir != "" {
 		if _, err := b.ws.ReadDir(ctx, dir); err != nil {
@@ -182,25 +177,25 @@ func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand
 		err = nil
 	}
 	if err != nil || res == nil {
-		err = b.refused(ctx, res, err, in)
+		err = b.refused(ctx, inv, res, err, in)
 	}
 	if err != nil {
 		return nil, err
 	}
 	e := ending{res: res, took: time.Since(start), cancelled: ctx.Err() != nil, timedOut: timedOut}
-	e.note = b.follow(&e, c, in)
-	return e.result(out, path.Clean(b.shell.Dir())), nil
+	e.note = b.follow(&e, c, inv, in)
+	return e.result(out, path.Clean(b.shell.dir(inv))), nil
 }
 
 var errNoResult = errors.New("there is neither a result nor an error")
 
 // refused says what the model can do about a command of which there is nothing to tell.
-func (b *basher) refused(ctx context.Context, res *ExecResult, err error, in *bashArgs) error {
+func (b *basher) refused(ctx context.Context, inv *invocation, res *ExecResult, err error, in *bashArgs) error {
 	switch {
 	case res == nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, ErrExecDir) && in.WorkingDir == "":
-		b.shell.setDir("")
+		b.shell.setDir(inv, "")
 		return problemf("not_found", "the folder in which the last command ended is gone, or not in the workspace "+
 			"any more; the next command runs in the folder of the workspace")
 	case errors.Is(err, ErrExecDir):
@@ -218,7 +213,7 @@ func (b *basher) refused(ctx context.Context, res *ExecResult, err error, in *ba
 
 // follow moves to the folder where a command has ended, if that is another than where
 // it began. It returns what is to be said about that.
-func (b *basher) follow(e *ending, c *ExecCommand, in *bashArgs) string {
+func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs) string {
 	if e.cancelled || e.timedOut || in.WorkingDir != "" {
 		return ""
 	}
@@ -226,15 +221,15 @@ func (b *basher) follow(e *ending, c *ExecCommand, in *bashArgs) string {
 		if !moves.MatchString(in.Command) {
 			return ""
 		}
-		return "[the shell did not tell its folder at the end; the next command runs in " + showPath(b.shell.Dir()) + "]\n"
+		return "[the shell did not tell its folder at the end; the next command runs in " + showPath(b.shell.dir(inv)) + "]\n"
 	}
 	rel, err := b.ws.Rel(e.res.Dir)
 	if err != nil {
-		b.shell.setDir("")
+		b.shell.setDir(inv, "")
 		return "[the command ended outside the workspace; the next one runs in the folder of the workspace]\n"
 	}
 	if from, err := b.ws.Rel(c.Dir); err == nil && rel != from {
-		b.shell.setDir(rel)
+		b.shell.setDir(inv, rel)
 	}
 	return ""
 }

@@ -20,6 +20,8 @@ const (
 	maxKnown   = 32        // with those that have ended
 	maxBacklog = 256 << 10 // bytes of output that nobody has read, twice that at times
 	firstLook  = 200 * time.Millisecond
+
+	maxJobTimeout = 86_400 // seconds
 )
 
 var errStopped = errors.New("stopped")
@@ -148,7 +150,7 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 	}
 	stop := context.CancelFunc(func() {})
 	if in.Timeout > 0 {
-		work, stop = context.WithTimeoutCause(work, time.Duration(in.Timeout)*time.Second, errTimeout)
+		work, stop = context.WithTimeoutCause(work, time.Duration(min(in.Timeout, maxJobTimeout))*time.Second, errTimeout)
 	}
 	go func() { // ends when it was cancelled, see drop and Close
 		defer stop()
@@ -222,10 +224,10 @@ func (b *basher) background(ctx context.Context, inv *invocation, c *ExecCommand
 	}
 	if j.ended() && j.res == nil {
 		b.shell.drop(j)
-		return nil, b.refused(ctx, nil, j.err, in)
+		return nil, b.refused(ctx, inv, nil, j.err, in)
 	}
 	r := j.report(nil)
-	if dir := path.Clean(b.shell.Dir()); dir != "." {
+	if dir := path.Clean(b.shell.dir(inv)); dir != "." {
 		r.Parts = append(r.Parts, textPart("[the next command runs in "+showPath(dir)+"]\n"))
 	}
 	return r, nil

@@ -3,7 +3,6 @@ package tools
 import (
 	"errors"
 	"path"
-	"slices"
 	"sync"
 
 	"github.com/aycoder/aycoder"
@@ -15,15 +14,12 @@ import (
 // ready to use. Its methods are safe for concurrent use.
 type Shell struct {
 	mu     sync.Mutex
-	at     string      // the folder, relative to the workspace's; "" is that itself
-	shown  []shownCall // the latest that somebody was asked about
-	jobs   []*job      // those that run, and the latest that ended
-	number int         // of the last one
+	at     string            // the folder, relative to the workspace's; "" is that itself
+	inner  map[string]string // the same for each run inside of another
+	jobs   []*job            // those that run, and the latest that ended
+	number int               // of the last one
 	closed bool
 }
-
-// shownCall is where a call would have run when that was shown.
-type shownCall struct{ key, dir string }
 
 // WithShell has the tools share s, so that a host can ask for the folder, and end what
 // runs in the background. Default: a new one.
@@ -38,17 +34,44 @@ func WithShell(s *Shell) Option {
 }
 
 // Dir returns the folder in which the next command runs, slash-separated and relative
-// to the workspace's; "." is that itself.
+// to the workspace's; "." is that itself. The runs of subagents have folders of their
+// own, which are not told.
 func (s *Shell) Dir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return path.Clean(s.at)
 }
 
-func (s *Shell) setDir(rel string) {
+// dir returns the folder for a call. A run inside of another begins in the workspace's
+// and does not move the others, beside which it works.
+func (s *Shell) dir(inv *aycoder.Invocation) string {
+	if inv.Depth == 0 {
+		return s.Dir()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = rel
+	return path.Clean(s.inner[inv.Run])
+}
+
+func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if inv.Depth == 0 {
+		s.at = rel
+		return
+	}
+	if _, known := s.inner[inv.Run]; known || inv.AtRunEnd(func() { s.forget(inv.Run) }) {
+		if s.inner == nil {
+			s.inner = map[string]string{}
+		}
+		s.inner[inv.Run] = rel
+	}
+}
+
+func (s *Shell) forget(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.inner, run)
 }
 
 // Close ends the commands in the background and waits for that. None is started after.
@@ -67,38 +90,4 @@ func (s *Shell) Close() error {
 		<-j.done
 	}
 	return nil
-}
-
-// maxShown bounds how many calls are remembered that were shown and did not run.
-const maxShown = 256
-
-func callKey(inv *aycoder.Invocation) string { return inv.Run + "\x00" + inv.Key + "\x00" + inv.ID }
-
-// show remembers where a call will run.
-func (s *Shell) show(inv *aycoder.Invocation, dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget(callKey(inv))
-	if len(s.shown) == maxShown {
-		s.shown = slices.Delete(s.shown, 0, 1)
-	}
-	s.shown = append(s.shown, shownCall{callKey(inv), dir})
-}
-
-// seen returns where a call runs by what was shown of it, once.
-func (s *Shell) seen(inv *aycoder.Invocation) (dir string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.forget(callKey(inv))
-}
-
-// forget drops what was shown of a call, and returns it. The mutex is held.
-func (s *Shell) forget(key string) (dir string, ok bool) {
-	i := slices.IndexFunc(s.shown, func(c shownCall) bool { return c.key == key })
-	if i < 0 {
-		return "", false
-	}
-	dir = s.shown[i].dir
-	s.shown = slices.Delete(s.shown, i, i+1)
-	return dir, true
 }

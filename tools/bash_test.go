@@ -152,20 +152,77 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, "in sub, in the background: x", preview("3", args{"command": "x", "background": true, "working_dir": "sub/"}))
 	_, err := bash.Preview(t.Context(), inv("4", args{"command": "x", "working_dir": "../x"}))
 	require.Error(t, err)
+}
 
-	// What was shown to run in one folder does not run in another.
-	list := args{"command": "ls"}
-	assert.Equal(t, "in .: ls", preview("5", list))
-	w.ok("bash", move)
-	r, err := w.tool["bash"].Call(t.Context(), inv("5", list))
+// What was approved to run in one folder does not run in another.
+func TestApprovalHoldsForTheFolder(t *testing.T) {
+	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
+	m := script.New(
+		script.Reply(script.Call("bash", args{"command": "cd sub"}), script.Call("bash", args{"command": "touch here"})),
+		script.Call("bash", args{"command": "touch here"}),
+		script.Say("Done."),
+	)
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(aycoder.Rules{}))
 	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(r.Text(), "stale: the command was approved to run in ., and by now would run in sub"))
-	r, err = w.tool["bash"].Call(t.Context(), inv("5", list)) // nobody was asked
-	require.NoError(t, err)
-	assert.Equal(t, "f\n[exit 0, in sub]\n", r.Text())
-	for i := range 2 * maxShown {
-		preview(fmt.Sprint("many ", i), list)
+	var previews, errs []string
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			previews = append(previews, ev.Request.Preview)
+			ev.Allow()
+		case *aycoder.ToolFinished:
+			if ev.Output.IsError {
+				errs = append(errs, ev.Output.Text())
+			}
+		}
 	}
+	assert.Equal(t, "sub", shell.Dir())
+	assert.NoFileExists(t, w.path("here"))
+	assert.FileExists(t, w.path("sub/here"))
+	assert.Equal(t, []string{"in .: cd sub", "in .: touch here", "in sub: touch here"}, previews)
+	assert.Len(t, errs, 1)
+}
+
+// Runs inside of others have folders of their own, which are forgotten with them.
+func TestFoldersOfInnerRuns(t *testing.T) {
+	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x", "other/f": "x"})
+	inner := func(run, command string) string {
+		inv := aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": command}), nil)
+		inv.Run, inv.Depth = run, 1
+		r, err := w.tool["bash"].Call(t.Context(), inv)
+		require.NoError(t, err)
+		return r.Text()
+	}
+	w.ok("bash", args{"command": "cd sub"})
+	assert.Contains(t, inner("a", "cd other"), "[exit 0]", "without an end of the run nothing is kept")
+	assert.Equal(t, "sub", shell.Dir())
+
+	var told []string
+	tell := func(next script.Step) script.Step {
+		return script.Func(func(req *aycoder.Request) script.Step {
+			told = append(told, script.LastOutput(req).Text())
+			return next
+		})
+	}
+	agent, err := Subagent(SubagentConfig{Tools: []aycoder.Tool{w.tool["bash"]}, Model: script.New(
+		script.Call("bash", args{"command": "cd other"}),
+		tell(script.Call("bash", args{"command": "ls"})),
+		tell(script.Say("Done.")),
+	)})
+	require.NoError(t, err)
+	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}, {Action: aycoder.RuleAllow, Tool: "subagent"}}
+	outer := script.New(script.Call("subagent", args{"task": "list"}), script.Say("Done."))
+	l, err := aycoder.New(outer, aycoder.WithTools(agent, w.tool["bash"]), aycoder.WithApprover(rules))
+	require.NoError(t, err)
+	for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+	}
+	require.Len(t, told, 2)
+	assert.Contains(t, told[0], "[exit 0, in other]")
+	assert.Contains(t, told[1], "f\n[exit 0, in other]")
+	assert.Equal(t, "sub", shell.Dir())
+	assert.Empty(t, shell.inner)
 }
 
 // A tool says what it does while it works, and lets go of everything when many calls
@@ -173,7 +230,7 @@ func TestPreview(t *testing.T) {
 func TestManyCallsCancelled(t *testing.T) {
 	const n = 200
 	t.Setenv("TMPDIR", t.TempDir())
-	w, _, mark := shellWorld(t, nil)
+	w, shell, mark := shellWorld(t, nil)
 	w.ok("bash", args{"command": "true"}) // what is made once is made now
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,15 +263,13 @@ func TestManyCallsCancelled(t *testing.T) {
 	t.Logf("%d calls returned %v after the cancel", n, time.Since(start))
 	all, _ := os.ReadDir(os.Getenv("TMPDIR"))
 	assert.Empty(t, all)
-	require.NoError(t, shellOf(w).Close())
+	require.NoError(t, shell.Close())
 	assert.Empty(t, survivors(t, mark))
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, 5*time.Second, time.Millisecond)
 	assert.LessOrEqual(t, descriptors(t), files)
 	r := w.call("bash", args{"command": "true", "background": true})
 	assert.Contains(t, r.Text(), "closed: ")
 }
-
-func shellOf(w *world) *Shell { return w.tool["bash"].(*maskedPreviewer).Tool.(*bashTool).b.shell }
 
 func descriptors(t *testing.T) int {
 	t.Helper()
@@ -357,10 +412,10 @@ func TestExec(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		w.fails("unknown_job", "bash_output", args{"id": "bash-4"})
 
-		for range maxKept {
+		for range maxKnown {
 			w.ok("bash", args{"command": "x", "background": true})
 		}
-		assert.LessOrEqual(t, len(shell.jobs), maxKept)
+		assert.LessOrEqual(t, len(shell.jobs), maxKnown)
 		w.ok("bash_output", args{"id": "bash-3"})
 		require.NoError(t, shell.Close())
 	})
@@ -424,7 +479,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 
 // Endless output takes no memory.
 func TestOutputIsBounded(t *testing.T) {
-	w, _, _ := shellWorld(t, nil)
+	w, _, _ := shellWorld(t, nil, WithMasking(false))
 	for _, command := range []string{"yes | head -c 300000000", "head -c 300000000 /dev/zero", "head -c 30000000 /dev/urandom"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
