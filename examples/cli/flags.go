@@ -35,6 +35,7 @@ flags:
   -mode name       ask (before anything is changed), accept-edits, plan (only look), or
                    full-auto (ask nothing) (ask)
   -allow rules     calls that need no approval: edit_file, 'bash:go test *'; repeatable
+  -sandbox         commands change files here only, and have no network unless asked for
   -max-turns n     answers of the model in one run (50)
   -verbose         show thinking, tokens and whole outputs
 
@@ -57,6 +58,7 @@ type options struct {
 	mode     policy.Mode
 	allow    []string
 	maxTurns int
+	sandbox  bool
 	verbose  bool
 }
 
@@ -74,6 +76,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return err
 	})
 	fs.IntVar(&o.maxTurns, "max-turns", 50, "")
+	fs.BoolVar(&o.sandbox, "sandbox", false, "")
 	fs.BoolVar(&o.verbose, "verbose", false, "")
 	fs.Func("allow", "", func(s string) error {
 		o.allow = append(o.allow, s)

@@ -173,7 +173,20 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 	}
 	s.dir = ws.Dir()
 	shell := new(tools.Shell)
-	coding, err := tools.Coding(ws, tools.WithShell(shell))
+	opts := []tools.Option{tools.WithShell(shell)}
+	if o.sandbox {
+		box, err := sandbox(context.Background(), ws)
+		if err != nil {
+			return err
+		}
+		done := s.close
+		s.close = func() {
+			_ = box.Close()
+			done()
+		}
+		opts = append(opts, tools.WithSandbox(box))
+	}
+	coding, err := tools.Coding(ws, opts...)
 	if err != nil {
 		return err
 	}
