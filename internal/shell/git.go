@@ -271,7 +271,7 @@ func gitStash(c *call, argv []word) {
 }
 
 func gitConfig(c *call, argv []word) {
-	o := c.options(program{spec: gitConfigSpec}, argv[1:])
+	o := c.options(program{spec: gitConfigSpec, first: true}, argv[1:])
 	ops := o.operands
 	if len(ops) > 0 && (ops[0].text == "get" || ops[0].text == "list" || ops[0].text == "set" ||
 		ops[0].text == "unset") && ops[0].kind == known {

@@ -193,7 +193,7 @@ var asks = map[string][]string{
 		"rg --pre=x y", "rg --pre x y", "rg -z x", "rg --search-zip x", "rg --hostname-bin=x y", "rg x *",
 		"sort -o x y", "sort -ox y", "sort --output=x y", "sort --out x y", "sort --compress-program=x y",
 		"sort -T /tmp y", "sort *", "sort $(ls)", "uniq a b", "uniq *", "tee x", "ls | tee x",
-		"shuf -o x y", "iconv -o x y", "tree -o x", "split x", "csplit x 1", "xxd -r x y", "xxd x -s", "zstdcat x -o y", "reset", "git var -l", "uniq x -c",
+		"shuf -o x y", "iconv -o x y", "tree -o x", "split x", "csplit x 1", "xxd -r x y", "xxd x -s", "zstdcat x -o y", "git config core.pager -x", "git config core.pager --x", "reset", "git var -l", "uniq x -c",
 		"xxd x y", "base64 -o x y", "dd of=x", "tar xf x", "tar cf x y",
 		"tar tf x --to-command=rm", "tar --checkpoint=1 --checkpoint-action=exec=rm -tf x",
 		"tar -I 'rm x' -tf y", "tar --use-compress-program=x -tf y", "zip x y",
