@@ -126,7 +126,8 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 	}
 	one := &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditChange, Base: f.text, Proposed: f.text}}}
 	if len(file.Chunks) > 0 {
-		if one, err = f.propose(func(text string) (*edited, error) { return inChunks(ctx, text, file.Chunks) }); err != nil {
+		one, err = f.propose(func(text string) (*edited, error) { return inChunks(ctx, text, file.Chunks) })
+		if err != nil {
 			return nil, inFile(f.path, err)
 		}
 	}
