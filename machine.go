@@ -304,16 +304,18 @@ func (e *FactError) Error() string {
 // Apply returns the state after f and what is to be done now. A fact that does not
 // fit is refused with a [*FactError]; the state is then returned as it was.
 func (s State) Apply(f Fact) (State, []Action, error) {
-	next, actions, reason := s.apply(f)
+	next := s
+	actions, reason := next.apply(f)
 	if reason != "" {
 		return s, nil, &FactError{Fact: f, Phase: s.phase, Reason: reason}
 	}
 	return next, actions, nil
 }
 
-func (s State) apply(f Fact) (State, []Action, string) {
+// apply changes s, which is then of no use if there is a reason to refuse f.
+func (s *State) apply(f Fact) ([]Action, string) {
 	if s.rules == nil {
-		return s, nil, "the run was not started"
+		return nil, "the run was not started"
 	}
 	switch f := f.(type) {
 	case *BlockDone:
@@ -339,7 +341,7 @@ func (s State) apply(f Fact) (State, []Action, string) {
 	case *Resumed:
 		return s.resumed()
 	}
-	return s, nil, "no such fact"
+	return nil, "no such fact"
 }
 
 // Outstanding returns the actions that are open, to be issued again by someone who

@@ -16,16 +16,16 @@ const (
 	outLost      = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
 )
 
-func (s State) callModel() *CallModel {
+func (s *State) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.elide}
 }
 
-func (s State) ask(i int) *AskApproval {
+func (s *State) ask(i int) *AskApproval {
 	c := &s.calls[i]
 	return &AskApproval{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Effect: c.effect}
 }
 
-func (s State) runTool(i int) *RunTool {
+func (s *State) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan}
 	if c.edited != nil {
@@ -37,49 +37,49 @@ func (s State) runTool(i int) *RunTool {
 // own makes the calls ready to be changed.
 func (s *State) own() { s.calls = slices.Clone(s.calls) }
 
-func (s State) find(id string) int {
+func (s *State) find(id string) int {
 	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
 }
 
 // asks reports whether it is open if this very call may run.
-func (s State) asks(use *ToolUse) bool {
+func (s *State) asks(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
 }
 
 // holds reports whether the message on its way has this very call, and not one of
 // the same id in another try.
-func (s State) holds(use *ToolUse) bool {
+func (s *State) holds(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use
 }
 
-func (s State) talking() bool { return s.phase == PhaseModel }
+func (s *State) talking() bool { return s.phase == PhaseModel }
 
 // A block is complete. A read-only call may start at once, unless a call that
 // writes stands before it: what it reads is then what that one leaves.
-func (s State) blockDone(p Part) (State, []Action, string) {
+func (s *State) blockDone(p Part) ([]Action, string) {
 	if !s.talking() {
-		return s, nil, "the model is not talking"
+		return nil, "the model is not talking"
 	}
 	if isNil(p) {
-		return s, nil, "the part is nil"
+		return nil, "the part is nil"
 	}
 	switch p := p.(type) {
 	case *ToolUse:
 		return s.callDone(p)
 	case *Text, *Thinking, *Media, *Opaque:
 		s.parts = s.parts.append(p)
-		return s, nil, ""
+		return nil, ""
 	}
-	return s, nil, "no part of an assistant's message"
+	return nil, "no part of an assistant's message"
 }
 
-func (s State) callDone(use *ToolUse) (State, []Action, string) {
+func (s *State) callDone(use *ToolUse) ([]Action, string) {
 	use = s.named(use)
 	s.parts = s.parts.append(use)
 	if len(s.calls) >= s.rules.maxCalls {
-		return s, nil, ""
+		return nil, ""
 	}
 	c := call{use: use, attempt: s.attempt, effect: s.rules.effect(use.Name), status: callHeld}
 	writes := slices.ContainsFunc(s.calls, func(c call) bool { return c.effect != EffectReadOnly })
@@ -89,17 +89,17 @@ func (s State) callDone(use *ToolUse) (State, []Action, string) {
 	}
 	s.calls = append(slices.Clip(s.calls), c)
 	if !eager {
-		return s, nil, ""
+		return nil, ""
 	}
-	return s, []Action{s.ask(len(s.calls) - 1)}, ""
+	return []Action{s.ask(len(s.calls) - 1)}, ""
 }
 
-func (s State) blockCut(use *ToolUse) (State, []Action, string) {
+func (s *State) blockCut(use *ToolUse) ([]Action, string) {
 	if !s.talking() {
-		return s, nil, "the model is not talking"
+		return nil, "the model is not talking"
 	}
 	if use == nil {
-		return s, nil, "no call"
+		return nil, "no call"
 	}
 	use = s.named(use)
 	s.parts = s.parts.append(use)
@@ -107,7 +107,7 @@ func (s State) blockCut(use *ToolUse) (State, []Action, string) {
 		c := call{use: use, attempt: s.attempt, status: callSettled, output: errorOutput(use, outCut)}
 		s.calls = append(slices.Clip(s.calls), c)
 	}
-	return s, nil, ""
+	return nil, ""
 }
 
 // named gives a call an id of its own where the model gave none, or one that the
@@ -124,9 +124,9 @@ func (s *State) named(use *ToolUse) *ToolUse {
 	return &ToolUse{ID: id, Name: use.Name, Args: use.Args, Extra: use.Extra}
 }
 
-func (s State) messageDone(f *MessageDone) (State, []Action, string) {
+func (s *State) messageDone(f *MessageDone) ([]Action, string) {
 	if !s.talking() {
-		return s, nil, "the model is not talking"
+		return nil, "the model is not talking"
 	}
 	s.phase, s.stop, s.attempt = PhaseTools, f.Stop, 0
 	s.usage = s.usage.Add(f.Usage)
@@ -160,9 +160,9 @@ func errorOutput(use *ToolUse, text string) *ToolOutput {
 // modelFailed forgets a message of which nothing had an effect. If a tool has
 // begun, what was complete is kept with its results and the run goes on from
 // there: no tool runs twice.
-func (s State) modelFailed(f *ModelFailed) (State, []Action, string) {
+func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	if !s.talking() {
-		return s, nil, "the model is not talking"
+		return nil, "the model is not talking"
 	}
 	s.attempt++
 	s.broken, s.stop = f, ""
@@ -182,7 +182,7 @@ func (s State) modelFailed(f *ModelFailed) (State, []Action, string) {
 }
 
 // again asks the model once more after a failure, at once or later, or gives up.
-func (s State) again(actions []Action) (State, []Action, string) {
+func (s *State) again(actions []Action) ([]Action, string) {
 	switch {
 	case !s.broken.Retry:
 		return s.over(EndFailed, actions)
@@ -190,27 +190,27 @@ func (s State) again(actions []Action) (State, []Action, string) {
 		return s.over(EndTurns, actions)
 	case s.broken.After > 0:
 		s.phase = PhaseWait
-		return s, append(actions, &Wait{Turn: s.turn + 1, Attempt: s.attempt, For: s.broken.After}), ""
+		return append(actions, &Wait{Turn: s.turn + 1, Attempt: s.attempt, For: s.broken.After}), ""
 	}
 	s.phase, s.broken = PhaseModel, nil
-	return s, append(actions, s.callModel()), ""
+	return append(actions, s.callModel()), ""
 }
 
-func (s State) waited() (State, []Action, string) {
+func (s *State) waited() ([]Action, string) {
 	if s.phase != PhaseWait {
-		return s, nil, "nothing waits"
+		return nil, "nothing waits"
 	}
 	s.phase, s.broken = PhaseModel, nil
-	return s, []Action{s.callModel()}, ""
+	return []Action{s.callModel()}, ""
 }
 
-func (s State) decided(d *Decision) (State, []Action, string) {
+func (s *State) decided(d *Decision) ([]Action, string) {
 	i := s.find(d.CallID)
 	if i < 0 {
-		return s, nil, "no such call: " + d.CallID
+		return nil, "no such call: " + d.CallID
 	}
 	if st := s.calls[i].status; st != callAsked && st != callSuspended {
-		return s, nil, "the call was decided already"
+		return nil, "the call was decided already"
 	}
 	s.own()
 	c := &s.calls[i]
@@ -222,7 +222,7 @@ func (s State) decided(d *Decision) (State, []Action, string) {
 	case verdictSuspend:
 		c.status = callSuspended
 	default:
-		return s, nil, "to ask is no decision"
+		return nil, "to ask is no decision"
 	}
 	if s.end == EndSuspended {
 		s.phase, s.end = PhaseTools, ""
@@ -230,32 +230,32 @@ func (s State) decided(d *Decision) (State, []Action, string) {
 	return s.advance(nil)
 }
 
-func (s State) toolBegan(id string) (State, []Action, string) {
+func (s *State) toolBegan(id string) ([]Action, string) {
 	i := s.find(id)
 	if i < 0 {
-		return s, nil, "no such call: " + id
+		return nil, "no such call: " + id
 	}
 	if s.calls[i].status != callIssued {
-		return s, nil, "the call is not to be run"
+		return nil, "the call is not to be run"
 	}
 	s.own()
 	s.calls[i].status, s.calls[i].ran = callBegun, true
-	return s, nil, ""
+	return nil, ""
 }
 
-func (s State) toolDone(f *ToolDone) (State, []Action, string) {
+func (s *State) toolDone(f *ToolDone) ([]Action, string) {
 	i := s.find(f.ID)
 	if i < 0 {
-		return s, nil, "no such call: " + f.ID
+		return nil, "no such call: " + f.ID
 	}
 	switch s.calls[i].status {
 	case callSettled:
-		return s, nil, "the call has its output"
+		return nil, "the call has its output"
 	case callHeld, callSuspended:
-		return s, nil, "the call is not to be run"
+		return nil, "the call is not to be run"
 	}
 	if f.Output == nil || f.Output.ID != f.ID || checkOutput(f.Output) != nil {
-		return s, nil, "the output is not of this call"
+		return nil, "the output is not of this call"
 	}
 	s.own()
 	s.calls[i].settle(f.Output)
@@ -265,13 +265,13 @@ func (s State) toolDone(f *ToolDone) (State, []Action, string) {
 
 // steered takes a message in at any time: at once before the model has said
 // anything, otherwise at the next boundary. A run that is done goes on with it.
-func (s State) steered(f *Steered) (State, []Action, string) {
+func (s *State) steered(f *Steered) ([]Action, string) {
 	if f.Message == nil || checkUser(f.Message) != nil {
-		return s, nil, "no message of a user"
+		return nil, "no message of a user"
 	}
 	switch {
 	case s.phase == PhaseDone && s.end != EndDone:
-		return s, nil, "the run is over"
+		return nil, "the run is over"
 	case s.phase == PhaseDone:
 		s.end = ""
 		s.queue = []*Steered{f}
@@ -279,15 +279,15 @@ func (s State) steered(f *Steered) (State, []Action, string) {
 	}
 	if s.phase == PhaseModel && len(s.parts.items) == 0 && !f.FollowUp {
 		s.history = s.history.append(f.Message)
-		return s, nil, ""
+		return nil, ""
 	}
 	s.queue = append(slices.Clip(s.queue), f)
-	return s, nil, ""
+	return nil, ""
 }
 
-func (s State) cancelled() (State, []Action, string) {
+func (s *State) cancelled() ([]Action, string) {
 	if s.phase == PhaseDone && s.end != EndSuspended {
-		return s, nil, "the run is over"
+		return nil, "the run is over"
 	}
 	s.own()
 	for i := range s.calls {
@@ -297,13 +297,13 @@ func (s State) cancelled() (State, []Action, string) {
 		}
 	}
 	s.end = ""
-	s = s.commit()
+	s.commit()
 	return s.over(EndCancelled, nil)
 }
 
-func (s State) resumed() (State, []Action, string) {
+func (s *State) resumed() ([]Action, string) {
 	if s.phase == PhaseDone && s.end != EndSuspended {
-		return s, nil, "the run is over"
+		return nil, "the run is over"
 	}
 	s.own()
 	for i := range s.calls {
@@ -318,24 +318,24 @@ func (s State) resumed() (State, []Action, string) {
 		s.phase, s.end = PhaseTools, ""
 	}
 	if s.phase == PhaseModel && len(s.parts.items) > 0 {
-		s, _, _ = s.modelFailed(&ModelFailed{Retry: true})
-		return s, s.Outstanding(), ""
+		s.modelFailed(&ModelFailed{Retry: true})
+		return s.Outstanding(), ""
 	}
-	s, _, _ = s.advance(nil)
-	return s, s.Outstanding(), ""
+	s.advance(nil)
+	return s.Outstanding(), ""
 }
 
 // advance starts what may start now, and moves on when every call is settled.
-func (s State) advance(actions []Action) (State, []Action, string) {
+func (s *State) advance(actions []Action) ([]Action, string) {
 	actions = s.schedule(actions)
 	if s.phase != PhaseTools {
-		return s, actions, ""
+		return actions, ""
 	}
 	waiting := false
 	for i := range s.calls {
 		switch s.calls[i].status {
 		case callAsked, callIssued, callBegun:
-			return s, actions, ""
+			return actions, ""
 		case callSuspended, callApproved: // the latter only behind a suspended one
 			waiting = true
 		}
@@ -349,7 +349,7 @@ func (s State) advance(actions []Action) (State, []Action, string) {
 // schedule issues the calls whose turn has come: one that reads when no call that
 // writes is open before it, one that writes when no call at all is. The calls are
 // owned by the caller.
-func (s State) schedule(actions []Action) []Action {
+func (s *State) schedule(actions []Action) []Action {
 	open, writes := false, false
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -367,9 +367,9 @@ func (s State) schedule(actions []Action) []Action {
 }
 
 // next commits the message and decides what comes after it.
-func (s State) next(actions []Action) (State, []Action, string) {
+func (s *State) next(actions []Action) ([]Action, string) {
 	calls := len(s.calls) > 0
-	s = s.commit()
+	s.commit()
 	s.turn++
 	switch {
 	case s.broken != nil:
@@ -383,17 +383,17 @@ func (s State) next(actions []Action) (State, []Action, string) {
 }
 
 // boundary is where the model is asked again. Steering messages get in here.
-func (s State) boundary(actions []Action) (State, []Action, string) {
+func (s *State) boundary(actions []Action) ([]Action, string) {
 	if s.turn >= s.rules.maxTurns {
 		return s.over(EndTurns, actions)
 	}
-	s = s.take(false)
+	s.take(false)
 	s.phase = PhaseModel
-	return s, append(actions, s.callModel()), ""
+	return append(actions, s.callModel()), ""
 }
 
 // finish is where the run would end. Whatever is queued makes it go on.
-func (s State) finish(actions []Action) (State, []Action, string) {
+func (s *State) finish(actions []Action) ([]Action, string) {
 	if len(s.queue) == 0 {
 		return s.over(EndDone, actions)
 	}
@@ -401,14 +401,14 @@ func (s State) finish(actions []Action) (State, []Action, string) {
 		return s.over(EndTurns, actions)
 	}
 	before := len(s.queue)
-	if s = s.take(false); len(s.queue) == before {
-		s = s.take(true)
+	if s.take(false); len(s.queue) == before {
+		s.take(true)
 	}
 	s.phase = PhaseModel
-	return s, append(actions, s.callModel()), ""
+	return append(actions, s.callModel()), ""
 }
 
-func (s State) take(followUps bool) State {
+func (s *State) take(followUps bool) {
 	var rest []*Steered
 	for _, q := range s.queue {
 		if q.FollowUp && !followUps {
@@ -418,34 +418,32 @@ func (s State) take(followUps bool) State {
 		s.history = s.history.append(q.Message)
 	}
 	s.queue = rest
-	return s
 }
 
-func (s State) over(end End, actions []Action) (State, []Action, string) {
+func (s *State) over(end End, actions []Action) ([]Action, string) {
 	s.phase, s.end = PhaseDone, end
-	return s, actions, ""
+	return actions, ""
 }
 
 // commit makes the message that was on its way, and the outputs of its calls,
 // part of the history. A message in which nothing was said is dropped: so is one
 // of thinking alone that was cut short.
-func (s State) commit() State {
+func (s *State) commit() {
 	parts := s.parts.items
 	outputs := s.outputs()
 	s.parts, s.calls = content{}, nil
 	short := s.phase == PhaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
-		return s
+		return
 	}
 	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
 	if len(outputs) > 0 {
 		s.history = s.history.append(&Message{Role: RoleUser, Parts: outputs})
 	}
-	return s
 }
 
 // outputs returns one output for each call, in the order of the calls.
-func (s State) outputs() []Part {
+func (s *State) outputs() []Part {
 	var out []Part
 	n := 0
 	for _, p := range s.parts.items {
