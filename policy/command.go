@@ -19,8 +19,22 @@ func (r *rule) names() bool {
 // exact reports whether an allow rule is the very text of the script.
 func (r *rule) exact(q *inquiry) bool {
 	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) &&
-		(!r.bounded || q.class <= r.class) && glob.Match(r.Tool, q.call.Name)
+		r.connects(q, q.script.Commands) && (!r.bounded || q.class <= r.class) && glob.Match(r.Tool, q.call.Name)
 }
+
+// connects reports whether an allow rule holds for commands that get the network by an
+// argument. The words of one that needs none do not say so: then the rule's class must.
+func (r *rule) connects(q *inquiry, commands []shell.Command) bool {
+	switch {
+	case !q.online || slices.ContainsFunc(commands, talks):
+		return true
+	case r.bounded:
+		return r.class >= shell.Network
+	}
+	return r.Pattern == ""
+}
+
+func talks(c shell.Command) bool { return c.Class == shell.Network || len(c.Hosts) > 0 }
 
 // exactly reports whether an allow rule is the very text of the script.
 func (s *snapshot) exactly(q *inquiry) bool {
@@ -68,7 +82,8 @@ func coveredCommand(q *inquiry, c *shell.Command, rules []*rule) (*rule, []strin
 	var first *rule
 	plain := alone(q, c)
 	for _, r := range rules {
-		if !glob.Match(r.Tool, q.call.Name) || r.bounded && c.Class > r.class {
+		if !glob.Match(r.Tool, q.call.Name) || r.bounded && c.Class > r.class ||
+			!r.connects(q, []shell.Command{*c}) {
 			continue
 		}
 		if r.Pattern == "" {
@@ -170,7 +185,7 @@ func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
 		return false, false
 	}
 	for _, c := range q.script.Commands {
-		if r.bounded && c.Class < r.class {
+		if r.bounded && c.Class < r.class && !(q.online && r.class <= shell.Network) {
 			continue
 		}
 		for _, argv := range append(c.Outer, c.Argv) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -22,6 +23,7 @@ type inquiry struct {
 	class   shell.Class
 	why     []string
 	script  *shell.Analysis // nil if it is no command
+	online  bool            // a command gets the network by an argument
 	world   shell.World
 	// sensitive is the name of a secret or a protected file in it, how says what is done
 	// with it.
@@ -73,6 +75,16 @@ func stringArg(call *aycoder.ToolUse, name string) (string, bool) {
 	return *s, true
 }
 
+// flagArg reports whether an argument of a call is true, or is not understood.
+func flagArg(call *aycoder.ToolUse, name string) bool {
+	var args map[string]json.RawMessage
+	if json.Unmarshal(call.Args, &args) != nil || args[name] == nil {
+		return false
+	}
+	flag := true
+	return json.Unmarshal(args[name], &flag) != nil || flag
+}
+
 func (q *inquiry) because(class shell.Class, why string) {
 	q.class = max(q.class, class)
 	q.why = append(q.why, why)
@@ -88,7 +100,11 @@ func (q *inquiry) command() {
 		q.world.Dir = q.join(dir)
 	}
 	q.script = shell.Analyze(q.subject, q.world)
-	q.class, q.why = q.script.Class, q.script.Why
+	q.class, q.why = q.script.Class, slices.Clone(q.script.Why)
+	if !q.script.Allow && flagArg(q.call, "network") {
+		q.online = true
+		q.because(shell.Network, "gets the network")
+	}
 	for _, c := range q.script.Commands {
 		for _, name := range c.Reads {
 			if ignore.Secret(name) {

@@ -34,7 +34,11 @@ func (q *inquiry) allow(pattern string) aycoder.Rule {
 func (q *inquiry) suggestCommand() []aycoder.Rule {
 	out := []aycoder.Rule{}
 	if text := strings.TrimSpace(q.subject); text != "" && len(text) <= maxSuggested {
-		out = append(out, q.allow(quoteStars.Replace(text)))
+		e := q.allow(quoteStars.Replace(text))
+		if q.online && !slices.ContainsFunc(q.script.Commands, talks) {
+			e.Class = q.class.String()
+		}
+		out = append(out, e)
 	}
 	prefixes := q.script.Prefixes()
 	if len(prefixes) == 0 {
