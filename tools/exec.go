@@ -56,7 +56,8 @@ type ExecResult struct {
 // the workspace.
 var ErrExecDir = errors.New("the folder is gone, or not in the workspace")
 
-// WithExec has commands run by e. Default: with bash, or sh, on this machine.
+// WithExec has commands run by e, which confines them itself: with [WithSandbox] or
+// [RequireSandbox] beside it no tool is made. Default: with bash, or sh, on this machine.
 func WithExec(e Exec) Option {
 	return func(c *config) error {
 		if e == nil {

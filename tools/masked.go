@@ -94,7 +94,7 @@ func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error)
 		return nil, err
 	}
 	r, err := t.Tool.Call(ctx, t.masker.quiet(real))
-	return t.masker.result(r, t.output), t.masker.err(err)
+	return t.masker.told(inv, r, t.output), t.masker.err(err)
 }
 
 type maskedPlanner struct {

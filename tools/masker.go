@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
@@ -56,7 +57,7 @@ func Masking(m *Masker) aycoder.ToolMiddleware {
 	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *invocation) (*result, error) {
 			r, err := next(ctx, m.quiet(inv))
-			return m.result(r, false), m.err(err)
+			return m.told(inv, r, false), m.err(err)
 		}
 	}
 }
@@ -93,6 +94,20 @@ func (m *Masker) quiet(inv *invocation) *invocation {
 		inv.Progress(p)
 	})
 }
+
+// told is result, and tells the audit log if there were secrets.
+func (m *Masker) told(inv *invocation, r *result, output bool) *result {
+	out := m.result(r, output)
+	if r == nil {
+		return out
+	}
+	if n := hidden(out) - hidden(r); n > 0 {
+		inv.Alert("masked_secret", plural(n, "secret")+" in the result")
+	}
+	return out
+}
+
+func hidden(r *result) int { return strings.Count(r.Text(), "[secret:") }
 
 // result is one without secrets. Output is what a terminal would get.
 func (m *Masker) result(r *result, output bool) *result {

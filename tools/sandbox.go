@@ -387,7 +387,7 @@ func (c *config) starter(ctx context.Context, call SandboxCall, report **Sandbox
 	return func(cmd *exec.Cmd) error {
 		r, err := s.Start(ctx, cmd, call)
 		if errors.Is(err, ErrSandbox) {
-			return problemf("sandbox", "%v; this does not change by trying again: "+
+			return problemf("no_sandbox", "%v; this does not change by trying again: "+
 				"use the other tools, and tell the user that commands cannot be run", err)
 		}
 		if err == nil {

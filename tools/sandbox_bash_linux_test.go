@@ -51,6 +51,6 @@ func TestRequiredSandbox(t *testing.T) {
 	r, err := bash.Call(t.Context(), aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": "touch f"}), nil))
 	require.NoError(t, err)
 	assert.True(t, r.IsError)
-	assert.Contains(t, r.Text(), "sandbox: ")
+	assert.Contains(t, r.Text(), "no_sandbox: ")
 	assert.NoFileExists(t, w.path("f"))
 }

@@ -273,7 +273,7 @@ func TestSandboxStarter(t *testing.T) {
 	_, err = start(RequireSandbox())
 	p, ok := errors.AsType[*problem](err)
 	require.True(t, ok)
-	assert.Equal(t, "sandbox", p.kind)
+	assert.Equal(t, "no_sandbox", p.kind)
 	_, err = start(WithSandbox(refusing{}))
 	require.ErrorContains(t, err, "sandbox by refusing: look for it: unsupported operation; this does not change")
 	for name, s := range sandboxes(t, w.ws) {

@@ -137,9 +137,13 @@ func optioned(opts []Option) (*config, error) {
 			return nil, fmt.Errorf("new tool: %w", err)
 		}
 	}
+	confined := c.sandbox != nil || c.requireSandbox
+	if c.exec != nil && confined {
+		return nil, errors.New("new tool: WithExec goes without WithSandbox and RequireSandbox, which are for this machine")
+	}
 	if c.exec == nil {
 		l := &localExec{}
-		if c.sandbox != nil || c.requireSandbox {
+		if confined {
 			l.confine = c.starter
 		}
 		c.exec = l
