@@ -129,6 +129,19 @@ func (r *run) inside(inv *Invocation) {
 	}
 }
 
+type runKey struct{}
+
+// RunOf tells an [Approver], by the ctx of its question, which run makes the call, and
+// inside of how many others that is, as [Invocation].Run and Depth tell the tool: what a
+// tool keeps from call to call, as the folder of a shell, it may keep for each run.
+// Elsewhere it returns "" and 0.
+func RunOf(ctx context.Context) (id string, depth int) {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		return r.id, r.depth
+	}
+	return "", 0
+}
+
 // judge asks the policies about a call: those of the runs around this one, the
 // outermost first, and its own.
 func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {

@@ -186,7 +186,8 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		}
 		r.loop.execute(work, key, step)
 	}
-	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(work, c, s) }
+	asking := context.WithValue(work, runKey{}, r)
+	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(asking, c, s) }
 	r.within = func(f func(context.Context)) { f(work) }
 	if r.trail != nil {
 		r.mu.Lock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Decide implements [aycoder.Approver].
-func (p *Policy) Decide(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
-	return p.now.Load().judge(p.look(call, spec))
+func (p *Policy) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	return p.now.Load().judge(p.look(ctx, call, spec))
 }
 
 // planText has the model stop.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"path"
 	"path/filepath"
@@ -31,11 +32,11 @@ type inquiry struct {
 }
 
 // look finds out what a call is about and how far it reaches.
-func (p *Policy) look(call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
+func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
 	q := &inquiry{call: call, spec: spec, world: p.world}
 	q.world.Dir = q.world.Root
 	if p.dir != nil {
-		q.world.Dir = q.join(p.dir())
+		q.world.Dir = q.join(p.dir(ctx))
 	}
 	q.subject, q.has = stringArg(call, spec.Subject.Arg)
 	switch {
@@ -53,7 +54,7 @@ func (p *Policy) look(call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
 // join returns a folder as an absolute one, or "" if it is not known.
 func (q *inquiry) join(dir string) string {
 	dir = filepath.ToSlash(dir)
-	if path.IsAbs(dir) || q.world.Root == "" {
+	if path.IsAbs(dir) || dir == "" || q.world.Root == "" {
 		return dir
 	}
 	return path.Join(q.world.Root, dir)

@@ -2,8 +2,12 @@
 // [aycoder.Approver] that reads shell commands, keeps the rules that users make, and
 // grows careful when strangers' text has come in.
 //
+//	shell := new(tools.Shell)
+//	coding, err := tools.Coding(ws, tools.WithShell(shell))
+//	…
 //	p, err := policy.New(
 //		policy.WithWorkspace(ws.Dir()),
+//		policy.WithDir(shell.DirOf),
 //		policy.WithFile(filepath.Join(config, "rules.json")),
 //		policy.WithRules(policy.Project, entries...),
 //	)
@@ -99,7 +103,7 @@ func ParseMode(name string) (Mode, error) {
 // another for the next. It is safe for concurrent use, and decides without a lock.
 type Policy struct {
 	world shell.World
-	dir   func() string
+	dir   func(context.Context) string
 	tools map[string]aycoder.Subject
 	edits map[string]bool
 	file  *file
@@ -168,9 +172,11 @@ func WithWorkspace(dir string) Option {
 }
 
 // WithDir says in which folder the next command starts, absolute or relative to the
-// workspace's, for a shell that stays where it was. The function is safe for concurrent
-// use. A call's argument "working_dir" counts more. Default: the workspace's folder.
-func WithDir(dir func() string) Option {
+// workspace's, for a shell that stays where it was: DirOf of the Shell of package tools.
+// The function gets the ctx of the question and is safe for concurrent use; "" is not
+// known. A call's argument "working_dir" counts more. Default: the workspace's folder,
+// which is right only where every command starts there.
+func WithDir(dir func(context.Context) string) Option {
 	return func(s *setup) error {
 		s.dir = dir
 		return nil

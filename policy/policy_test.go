@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -237,7 +238,7 @@ func TestSuggestedRulesAnswer(t *testing.T) {
 // What a command means depends on where it starts.
 func TestWhereACommandStarts(t *testing.T) {
 	dir := "."
-	p := newPolicy(t, policy.WithMode(policy.FullAuto), policy.WithDir(func() string { return dir }))
+	p := newPolicy(t, policy.WithMode(policy.FullAuto), policy.WithDir(func(context.Context) string { return dir }))
 	got, _ := ask(t, p, &bashSpec, "echo x > config")
 	require.Equal(t, "allow", got)
 	dir = ".git"

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func (p *Policy) fits(r *rule, subject string) bool {
 	if err != nil {
 		return false
 	}
-	q := p.look(&aycoder.ToolUse{Name: spec.Name, Args: args}, &spec)
+	q := p.look(context.Background(), &aycoder.ToolUse{Name: spec.Name, Args: args}, &spec)
 	one := snapshot{rules: []rule{*r}}
 	if r.Action == aycoder.RuleAllow {
 		_, ok := one.allows(q, func(*rule) bool { return true })

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"path"
 	"sync"
@@ -35,22 +36,28 @@ func WithShell(s *Shell) Option {
 
 // Dir returns the folder in which the next command runs, slash-separated and relative
 // to the workspace's; "." is that itself. The runs of subagents have folders of their
-// own, which are not told.
+// own, which [Shell.DirOf] tells.
 func (s *Shell) Dir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return path.Clean(s.at)
 }
 
-// dir returns the folder for a call. A run inside of another begins in the workspace's
-// and does not move the others, beside which it works.
-func (s *Shell) dir(inv *aycoder.Invocation) string {
-	if inv.Depth == 0 {
-		return s.Dir()
-	}
+// DirOf returns the same for the run that ctx is of, when an Approver is asked about a
+// call of it, see [aycoder.RunOf]; for policy.WithDir.
+func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunOf(ctx)) }
+
+func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
+
+// dirIn returns the folder for the calls of a run. One inside of another begins in the
+// workspace's and does not move the others, beside which it works.
+func (s *Shell) dirIn(run string, depth int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return path.Clean(s.inner[inv.Run])
+	if depth == 0 {
+		return path.Clean(s.at)
+	}
+	return path.Clean(s.inner[run])
 }
 
 func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {

@@ -194,7 +194,7 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 	if err != nil {
 		return err
 	}
-	approver, err := s.approver(o, coding, append(rules, allowed...), policy.WithDir(shell.Dir))
+	approver, err := s.approver(o, coding, append(rules, allowed...), policy.WithDir(shell.DirOf))
 	if err != nil {
 		return err
 	}
