@@ -34,7 +34,16 @@ func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	r.mu.Lock()
 	req, by := r.approved[a.Call.ID], r.by[a.Call.ID]
 	r.mu.Unlock()
-	if req == nil || t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "" {
+	_, shows := t.impl.(Previewer)
+	switch {
+	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
+		return nil
+	case req == nil && shows && by == "": // allowed before the run was suspended
+		if !r.allowsNow(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: t.fitArgs(a)}, t) {
+			return &StaleApprovalError{base}
+		}
+		return nil
+	case req == nil:
 		return nil
 	}
 	now := *req
@@ -43,12 +52,17 @@ func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 		return nil
 	}
 	if by == ByPolicy { // it has not seen where the command starts by now
-		use := &ToolUse{ID: req.CallID, Name: req.Tool, Args: req.Args}
-		if v := r.policy(use, &t.spec); v.kind == verdictAllow && v.args == nil {
+		if r.allowsNow(&ToolUse{ID: req.CallID, Name: req.Tool, Args: req.Args}, t) {
 			return nil
 		}
 	}
 	return &StaleApprovalError{base}
+}
+
+// allowsNow asks the policy once more whether a call may run as it is.
+func (r *run) allowsNow(use *ToolUse, t *tool) bool {
+	v := r.policy(use, &t.spec)
+	return v.kind == verdictAllow && v.args == nil
 }
 
 // pin remembers what a command would show that is allowed unasked.

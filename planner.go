@@ -155,6 +155,7 @@ func (r *run) repose(ctx context.Context, q *posed) (parked bool) {
 		v = Verdict{why: v.why}
 	case v.kind == verdictAllow:
 		by = ByRule
+		r.pin(ctx, q)
 	}
 	if v.kind == verdictAllow || v.kind == verdictDeny {
 		r.decide(ctx, q.Call, v, by)

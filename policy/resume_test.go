@@ -1,0 +1,54 @@
+package policy_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/tools"
+)
+
+// A command that was allowed waits behind a call that was suspended. In the next process
+// the shell is in another folder, and there it may not run.
+func TestAllowedCommandIsJudgedAgainAfterAResume(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ws")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
+	ws, err := aycoder.OpenWorkspace(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	process := func(in aycoder.Input, steps ...script.Step) *aycoder.Result {
+		shell := new(tools.Shell)
+		coding, err := tools.Coding(ws, tools.WithShell(shell))
+		require.NoError(t, err)
+		p, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithDir(shell.DirOf),
+			policy.WithRules(policy.User, rules(t, "allow bash@writes_workspace")...))
+		require.NoError(t, err)
+		l, err := aycoder.New(script.New(steps...), aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Unattended(p)))
+		require.NoError(t, err)
+		var res aycoder.Result
+		for _, err := range l.Run(t.Context(), in, aycoder.Into(&res)) {
+			require.NoError(t, err)
+		}
+		return &res
+	}
+	res := process(aycoder.Input{Prompt: "go"}, bash("cd a"), script.Reply(
+		script.Call("write_file", map[string]string{"path": "n", "content": "new\n"}),
+		script.Call("bash", map[string]string{"command": "echo x > ../f"}),
+		script.Call("bash", map[string]string{"command": "echo x > g"})))
+	require.NotNil(t, res.Pending)
+	require.Len(t, res.Pending.Requests, 1)
+	q := res.Pending.Requests[0]
+	res = process(aycoder.Input{Pending: res.Pending, Decisions: []aycoder.Decision{
+		{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow(), By: aycoder.ByUser},
+	}}, script.Say("done"))
+	require.Nil(t, res.Pending)
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+	require.FileExists(t, filepath.Join(dir, "n"))
+	require.FileExists(t, filepath.Join(dir, "g"), "this one is allowed there, too")
+	require.NoFileExists(t, filepath.Join(dir, "../f"))
+}
