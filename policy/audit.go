@@ -74,7 +74,9 @@ func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 
 // line encodes a record; texts that are too long are cut.
 func (l *AuditLog) line(rec aycoder.AuditRecord) ([]byte, error) {
-	texts := []*string{&rec.Subject, &rec.Reason, &rec.Rule, &rec.Key, &rec.CallID, &rec.Tool, &rec.Event}
+	texts := []*string{
+		&rec.Subject, &rec.Reason, &rec.Rule, &rec.Key, &rec.CallID, &rec.Tool, &rec.Event, &rec.Run, &rec.Class,
+	}
 	for _, s := range texts[:3] {
 		*s = l.mask(*s)
 	}

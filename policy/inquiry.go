@@ -43,7 +43,7 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectCommand:
 		q.command()
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPath:
-		q.path()
+		q.path(p.edits[call.Name])
 	default:
 		q.edits = p.edits[call.Name] && spec.Effect != aycoder.EffectReadOnly
 		q.other()
@@ -121,9 +121,11 @@ func (q *inquiry) command() {
 }
 
 // path looks at a call about a file.
-func (q *inquiry) path() {
+func (q *inquiry) path(edits bool) {
+	q.edits = (edits || q.spec.Effect == aycoder.EffectWrite) && !q.spec.OpenWorld && !q.spec.Destructive
 	q.other()
 	if q.spec.Effect == aycoder.EffectReadOnly || !q.has {
+		q.edits = false
 		return
 	}
 	name := strings.ReplaceAll(q.subject, `\`, "/")
@@ -134,10 +136,10 @@ func (q *inquiry) path() {
 	drive := len(rel) > 1 && rel[1] == ':'
 	q.inside = !path.IsAbs(rel) && !drive && rel != ".." && !strings.HasPrefix(rel, "../")
 	if !q.inside {
+		q.edits = false
 		q.because(shell.WritesOutside, "writes outside of the workspace")
 		return
 	}
-	q.edits = !q.spec.OpenWorld && !q.spec.Destructive
 	for _, n := range []string{name, rel} {
 		if ignore.Protected(n) || ignore.Secret(n) {
 			q.sensitive, q.how = rel, "writes"
@@ -168,7 +170,7 @@ func (q *inquiry) other() {
 		return
 	case s.Destructive:
 		q.because(shell.Destructive, "may destroy what cannot be brought back")
-	case q.edits || s.Subject.Arg != "" && s.Subject.Kind == aycoder.SubjectPath:
+	case q.edits:
 		q.because(shell.WritesWorkspace, "changes files of the workspace")
 	default:
 		q.because(shell.NeedsApproval, "has effects that are not known")

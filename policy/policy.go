@@ -196,7 +196,7 @@ func WithTools(tools ...aycoder.Tool) Option {
 }
 
 // WithEditTools names tools that change files of the workspace and nothing else, beside
-// those whose subject is a path. It replaces the default: edit_file, write_file,
+// those of [aycoder.EffectWrite] whose subject is a path. It replaces the default: edit_file, write_file,
 // multi_edit and apply_patch.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
