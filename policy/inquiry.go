@@ -42,11 +42,14 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	switch {
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectCommand:
 		q.command()
+		p.guardWrites(q)
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPath:
 		q.path(p.edits[call.Name])
+		p.guardFile(q, q.subject)
 	default:
 		q.edits = p.edits[call.Name] && spec.Effect != aycoder.EffectReadOnly
 		q.other()
+		p.guardArgs(q)
 	}
 	return q
 }
@@ -198,4 +201,42 @@ func (q *inquiry) far() bool {
 		}
 	}
 	return false
+}
+
+// guardFile has a call asked about that would change the file of saved rules, where that
+// lies in the workspace: an agent makes no rules for itself.
+func (p *Policy) guardFile(q *inquiry, name string) {
+	if p.file == nil || q.spec.Effect == aycoder.EffectReadOnly {
+		return
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(q.world.Root, name)
+	}
+	if strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
+		q.sensitive, q.how = name, "writes"
+	}
+}
+
+func (p *Policy) guardWrites(q *inquiry) {
+	if q.script == nil {
+		return
+	}
+	for _, c := range q.script.Commands {
+		for _, name := range c.Writes {
+			p.guardFile(q, name)
+		}
+	}
+}
+
+// guardArgs is for tools that name files anywhere in their arguments, as in a patch.
+func (p *Policy) guardArgs(q *inquiry) {
+	if p.file == nil || !q.edits {
+		return
+	}
+	var args any
+	_ = json.Unmarshal(q.call.Args, &args)
+	plain, _ := json.Marshal(args) // a name cannot be spelled with escapes
+	if name := filepath.Base(p.file.path); strings.Contains(strings.ToLower(string(plain)), strings.ToLower(name)) {
+		q.sensitive, q.how = name, "writes"
+	}
 }

@@ -150,7 +150,8 @@ func WithRules(source Source, entries ...Entry) Option {
 }
 
 // WithFile keeps the rules that users save in a JSON file, which is made when the first
-// is. It belongs to [User]. Several processes can share it. Default: none, and saving is
+// is. It belongs to [User]. Several processes can share it. If it lies in the workspace, a
+// call that would change it asks, whatever allows it. Default: none, and saving is
 // an error.
 func WithFile(path string) Option {
 	return func(s *setup) error {

@@ -2,6 +2,8 @@ package policy_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,4 +32,28 @@ func TestLineOfALongRunIsBounded(t *testing.T) {
 	rec := &aycoder.AuditRecord{Run: strings.Repeat("r", 40<<10), Class: strings.Repeat("\x01", 40<<10)}
 	require.NoError(t, policy.NewAuditLog(&out).Audit(t.Context(), rec))
 	require.LessOrEqual(t, out.Len(), 16<<10)
+}
+
+// Rules that are kept in the workspace are not for the agent to write.
+func TestFileOfRulesIsNoFileToEdit(t *testing.T) {
+	dir := t.TempDir()
+	for _, mode := range []policy.Mode{policy.AcceptEdits, policy.FullAuto} {
+		p := newPolicy(t, policy.WithWorkspace(dir), policy.WithMode(mode), policy.WithFile(filepath.Join(dir, "conf/rules.json")),
+			policy.WithRules(policy.User, rules(t, "allow edit_file:**", "allow bash@writes_workspace")...))
+		for _, name := range []string{"conf/rules.json", "./conf/x/../Rules.json", filepath.Join(dir, "conf/rules.json")} {
+			got, _ := ask(t, p, &editSpec, name)
+			require.Equal(t, "ask", got, name)
+		}
+		got, _ := ask(t, p, &editSpec, "conf/other.json")
+		require.Equal(t, "allow", got)
+		got, _ = ask(t, p, &bashSpec, "cd conf && echo {} > rules.json")
+		require.Equal(t, "ask", got)
+		for patch, want := range map[string]string{`conf/r\u0075les.json`: "ask", "conf/x": "allow"} {
+			args := json.RawMessage(`{"patch":"*** Begin Patch\n*** Add File: ` + patch + `\n+{}\n*** End Patch"}`)
+			v := p.Decide(t.Context(), &aycoder.ToolUse{Name: "apply_patch", Args: args}, &patchSpec)
+			data, err := json.Marshal(v)
+			require.NoError(t, err)
+			require.Equal(t, want == "allow", strings.Contains(string(data), "allow"), patch)
+		}
+	}
 }
