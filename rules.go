@@ -22,7 +22,8 @@ type Rule struct {
 	// Pattern is matched against the call's [Subject]; "" covers every call of the
 	// tool. In a path, * stays within a folder and ** does not. In a command, * stands
 	// for words of plain characters: no operator, no quote and no substitution gets
-	// through a * of an allow rule; which options the program has is not judged. Of an
+	// through a * of an allow rule; which options the program has is not judged, and a
+	// call whose argument "network" is true is covered by none with a pattern. Of an
 	// address, the host is matched: "example.com" or "*.example.com", with the port if
 	// it is not the usual one. A backslash takes the meaning from the next character.
 	Pattern string `json:"pattern,omitempty"`
@@ -134,7 +135,7 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	case SubjectPath:
 		return coversPath(r.Pattern, subject, allow)
 	case SubjectCommand:
-		return coversCommand(r.Pattern, subject, allow)
+		return !(allow && online(call)) && coversCommand(r.Pattern, subject, allow)
 	case SubjectURL:
 		return coversURL(r.Pattern, subject, allow)
 	}
@@ -155,6 +156,17 @@ func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
 		return "", false
 	}
 	return s, true
+}
+
+// online reports whether a command is to get the network by an argument, which a sandbox
+// keeps from it otherwise. Its words do not say so, and no pattern for them means it.
+func online(call *ToolUse) bool {
+	var args struct{ Network json.RawMessage }
+	if json.Unmarshal(call.Args, &args) != nil {
+		return true
+	}
+	text := string(args.Network)
+	return text != "" && text != "false" && text != "null"
 }
 
 // What is longer than this is covered by every deny rule and by no allow rule: it is
@@ -316,6 +328,8 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	case spec.Subject.Arg == "":
 		return []Rule{allow("")}
 	case !ok:
+		return nil
+	case spec.Subject.Kind == SubjectCommand && online(call):
 		return nil
 	case spec.Subject.Kind == SubjectCommand:
 		rules := []Rule{allow(quoteStars.Replace(strings.TrimSpace(subject)))}
