@@ -155,9 +155,13 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 	if dec.Decode(&in) != nil {
 		return inv, nil // the tool says what is wrong
 	}
+	spec := t.Tool.Spec()
 	read := func(path string) string { return t.content(ctx, path) }
-	r := &restorer{mask: t.masker.mask, read: read, files: map[string]string{}, pathArg: t.Tool.Spec().Subject.Arg}
-	out := r.value(in, "")
+	r := &restorer{mask: t.masker.mask, read: read, files: map[string]*place{}, pathArg: spec.Subject.Arg}
+	var schema map[string]any
+	_ = json.Unmarshal(spec.Schema, &schema) // a tool of the loop has one that is valid
+	r.open = schema["properties"] == nil
+	out := r.value(in, "", schema)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -183,7 +187,8 @@ type restorer struct {
 	mask    *mask.Masker
 	read    func(path string) string
 	pathArg string
-	files   map[string]string // what is in them, as far as asked for
+	open    bool // the schema says nothing about arguments
+	files   map[string]*place
 	changed bool
 
 	unresolved []string
@@ -191,23 +196,37 @@ type restorer struct {
 	ambiguous  bool
 }
 
-// value restores what is in a value. The path is that of the nearest object around.
-func (r *restorer) value(v any, path string) any {
+// place is a file as far as texts for it are concerned. It is looked at once, whatever
+// a call has in it.
+type place struct {
+	secrets *mask.Secrets
+	hidden  *mask.Hidden
+}
+
+// value restores what is in a value. The path is that of the nearest object around. One
+// that is no argument of the tool is none: the tool writes elsewhere.
+func (r *restorer) value(v any, path string, schema map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		properties, _ := schema["properties"].(map[string]any)
+		names := func(key string) bool {
+			return (key == r.pathArg || key == "path") && (r.open || properties[key] != nil)
+		}
 		for _, key := range []string{r.pathArg, "path"} {
-			if p, ok := v[key].(string); ok {
+			if p, ok := v[key].(string); ok && names(key) {
 				path = p
 			}
 		}
 		for key, x := range v {
-			if key != r.pathArg && key != "path" {
-				v[key] = r.value(x, path)
+			if !names(key) {
+				of, _ := properties[key].(map[string]any)
+				v[key] = r.value(x, path, of)
 			}
 		}
 	case []any:
+		items, _ := schema["items"].(map[string]any)
 		for i, x := range v {
-			v[i] = r.value(x, path)
+			v[i] = r.value(x, path, items)
 		}
 	case string:
 		return r.text(v, path)
@@ -216,9 +235,6 @@ func (r *restorer) value(v any, path string) any {
 }
 
 func (r *restorer) text(s, path string) string {
-	if !strings.Contains(s, "[secret:") && !strings.Contains(s, "<U+") {
-		return s
-	}
 	if path == "" {
 		return r.patch(s)
 	}
@@ -247,14 +263,20 @@ func (r *restorer) patch(s string) string {
 
 // within restores a text for a file.
 func (r *restorer) within(s, path string) string {
-	content := r.content(path)
-	out, ambiguous := mask.Unescape(r.mask.Restore(s, content), content)
+	if !strings.Contains(s, "<U+") && !strings.Contains(strings.ToLower(s), "[secret:") {
+		return s
+	}
+	at := r.at(path)
+	out, ambiguous := at.hidden.Unescape(at.secrets.Restore(s))
 	r.changed = r.changed || out != s
 	r.ambiguous = r.ambiguous || ambiguous
 	for _, p := range r.mask.Unresolved(out) {
-		if !strings.Contains(content, p) && !slices.Contains(r.unresolved, p) {
-			r.unresolved = append(r.unresolved, p)
+		if !at.secrets.Literal(p) {
+			r.refuse(p)
 		}
+	}
+	if p, ok := at.secrets.Misspelt(s); ok {
+		r.refuse(p)
 	}
 	if r.path == "" && (len(r.unresolved) > 0 || r.ambiguous) {
 		r.path = path
@@ -262,14 +284,23 @@ func (r *restorer) within(s, path string) string {
 	return out
 }
 
-// content returns what is in a file now.
-func (r *restorer) content(path string) string {
-	text, ok := r.files[path]
-	if !ok {
-		text = r.read(path)
-		r.files[path] = text
+const maxRefused = 5 // that are named
+
+func (r *restorer) refuse(placeholder string) {
+	if len(r.unresolved) < maxRefused && !slices.Contains(r.unresolved, placeholder) {
+		r.unresolved = append(r.unresolved, placeholder)
 	}
-	return text
+}
+
+// at returns a file as it is now.
+func (r *restorer) at(path string) *place {
+	at := r.files[path]
+	if at == nil {
+		text := r.read(path)
+		at = &place{r.mask.Secrets(text), mask.HiddenIn(text)}
+		r.files[path] = at
+	}
+	return at
 }
 
 // content returns what is in a file, or "" if it cannot be read or is too large to be
@@ -301,8 +332,8 @@ func (r *restorer) refused() error {
 	switch {
 	case len(r.unresolved) > 0:
 		return problemf("masked_secret", "%s stands for a secret that you were not shown, and that is not in %s now; "+
-			"it cannot be written there. Leave that text as it is, read the file again if it has changed, "+
-			"or ask the user to put the secret in", strings.Join(r.unresolved[:min(len(r.unresolved), 5)], ", "), where)
+			"it cannot be written there. Leave that text just as it is shown, read the file again if it has changed, "+
+			"or ask the user to put the secret in", strings.Join(r.unresolved, ", "), where)
 	case r.ambiguous:
 		return problemf("masked_secret", "%s has a character that nobody sees, and the same written out like <U+200B>; "+
 			"nobody knows which of them is meant. Change it with bash", where)

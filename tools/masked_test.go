@@ -117,7 +117,7 @@ func TestMaskedGrowth(t *testing.T) {
 	assert.LessOrEqual(t, len(m.text(junk, true)), len(junk)+maxGrowth)
 	assert.LessOrEqual(t, len(m.text(junk, false)), len(junk)*9/8+maxGrowth)
 	assert.True(t, strings.HasPrefix(m.text(junk, true), "<U+0001><U+200B><U+0001>"))
-	assert.True(t, strings.HasSuffix(m.text(junk, false), "????"))
+	assert.True(t, strings.HasSuffix(m.text(junk, false), "?\uFFFD?\uFFFD"))
 	hidden := m.text(maskedToken[:9]+"\x1b[1m"+maskedToken[9:], true)
 	assert.Equal(t, m.Mask(maskedToken), hidden, "an escape sequence hides nothing")
 }
@@ -275,4 +275,55 @@ func TestMaskerIsShared(t *testing.T) {
 	}
 	require.NoError(t, out.Close())
 	require.Equal(t, m.Mask(maskedToken)+"\n", b.String())
+}
+
+// A path that is no argument of a tool does not say where a secret goes.
+func TestMaskedElsewhere(t *testing.T) {
+	files := map[string]string{"a.env": "NAME=x\nTOKEN=" + maskedToken + "\n", "b.txt": "hello\n"}
+	w := newWorld(t, files)
+	p := placeholders(w.ok("read_file", args{"path": "a.env"}))[0]
+	w.fails("masked_secret", "apply_patch", args{"path": "a.env", "patch": "*** Begin Patch\n*** Add File: n\n+" + p + "\n*** End Patch\n"})
+	assert.NoFileExists(t, w.path("n"))
+	w.fails("masked_secret", "multi_edit", args{"path": "b.txt", "edits": []args{{"path": "a.env", "old_string": "hello", "new_string": p}}})
+	w.fails("masked_secret", "edit_file", args{"path": "b.txt", "old_string": "hello", "new_string": args{"path": "a.env", "x": p}})
+	assert.Equal(t, files["b.txt"], w.read("b.txt"))
+}
+
+// A placeholder that a model did not copy as it is never replaces the secret.
+func TestMaskedMisspelt(t *testing.T) {
+	const other = "say \"[secret:\" and [secret:kind:id]\n"
+	text := "NAME=x\nTOKEN=" + maskedToken + "\n" + other
+	for name, misspell := range map[string]func(p string) string{
+		"a digit less": func(p string) string { return p[:len(p)-2] + "]" },
+		"a digit more": func(p string) string { return p[:len(p)-1] + "0]" },
+		"no bracket":   func(p string) string { return p[:len(p)-1] },
+		"no id":        func(p string) string { return p[:strings.LastIndex(p, ":")] + "]" },
+		"dots":         func(p string) string { return p[:strings.LastIndex(p, ":")] + ":...]" },
+		"upper case":   strings.ToUpper,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"a.env": text})
+			p := placeholders(w.ok("read_file", args{"path": "a.env"}))[0]
+			said := w.fails("masked_secret", "write_file", args{"path": "a.env", "content": "NAME=y\nTOKEN=" + misspell(p) + "\n" + other})
+			assert.Contains(t, said, misspell(p))
+			assert.Equal(t, text, w.read("a.env"))
+			w.ok("write_file", args{"path": "a.env", "content": "NAME=y\nTOKEN=" + p + "\n" + other})
+			assert.Equal(t, "NAME=y"+text[6:], w.read("a.env"))
+		})
+	}
+	w := newWorld(t, nil)
+	w.ok("write_file", args{"path": "doc.md", "content": other})
+}
+
+// However many placeholders there are, the file is looked at once.
+func TestMaskedOften(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.env": "TOKEN=" + maskedToken + "\n" + strings.Repeat("some text\n", 200_000) + "a\u200bb\n"})
+	p := NewMasker(nil).Mask(maskedToken)
+	var b strings.Builder
+	b.WriteString("*** Begin Patch\n*** Update File: a.env\n@@\n")
+	for range 20_000 {
+		b.WriteString("-" + p + " <U+200B>\n")
+	}
+	b.WriteString("*** End Patch\n")
+	w.fails("masked_secret", "apply_patch", args{"patch": b.String()})
 }

@@ -20,7 +20,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 )
 
@@ -123,6 +122,46 @@ func (m *Masker) placeholder(text string, s span) string {
 	return prefix + s.kind + ":" + hex.EncodeToString(h.Sum(nil)[:tagLength/2]) + "]"
 }
 
+// Secrets are those that are in a text, to be put back in others.
+type Secrets struct {
+	values  map[string]string // by their placeholders
+	literal map[string]bool   // what stands in the text as such and looks like one
+}
+
+// Secrets returns those that are in a text.
+func (m *Masker) Secrets(within string) *Secrets {
+	s := &Secrets{map[string]string{}, map[string]bool{}}
+	m.mask(within, func(p, v string) {
+		if other, ok := s.values[p]; ok && other != v {
+			v = p // two of one placeholder: nobody knows which is meant
+		}
+		s.values[p] = v
+	})
+	replace(within, func(p string) string {
+		s.literal[p] = true
+		return p
+	})
+	misspelt(within, func(p string) bool {
+		s.literal[p] = true
+		return true
+	})
+	return s
+}
+
+// Restore puts the secrets back in the place of their placeholders. One that stands in
+// the text of the secrets as such is left alone.
+func (s *Secrets) Restore(text string) string {
+	return replace(text, func(p string) string {
+		if v, ok := s.values[p]; ok && !s.literal[p] {
+			return v
+		}
+		return p
+	})
+}
+
+// Literal reports whether a placeholder stands in the text of the secrets as such.
+func (s *Secrets) Literal(placeholder string) bool { return s.literal[placeholder] }
+
 // Restore puts the secrets back in the place of their placeholders, those that are in
 // within, and no others: text that goes to a place never brings there what is not there
 // already. A placeholder that stands in within as such is left alone.
@@ -130,31 +169,62 @@ func (m *Masker) Restore(text, within string) string {
 	if !strings.Contains(text, prefix) {
 		return text
 	}
-	values := map[string]string{}
-	m.mask(within, func(p, v string) {
-		if other, ok := values[p]; ok && other != v {
-			v = p // two of one placeholder: nobody knows which is meant
-		}
-		values[p] = v
-	})
-	return replace(text, func(p string) string {
-		if v, ok := values[p]; ok && !strings.Contains(within, p) {
-			return v
-		}
-		return p
-	})
+	return m.Secrets(within).Restore(text)
 }
 
 // Unresolved returns the placeholders in a text, each once, in their order.
 func (m *Masker) Unresolved(text string) []string {
 	var out []string
+	seen := map[string]bool{}
 	replace(text, func(p string) string {
-		if !slices.Contains(out, p) {
+		if !seen[p] {
+			seen[p] = true
 			out = append(out, p)
 		}
 		return p
 	})
 	return out
+}
+
+// Misspelt returns the first place of a text that begins as a placeholder does and is
+// none, as when a model did not copy all of it. What stands so in the text of the
+// secrets is left out, and if that has no secrets, there is nothing to misspell.
+func (s *Secrets) Misspelt(text string) (found string, ok bool) {
+	if len(s.values) == 0 {
+		return "", false
+	}
+	misspelt(text, func(p string) bool {
+		if !s.literal[p] {
+			found, ok = p, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+// misspelt tells of what begins as a placeholder does and is none, up to where it seems
+// to end, until it is told to stop.
+func misspelt(text string, tell func(string) bool) {
+	for {
+		i := strings.IndexByte(text, prefix[0])
+		if i < 0 || len(text) < i+len(prefix) {
+			return
+		}
+		text = text[i:]
+		n := 1
+		if strings.EqualFold(text[:len(prefix)], prefix) && placeholderAt(text) == 0 {
+			n = min(len(text), maxPlaceholder)
+			if end := strings.IndexAny(text[:n], "] \t\r\n\"'`"); end >= 0 {
+				if n = end; text[end] == ']' {
+					n++
+				}
+			}
+			if !tell(text[:n]) {
+				return
+			}
+		}
+		text = text[n:]
+	}
 }
 
 // replace puts what a function returns in the place of each placeholder.

@@ -19,10 +19,13 @@ import (
 // taken for a character that was written out: see [Unescape].
 func Visible(text string) string { return VisibleWithin(text, len(text)*maxEscape) }
 
-const maxEscape = len("<U+10FFFF>")
+const (
+	maxEscape = len("<U+10FFFF>")
+	lost      = "\uFFFD"
+)
 
 // VisibleWithin is [Visible] for a text that may get longer only by so many bytes. What
-// would make it longer than that becomes a question mark.
+// would make it longer than that becomes U+FFFD, or if that is longer, a question mark.
 func VisibleWithin(text string, room int) string {
 	if plain(text) {
 		return text
@@ -36,7 +39,9 @@ func VisibleWithin(text string, room int) string {
 		}
 		if hidden(r) && !keeps(prev, r, text[i+size:]) && (r != '\r' || !strings.HasPrefix(text[i+1:], "\n")) {
 			out := escape(r)
-			if room -= len(out) - size; room < 0 {
+			if room -= len(out) - size; room < 0 && size == len(lost) {
+				out = lost
+			} else if room < 0 {
 				out = "?"
 			}
 			b.WriteString(out)
@@ -121,10 +126,55 @@ func emoji(r rune) bool {
 	return picture && !hidden(r)
 }
 
-// Unescape puts characters back that [Visible] wrote out, those that are in within and
-// are not written out there as well. It reports whether one is both: then nobody knows
-// which is meant, and it stays as it is.
+// Hidden are the characters of a text that [Visible] writes out, to be put back in
+// others.
+type Hidden struct {
+	runes   map[rune]bool
+	literal map[rune]bool // those that are written out in the text as such
+}
+
+// HiddenIn returns the characters of a text that nobody sees.
+func HiddenIn(within string) *Hidden {
+	h := &Hidden{map[rune]bool{}, map[rune]bool{}}
+	if !plain(within) {
+		for _, r := range within {
+			if hidden(r) {
+				h.runes[r] = true
+			}
+		}
+	}
+	unescape(within, func(r rune, literal string) string {
+		h.literal[r] = true
+		return literal
+	})
+	return h
+}
+
+// Unescape puts characters back that [Visible] wrote out, those that are in the text
+// and are not written out there as well. It reports whether one is both: then nobody
+// knows which is meant, and it stays as it is.
+func (h *Hidden) Unescape(text string) (out string, ambiguous bool) {
+	out = unescape(text, func(r rune, literal string) string {
+		switch {
+		case !h.runes[r]:
+		case h.literal[r]:
+			ambiguous = true
+		default:
+			return string(r)
+		}
+		return literal
+	})
+	return out, ambiguous
+}
+
+// Unescape is [Hidden.Unescape] for what is hidden in a text.
 func Unescape(text, within string) (out string, ambiguous bool) {
+	return HiddenIn(within).Unescape(text)
+}
+
+// unescape puts what a function returns in the place of each character that is written
+// out.
+func unescape(text string, with func(r rune, literal string) string) string {
 	var b strings.Builder
 	for {
 		i := strings.Index(text, "<U+")
@@ -135,16 +185,16 @@ func Unescape(text, within string) (out string, ambiguous bool) {
 		literal := text[i : i+max(n, 1)]
 		b.WriteString(text[:i])
 		text = text[i+len(literal):]
-		if n > 0 && strings.ContainsRune(within, r) {
-			if !strings.Contains(within, literal) {
-				literal = string(r)
-			} else {
-				ambiguous = true
-			}
+		if n > 0 {
+			literal = with(r, literal)
 		}
 		b.WriteString(literal)
 	}
-	return b.String() + text, ambiguous
+	if b.Len() == 0 {
+		return text
+	}
+	b.WriteString(text)
+	return b.String()
 }
 
 // escapeAt returns the character that begins a text, written out, and the length of
