@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -206,7 +207,8 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 // saves a file after the exchange without looking at it overwrites what the plan did.
 //
 // Mode and owner stay as with [Workspace.Replace]. A name that is a symbolic link stays
-// one, and the file it leads to is changed. Other hard links of a file keep the old
+// one, and the file it leads to is changed; if it is deleted, the link goes and the file
+// stays. Other hard links of a file keep the old
 // content, since they may be outside of the workspace; the result says that there are
 // some. Other Workspaces, also those of other processes, wait meanwhile.
 func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOption) (*ApplyResult, error) {
@@ -278,10 +280,38 @@ func (a *applier) open() error {
 	return nil
 }
 
-// find resolves the name of a file.
+// find resolves the name of a file. A link is deleted itself, and what it leads to is
+// another file, which stays.
 func (a *applier) find(f *fileApply) (err error) {
 	f.final, err = a.w.findWritable(f.edit.Path)
-	return err
+	if err != nil || f.edit.Kind != EditDelete {
+		return err
+	}
+	rel, err := a.w.rel("write", f.edit.Path)
+	if err != nil {
+		return err
+	}
+	parent, err := a.w.resolve("write", f.edit.Path, path.Dir(rel))
+	if err != nil {
+		return err
+	}
+	f.final = path.Join(parent, path.Base(rel))
+	f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
+	return a.w.mayWrite(f.edit.Path, f.final)
+}
+
+// readLarge reads a file of the size that a plan may have.
+func (w *Workspace) readLarge(name string) ([]byte, error) {
+	file, err := w.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxPlanBytes+1))
+	if err == nil && len(data) > maxPlanBytes {
+		err = errLarge
+	}
+	return data, err
 }
 
 // Writable says why a file must not be written by its name: nil if it may be. What

@@ -27,6 +27,8 @@ type fileApply struct {
 	at    place
 	res   FileResult
 
+	leadsTo func() ([]byte, error) // reads what a link leads to that is to be deleted
+
 	found  fileState // what the user has, as last merged directly with the plan
 	want   fileState // what is to be in place
 	placed fileState // what is
@@ -123,6 +125,9 @@ func (f *fileApply) read(ctx context.Context) (fileState, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileState{absent: true}, nil
 	}
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 && f.leadsTo != nil {
+		return f.readLink(info)
+	}
 	if err == nil {
 		err = checkRegular("write", f.edit.Path, info)
 	}
@@ -141,8 +146,18 @@ func (f *fileApply) read(ctx context.Context) (fileState, error) {
 	return h.settle(ctx)
 }
 
+// readLink returns what a link is, and as the model was shown that, what it leads to.
+func (f *fileApply) readLink(info fs.FileInfo) (fileState, error) {
+	to, err := f.at.dir.Readlink(f.at.name)
+	if err != nil {
+		return fileState{}, err
+	}
+	data, err := f.leadsTo()
+	return fileState{data: data, mode: info.Mode(), info: info, link: to}, err
+}
+
 func (f *fileApply) hold(name string) *held {
-	h := f.at.hold(name)
+	h := f.at.hold(name, f.placed.link)
 	h.until, h.noLease, h.known, h.mine = f.until, f.noLease, f.placed, f.mine
 	return h
 }

@@ -94,10 +94,11 @@ type fileState struct {
 	absent bool
 	mode   fs.FileMode
 	info   fs.FileInfo // nil if it is not known
+	link   string      // where it leads, if it is a link
 }
 
 func (s fileState) same(o fileState) bool {
-	return s.absent == o.absent && (s.absent || s.mode == o.mode && bytes.Equal(s.data, o.data))
+	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && bytes.Equal(s.data, o.data))
 }
 
 // held is a file that was taken out of its place, under the name that it has now. It
@@ -111,15 +112,23 @@ type held struct {
 	alone bool      // its content is in no other file
 
 	checked bool // it was looked at
+	link    bool // nobody can write to it
 
 	until   time.Time
 	noLease bool // there are no leases
 }
 
-// hold opens a file that was taken out.
-func (p place) hold(name string) *held {
+// hold opens a file that was taken out, or finds the link that is known to be there.
+func (p place) hold(name, link string) *held {
 	h := &held{name: name}
 	info, err := p.dir.Lstat(name)
+	if err == nil && link != "" && info.Mode()&fs.ModeSymlink != 0 {
+		to, err := p.dir.Readlink(name)
+		if h.link = err == nil && to == link; h.link {
+			h.checked = true
+			return h
+		}
+	}
 	if err == nil {
 		err = checkRegular("write", p.asked, info)
 	}
@@ -137,7 +146,7 @@ func (h *held) close() {
 }
 
 // still reports whether nobody can have written to the file since it was read.
-func (h *held) still() bool { return h.file != nil && atomicswap.Leased(h.file) }
+func (h *held) still() bool { return h.link || h.file != nil && atomicswap.Leased(h.file) }
 
 // settle waits until nobody has the file open for writing, and reads it. From then on
 // a lease keeps writers out. Where there are no leases, the file has to be the same
