@@ -222,8 +222,12 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	a := &applier{w: w, applyConfig: c}
 	for _, e := range plan.files {
 		f := &fileApply{applyConfig: c, edit: e, placed: fileState{absent: true}}
@@ -231,7 +235,7 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 		a.files = append(a.files, f)
 	}
 	defer a.close()
-	err = a.open()
+	err = a.open(ctx)
 	if err == nil {
 		err = a.run(ctx)
 	}
@@ -255,7 +259,7 @@ type applier struct {
 
 // open finds and locks the folders, in the order of their names, so that two processes
 // do not wait for each other.
-func (a *applier) open() error {
+func (a *applier) open(ctx context.Context) error {
 	for _, f := range a.files {
 		if err := a.find(f); err != nil && !f.stopped(err) {
 			return err
@@ -273,7 +277,7 @@ func (a *applier) open() error {
 		if f.res.Outcome != "" {
 			continue
 		}
-		if err := a.place(f); err != nil && !f.stopped(err) {
+		if err := a.place(ctx, f); err != nil && !f.stopped(err) {
 			return err
 		}
 	}
@@ -340,7 +344,7 @@ func (w *Workspace) findWritable(name string) (final string, err error) {
 }
 
 // place opens the folder of a file, or shares it with another file.
-func (a *applier) place(f *fileApply) error {
+func (a *applier) place(ctx context.Context, f *fileApply) error {
 	parent := path.Dir(f.final)
 	for _, t := range a.folders {
 		if t.name == parent {
@@ -364,7 +368,7 @@ func (a *applier) place(f *fileApply) error {
 			return nil
 		}
 	}
-	t, err := a.w.openTarget(f.edit.Path, f.final)
+	t, err := a.w.openTarget(ctx, f.edit.Path, f.final)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -601,4 +602,31 @@ func TestApplyDeletesLink(t *testing.T) {
 	_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "another\n")))
 	require.ErrorContains(t, err, "was to be deleted")
 	leads(t, link, "../f")
+}
+
+// Who waits for a folder that another process keeps locked, or for somebody who does,
+// stops with ctx.
+func TestApplyStopsWaitingForLock(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "f\n"})
+	folder, err := os.Open(dir)
+	require.NoError(t, err)
+	defer folder.Close()
+	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_EX))
+	plan := mustPlan(t, change("f", "f\n", "F\n"))
+	end := errors.New("the end")
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancelCause(t.Context())
+	began := time.Now()
+	for range 2 {
+		all.Go(func() {
+			_, err := w.Apply(ctx, plan)
+			assert.Equal(t, end, err)
+		})
+	}
+	time.AfterFunc(20*time.Millisecond, func() { cancel(end) })
+	all.Wait()
+	assert.Less(t, time.Since(began), 2*time.Second)
+	require.NoError(t, folder.Close())
+	_, err = w.Apply(t.Context(), plan)
+	require.NoError(t, err)
 }

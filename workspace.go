@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/aycoder/aycoder/internal/beneath"
@@ -47,7 +47,7 @@ type Workspace struct {
 
 	shown ShownFiles
 
-	mu sync.Mutex // one write at a time
+	turn chan struct{} // is full during a write: one at a time
 }
 
 // WorkspaceOption sets a property of a [Workspace].
@@ -108,7 +108,7 @@ func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	w := &Workspace{dir: abs}
+	w := &Workspace{dir: abs, turn: make(chan struct{}, 1)}
 	for _, opt := range opts {
 		if err := opt(w); err != nil {
 			return nil, fmt.Errorf("open workspace: %w", err)
@@ -298,8 +298,8 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
 	final, err := w.resolve("write", name, rel)
 	if err == nil {
 		err = w.mayWrite(name, final)
@@ -312,7 +312,7 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 			return err
 		}
 	}
-	t, err := w.openTarget(name, final)
+	t, err := w.openTarget(context.Background(), name, final)
 	if err != nil {
 		return err
 	}
@@ -338,10 +338,10 @@ func (t *target) close() {
 }
 
 // openTarget opens the folder of a resolved path and locks it.
-func (w *Workspace) openTarget(name, final string) (*target, error) {
+func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target, error) {
 	t, err := w.openParent(name, final)
-	if err == nil && !lockFolder(t.lock) {
-		err = t.stale("another process keeps its folder locked; try again")
+	if err == nil && !lockFolder(ctx, t.lock) {
+		err = cmp.Or(context.Cause(ctx), t.stale("another process keeps its folder locked; try again"))
 	}
 	if err == nil {
 		err = w.checkParent(t, final) // it may have taken long

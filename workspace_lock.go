@@ -3,6 +3,7 @@
 package aycoder
 
 import (
+	"context"
 	"errors"
 	"os"
 	"syscall"
@@ -15,15 +16,17 @@ const (
 )
 
 // lockFolder keeps others from writing in a folder until it is closed, and reports
-// false if somebody else does for long. A folder that cannot be locked, as on some
-// network file systems, is not.
-func lockFolder(f *os.File) bool {
+// false if somebody else does for long, or when ctx ends. A folder that cannot be
+// locked, as on some network file systems, is not.
+func lockFolder(ctx context.Context, f *os.File) bool {
 	for range lockTries {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return true
 		}
-		time.Sleep(lockPause)
+		if sleep(ctx, lockPause) != nil {
+			return false
+		}
 	}
 	return false
 }

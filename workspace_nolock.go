@@ -2,7 +2,10 @@
 
 package aycoder
 
-import "os"
+import (
+	"context"
+	"os"
+)
 
 // lockFolder does nothing: package syscall has no flock(2) here.
-func lockFolder(*os.File) bool { return true }
+func lockFolder(context.Context, *os.File) bool { return true }

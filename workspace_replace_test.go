@@ -70,7 +70,7 @@ func TestWrittenWhileReplaced(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dir := testWorkspace(t, map[string]string{"f": "old"})
-			target, err := w.openTarget("f", "f")
+			target, err := w.openTarget(t.Context(), "f", "f")
 			require.NoError(t, err)
 			defer target.close()
 			f, err := target.dir.Open("f")
