@@ -315,6 +315,17 @@ func TestMaskedMisspelt(t *testing.T) {
 	w.ok("write_file", args{"path": "doc.md", "content": other})
 }
 
+// What was left out as there is too much that nobody sees does not replace it.
+func TestMaskedHiddenStays(t *testing.T) {
+	line := strings.Repeat("a\u200b", 200) + "\n"
+	w := newWorld(t, map[string]string{"f": line + "b\n"})
+	_, rest, _ := strings.Cut(w.ok("read_file", args{"path": "f"}), "\t")
+	shown, _, _ := strings.Cut(rest, "\n")
+	require.Contains(t, shown, "a\uFFFDa")
+	w.fails("binary_file", "write_file", args{"path": "f", "content": shown + "\nc\n"})
+	assert.Equal(t, line+"b\n", w.read("f"))
+}
+
 // However many placeholders there are, the file is looked at once.
 func TestMaskedOften(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.env": "TOKEN=" + maskedToken + "\n" + strings.Repeat("some text\n", 200_000) + "a\u200bb\n"})

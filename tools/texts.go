@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
@@ -162,6 +163,14 @@ func (f *textFile) create(text string) (*proposal, error) {
 	return &proposal{edits: []aycoder.FileEdit{edit}}, nil
 }
 
+// loses reports whether a text has more of what stands for something that cannot be
+// shown than one that has such things.
+func loses(base, text string) bool {
+	const lost = "\uFFFD"
+	return strings.Contains(text, lost) && strings.Count(text, lost) > strings.Count(base, lost) &&
+		(strings.ContainsRune(base, 0) || Visible(base) != base)
+}
+
 func (f *textFile) tooLong() error {
 	return problemf("too_large", "%s would get longer than %d MB; change it with bash", showPath(f.path), maxEdited>>20)
 }
@@ -173,6 +182,9 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 		return nil, f.tooLong()
 	case e.text == base:
 		return nil, problemf("no_change", "%s is so already, so there is nothing to do", showPath(f.path))
+	case loses(base, e.text):
+		return nil, problemf("binary_file", "%s has bytes or characters that you were shown as \uFFFD, and this would put "+
+			"\uFFFD in their place; change only what is beside them with edit_file, or use bash", showPath(f.path))
 	}
 	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditChange, Base: base, Proposed: e.text}
 	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil

@@ -29,6 +29,9 @@ func TestWriteFile(t *testing.T) {
 		{"so already, crlf", "a\r\n", "a\r\n", "a\n", "a\r\n", "no_change"},
 		{"the user did the same", "a\n", "b\n", "b\n", "b\n", "no_change"},
 		{"not read", "", "a\n", "b\n", "a\n", "not_read"},
+		{"not utf-8, as it was shown", "caf\xe9\nb\n", "caf\xe9\nb\n", "caf\uFFFD\nc\n", "caf\xe9\nb\n", "binary_file"},
+		{"not utf-8, written anew", "caf\xe9\n", "caf\xe9\n", "café\n", "café\n", ""},
+		{"of utf-8, with the character", "a\uFFFD\n", "a\uFFFD\n", "b\uFFFD\uFFFD\n", "b\uFFFD\uFFFD\n", ""},
 		{"binary", "", "\x00", "b\n", "\x00", "binary_file"},
 	}
 	for _, tt := range tests {
