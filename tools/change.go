@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -187,16 +188,42 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, note
 		} else if f.Outcome == aycoder.OutcomeApplied {
 			fmt.Fprintf(&b, "%s: %s.\n", showPath(f.Path), wholeFile(f.Kind, d.Stat()))
 		}
-		if f.Exists {
-			c.ws.Shown().Add(f.Path, f.Content)
-		}
 	}
+	told := ""
 	if merged {
-		b.WriteString(res.ModelText())
+		told = res.ModelText()
+		b.WriteString(told)
+	}
+	for i := range res.Files {
+		edit, _ := plan.File(res.Files[i].Path)
+		c.learn(&res.Files[i], edit, !strings.Contains(told, "[more is not shown]"))
 	}
 	r := textResult(printable(b.String()), fmt.Sprintf("+%d −%d", stat.Insertions, stat.Deletions))
 	r.Changes = res
 	return r
+}
+
+// learn remembers what the model knows of a file now: what is in it, but for lines of
+// the user's that it was not told of. They would be lost when it writes the file.
+func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told bool) {
+	if !f.Exists {
+		return
+	}
+	shown := c.ws.Shown()
+	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
+	switch {
+	case last == "" || last == hashOf(edit.Base) || slices.Contains(contents, edit.Base) || edit.Kind == aycoder.EditCreate:
+		if told {
+			shown.Add(f.Path, f.Content)
+		} else {
+			shown.Add(f.Path, edit.Proposed)
+		}
+	case len(contents) > 0: // the edit was found in the file as it is, beside what is new there
+		m := aycoder.Merge([]byte(edit.Base), []byte(contents[0]), []byte(edit.Proposed))
+		if m.Clean() {
+			shown.Add(f.Path, string(m.Bytes()))
+		}
+	}
 }
 
 // changeOf returns what a call did to a file, as it was right before.

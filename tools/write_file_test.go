@@ -134,3 +134,23 @@ func TestWriteTellsOfOtherNames(t *testing.T) {
 	assert.Contains(t, w.ok("edit_file", args{"path": "f", "old_string": "a", "new_string": "b"}), "hard links")
 	assert.Equal(t, "a\n", w.read("g"))
 }
+
+// Lines of the user's that the model was not told of are merged with what it writes,
+// also if it changed the file in between.
+func TestWriteFileAfterEdit(t *testing.T) {
+	const read = "a\nb\nc\nd\ne\n"
+	for name, user := range map[string]string{
+		"edited beside":               "user\n",
+		"merged, too long to be told": strings.Repeat("user\nb\n", 4000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]string{"f": read})
+			w.ok("read_file", args{"path": "f"})
+			w.write("f", read+user)
+			w.ok("edit_file", args{"path": "f", "old_string": "b\n", "new_string": "B\n"})
+			assert.Equal(t, "a\nB\nc\nd\ne\n"+user, w.read("f"))
+			w.ok("write_file", args{"path": "f", "content": "a\nB\nc\nD\ne\n"})
+			assert.Equal(t, "a\nB\nc\nD\ne\n"+user, w.read("f"))
+		})
+	}
+}
