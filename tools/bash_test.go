@@ -448,6 +448,8 @@ func TestHostileRepository(t *testing.T) {
 		assert.NoFileExists(t, evil+".log", command)
 	}
 	assert.Contains(t, w.ok("bash", args{"command": "git diff"}), "+b\n")
+	w.ok("bash", args{"command": "git clone -q --bare . docs"})
+	assert.Contains(t, w.call("bash", args{"command": "git -C docs log"}).Text(), "safe.bareRepository", "a folder is no repository unless it is named")
 	w.call("bash", args{"command": "env -u GIT_CONFIG_COUNT git status"})
 	assert.FileExists(t, evil+".log", "else nothing was shown above")
 }

@@ -37,7 +37,7 @@ var fixed = []string{
 	"DEBIAN_FRONTEND=noninteractive", "GIT_PAGER=cat", "GIT_EDITOR=false",
 	"GIT_SEQUENCE_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false",
 	"GIT_OPTIONAL_LOCKS=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-	"GIT_CONFIG_COUNT=8", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_COUNT=9", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
 	"GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 	"GIT_CONFIG_KEY_2=core.pager", "GIT_CONFIG_VALUE_2=cat",
 	"GIT_CONFIG_KEY_3=log.showSignature", "GIT_CONFIG_VALUE_3=false",
@@ -45,6 +45,8 @@ var fixed = []string{
 	"GIT_CONFIG_KEY_5=protocol.ext.allow", "GIT_CONFIG_VALUE_5=never",
 	"GIT_CONFIG_KEY_6=core.sshCommand", "GIT_CONFIG_VALUE_6=ssh",
 	"GIT_CONFIG_KEY_7=gpg.program", "GIT_CONFIG_VALUE_7=gpg",
+	// A repository may bring a bare one along, in a folder that looks harmless.
+	"GIT_CONFIG_KEY_8=safe.bareRepository", "GIT_CONFIG_VALUE_8=explicit",
 }
 
 // environ makes a command's environment of the host's: what may pass, what is fixed,
