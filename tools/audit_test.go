@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -29,6 +30,9 @@ func (a *alarms) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 
 // What the tools refuse and mask is on record.
 func TestSecurityEventsAreRecorded(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no bash tool")
+	}
 	w := newWorld(t, map[string]string{"notes.txt": "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYq8ZrLtOpVs3a\n"})
 	coding, err := Coding(w.ws, RequireSandbox())
 	require.NoError(t, err)
