@@ -2,7 +2,6 @@ package aycoder
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -535,98 +534,4 @@ func applyForever(t *testing.T, dir string) {
 		})
 		require.NoError(t, err)
 	}
-}
-
-// A link that is deleted goes itself; the file that it leads to is another one.
-func TestApplyDeletesLink(t *testing.T) {
-	remove := func(name, base string) FileEdit { return FileEdit{name, EditDelete, base, ""} }
-	setUp := func(t *testing.T) (*Workspace, string, string) {
-		w, dir := testWorkspace(t, map[string]string{"f": "f\n", "g": "g\n", "d/x": "x\n"})
-		link := filepath.Join(dir, "d", "l")
-		require.NoError(t, os.Symlink("../f", link))
-		return w, dir, link
-	}
-	leads := func(t *testing.T, link, want string) {
-		to, err := os.Readlink(link)
-		require.NoError(t, err)
-		assert.Equal(t, want, to)
-	}
-	for _, plain := range []bool{false, true} {
-		option := func(c *applyConfig) error { c.plain = plain; return nil }
-		t.Run("deleted", func(t *testing.T) {
-			w, dir, link := setUp(t)
-			r, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n"), change("f", "f\n", "F\n")), option)
-			require.NoError(t, err)
-			assert.Equal(t, OutcomeApplied, r.Files[0].Outcome)
-			assert.NoFileExists(t, link)
-			now, temps := tree(t, dir)
-			assert.Equal(t, map[string]string{"f": "F\n", "g": "g\n", "d/x": "x\n"}, now)
-			assert.Zero(t, temps)
-		})
-		t.Run("leads elsewhere", func(t *testing.T) {
-			for _, step := range []string{"read", "merged", "swap"} {
-				w, dir, link := setUp(t)
-				_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n")), option, at(step, func() {
-					require.NoError(t, errors.Join(os.Remove(link), os.Symlink("../g", link)))
-				}))
-				_, conflict := errors.AsType[*ConflictError](err)
-				assert.True(t, conflict, "%s: %v", step, err)
-				leads(t, link, "../g")
-				_, temps := tree(t, dir)
-				assert.Zero(t, temps)
-			}
-		})
-		t.Run("a file now", func(t *testing.T) {
-			for _, step := range []string{"read", "merged", "swap"} {
-				w, dir, link := setUp(t)
-				_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n")), option, at(step, func() {
-					require.NoError(t, errors.Join(os.Remove(link), os.WriteFile(link, []byte("mine\n"), 0o644)))
-				}))
-				_, conflict := errors.AsType[*ConflictError](err)
-				assert.True(t, conflict, "%s: %v", step, err)
-				now, _ := tree(t, dir)
-				assert.Equal(t, "mine\n", now["d/l"])
-			}
-		})
-		t.Run("put back", func(t *testing.T) {
-			w, dir, link := setUp(t)
-			_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "f\n"), change("g", "g\n", "G\n")), option,
-				failAt("swap", "g", syscall.EIO))
-			require.ErrorIs(t, err, syscall.EIO)
-			leads(t, link, "../f")
-			_, temps := tree(t, dir)
-			assert.Zero(t, temps)
-		})
-	}
-	w, _, link := setUp(t)
-	_, err := w.Apply(t.Context(), mustPlan(t, remove("d/l", "another\n")))
-	require.ErrorContains(t, err, "was to be deleted")
-	leads(t, link, "../f")
-}
-
-// Who waits for a folder that another process keeps locked, or for somebody who does,
-// stops with ctx.
-func TestApplyStopsWaitingForLock(t *testing.T) {
-	w, dir := testWorkspace(t, map[string]string{"f": "f\n"})
-	folder, err := os.Open(dir)
-	require.NoError(t, err)
-	defer folder.Close()
-	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_EX))
-	plan := mustPlan(t, change("f", "f\n", "F\n"))
-	end := errors.New("the end")
-	var all sync.WaitGroup
-	ctx, cancel := context.WithCancelCause(t.Context())
-	began := time.Now()
-	for range 2 {
-		all.Go(func() {
-			_, err := w.Apply(ctx, plan)
-			assert.Equal(t, end, err)
-		})
-	}
-	time.AfterFunc(20*time.Millisecond, func() { cancel(end) })
-	all.Wait()
-	assert.Less(t, time.Since(began), 2*time.Second)
-	require.NoError(t, folder.Close())
-	_, err = w.Apply(t.Context(), plan)
-	require.NoError(t, err)
 }
