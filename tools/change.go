@@ -212,7 +212,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 	shown := c.ws.Shown()
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
 	switch {
-	case last == "" || last == hashOf(edit.Base) || slices.Contains(contents, edit.Base) || edit.Kind == aycoder.EditCreate:
+	case last == "" || last == hashOf(edit.Base), slices.Contains(contents, edit.Base), edit.Kind == aycoder.EditCreate:
 		if told {
 			shown.Add(f.Path, f.Content)
 		} else {
