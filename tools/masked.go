@@ -84,9 +84,25 @@ func (t *maskedTool) Spec() aycoder.ToolSpec {
 	return s
 }
 
+// unusable refuses a command with a placeholder in it: secrets are not put back in
+// commands, so it would write the placeholder, perhaps over the secret.
+func (t *maskedTool) unusable(inv *invocation) error {
+	if t.edits || t.Tool.Spec().Subject.Kind != aycoder.SubjectCommand {
+		return nil
+	}
+	for _, p := range t.masker.mask.Unresolved(string(inv.Args)) {
+		return problemf("masked_secret", "%s stands for a secret, which commands are not given; "+
+			"use the file or the variable that has it, or change the file with edit_file", p)
+	}
+	return nil
+}
+
 // Call runs the tool.
 func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error) {
 	real, err := t.restore(ctx, inv)
+	if err == nil {
+		err = t.unusable(inv)
+	}
 	if p, ok := err.(*problem); ok {
 		return explain(p)
 	}

@@ -44,6 +44,10 @@ func TestMaskedFiles(t *testing.T) {
 	second := placeholders(w.ok("read_file", args{"path": "b.env"}))
 	require.NotEqual(t, found, second)
 
+	t.Run("a command does not get it", func(t *testing.T) {
+		w.fails("masked_secret", "bash", args{"command": "echo TOKEN=" + found[0] + " > a.env"})
+		assert.Contains(t, w.read("a.env"), maskedToken)
+	})
 	t.Run("an edit keeps it", func(t *testing.T) {
 		diff := w.ok("edit_file", args{"path": "a.env", "old_string": "TOKEN=" + found[0] + "\nEND=1", "new_string": "KEY=" + found[0] + "\nEND=2"})
 		assert.NotContains(t, diff, maskedToken)
@@ -73,9 +77,6 @@ func TestMaskedFiles(t *testing.T) {
 	})
 	t.Run("a made up one is refused", func(t *testing.T) {
 		w.fails("masked_secret", "edit_file", args{"path": "a.env", "old_string": "NAME", "new_string": "[secret:token:0123456789]"})
-	})
-	t.Run("a command does not get it", func(t *testing.T) {
-		assert.Contains(t, w.ok("bash", args{"command": "echo '" + found[0] + "' | wc -c"}), fmt.Sprint(len(found[0])+1))
 	})
 	t.Run("a private key", func(t *testing.T) {
 		text := w.ok("read_file", args{"path": "k.txt"})
