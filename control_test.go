@@ -241,6 +241,7 @@ func TestSeams(t *testing.T) {
 func TestEventsEncodeAsTypedLines(t *testing.T) {
 	call := &aycoder.ToolUse{ID: "a", Name: "echo", Args: json.RawMessage(`{"text":"x"}`)}
 	out := &aycoder.ToolOutput{ID: "a", Parts: []aycoder.Part{&aycoder.Text{Text: "o"}}}
+	strange := &aycoder.ToolOutput{ID: "a", Parts: out.Parts, Untrusted: true}
 	tests := []struct {
 		ev   aycoder.Event
 		want string
@@ -252,7 +253,7 @@ func TestEventsEncodeAsTypedLines(t *testing.T) {
 		{&aycoder.ToolProgress{CallID: "a", Progress: aycoder.Progress{Current: 1, Total: 2}}, `{"type":"tool_progress","id":"a","current":1,"total":2}`},
 		{&aycoder.ToolFinished{Call: call, Output: out, Elapsed: time.Second}, `{"type":"tool_end","id":"a","name":"echo","is_error":false,"ms":1000,"output":"o"}`},
 		{&aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{Key: "k", Tool: "t", Args: json.RawMessage(`{}`)}}, `{"type":"approval_request","key":"k","run":"","id":"","name":"t","input":{},"digest":"","created":"0001-01-01T00:00:00Z"}`},
-		{&aycoder.ToolFinished{Call: call, Output: out, Untrusted: true, Usage: aycoder.Usage{Input: 1}}, `{"type":"tool_end","id":"a","name":"echo","is_error":false,"untrusted":true,"usage":{"input":1,"output":0},"ms":0,"output":"o"}`},
+		{&aycoder.ToolFinished{Call: call, Output: strange, Usage: aycoder.Usage{Input: 1}}, `{"type":"tool_end","id":"a","name":"echo","is_error":false,"untrusted":true,"usage":{"input":1,"output":0},"ms":0,"output":"o"}`},
 		{&aycoder.ChildEvent{CallID: "c", Event: &aycoder.TextDelta{Text: "x"}}, `{"type":"child","id":"c","event":{"type":"text_delta","text":"x"}}`},
 		{&aycoder.TurnFinished{Turn: 1, Stop: "end_turn"}, `{"type":"turn_end","turn":1,"stop":"end_turn","usage":{"input":0,"output":0}}`},
 		{&aycoder.Retrying{Discarded: true, Attempt: 1, After: time.Second, Err: context.Canceled}, `{"type":"retry","discarded":true,"attempt":1,"after_ms":1000,"error":"context canceled"}`},

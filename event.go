@@ -43,9 +43,8 @@ type ToolFinished struct {
 	Output *ToolOutput
 	// Summary is a few words for people.
 	Summary string
-	// Untrusted and Usage are those of the [ToolResult].
-	Untrusted bool
-	Usage     Usage
+	// Usage is that of the [ToolResult].
+	Usage Usage
 	// Changes says what became of the files that the call was to change, if the tool
 	// tells; nil otherwise.
 	Changes *ApplyResult
@@ -180,7 +179,7 @@ func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 		Changes   []FileResult `json:"changes,omitempty"`
 		Error     string       `json:"error,omitempty"`
 	}{
-		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Untrusted, e.Usage,
+		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Output.Untrusted, e.Usage,
 		e.Elapsed.Milliseconds(), e.Output.Text(), e.files(), text(e.Err),
 	})
 }

@@ -35,7 +35,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	} else if o.res != nil {
 		fin.Changes = o.res.Changes
 		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
-		fin.Untrusted, fin.Usage = o.res.Untrusted, o.res.Usage
+		fin.Usage = o.res.Usage
 		fin.Output.IsError, fin.Output.Untrusted = o.res.IsError, o.res.Untrusted
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}

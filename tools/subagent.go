@@ -202,7 +202,7 @@ func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
 		w.inv.Progress(aycoder.Progress{Current: w.tokens, Message: strings.TrimSpace(ev.Call.Name + " " + ev.Subject)})
 	case *aycoder.ToolFinished:
 		w.calls++
-		w.untrusted = w.untrusted || ev.Untrusted
+		w.untrusted = w.untrusted || ev.Output.Untrusted
 		if _, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok && !slices.Contains(w.denied, ev.Call.Name) {
 			w.denied = append(w.denied, ev.Call.Name)
 		}

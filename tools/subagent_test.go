@@ -299,11 +299,11 @@ func TestSubagentIsTainted(t *testing.T) {
 	inner := subagent(t, SubagentConfig{Model: modelOf(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
 	require.True(t, inner.Spec().OpenWorld)
 	fin, _, _ := delegate(t, inner, args{"task": "go"}, approveAll())
-	require.True(t, fin.Untrusted)
+	require.True(t, fin.Output.Untrusted)
 	require.Contains(t, fin.Output.Text(), "<untrusted id=")
 	require.Contains(t, fin.Output.Text(), "\nI read it.\n</untrusted")
 	fin, _, _ = delegate(t, subagent(t, SubagentConfig{Model: modelOf(says("x"))}), args{"task": "go"})
-	require.False(t, fin.Untrusted)
+	require.False(t, fin.Output.Untrusted)
 }
 
 // A full disk ends the outer run, too.
