@@ -285,7 +285,7 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	return d.Event(ev)
 }
 
-func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Views(r, 0) }
+func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Events(r, 0) }
 
 func whole(r io.Reader, d Decoder) error {
 	data, err := io.ReadAll(r)

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 	"unsafe"
 
 	"github.com/tmaxmax/go-sse"
@@ -51,21 +50,11 @@ type Event struct {
 // sequence with a [*TooLargeError]. Errors of r end it as they are. The end of r
 // ends it without an error, or with [ErrTruncated] if that is inside an event. The
 // sequence is single-use.
+//
+// The data of an event is valid until the next one is asked for: who keeps any of it
+// makes a copy. Of a stream of thousands of events, each with a few bytes of text in it,
+// that saves most of the memory that is used.
 func Events(r io.Reader, limit int) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		for ev, err := range Views(r, limit) {
-			ev.Data = strings.Clone(ev.Data)
-			if !yield(ev, err) {
-				return
-			}
-		}
-	}
-}
-
-// Views is [Events] without copies: the data of an event is valid until the next one is
-// asked for. Who keeps any of it makes a copy. Of a stream of thousands of events, each
-// with a few bytes of text in it, that saves most of the memory that is used.
-func Views(r io.Reader, limit int) iter.Seq2[Event, error] {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}

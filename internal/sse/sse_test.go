@@ -29,6 +29,7 @@ func collect(r io.Reader, limit int) ([]Event, error) {
 		if err != nil {
 			return got, err
 		}
+		ev.Data = strings.Clone(ev.Data)
 		got = append(got, ev)
 	}
 	return got, nil
@@ -110,6 +111,7 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 				defer close(got)
 				for ev, err := range Events(r, 0) {
 					assert.NoError(t, err)
+					ev.Data = strings.Clone(ev.Data)
 					got <- ev
 				}
 			}()
