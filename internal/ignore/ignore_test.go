@@ -413,8 +413,8 @@ func TestSkipped(t *testing.T) {
 	} {
 		assert.Equal(t, want, Skipped(name), "Skipped(%q)", name)
 	}
-	assert.True(t, VCS(".hg"))
-	assert.False(t, VCS("vendor"))
+	assert.True(t, vcs.has(".hg"))
+	assert.False(t, vcs.has("vendor"))
 	assert.True(t, Git("a/.GIT/x"))
 	assert.False(t, Git("a/git"))
 }

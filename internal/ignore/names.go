@@ -54,9 +54,6 @@ type set []string
 
 func (s set) has(name string) bool { return slices.Contains(s, name) }
 
-// VCS reports whether a folder of this name belongs to version control.
-func VCS(name string) bool { return vcs.has(name) }
-
 // Skipped reports whether a walk leaves out a folder of this name: version control
 // or dependencies.
 func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }

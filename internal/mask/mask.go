@@ -162,16 +162,6 @@ func (s *Secrets) Restore(text string) string {
 // Literal reports whether a placeholder stands in the text of the secrets as such.
 func (s *Secrets) Literal(placeholder string) bool { return s.literal[placeholder] }
 
-// Restore puts the secrets back in the place of their placeholders, those that are in
-// within, and no others: text that goes to a place never brings there what is not there
-// already. A placeholder that stands in within as such is left alone.
-func (m *Masker) Restore(text, within string) string {
-	if !strings.Contains(text, prefix) {
-		return text
-	}
-	return m.Secrets(within).Restore(text)
-}
-
 // Unresolved returns the placeholders in a text, each once, in their order.
 func (m *Masker) Unresolved(text string) []string {
 	var out []string

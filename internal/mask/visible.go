@@ -167,11 +167,6 @@ func (h *Hidden) Unescape(text string) (out string, ambiguous bool) {
 	return out, ambiguous
 }
 
-// Unescape is [Hidden.Unescape] for what is hidden in a text.
-func Unescape(text, within string) (out string, ambiguous bool) {
-	return HiddenIn(within).Unescape(text)
-}
-
 // unescape puts what a function returns in the place of each character that is written
 // out.
 func unescape(text string, with func(r rune, literal string) string) string {

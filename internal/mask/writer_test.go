@@ -193,12 +193,12 @@ func TestRestore(t *testing.T) {
 			if want == "" {
 				want = tt.text
 			}
-			require.Equal(t, want, m.Restore(tt.text, tt.within))
+			require.Equal(t, want, m.Secrets(tt.within).Restore(tt.text))
 		})
 	}
 	require.Equal(t, []string{pa, pb}, m.Unresolved("a"+pa+pb+"[secret:"+pa))
 	require.Empty(t, m.Unresolved("[secret:] [secret:a:b]"))
 	shown := "     7\t" + strings.ReplaceAll(r.block("", 3), "\n", "\n     8\t")
 	file := strings.ReplaceAll(strings.TrimPrefix(shown, "     7\t"), "\n     8\t", "\n")
-	require.Equal(t, "     7\t"+file, m.Restore(m.Mask(shown), file), "a block has the same placeholder with line numbers")
+	require.Equal(t, "     7\t"+file, m.Secrets(file).Restore(m.Mask(shown)), "a block has the same placeholder with line numbers")
 }
