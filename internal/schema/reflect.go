@@ -271,14 +271,14 @@ func describeField(f reflect.StructField, name string, props *draft) (required b
 	}
 	required = !strings.Contains(opts, ",omitempty,") && !strings.Contains(opts, ",omitzero,")
 	nullable := false
-	for _, kv := range tagParts(f) {
-		switch kv[0] {
+	for _, part := range tagParts(f) {
+		switch part.key {
 		case "required":
 			required = true
 		case "nullable":
 			nullable = true
 		default:
-			if err := p.keyword(kv[0], kv[1]); err != nil {
+			if err := p.keyword(part.key, part.val); err != nil {
 				return false, fmt.Errorf("jsonschema tag: %w", err)
 			}
 		}

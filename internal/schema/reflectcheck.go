@@ -180,16 +180,22 @@ var tagKeys = map[string]tagKey{
 	"exclusiveMinimum": {"number", "number"}, "exclusiveMaximum": {"number", "number"},
 }
 
+// A tagPart is a key of a jsonschema tag, with its value if it has one.
+type tagPart struct {
+	key, val string
+	valued   bool
+}
+
 // tagParts returns the keys and values of a jsonschema tag. A comma in a value is
 // written \\, in the tag, which is \, in the text of it.
-func tagParts(f reflect.StructField) (parts [][2]string) {
+func tagParts(f reflect.StructField) (parts []tagPart) {
 	const comma = "\x00"
 	for part := range strings.SplitSeq(strings.ReplaceAll(f.Tag.Get("jsonschema"), `\,`, comma), ",") {
 		if part == "" {
 			continue
 		}
-		key, val, _ := strings.Cut(strings.ReplaceAll(part, comma, ","), "=")
-		parts = append(parts, [2]string{key, val})
+		key, val, ok := strings.Cut(strings.ReplaceAll(part, comma, ","), "=")
+		parts = append(parts, tagPart{key, val, ok})
 	}
 	return parts
 }
@@ -203,13 +209,13 @@ func checkTags(f reflect.StructField) error {
 	if _, ok := f.Tag.Lookup("jsonschema_extras"); ok {
 		return errors.New("there is no tag jsonschema_extras, use a method JSONSchema")
 	}
-	for _, kv := range tagParts(f) {
-		switch key, val := kv[0], kv[1]; {
-		case key == "required" || key == "nullable":
-		case val == "" && !strings.Contains(f.Tag.Get("jsonschema"), key+"="):
-			return fmt.Errorf(`jsonschema tag: %q is not key=value, write \\, for a comma`, key)
+	for _, p := range tagParts(f) {
+		switch {
+		case p.key == "required" || p.key == "nullable":
+		case !p.valued:
+			return fmt.Errorf(`jsonschema tag: %q is not key=value, write \\, for a comma`, p.key)
 		default:
-			if err := checkTag(key, val); err != nil {
+			if err := checkTag(p.key, p.val); err != nil {
 				return fmt.Errorf("jsonschema tag: %w", err)
 			}
 		}
