@@ -160,17 +160,22 @@ func (a *app) client(o *options) (aycoder.ModelClient, error) {
 	return providers.Open(name, opts...)
 }
 
+// onClose has something closed with the session, before what was there already.
+func (s *session) onClose(f func() error) {
+	done := s.close
+	s.close = func() {
+		_ = f()
+		done()
+	}
+}
+
 // build makes the loop of a session: the tools for a folder and the rules.
 func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules aycoder.Rules) error {
 	ws, err := aycoder.OpenWorkspace(dir)
 	if err != nil {
 		return err
 	}
-	done := s.close
-	s.close = func() {
-		_ = ws.Close()
-		done()
-	}
+	s.onClose(ws.Close)
 	s.dir = ws.Dir()
 	shell := new(tools.Shell)
 	opts := []tools.Option{tools.WithShell(shell)}
@@ -179,11 +184,7 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 		if err != nil {
 			return err
 		}
-		done := s.close
-		s.close = func() {
-			_ = box.Close()
-			done()
-		}
+		s.onClose(box.Close)
 		opts = append(opts, tools.WithSandbox(box))
 	}
 	coding, err := tools.Coding(ws, opts...)
