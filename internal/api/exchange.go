@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -30,8 +29,6 @@ const (
 	// errorTime is the longest wait for the rest of an error answer: its status says
 	// most already.
 	errorTime = 2 * time.Second
-
-	bom = "\xEF\xBB\xBF" // the byte order mark
 )
 
 var (
@@ -45,8 +42,8 @@ var (
 	errRedirect = errors.New("redirected to another host or method: set the base URL to the service itself")
 )
 
-// An Exchange is one request and how its response is read. Its fields are read-only
-// once it streams.
+// An Exchange is one request and how its response is read. Its fields belong to
+// [Exchange.Stream] once it is called.
 type Exchange struct {
 	Config *Config
 	HTTP   *http.Client // of [Config.HTTP]
@@ -69,6 +66,8 @@ type Exchange struct {
 	ModelsURL string
 	// Failure takes an error answer apart. Default: [ParseFailure].
 	Failure func(data []byte, h http.Header) Failure
+
+	used atomic.Bool
 }
 
 // A Decoder turns the events of one response into model events, which it gives to
@@ -105,16 +104,17 @@ type Call struct {
 	start time.Time
 	ping  bool
 
-	views bool // events are valid until the next one only
-	view  ViewDecoder
+	body   meter
+	events sse.Reader
+	views  bool // events are valid until the next one only
+	view   ViewDecoder
 }
 
 // Stream sends the request when the iteration starts, and yields what comes back. It
 // keeps the contract of [aycoder.ModelClient].
 func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, error] {
-	var used atomic.Bool
 	return func(yield func(aycoder.ModelEvent, error) bool) {
-		if used.Swap(true) {
+		if x.used.Swap(true) {
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
@@ -156,32 +156,41 @@ func (k *Call) run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := newWatch(k.x.Config.Idle, cancel)
-	defer w.timer.Stop()
+	k.body = newMeter(k.x.Config, cancel)
+	defer k.body.timer.Stop()
 
 	h := http.Header{}
 	k.x.SetHeaders(h)
 	if err := k.x.Config.authorise(ctx, h); err != nil {
 		return k.unauthorised(ctx, err)
 	}
-	resp, err := k.send(inner, w, data, h)
+	resp, err := k.send(inner, data, h)
 	if err != nil {
-		return k.failed(ctx, inner, w, fmt.Errorf("connect: %w", err))
+		return k.failed(ctx, inner, fmt.Errorf("connect: %w", err))
 	}
-	defer resp.Body.Close()
-	resp.Request = nil // it would be kept as long as the response is read
+	body := resp.Body
+	defer body.Close()
+	k.body.r = body
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
-	r := &meter{r: resp.Body, w: w, left: k.x.Config.MaxResponse, max: k.x.Config.MaxResponse}
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode
-		w.hurry(errorTime)
-		return k.refused(ctx, resp, r)
+		k.body.hurry(errorTime)
+		return k.refused(ctx, resp)
 	}
-	if err := k.decode(r, k.x.Decode(k)); err != nil {
-		return k.failed(ctx, inner, w, err)
+	if err := k.decode(k.decoder()); err != nil {
+		return k.failed(ctx, inner, err)
 	}
-	w.drain(resp.Body)
+	k.body.drain(body)
 	return nil
+}
+
+// decoder makes the decoder, and lets go of what only the request has needed: a
+// response may be read for minutes.
+func (k *Call) decoder() Decoder {
+	d := k.x.Decode(k)
+	k.x.URL, k.x.ModelsURL = "", ""
+	k.x.Encode, k.x.SetHeaders, k.x.Decode = nil, nil, nil
+	return d
 }
 
 // unauthorised says that there is no token.
@@ -194,7 +203,7 @@ func (k *Call) unauthorised(ctx context.Context, err error) error {
 
 // send sends the request and waits for the head of the response. What the transport has
 // to say about it is foreign text, whatever its type.
-func (k *Call) send(ctx context.Context, w *watch, p *Payload, h http.Header) (*http.Response, error) {
+func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
 	if err != nil {
 		return nil, withoutQuery(err)
@@ -204,8 +213,8 @@ func (k *Call) send(ctx context.Context, w *watch, p *Payload, h http.Header) (*
 		r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
 	}
 	r.Header = h
-	w.start()
-	defer w.stop()
+	k.body.start()
+	defer k.body.stop()
 	resp, err := k.x.HTTP.Do(r)
 	if err = withoutQuery(err); isTyped(err) {
 		err = k.shown(err)
@@ -231,44 +240,63 @@ func withoutQuery(err error) error {
 // decode reads the response to its end. Some services answer with one JSON document
 // although a stream was asked for; the first byte tells, since their Content-Type
 // does not always.
-func (k *Call) decode(r *meter, d Decoder) error {
-	frames, br := k.x.Frames, io.Reader(r)
-	if frames == nil || k.x.OrJSON {
-		peek := bufio.NewReaderSize(r, 64) // for a look at the first byte; larger reads pass by it
-		isJSON, err := startsJSON(peek)
-		if err != nil && err != io.EOF {
-			return err
-		}
-		if isJSON {
-			r.counts = true
-			return whole(peek, d)
-		}
-		br = peek
-		if frames == nil {
-			frames, k.views = serverSent, true
-			k.view, _ = d.(ViewDecoder)
-		}
+func (k *Call) decode(d Decoder) error {
+	if k.x.Frames != nil && !k.x.OrJSON {
+		return k.framed(&k.body, d)
 	}
-	for ev, err := range frames(br) {
+	k.events.Reset(&k.body, 0)
+	switch first, err := k.events.First(); {
+	case err != nil && err != io.EOF:
+		return err
+	case first == '{' || first == '[':
+		k.body.counts = true
+		return whole(k.events.Rest(), d)
+	case k.x.Frames != nil:
+		return k.framed(k.events.Rest(), d)
+	}
+	k.views = true
+	k.view, _ = d.(ViewDecoder)
+	for {
+		ev, err := k.events.Next()
+		if err == io.EOF {
+			return d.End()
+		}
 		if err != nil {
 			return err
 		}
 		if done, err := k.event(ev, d); done || err != nil {
 			return err
 		}
-		if !k.ping {
-			r.w.waited = 0
+	}
+}
+
+// framed reads the response as [Exchange.Frames] cuts it.
+func (k *Call) framed(r io.Reader, d Decoder) error {
+	for ev, err := range k.x.Frames(r) {
+		if err != nil {
+			return err
+		}
+		if done, err := k.event(ev, d); done || err != nil {
+			return err
 		}
 	}
 	return d.End()
 }
 
-// event gives an event to the decoder. One without data is no more than a ping.
+// event gives an event to the decoder. One without data is no more than a ping, which
+// does not end a silence.
 func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	k.ping = ev.Data == ""
-	if k.ping {
-		return false, nil
+	if !k.ping {
+		done, err = k.take(ev, d)
 	}
+	if !k.ping {
+		k.body.waited = 0
+	}
+	return done, err
+}
+
+func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 	if !utf8.ValidString(ev.Data) {
 		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
 	}
@@ -285,8 +313,6 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	return d.Event(ev)
 }
 
-func serverSent(r io.Reader) iter.Seq2[sse.Event, error] { return sse.Events(r, 0) }
-
 func whole(r io.Reader, d Decoder) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -295,39 +321,15 @@ func whole(r io.Reader, d Decoder) error {
 	return d.Whole(strings.ToValidUTF8(string(data), "\uFFFD"))
 }
 
-// startsJSON skips white space and a byte order mark, and reports whether a JSON
-// object or list begins there.
-func startsJSON(br *bufio.Reader) (bool, error) {
-	for {
-		head, err := br.Peek(1)
-		if err != nil {
-			return false, err
-		}
-		c, skip := head[0], 0
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			skip = 1
-		case bom[0]:
-			if head, _ := br.Peek(len(bom)); string(head) == bom {
-				skip = len(bom)
-			}
-		}
-		if skip == 0 {
-			return c == '{' || c == '[', nil
-		}
-		_, _ = br.Discard(skip) // it was just seen
-	}
-}
-
 // failed says why a response did not come to its end.
-func (k *Call) failed(ctx, inner context.Context, w *watch, err error) error {
+func (k *Call) failed(ctx, inner context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrStopped), isTyped(err):
 		return err
 	case ctx.Err() != nil:
 		return k.Base("", cancelled(ctx))
 	case context.Cause(inner) == errIdle:
-		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: w.waited}
+		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: k.body.waited}
 	}
 	if t, ok := errors.AsType[*sse.TooLargeError](err); ok {
 		return k.Base("", &aycoder.LimitError{Limit: "event bytes", Max: int64(t.Limit)})
@@ -388,8 +390,8 @@ func (k *Call) Garbled(what string, err error, data string) error {
 }
 
 // refused turns an answer other than 200 into an error.
-func (k *Call) refused(ctx context.Context, resp *http.Response, r io.Reader) error {
-	data, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // what came is all there is to say
+func (k *Call) refused(ctx context.Context, resp *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(&k.body, maxErrorBody)) // what came is all there is to say
 	if ctx.Err() != nil {
 		return k.Base("", cancelled(ctx))
 	}

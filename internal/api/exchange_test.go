@@ -19,6 +19,8 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
+const bom = "\xEF\xBB\xBF" // the byte order mark
+
 const testKey = "sk-test-SECRET-0123456789"
 
 // A words is the decoder of a service that sends one field an event: "text",

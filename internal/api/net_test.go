@@ -541,8 +541,10 @@ func TestTokenErrorHidesTokens(t *testing.T) {
 			return "ya29-SECRET", nil
 		})
 	})
+	again := over(t, text(wordsI))
+	again.Config = c.Config
 	require.NoError(t, run(t.Context(), c).err)
-	err := run(t.Context(), c).err
+	err := run(t.Context(), again).err
 	e, ok := errors.AsType[*aycoder.AuthError](err)
 	require.True(t, ok, "%v", err)
 	assert.EqualError(t, e.Err, "get token: refresh of [key] refused")

@@ -6,7 +6,11 @@ import (
 )
 
 const (
-	minBuffer = 4 << 10
+	// A stream that pauses after each event is read through a buffer of minBuffer, as
+	// thousands may be open at once. One that fills it gets up to fullBuffer; what an
+	// event takes beyond that it gets.
+	minBuffer  = 1 << 10
+	fullBuffer = 4 << 10
 	// maxIdle is how many reads in a row may give nothing.
 	maxIdle = 100
 )
@@ -23,6 +27,7 @@ type framer struct {
 	line  int    // where the current line begins
 	scan  int    // bytes before it were looked at
 	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
+	full  bool   // the last read filled buf
 
 	text   bool   // the event has a line that is not blank
 	failed bool   // the event has a failure in a field of its own
@@ -153,7 +158,7 @@ func (f *framer) fill() {
 	for range maxIdle {
 		n, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
 		f.buf = f.buf[:len(f.buf)+n]
-		f.err = err
+		f.full, f.err = len(f.buf) == cap(f.buf), err
 		if n > 0 || err != nil {
 			return
 		}
@@ -169,11 +174,38 @@ func (f *framer) makeRoom() {
 		return
 	}
 	buf := f.buf[:0]
-	if len(held) >= cap(f.buf)/2 {
+	if len(held) >= cap(f.buf)/2 || f.full && cap(f.buf) < fullBuffer {
 		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
 	}
 	f.buf = append(buf, held...)
 	f.line -= f.start
 	f.scan -= f.start
 	f.start = 0
+}
+
+// first returns the first byte of the stream that is neither white space nor a byte
+// order mark. What is before it is dropped.
+func (f *framer) first() (byte, error) {
+	for {
+		rest := f.buf[f.start:]
+		if whole := min(len(bom), len(rest)); whole > 0 && string(rest[:whole]) == bom[:whole] {
+			if whole == len(bom) {
+				f.advance(f.start + whole)
+				continue
+			}
+		} else if len(rest) > 0 {
+			if c := rest[0]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+				return c, nil
+			}
+			f.advance(f.start + 1)
+			continue
+		}
+		if f.err != nil {
+			if len(rest) > 0 {
+				return rest[0], nil // the stream ends inside the mark
+			}
+			return 0, f.err
+		}
+		f.fill()
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"unsafe"
 
 	"github.com/tmaxmax/go-sse"
@@ -45,56 +44,75 @@ type Event struct {
 	Data string
 }
 
-// Events returns the events of r, each as soon as its blank line was read. An event
-// may have limit bytes, or [DefaultLimit] if that is 0; a larger one ends the
-// sequence with a [*TooLargeError]. Errors of r end it as they are. The end of r
-// ends it without an error, or with [ErrTruncated] if that is inside an event. The
-// sequence is single-use.
+// A Reader reads events, each as soon as its blank line was read. Use Reset before
+// anything else.
+type Reader struct {
+	f    framer
+	next bool // an event was read
+}
+
+// Reset begins with r. An event may have limit bytes, or [DefaultLimit] if that is 0.
+func (r *Reader) Reset(from io.Reader, limit int) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	*r = Reader{f: framer{r: from, limit: limit}}
+}
+
+// First returns the first byte that is neither white space nor a byte order mark,
+// before anything was read: it tells what is no stream of events. What is before it is
+// dropped.
+func (r *Reader) First() (byte, error) { return r.f.first() }
+
+// Rest returns the stream with what was not read of it as events, for who finds with
+// First that it holds none. The Reader must not be used any more.
+func (r *Reader) Rest() io.Reader {
+	more := r.f.r
+	if r.f.err != nil {
+		more = failed{r.f.err}
+	}
+	return io.MultiReader(bytes.NewReader(r.f.buf[r.f.start:]), more)
+}
+
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// Next returns the next event. Errors of the reader come as they are. At its end that is
+// io.EOF, or [ErrTruncated] inside an event; an event that is too large is a
+// [*TooLargeError].
 //
 // The data of an event is valid until the next one is asked for: who keeps any of it
 // makes a copy. Of a stream of thousands of events, each with a few bytes of text in it,
 // that saves most of the memory that is used.
-func Events(r io.Reader, limit int) iter.Seq2[Event, error] {
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	return func(yield func(Event, error) bool) {
-		f := &framer{r: r, limit: limit}
-		for first := true; ; first = false {
-			block, err := f.event()
-			if err != nil {
-				if err != io.EOF {
-					yield(Event{}, err)
-				}
-				return
-			}
-			if !first && bytes.HasPrefix(block, []byte(bom)) {
-				block = append([]byte(":\n"), block...) // only a stream begins with one
-			}
-			if !emit(block, limit, yield) {
-				return
-			}
+func (r *Reader) Next() (Event, error) {
+	for {
+		block, err := r.f.event()
+		if err != nil {
+			return Event{}, err
+		}
+		if ev, ok := plain(block); ok {
+			r.next = true
+			return ev, nil
+		}
+		if r.next && bytes.HasPrefix(block, []byte(bom)) {
+			block = append([]byte(":\n"), block...) // only a stream begins with one
+		}
+		r.next = true
+		if ev, ok, err := parse(block, r.f.limit); ok || err != nil {
+			return ev, err
 		}
 	}
 }
 
-// emit gives out the event of a block, and reports whether to go on.
-func emit(block []byte, limit int, yield func(Event, error) bool) bool {
-	if ev, ok := plain(block); ok {
-		return yield(ev, nil)
-	}
+// parse reads the event of a block, if there is one.
+func parse(block []byte, limit int) (Event, bool, error) {
 	// The scanner wants room beyond the token.
 	cfg := &sse.ReadConfig{MaxEventSize: limit + 4096}
 	for ev, err := range sse.Read(bytes.NewReader(block), cfg) {
-		if err != nil {
-			yield(Event{}, err)
-			return false
-		}
-		if !yield(Event{Type: ev.Type, Data: ev.Data}, nil) {
-			return false
-		}
+		return Event{Type: ev.Type, Data: ev.Data}, err == nil, err
 	}
-	return true
+	return Event{}, false, nil
 }
 
 // plain reads a block that is one line of data, behind one of its type or none, as

@@ -23,16 +23,19 @@ type sized struct {
 
 func (s sized) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), s.n)]) }
 
-func collect(r io.Reader, limit int) ([]Event, error) {
-	var got []Event
-	for ev, err := range Events(r, limit) {
+func collect(r io.Reader, limit int) (got []Event, err error) {
+	var events Reader
+	for events.Reset(r, limit); ; {
+		ev, err := events.Next()
+		if err == io.EOF {
+			return got, nil
+		}
 		if err != nil {
 			return got, err
 		}
 		ev.Data = strings.Clone(ev.Data)
 		got = append(got, ev)
 	}
-	return got, nil
 }
 
 func TestEvents(t *testing.T) {
@@ -109,11 +112,15 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 			got := make(chan Event)
 			go func() {
 				defer close(got)
-				for ev, err := range Events(r, 0) {
-					assert.NoError(t, err)
+				var events Reader
+				events.Reset(r, 0)
+				ev, err := events.Next()
+				for err == nil {
 					ev.Data = strings.Clone(ev.Data)
 					got <- ev
+					ev, err = events.Next()
 				}
+				assert.Equal(t, io.EOF, err)
 			}()
 			for i := range 3 {
 				_, err := io.WriteString(w, fmt.Sprintf("data: %d%s%s", i, nl, nl))
@@ -145,10 +152,49 @@ func TestLargeEvents(t *testing.T) {
 
 func TestBreak(t *testing.T) {
 	r := strings.NewReader(strings.Repeat("data: 1\n\n", 10_000))
-	for range Events(r, 0) {
-		break
-	}
+	var events Reader
+	events.Reset(r, 0)
+	_, err := events.Next()
+	require.NoError(t, err)
 	assert.Greater(t, r.Len(), 0, "the rest is not read")
+}
+
+// What is before the first byte is dropped, and what is behind it is there either way.
+func TestFirst(t *testing.T) {
+	tests := []struct {
+		in    string
+		first byte
+		rest  string
+	}{
+		{"data: 1\n\n", 'd', "data: 1\n\n"},
+		{" \t\r\n\ufeff \ufeff{\"a\":1}\n", '{', "{\"a\":1}\n"},
+		{strings.Repeat("\n", 9000) + "[" + strings.Repeat("x", 9000), '[', "[" + strings.Repeat("x", 9000)},
+		{"\xef\xbbx", 0xef, "\xef\xbbx"},
+		{"\xef\xbb", 0xef, "\xef\xbb"},
+	}
+	for _, tt := range tests {
+		for _, n := range []int{1, 2, 7, 1 << 20} {
+			var events Reader
+			events.Reset(sized{strings.NewReader(tt.in), n}, 0)
+			first, err := events.First()
+			require.NoError(t, err)
+			assert.Equal(t, tt.first, first, "%q", tt.in)
+			rest, err := io.ReadAll(events.Rest())
+			require.NoError(t, err)
+			assert.Equal(t, tt.rest, string(rest), "at %d bytes", n)
+		}
+	}
+	broken := errors.New("broken")
+	for _, want := range []error{io.EOF, broken} {
+		var events Reader
+		events.Reset(io.MultiReader(strings.NewReader("\n \n"), iotest.ErrReader(want)), 0)
+		_, err := events.First()
+		assert.Equal(t, want, err)
+		_, err = events.Next()
+		assert.Equal(t, want, err)
+		_, err = events.Rest().Read(make([]byte, 1))
+		assert.Equal(t, want, err)
+	}
 }
 
 func FuzzEvents(f *testing.F) {
@@ -239,9 +285,13 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(in.name+"/ours", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, err := range Events(r(), 0) {
-					require.NoError(b, err)
+				var events Reader
+				events.Reset(r(), 0)
+				_, err := events.Next()
+				for err == nil {
+					_, err = events.Next()
 				}
+				require.Equal(b, io.EOF, err)
 			}
 		})
 		b.Run(in.name+"/framer", func(b *testing.B) {
