@@ -318,6 +318,9 @@ func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
 }
 
 func (in *Input) message() *Message {
+	if len(in.Parts) == 0 {
+		return User(cleanText(in.Prompt))
+	}
 	m := &Message{Role: RoleUser, Parts: cleanParts(in.Parts)}
 	if in.Prompt != "" {
 		m.Parts = append(m.Parts, &Text{Text: cleanText(in.Prompt)})

@@ -85,7 +85,7 @@ func (r *run) showing(req *ApprovalRequest) *Invocation {
 func (r *run) approve(req *ApprovalRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.approved[req.CallID] = req
+	put(&r.approved, req.CallID, req)
 }
 
 // keeps reports whether the approver of the run, or of one around it, keeps rules.

@@ -53,11 +53,11 @@ type content struct {
 // different lengths share it: an id belongs to those that reach that far.
 type callIDs struct {
 	mu sync.Mutex
-	at map[string]int
+	at map[string]int // nil while there is none
 }
 
 func newTranscript(messages []*Message) transcript {
-	t := transcript{newList(messages), &callIDs{at: map[string]int{}}}
+	t := transcript{newList(messages), &callIDs{}}
 	for i, m := range messages {
 		t.ids.note(i, m.Parts...)
 	}
@@ -76,7 +76,7 @@ func (t transcript) append(m *Message) transcript {
 func (t transcript) has(id string) bool { return t.ids.has(id, len(t.items)) }
 
 func newContent(parts []Part) content {
-	c := content{newList(parts), &callIDs{at: map[string]int{}}}
+	c := content{newList(parts), &callIDs{}}
 	for i, p := range parts {
 		c.ids.note(i, p)
 	}
@@ -99,9 +99,17 @@ func (c *callIDs) note(i int, parts ...Part) {
 	defer c.mu.Unlock()
 	for _, p := range parts {
 		if u, ok := p.(*ToolUse); ok {
-			c.at[u.ID] = i
+			put(&c.at, u.ID, i)
 		}
 	}
+}
+
+// put sets an entry of a map that is made for the first.
+func put[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = value
 }
 
 func (c *callIDs) has(id string, n int) bool {

@@ -57,12 +57,24 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 
 // User returns a user message of one text.
 func User(text string) *Message {
-	return &Message{Role: RoleUser, Parts: []Part{&Text{Text: text}}}
+	return textMessage(RoleUser, text)
 }
 
 // Assistant returns an assistant message of one text.
 func Assistant(text string) *Message {
-	return &Message{Role: RoleAssistant, Parts: []Part{&Text{Text: text}}}
+	return textMessage(RoleAssistant, text)
+}
+
+// textMessage makes a message of one text, in one piece: long histories have many.
+func textMessage(role Role, text string) *Message {
+	m := &struct {
+		Message
+		text  Text
+		parts [1]Part
+	}{text: Text{Text: text}}
+	m.parts[0] = &m.text
+	m.Role, m.Parts = role, m.parts[:]
+	return &m.Message
 }
 
 // Text returns the message's visible text: its [Text] parts, one after the other.

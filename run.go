@@ -23,12 +23,9 @@ type run struct {
 	single  bool // one turn of somebody else's loop
 	// build makes the request of a model call.
 	build func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
-	// start starts a step under the run's context, policy asks the Approver under it.
-	start  func(key string, step func(context.Context))
-	policy func(call *ToolUse, spec *ToolSpec) Verdict
-	within func(func(context.Context)) // calls under it
+	within func(func(context.Context)) // calls under the run's context
 	wake   chan struct{}               // of the consumer; one slot
-	slots  chan struct{}               // of parallel tools
+	slots  chan struct{}               // of parallel tools; made for the first
 	asks   chan *CallModel             // for the goroutine that asks the model; one slot
 	trail  recorder                    // nil if nobody wants to know
 	// unfit returns why a call that was allowed must not start; nil if it always may.
@@ -107,13 +104,27 @@ func (r *run) submit(key string, run func(context.Context)) {
 	}
 }
 
+// start starts a step.
+func (r *run) start(key string, step func(context.Context)) {
+	r.within(func(ctx context.Context) {
+		if r.loop.execute == nil {
+			go step(ctx)
+			return
+		}
+		r.loop.execute(ctx, key, step)
+	})
+}
+
+// policy asks the Approver.
+func (r *run) policy(call *ToolUse, spec *ToolSpec) (v Verdict) {
+	r.within(func(ctx context.Context) { v = r.judge(context.WithValue(ctx, runKey{}, r), call, spec) })
+	return v
+}
+
 func newRun(l *Loop, rc RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
-		wake: make(chan struct{}, 1), slots: make(chan struct{}, l.parallel),
-		asks: make(chan *CallModel, 1),
-		open: map[string]*cell{}, by: map[string]By{}, told: map[string]bool{},
-		approved: map[string]*ApprovalRequest{},
+		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
 	}
 	if l.record != nil {
 		r.trail = l.record(r)
@@ -143,7 +154,7 @@ func (r *run) resume(in Input) error {
 		r.decisions[d.CallID] = d
 	}
 	for _, c := range in.Pending.State.calls {
-		r.told[c.use.ID] = c.status == callSettled
+		put(&r.told, c.use.ID, c.status == callSettled)
 	}
 	s, actions, err := in.Pending.State.Apply(&Resumed{})
 	if err != nil {
@@ -179,15 +190,6 @@ func (p *Pending) fits(d Decision) error {
 // the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
-	r.start = func(key string, step func(context.Context)) {
-		if r.loop.execute == nil {
-			go step(work)
-			return
-		}
-		r.loop.execute(work, key, step)
-	}
-	asking := context.WithValue(work, runKey{}, r)
-	r.policy = func(c *ToolUse, s *ToolSpec) Verdict { return r.judge(asking, c, s) }
 	r.within = func(f func(context.Context)) { f(work) }
 	if r.trail != nil {
 		r.mu.Lock()
@@ -356,7 +358,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	r.control.publish(next)
 	for _, ev := range events {
 		if fin, ok := ev.(*ToolFinished); ok {
-			r.told[fin.Call.ID] = true
+			put(&r.told, fin.Call.ID, true)
 		}
 		r.out.push(ev)
 	}
@@ -412,6 +414,9 @@ func (r *run) do(a Action) {
 			r.dealWith(ctx, a.Call, func() bool { return r.ask(ctx, a) })
 		})
 	case *RunTool:
+		if r.slots == nil {
+			r.slots = make(chan struct{}, r.loop.parallel)
+		}
 		if r.catch == a.Call && r.loop.execute == nil {
 			r.caught = a
 			r.live++

@@ -326,7 +326,7 @@ func (r *run) raise(c *cell, v Verdict, kept int64) bool {
 		if r.trail != nil {
 			r.trail.asked(r, c)
 		}
-		r.open[c.call.ID] = c
+		put(&r.open, c.call.ID, c)
 		if r.loop.covered(c.call, &c.tool.spec) {
 			_ = r.answerLocked(c, Allow(), ByRule)
 			break
@@ -379,7 +379,7 @@ func (r *run) answerLocked(c *cell, v Verdict, by By) error {
 		v.why = c.why
 	}
 	if v.kind == verdictAllow {
-		r.approved[c.call.ID] = c.req
+		put(&r.approved, c.call.ID, c.req)
 	}
 	return r.decideLocked(c.call, v.of(c.req.Plan), by)
 }
@@ -444,7 +444,7 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
 			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
 		})
 	}
-	r.by[c.ID] = by
+	put(&r.by, c.ID, by)
 	return r.step(&Decided{d})
 }
 

@@ -264,24 +264,33 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 // other headers with keys, and not the conversation.
 func (c *Config) HTTP() *http.Client {
 	hc := *c.client
-	hc.CheckRedirect = sameHost(c.client.CheckRedirect)
+	hc.CheckRedirect = sameHost
+	if next := c.client.CheckRedirect; next != nil {
+		hc.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+			if moves(req, via) {
+				return http.ErrUseLastResponse
+			}
+			return next(req, via)
+		}
+	}
 	return &hc
 }
 
-func sameHost(next func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
-	return func(req *http.Request, via []*http.Request) error {
-		first := via[0].URL
-		if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host || req.Method != via[0].Method {
-			return http.ErrUseLastResponse
-		}
-		if next != nil {
-			return next(req, via)
-		}
-		if len(via) >= 10 {
-			return errors.New("stopped after 10 redirects")
-		}
-		return nil
+// sameHost is the CheckRedirect of a client that has none.
+func sameHost(req *http.Request, via []*http.Request) error {
+	if moves(req, via) {
+		return http.ErrUseLastResponse
 	}
+	if len(via) >= 10 {
+		return errors.New("stopped after 10 redirects")
+	}
+	return nil
+}
+
+// moves reports whether a redirect leads to another host or changes the method.
+func moves(req *http.Request, via []*http.Request) bool {
+	first := via[0]
+	return req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host || req.Method != first.Method
 }
 
 // SetHeaders sets the headers of a request: the common ones, the key in the header

@@ -46,7 +46,7 @@ type decoder struct {
 
 func newDecoder(k *api.Call, names map[string]string) *decoder {
 	return &decoder{call: k, answer: api.NewAnswer(k), provider: k.Config().Provider, names: names,
-		ids: map[string]bool{}, meta: map[string]string{}}
+		ids: map[string]bool{}}
 }
 
 // A chunk is what one event says. Its fields are JSON text as it came, or empty.
@@ -241,6 +241,9 @@ func (d *decoder) head(c *chunk) {
 	}
 	for i, raw := range c.meta {
 		if len(raw) > len("{}") {
+			if d.meta == nil {
+				d.meta = map[string]string{}
+			}
 			d.meta[metadataFields[i]] = strings.Clone(raw)
 		}
 	}
