@@ -2,7 +2,8 @@ package aycoder
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	randv2 "math/rand/v2"
@@ -40,11 +41,20 @@ func WithControl(ctl *Control) RunOption {
 	}
 }
 
+// newID returns 32 hexadecimal digits, of 128 random bits. They are names, not secrets,
+// so they do not cost a call of the kernel for each run.
+func newID() string {
+	var b [16]byte
+	binary.NativeEndian.PutUint64(b[:8], randv2.Uint64())
+	binary.NativeEndian.PutUint64(b[8:], randv2.Uint64())
+	return hex.EncodeToString(b[:])
+}
+
 func defaults() config {
 	return config{settings: settings{
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
-		clock: SystemClock(), newID: rand.Text, random: randv2.Float64,
+		clock: SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent{},
 	}}
 }
