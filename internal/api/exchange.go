@@ -156,8 +156,8 @@ func (k *Call) run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	k.body = newMeter(k.x.Config, cancel)
-	defer k.body.timer.Stop()
+	k.body.begin(k.x.Config, cancel)
+	defer k.body.end()
 
 	h := http.Header{}
 	k.x.SetHeaders(h)
@@ -291,7 +291,7 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 		done, err = k.take(ev, d)
 	}
 	if !k.ping {
-		k.body.waited = 0
+		k.body.heard()
 	}
 	return done, err
 }

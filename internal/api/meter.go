@@ -3,50 +3,95 @@ package api
 import (
 	"context"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
 )
 
 // A meter reads a response, up to a bound, and ends the request when the service is
-// silent for too long. Only the time spent waiting for it counts. All but the timer's
-// function belongs to one goroutine.
+// silent for too long. Only the time spent waiting for it counts.
+//
+// A response has thousands of reads, so none sets the timer: where it goes off too
+// early, it is set for the rest.
 type meter struct {
 	r         io.Reader
 	left, max int64
 	counts    bool // every byte ends a silence; else the decoder says what does
 
 	idle   time.Duration
-	waited time.Duration
-	timer  *time.Timer
-	since  time.Time
+	waited time.Duration // for the service since its last sign of life
+	since  time.Time     // the wait began
+	begun  time.Time
+
+	timer *time.Timer
+	due   atomic.Int64 // after begun the silence is too long, in ns; 0 if nobody waits
+	rest  atomic.Int64 // idle without waited: no wait that begins later is due sooner
+
+	mu   sync.Mutex // of the timer
+	over bool
 }
 
-func newMeter(c *Config, cancel context.CancelCauseFunc) meter {
-	m := meter{left: c.MaxResponse, max: c.MaxResponse, idle: c.Idle}
-	m.timer = time.AfterFunc(m.idle, func() { cancel(errIdle) })
-	m.timer.Stop()
-	return m
+func (m *meter) begin(c *Config, cancel context.CancelCauseFunc) {
+	m.left, m.max, m.idle, m.begun = c.MaxResponse, c.MaxResponse, c.Idle, time.Now()
+	m.heard()
+	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
 }
+
+// check is called by the timer.
+func (m *meter) check(cancel context.CancelCauseFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return
+	}
+	rest := time.Duration(m.rest.Load())
+	if due := m.due.Load(); due != 0 {
+		rest = time.Duration(due) - time.Since(m.begun)
+		if rest <= 0 {
+			cancel(errIdle)
+			return
+		}
+	}
+	m.timer.Reset(rest)
+}
+
+// heard says that the service has given a sign of life.
+func (m *meter) heard() { m.waited = 0; m.rest.Store(int64(m.idle)) }
 
 func (m *meter) start() {
 	m.since = time.Now()
-	m.timer.Reset(m.idle - m.waited)
+	m.due.Store(int64(m.since.Sub(m.begun) + m.idle - m.waited))
 }
 
 func (m *meter) stop() {
-	m.timer.Stop()
+	m.due.Store(0)
 	m.waited += time.Since(m.since)
+	m.rest.Store(int64(m.idle - m.waited))
 }
 
 // hurry gives what is left of the response no more than d of waiting in all.
-func (m *meter) hurry(d time.Duration) { m.idle, m.waited = min(m.idle, d), 0 }
+func (m *meter) hurry(d time.Duration) {
+	m.idle = min(m.idle, d)
+	m.heard()
+	m.timer.Reset(m.idle)
+}
 
 // drain reads what is left of a complete response, so that the connection can be
 // used again.
 func (m *meter) drain(r io.Reader) {
-	m.timer.Reset(drainTime)
+	m.hurry(drainTime)
+	m.start()
 	_, _ = io.CopyN(io.Discard, r, drainBytes) // the message is complete either way
+	m.stop()
+}
+
+// end lets go of the timer.
+func (m *meter) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
 	m.timer.Stop()
 }
 
@@ -60,7 +105,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	m.stop()
 	m.left -= int64(n)
 	if m.counts && n > 0 {
-		m.waited = 0
+		m.heard()
 	}
 	return n, err
 }
