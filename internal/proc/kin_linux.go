@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -116,6 +117,38 @@ func (k *kin) alive() []member {
 func (k *kin) has(m member) bool {
 	return m.pid != k.leader &&
 		(m.session == k.leader || k.tag != 0 && m.start >= k.since && (m.soft == k.tag || m.hard == k.tag))
+}
+
+// pids returns all that are there, the leader and the dead too. It asks the kernel about
+// each process of the system and reads no file of it, unlike a census, and so takes a
+// twentieth of the time.
+func (k *kin) pids() []int {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	var out []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && k.hasPID(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func (k *kin) hasPID(pid int) bool {
+	session, _, e := syscall.RawSyscall(syscall.SYS_GETSID, uintptr(pid), 0, 0)
+	if e == 0 && int(session) == k.leader {
+		return true
+	}
+	return k.tagged(pid)
+}
+
+func (k *kin) tagged(pid int) bool {
+	var limits [2]uint64
+	return k.tag != 0 && prlimit(pid, nil, &limits) && slices.Contains(limits[:], k.tag)
 }
 
 // send signals a process that was found, and not the next one with its id. It reports

@@ -2,7 +2,6 @@
 package proc
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -36,6 +35,10 @@ type Command struct {
 	// Output gets standard output and error in the order in which they were written, in
 	// pieces of at most 32 KiB, and never after Run has returned. It must not block.
 	Output io.Writer
+	// Memory is how many bytes of memory the command may take with all that it started,
+	// on Linux, see [Run]; less than 0 is no limit. Default: a quarter of what the machine
+	// or its control group has, but 2 GiB where that is at most three quarters.
+	Memory int64
 	// Census is what commands share. Default: one of its own.
 	Census *Census
 	// Start starts the command. Default: its method Start.
@@ -82,15 +85,5 @@ func drain(r io.Reader, w io.Writer) {
 		if err != nil {
 			return
 		}
-	}
-}
-
-// wait returns when the command has exited, or with the context's cause.
-func wait(ctx context.Context, exited <-chan struct{}) error {
-	select {
-	case <-exited:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // exitWaiter waits for a command.
@@ -42,6 +43,8 @@ func mark(int, *Census) *kin { return &kin{} }
 func (*kin) kill() int { return 0 }
 
 func (*kin) alive() []struct{} { return nil }
+
+func (*kin) look(int64) func() (time.Duration, error) { return nil }
 
 // lifeline is nothing: a pipe has no owner here that would be signalled.
 type lifeline struct{ r *os.File }

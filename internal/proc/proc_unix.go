@@ -25,6 +25,11 @@ import (
 // error without a result; one that ends with a code or a signal is none. If another
 // part of the program takes the exit status, the code is -1 and there is an error too.
 //
+// If the command takes more memory than it may, it is ended in the same way, and the
+// error is a [*MemoryError]. What counts is what cannot be dropped from memory, of all
+// processes together, and once what they share. It is looked at after a tenth of a second
+// and then as often while the limit is near, so that a fast one gets beyond it.
+//
 // If this program is killed, the kernel kills the command's process group, on Linux:
 // through the lifeline, a pipe that the command has open as number 51.
 func Run(ctx context.Context, c *Command) (*Result, error) {
@@ -46,6 +51,7 @@ type process struct {
 	life   *lifeline
 	kin    *kin
 	exited *exitWaiter
+	watch  *watch
 }
 
 func (p *process) start(c *Command) error {
@@ -75,6 +81,7 @@ func (p *process) start(c *Command) error {
 		return err
 	}
 	p.kin = mark(p.cmd.Process.Pid, cmp.Or(c.Census, &Census{}))
+	p.watch = newWatch(p.kin.look(c.Memory))
 	p.life.tie(p.cmd.Process.Pid)
 	return nil
 }
@@ -103,7 +110,7 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 		defer close(exited)
 		ours = p.exited.wait(p.cmd)
 	}()
-	err, patience := wait(ctx, exited), drainFor
+	err, patience := p.wait(ctx, exited), drainFor
 	if err != nil {
 		patience = soon
 		p.stop(exited)
@@ -115,6 +122,7 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 		killGroup(p.cmd.Process.Pid, syscall.SIGKILL)
 		res.Survivors = p.kin.kill()
 	}
+	p.watch.stop()
 	waitErr := reap(p.cmd)
 	res.Held = !finish(p.out, w, drained, patience)
 	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
@@ -122,6 +130,25 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 	}
 	res.ended(p.cmd.ProcessState)
 	return res, err
+}
+
+// wait returns when the command has exited, or with the context's cause, or when it takes
+// too much memory.
+func (p *process) wait(ctx context.Context, exited <-chan struct{}) error {
+	for {
+		select {
+		case <-exited:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.watch.due:
+			p.watch.begin()
+		case s := <-p.watch.seen:
+			if err := p.watch.end(s); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // stop ends the command and what it started: it may clean up, but not for long.

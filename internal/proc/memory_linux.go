@@ -1,0 +1,129 @@
+package proc
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	// secondLook is after how long a sum that is too much is looked at again.
+	secondLook = 10 * time.Millisecond
+	// growth is how many bytes commands are thought to take in a second, for when to
+	// look again. One thread fills 2 to 3 GiB.
+	growth = 8 << 30
+	// rest is how many times as long as a look it is until the next one, if that is not
+	// too seldom.
+	rest = 20
+)
+
+// memory looks at what a command takes: anonymous memory, what is shared with names or
+// without, and what of both was swapped. Files that are mapped are left out, as the
+// kernel can drop them.
+type memory struct {
+	kin   *kin
+	limit int64         // 0 if it was not looked up yet
+	last  map[int]int64 // of each process, if that was too much a moment ago
+}
+
+// look returns a function that looks at what the command takes, for a [watch]. It is nil
+// if there is no limit, or who belongs to the command is not known.
+func (k *kin) look(limit int64) func() (time.Duration, error) {
+	if k.leader == 0 || limit < 0 {
+		return nil
+	}
+	m := &memory{kin: k, limit: limit}
+	return m.look
+}
+
+func (m *memory) look() (next time.Duration, err error) {
+	start := time.Now()
+	if m.limit == 0 {
+		m.limit = share(available())
+	}
+	used, sure := m.used()
+	switch {
+	case !sure:
+		return secondLook, nil
+	case used > m.limit:
+		return 0, &MemoryError{Used: used, Limit: m.limit}
+	}
+	full := time.Duration(float64(m.limit-used) / growth * float64(time.Second))
+	return min(max(lookOften, full, rest*time.Since(start)), lookSeldom), nil
+}
+
+// used returns how much is taken, and whether that is sure. A sum counts twice what
+// processes share, so one that is too much is not trusted: see apart.
+func (m *memory) used() (used int64, sure bool) {
+	pids := m.kin.pids()
+	var sum, most int64
+	for _, pid := range pids {
+		n := resident(pid)
+		sum, most = sum+n, max(most, n)
+	}
+	switch {
+	case most > m.limit:
+		return most, true
+	case sum > m.limit:
+		return m.apart(pids)
+	}
+	m.last = nil
+	return sum, true
+}
+
+// apart counts once what processes share. What they share since a fork the kernel tells,
+// in 10 ms for each GiB. It does not tell what a process shares with a child that is
+// about to run another program, in the manner of vfork(2), but soon that is not so any
+// more: it takes a second look to be sure, and for each process the lesser number.
+func (m *memory) apart(pids []int) (used int64, sure bool) {
+	now := make(map[int]int64, len(pids))
+	var sum, least int64
+	for _, pid := range pids {
+		n := proportional(pid)
+		now[pid] = n
+		sum, least = sum+n, least+min(n, m.last[pid])
+	}
+	switch {
+	case m.last != nil:
+		m.last = nil
+		return least, true
+	case sum > m.limit:
+		m.last = now
+		return sum, false
+	}
+	return sum, true
+}
+
+// resident returns what a process has in memory and in swap, see proc_pid_status(5).
+func resident(pid int) int64 {
+	var buf [4096]byte
+	text := read("/proc/"+strconv.Itoa(pid)+"/status", &buf)
+	return cmp.Or(kilobytes(text, "RssAnon", "RssShmem", "VmSwap"), kilobytes(text, "VmRSS"))
+}
+
+// proportional returns the same, but of what is shared only this process's part.
+func proportional(pid int) int64 {
+	var buf [4096]byte
+	text := read("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", &buf)
+	if len(text) == 0 {
+		return resident(pid)
+	}
+	return cmp.Or(kilobytes(text, "Pss_Anon", "Pss_Shmem", "SwapPss"), kilobytes(text, "Pss"))
+}
+
+// kilobytes adds up lines such as "VmRSS:  1 kB", in bytes.
+func kilobytes(text []byte, names ...string) (sum int64) {
+	for line := range bytes.Lines(text) {
+		name, value, _ := bytes.Cut(line, colon)
+		if slices.Contains(names, string(name)) {
+			number, _, _ := bytes.Cut(bytes.TrimSpace(value), space)
+			n, _ := strconv.ParseInt(string(number), 10, 64)
+			sum += n << 10
+		}
+	}
+	return sum
+}
+
+var colon, space = []byte{':'}, []byte{' '}
