@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -21,9 +22,10 @@ import (
 // server that was started before, and would not find what a later command asks for.
 type kin struct {
 	census *Census
-	leader int    // its id, which must not be reaped yet, so that it is its own
-	since  uint64 // when it began
-	tag    uint64 // 0 if there is none
+	leader int       // its id, which must not be reaped yet, so that it is its own
+	since  uint64    // when it began
+	tag    uint64    // 0 if there is none
+	limits [2]uint64 // soft and hard, with the tag
 }
 
 const (
@@ -37,20 +39,44 @@ const (
 func mark(pid int, census *Census) *kin {
 	k := &kin{census: census, leader: pid}
 	var buf [4096]byte
-	id := strconv.Itoa(pid)
 	self, err := os.Readlink("/proc/self")
-	m, ok := readMember(id, &buf)
+	m, ok := readMember(strconv.Itoa(pid), &buf)
 	if err != nil || self != strconv.Itoa(os.Getpid()) || !ok {
 		k.leader = 0 // this is the /proc of another namespace, which has other ids
 		return k
 	}
 	k.since = m.start
 	k.setTag()
-	own := bytes.TrimSpace(read("/proc/self/oom_score_adj", &buf))
-	if n, err := strconv.Atoi(string(own)); err == nil && n < oomScore {
-		_ = os.WriteFile("/proc/"+id+"/oom_score_adj", strconv.AppendInt(nil, oomScore, 10), 0)
-	}
+	offer(pid, &buf)
 	return k
+}
+
+// adopt marks what descends from a process and is not marked. Some sandboxes are quicker
+// than mark: bwrap clones itself at once, and its child becomes the parent of all others.
+func (k *kin) adopt(pid int) {
+	if k.tag == 0 {
+		return
+	}
+	var buf [4096]byte
+	id := strconv.Itoa(pid)
+	for name := range strings.FieldsSeq(string(read("/proc/"+id+"/task/"+id+"/children", &buf))) {
+		child, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if !k.tagged(child) && prlimit(child, &k.limits, nil) {
+			offer(child, &buf)
+		}
+		k.adopt(child)
+	}
+}
+
+// offer has the kernel choose a process when memory is short.
+func offer(pid int, buf *[4096]byte) {
+	own := bytes.TrimSpace(read("/proc/self/oom_score_adj", buf))
+	if n, err := strconv.Atoi(string(own)); err == nil && n < oomScore {
+		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", strconv.AppendInt(nil, oomScore, 10), 0)
+	}
 }
 
 // setTag sets the limit. If there is one, this is a command of a host that is one
@@ -66,7 +92,7 @@ func (k *kin) setTag() {
 		tag[1] = tag[0]
 	}
 	if old[1] > 1<<48 && prlimit(k.leader, &tag, nil) {
-		k.tag = tag[0]
+		k.tag, k.limits = tag[0], tag
 	}
 }
 

@@ -24,17 +24,19 @@ const (
 // kernel can drop them.
 type memory struct {
 	kin   *kin
+	early bool          // see kin.look
 	limit int64         // 0 if it was not looked up yet
 	last  map[int]int64 // of each process, if that was too much a moment ago
 }
 
 // look returns a function that looks at what the command takes, for a [watch]. It is nil
-// if there is no limit, or who belongs to the command is not known.
-func (k *kin) look(limit int64) func() (time.Duration, error) {
+// if there is no limit, or who belongs to the command is not known. Early says that it
+// may have started others before it was marked.
+func (k *kin) look(limit int64, early bool) func() (time.Duration, error) {
 	if k.leader == 0 || limit < 0 {
 		return nil
 	}
-	m := &memory{kin: k, limit: limit}
+	m := &memory{kin: k, limit: limit, early: early}
 	return m.look
 }
 
@@ -42,6 +44,9 @@ func (m *memory) look() (next time.Duration, err error) {
 	start := time.Now()
 	if m.limit == 0 {
 		m.limit = share(available())
+	}
+	if m.early {
+		m.kin.adopt(m.kin.leader)
 	}
 	used, sure := m.used()
 	switch {

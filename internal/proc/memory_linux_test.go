@@ -166,6 +166,23 @@ func TestMemoryCounted(t *testing.T) {
 	}
 }
 
+// A sandbox can start processes before the command is marked.
+func TestAdopt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	cmd := exec.Command("sh", "-c", "(sh -c 'echo $$ >"+file+"; sleep 300; :'; :) & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	require.NoError(t, cmd.Start())
+	defer func() { killGroup(cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() }()
+	child := pids(t, file, 1)[0]
+	k := mark(cmd.Process.Pid, &Census{})
+	require.False(t, k.tagged(child))
+	k.adopt(cmd.Process.Pid)
+	assert.True(t, k.tagged(child))
+	score, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/oom_score_adj")
+	require.NoError(t, err)
+	assert.Equal(t, strconv.Itoa(oomScore)+"\n", string(score))
+}
+
 // sleeper starts a process.
 func sleeper(t testing.TB) (pid int) {
 	t.Helper()

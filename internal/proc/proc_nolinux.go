@@ -44,7 +44,7 @@ func (*kin) kill() int { return 0 }
 
 func (*kin) alive() []struct{} { return nil }
 
-func (*kin) look(int64) func() (time.Duration, error) { return nil }
+func (*kin) look(int64, bool) func() (time.Duration, error) { return nil }
 
 // lifeline is nothing: a pipe has no owner here that would be signalled.
 type lifeline struct{ r *os.File }

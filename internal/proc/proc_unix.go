@@ -81,7 +81,7 @@ func (p *process) start(c *Command) error {
 		return err
 	}
 	p.kin = mark(p.cmd.Process.Pid, cmp.Or(c.Census, &Census{}))
-	p.watch = newWatch(p.kin.look(c.Memory))
+	p.watch = newWatch(p.kin.look(c.Memory, c.Start != nil))
 	p.life.tie(p.cmd.Process.Pid)
 	return nil
 }
