@@ -69,6 +69,8 @@ func (in *bashArgs) check() error {
 // Commands in the background end with the run, or with [Shell.Close]; on Linux they
 // also end if the host is killed.
 //
+// On Linux a command that takes too much memory is killed, see [WithMemoryLimit].
+//
 // A call holds 30 kB of output, one in the background 512 kB; 16 of those may run.
 //
 // On Windows every call is an error result: without process groups the tool could
@@ -172,8 +174,12 @@ func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand
 	start := time.Now()
 	res, err := b.exec.Run(work, c)
 	sink.close()
-	timedOut := err != nil && ctx.Err() == nil && errors.Is(context.Cause(work), errTimeout)
-	if res != nil && (timedOut || ctx.Err() != nil) {
+	e := ending{res: res, took: time.Since(start), cancelled: ctx.Err() != nil}
+	if err != nil && !e.cancelled {
+		e.memory, _ = errors.AsType[*proc.MemoryError](err)
+		e.timedOut = e.memory == nil && errors.Is(context.Cause(work), errTimeout)
+	}
+	if res != nil && e.stopped() {
 		err = nil
 	}
 	if err != nil || res == nil {
@@ -182,7 +188,6 @@ func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand
 	if err != nil {
 		return nil, err
 	}
-	e := ending{res: res, took: time.Since(start), cancelled: ctx.Err() != nil, timedOut: timedOut}
 	e.note = b.follow(&e, c, inv, in)
 	return e.result(out, path.Clean(b.shell.dir(inv))), nil
 }
@@ -214,7 +219,7 @@ func (b *basher) refused(ctx context.Context, inv *invocation, res *ExecResult, 
 // follow moves to the folder where a command has ended, if that is another than where
 // it began. It returns what is to be said about that.
 func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs) string {
-	if e.cancelled || e.timedOut || in.WorkingDir != "" {
+	if e.stopped() || in.WorkingDir != "" {
 		return ""
 	}
 	if e.res.Dir == "" {
@@ -264,8 +269,12 @@ type ending struct {
 	res                 *ExecResult
 	took                time.Duration
 	cancelled, timedOut bool
+	memory              *proc.MemoryError // nil if it did not take too much
 	note                string
 }
+
+// stopped says that it did not end by itself.
+func (e *ending) stopped() bool { return e.cancelled || e.timedOut || e.memory != nil }
 
 // summary is how it ended in a few words.
 func (e *ending) summary() string {
@@ -274,6 +283,8 @@ func (e *ending) summary() string {
 		return "cancelled"
 	case e.timedOut:
 		return fmt.Sprintf("timed out after %s", e.took.Round(time.Second/10))
+	case e.memory != nil:
+		return memoryState(e.memory)
 	case e.res.Signal != "":
 		return "killed by signal: " + printable(e.res.Signal)
 	}
@@ -289,6 +300,8 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	case e.timedOut:
 		fmt.Fprintf(&b, "timeout: the command was killed after %s; give it a longer timeout (at most %d seconds), "+
 			"or run it with background. Its output:\n", e.took.Round(time.Second/10), maxTimeout)
+	case e.memory != nil:
+		b.WriteString(memoryAdvice(e.memory) + ". Its output:\n")
 	}
 	writeOutput(&b, out)
 	e.writeNotes(&b)
@@ -298,7 +311,7 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	}
 	fmt.Fprintf(&b, "[%s%s]\n", e.summary(), place)
 	r := textResult(b.String(), e.summary())
-	r.IsError = e.cancelled || e.timedOut
+	r.IsError = e.stopped()
 	return r
 }
 

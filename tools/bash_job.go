@@ -124,8 +124,20 @@ func (j *job) state() string {
 	case errors.Is(j.err, errTimeout):
 		return "timed out after " + j.end.Sub(j.begun).Round(time.Second/10).String()
 	}
-	e := ending{res: j.res}
+	e := j.ending()
+	if e.memory != nil {
+		return e.summary()
+	}
 	return "ended, " + e.summary()
+}
+
+// ending is how it ended, if it was started.
+func (j *job) ending() *ending {
+	e := &ending{res: j.res}
+	if e.memory, _ = errors.AsType[*proc.MemoryError](j.err); e.memory != nil {
+		e.note = "[" + memoryAdvice(e.memory) + "]\n"
+	}
+	return e
 }
 
 // begin starts a job.

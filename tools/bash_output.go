@@ -155,8 +155,7 @@ func (j *job) report(filter *regexp.Regexp) *result {
 		fmt.Fprintf(&b, "[%s left out]\n", plural(others, "other line"))
 	}
 	if j.ended() && j.res != nil {
-		e := ending{res: j.res}
-		e.writeNotes(&b)
+		j.ending().writeNotes(&b)
 	}
 	state := j.state()
 	fmt.Fprintf(&b, "[%s: %s]\n", j.id, state)

@@ -13,6 +13,7 @@ import (
 // left that could be ended too. If ctx ends first, Run ends the command within 100 ms
 // and returns what is known beside the context's cause. A command that cannot be
 // started is an error without a result; one that ends with a code or a signal is none.
+// How much memory a command takes is for the Exec to bound: see [WithMemoryLimit].
 type Exec interface {
 	Run(ctx context.Context, c *ExecCommand) (*ExecResult, error)
 }
@@ -56,8 +57,9 @@ type ExecResult struct {
 // the workspace.
 var ErrExecDir = errors.New("the folder is gone, or not in the workspace")
 
-// WithExec has commands run by e, which confines them itself: with [WithSandbox] or
-// [RequireSandbox] beside it no tool is made. Default: with bash, or sh, on this machine.
+// WithExec has commands run by e, which confines them itself: with [WithSandbox],
+// [RequireSandbox] or [WithMemoryLimit] beside it no tool is made. Default: with bash, or
+// sh, on this machine.
 func WithExec(e Exec) Option {
 	return func(c *config) error {
 		if e == nil {

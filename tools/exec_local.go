@@ -19,6 +19,7 @@ type localExec struct {
 	census proc.Census
 	// confine returns what starts the shell in a sandbox; nil without one.
 	confine func(context.Context, SandboxCall, **SandboxReport) func(*exec.Cmd) error
+	memory  int64 // see [WithMemoryLimit]
 }
 
 func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
@@ -35,7 +36,10 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		return nil, fmt.Errorf("pass script to the shell: %w", err)
 	}
 	defer s.close()
-	cmd := &proc.Command{Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output, Census: &l.census}
+	cmd := &proc.Command{
+		Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output,
+		Memory: l.memory, Census: &l.census,
+	}
 	var confined *SandboxReport
 	if l.confine != nil {
 		cmd.Start = l.confine(ctx, SandboxCall{Network: c.Network}, &confined)

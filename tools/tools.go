@@ -53,8 +53,9 @@ type config struct {
 	client       *http.Client // of fetch; nil for its own
 	todos        *TodoList    // of todo; nil for one of its own
 
-	exec  Exec
-	shell *Shell
+	exec   Exec
+	shell  *Shell
+	memory int64 // of a command; 0 for a part of the machine's
 
 	masker   *Masker
 	unmasked bool
@@ -138,11 +139,11 @@ func optioned(opts []Option) (*config, error) {
 		}
 	}
 	confined := c.sandbox != nil || c.requireSandbox
-	if c.exec != nil && confined {
-		return nil, errors.New("new tool: WithExec goes without WithSandbox and RequireSandbox, which are for this machine")
+	if c.exec != nil && (confined || c.memory > 0) {
+		return nil, errors.New("new tool: WithExec goes without WithSandbox, RequireSandbox and WithMemoryLimit, which are for this machine")
 	}
 	if c.exec == nil {
-		l := &localExec{}
+		l := &localExec{memory: c.memory}
 		if confined {
 			l.confine = c.starter
 		}
