@@ -36,6 +36,8 @@ type meter struct {
 func (m *meter) begin(c *Config, cancel context.CancelCauseFunc) {
 	m.left, m.max, m.idle, m.begun = c.MaxResponse, c.MaxResponse, c.Idle, time.Now()
 	m.heard()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
 }
 
