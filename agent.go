@@ -267,7 +267,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, ErrConsumed)
 			return
 		}
-		r, err := l.begin(in, opts)
+		r, err := l.begin(&in, opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -283,38 +283,49 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 	}
 }
 
-// begin checks the input and makes the state of a run, or takes up a suspended one.
-func (l *Loop) begin(in Input, opts []RunOption) (*run, error) {
+// begin makes a run, or takes up a suspended one.
+func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 	var rc RunConfig
 	for _, opt := range opts {
 		if err := opt(&rc); err != nil {
 			return nil, err
 		}
 	}
-	if rc.Into != nil { // what there is if the input is refused
+	r := newRun(l, &rc)
+	r.build = l.request
+	err := r.enter(in)
+	if err == nil {
+		err = r.control.attach(&r.state)
+	}
+	if err == nil {
+		return r, nil
+	}
+	if rc.Into != nil {
 		*rc.Into = Result{Messages: in.Messages, End: EndFailed, Pending: in.Pending}
 	}
-	r := newRun(l, rc)
-	r.build = l.request
-	if in.Pending == nil && len(in.Decisions) > 0 {
-		return nil, &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
-	}
-	if in.Pending != nil {
-		if err := r.resume(in); err != nil {
-			return nil, err
-		}
-		return r, r.control.attach(r.state)
+	return nil, err
+}
+
+// enter checks the input and makes the state that it leads to.
+func (r *run) enter(in *Input) error {
+	switch {
+	case in.Pending != nil:
+		return r.resume(in)
+	case len(in.Decisions) > 0:
+		return &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
 	}
 	messages := slices.Clone(in.Messages)
 	if in.Prompt != "" || len(in.Parts) > 0 {
 		messages = append(messages, in.message())
 	}
 	if err := checkInput(messages); err != nil {
-		return nil, err
+		return err
 	}
-	start := StartInput{Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls}
-	r.state, r.ready = Start(start)
-	return r, r.control.attach(r.state)
+	l := r.loop
+	r.ready = r.state.start(&StartInput{
+		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
+	})
+	return nil
 }
 
 func (in *Input) message() *Message {

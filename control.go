@@ -95,7 +95,7 @@ func (c *Control) take(end bool) []*Steered {
 	return now
 }
 
-func (c *Control) attach(s State) error {
+func (c *Control) attach(s *State) error {
 	if c == nil {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (c *Control) attach(s State) error {
 	return nil
 }
 
-func (c *Control) detach(s State) {
+func (c *Control) detach(s *State) {
 	if c == nil {
 		return
 	}
@@ -120,8 +120,8 @@ func (c *Control) detach(s State) {
 	c.queue = append(slices.Clone(s.queue), c.queue...)
 }
 
-func (c *Control) publish(s State) {
+func (c *Control) publish(s *State) {
 	if c != nil {
-		c.state.Store(&s)
+		c.state.Store(new(*s))
 	}
 }

@@ -117,7 +117,13 @@ type StartInput struct {
 }
 
 // Start returns the first state of a run and what is to be done first.
-func Start(in StartInput) (State, []Action) {
+func Start(in StartInput) (s State, actions []Action) {
+	actions = s.start(&in)
+	return s, actions
+}
+
+// start makes the zero state the first of a run.
+func (s *State) start(in *StartInput) []Action {
 	r := &rules{maxTurns: in.MaxTurns, maxCalls: in.MaxCalls}
 	if r.maxTurns <= 0 {
 		r.maxTurns = 50
@@ -128,8 +134,8 @@ func Start(in StartInput) (State, []Action) {
 	for _, t := range in.Tools {
 		r.effects = append(r.effects, toolEffect{t.Name, t.Effect})
 	}
-	s := State{rules: r, history: newTranscript(in.Messages), phase: PhaseModel}
-	return s, []Action{s.callModel()}
+	s.rules, s.history, s.phase = r, newTranscript(in.Messages), PhaseModel
+	return []Action{s.callModel()}
 }
 
 // Messages returns the history. It is valid, and shared: do not change it.

@@ -22,7 +22,7 @@ type run struct {
 	into    *Result
 	single  bool // one turn of somebody else's loop
 	// build makes the request of a model call.
-	build func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
+	build  func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
 	within func(func(context.Context)) // calls under the run's context
 	wake   chan struct{}               // of the consumer; one slot
 	slots  chan struct{}               // of parallel tools; made for the first
@@ -121,7 +121,7 @@ func (r *run) policy(call *ToolUse, spec *ToolSpec) (v Verdict) {
 	return v
 }
 
-func newRun(l *Loop, rc RunConfig) *run {
+func newRun(l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
@@ -137,7 +137,7 @@ func newRun(l *Loop, rc RunConfig) *run {
 }
 
 // resume takes up a suspended run.
-func (r *run) resume(in Input) error {
+func (r *run) resume(in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
 		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
@@ -355,7 +355,7 @@ func (r *run) step(f Fact, events ...Event) error {
 		return err
 	}
 	r.state = next
-	r.control.publish(next)
+	r.control.publish(&r.state)
 	for _, ev := range events {
 		if fin, ok := ev.(*ToolFinished); ok {
 			put(&r.told, fin.Call.ID, true)
@@ -546,7 +546,7 @@ func (r *run) close() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.control.detach(r.state)
+	r.control.detach(&r.state)
 	for _, m := range r.state.history.items {
 		m.wire.Store(nil) // the next run makes them again; an idle agent holds them for nothing
 	}

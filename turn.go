@@ -61,7 +61,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 
 // turn makes a run of one turn.
 func (l *Loop) turn(req *Request) *run {
-	r := newRun(l, RunConfig{})
+	r := newRun(l, &RunConfig{})
 	r.shrunk = true // nobody can make this request smaller
 	r.single = true
 	one := *req
@@ -73,7 +73,7 @@ func (l *Loop) turn(req *Request) *run {
 		next.Messages = history
 		return &next, nil
 	}
-	r.state, r.ready = Start(StartInput{
+	r.ready = r.state.start(&StartInput{
 		Messages: slices.Clone(req.Messages), Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls,
 	})
 	return r
