@@ -193,19 +193,23 @@ func (l *Loop) subject(call *ToolUse) string {
 
 // fit finds what is wrong with a call before anybody is asked about it. It returns the
 // call as the tool gets it: values that the model wrote as text, where the schema
-// wants no text, are what the text says.
+// wants no text, are what the text says, and integers such as 2.0 are in plain digits.
 func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
-	problems := t.schema.Validate(call.Args)
-	if len(problems) == 0 {
-		return call, nil
-	}
-	if args := t.schema.Coerce(call.Args); !bytes.Equal(args, call.Args) {
-		if problems = t.schema.Validate(args); len(problems) == 0 {
-			return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
+	args := call.Args
+	problems := t.schema.Validate(args)
+	if len(problems) > 0 {
+		if args = t.schema.Coerce(args); !bytes.Equal(args, call.Args) {
+			problems = t.schema.Validate(args)
 		}
 	}
-	base := &ToolError{Tool: call.Name, CallID: call.ID}
-	return nil, &ToolArgsError{ToolError: base, Problems: problems}
+	if len(problems) > 0 {
+		base := &ToolError{Tool: call.Name, CallID: call.ID}
+		return nil, &ToolArgsError{ToolError: base, Problems: problems}
+	}
+	if args = t.schema.Normalize(args); bytes.Equal(args, call.Args) {
+		return call, nil
+	}
+	return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
 }
 
 // fitArgs returns the arguments of an action as fit does, if they fit.

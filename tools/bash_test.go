@@ -5,6 +5,7 @@ package tools
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -152,6 +153,30 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, "in sub, in the background: x", preview("3", args{"command": "x", "background": true, "working_dir": "sub/"}))
 	_, err := bash.Preview(t.Context(), inv("4", args{"command": "x", "working_dir": "../x"}))
 	require.Error(t, err)
+}
+
+// A number in another notation does not hide the command from who decides about it.
+func TestPreviewOfOddNumbers(t *testing.T) {
+	for _, timeout := range []string{"5", "5.0", "5e0", `"5.0"`} {
+		w, _, _ := shellWorld(t, nil)
+		in := json.RawMessage(`{"command":"echo hello","timeout":` + timeout + `}`)
+		l, err := aycoder.New(script.New(script.Call("bash", in), script.Say("Done.")),
+			aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(aycoder.Rules{}))
+		require.NoError(t, err)
+		preview, text := "", ""
+		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+			switch ev := ev.(type) {
+			case *aycoder.ApprovalRequested:
+				preview = ev.Request.Preview
+				ev.Allow()
+			case *aycoder.ToolFinished:
+				text = ev.Output.Text()
+			}
+		}
+		assert.Equal(t, "in .: echo hello", preview, timeout)
+		assert.Contains(t, text, "hello", timeout)
+	}
 }
 
 // What was approved to run in one folder does not run in another.

@@ -37,15 +37,7 @@ type robustCase struct {
 	}
 }
 
-// known are the cases that these tools answer otherwise, and why.
-var known = map[string]string{
-	"rob-8ce12f3eba": "2.0 for an integer is a matter of argument checking, before the tool",
-}
-
 func (c *robustCase) leftOut() string {
-	if why := known[c.ID]; why != "" {
-		return why
-	}
 	switch c.Tool {
 	case "edit_file", "multi_edit", "apply_patch":
 		return "runs with those that write files"
