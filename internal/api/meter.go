@@ -14,7 +14,7 @@ import (
 // silent for too long. Only the time spent waiting for it counts.
 //
 // A response has thousands of reads, so none sets the timer: where it goes off too
-// early, it is set for the rest.
+// early, it is set for the rest, or by the next wait if there is none.
 type meter struct {
 	r         io.Reader
 	left, max int64
@@ -27,7 +27,7 @@ type meter struct {
 
 	timer *time.Timer
 	due   atomic.Int64 // after begun the silence is too long, in ns; 0 if nobody waits
-	rest  atomic.Int64 // idle without waited: no wait that begins later is due sooner
+	off   atomic.Bool  // the timer is not set; else it goes off no later than a wait is due
 
 	mu   sync.Mutex // of the timer
 	over bool
@@ -35,49 +35,60 @@ type meter struct {
 
 func (m *meter) begin(c *Config, cancel context.CancelCauseFunc) {
 	m.left, m.max, m.idle, m.begun = c.MaxResponse, c.MaxResponse, c.Idle, time.Now()
-	m.heard()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
 }
 
-// check is called by the timer.
+// check is called by the timer. Both it and start say what they have to say before
+// they look at what the other says, so that one of them sets the timer.
 func (m *meter) check(cancel context.CancelCauseFunc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
 		return
 	}
-	rest := time.Duration(m.rest.Load())
-	if due := m.due.Load(); due != 0 {
-		rest = time.Duration(due) - time.Since(m.begun)
-		if rest <= 0 {
-			cancel(errIdle)
-			return
-		}
+	m.off.Store(true)
+	now := time.Since(m.begun) // first, as a wait that is due by now must still be on
+	switch due := time.Duration(m.due.Load()); {
+	case due == 0:
+	case due <= now:
+		cancel(errIdle)
+	default:
+		m.off.Store(false)
+		m.timer.Reset(due - now)
 	}
-	m.timer.Reset(rest)
+}
+
+// set has the timer go off after d.
+func (m *meter) set(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.off.Store(false)
+	m.timer.Reset(d)
 }
 
 // heard says that the service has given a sign of life.
-func (m *meter) heard() { m.waited = 0; m.rest.Store(int64(m.idle)) }
+func (m *meter) heard() { m.waited = 0 }
 
 func (m *meter) start() {
 	m.since = time.Now()
 	m.due.Store(int64(m.since.Sub(m.begun) + m.idle - m.waited))
+	if m.off.Load() {
+		m.set(m.idle - m.waited)
+	}
 }
 
 func (m *meter) stop() {
 	m.due.Store(0)
 	m.waited += time.Since(m.since)
-	m.rest.Store(int64(m.idle - m.waited))
 }
 
 // hurry gives what is left of the response no more than d of waiting in all.
 func (m *meter) hurry(d time.Duration) {
 	m.idle = min(m.idle, d)
 	m.heard()
-	m.timer.Reset(m.idle)
+	m.set(m.idle)
 }
 
 // drain reads what is left of a complete response, so that the connection can be

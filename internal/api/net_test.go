@@ -226,6 +226,21 @@ func TestSlowCallerIsNoSilence(t *testing.T) {
 	})
 }
 
+// Nobody looks at the clock while the caller takes its time, however little of the
+// timeout is left.
+func TestSlowCallerAfterLongSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, body(func(ctx context.Context) io.Reader {
+			slow := &script{ctx: ctx, every: time.Minute - 1, text: hi, times: 2}
+			return io.MultiReader(io.LimitReader(slow, int64(2*len(hi))), strings.NewReader(done))
+		}), idleMinute)
+		for _, err := range x.Stream(t.Context()) {
+			require.NoError(t, err)
+			<-time.After(time.Hour)
+		}
+	})
+}
+
 // A response that takes longer than the idle timeout, but is never silent for long.
 func TestLongStream(t *testing.T) {
 	tests := []struct{ name, head, text, end, want string }{
