@@ -290,7 +290,7 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	if !k.ping {
 		done, err = k.take(ev, d)
 	}
-	if !k.ping {
+	if !k.ping && err == nil {
 		k.body.heard()
 	}
 	return done, err

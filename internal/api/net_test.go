@@ -216,6 +216,26 @@ func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// What comes with the end of the timeout and makes no sense does not hide how long the
+// silence was.
+func TestIdleTimeoutThenGarbage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, body(func(ctx context.Context) io.Reader {
+			return lastWords(func(p []byte) (int, error) {
+				<-ctx.Done()
+				return copy(p, "data: {\n\n"), io.EOF
+			})
+		}), idleMinute)
+		e, ok := errors.AsType[*aycoder.TimeoutError](run(t.Context(), x).err)
+		require.True(t, ok)
+		assert.Equal(t, time.Minute, e.Elapsed)
+	})
+}
+
+type lastWords func(p []byte) (int, error)
+
+func (f lastWords) Read(p []byte) (int, error) { return f(p) }
+
 // A caller may take its time between two events.
 func TestSlowCallerIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
