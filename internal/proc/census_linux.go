@@ -29,7 +29,7 @@ type count struct {
 type member struct {
 	pid, session int
 	start        uint64 // in clock ticks after boot
-	dead         bool   // and only waits to be reaped
+	dead         bool   // all its threads are, and it only waits to be reaped
 	soft, hard   uint64 // limits, see kin
 }
 
@@ -81,15 +81,17 @@ func members(since uint64) []member {
 	return all
 }
 
-// readMember reads "pid (comm) state ppid pgrp session …", the start being the 22nd
-// field, where comm may hold anything.
+// readMember reads "pid (comm) state ppid pgrp session …", the number of threads being
+// the 20th field and the start the 22nd, where comm may hold anything. The state is that
+// of the first thread, which can end before the others.
 func readMember(pid string, buf *[4096]byte) (m member, ok bool) {
 	line := read("/proc/"+pid+"/stat", buf)
 	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {
 		return m, false
 	}
-	m.dead = fields[0][0] == 'Z' || fields[0][0] == 'X'
+	threads, _ := strconv.Atoi(string(fields[17]))
+	m.dead = (fields[0][0] == 'Z' || fields[0][0] == 'X') && threads < 2
 	m.pid, _ = strconv.Atoi(pid)
 	m.session, _ = strconv.Atoi(string(fields[3]))
 	m.start, _ = strconv.ParseUint(string(fields[19]), 10, 64)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +24,41 @@ import (
 // "up", and waits to be killed.
 const helper = "PROC_TEST_HOST"
 
+// headless makes it a program whose first thread ends, and that takes as many MB of memory.
+const headless = "PROC_TEST_HEADLESS"
+
+func init() {
+	if os.Getenv(headless) != "" {
+		runtime.LockOSThread() // to the first thread
+	}
+}
+
+func runHeadless(size string) {
+	first := os.Getpid()
+	go func() {
+		for {
+			st, _ := os.ReadFile("/proc/self/stat")
+			if strings.Contains(string(st), ") Z ") {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		n, _ := strconv.Atoi(size)
+		held := make([]byte, n<<20)
+		for i := 0; i < len(held); i += 4096 {
+			held[i] = 1
+		}
+		fmt.Println(first)
+		time.Sleep(5 * time.Minute)
+		runtime.KeepAlive(held)
+	}()
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
 func TestMain(m *testing.M) {
+	if size := os.Getenv(headless); size != "" {
+		runHeadless(size)
+	}
 	if script := os.Getenv(helper); script != "" {
 		c := sh(script)
 		c.Output = os.Stdout
@@ -73,6 +109,17 @@ func TestNothingSurvives(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A process is there as long as one of its threads is, also if the first has ended.
+func TestFirstThreadEnds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	r, err := Run(t.Context(), sh(headless+"=1 setsid "+os.Args[0]+" >"+file+" & until [ -s "+file+" ]; do :; done"))
+	require.NoError(t, err)
+	assert.Zero(t, r.Survivors)
+	assert.False(t, r.Held)
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pids(t, file, 1)[0]) + "/task")
+	assert.Less(t, len(threads), 2)
 }
 
 // A host can be a command of another: the tags of both hold.
