@@ -11,8 +11,9 @@ import (
 // with [WithExec]. It holds on Linux only: elsewhere no memory is looked at.
 //
 // What counts is what the kernel cannot drop: the memory that programs have filled, also
-// what they share with each other, once, and what of it was swapped. Mapped files, the
-// page cache, and files in a tmpfs do not count, nor does memory that is only reserved.
+// what they share with each other, once, and what of it was swapped. Mapped files, but
+// those in a tmpfs, do not count, nor do the page cache, files in a tmpfs that are not
+// mapped, and memory that is only reserved.
 //
 // A command that takes more is killed, and the model is told with what it has printed:
 // an error result that begins with "memory_limit:". Memory is looked at a tenth of a

@@ -27,10 +27,11 @@ type count struct {
 
 // member is a process as proc_pid_stat(5) and its limits tell it.
 type member struct {
-	pid, session int
-	start        uint64 // in clock ticks after boot
-	dead         bool   // all its threads are, and it only waits to be reaped
-	soft, hard   uint64 // limits, see kin
+	pid, parent int
+	session     int
+	start       uint64 // in clock ticks after boot
+	dead        bool   // all its threads are, and it only waits to be reaped
+	soft, hard  uint64 // limits, see kin
 }
 
 // take looks through the processes, once after it was called.
@@ -93,6 +94,7 @@ func readMember(pid string, buf *[4096]byte) (m member, ok bool) {
 	threads, _ := strconv.Atoi(string(fields[17]))
 	m.dead = (fields[0][0] == 'Z' || fields[0][0] == 'X') && threads < 2
 	m.pid, _ = strconv.Atoi(pid)
+	m.parent, _ = strconv.Atoi(string(fields[1]))
 	m.session, _ = strconv.Atoi(string(fields[3]))
 	m.start, _ = strconv.ParseUint(string(fields[19]), 10, 64)
 	return m, true

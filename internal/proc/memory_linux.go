@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -48,7 +51,7 @@ func (m *memory) look() (next time.Duration, err error) {
 	if m.early {
 		m.kin.adopt(m.kin.leader)
 	}
-	used, sure := m.used()
+	used, sure := m.used(m.kin.pids())
 	switch {
 	case !sure:
 		return secondLook, nil
@@ -60,13 +63,13 @@ func (m *memory) look() (next time.Duration, err error) {
 }
 
 // used returns how much is taken, and whether that is sure. A sum counts twice what
-// processes share, so one that is too much is not trusted: see apart.
-func (m *memory) used() (used int64, sure bool) {
-	pids := m.kin.pids()
+// processes share, and what one has mapped twice, as the collector of Java's heap does, so
+// one that is too much is not trusted: see apart.
+func (m *memory) used(pids []int) (used int64, sure bool) {
 	var sum, most int64
 	for _, pid := range pids {
-		n := resident(pid)
-		sum, most = sum+n, max(most, n)
+		private, shared := resident(pid)
+		sum, most = sum+private+shared, max(most, private)
 	}
 	switch {
 	case most > m.limit:
@@ -80,12 +83,15 @@ func (m *memory) used() (used int64, sure bool) {
 
 // apart counts once what processes share. What they share since a fork the kernel tells,
 // in 10 ms for each GiB. It does not tell what a process shares with a child that is
-// about to run another program, in the manner of vfork(2), but soon that is not so any
-// more: it takes a second look to be sure, and for each process the lesser number.
+// about to run another program, see borrows, which may not say so, or that has just ended:
+// it takes a second look to be sure, and for each process the lesser number.
 func (m *memory) apart(pids []int) (used int64, sure bool) {
 	now := make(map[int]int64, len(pids))
 	var sum, least int64
 	for _, pid := range pids {
+		if borrows(pid) {
+			continue
+		}
 		n := proportional(pid)
 		now[pid] = n
 		sum, least = sum+n, least+min(n, m.last[pid])
@@ -101,11 +107,26 @@ func (m *memory) apart(pids []int) (used int64, sure bool) {
 	return sum, true
 }
 
-// resident returns what a process has in memory and in swap, see proc_pid_status(5).
-func resident(pid int) int64 {
+// borrows says that a process uses the memory of its parent, as after vfork(2). That is
+// over when it runs another program, which a slow disk can delay.
+func borrows(pid int) bool {
+	const memory = 1 // KCMP_VM
+	var buf [4096]byte
+	m, ok := readMember(strconv.Itoa(pid), &buf)
+	differ, _, e := syscall.Syscall6(unix.SYS_KCMP, uintptr(pid), uintptr(m.parent), memory, 0, 0, 0)
+	return ok && e == 0 && differ == 0
+}
+
+// resident returns what a process has in memory and in swap, see proc_pid_status(5): what
+// it may share with forks of itself only, and what it may have mapped more than once.
+func resident(pid int) (private, shared int64) {
 	var buf [4096]byte
 	text := read("/proc/"+strconv.Itoa(pid)+"/status", &buf)
-	return cmp.Or(kilobytes(text, "RssAnon", "RssShmem", "VmSwap"), kilobytes(text, "VmRSS"))
+	private, shared = kilobytes(text, "RssAnon", "VmSwap"), kilobytes(text, "RssShmem")
+	if private+shared == 0 {
+		shared = kilobytes(text, "VmRSS") // before Linux 4.5
+	}
+	return private, shared
 }
 
 // proportional returns the same, but of what is shared only this process's part.
@@ -113,7 +134,8 @@ func proportional(pid int) int64 {
 	var buf [4096]byte
 	text := read("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", &buf)
 	if len(text) == 0 {
-		return resident(pid)
+		private, shared := resident(pid)
+		return private + shared
 	}
 	return cmp.Or(kilobytes(text, "Pss_Anon", "Pss_Shmem", "SwapPss"), kilobytes(text, "Pss"))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // taking is a script that takes a number of bytes and keeps them: tail(1) reads for the
@@ -157,13 +158,61 @@ func TestMemoryCounted(t *testing.T) {
 		{"a file", int(f.Fd()), syscall.MAP_SHARED | syscall.MAP_POPULATE, 0},
 	} {
 		pid := os.Getpid()
-		all, own := resident(pid), proportional(pid)
+		all, own := total(pid), proportional(pid)
 		data, err := syscall.Mmap(tt.file, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, tt.flags)
 		require.NoError(t, err)
-		assert.InDelta(t, tt.want, resident(pid)-all, noise, tt.name)
+		assert.InDelta(t, tt.want, total(pid)-all, noise, tt.name)
 		assert.InDelta(t, tt.want, proportional(pid)-own, noise, tt.name)
 		require.NoError(t, syscall.Munmap(data))
 	}
+}
+
+func total(pid int) int64 {
+	private, shared := resident(pid)
+	return private + shared
+}
+
+// What one process has mapped several times counts once.
+func TestMemoryMappedTwice(t *testing.T) {
+	const size = 64 << 20
+	f, err := os.CreateTemp("/dev/shm", "")
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, os.Remove(f.Name()))
+	require.NoError(t, f.Truncate(size))
+	pid := os.Getpid()
+	m := &memory{limit: proportional(pid) + 2*size}
+	for range 4 {
+		data, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED|syscall.MAP_POPULATE)
+		require.NoError(t, err)
+		defer func() { _ = syscall.Munmap(data) }()
+	}
+	require.Greater(t, total(pid), m.limit)
+	used, sure := m.used([]int{pid})
+	assert.True(t, sure)
+	assert.Less(t, used, m.limit)
+}
+
+// A child that has not become another program yet does not count, how long that takes.
+func TestMemoryBorrowed(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+	f, err := os.OpenFile(program, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	// Who runs the program waits for the one that has this lease.
+	if !fcntl(f.Fd(), unix.F_SETLEASE, syscall.F_WRLCK) {
+		t.Skip("files have no leases here")
+	}
+	c := sh(spawner + "=100 " + helper + "=" + program + " exec " + os.Args[0])
+	c.Memory = 150 << 20
+	late := time.AfterFunc(time.Second, func() { f.Close() })
+	defer late.Stop()
+	start := time.Now()
+	text, _, err := run(t.Context(), c)
+	require.NoError(t, err)
+	assert.Equal(t, "<nil>\n", text)
+	assert.Greater(t, time.Since(start), 2*firstLook)
 }
 
 // A sandbox can start processes before the command is marked.

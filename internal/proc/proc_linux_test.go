@@ -43,21 +43,32 @@ func runHeadless(size string) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		n, _ := strconv.Atoi(size)
-		held := make([]byte, n<<20)
-		for i := 0; i < len(held); i += 4096 {
-			held[i] = 1
-		}
+		take(size)
 		fmt.Println(first)
 		time.Sleep(5 * time.Minute)
-		runtime.KeepAlive(held)
 	}()
 	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
+// spawner makes it a program that takes as many MB and starts the program in [helper].
+const spawner = "PROC_TEST_SPAWNER"
+
+// take takes as many MB of memory.
+func take(size string) {
+	n, _ := strconv.Atoi(size)
+	if _, err := syscall.Mmap(-1, 0, n<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_POPULATE); err != nil {
+		panic(err)
+	}
 }
 
 func TestMain(m *testing.M) {
 	if size := os.Getenv(headless); size != "" {
 		runHeadless(size)
+	}
+	if size := os.Getenv(spawner); size != "" {
+		take(size)
+		fmt.Println(exec.Command(os.Getenv(helper)).Run())
+		return
 	}
 	if script := os.Getenv(helper); script != "" {
 		c := sh(script)
