@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"cmp"
+	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -120,13 +121,30 @@ func borrows(pid int) bool {
 // resident returns what a process has in memory and in swap, see proc_pid_status(5): what
 // it may share with forks of itself only, and what it may have mapped more than once.
 func resident(pid int) (private, shared int64) {
-	var buf [4096]byte
-	text := read("/proc/"+strconv.Itoa(pid)+"/status", &buf)
+	dir := "/proc/" + strconv.Itoa(pid)
+	text := status(dir)
+	if kilobytes(text, "VmRSS") == 0 { // the first thread has ended, see readMember
+		tasks, _ := os.ReadDir(dir + "/task")
+		for i := 1; i < len(tasks) && kilobytes(text, "VmRSS") == 0; i++ {
+			text = status(dir + "/task/" + tasks[i].Name())
+		}
+	}
 	private, shared = kilobytes(text, "RssAnon", "VmSwap"), kilobytes(text, "RssShmem")
 	if private+shared == 0 {
 		shared = kilobytes(text, "VmRSS") // before Linux 4.5
 	}
 	return private, shared
+}
+
+// status reads what is told of a process or a thread. The list of the groups of its user
+// can be longer than all else, and comes first.
+func status(dir string) []byte {
+	var buf [4096]byte
+	text := read(dir+"/status", &buf)
+	if len(text) == len(buf) {
+		text, _ = os.ReadFile(dir + "/status")
+	}
+	return text
 }
 
 // proportional returns the same, but of what is shared only this process's part.

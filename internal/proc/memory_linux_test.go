@@ -193,6 +193,33 @@ func TestMemoryMappedTwice(t *testing.T) {
 	assert.Less(t, used, m.limit)
 }
 
+// The groups of a user come before what is looked for.
+func TestMemoryOfUserInManyGroups(t *testing.T) {
+	cmd := exec.Command("sleep", "300")
+	groups := make([]uint32, 2000)
+	for i := range groups {
+		groups[i] = 1_234_500_000 + uint32(i)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{
+		Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), Groups: groups,
+	}}
+	if err := cmd.Start(); errors.Is(err, os.ErrPermission) {
+		t.Skip("groups cannot be set: ", err)
+	} else {
+		require.NoError(t, err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	assert.Positive(t, total(cmd.Process.Pid))
+}
+
+func TestMemoryOfProcessWithoutFirstThread(t *testing.T) {
+	c := sh(headless + "=100 exec " + os.Args[0])
+	c.Memory = 64 << 20
+	_, _, err := run(within(t, 20*time.Second), c)
+	_, ok := errors.AsType[*MemoryError](err)
+	assert.True(t, ok, "%v", err)
+}
+
 // A child that has not become another program yet does not count, how long that takes.
 func TestMemoryBorrowed(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
