@@ -108,6 +108,20 @@ func TestCancelDuringLook(t *testing.T) {
 	})
 }
 
+// A command that has exited when the look is over has ended by itself.
+func TestExitDuringLook(t *testing.T) {
+	exited := make(chan struct{})
+	close(exited)
+	for range 100 {
+		w := newWatch(func() (time.Duration, error) { return 0, &MemoryError{} })
+		w.begin()
+		w.seen <- <-w.seen // it is there by now
+		p := &process{watch: w}
+		require.NoError(t, p.wait(t.Context(), exited))
+		w.stop()
+	}
+}
+
 // A cancel while a command is being ended that took too much leaves nothing, either.
 func TestCancelDuringMemoryLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

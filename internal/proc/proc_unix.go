@@ -133,7 +133,7 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 }
 
 // wait returns when the command has exited, or with the context's cause, or when it takes
-// too much memory.
+// too much memory. One that has exited by then was not ended for that.
 func (p *process) wait(ctx context.Context, exited <-chan struct{}) error {
 	for {
 		select {
@@ -144,7 +144,13 @@ func (p *process) wait(ctx context.Context, exited <-chan struct{}) error {
 		case <-p.watch.due:
 			p.watch.begin()
 		case s := <-p.watch.seen:
-			if err := p.watch.end(s); err != nil {
+			err := p.watch.end(s)
+			select {
+			case <-exited:
+				return nil
+			default:
+			}
+			if err != nil {
 				return err
 			}
 		}
