@@ -59,16 +59,24 @@ func (k *kin) adopt(pid int) {
 	}
 	var buf [4096]byte
 	id := strconv.Itoa(pid)
-	for name := range strings.FieldsSeq(string(read("/proc/"+id+"/task/"+id+"/children", &buf))) {
-		child, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	for _, child := range children(read("/proc/"+id+"/task/"+id+"/children", &buf)) {
 		if !k.tagged(child) && prlimit(child, &k.limits, nil) {
 			offer(child, &buf)
 		}
 		k.adopt(child)
 	}
+}
+
+// children parses a list of ids, each with a space behind it. The end may be cut off, where
+// pages of memory are larger than what was read, and half an id is that of another.
+func children(list []byte) (pids []int) {
+	whole := list[:bytes.LastIndexByte(list, ' ')+1]
+	for name := range strings.FieldsSeq(string(whole)) {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // offer has the kernel choose a process when memory is short.

@@ -181,6 +181,12 @@ func TestMemoryCounted(t *testing.T) {
 	}
 }
 
+func TestChildren(t *testing.T) {
+	for list, want := range map[string][]int{"": nil, "12 34 ": {12, 34}, "12 34 5": {12, 34}, "1": nil} {
+		assert.Equal(t, want, children([]byte(list)), "%q", list)
+	}
+}
+
 func total(pid int) int64 {
 	private, shared := resident(pid)
 	return private + shared
