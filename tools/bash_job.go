@@ -107,7 +107,8 @@ func (j *job) work(ctx context.Context, e Exec, c *ExecCommand) {
 	defer out.close()
 	c.Output = out
 	j.res, j.err = e.Run(ctx, c)
-	if cause := context.Cause(ctx); j.err != nil && cause != nil {
+	_, memory := errors.AsType[*proc.MemoryError](j.err)
+	if cause := context.Cause(ctx); j.err != nil && cause != nil && (!memory || !errors.Is(cause, errTimeout)) {
 		j.err = cause
 	}
 }

@@ -81,6 +81,8 @@ func TestMemoryLimitAmongOthers(t *testing.T) {
 		assert.Equal(t, "killed at 3 MB of memory", r.Summary)
 		w.ok("bash", args{"command": "x", "background": true})
 		assert.Contains(t, w.ok("bash_kill", args{"id": "bash-1"}), "[bash-1: killed]")
+		w.ok("bash", args{"command": "x", "background": true, "timeout": 1})
+		assert.Contains(t, w.ok("bash_output", args{"id": "bash-2", "wait": 9}), "[bash-2: killed at 3 MB of memory]")
 	})
 }
 
