@@ -59,7 +59,7 @@ func TestMemoryLimitInASandbox(t *testing.T) {
 				assert.Empty(t, survivors(t, mark))
 			}
 			// It is raised with the first look at the latest.
-			w.ok("bash", args{"command": "until grep 500 /proc/self/oom_score_adj; do sleep 0.05; done"})
+			w.ok("bash", args{"command": "until [ $(cat /proc/self/oom_score_adj) -ge 500 ]; do sleep 0.05; done"})
 		})
 	}
 }
