@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -119,6 +120,28 @@ func TestExitDuringLook(t *testing.T) {
 		p := &process{watch: w}
 		require.NoError(t, p.wait(t.Context(), exited))
 		w.stop()
+	}
+}
+
+// Output that is held while memory is freed is waited for, until a cancel.
+func TestFinish(t *testing.T) {
+	for name, cancelled := range map[string]bool{"freed": false, "cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			defer r.Close()
+			defer w.Close()
+			drained, cut := make(chan struct{}), make(chan struct{})
+			go func() { defer close(drained); drain(r, io.Discard) }()
+			if cancelled {
+				close(cut)
+			} else {
+				time.AfterFunc(2*drainFor, func() { w.Close() })
+			}
+			start := time.Now()
+			assert.Equal(t, !cancelled, finish(r, io.Discard, drained, cut, time.Minute))
+			assert.Less(t, time.Since(start), 30*time.Second)
+		})
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	termFor = 50 * time.Millisecond
 	// soon replaces drainFor after a cancel: all of it has to be over in 100 ms.
 	soon = 20 * time.Millisecond
+	// freeFor replaces it after too much memory. The kernel frees that before it closes
+	// the files of a process that was killed: 8 GiB in half a second.
+	freeFor = 2 * time.Second
 )
 
 // ErrUnsupported says that commands cannot be run on this system.

@@ -111,8 +111,12 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 		ours = p.exited.wait(p.cmd)
 	}()
 	err, patience := p.wait(ctx, exited), drainFor
+	var cut <-chan struct{}
 	if err != nil {
 		patience = soon
+		if _, ok := errors.AsType[*MemoryError](err); ok {
+			patience, cut = freeFor, ctx.Done()
+		}
 		p.stop(exited)
 		<-exited
 	}
@@ -124,7 +128,7 @@ func (p *process) supervise(ctx context.Context, w io.Writer) (*Result, error) {
 	}
 	p.watch.stop()
 	waitErr := reap(p.cmd)
-	res.Held = !finish(p.out, w, drained, patience)
+	res.Held = !finish(p.out, w, drained, cut, patience)
 	if _, ok := errors.AsType[*exec.ExitError](waitErr); waitErr != nil && !ok {
 		err = errors.Join(err, waitErr)
 	}
@@ -193,9 +197,17 @@ func (res *Result) ended(st *os.ProcessState) {
 	}
 }
 
-// finish waits for the rest of the output, and reports whether its end was reached.
-func finish(r *os.File, w io.Writer, drained <-chan struct{}, patience time.Duration) bool {
-	_ = r.SetReadDeadline(time.Now().Add(patience))
+// finish waits for the rest of the output, until cut is closed at most, and reports whether
+// its end was reached.
+func finish(r *os.File, w io.Writer, drained, cut <-chan struct{}, patience time.Duration) bool {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-drained:
+	case <-cut:
+	case <-late.C:
+	}
+	_ = r.SetReadDeadline(time.Now())
 	<-drained
 	return Rest(r, w)
 }
