@@ -47,10 +47,11 @@ func (b *Box) try(ctx context.Context, v *view) error {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	cmd.WaitDelay = time.Second
-	if err := b.start(cmd, v); err != nil {
+	if err = b.start(cmd, v); err == nil {
+		err = cmd.Wait()
+	} else if ctx.Err() == nil {
 		return err
 	}
-	err = cmd.Wait()
 	if ctx.Err() != nil {
 		return b.fail("run a trial", context.Cause(ctx))
 	}

@@ -167,6 +167,11 @@ func TestTrialStops(t *testing.T) {
 	wg.Go(start)
 	cancel(stop)
 	wg.Wait()
+
+	ctx, cancel = context.WithCancelCause(t.Context()) // right before the trial starts
+	b = open(t, &fake{before: func(*exec.Cmd) error { cancel(stop); return nil }}, Policy{})
+	_, err := b.Start(ctx, shell("exit 0"), Call{})
+	require.ErrorIs(t, err, stop)
 }
 
 func TestStartSetsTemporaryFolder(t *testing.T) {
