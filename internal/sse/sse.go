@@ -47,8 +47,8 @@ type Event struct {
 // A Reader reads events, each as soon as its blank line was read. Use Reset before
 // anything else.
 type Reader struct {
-	f    framer
-	next bool // an event was read
+	f     framer
+	begun bool // a block was read
 }
 
 // Reset begins with r. An event may have limit bytes, or [DefaultLimit] if that is 0.
@@ -91,14 +91,14 @@ func (r *Reader) Next() (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
+		first := !r.begun
+		r.begun = true
 		if ev, ok := plain(block); ok {
-			r.next = true
 			return ev, nil
 		}
-		if r.next && bytes.HasPrefix(block, []byte(bom)) {
+		if !first && bytes.HasPrefix(block, []byte(bom)) {
 			block = append([]byte(":\n"), block...) // only a stream begins with one
 		}
-		r.next = true
 		if ev, ok, err := parse(block, r.f.limit); ok || err != nil {
 			return ev, err
 		}
