@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -57,19 +58,21 @@ func (c *Census) take(since uint64) []member {
 	return n.found
 }
 
-func members(since uint64) []member {
+// processes returns the ids of all processes.
+func processes() []string {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
+}
+
+func members(since uint64) []member {
 	var all []member
 	var buf [4096]byte
-	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
-			continue
-		}
+	for _, name := range processes() {
 		m, ok := readMember(name, &buf)
 		if !ok {
 			continue
