@@ -14,17 +14,24 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// A command that was allowed waits behind a call that was suspended. In the next process
-// the shell is in another folder, and there it may not run.
-func TestAllowedCommandIsJudgedAgainAfterAResume(t *testing.T) {
+// folders opens a workspace for commands, which has a folder "a" and whose own is "ws" in
+// an empty one.
+func folders(t *testing.T) (dir string, ws *aycoder.Workspace) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash tool")
 	}
-	dir := filepath.Join(t.TempDir(), "ws")
+	dir = filepath.Join(t.TempDir(), "ws")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
 	ws, err := aycoder.OpenWorkspace(dir)
 	require.NoError(t, err)
-	defer ws.Close()
+	t.Cleanup(func() { _ = ws.Close() })
+	return dir, ws
+}
+
+// A command that was allowed waits behind a call that was suspended. In the next process
+// the shell is in another folder, and there it may not run.
+func TestAllowedCommandIsJudgedAgainAfterAResume(t *testing.T) {
+	dir, ws := folders(t)
 	process := func(in aycoder.Input, steps ...script.Step) *aycoder.Result {
 		shell := new(tools.Shell)
 		coding, err := tools.Coding(ws, tools.WithShell(shell))

@@ -1,9 +1,7 @@
 package policy_test
 
 import (
-	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,14 +15,7 @@ import (
 // A subagent's shell has a folder of its own: its commands are judged by that one, and
 // not by that of the run around it.
 func TestWhereASubagentsCommandStarts(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no bash tool")
-	}
-	dir := filepath.Join(t.TempDir(), "ws")
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
-	ws, err := aycoder.OpenWorkspace(dir)
-	require.NoError(t, err)
-	defer ws.Close()
+	dir, ws := folders(t)
 	shell := new(tools.Shell)
 	sh, err := tools.Bash(ws, tools.WithShell(shell))
 	require.NoError(t, err)
