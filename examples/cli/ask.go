@@ -18,23 +18,22 @@ import (
 // it: what was typed before stays for the next prompt. End of input means no.
 func (c *chat) ask(a *aycoder.ApprovalRequested) {
 	start := time.Now()
-	c.typed = append(c.typed, printable(c.keys.ahead)...)
-	c.keys.ahead = nil
-	if c.settle(); c.stopping {
-		return
-	}
+	c.keep(c.keys.ahead)
 	what := "Run it?"
 	if isDiff(a.Request.Preview) {
 		what = "Apply?"
 	}
 	c.question(&a.Request, false)
 	for done := false; !done && !c.stopping; {
-		c.fresh()
-		c.write("  " + c.paint(bold, what) + c.glyph(askKeys, "  (y/n/a/e/?) "))
-		done = c.answer(a)
+		done = c.answer(a, what)
 	}
 	c.waited += time.Since(start)
-	c.typed = append(c.typed, printable(c.keys.ahead)...)
+	c.keep(c.keys.ahead)
+}
+
+// keep keeps what was typed, and answers nothing, for the next prompt.
+func (c *chat) keep(data []byte) {
+	c.typed = append(c.typed, printable(data)...)
 	c.keys.ahead = nil
 }
 
@@ -46,25 +45,6 @@ func printable(data []byte) []byte {
 		}
 		return r
 	}, data)
-}
-
-// settle waits until nobody types.
-func (c *chat) settle() {
-	c.eraseStatus()
-	quiet := time.NewTimer(quietFor)
-	defer quiet.Stop()
-	for !c.stopping {
-		select {
-		case in := <-c.keys.listen():
-			c.keys.took(in)
-			c.typing(in.data)
-			quiet.Reset(quietFor)
-		case sig := <-c.keys.signals:
-			c.signalled(sig)
-		case <-quiet.C:
-			return
-		}
-	}
 }
 
 // question shows what is asked about.
@@ -137,13 +117,15 @@ func named(raw json.RawMessage) []string {
 	return out
 }
 
-// answer reads one answer. It reports whether the question is dealt with.
-func (c *chat) answer(a *aycoder.ApprovalRequested) bool {
-	key, err := c.answerKey()
+// answer asks for one answer. It reports whether the question is dealt with.
+func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
+	key, err := c.answerKey(what)
 	switch {
 	case errors.Is(err, errInterrupt):
-		c.write("\n")
-		c.interrupt()
+		c.fresh()
+		if !c.stopping {
+			c.interrupt()
+		}
 		return true
 	case errors.Is(err, errHangup):
 		c.quit(exitTerminated)
@@ -155,31 +137,20 @@ func (c *chat) answer(a *aycoder.ApprovalRequested) bool {
 	}
 	switch key {
 	case 'y', 'Y':
-		c.echo("y")
 		a.Allow()
 		return true
 	case 'n', 'N':
-		c.echo("n")
 		return c.refuse(a)
 	case 'a', 'A':
-		c.echo("a")
 		return c.always(a)
 	case 'e', 'E':
-		c.echo("e")
 		return c.change(a)
 	case '?':
-		c.echo("?")
 		c.question(&a.Request, true)
 		c.line(askHelp)
-	case keyEsc:
-		c.write("\n")
-		c.interrupt()
-		return true
 	}
 	return false
 }
-
-const askKeys = "  y yes · n no, say why · a always · e edit · ? "
 
 const askHelp = `  y  do it once
   n  do not, and tell the model why
@@ -187,37 +158,6 @@ const askHelp = `  y  do it once
   e  change the arguments first
   ?  show all of it, and this
   ctrl-c  stop; the conversation is kept`
-
-func (c *chat) echo(key string) {
-	if c.fancy {
-		c.write(key + "\n")
-	}
-}
-
-// answerKey waits for a key, in a plain terminal for a line. A paste, and keys such
-// as arrows, are no answer.
-func (c *chat) answerKey() (byte, error) {
-	if !c.fancy {
-		line, err := c.plainLine()
-		return (strings.TrimSpace(line) + "\x00")[0], err
-	}
-	for {
-		if err := c.keys.fill(); err != nil {
-			return 0, err
-		}
-		if c.keys.ahead[0] == keyEsc && len(c.keys.ahead) > 1 {
-			c.keys.ahead = c.escape(c.keys.ahead)
-			continue
-		}
-		b := make([]byte, 1)
-		if _, err := c.keys.Read(b); err != nil {
-			return 0, err
-		}
-		if !c.pasting && strings.IndexByte("yYnNaAeE?\x04\x1b", b[0]) >= 0 {
-			return b[0], nil
-		}
-	}
-}
 
 func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
 	reason, err := c.readLine("  Tell the model why (Enter to skip): ", "")

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	twiceWithin = 2 * time.Second        // two interrupts in that time quit
-	quietFor    = 150 * time.Millisecond // without a key, before a question is asked
+	twiceWithin = 2 * time.Second // two interrupts in that time quit
 	tickEvery   = 100 * time.Millisecond
 )
 
@@ -35,7 +34,8 @@ type chat struct {
 
 	messages []*aycoder.Message
 	control  *aycoder.Control
-	typed    []byte // while the agent worked
+	typed    []byte    // while the agent worked, and beside its questions
+	lastKey  time.Time // when it grew
 	pasting  bool
 	last     time.Time     // of the last interrupt
 	waited   time.Duration // for answers, in this turn
@@ -191,6 +191,8 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 	}
 	c.giveBack()
 	switch {
+	case c.over:
+		c.line(c.glyph("—", "--") + " interrupted.") // nothing outlives the program
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
 	case err != nil:
@@ -297,6 +299,7 @@ func (c *chat) quit(code int) {
 // typing takes what is typed while the agent works. It waits for the next prompt;
 // Enter sends it to the model.
 func (c *chat) typing(data []byte) {
+	c.lastKey = time.Now()
 	if len(data) == 1 && data[0] == keyEsc {
 		c.interrupt()
 		return

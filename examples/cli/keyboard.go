@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // The keys that mean something outside of a line that is being edited.
@@ -25,6 +26,7 @@ var (
 type chunk struct {
 	data []byte
 	err  error
+	at   time.Time // when it came
 }
 
 // A keyboard hands out what is typed. It reads only while somebody waits for it, so
@@ -36,9 +38,10 @@ type keyboard struct {
 	start   sync.Once
 	want    chan struct{}
 	got     chan chunk
-	waiting bool   // a read is under way
-	ahead   []byte // typed, and not asked for yet
-	closed  bool   // the input has ended
+	waiting bool      // a read is under way
+	ahead   []byte    // typed, and not asked for yet
+	at      time.Time // when the newest of it came
+	closed  bool      // the input has ended
 }
 
 func newKeyboard(src io.Reader, signals <-chan os.Signal) *keyboard {
@@ -68,13 +71,16 @@ func (k *keyboard) read() {
 	buf := make([]byte, 4096)
 	for range k.want {
 		n, err := k.src.Read(buf)
-		k.got <- chunk{append([]byte(nil), buf[:n]...), err}
+		k.got <- chunk{append([]byte(nil), buf[:n]...), err, time.Now()}
+		if err != nil {
+			return
+		}
 	}
 }
 
 // took notes that c was received.
 func (k *keyboard) took(c chunk) {
-	k.waiting = false
+	k.waiting, k.at = false, c.at
 	k.closed = k.closed || c.err != nil
 }
 

@@ -340,7 +340,7 @@ func readAll(ctx context.Context, r io.Reader) (string, error) {
 	got := make(chan chunk, 1)
 	go func() {
 		data, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
-		got <- chunk{data, err}
+		got <- chunk{data: data, err: err}
 	}()
 	select {
 	case c := <-got:

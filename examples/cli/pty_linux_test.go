@@ -126,6 +126,17 @@ func (p *terminal) typed(keys string) {
 	require.NoError(p.t, err)
 }
 
+// answers presses a key when a question takes one, and confirms it.
+func (p *terminal) answers(key string) {
+	p.t.Helper()
+	p.expect("y yes")
+	p.typed(key)
+	if key != "?" {
+		p.expect("enter now")
+		p.typed("\r")
+	}
+}
+
 // ends waits for the end of the program, which leaves the terminal and the disk as
 // it found them.
 func (p *terminal) ends(code int) {
@@ -168,12 +179,12 @@ func TestDemo(t *testing.T) {
 	p.expect("FAIL greet Ada Bob")
 	p.expect("Apply?")
 	asked := time.Since(start)
-	p.typed("y")
+	p.answers("y")
 	p.expect("ok   greet Ada Bob")
 	p.expect("The check passes")
 	p.expect("demo · 6 tools · 7 turns · 0 tokens")
-	t.Logf("asked after %v, done after %v, typing pace and %v of quiet included",
-		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), quietFor)
+	t.Logf("asked after %v, done after %v, typing pace and %v to read the question included",
+		asked.Round(time.Millisecond), time.Since(start).Round(time.Millisecond), readTime)
 	p.expect("demo> ")
 	p.typed("\x04")
 	p.ends(exitOK)
@@ -190,7 +201,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.expect("I will look")
 	p.typed("yes")
 	p.expect("Apply?")
-	p.typed("n")
+	p.answers("n")
 	p.expect("Tell the model why")
 	p.typed("keep it as it is\r")
 	p.expect("edit_file refused: keep it as it is")
@@ -199,7 +210,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.expect("yes")
 	p.typed("\x15go on\r") // ctrl-u clears the line
 	p.expect("Apply?")
-	p.typed("y")
+	p.answers("y")
 	p.expect("The check passes")
 	p.expect("demo> ")
 	p.typed("\x04")
@@ -214,14 +225,45 @@ func TestPasteIsNoAnswer(t *testing.T) {
 	p.expect("Apply?")
 	p.typed("\x1b[200~y\x1b[201~")
 	p.typed("\x1b[A") // the up key has an A in it
-	p.typed("?")
+	p.answers("?")
 	p.expect("change the arguments first")
 	p.expect("Apply?")
-	p.typed("a")
+	p.answers("a")
 	p.expect("2  edit_file of files in this folder")
 	p.typed("1\r")
 	p.expect("The check passes")
-	p.expect("demo> ")
+	p.expect("demo> y")
+	p.typed("\x15\x04") // what was pasted is text
+	p.ends(exitOK)
+}
+
+// Half a line that was typed before the question is no part of the answer.
+func TestHalfALineBeforeTheQuestion(t *testing.T) {
+	ask := make(chan struct{})
+	slow := func(w http.ResponseWriter, _ *http.Request) {
+		begin(w)
+		textBlock(w, 0, "Looking")
+		<-ask
+		sse(w, "content_block_stop", object{"index": 0})
+		sse(w, "content_block_start", object{"index": 1, "content_block": object{
+			"type": "tool_use", "id": "toolu_1", "name": "bash", "input": object{"command": "touch made"}}})
+		sse(w, "content_block_stop", object{"index": 1})
+		end(w, "tool_use")
+	}
+	p := startTerminal(t, append(newService(t, slow, says("Done.", "end_turn")).env(), "NO_COLOR=1"))
+	p.expect("> ")
+	p.typed("go\r")
+	p.expect("Looking")
+	p.typed("y")
+	p.expect("y") // the echo says that the terminal has it
+	close(ask)
+	p.expect("Run it?")
+	p.typed("\r")
+	p.expect("Please answer with one of")
+	p.expect("Run it?")
+	p.typed("yes\r")
+	p.expect("Done.")
+	p.expect("> ")
 	p.typed("\x04")
 	p.ends(exitOK)
 }
@@ -233,6 +275,9 @@ func TestEndOfInputMeansNo(t *testing.T) {
 			p.expect(demoTask)
 			p.typed("\r")
 			p.expect("Apply?")
+			if env == "TERM=xterm" {
+				p.expect("y yes")
+			}
 			p.typed("\x04")
 			p.expect("no (end of input)")
 			p.expect("edit_file refused: end of input")
@@ -268,16 +313,16 @@ func TestEditTheArguments(t *testing.T) {
 	p.expect(demoTask)
 	p.typed("\r")
 	p.expect("Apply?")
-	p.typed("e")
+	p.answers("e")
 	p.expect("Arguments: ")
 	p.typed("\r")
 	p.expect("Nothing was changed.")
-	p.typed("e")
+	p.answers("e")
 	p.expect("Arguments: ")
 	p.typed("\x15{\"path\":1}\r")
 	p.expect("invalid arguments")
 	p.expect("Apply?")
-	p.typed("e")
+	p.answers("e")
 	p.expect("Arguments: ")
 	p.typed("\x15" + `{"path":"greet.sh","old_string":"$names,$n","new_string":"$names; $n"}` + "\r")
 	p.expect("got  Hello Ada; Bob!")
@@ -296,7 +341,7 @@ func TestEditInAnEditor(t *testing.T) {
 	p.expect(demoTask)
 	p.typed("\r")
 	p.expect("Apply?")
-	p.typed("e")
+	p.answers("e")
 	p.expect("icanon")
 	require.NotContains(t, p.raw(), "-icanon")
 	p.expect("name? ")
@@ -371,7 +416,7 @@ func TestInterruptKillsCommands(t *testing.T) {
 	p.expect("> ")
 	p.typed("run it\r")
 	p.expect("Run it?")
-	p.typed("y")
+	p.answers("y")
 	p.expect("started")
 	p.typed("\x03")
 	p.expect("interrupted.")
@@ -439,7 +484,7 @@ func TestSavedRuleOutlivesTheProgram(t *testing.T) {
 	p := startTerminal(t, s.env(), "first")
 	p.expect("writes workspace: ")
 	p.expect("Run it?")
-	p.typed("a")
+	p.answers("a")
 	p.expect("2  bash like: touch * (* is any words), at most writes workspace")
 	p.expect("Number, with s to save")
 	p.typed("2s\r")
@@ -466,7 +511,7 @@ func TestNoForeignEscapes(t *testing.T) {
 	p.expect("> ")
 	p.typed("second\r")
 	p.expect("Run it?")
-	p.typed("y")
+	p.answers("y")
 	p.expect("The end.")
 	p.expect("> ")
 	p.typed("\x04")

@@ -19,8 +19,10 @@ type screen struct {
 	size  func() int
 
 	lend   func(func() error) error // gives the terminal away for as long as f runs
+	flush  func()                   // forgets a half line that was typed
 	close  func()                   // leaves it as it was found
 	status bool                     // a status line stands
+	asks   string                   // and it is this question
 	col    int                      // column of the cursor, as far as anybody needs it
 }
 
@@ -37,7 +39,7 @@ const (
 // plainScreen writes text without any escape sequence.
 func plainScreen(w io.Writer) *screen {
 	return &screen{
-		w: w, size: func() int { return 80 }, close: func() {},
+		w: w, size: func() int { return 80 }, close: func() {}, flush: func() {},
 		lend: func(f func() error) error { return f() },
 	}
 }
@@ -53,6 +55,7 @@ func openScreen(in, out *os.File, getenv func(string) string) (*screen, error) {
 		}
 		return w
 	}
+	s.flush = func() { flushInput(in) }
 	if plainWanted(getenv) {
 		return s, nil
 	}
@@ -142,9 +145,19 @@ func (s *screen) setStatus(text string) {
 	s.status = true
 }
 
+// setPrompt shows a question in the status line, and what can be answered. It writes
+// only if that has changed.
+func (s *screen) setPrompt(what, keys string) {
+	text := s.paint(bold, what) + fit(keys, s.size()-1-columns(what))
+	if !s.status || text != s.asks {
+		s.write("\r\x1b[K" + text)
+		s.status, s.asks = true, text
+	}
+}
+
 func (s *screen) eraseStatus() {
 	if s.status {
-		s.status = false
+		s.status, s.asks = false, ""
 		s.write("\r\x1b[K")
 	}
 }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Nobody may decide by typing. A key that decides is one that could not have been meant
+// for anything else: it came when the question could have been read, alone in its read,
+// with a second of silence before it, and a second after it unless Enter confirms it at
+// once. In a sentence that somebody types there is no such key. Tab, which is in no
+// sentence, turns to the question, and the key after it decides without any silence. All
+// other keys are text for the next prompt.
+const (
+	readTime = 500 * time.Millisecond // a question is on the screen before a key counts
+	quietFor = time.Second            // nothing else is typed before and after an answer
+)
+
+const answerKeys = "yYnNaAeE"
+
+// A questionLine is the line that asks for a key, the last one on the screen.
+type questionLine struct {
+	what    string
+	shown   time.Time
+	focused bool      // by Tab
+	held    byte      // an answer that counts unless more is typed
+	heldAt  time.Time // when it was pressed
+}
+
+// answerKey returns the key that answers, in a plain terminal the first byte of the
+// line that does.
+func (c *chat) answerKey(what string) (byte, error) {
+	if !c.fancy {
+		return c.answerLine(what)
+	}
+	c.fresh()
+	q := &questionLine{what: what, shown: time.Now()}
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		c.setPrompt("  "+what, c.hint(q))
+		select {
+		case in := <-c.keys.listen():
+			c.keys.took(in)
+			if key := c.press(q, in.data); key != 0 {
+				return c.answered(q, key), nil
+			}
+			if c.stopping {
+				return 0, errInterrupt
+			}
+			if c.keys.closed {
+				return 0, in.err
+			}
+		case sig := <-c.keys.signals:
+			return 0, signalError(sig)
+		case now := <-tick.C:
+			if q.held != 0 && now.Sub(q.heldAt) >= quietFor {
+				return c.answered(q, q.held), nil
+			}
+		}
+	}
+}
+
+// answered leaves the question and its answer on the screen.
+func (c *chat) answered(q *questionLine, key byte) byte {
+	if key != keyCtrlD {
+		c.setPrompt("  "+q.what, "  "+strings.ToLower(string(key)))
+		c.status = false
+		c.write("\n")
+	}
+	return key
+}
+
+// press takes what one read gave. It returns the key that answers the question, 0 if
+// none does.
+func (c *chat) press(q *questionLine, data []byte) byte {
+	now := time.Now()
+	if len(data) == 1 && !c.pasting && now.Sub(q.shown) >= readTime {
+		switch key := data[0]; {
+		case q.held != 0 && (key == '\r' || key == '\n'):
+			return q.held
+		case q.held != 0:
+		case key == '\t':
+			q.focused = true
+			return 0
+		case !q.focused && now.Sub(c.lastKey) < quietFor:
+		case key == '?' || key == keyCtrlD:
+			return key
+		case strings.IndexByte(answerKeys, key) >= 0:
+			if q.focused {
+				return key
+			}
+			q.held, q.heldAt = key, now
+			return 0
+		}
+	}
+	if q.held != 0 {
+		data = slices.Concat([]byte{q.held}, data)
+	}
+	q.held, q.focused = 0, false
+	c.typing(data)
+	return 0
+}
+
+// hint says what a key would do now.
+func (c *chat) hint(q *questionLine) string {
+	typed := ""
+	if len(c.typed) > 0 {
+		typed = " · typed: " + tail(clean(string(c.typed)), 20)
+	}
+	now := time.Now()
+	switch {
+	case now.Sub(q.shown) < readTime:
+		return ""
+	case q.held != 0:
+		return "  " + strings.ToLower(string(q.held)) + " · enter now, or wait; more typing takes it back"
+	case !q.focused && now.Sub(c.lastKey) < quietFor:
+		return "  tab to answer" + typed
+	}
+	return "  y yes · n no, say why · a always · e edit · ?" + typed
+}
+
+// answerLine asks for a line. Only one of the words counts, and only if it was typed
+// after the question was printed.
+func (c *chat) answerLine(what string) (byte, error) {
+	for {
+		c.fresh()
+		shown := time.Now()
+		c.flush()
+		c.write("  " + what + "  (y/n/a/e/?) ")
+		line, err := c.lineSince(shown)
+		if err != nil {
+			return 0, err
+		}
+		switch word := strings.TrimSpace(line); word {
+		case "y", "yes", "n", "no", "a", "e", "?":
+			return word[0], nil
+		}
+		c.line("  Please answer with one of y, yes, n, no, a, e and ?")
+	}
+}
+
+// lineSince reads a line of which nothing was typed before a moment. What was, stays for
+// the next prompt.
+func (c *chat) lineSince(shown time.Time) (string, error) {
+	for {
+		if err := c.keys.fill(); err != nil {
+			c.write("\n")
+			return "", err
+		}
+		if !c.keys.at.Before(shown) {
+			return c.plainLine()
+		}
+		c.keep(c.keys.ahead)
+	}
+}

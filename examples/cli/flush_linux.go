@@ -1,0 +1,11 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// flushInput forgets what was typed into a terminal and not read yet, such as half a
+// line.
+func flushInput(f *os.File) { _ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
