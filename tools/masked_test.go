@@ -28,6 +28,42 @@ func placeholders(text string) []string {
 	return NewMasker(nil).mask.Unresolved(text)
 }
 
+// A private key is not seen in parts either: in pages, as the lines that a search or a
+// command finds, or with numbers before its lines.
+func TestMaskedPages(t *testing.T) {
+	lines := strings.Split(strings.Replace(keyBlock, "k5Ns3qB6", "Jt4ZN6bh", 1), "\n")
+	var long []string
+	for i := range 30 {
+		line := string(rune('A'+i%26)) + lines[1][1:] + "w7"
+		long = append(long, line[:64])
+	}
+	text := lines[0] + "\n" + strings.Join(long, "\n") + "\n" + lines[len(lines)-1] + "\n"
+	w := newWorld(t, map[string]string{"certs/k.txt": text})
+	for _, call := range []struct {
+		tool string
+		args args
+	}{
+		{"read_file", args{"path": "certs/k.txt"}},
+		{"read_file", args{"path": "certs/k.txt", "offset": 1, "limit": 7}},
+		{"read_file", args{"path": "certs/k.txt", "offset": 10, "limit": 7}},
+		{"read_file", args{"path": "certs/k.txt", "offset": 28}},
+		{"code_search", args{"pattern": "Ns3qB6|j4jS2"}},
+		{"code_search", args{"pattern": "^D", "context": 2}},
+		{"bash", args{"command": "sed -n 5,9p certs/k.txt"}},
+		{"bash", args{"command": "head -4 certs/k.txt; tail -3 certs/k.txt"}},
+		{"bash", args{"command": "grep -n . certs/k.txt"}},
+		{"bash", args{"command": "grep -rn . ."}},
+		{"bash", args{"command": "grep -rnC1 ^G ."}},
+		{"bash", args{"command": "cat -n certs/k.txt; nl certs/k.txt"}},
+		{"bash", args{"command": "tr '\\n' ' ' <certs/k.txt"}},
+		{"bash", args{"command": "sed 's/$/<br>/' certs/k.txt"}},
+	} {
+		got := w.ok(call.tool, call.args)
+		require.NotContains(t, got, lines[1][20:44], "%s %v", call.tool, call.args)
+		require.Contains(t, got, "[secret:", "%s %v", call.tool, call.args)
+	}
+}
+
 func TestMaskedFiles(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"a.env": "NAME=x\nTOKEN=" + maskedToken + "\nEND=1\n",

@@ -36,7 +36,7 @@ func NewMasker(key []byte, secrets ...string) *Masker {
 
 // Mask returns a text without secrets, and with what nobody sees written out; see
 // [Visible].
-func (m *Masker) Mask(text string) string { return Visible(m.mask.Mask(text)) }
+func (m *Masker) Mask(text string) string { return Visible(m.mask.Excerpt(text)) }
 
 // Writer returns a writer that masks what it passes on to another one, whatever pieces
 // it comes in: whole lines, and private keys when they have ended. Closing it passes on
@@ -128,9 +128,9 @@ func (m *Masker) result(r *result, output bool) *result {
 // match it. Written out, a text must not get much longer than the tool has made it.
 func (m *Masker) text(s string, output bool) string {
 	if output {
-		return mask.VisibleWithin(m.mask.Mask(mask.StripEscapes(s)), maxGrowth)
+		return mask.VisibleWithin(m.mask.Excerpt(mask.StripEscapes(s)), maxGrowth)
 	}
-	return mask.VisibleWithin(m.mask.Mask(s), maxGrowth+len(s)/8)
+	return mask.VisibleWithin(m.mask.Excerpt(s), maxGrowth+len(s)/8)
 }
 
 const maxGrowth = 256 // bytes

@@ -16,8 +16,9 @@ type assignment struct {
 	value  string
 	quoted bool
 	tight  bool // name=value, without space
-	flag   bool // --name value
+	flag   bool // --name value, set name value
 	netrc  bool // name value
+	list   bool // one of several: user=x password=y, as data source names have
 }
 
 // assignment marks the value of a name that says it is secret.
@@ -51,8 +52,8 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 	before := f.s[f.start(from):from]
 	switch op {
 	case ' ':
-		a.flag = strings.HasPrefix(a.name, "--")
-		a.netrc = !a.flag && isNetrc(a.name, before)
+		a.flag = strings.HasPrefix(a.name, "--") || isSet(before)
+		a.netrc = !a.flag && (isNetrc(a.name, before) || inSQL(a.name, line[width:]))
 		if !a.flag && !a.netrc {
 			return a, false
 		}
@@ -60,18 +61,58 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 		if !strings.HasSuffix(before, "<") {
 			return a, false
 		}
+	case ',':
+		if open := strings.TrimRight(before, " \"'"); !strings.HasSuffix(open, "define(") {
+			return a, false // not that of a constant in PHP
+		}
+	case '(':
+		if !inSQL(a.name, line[width:]) {
+			return a, false
+		}
 	}
 	a.tight = op == '=' && width == 1
+	a.list = a.tight && inList(before, line)
 	a.read(line[width:], end+width)
 	return a, a.value != ""
+}
+
+// isSet reports whether the words before a name set it to the word behind it: npm config
+// set, aws configure set, CONFIG SET.
+func isSet(before string) bool {
+	if i := strings.LastIndexByte(before, ' '); i >= 0 && strings.HasPrefix(before[i+1:], "//") {
+		before = before[:i+1] // the name is one of an address
+	}
+	n := len(before) - len("set ")
+	return n >= 0 && strings.EqualFold(before[n:], "set ") && (n == 0 || before[n-1] == ' ')
 }
 
 // isNetrc reports whether a name without an operator has a value behind it anyway: it
 // is the only word before, or a login stands there.
 func isNetrc(name, before string) bool {
 	first := strings.Trim(before, " \t0123456789:+-") == ""
-	return name == "password" &&
-		(first || strings.Contains(before, "login ") || strings.Contains(before, "machine "))
+	if name == "password" {
+		return first || strings.Contains(before, "login ") || strings.Contains(before, "machine ")
+	}
+	return name == "requirepass" || name == "masterauth" // of Redis
+}
+
+// inSQL reports whether a name and what is behind it, or in parentheses, is a password as
+// SQL has it: PASSWORD 'x'.
+func inSQL(name, value string) bool {
+	return strings.EqualFold(name, "password") && strings.HasPrefix(value, "'")
+}
+
+// inList reports whether a pair of name and value is one of several that say where a
+// database is.
+func inList(before, after string) bool {
+	for _, s := range []string{strings.ToLower(before), strings.ToLower(after[:min(len(after), maxBefore)])} {
+		for _, name := range []string{"host=", "server=", "user=", "uid=", "user id=", "username=", "dbname=", "database=", "sslmode="} {
+			if strings.Contains(s, name) {
+				return !strings.Contains(after, ")") || strings.ContainsAny(before, ";?\"'`")
+			}
+		}
+	}
+	return false
 }
 
 // assigning and comparing are operators of two characters.
@@ -102,6 +143,8 @@ func operator(s string) (op byte, width int) {
 		op, after = after[0], after[1:]
 	case after[0] == '>' && !spaced && !quoted:
 		op, after = '>', after[1:]
+	case quoted && after[0] == ',', !quoted && !spaced && after[0] == '(':
+		op, after = after[0], after[1:]
 	case spaced && !quoted:
 		return ' ', n - len(after)
 	default:
@@ -113,7 +156,7 @@ func operator(s string) (op byte, width int) {
 // read reads the value that begins a text.
 func (a *assignment) read(s string, at int) {
 	s = s[:min(len(s), maxValue+1)]
-	for _, prefix := range []string{"b", "r", "f", "@", "$"} { // of strings in Python, C#
+	for _, prefix := range []string{"b", "r", "f", "@", "$", "N"} { // of strings in Python, C#, SQL
 		if strings.HasPrefix(s, prefix+`"`) || strings.HasPrefix(s, prefix+"'") {
 			s, at = s[1:], at+1
 			break
@@ -169,7 +212,7 @@ func (a *assignment) secret(s strength) bool {
 		return random(v) && !uuid(v) && (a.quoted || a.flag || !isPath(v))
 	case uuid(v):
 		return true
-	case a.quoted || a.tight && strings.ToUpper(a.name) == a.name || a.flag || a.netrc:
+	case a.quoted || a.tight && strings.ToUpper(a.name) == a.name || a.flag || a.netrc || a.list && !strings.ContainsAny(v, ",()"):
 		return classes(v) >= 2 || len(v) >= 16
 	}
 	return !isPath(v) && hasDigit(v) && classes(v) >= 2 && turns(v)*4 >= len(v)

@@ -37,10 +37,50 @@ func (f *finder) keyBegins(begin, at int) {
 	}
 	at += i + len("----")
 	at += len(f.s[at:]) - len(strings.TrimLeft(f.s[at:], "-"))
+	if end := f.keyOnLine(at); end > at {
+		f.mark(from, end, "private-key")
+		return
+	}
 	end, key := f.keyBody(at)
 	if end > at {
 		f.markAs(span{from, end, "private-key", key})
 	}
+}
+
+// keyOnLine returns where a block ends that is all on the line of its first words, with
+// spaces, tags or nothing in the place of its line breaks, or 0 if it is none. Half of it
+// must be base64 of some length: what is written about blocks is not.
+func (f *finder) keyOnLine(at int) int {
+	line := f.rest(at)
+	if next := strings.Index(line, "BEGIN "); next >= 0 {
+		line = line[:next]
+	}
+	end := strings.Index(line, "----END ")
+	if end < 0 {
+		end = strings.Index(line, "---- END ")
+	}
+	inner, stop := line, 0
+	if end >= 0 {
+		inner = line[:end]
+	}
+	base64 := 0
+	for i := 0; i < len(inner); i++ {
+		n := 0
+		for i+n < len(inner) && base64Set.has(inner[i+n]) {
+			n++
+		}
+		if v := inner[i : i+n]; n >= 32 && classes(strings.Trim(v, "+/=")) >= 3 {
+			base64, stop = base64+n, i+n
+		}
+		i += n
+	}
+	switch {
+	case base64 < longLine || base64*2 < len(inner):
+		return 0
+	case end >= 0:
+		return at + endLine(line, end+len("----"))
+	}
+	return at + stop
 }
 
 // keyBody returns where a block ends whose first line ended at a position, and the
@@ -105,13 +145,64 @@ func keyLine(s string) (line string, next int) {
 // bare takes off what tools and languages put around a line of a block: its number, the
 // sign of a diff, a comment, quotes, a sign that puts strings together.
 func bare(line string) string {
-	s := strings.Trim(line, " \t\r")
-	if i := strings.IndexAny(s, "\t:-"); i > 0 && i < 8 && isNumber(s[:i]) {
-		s = s[i+1:]
-	}
+	s := strings.Trim(untagged(line), " \t\r")
+	s = s[numbered(s):]
 	s = strings.TrimLeft(s, " \t+->|#*\"'`")
 	return strings.TrimRight(s, " \t\r\\\"'`,;+")
 }
+
+// numbered returns how long the number is that a tool has put before a line, with the
+// name of a file before it: "12:", "12\t", "12 | ", "dir/name-12-".
+func numbered(s string) int {
+	s = s[:min(len(s), maxBefore)]
+	for i := 0; i < len(s); i++ {
+		if !digits.has(s[i]) {
+			if s[i] == ' ' || s[i] == '\t' {
+				return 0 // there is no space in front of a number
+			}
+			continue
+		}
+		n := i
+		for n < len(s) && digits.has(s[n]) {
+			n++
+		}
+		if n < len(s) && n-i < 8 && strings.IndexByte("\t:- |", s[n]) >= 0 && (i == 0 || s[i-1] == ':' || s[i-1] == '-') {
+			return n + 1
+		}
+		i = n - 1
+	}
+	return 0
+}
+
+// untagged returns a line without tags of HTML, and with its characters that were written
+// as numbers.
+func untagged(line string) string {
+	if !strings.ContainsAny(line, "<&") {
+		return line
+	}
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(line, '<')
+		if i < 0 {
+			break
+		}
+		n := strings.IndexByte(line[i:], '>')
+		if n < 0 {
+			break
+		}
+		b.WriteString(line[:i])
+		if b.Len() > 0 && strings.HasPrefix(line[i:], "<td") {
+			b.WriteByte('\t') // behind a number
+		}
+		line = line[i+n+1:]
+	}
+	b.WriteString(line)
+	return entities.Replace(b.String())
+}
+
+// entities are those of the characters in base64, and of line breaks.
+var entities = strings.NewReplacer("&#43;", "+", "&#x2B;", "+", "&#x2b;", "+", "&plus;", "+", "&#47;", "/",
+	"&#x2F;", "/", "&#x2f;", "/", "&sol;", "/", "&#61;", "=", "&#x3D;", "=", "&#x3d;", "=", "&equals;", "=", "&#10;", "", "&#13;", "")
 
 func isNumber(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 32)

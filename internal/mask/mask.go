@@ -81,7 +81,7 @@ func (m *Masker) learn(known map[string]bool, v string) {
 // Mask returns text with placeholders for its secrets: "[secret:github-token:1a2b3c4d5e]".
 // What it returns has no more secrets in it, as far as Mask finds them.
 func (m *Masker) Mask(text string) string {
-	return m.mask(text, func(string, string) {})
+	return m.mask(text, m.index.find, func(string, string) {})
 }
 
 // maxRounds bounds how often a text is looked at again: what stood beside a secret may
@@ -89,10 +89,10 @@ func (m *Masker) Mask(text string) string {
 // million texts.
 const maxRounds = 100
 
-// mask tells of each placeholder and what it stands for.
-func (m *Masker) mask(text string, tell func(placeholder, value string)) string {
+// mask masks what a function finds, and tells of each placeholder and what it stands for.
+func (m *Masker) mask(text string, find func(string) []span, tell func(placeholder, value string)) string {
 	for range maxRounds {
-		spans := m.index.find(text)
+		spans := find(text)
 		if len(spans) == 0 {
 			return text
 		}
@@ -131,12 +131,14 @@ type Secrets struct {
 // Secrets returns those that are in a text.
 func (m *Masker) Secrets(within string) *Secrets {
 	s := &Secrets{map[string]string{}, map[string]bool{}}
-	m.mask(within, func(p, v string) {
+	note := func(p, v string) {
 		if other, ok := s.values[p]; ok && other != v {
 			v = p // two of one placeholder: nobody knows which is meant
 		}
 		s.values[p] = v
-	})
+	}
+	m.mask(within, m.index.find, note)
+	m.mask(within, m.index.findAround, note)
 	replace(within, func(p string) string {
 		s.literal[p] = true
 		return p

@@ -34,6 +34,30 @@ func TestSecretsAreMasked(t *testing.T) {
 	t.Logf("%d kinds of samples", n)
 }
 
+// In a part of a text also those are masked that only the lines around theirs tell.
+func TestExcerptsAreMasked(t *testing.T) {
+	m := New()
+	for seed := range uint64(20) {
+		r := newSource(seed)
+		for _, s := range append(r.excerpts(), r.samples()...) {
+			got := m.Excerpt(s.text)
+			checkHidden(t, got, s)
+			require.NotEqual(t, s.text, got, s.name)
+			require.Equal(t, got, m.Excerpt(got), s.name)
+			require.Equal(t, s.text, m.Secrets(s.text).Restore(got), s.name)
+		}
+	}
+	r := newSource(1)
+	for _, text := range []string{
+		"-----BEGIN CERTIFICATE-----\n" + r.lines(5) + "-----END CERTIFICATE-----\n",
+		"-----BEGIN PUBLIC KEY-----\n" + r.lines(5), r.hex(64) + "\n" + r.hex(64) + "\n",
+		r.b64(63), r.b64(65), "x = " + r.b64(64), r.an(40) + "\n", "commit " + r.hex(40) + "\n" + r.b64(40),
+		strings.Repeat("abcdefgh", 8) + "\n", "go.sum h1:" + r.b64(64),
+	} {
+		require.Equal(t, text, m.Excerpt(text))
+	}
+}
+
 // What is no secret stays as it is. The texts are those that were masked at some time
 // when the trees of Go and of its modules were looked through, and what looks similar.
 func TestNearMisses(t *testing.T) {
@@ -75,6 +99,12 @@ func TestNearMisses(t *testing.T) {
 		`begin := "-----BEGIN PRIVATE KEY-----"`, "strings.Contains(s, \"-----BEGIN RSA PRIVATE KEY-----\") && strings.Contains(s, \"-----END RSA PRIVATE KEY-----\")",
 		"begin := \"-----BEGIN PRIVATE KEY-----\"\nend := \"-----END PRIVATE KEY-----\"\n", "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "-----BEGIN PUBLIC KEY-----\n" + r.lines(3) + "-----END PUBLIC KEY-----",
 		"-----BEGIN CERTIFICATE-----\n" + r.lines(5) + "-----END CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----\nyour key here\n-----END PRIVATE KEY-----", "the words PRIVATE KEY in a text",
+		"curl -u $USER:$PASS https://x", "curl -u user:password https://x", "curl -o me:a1b2c3d4 https://x", "curl -u me https://x:a1B2c3d4", "mysql -p app", "mysql -uroot -p$PASS", "mysql -P 3306 -h db2",
+		"docker run -p 8080:80 img1", "docker login -u me --password-stdin", "mkdir -p a1b2c3d4", "ssh -p 2222 me@host1", "sshpass -e ssh me@host", "sshpass -p \"$PASS\" ssh", "redis-cli -h host1 -p 6380", "psql -p 5433 -U me db1",
+		"ldapsearch -w $PW", "openssl rsa -passin env:PASS1", "openssl rsa -passin file:/k1", "the user was identified by his badge no 12a", "IDENTIFIED BY '${PASSWORD}'", "IDENTIFIED BY ?", "identified by the id1 of", "PASSWORD NULL", "PASSWORD '?'",
+		"define('DB_PASSWORD', getenv('DB_PASSWORD1'));", "define('DB_PASSWORD', 'password_here');", "new mysqli($host1, $user1, $pass1);", "new PDO($dsn1, 'u1', $pw1)", "mysqli_connect('localhost', 'root', '')",
+		"connect(host=host1, user=user1, password=pw1x2, database=db1)", "connect(user=u1, password=self.pass2word)", "10:20:30:40:50", "a:5432:b", "::ffff:5432:a1:b2:c3d4e5", "postgres:5432:x:y:*", "12:54:3221:00:11",
+		"set the password to the one of app1", "git config --global core.editor vim1", "npm config set registry https://r1.test", "me:pass@tcp(db:3306)/app", "user:password@tcp(db:3306)/app", "%s:%s@tcp(%s:%d)/%s",
 		"eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0", "a.eyJ.b",
 	}
 	m := New()

@@ -23,6 +23,7 @@ var secretNames = []string{
 	"masterkey", "accountkey", "sharedkey", "storagekey", "webhooksecret", "jwtsecret", "appsecret", "oauthtoken",
 	"personaltoken", "deploytoken", "githubtoken", "gitlabtoken", "npmtoken", "slacktoken", "servicekey", "servertoken",
 	"subscriptionkey", "functionkey", "licensekey", "hmackey", "appkey", "authpassword", "dbpassword", "dbpass",
+	"requirepass", "masterauth",
 }
 
 // oftenSecret are words that more is called than secrets.

@@ -1,6 +1,10 @@
 package mask
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // A rule is a secret that says what it is: it begins with a literal, and at least min
 // bytes of a set follow. All that follow belong to it. The forms are those that the
@@ -214,6 +218,13 @@ var custom = []trigger{
 	{literal: "authorization", fold: true, check: (*finder).authorization},
 	{literal: "bearer ", fold: true, check: (*finder).bearer},
 	{literal: "cookie", fold: true, check: (*finder).cookies},
+	{literal: "@tcp(", check: (*finder).dsn},
+	{literal: "@unix(", check: (*finder).dsn},
+	{literal: "identified ", fold: true, check: (*finder).identified},
+	{literal: "mysqli", check: (*finder).connect},
+	{literal: "PDO(", check: (*finder).connect},
+	{literal: ":543", check: (*finder).pgpass},
+	{literal: ":*:*", check: (*finder).pgpass},
 }
 
 // names are parts of names whose values may be secrets.
@@ -240,6 +251,9 @@ func (x *index) addRules() {
 			continue
 		}
 		x.add(&trigger{literal: r.literal, check: check})
+	}
+	for _, program := range slices.Sorted(maps.Keys(passOptions)) {
+		x.add(&trigger{literal: program, check: (*finder).command})
 	}
 	for _, n := range names {
 		x.add(&trigger{literal: n, fold: true, check: (*finder).assignment})

@@ -86,7 +86,9 @@ type finder struct {
 // A stretch of the text.
 type stretch struct{ from, to int }
 
-func (x *index) find(s string) []span {
+func (x *index) find(s string) []span { return x.look(s).spans }
+
+func (x *index) look(s string) *finder {
 	f := &finder{s: s}
 	var w uint32
 	for i := range len(s) {
@@ -97,7 +99,7 @@ func (x *index) find(s string) []span {
 			f.try(x.triggers[k], i-3)
 		}
 	}
-	return f.spans
+	return f
 }
 
 func (f *finder) try(triggers []*trigger, at int) {

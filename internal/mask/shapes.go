@@ -17,21 +17,30 @@ func (f *finder) awsKey(at int) {
 	}
 	from, rest := f.start(at), f.rest(end)
 	before := f.s[from:at]
-	f.mark(at, end, "aws-access-key")
+	f.mark(at, end, awsID)
 	f.awsSecrets(before, from)
 	f.awsSecrets(rest, end)
 }
 
+const (
+	awsID         = "aws-access-key"
+	awsSecret     = "aws-secret-key"
+	awsSecretSize = 40
+)
+
 func (f *finder) awsSecrets(s string, at int) {
-	const size = 40
-	s = s[:min(len(s), 4*maxBefore)]
+	awsTokens(s[:min(len(s), 4*maxBefore)], func(from, to int) { f.mark(at+from, at+to, awsSecret) })
+}
+
+// awsTokens tells where a text has what may be the secret of a key.
+func awsTokens(s string, tell func(from, to int)) {
 	for i := 0; i < len(s); {
 		n := 0
 		for i+n < len(s) && base64Set.has(s[i+n]) && s[i+n] != '=' {
 			n++
 		}
-		if v := s[i : i+n]; n == size && random(v) && classes(v) >= 3 {
-			f.mark(at+i, at+i+n, "aws-secret-key")
+		if v := s[i : i+n]; n == awsSecretSize && random(v) && classes(v) >= 3 {
+			tell(i, i+n)
 		}
 		i += n + 1
 	}

@@ -36,14 +36,17 @@ func TestTree(t *testing.T) {
 	if c.bytes == 0 {
 		t.Skipf("no source code in %v", roots)
 	}
-	rate := float64(len(c.found)) / float64(c.bytes) * 1e6
-	t.Logf("%d MB, %d found, %.2f/MB\n%s", c.bytes>>20, len(c.found), rate, strings.Join(c.found, "\n"))
+	rate, share := float64(len(c.found))/float64(c.bytes)*1e6, float64(len(c.found))/float64(c.lines)*100
+	t.Logf("%d MB, %d lines, %d found, %.2f/MB, %.4f %% of the lines\n%s",
+		c.bytes>>20, c.lines, len(c.found), rate, share, strings.Join(c.found, "\n"))
 	assert.Less(t, rate, 2.0)
+	assert.LessOrEqual(t, share, 0.03)
 }
 
 type census struct {
 	m     *Masker
 	bytes int
+	lines int
 	found []string
 }
 
@@ -57,8 +60,9 @@ func (c *census) visit(path string, d fs.DirEntry, err error) error {
 		return err
 	}
 	c.bytes += len(data)
+	c.lines += bytes.Count(data, []byte("\n")) + 1
 	text := string(data)
-	for _, s := range c.m.index.find(text) {
+	for _, s := range c.m.index.findAround(text) {
 		value := text[s.from:min(s.to, s.from+80)]
 		c.found = append(c.found, filepath.Base(path)+": "+s.kind+": "+strings.ReplaceAll(value, "\n", " "))
 	}

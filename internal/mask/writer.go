@@ -203,7 +203,7 @@ func lineInKey(line string) bool {
 // private key cannot be told from another one of base64: both are hidden.
 func (m *Masker) Line(text string) string {
 	if v := bare(text); len(v) >= longLine && isBase64(v) && strings.Trim(v, hexBytes+"ABCDEF") != "" {
-		return m.placeholder(v, span{0, len(v), "private-key", ""})
+		return m.placeholder(v, span{0, len(v), looseKind, ""})
 	}
 	return m.Mask(text)
 }

@@ -1,0 +1,121 @@
+package mask
+
+import (
+	"slices"
+	"strings"
+)
+
+// Excerpt is Mask for a text that may be a part of another, or of the output of a
+// command: it also hides what only the lines around would tell. A line that looks like
+// one of a private key, whose first line is not there, is hidden, and so is what looks
+// like the secret of an AWS access key within two lines of the key's id. Mask does
+// neither, since it has to give the same for a text in pieces.
+func (m *Masker) Excerpt(text string) string {
+	return m.mask(text, m.index.findAround, func(string, string) {})
+}
+
+// findAround is find, with what the lines around tell.
+func (x *index) findAround(s string) []span {
+	f := x.look(s)
+	f.looseLines()
+	return f.spans
+}
+
+// awsAround is how many lines before and behind the id of a key its secret may be.
+const awsAround = 2
+
+// maxLoose is how many lines in a row a private key can have: those of RSA with 8192 bits
+// have a hundred. More are other data.
+const maxLoose = 128
+
+// looseLines marks lines that may belong to a private key, and secrets near to the id of
+// an AWS key.
+func (f *finder) looseLines() {
+	known := slices.Clone(f.spans)
+	public := false // in a block that is no secret
+	var ids []int   // lines with the id of a key
+	var secrets, keys []looseLine
+	n, at := 0, 0
+	for line := range strings.Lines(f.s) {
+		from := at
+		at += len(line)
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		for len(known) > 0 && known[0].to <= from {
+			known = known[1:]
+		}
+		inLine := known[:0:0]
+		for _, s := range known {
+			if s.from < from+len(line) {
+				inLine = append(inLine, s)
+			}
+		}
+		switch {
+		case strings.Contains(line, "-----BEGIN "):
+			public = !strings.Contains(line, keyWord)
+		case strings.Contains(line, "-----END "):
+			public = false
+		}
+		isID := func(s span) bool { return s.kind == awsID }
+		if slices.ContainsFunc(inLine, isID) || strings.Contains(line, prefix+awsID) {
+			ids = append(ids, n)
+		}
+		if len(line) < awsSecretSize || len(line) > maxAfter || len(inLine) > 0 || strings.Contains(line, prefix) {
+			continue
+		}
+		if v := keyText(line); !public && v != "" {
+			i := from + strings.LastIndex(line, v)
+			keys = append(keys, looseLine{n, i, i + len(v)})
+			continue
+		}
+		awsTokens(line, func(i, j int) { secrets = append(secrets, looseLine{n, from + i, from + j}) })
+	}
+	f.markKeys(keys)
+	for _, s := range secrets {
+		if slices.ContainsFunc(ids, func(id int) bool { return s.n-awsAround <= id && id <= s.n+awsAround }) {
+			f.mark(s.from, s.to, awsSecret)
+		}
+	}
+}
+
+// A looseLine is what may be a secret in a line of which others tell.
+type looseLine struct{ n, from, to int }
+
+// markKeys marks those of the lines that are not too many in a row.
+func (f *finder) markKeys(keys []looseLine) {
+	for len(keys) > 0 {
+		row := 1
+		for row < len(keys) && keys[row].n == keys[0].n+row {
+			row++
+		}
+		for _, k := range keys[:row] {
+			if row <= maxLoose && looseKey(f.s[k.from:k.to]) {
+				f.mark(k.from, k.to, looseKind)
+			}
+		}
+		keys = keys[row:]
+	}
+}
+
+// looseKind is that of a line of which nobody knows whether it is of a private key, a
+// certificate, or other base64.
+const looseKind = "key-or-certificate"
+
+// keyText returns what is in a line if it is as wide as a whole line of a private key, in
+// the widths of PEM (RFC 7468, 2), OpenSSH, and older tools, or "". The sign of a diff is
+// also one of base64, so it is taken off only from a line that is too wide with it.
+func keyText(line string) string {
+	whole := strings.TrimSpace(line)
+	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line)} {
+		if (len(v) == 64 || len(v) == 70 || len(v) == 76) && isBase64(v) {
+			return v
+		}
+	}
+	return ""
+}
+
+// looseKey reports whether such a text may be of a private key: letters of both cases and
+// digits, drawn by chance.
+func looseKey(v string) bool {
+	return !strings.Contains(v, "=") && classes(strings.Trim(v, "+/")) >= 3 && random(v) && entropy(v) >= 4.5
+}
