@@ -49,6 +49,9 @@ type chatCall struct {
 	args chatArgs
 	sent int // of args
 	done bool
+	// renamed says that a piece came under another id, doubt that it cannot be known which
+	// pieces are of this call. Then it is cut off.
+	renamed, doubt bool
 }
 
 // A chatPiece is a piece of a call.
@@ -163,7 +166,7 @@ func (cs *chatCalls) begins() error {
 	if len(cs.all) == chatMany {
 		return &aycoder.LimitError{Limit: "calls of an answer", Max: chatMany}
 	}
-	return cs.complete(false)
+	return cs.complete(chatNext)
 }
 
 // add adds a piece. Its texts would hold the whole chunk.
@@ -171,8 +174,13 @@ func (c *chatCall) add(p *chatPiece) {
 	if c.name == "" {
 		c.name = strings.Clone(p.name)
 	}
-	if c.sentID == "" {
+	switch {
+	case c.sentID == "":
 		c.sentID = strings.Clone(p.sentID)
+	case p.sentID == c.sentID:
+		c.doubt = c.doubt || c.renamed // what had another id was of another call
+	case p.sentID != "":
+		c.renamed = true
 	}
 	if p.extra != "" {
 		c.extra = strings.Clone(p.extra)
@@ -193,10 +201,17 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 	case c == nil, p.name == "":
 		return c
 	case p.sentID != "" && c.sentID != "" && p.sentID != c.sentID:
-		if len(c.args.text) == 0 || c.closed() {
+		if c.name != "" && c.name != p.name || c.closed() {
 			return nil
 		}
-		return c
+		if len(c.args.text) > 0 {
+			return c
+		}
+		// Another call of the same tool, or the same call under another id.
+		c.doubt = c.doubt || p.text != ""
+		return nil
+	case p.sentID == c.sentID && p.index < 0 && c.name != "" && c.name != p.name:
+		return nil // both calls have one id
 	case p.text == "" || !c.closed():
 		return c
 	case p.sentID != "" && p.sentID == c.sentID && !c.done && c.args.placeholder():
@@ -208,25 +223,90 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 	return nil
 }
 
-// addressed returns the call that a piece says it is of.
+// addressed returns the call that a piece says it is of: by index and id, by what it has
+// of them, or by its name. A piece that says nothing of that is of the last call.
 func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
-	if len(cs.all) == 0 {
-		return nil
-	}
-	last := cs.all[len(cs.all)-1]
-	if p.index < 0 && (p.name == "" || p.sentID == "") {
-		if p.name != "" && last.name != "" && p.name != last.name {
-			return nil
-		}
-		return last
-	}
-	for i := len(cs.all) - 1; i >= max(0, len(cs.all)-chatLookBack); i-- {
-		c := cs.all[i]
-		if p.index >= 0 && c.index == p.index || p.index < 0 && c.sentID == p.sentID {
+	byIndex := func(c *chatCall) bool { return p.index >= 0 && c.index == p.index }
+	byID := func(c *chatCall) bool { return p.sentID != "" && c.sentID == p.sentID }
+	both := func(c *chatCall) bool { return byIndex(c) && byID(c) }
+	for _, of := range []func(*chatCall) bool{both, byIndex} {
+		if c := cs.among(p, of); c != nil {
 			return c
 		}
 	}
-	return nil
+	if p.index < 0 || p.name == "" {
+		if c := cs.among(p, byID); c != nil {
+			return c
+		}
+	}
+	switch {
+	case p.index >= 0:
+		return cs.counted(p)
+	case p.name == "":
+		return cs.among(p, func(*chatCall) bool { return true })
+	case p.sentID != "":
+		return nil
+	}
+	return cs.named(p)
+}
+
+// among returns the last call of those that a piece may be of, one that is open if there
+// is one. If more than one is, the piece may be of any of them: what these calls are
+// cannot be known.
+func (cs *chatCalls) among(p *chatPiece, of func(*chatCall) bool) (found *chatCall) {
+	var open []*chatCall
+	for i := len(cs.all) - 1; i >= max(0, len(cs.all)-chatLookBack); i-- {
+		c := cs.all[i]
+		if !of(c) {
+			continue
+		}
+		if c.takes(p.text) {
+			open = append(open, c)
+		}
+		if found == nil {
+			found = c
+		}
+	}
+	if len(open) == 0 {
+		return found
+	}
+	if len(open) > 1 && p.name == "" && !blank(p.text) {
+		for _, c := range open {
+			c.doubt = true
+		}
+	}
+	return open[0]
+}
+
+// counted returns the call that an index counts, where calls began without one.
+func (cs *chatCalls) counted(p *chatPiece) *chatCall {
+	if p.name != "" || p.index >= int64(len(cs.all)) || cs.all[p.index].index >= 0 {
+		return nil
+	}
+	return cs.all[p.index]
+}
+
+// named returns the call that a piece with no more than a name is of: the last, or one
+// that has an id and waits for its arguments. A service that gives ids begins calls with
+// them.
+func (cs *chatCalls) named(p *chatPiece) *chatCall {
+	if len(cs.all) == 0 {
+		return nil
+	}
+	if last := cs.all[len(cs.all)-1]; last.name == "" || last.name == p.name {
+		return last
+	}
+	return cs.among(p, func(c *chatCall) bool { return c.sentID != "" && c.name == p.name && !c.closed() })
+}
+
+// takes reports whether a text can go on with the arguments. Those that have not begun,
+// or only with what stands for none, go on with the beginning of a value.
+func (c *chatCall) takes(text string) bool {
+	if c.custom || !c.closed() && !c.args.none() {
+		return true
+	}
+	text = strings.TrimLeft(text, chatSpace)
+	return !c.done && (text == "" || strings.IndexByte(`{"n`, text[0]) >= 0) && (c.args.none() || c.args.placeholder())
 }
 
 // closed reports whether the arguments are a whole object, to which nothing can be
@@ -292,19 +372,28 @@ func (cs *chatCalls) pause() error {
 		return nil
 	}
 	cs.tried = true
-	return cs.complete(false)
+	return cs.complete(chatPause)
 }
 
+// What follows calls that may be complete.
+const (
+	chatNext  = iota // another call
+	chatPause        // something that is no call
+	chatEnd          // nothing
+)
+
 // complete completes the calls in order, those that are known to be complete or all of
-// them at the end of the answer. As long as details are open that go back with the
-// calls none is: a conversation that has one without the other may be refused.
-func (cs *chatCalls) complete(end bool) error {
+// them at the end of the answer. Arguments may still take the place of {} while other
+// calls begin. As long as details are open that go back with the calls none is complete:
+// a conversation that has one without the other may be refused.
+func (cs *chatCalls) complete(before int) error {
 	for ; cs.next < len(cs.all); cs.next++ {
 		c := cs.all[cs.next]
-		if !end && (!c.closed() || c.name == "" || !cs.decoder.details.empty()) {
+		held := before == chatNext && c.args.placeholder()
+		if before != chatEnd && (!c.closed() || held || c.name == "" || !cs.decoder.details.empty()) {
 			return nil
 		}
-		if err := cs.finish(c, end && cs.next == len(cs.all)-1); err != nil {
+		if err := cs.finish(c); err != nil {
 			return err
 		}
 	}
@@ -312,7 +401,7 @@ func (cs *chatCalls) complete(end bool) error {
 }
 
 // finish gives out a call: whole, or what came of it if it was cut off.
-func (cs *chatCalls) finish(c *chatCall, last bool) error {
+func (cs *chatCalls) finish(c *chatCall) error {
 	d := cs.decoder
 	if c.name == "" {
 		if c.args.none() {
@@ -328,14 +417,14 @@ func (cs *chatCalls) finish(c *chatCall, last bool) error {
 		}
 	}
 	use := &aycoder.ToolUse{ID: c.id, Name: d.toolName(c.name), Extra: d.extra(c)}
-	args, whole := c.whole(last && !d.complete())
+	args, whole := c.whole(c.doubt || !d.complete())
 	use.Args = args
 	if s := string(args[min(c.sent, len(args)):]); s != "" && (c.custom || !c.args.none()) {
 		if err := d.call.Emit(&aycoder.ToolDelta{ID: c.id, Name: use.Name, Args: s}); err != nil {
 			return err
 		}
 	}
-	if !whole {
+	if !whole || c.doubt {
 		return d.call.Emit(&aycoder.BlockCut{Call: use})
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: use})

@@ -479,7 +479,7 @@ func (d *chatDecoder) end() error {
 	if err := d.failed(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{d.endText, d.endBlocks, func() error { return d.calls.complete(true) }} {
+	for _, step := range []func() error{d.endText, d.endBlocks, func() error { return d.calls.complete(chatEnd) }} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -129,10 +129,10 @@ func TestChatDecode(t *testing.T) {
 		{"arguments that did not come", chatChunks(call(`"index":0,"id":"a","function":{"name":"f","arguments":""}`), `"index":0,"delta":{},"finish_reason":"length"`),
 			"cut a f \nmax_tokens"},
 		{"space after the end of a call", chatChunks(
-			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{}"}`), call(`"index":1,"id":"b","function":{"name":"g","arguments":"{}"}`),
-			call(`"index":0,"function":{"arguments":"\n"}`), stop), "call a f {}\ncall b g {}\ntool_use"},
+			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}`), call(`"index":1,"id":"b","function":{"name":"g","arguments":"{}"}`),
+			call(`"index":0,"function":{"arguments":"\n"}`), stop), "call a f {\"x\":1}\ncall b g {}\ntool_use"},
 		{"arguments after the end of a call", chatChunks(
-			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{}"}`), call(`"index":1,"id":"b","function":{"name":"g","arguments":"{}"}`),
+			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}`), call(`"index":1,"id":"b","function":{"name":"g","arguments":"{}"}`),
 			call(`"index":0,"function":{"arguments":"x"}`), stop), "error *aycoder.StreamBrokenError"},
 		{"text between calls", chatChunks(
 			call(`"index":0,"id":"a","function":{"name":"f","arguments":"{}"}`), `"index":0,"delta":{"content":"and"}`,
