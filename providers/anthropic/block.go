@@ -27,6 +27,9 @@ type block struct {
 	rest  rawjson.Object // the block with its other deltas, nil while there are none
 
 	stopped bool // and waits for its turn
+	// doubt says that another block began under the same index before this one stopped, so
+	// that it cannot be known whose pieces came next.
+	doubt bool
 }
 
 // blockHead is what has to be known of a block.
@@ -45,6 +48,9 @@ func (d *decoder) startBlock(index int, raw string) error {
 	}
 	if len(d.open) >= maxOpen {
 		return fmt.Errorf("content_block_start %d: more than %d blocks are open", index, maxOpen)
+	}
+	if old := d.find(index); old != nil {
+		old.doubt = true
 	}
 	b := &block{index: index, raw: json.RawMessage(raw)}
 	if err := decodeHead(b.raw, &b.head); err != nil {
@@ -281,7 +287,7 @@ func (d *decoder) emitPart(b *block, cut bool) error {
 	if err != nil {
 		return err
 	}
-	if call, ok := part.(*aycoder.ToolUse); ok && (cut || !whole) {
+	if call, ok := part.(*aycoder.ToolUse); ok && (cut || !whole || b.doubt) {
 		return d.call.Emit(&aycoder.BlockCut{Call: call})
 	}
 	if !whole {

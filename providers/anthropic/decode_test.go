@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
 // events frames data lines.
@@ -418,4 +419,17 @@ func TestErrorWithoutType(t *testing.T) {
 			require.True(t, ok, "%v", a.err)
 		})
 	}
+}
+
+// Two calls under one index cannot be told apart: the first does not run without the
+// arguments that went to the second.
+func TestCallsOfOneIndex(t *testing.T) {
+	call := func(id string) string { return started(`{"type":"tool_use","id":"` + id + `","name":"n","input":{}}`) }
+	args := piece(`{"type":"input_json_delta","partial_json":"{}"}`)
+	body := events(begin, call("a"), call("b"), args, stop0, stop0, useTool, end)
+	c := newClient(t, wiretest.Answering(t, wiretest.Stream, body))
+	a := wiretest.Ask(t.Context(), t, c, hello())
+	require.NoError(t, a.Err)
+	require.Len(t, a.Cut, 1)
+	assert.Equal(t, "a", a.Cut[0].ID)
 }

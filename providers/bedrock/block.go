@@ -28,6 +28,9 @@ type block struct {
 
 	whole   bool // it came in one piece
 	stopped bool // and waits for its turn
+	// doubt says that another block began under the same index before this one stopped, so
+	// that it cannot be known whose pieces came next.
+	doubt bool
 }
 
 // ours reports whether a call is for the client to make: those of the service's own
@@ -50,6 +53,9 @@ func (d *decoder) begin(b *block) error {
 	}
 	if err := d.give(true); err != nil {
 		return err
+	}
+	if old := d.find(b.index); old != nil {
+		old.doubt = true
 	}
 	if len(d.open) >= maxOpen {
 		return fmt.Errorf("content block %d: more than %d blocks are open", b.index, maxOpen)
@@ -248,7 +254,7 @@ func (d *decoder) emitCall(b *block, cut bool) error {
 	if len(b.text) > 0 && string(b.text) != "null" {
 		call.Args = b.text
 	}
-	if cut || !json.Valid(call.Args) {
+	if cut || b.doubt || !json.Valid(call.Args) {
 		return d.call.Emit(&aycoder.BlockCut{Call: call})
 	}
 	return d.emitPart(call)

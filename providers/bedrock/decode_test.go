@@ -371,3 +371,14 @@ func TestKeyIsNeverShown(t *testing.T) {
 	assert.NotContains(t, shown, "SECRET")
 	assert.Contains(t, log.String(), "model=")
 }
+
+// Two calls under one index cannot be told apart: the first does not run without the
+// arguments that went to the second.
+func TestCallsOfOneIndex(t *testing.T) {
+	again := strings.Replace(newCall, `"c"`, `"d"`, 1)
+	body := frames(begin, newCall, again, piece(`{"toolUse":{"input":"{}"}}`), stop0, stop0, useTool, meta)
+	a := ask(t, wiretest.Answering(t, "application/vnd.amazon.eventstream", body))
+	require.NoError(t, a.Err)
+	require.Len(t, a.Cut, 1)
+	assert.Equal(t, "c", a.Cut[0].ID)
+}

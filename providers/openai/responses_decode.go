@@ -58,6 +58,7 @@ type respEvent struct {
 	delta string
 	text  string // all of what the deltas said
 	raw   string // the item or the response
+	item  string // its id
 	index int64  // of the item; less than 0 if there is none
 	sub   int64  // of the part in the item
 
@@ -147,7 +148,10 @@ func (d *respDecoder) other(e *respEvent) error {
 	case "response.output_item.added":
 		return d.added(e)
 	case "response.output_item.done":
-		return d.completed(d.find(e.index), e.index, e.raw)
+		if e.index < 0 {
+			return d.completed(d.finished(e.raw), e.index, e.raw)
+		}
+		return d.completed(d.find(e.index, ""), e.index, e.raw)
 	case "response.created", "response.in_progress", "response.queued":
 		_, err := d.response(e.raw)
 		return err
@@ -172,6 +176,8 @@ func (d *respDecoder) read(data string) (respEvent, error) {
 			}
 		case "content_index", "summary_index":
 			e.sub, _ = r.Int()
+		case "item_id":
+			e.item, _ = r.Str()
 		case "item", "response":
 			e.raw = r.Raw()
 		case "text", "arguments", "refusal":

@@ -110,13 +110,41 @@ func (it *respItem) match(place respPlace, sub int64, text string) (t *respText,
 	return t, nil
 }
 
-// find returns the item with an index, or nil. An event without an index is of the
-// last item. Ids are no help: some services make up others for every event.
-func (d *respDecoder) find(index int64) *respItem {
-	if it := d.latest; index < 0 || it != nil && it.index == index {
+// find returns the item with an index, or nil. An event without an index is of the item
+// with its id, or else of the last one: some services make up other ids for every event.
+func (d *respDecoder) find(index int64, id string) *respItem {
+	if it := d.latest; it != nil && it.index == index && index >= 0 {
 		return it
 	}
-	return d.byIndex[index]
+	if index >= 0 {
+		return d.byIndex[index]
+	}
+	for _, it := range d.open {
+		if id != "" && it.itemID == id && !it.complete {
+			return it
+		}
+	}
+	return d.latest
+}
+
+// finished returns the item that an event without an index says is complete, or nil if it
+// has not begun. A call is known by its id.
+func (d *respDecoder) finished(raw string) *respItem {
+	typ, id := respHead(raw)
+	it := d.find(-1, id)
+	if it == nil || it.kind != respCall || respKindOf(typ) != respCall {
+		return it
+	}
+	said := &respItem{kind: respCall}
+	if err := said.readCall(raw); err != nil || said.callID == "" || it.callID == "" || said.callID == it.callID {
+		return it
+	}
+	for _, other := range d.open {
+		if other.callID == said.callID && !other.complete {
+			return other
+		}
+	}
+	return nil
 }
 
 // begin adds an item.
@@ -145,7 +173,7 @@ func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
 
 // of returns the item that a piece of this kind belongs to, and its text.
 func (d *respDecoder) of(e *respEvent, kind respKind, place respPlace) (*respItem, *respText, error) {
-	it := d.find(e.index)
+	it := d.find(e.index, e.item)
 	if it == nil || it.kind != kind {
 		var err error
 		if it, err = d.begin(e.index, kind); err != nil {
