@@ -58,6 +58,21 @@ func (f *framer) end() error {
 	return f.err
 }
 
+// rest gives away what stands behind the last blank line once the stream has ended, or
+// nothing.
+func (f *framer) rest() []byte {
+	ev := f.buf[min(f.start, len(f.buf)):]
+	if _, large := f.err.(*TooLargeError); large || !f.text && f.line >= len(f.buf) {
+		return nil
+	}
+	f.failed = f.failed || hasPrefix(f.buf[f.line:], errorField)
+	if ev = append([]byte(nil), ev...); f.failed {
+		ev = withError(append(ev, '\n'))
+	}
+	f.start, f.line, f.scan, f.text, f.failed = len(f.buf), len(f.buf), len(f.buf), false, false
+	return ev
+}
+
 // next looks for the end of an event in what was not looked at yet.
 func (f *framer) next() bool {
 	for f.scan < len(f.buf) {

@@ -9,9 +9,11 @@ package sse
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unsafe"
 
 	"github.com/tmaxmax/go-sse"
@@ -24,7 +26,8 @@ const bom = "\xEF\xBB\xBF" // the byte order mark
 
 // ErrTruncated says that the stream ended inside an event. The event was dropped,
 // as the standard wants: "Once the end of the file is reached, any pending data
-// must be discarded."
+// must be discarded." An event that lacks no more than its blank line is not: some
+// services end their streams so.
 var ErrTruncated = errors.New("stream ended inside an event")
 
 // TooLargeError says that an event is larger than it may be.
@@ -89,7 +92,7 @@ func (r *Reader) Next() (Event, error) {
 	for {
 		block, err := r.f.event()
 		if err != nil {
-			return Event{}, err
+			return r.last(err)
 		}
 		first := !r.begun
 		r.begun = true
@@ -103,6 +106,41 @@ func (r *Reader) Next() (Event, error) {
 			return ev, err
 		}
 	}
+}
+
+// last returns what stands behind the last blank line where the stream ends with err, if
+// it is a whole event: its data is a JSON object, to which nothing can be added, or the
+// end marker "[DONE]", or it says that something failed. A comment is no part of an event.
+func (r *Reader) last(err error) (Event, error) {
+	block := r.f.rest()
+	if block == nil {
+		return Event{}, err
+	}
+	if onlyComments(block) {
+		if err == ErrTruncated {
+			err = io.EOF
+		}
+		return Event{}, err
+	}
+	ev, ok, perr := parse(append(block, "\n\n"...), r.f.limit)
+	if ok && perr == nil && (isWhole(ev.Data) || ev.Type == "error") {
+		return ev, nil
+	}
+	return Event{}, err
+}
+
+func isWhole(data string) bool {
+	data = strings.TrimSpace(data)
+	return data == "[DONE]" || strings.HasPrefix(data, "{") && json.Valid([]byte(data))
+}
+
+func onlyComments(block []byte) bool {
+	for line := range bytes.Lines(block) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != ':' {
+			return false
+		}
+	}
+	return true
 }
 
 // parse reads the event of a block, if there is one.

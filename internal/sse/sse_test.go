@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,15 @@ func TestEvents(t *testing.T) {
 		{"error field of many lines", "error:\nerror: {\nerror: }\n\n", []Event{{Type: "error", Data: "\n{\n}"}}, nil},
 		{"unknown field", "foo: x\nlongfieldname: y\nevent: a\ndata: 1\n\n", []Event{a}, nil},
 		{"hundreds of blank lines", strings.Repeat("\n", 500) + "event: a\ndata: 1\n\n", []Event{a}, nil},
+		{"no blank line", "event: a\ndata: {\"x\":1}\n", []Event{{"a", `{"x":1}`}}, nil},
+		{"no line end", "event: a\r\ndata: {\"x\":1}", []Event{{"a", `{"x":1}`}}, nil},
+		{"object in two lines", "data: {\"x\":\ndata: 1}", []Event{{"", "{\"x\":\n1}"}}, nil},
+		{"end marker without a line end", "data: 1\n\ndata: [DONE]", []Event{{"", "1"}, {"", "[DONE]"}}, nil},
+		{"failure without a line end", "error: {\"message\":1", []Event{{"error", `{"message":1`}}, nil},
+		{"half an object", "event: a\ndata: {\"x\":1", nil, ErrTruncated},
+		{"half a marker", "data: [DON", nil, ErrTruncated},
+		{"a type without data", "data: 1\n\nevent: a\n", []Event{{"", "1"}}, ErrTruncated},
+		{"a comment at the end", "data: 1\n\n: ping", []Event{{"", "1"}}, nil},
 		{"cut in a line", "event: a\ndata: 1\n\ndata: 2", []Event{a}, ErrTruncated},
 		{"cut after a line", "event: a\ndata: 1\n\ndata: 2\n", []Event{a}, ErrTruncated},
 		{"cut between cr and lf", "event: a\r\ndata: 1\r\n\r", []Event{a}, nil},
@@ -216,12 +226,35 @@ func FuzzEvents(f *testing.F) {
 			require.Equal(t, ErrTruncated, err)
 		}
 		whole := in[:len(in)-pending(in)]
-		require.Equal(t, err != nil, len(whole) < len(in))
 		want := reference(t, whole)
+		switch rest := in[len(whole):]; {
+		case endsWhole(t, rest):
+			require.NoError(t, err)
+			want = append(want, reference(t, append(bytes.Clone(rest), "\n\n"...))...)
+		default:
+			require.Equal(t, err != nil, len(rest) > 0)
+		}
 		if !slices.Equal(want, got) {
 			t.Errorf("events of %q at %d bytes = %q, want %q", in, int(size)+1, got, want)
 		}
 	})
+}
+
+// endsWhole reports whether what stands behind the last blank line is no more than
+// comments, or an event that nothing can be added to.
+func endsWhole(t *testing.T, rest []byte) bool {
+	comments := len(rest) > 0
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(rest), "\r", "\n"), "\n") {
+		line = strings.TrimSpace(line)
+		comments = comments && (line == "" || line[0] == ':')
+	}
+	events := reference(t, append(bytes.Clone(rest), "\n\n"...))
+	if comments || len(events) != 1 {
+		return comments
+	}
+	var object map[string]any
+	return events[0].Type == "error" || strings.TrimSpace(events[0].Data) == "[DONE]" ||
+		json.Unmarshal([]byte(events[0].Data), &object) == nil && object != nil
 }
 
 // reference is what go-sse makes of the same bytes in one read.

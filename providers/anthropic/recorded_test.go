@@ -116,7 +116,7 @@ func endOfMessage(_ *wiretest.Interaction, body string) int {
 		return len(strings.TrimRight(body, " \r\n"))
 	}
 	if i := strings.LastIndex(body, `"message_stop"`); i >= 0 {
-		return i + strings.Index(body[i:], "\n\n") + 1
+		return i + strings.IndexAny(body[i:], "\r\n")
 	}
 	return len(body)
 }

@@ -217,5 +217,5 @@ func endOfAnswer(i *wiretest.Interaction, body string) int {
 		return len(body)
 	}
 	end := strings.IndexAny(body[at:], "\r\n")
-	return at + end + 1
+	return at + end
 }

@@ -148,7 +148,7 @@ func chatRecordedError(i *wiretest.Interaction, err error) string {
 
 func TestChatRecorded(t *testing.T) { chatSuite(t).Decode(t) }
 
-// A stream is complete with the event of its first finish_reason, one JSON document with
+// A stream is complete with the data of its first finish_reason, one JSON document with
 // its last byte.
 func chatComplete(i *wiretest.Interaction, body string) int {
 	if s := strings.TrimSpace(body); strings.HasPrefix(s, "{") {
@@ -156,6 +156,7 @@ func chatComplete(i *wiretest.Interaction, body string) int {
 	}
 	at := 0
 	for _, line := range strings.SplitAfter(body, "\n") {
+		end := at + len(strings.TrimRight(line, "\r\n"))
 		at += len(line)
 		var chunk struct {
 			Choices []struct {
@@ -167,12 +168,12 @@ func chatComplete(i *wiretest.Interaction, body string) int {
 			continue
 		}
 		if strings.TrimSpace(data) == "[DONE]" {
-			return at
+			return end
 		}
 		if json.Unmarshal([]byte(data), &chunk) == nil {
 			for _, c := range chunk.Choices {
 				if c.Finish != "" {
-					return at
+					return end
 				}
 			}
 		}
