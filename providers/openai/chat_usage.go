@@ -12,6 +12,7 @@ type chatUsage struct {
 	input, output, total          int64
 	reasoning, cached, cacheWrite int64
 	audio                         int64 // of the input
+	anthropic                     bool  // the cache has Anthropic's names
 }
 
 func readChatUsage(r *rawjson.Reader) chatUsage {
@@ -26,9 +27,15 @@ func readChatUsage(r *rawjson.Reader) chatUsage {
 			u.total = tokenCount(r)
 		case "reasoning_tokens":
 			chatMost(r, &u.reasoning)
-		case "cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens":
+		case "cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens":
 			chatMost(r, &u.cached)
-		case "cache_creation_input_tokens", "cache_write_tokens":
+		case "cache_write_tokens":
+			chatMost(r, &u.cacheWrite)
+		case "cache_read_input_tokens":
+			u.anthropic = true
+			chatMost(r, &u.cached)
+		case "cache_creation_input_tokens":
+			u.anthropic = true
 			chatMost(r, &u.cacheWrite)
 		case "prompt_tokens_details":
 			u.inputDetails(r)
@@ -62,25 +69,62 @@ func chatMost(r *rawjson.Reader, to *int64) {
 }
 
 // usage sorts the tokens. The total tells where a service counts apart what others
-// count in: xAI its reasoning, Mistral sounds. What is cached is part of the input, and
-// never more than it: "prompt_tokens: 24, cached_tokens: 161, total_tokens: 26" is real.
+// count in: xAI its reasoning, Mistral sounds, gateways to Anthropic's models what was
+// read from and written to the cache.
 func (u chatUsage) usage() aycoder.Usage {
-	input, output := u.input, u.output
-	if more := u.total - input - output; more > 0 {
-		switch more {
-		case u.reasoning:
-			output += more
-		case u.audio:
-			input += more
+	apart := u.apart()
+	input, output := u.input+apart.audio, u.output+apart.reasoning
+	cached, written := u.cached, u.cacheWrite
+	if apart.cached == 0 { // "prompt_tokens: 24, cached_tokens: 161, total_tokens: 26" is real
+		cached = min(cached, input)
+		input -= cached
+	}
+	if apart.cacheWrite == 0 {
+		if written > input { // what was read is also said to be written
+			written = 0
+		}
+		input -= written
+	}
+	return aycoder.Usage{Input: input, Output: output, Reasoning: min(u.reasoning, output),
+		CacheRead: cached, CacheWrite: written}
+}
+
+// apart returns the counts that the total has beside input and output. What cannot be
+// part of those is tried first. Without a total of use, a cache that held more than the
+// input is apart where it has Anthropic's names, whose input never holds it.
+func (u chatUsage) apart() (found chatUsage) {
+	more := u.total - u.input - u.output
+	if more <= 0 {
+		if (u.total == 0 || u.anthropic) && u.cached+u.cacheWrite > u.input {
+			found.cached, found.cacheWrite = u.cached, u.cacheWrite
+		}
+		return found
+	}
+	best := -1
+	for set := range 1 << 4 {
+		var s chatUsage
+		take := func(bit int, from int64, to *int64) {
+			if set&bit != 0 {
+				*to = from
+			}
+		}
+		take(1, u.reasoning, &s.reasoning)
+		take(2, u.audio, &s.audio)
+		take(4, u.cached, &s.cached)
+		take(8, u.cacheWrite, &s.cacheWrite)
+		if s.reasoning+s.audio+s.cached+s.cacheWrite != more {
+			continue
+		}
+		fits := 0
+		if u.reasoning-s.reasoning <= u.output {
+			fits++
+		}
+		if u.cached-s.cached+u.cacheWrite-s.cacheWrite <= u.input {
+			fits++
+		}
+		if fits > best {
+			found, best = s, fits
 		}
 	}
-	cached := min(u.cached, input)
-	written := u.cacheWrite
-	if written > input-cached { // what was read is also said to be written
-		written = 0
-	}
-	return aycoder.Usage{
-		Input: input - cached - written, Output: output, Reasoning: min(u.reasoning, output),
-		CacheRead: cached, CacheWrite: written,
-	}
+	return found
 }

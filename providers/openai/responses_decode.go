@@ -281,6 +281,8 @@ func (d *respDecoder) usage(r *rawjson.Reader) {
 			u.input = tokenCount(r)
 		case "output_tokens":
 			u.output = tokenCount(r)
+		case "total_tokens":
+			u.total = tokenCount(r)
 		case "input_tokens_details", "output_tokens_details":
 			for r.Object(); r.Next(); {
 				switch r.Key() {
@@ -294,7 +296,9 @@ func (d *respDecoder) usage(r *rawjson.Reader) {
 			}
 		}
 	}
-	u.output = max(u.output, u.reasoning)
+	if u.total == 0 || u.total == u.input+u.output {
+		u.output = max(u.output, u.reasoning)
+	}
 	d.done.Usage = u.usage()
 }
 

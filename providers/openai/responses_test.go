@@ -319,7 +319,7 @@ func TestResponsesUsage(t *testing.T) {
 		in   string
 		want aycoder.Usage
 	}{
-		{`{"input_tokens":5,"input_tokens_details":{"cached_tokens":9},"output_tokens":-1}`, aycoder.Usage{CacheRead: 5}},
+		{`{"input_tokens":5,"input_tokens_details":{"cached_tokens":9},"output_tokens":-1}`, aycoder.Usage{Input: 5, CacheRead: 9}},
 		{`{"input_tokens":9,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":3}}`, aycoder.Usage{Input: 4, CacheRead: 2, CacheWrite: 3}},
 		{`{"input_tokens":9000000000000000000,"output_tokens":9000000000000000000}`, aycoder.Usage{Input: api.Count(math.MaxInt64), Output: api.Count(math.MaxInt64)}},
 		{`{"output_tokens":2,"output_tokens_details":{"reasoning_tokens":3}}`, aycoder.Usage{Output: 3, Reasoning: 3}},
