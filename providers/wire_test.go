@@ -1,6 +1,8 @@
 package providers_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -64,5 +66,96 @@ func TestLastEventWithoutItsEnd(t *testing.T) {
 		if name != "chat/done" { // whose finish_reason came
 			assert.Error(t, a.Err, "%s cut", name)
 		}
+	}
+}
+
+// What a proxy says with the status of a success is the error that it is, and is not
+// asked for again where that is of no use.
+func TestFailuresInsideSuccess(t *testing.T) {
+	var auth, bad, limited, overloaded, unknown error = &aycoder.AuthError{}, &aycoder.BadRequestError{},
+		&aycoder.RateLimitError{}, &aycoder.OverloadedError{}, &aycoder.UnknownModelError{}
+	const json, html, text = "application/json", "text/html; charset=utf-8", "text/plain"
+	for _, tt := range []struct {
+		typ, body string
+		want      error
+	}{
+		{json, `{"detail":"Not authenticated"}`, auth},
+		{json, `{"detail":"Could not validate credentials"}`, auth},
+		{json, `{"message":"Unauthorized"}`, auth},
+		{json, `{"error":"Unauthorized"}`, auth},
+		{json, `{"error":{"code":401,"message":"who are you?"}}`, auth},
+		{json, `{"statusCode":403,"message":"no"}`, auth},
+		{json, `{"success":false,"error":"Missing API key"}`, auth},
+		{json, `{"base_resp":{"status_code":1004,"status_msg":"login fail: Please carry the API secret key"}}`, auth},
+		{html, "<!DOCTYPE html>\n<html><form><input name=user><input type=\"password\"></form></html>", auth},
+		{html, "<html><title>Sign in to your account</title></html>", auth},
+		{html, "<html><body>Welcome to nginx!</body></html>", bad},
+		{text, "\n  <html><body>It works!</body></html>", bad},
+		{json, `{"detail":[{"loc":["body","model"],"msg":"field required","type":"value_error.missing"}]}`, bad},
+		{json, `{"hello":"world"}`, bad},
+		{text, "Unauthorized", auth},
+		{text, "invalid api key", auth},
+		{json, `{"error":{"message":"Rate limit reached"}}`, limited},
+		{json, `{"error":"Service temporarily unavailable, try again"}`, overloaded},
+		{json, `{"error":{"message":"The model gpt-x does not exist"}}`, unknown},
+	} {
+		for name, model := range dialects {
+			a := asked(t, model, wiretest.Answering(t, tt.typ, tt.body))
+			if _, broken := errors.AsType[*aycoder.StreamBrokenError](a.Err); tt.want != overloaded || !broken { // both are tried again
+				assert.IsType(t, tt.want, a.Err, "%s: %s: %v", name, tt.body, a.Err)
+			}
+			assert.Nil(t, a.Done)
+			again := (aycoder.RetryPolicy{}).Decide(aycoder.Failure{Err: a.Err}).Retry
+			assert.Equal(t, tt.want == limited || tt.want == overloaded, again, "%s: %s", name, tt.body)
+		}
+	}
+	for _, body := range []string{"event: error\ndata: {\"detail\":\"Not authenticated\"}\n\n", "data: {\"detail\":\"Not authenticated\"}\n\n",
+		"error: {\"error\":{\"code\":401,\"message\":\"x\"}}\n\n", "event: error\ndata: Unauthorized\n\n"} {
+		for _, name := range []string{"messages", "chat", "responses", "gemini"} {
+			a := asked(t, dialects[name], wiretest.Answering(t, wiretest.Stream, body))
+			assert.IsType(t, auth, a.Err, "%s: %s: %v", name, body, a.Err)
+		}
+	}
+}
+
+// The texts of services for what has a class of its own.
+func TestErrorTexts(t *testing.T) {
+	large, unknown := &aycoder.ContextTooLargeError{}, &aycoder.UnknownModelError{}
+	for _, tt := range []struct {
+		service, model string
+		status         int
+		body           string
+		want           error
+	}{
+		// As reported to OpenRouterTeam/ai-sdk-provider, issue 121.
+		{"Perplexity", "openai-chat/sonar", 400, `{"error":{"message":"Requested 115120 to generate tokens, following a prompt of length 40055, which exceeds the max limit of 128000 tokens.","type":"requested_too_many_tokens","code":400}}`, large},
+		{"Perplexity by OpenRouter", "openrouter/perplexity/sonar", 400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"Requested 115120 to generate tokens, following a prompt of length 40055, which exceeds the max limit of 128000 tokens.\",\"type\":\"requested_too_many_tokens\",\"code\":400}}","provider_name":"Perplexity"}}}`, large},
+		// Ollama's cloud and server (server/routes.go, runner/ollamarunner).
+		{"Ollama", "ollama/gpt-oss:20b", 400, `{"error":"prompt too long; exceeded max context length by 17 tokens (ref: 1)"}`, large},
+		{"Ollama, chat", "openai-chat/gpt-oss:20b", 400, `{"error":{"message":"prompt too long; exceeded max context length by 17 tokens","type":"invalid_request_error"}}`, large},
+		{"Ollama, old", "ollama/m", 500, `{"error":"the input length exceeds the context length"}`, large},
+		// vllm-project/vllm, issue 12165, and vllm/entrypoints.
+		{"vLLM", "vllm/m", 400, `{"object":"error","message":"The prompt (total length 25938) is too long to fit into the model (context length 4096). Make sure that max_model_len is no smaller","type":"BadRequestError","code":400}`, large},
+		{"vLLM", "vllm/m", 400, `{"error":{"message":"The decoder prompt (length 5000) is longer than the maximum model length of 4096.","type":"BadRequestError","code":400}}`, large},
+		// antirez/ds4, pull request 150.
+		{"ds4", "openai-chat/m", 400, `{"error":{"message":"Prompt tokens (9000) exceeds context size (8192)","type":"context_exceeded"}}`, large},
+		{"Alibaba", "openai-chat/qwen", 400, `{"error":{"message":"Range of input length should be [1, 129024]","type":"invalid_request_error","code":"invalid_parameter_error"}}`, large},
+		{"Volcengine", "openai-chat/doubao", 400, `{"error":{"code":"InvalidParameter","message":"Total tokens of image and text exceed max message tokens","type":"BadRequest"}}`, large},
+		{"SiliconFlow", "openai-chat/m", 400, `{"code":20015,"message":"length of prompt_tokens (40000) must be less than max_seq_len (32768).","data":null}`, large},
+		// DeepSeek: as of July 2026, and before.
+		{"DeepSeek", "deepseek/nope", 400, `{"error":{"message":"The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed nope.","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, unknown},
+		{"DeepSeek, old", "deepseek/nope", 400, `{"error":{"message":"Model Not Exist","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, unknown},
+		{"DeepSeek, Messages", "anthropic/nope", 400, `{"error":{"message":"The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed nope.","type":"invalid_request_error"}}`, unknown},
+		{"SiliconFlow", "openai-chat/nope", 400, `{"code":20012,"message":"Model does not exist. Please check it carefully.","data":null}`, unknown},
+		{"Together", "together/nope", 404, `{"error":{"message":"Unable to access model nope. Please visit https://api.together.ai/models to view the list of supported models.","type":"invalid_request_error","code":"model_not_available"}}`, unknown},
+		{"Z.AI", "zai/nope", 400, `{"error":{"code":"1211","message":"Unknown Model, please check the model code."}}`, unknown},
+	} {
+		rt := wiretest.Loopback(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		})
+		a := asked(t, tt.model, rt)
+		assert.IsType(t, tt.want, a.Err, "%s: %v", tt.service, a.Err)
 	}
 }

@@ -44,7 +44,8 @@ func ofWord(word string) class {
 	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception", "request_timeout":
 		return timedOut
 	case "request_too_large", "context_length_exceeded", "exceed_context_size_error",
-		"model_max_prompt_tokens_exceeded":
+		"model_max_prompt_tokens_exceeded", "requested_too_many_tokens", "context_exceeded",
+		"model_context_window_exceeded":
 		return contextTooLarge
 	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model",
 		"unsupported_model", "model_not_supported":
@@ -69,8 +70,10 @@ func classify(f *Failure, status int) class {
 			found = c
 		}
 	}
-	if n, err := strconv.Atoi(f.Code); err == nil && status == 0 && n >= 400 && n < 600 {
-		status = n // of a service behind a gateway, in a stream; other numbers are the service's own
+	for _, number := range []string{f.Code, f.Status} {
+		if n, err := strconv.Atoi(number); err == nil && status == 0 && n >= 400 && n < 600 {
+			status = n // of a service behind a gateway, in a stream; other numbers are the service's own
+		}
 	}
 	switch by := ofText(text, status); {
 	case (status == http.StatusUnauthorized || status == http.StatusPaymentRequired) && found != refused:
@@ -120,6 +123,10 @@ var tooLong = []string{
 	"prompt exceeds max length", "request_too_large", "request too large", "reduce the length",
 	"input token count", "too large for model with", "exceeds the maximum allowed length", "exceeds maximum length",
 	"context_length_exceeded", "prompt token count", "longer than the context length",
+	"prompt too long", "exceeded max context length", "following a prompt of length", "exceeds context size",
+	"too long to fit into the model", "context window exceeded", "exceeds model context window",
+	"range of input length should be", "exceed max message tokens", "must be less than max_seq_len",
+	"cannot exceed the total tokens limit",
 	"longer than the model's context length", "loaded with context length of only", "reached context length of",
 }
 
@@ -134,6 +141,21 @@ var noAccess = []string{
 	"insufficient balance", "credit balance is too low", "specified api usage limits", "use case details have not been",
 }
 
+// noAccessFirst begin, and noAccessSaid are in, the texts for the same in an answer with
+// the status of a success, as proxies and pages to log in give. Elsewhere they may be
+// about something that the service itself could not read.
+var (
+	noAccessFirst = []string{"unauthorized", "unauthorised", "unauthenticated", "forbidden", "access denied",
+		"permission denied", "authentication", "invalid token", "invalid credentials"}
+	noAccessSaid = []string{
+		"not authenticated", "not authorized", "not authorised", "could not validate credentials",
+		"authentication required", "authentication credentials", "missing api key", "no api key", "api key required",
+		"api key is required", "api key is missing", "token expired", "token is expired", "jwt expired", "session expired",
+		"login required", "login fail", "must be logged in", "please log in", "please sign in", loginPage,
+	}
+	tooOften = []string{"rate limit", "too many requests"}
+)
+
 // filtered are the texts of filters.
 var filtered = []string{
 	"content management policy", "input was flagged", "flagged as potentially violating",
@@ -143,7 +165,7 @@ var filtered = []string{
 // noModel are the texts for a model that is not there, beside the word "model".
 var noModel = []string{
 	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
-	"no such model", "been deprecated", "decommissioned", "end of its life", "resolve the foundation model",
+	"no such model", "supported api model names", "unable to access", "been deprecated", "decommissioned", "end of its life", "resolve the foundation model",
 	"on-demand throughput",
 }
 
@@ -159,12 +181,17 @@ func ofText(text string, status int) class {
 		return unauthorised
 	case slices.ContainsFunc(filtered, has):
 		return refused
+	case status == 0 && (slices.ContainsFunc(noAccessFirst, func(s string) bool { return strings.HasPrefix(text, s) }) ||
+		slices.ContainsFunc(noAccessSaid, has)):
+		return unauthorised
+	case status == 0 && slices.ContainsFunc(tooOften, has):
+		return rateLimited
 	case status == 0 && strings.HasPrefix(text, "invalid request"):
 		return badRequest
 	case status == http.StatusNotFound && (strings.HasPrefix(text, "model:") ||
 		has("no endpoints found for") || model && slices.ContainsFunc(noModel, has)):
 		return unknownModel
-	case status == http.StatusBadRequest && model && slices.ContainsFunc(noModel, has) &&
+	case (status == http.StatusBadRequest || status == 0) && model && slices.ContainsFunc(noModel, has) &&
 		!has("not supported with this model") && !has("tool"):
 		return unknownModel
 	}

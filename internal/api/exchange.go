@@ -238,21 +238,23 @@ func withoutQuery(err error) error {
 }
 
 // decode reads the response to its end. Some services answer with one JSON document
-// although a stream was asked for; the first byte tells, since their Content-Type
-// does not always.
+// although a stream was asked for, and proxies with a page; the first bytes tell, since
+// their Content-Type does not always.
 func (k *Call) decode(d Decoder) error {
-	if k.x.Frames != nil && !k.x.OrJSON {
-		return k.framed(&k.body, d)
-	}
 	k.events.Reset(&k.body, 0)
 	switch first, err := k.events.First(); {
-	case err != nil && err != io.EOF:
+	case err == io.EOF:
+		return d.End()
+	case err != nil:
 		return err
-	case first == '{' || first == '[':
+	case (first == '{' || first == '[') && (k.x.Frames == nil || k.x.OrJSON):
 		k.body.counts = true
 		return whole(k.events.Rest(), d)
-	case k.x.Frames != nil:
+	case k.x.Frames != nil && first != '<' && !isLetter(first): // which no frame begins with
 		return k.framed(k.events.Rest(), d)
+	case k.x.Frames != nil || !k.events.Begins():
+		k.body.hurry(errorTime)
+		return k.foreign(k.events.Rest())
 	}
 	k.views = true
 	k.view, _ = d.(ViewDecoder)
@@ -268,6 +270,17 @@ func (k *Call) decode(d Decoder) error {
 			return err
 		}
 	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// foreign says what an answer is that is neither events nor JSON.
+func (k *Call) foreign(r io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
+	if err != nil && len(data) == 0 {
+		return err
+	}
+	return k.Refuse(data)
 }
 
 // framed reads the response as [Exchange.Frames] cuts it.

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,15 +93,15 @@ func (f *Failure) parse(r *rawjson.Reader, depth int) {
 
 func (f *Failure) field(r *rawjson.Reader, depth int) {
 	switch r.Key() {
-	case "error", "errors", "response", "detail", "body":
+	case "error", "errors", "response", "detail", "body", "base_resp":
 		f.parse(r, depth+1)
-	case "message", "msg", "error_message", "error_description", "title":
+	case "message", "msg", "error_message", "error_description", "title", "status_msg":
 		f.text(r, &f.Message, depth)
 	case "type", "__type":
 		f.word(r, &f.Type, depth)
 	case "code":
 		f.word(r, &f.Code, depth)
-	case "status":
+	case "status", "statusCode", "status_code":
 		f.word(r, &f.Status, depth)
 	case "request_id", "requestId":
 		f.word(r, &f.RequestID, depth)
@@ -202,13 +204,49 @@ func plainBody(body, contentType string) string {
 		return "empty answer"
 	}
 	if strings.Contains(contentType, "html") || strings.HasPrefix(text, "<") {
+		lower := strings.ToLower(text)
+		if slices.ContainsFunc(loginWords, func(w string) bool { return strings.Contains(lower, w) }) {
+			return "answered with " + loginPage + " instead of JSON: is the base URL right?"
+		}
 		return "answered with a web page instead of JSON: is the base URL right?"
 	}
 	return text
 }
 
+const loginPage = "a page to log in"
+
+// loginWords are in pages that ask who one is.
+var loginWords = []string{`type="password"`, `type='password'`, "log in", "login", "sign in", "signin", "single sign-on"}
+
+// Refuse turns an answer with the status of a success that is none of the service's
+// messages into an error: what it says went wrong, in whatever words. Asking again gives
+// the same mostly, and so helps only where the words say so.
+func (k *Call) Refuse(data []byte) error {
+	return k.fail(ParseFailure(bytes.TrimSpace(data), nil), func(base *aycoder.ModelError) error {
+		text := strings.ToLower(base.Err.Error())
+		if slices.ContainsFunc(passing, func(w string) bool { return strings.Contains(text, w) }) {
+			return &aycoder.OverloadedError{ModelError: base}
+		}
+		return &aycoder.BadRequestError{ModelError: base}
+	})
+}
+
+// passing are words for what may be over soon.
+var passing = []string{"internal server error", "internal error", "overloaded", "temporarily", "try again", "unavailable",
+	"timed out", "timeout", "bad gateway", "at capacity"}
+
 // Fail turns what a service says into the error that says what to do about it.
 func (k *Call) Fail(f Failure) error {
+	return k.fail(f, func(base *aycoder.ModelError) error {
+		if k.Status == 0 { // inside of a stream, of a kind that says nothing
+			return k.Broken(base)
+		}
+		return base
+	})
+}
+
+// fail is Fail with what is said of an error of no known class.
+func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 	c := k.x.Config
 	k.RequestID = cmp.Or(k.RequestID, c.Show(f.RequestID, maxID))
 	msg := f.Message
@@ -243,8 +281,5 @@ func (k *Call) Fail(f Failure) error {
 	case badRequest:
 		return &aycoder.BadRequestError{ModelError: base}
 	}
-	if k.Status == 0 { // inside of a stream, of a kind that says nothing
-		return k.Broken(base)
-	}
-	return base
+	return unknown(base)
 }

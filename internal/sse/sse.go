@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -66,6 +67,31 @@ func (r *Reader) Reset(from io.Reader, limit int) {
 // before anything was read: it tells what is no stream of events. What is before it is
 // dropped.
 func (r *Reader) First() (byte, error) { return r.f.first() }
+
+// Begins reports whether the stream begins with a field of an event or a comment, or
+// ends before that can be told, after First has returned a byte.
+func (r *Reader) Begins() bool {
+	for {
+		head := r.f.buf[r.f.start:]
+		end := bytes.IndexAny(head, ":\r\n")
+		switch {
+		case end >= 0:
+			head = head[:end]
+		case len(head) <= longestField && r.f.err == nil:
+			r.f.fill()
+			continue
+		case len(head) <= longestField:
+			return strings.HasPrefix(bom, string(head)) ||
+				slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, string(head)) })
+		}
+		return slices.Contains(fields, string(head))
+	}
+}
+
+// fields are what a line of an event begins with; see also withError.
+var fields = []string{"", "data", "event", "id", "retry", "error"}
+
+const longestField = len("event")
 
 // Rest returns the stream with what was not read of it as events, for who finds with
 // First that it holds none. The Reader must not be used any more.

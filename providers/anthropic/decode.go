@@ -227,6 +227,9 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 		if ev.Data == "[DONE]" {
 			return false, nil
 		}
+		if ev.Type == "error" {
+			return true, d.call.Fail(api.ParseFailure([]byte(ev.Data), nil))
+		}
 		kind := d.call.Config().Show(ev.Type, 50)
 		return false, d.call.Garbled(fmt.Sprintf("event %q", kind), err, ev.Data)
 	}
@@ -267,6 +270,10 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 		d.call.Ping()
 	case "error":
 		return true, d.call.Fail(api.ParseFailure([]byte(data), nil))
+	case "":
+		if !d.begun {
+			return true, d.call.Refuse([]byte(data))
+		}
 	}
 	// "New event types may be added in the future. Your code should handle unknown
 	// event types gracefully."
@@ -300,8 +307,8 @@ func (d *decoder) Whole(data string) error {
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
-	if m.kind == "error" || m.failed {
-		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	if m.kind == "error" || m.failed || m.kind == "" && m.content == nil {
+		return d.call.Refuse([]byte(data))
 	}
 	if m.kind != "message" || m.stop == "" {
 		return fmt.Errorf("decode message: not a complete message, type %q", d.call.Config().Show(m.kind, 50))

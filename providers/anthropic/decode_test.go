@@ -135,9 +135,9 @@ func TestDecodeWhole(t *testing.T) {
 		{"the limit may have cut the last call", fmt.Sprintf(ok, "max_tokens"), 0, 1, ""},
 		{"no end", fmt.Sprintf(ok, ""), 0, 0, "not a complete message"},
 		{"cut", fmt.Sprintf(ok, "tool_use")[:90], 0, 0, "unexpected end"},
-		{"something else", `{"hello":1}`, 0, 0, "not a complete message"},
+		{"something else", `{"hello":1}`, 0, 0, "bad request"},
 		{"error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 0, 0, "Overloaded"},
-		{"web page", `<html></html>`, 0, 0, "stream ended"},
+		{"web page", `<html></html>`, 0, 0, "web page instead of JSON"},
 		{"nothing", ``, 0, 0, "stream ended before the message was complete"},
 	}
 	for _, tt := range tests {

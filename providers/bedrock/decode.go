@@ -236,8 +236,11 @@ func (d *decoder) Whole(data string) error {
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode message: %w", err)
 	}
-	if !found || reason == "" {
-		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	switch {
+	case !found:
+		return d.call.Refuse([]byte(data))
+	case reason == "":
+		return api.ErrUnfinished
 	}
 	d.begun = true
 	for i, raw := range content {

@@ -15,9 +15,9 @@ import (
 const (
 	signatureField = "thoughtSignature"
 
-	// maxForeign is how much is shown of a document that is none of the service's, in
+	// maxForeign is how much is kept of a document that is none of the service's, in
 	// bytes.
-	maxForeign = 200
+	maxForeign = 16 << 10
 )
 
 // metadataFields say something about the parts of an answer: where they are from. They
@@ -41,7 +41,7 @@ type decoder struct {
 	finish       string
 	usage        []byte            // the last that came
 	meta         map[string]string // of metadataFields
-	foreign      string            // what can be shown of a document that says nothing of an answer
+	foreign      string            // a document that says nothing of an answer
 }
 
 func newDecoder(k *api.Call, names map[string]string) *decoder {
@@ -58,6 +58,7 @@ type chunk struct {
 	finish    string // not JSON
 	meta      [3]string
 	failed    bool
+	known     bool // it has a field of an answer
 }
 
 // Event implements [api.Decoder]. No event of the service's is known to be the last
@@ -148,7 +149,7 @@ func (d *decoder) whole(data string) error {
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}
 	if c == (chunk{}) && d.foreign == "" {
-		d.foreign = d.call.Config().Show(data, maxForeign)
+		d.foreign = strings.Clone(data[:min(len(data), maxForeign)])
 	}
 	d.head(&c)
 	n, last, err := d.parts(c.content)
@@ -164,6 +165,7 @@ func (d *decoder) whole(data string) error {
 func (c *chunk) field(r *rawjson.Reader) {
 	switch r.Key() {
 	case "candidates":
+		c.known = true
 		for r.Array(); r.Next(); {
 			c.candidate(r)
 		}
@@ -381,7 +383,7 @@ func (d *decoder) words(p *part) error {
 func (d *decoder) End() error {
 	switch {
 	case d.finish == "" && d.foreign != "":
-		return fmt.Errorf("%w: %s", api.ErrUnfinished, d.foreign)
+		return d.call.Refuse([]byte(d.foreign))
 	case d.finish == "":
 		return api.ErrUnfinished
 	}

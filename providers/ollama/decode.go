@@ -39,6 +39,7 @@ type line struct {
 	content, thinking string
 	calls             string // JSON
 	failed            bool
+	known             bool // it has a field of an answer
 	done              bool
 	reason            string
 	in, out           int64
@@ -47,7 +48,11 @@ type line struct {
 // Event implements [api.Decoder].
 func (d *decoder) Event(ev sse.Event) (bool, error) {
 	d.r.Reset(ev.Data)
-	if d.r.Kind() != '{' {
+	switch {
+	case d.r.Kind() == '{':
+	case !d.said:
+		return false, d.k.Refuse([]byte(ev.Data))
+	default:
 		return false, d.k.Garbled("line", errNoObject, ev.Data)
 	}
 	l := readLine(&d.r)
@@ -56,6 +61,9 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	}
 	if l.failed {
 		return false, d.k.Fail(failureOf([]byte(ev.Data), nil, d.context))
+	}
+	if !l.known && !d.said {
+		return false, d.k.Refuse([]byte(ev.Data))
 	}
 	d.head(&l)
 	if err := d.add(&l); err != nil || !l.done {
@@ -89,7 +97,9 @@ func (d *decoder) End() error { return api.ErrUnfinished }
 
 func readLine(r *rawjson.Reader) (l line) {
 	for r.Object(); r.Next(); {
-		switch r.Key() {
+		key, kind := r.Key(), r.Kind()
+		l.known = l.known || key == "message" && kind == '{' || key == "response" && kind == '"' || key == "done"
+		switch key {
 		case "model":
 			l.model, _ = r.Str()
 		case "created_at":

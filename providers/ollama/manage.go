@@ -174,7 +174,7 @@ func document(ctx context.Context, x *api.Exchange, field func(*rawjson.Reader))
 func readObject(k *api.Call, data string, field func(*rawjson.Reader)) error {
 	r := rawjson.NewReader(data)
 	if r.Kind() != '{' {
-		return k.Garbled("answer", errNoObject, data)
+		return k.Refuse([]byte(data))
 	}
 	failed := false
 	for r.Object(); r.Next(); {

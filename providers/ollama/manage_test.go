@@ -120,8 +120,8 @@ func TestManageErrors(t *testing.T) {
 		as     func(error) bool
 	}{
 		"not there":  {404, `{"error":"model 'm' not found"}`, is[*aycoder.UnknownModelError]},
-		"not JSON":   {200, "<html>\n</html>", is[*aycoder.StreamBrokenError]},
-		"a list":     {200, `[]`, is[*aycoder.StreamBrokenError]},
+		"not JSON":   {200, "<html>\n</html>", is[*aycoder.BadRequestError]},
+		"a list":     {200, `[]`, is[*aycoder.BadRequestError]},
 		"torn":       {200, `{"models":[`, is[*aycoder.StreamBrokenError]},
 		"nothing":    {200, ``, is[*aycoder.StreamBrokenError]},
 		"no right":   {401, `{"error":"unauthorized"}`, is[*aycoder.AuthError]},
@@ -161,7 +161,7 @@ func TestPullErrors(t *testing.T) {
 		`{"error":"max retries exceeded: EOF"}`:                                                         is[*aycoder.StreamBrokenError],
 		`{"status":"pulling manifest"}`:                                                                 is[*aycoder.StreamBrokenError],
 		"{\"status\":\"pulling manifest\"}\n{\"stat":                                                    is[*aycoder.StreamBrokenError],
-		"[]\n": is[*aycoder.StreamBrokenError],
+		"[]\n": is[*aycoder.BadRequestError],
 	} {
 		var last error
 		for _, err := range clientOf(t, says(http.StatusOK, body, 3)).Pull(t.Context(), "m") {

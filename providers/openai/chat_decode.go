@@ -113,8 +113,12 @@ func (d *chatDecoder) Whole(data string) error {
 	if err := d.chunk(data); err != nil {
 		return err
 	}
-	if !d.begun {
-		return d.call.Fail(api.ParseFailure([]byte(data), nil))
+	switch {
+	case d.begun:
+	case d.fault.answers:
+		return d.call.Broken(errChatNoChoice)
+	default:
+		return d.call.Refuse([]byte(data))
 	}
 	return d.end()
 }
@@ -162,6 +166,8 @@ func (d *chatDecoder) chunk(data string) error {
 	switch err := r.End(); {
 	case err != nil:
 		return d.call.Garbled("chunk", err, data)
+	case d.fault.found() && d.whole:
+		return d.call.Refuse([]byte(data))
 	case d.fault.found():
 		return d.call.Fail(api.ParseFailure([]byte(data), nil))
 	}

@@ -95,6 +95,10 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 		return true, d.call.Fail(respFailure(ev.Data))
 	case "keepalive":
 		d.call.Ping()
+	case "":
+		if d.status == "" && len(d.all) == 0 {
+			return true, d.call.Refuse([]byte(ev.Data))
+		}
 	default:
 		return false, d.other(&e)
 	}
@@ -309,7 +313,7 @@ func (d *respDecoder) Whole(data string) error {
 		return err
 	}
 	if d.status == "" && items == nil {
-		return d.call.Garbled("response", errors.New("it has no status and no output"), data)
+		return d.call.Refuse([]byte(data))
 	}
 	for i, raw := range items {
 		if err := d.completed(nil, int64(i), raw); err != nil {

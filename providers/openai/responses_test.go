@@ -376,7 +376,7 @@ func TestResponsesDecodeErrors(t *testing.T) {
 		{"[DONE] is no end", respEvents(respBegin, "[DONE]"), "broken"},
 		{"nothing", "", "broken"},
 		{"no JSON", respEvents(`{"type":`), "broken"},
-		{"not a response", `{"hello":"world"}`, "broken"},
+		{"not a response", `{"hello":"world"}`, "*aycoder.BadRequestError"},
 		{"error in an object", respEvents(respBegin, `{"type":"error","error":{"code":"rate_limit_exceeded","message":"slow"}}`), "rate limit"},
 		{"error", respEvents(respBegin, `{"type":"error","code":"server_error","message":"oh"}`), "overloaded"},
 		{"error of a gateway", respEvents(respBegin, `{"error":{"code":502,"message":"Service unavailable","type":"server_error"}}`), "overloaded"},
