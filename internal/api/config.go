@@ -52,6 +52,8 @@ type Config struct {
 	MaxResponse int64
 
 	home   string // the base URL that the key in the environment belongs to
+	chosen bool   // an option sets the base URL
+	found  bool   // the environment does
 	client *http.Client
 	auth   func() string
 	token  func(context.Context) (string, error)
@@ -164,8 +166,43 @@ func (c *Config) SetBaseURL(option, base string) error {
 	if err != nil {
 		return &aycoder.ConfigError{Option: option, Err: err}
 	}
-	c.BaseURL = strings.TrimRight(base, "/")
+	c.BaseURL, c.chosen = strings.TrimRight(base, "/"), true
 	return nil
+}
+
+// FindBaseURL takes the base URL from the first of the environment variables that is set,
+// those that the service's own clients read, unless an option sets one. The key in the
+// environment is meant for that address then, and may be missing. Adapt makes of a value
+// what [Config.SetBaseURL] takes; it may be nil.
+func (c *Config) FindBaseURL(adapt func(string) string, env ...string) error {
+	if c.chosen {
+		return nil
+	}
+	for _, name := range env {
+		base := strings.TrimRight(strings.TrimSpace(os.Getenv(name)), "/")
+		if base == "" {
+			continue
+		}
+		if adapt != nil {
+			base = adapt(base)
+		}
+		if err := c.SetBaseURL(name, base); err != nil {
+			return err
+		}
+		c.home, c.found = c.BaseURL, true
+		return nil
+	}
+	return nil
+}
+
+// WithVersion is base with a version behind it, unless it ends with one: the variables of
+// some services have none.
+func WithVersion(base, version string) string {
+	last := base[strings.LastIndexByte(base, '/')+1:]
+	if len(last) > 1 && last[0] == 'v' && last[1] >= '0' && last[1] <= '9' {
+		return base
+	}
+	return base + "/" + version
 }
 
 // SetHome makes base the service's own address, and the one that is asked: that of a
@@ -232,6 +269,9 @@ func (c *Config) SetIdle(option string, d time.Duration) error {
 	return nil
 }
 
+// AtHome reports whether requests go where the key in the environment belongs to.
+func (c *Config) AtHome() bool { return c.BaseURL == c.home }
+
 // Header returns the caller's own headers. They must not be changed.
 func (c *Config) Header() http.Header { return c.header() }
 
@@ -242,7 +282,7 @@ func (c *Config) Header() http.Header { return c.header() }
 func (c *Config) FindKey(model string, headers []string, env ...string) error {
 	own := c.header()
 	given := func(name string) bool { return own.Get(name) != "" }
-	if c.auth != nil || c.token != nil || slices.ContainsFunc(headers, given) || c.BaseURL != c.home {
+	if c.auth != nil || c.token != nil || slices.ContainsFunc(headers, given) || !c.AtHome() {
 		return nil
 	}
 	for _, name := range env {
@@ -252,7 +292,7 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 		}
 		return c.SetKey(name, key)
 	}
-	if len(env) == 0 {
+	if len(env) == 0 || c.found {
 		return nil
 	}
 	return &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: c.Provider, Model: model,

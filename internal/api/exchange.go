@@ -146,6 +146,9 @@ func (k *Call) Ping() { k.ping = true }
 // Config returns the settings of the client.
 func (k *Call) Config() *Config { return k.x.Config }
 
+// Elapsed is the time since the request began.
+func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
+
 // Model returns the model that is asked.
 func (k *Call) Model() string { return k.x.Model }
 

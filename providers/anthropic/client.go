@@ -76,6 +76,7 @@ import (
 const (
 	provider = "anthropic"
 	keyEnv   = "ANTHROPIC_API_KEY"
+	tokenEnv = "ANTHROPIC_AUTH_TOKEN"
 
 	defaultBaseURL   = "https://api.anthropic.com"
 	defaultVersion   = "2023-06-01"
@@ -104,15 +105,17 @@ type config struct {
 type Option func(*config) error
 
 // WithAPIKey sets the key. Default: that in the environment variable
-// ANTHROPIC_API_KEY, which [New] reads.
+// ANTHROPIC_API_KEY, or else the bearer token in ANTHROPIC_AUTH_TOKEN, which [New] reads.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
 // WithBaseURL sets where the service is, without the "/v1/messages" that is
 // appended. With a base URL other than the default no key is needed, and the one in
-// the environment is not sent: it belongs to Anthropic. Default:
-// https://api.anthropic.com.
+// the environment is not sent: it belongs to Anthropic. Default: that in the environment
+// variable ANTHROPIC_BASE_URL, to which the key in the environment belongs then, or else
+// https://api.anthropic.com; with [WithBedrock] and [WithVertex] that in
+// ANTHROPIC_BEDROCK_BASE_URL and ANTHROPIC_VERTEX_BASE_URL, or else the cloud's own.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }

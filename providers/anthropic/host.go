@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -90,12 +91,19 @@ func WithToken(token func(context.Context) (string, error)) Option {
 // settle finds the address and the key once all options are known.
 func (c *config) settle(model string) error {
 	if c.at.option == "" {
-		return c.FindKey(model, []string{"X-Api-Key", "Authorization"}, keyEnv)
+		return c.settleOwn(model)
 	}
 	if c.BaseURL == defaultBaseURL {
 		c.SetHome(provider, c.at.base)
 	}
-	var err error
+	env, adapt := "ANTHROPIC_VERTEX_BASE_URL", func(base string) string { return strings.TrimSuffix(base, "/v1") }
+	if c.at.bedrock {
+		env, adapt = "ANTHROPIC_BEDROCK_BASE_URL", nil
+	}
+	err := c.FindBaseURL(adapt, env)
+	if err != nil {
+		return err
+	}
 	if c.at.bedrock {
 		err = c.FindKey(model, []string{"Authorization"}, bedrockKeyEnv)
 	} else if c.BaseURL == c.at.base && !c.Authorised() {
@@ -106,6 +114,22 @@ func (c *config) settle(model string) error {
 		return nil // the caller's client adds what it takes
 	}
 	return err
+}
+
+// settleOwn is settle for Anthropic itself. Gateways that the environment names often
+// want a bearer token.
+func (c *config) settleOwn(model string) error {
+	if err := c.FindBaseURL(nil, "ANTHROPIC_BASE_URL"); err != nil {
+		return err
+	}
+	if token := strings.TrimSpace(os.Getenv(tokenEnv)); token != "" && os.Getenv(keyEnv) == "" && c.AtHome() &&
+		!c.Authorised() && c.Header().Get("X-Api-Key") == "" {
+		if !api.Token(token) {
+			return &aycoder.ConfigError{Option: tokenEnv, Err: errors.New("token has white space or control characters")}
+		}
+		return c.SetToken(tokenEnv, func(context.Context) (string, error) { return token, nil })
+	}
+	return c.FindKey(model, []string{"X-Api-Key", "Authorization"}, keyEnv)
 }
 
 // url is where a model is asked.

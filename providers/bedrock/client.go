@@ -119,7 +119,9 @@ func WithToken(token func(context.Context) (string, error)) Option {
 
 // WithBaseURL sets where the service is, without the "/model/…" that is appended: a
 // gateway, or an endpoint of a private network. No region and no key is needed then,
-// and the key in the environment is not sent. Default: that of the region.
+// and the key in the environment is not sent. Default: that in the environment variables
+// AWS_ENDPOINT_URL_BEDROCK_RUNTIME or AWS_ENDPOINT_URL, to which the key in the
+// environment belongs then, or else that of the region.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -175,6 +177,11 @@ func New(model string, opts ...Option) (*Client, error) {
 
 // settle finds the address and the key once all options are known.
 func (c *config) settle(model string) error {
+	if os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") != "true" {
+		if err := c.FindBaseURL(nil, "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"); err != nil {
+			return err
+		}
+	}
 	if c.BaseURL == noHome {
 		if err := c.findRegion(); err != nil {
 			return err

@@ -208,6 +208,11 @@ func (d *decoder) finish() error {
 	if d.called && d.done.Stop == aycoder.StopEndTurn {
 		d.done.Stop = aycoder.StopToolUse // the calls decide
 	}
+	if strings.HasPrefix(string(d.done.Stop), "malformed_") && !d.called {
+		// "malformed_tool_use", "malformed_model_output": there is no answer.
+		stop := string(d.done.Stop)
+		return &aycoder.StreamBrokenError{ModelError: d.call.Base(stop, errors.New(stop)), After: d.call.Elapsed()}
+	}
 	d.done.Model, d.done.ID = d.call.Model(), d.call.RequestID
 	return d.call.Emit(&d.done)
 }

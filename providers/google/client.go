@@ -56,8 +56,11 @@ func WithAPIKey(key string) Option {
 // WithBaseURL sets where the service is, with its version and without the "/models/…"
 // or, with [WithVertex], the "/projects/…" that is appended. With a base URL other than
 // the default no key is needed, and the one in the environment is not sent: it belongs
-// to the service. Default: https://generativelanguage.googleapis.com/v1beta, or the
-// address of the location with [WithVertex].
+// to the service. Default: that in the environment variable GOOGLE_GEMINI_BASE_URL, to
+// which the key in the environment belongs then, or else
+// https://generativelanguage.googleapis.com/v1beta; with [WithVertex] that in
+// GOOGLE_VERTEX_BASE_URL, or else the address of the location. A variable may leave the
+// version out.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -159,6 +162,11 @@ func New(model string, opts ...Option) (*Client, error) {
 	if c.project != "" {
 		c.setVertex()
 	}
+	env, version := "GOOGLE_GEMINI_BASE_URL", "v1beta"
+	if c.project != "" {
+		env, version = "GOOGLE_VERTEX_BASE_URL", "v1beta1"
+	}
+	errs = append(errs, c.FindBaseURL(func(base string) string { return api.WithVersion(base, version) }, env))
 	errs = append(errs, c.findKey(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new %s client: %w", c.Provider, err)

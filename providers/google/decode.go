@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -18,6 +19,10 @@ const (
 	// maxForeign is how much is kept of a document that is none of the service's, in
 	// bytes.
 	maxForeign = 16 << 10
+
+	// maxReason is how much is shown of what the service says about the reason why a
+	// candidate finished.
+	maxReason = 500
 )
 
 // metadataFields say something about the parts of an answer: where they are from. They
@@ -39,6 +44,8 @@ type decoder struct {
 	shape        shape
 	open         *openCall // the call that is not complete
 	finish       string
+	message      string            // about finish
+	said         bool              // there was a part
 	usage        []byte            // the last that came
 	meta         map[string]string // of metadataFields
 	foreign      string            // a document that says nothing of an answer
@@ -56,6 +63,7 @@ type chunk struct {
 	feedback  string
 	content   string // of the first candidate
 	finish    string // not JSON
+	message   string // about finish
 	meta      [3]string
 	failed    bool
 	known     bool // it has a field of an answer
@@ -203,6 +211,8 @@ func (c *chunk) candidate(r *rawjson.Reader) {
 			k.content = object(r)
 		case "finishReason":
 			k.finish = reason(r)
+		case "finishMessage":
+			k.message, _ = r.Str()
 		default:
 			for i, name := range metadataFields {
 				if key == name {
@@ -212,7 +222,7 @@ func (c *chunk) candidate(r *rawjson.Reader) {
 		}
 	}
 	if index == 0 && c.content == "" && c.finish == "" {
-		c.content, c.finish, c.meta = k.content, k.finish, k.meta
+		c.content, c.finish, c.message, c.meta = k.content, k.finish, k.message, k.meta
 	}
 }
 
@@ -240,6 +250,9 @@ func (d *decoder) head(c *chunk) {
 	}
 	if word := finishWord(c.finish, d.provider); word != "" {
 		d.finish = strings.Clone(word)
+	}
+	if c.message != "" {
+		d.message = strings.Clone(c.message)
 	}
 	for i, raw := range c.meta {
 		if len(raw) > len("{}") {
@@ -344,6 +357,7 @@ func (d *decoder) part(p *part) error {
 	case p.text == "" && p.signature == "" && !p.other:
 		return nil
 	}
+	d.said = true
 	if err := d.cutCall(); err != nil {
 		return err
 	}
@@ -387,6 +401,9 @@ func (d *decoder) End() error {
 	case d.finish == "":
 		return api.ErrUnfinished
 	}
+	if err := d.failure(); err != nil {
+		return err
+	}
 	done := &d.answer.Done
 	done.Stop = stopReason(d.finish)
 	done.Usage = parseUsage(string(d.usage))
@@ -400,6 +417,25 @@ func (d *decoder) End() error {
 		return err
 	}
 	return d.answer.End()
+}
+
+// failure is the error of a candidate that finished without an answer. Calls that came
+// whole are one all the same.
+func (d *decoder) failure() error {
+	err := errors.New(d.finish)
+	if d.message != "" {
+		err = fmt.Errorf("%w: %s", err, d.call.Config().Show(d.message, maxReason))
+	}
+	base := d.call.Base(d.finish, err)
+	switch {
+	case d.finish == unsigned:
+		return &aycoder.BadRequestError{ModelError: base}
+	case d.answer.Calls() > 0, d.finish == undeclared:
+		return nil
+	case slices.Contains(failures, d.finish), !d.said && stopReason(d.finish) == aycoder.StopReason(d.finish):
+		return &aycoder.StreamBrokenError{ModelError: base, After: d.call.Elapsed()}
+	}
+	return nil
 }
 
 // metadata adds what is known about where the answer is from.

@@ -66,8 +66,10 @@
 //
 // The service stops for calls as for the end of a turn; the message says
 // [aycoder.StopToolUse]. Filters that end an answer are [aycoder.StopRefusal], and a
-// prompt that is refused is a [aycoder.RefusalError]. Other reasons are the service's
-// words: "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL". Calls without an id get one
+// prompt that is refused is a [aycoder.RefusalError]. Where the service could not read
+// what the model wrote ("MALFORMED_FUNCTION_CALL") there is no answer, and it is asked
+// again: that is an [aycoder.StreamBrokenError]. Other reasons are the service's words:
+// "UNEXPECTED_TOOL_CALL". Calls without an id get one
 // that is the same each time the same response is read. Of several candidates the first
 // one counts. An answer that comes as a document, or as a list of documents, is read as
 // well as a stream.

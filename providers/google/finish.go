@@ -19,7 +19,20 @@ var (
 
 // refusals are the reasons of filters.
 var refusals = []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
-	"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "JAILBREAK"}
+	"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "JAILBREAK", "LANGUAGE"}
+
+// failures are the reasons for which there is no answer: what the model wrote could not
+// be read as a call or a message, so that asking again may help. The text that came
+// before is of no use either: a call belongs to it.
+var failures = []string{"MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
+
+// undeclared says that a call is none of the request's tools, which asking again does not
+// change: it is handed on as it is.
+const undeclared = "UNEXPECTED_TOOL_CALL"
+
+// unsigned says that the request is wrong: "Request has at least one thought signature
+// missing".
+const unsigned = "MISSING_THOUGHT_SIGNATURE"
 
 // finishWord is the name of a reason, or "" if the candidate has not finished.
 func finishWord(reason, service string) string {

@@ -497,6 +497,12 @@ func (d *chatDecoder) end() error {
 
 // failed says that the answer did not come to its end although it has one.
 func (d *chatDecoder) failed() error {
+	if lower := strings.ToLower(d.finish); d.calls.n == 0 && (strings.Contains(lower, "malformed") ||
+		strings.HasPrefix(lower, "function_call_filter")) {
+		// "function_call_filter: MALFORMED_FUNCTION_CALL": Gemini's words, here too.
+		kind := strings.Clone(d.finish)
+		return &aycoder.StreamBrokenError{ModelError: d.call.Base(kind, errors.New(kind)), After: d.call.Elapsed()}
+	}
 	switch d.finish {
 	case "error", "network_error":
 		return d.call.Broken(errChatFailed)

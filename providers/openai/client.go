@@ -21,6 +21,7 @@ import (
 const (
 	provider       = "openai"
 	keyEnv         = "OPENAI_API_KEY"
+	baseEnv        = "OPENAI_BASE_URL"
 	openaiHost     = "api.openai.com"
 	defaultBaseURL = "https://" + openaiHost + "/v1"
 )
@@ -37,7 +38,9 @@ type Client struct {
 type config struct {
 	api.Config
 	keyEnv    []string
-	keyHeader string // the header of the key, and what stands before it
+	baseEnv   []string
+	adaptBase func(string) string // of baseEnv
+	keyHeader string              // the header of the key, and what stands before it
 	keyPrefix string
 	responses bool
 	stream    streamer
@@ -80,7 +83,9 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 // WithBaseURL sets where the service is, with its version and without the
 // "/chat/completions" or "/responses" that is appended. With a base URL other than the
 // default no key is needed, and the one in the environment is not sent: it belongs to
-// the service. Default: https://api.openai.com/v1.
+// the service. Default: that in the environment variable OPENAI_BASE_URL, to which the
+// key in the environment belongs then, or else https://api.openai.com/v1. Of the presets
+// Groq reads GROQ_BASE_URL and Together TOGETHER_BASE_URL; others read none.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
@@ -239,6 +244,10 @@ func New(model string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		errs = append(errs, opt(&c))
 	}
+	if !c.preset {
+		c.baseEnv = []string{baseEnv}
+	}
+	errs = append(errs, c.FindBaseURL(c.adaptBase, c.baseEnv...))
 	c.identify()
 	errs = append(errs, c.FindKey(model, []string{"Authorization", "Api-Key"}, c.keyEnv...))
 	if err := errors.Join(errs...); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/api"
 )
 
 // A dialect is how a service differs from OpenAI's. The zero value is OpenAI's own. It
@@ -87,6 +88,9 @@ type service struct {
 	name, base string
 	env        string // the environment variable of its key; empty where none is needed
 	dialect    dialect
+	// baseEnv is the variable of the address that the service's own client reads, version
+	// what is behind the address that it holds.
+	baseEnv, version string
 }
 
 // open returns a client of the service.
@@ -100,6 +104,10 @@ func (s service) open(model string, opts []Option) (*Client, error) {
 		if s.env != "" {
 			c.keyEnv = []string{s.env}
 		}
+		if s.baseEnv != "" {
+			c.baseEnv = []string{s.baseEnv}
+			c.adaptBase = func(base string) string { return api.WithVersion(base, s.version) }
+		}
 		return nil
 	}
 	return New(model, append([]Option{first}, opts...)...)
@@ -109,23 +117,23 @@ func (s service) open(model string, opts []Option) (*Client, error) {
 // asked for with WithExtra("search_parameters", …).
 func XAI(model string, opts ...Option) (*Client, error) {
 	// "reasoning_effort is not supported by grok-4": only the small models take it.
-	return service{"xai", "https://api.x.ai/v1", "XAI_API_KEY",
-		dialect{maxTokens: "max_tokens", thinking: thinkNever, files: fileNever}}.open(model, opts)
+	return service{name: "xai", base: "https://api.x.ai/v1", env: "XAI_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", thinking: thinkNever, files: fileNever}}.open(model, opts)
 }
 
 // OpenRouter returns a client of the gateway openrouter.ai. The key is in
 // OPENROUTER_API_KEY. Routing is set with WithExtra("provider", …). What models think
 // goes back to them byte for byte in reasoning_details.
 func OpenRouter(model string, opts ...Option) (*Client, error) {
-	return service{"openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY",
-		dialect{maxTokens: "max_tokens", thinking: thinkObject, ids: idPlain, cacheMarks: true}}.open(model, opts)
+	return service{name: "openrouter", base: "https://openrouter.ai/api/v1", env: "OPENROUTER_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", thinking: thinkObject, ids: idPlain, cacheMarks: true}}.open(model, opts)
 }
 
 // Groq returns a client of Groq. The key is in GROQ_API_KEY.
 func Groq(model string, opts ...Option) (*Client, error) {
-	return service{"groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY",
-		dialect{maxTokens: "max_tokens", thinking: thinkGroq,
-			files: fileNever, thinkTags: true}}.open(model, opts)
+	return service{name: "groq", base: "https://api.groq.com/openai/v1", env: "GROQ_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", thinking: thinkGroq, files: fileNever, thinkTags: true},
+		baseEnv: "GROQ_BASE_URL", version: "openai/v1"}.open(model, opts)
 }
 
 // DeepSeek returns a client of DeepSeek's own service. The key is in DEEPSEEK_API_KEY.
@@ -135,22 +143,22 @@ func DeepSeek(model string, opts ...Option) (*Client, error) {
 	// back to the API in all subsequent requests", also an empty one. "If the request has not
 	// started inference after 10 minutes, the server will close the connection."
 	queued := WithIdleTimeout(10 * time.Minute)
-	return service{"deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY",
-		dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
+	return service{name: "deepseek", base: "https://api.deepseek.com", env: "DEEPSEEK_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
 			calmForced: true, files: fileNever, noImages: true}}.open(model, append([]Option{queued}, opts...))
 }
 
 // Moonshot returns a client of Moonshot's Kimi models. The key is in MOONSHOT_API_KEY.
 func Moonshot(model string, opts ...Option) (*Client, error) {
-	return service{"moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY",
-		dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
+	return service{name: "moonshot", base: "https://api.moonshot.ai/v1", env: "MOONSHOT_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
 			calmForced: true, files: fileNever}}.open(model, opts)
 }
 
 // Mistral returns a client of Mistral's own service. The key is in MISTRAL_API_KEY.
 func Mistral(model string, opts ...Option) (*Client, error) {
-	return service{"mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY",
-		dialect{maxTokens: "max_tokens", noUsage: true, anyTool: "any", thinking: thinkAnyModel, echo: echoParts,
+	return service{name: "mistral", base: "https://api.mistral.ai/v1", env: "MISTRAL_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", noUsage: true, anyTool: "any", thinking: thinkAnyModel, echo: echoParts,
 			ids: idNine, files: fileURL, userSystem: true, toolUser: true}}.open(model, opts)
 }
 
@@ -158,16 +166,17 @@ func Mistral(model string, opts ...Option) (*Client, error) {
 // its plan for coding is https://api.z.ai/api/coding/paas/v4; see [WithBaseURL] and
 // [WithAPIKey].
 func ZAI(model string, opts ...Option) (*Client, error) {
-	return service{"zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY",
-		dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoCalls,
+	return service{name: "zai", base: "https://api.z.ai/api/paas/v4", env: "ZAI_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoCalls,
 			files: fileNever}}.open(model, opts)
 }
 
 // Together returns a client of Together AI. The key is in TOGETHER_API_KEY.
 func Together(model string, opts ...Option) (*Client, error) {
-	return service{"together", "https://api.together.xyz/v1", "TOGETHER_API_KEY",
-		dialect{maxTokens: "max_tokens", noUsage: true, thinking: thinkAnyModel,
-			files: fileNever, thinkTags: true}}.open(model, opts)
+	return service{name: "together", base: "https://api.together.xyz/v1", env: "TOGETHER_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", noUsage: true, thinking: thinkAnyModel,
+			files: fileNever, thinkTags: true},
+		baseEnv: "TOGETHER_BASE_URL", version: "v1"}.open(model, opts)
 }
 
 // Azure returns a client of a deployment in Azure. Endpoint is the name of the resource
@@ -214,8 +223,8 @@ func Copilot(model string, opts ...Option) (*Client, error) {
 		WithHeader("Editor-Version", "aycoder/0"),
 		WithHeader("Openai-Intent", "conversation-edits"),
 	}
-	return service{"copilot", "https://api.githubcopilot.com", "COPILOT_API_KEY",
-		dialect{maxTokens: "max_tokens", ids: idPlain, files: fileNever}}.open(model, append(headers, opts...))
+	return service{name: "copilot", base: "https://api.githubcopilot.com", env: "COPILOT_API_KEY",
+		dialect: dialect{maxTokens: "max_tokens", ids: idPlain, files: fileNever}}.open(model, append(headers, opts...))
 }
 
 // VLLM returns a client of a vLLM server at http://localhost:8000/v1; see [WithBaseURL].
@@ -239,5 +248,5 @@ func LMStudio(model string, opts ...Option) (*Client, error) {
 // local is a server that runs open models.
 func local(name, base string, d dialect) service {
 	d.maxTokens, d.thinking, d.files, d.userSystem = "max_tokens", thinkTemplate, fileNever, true
-	return service{name, base, "", d}
+	return service{name: name, base: base, dialect: d}
 }
