@@ -13,8 +13,9 @@ type RetryPolicy struct {
 	Attempts int
 	// Base is the first wait; it doubles each time. Default: 1 second.
 	Base time.Duration
-	// Budget bounds the sum of the waits for one message. A provider that asks for a
-	// longer wait gets none, and the run ends. Default: 5 minutes.
+	// Budget bounds the sum of the waits for one message, and of the silences that ended
+	// with a [TimeoutError]. A provider that asks for a longer wait gets none, and the run
+	// ends. Default: 5 minutes.
 	Budget time.Duration
 }
 
@@ -37,7 +38,9 @@ type Failure struct {
 //
 //   - Rate limits and overload wait as the provider asked (Retry-After, reset
 //     headers), or longer each time.
-//   - Broken streams and timeouts are tried again after a short wait.
+//   - Broken streams and timeouts are tried again after a short wait. The time that a
+//     silent service has taken counts as waiting, as if each attempt had taken as long:
+//     after five minutes of silence it is not asked again.
 //   - A context that is too large is rebuilt smaller, once.
 //   - Everything else fails at once: a wrong key, a bad request, a refusal, an
 //     unknown model, a bound that was reached, whatever is not a [*ModelError].
@@ -48,6 +51,9 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	}
 	asked, ok := transient(f.Err, f.Now)
 	if !ok || f.Attempt >= attempts {
+		return ModelFailed{}
+	}
+	if silent, ok := errors.AsType[*TimeoutError](f.Err); ok && silent.Elapsed >= (budget-f.Waited)/time.Duration(f.Attempt+1) {
 		return ModelFailed{}
 	}
 	if asked > budget-f.Waited {

@@ -51,7 +51,8 @@ func WithBaseURL(base string) Option { return func(s *settings) { s.base = &base
 // [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option { return func(s *settings) { s.http = &hc } }
 
-// WithIdleTimeout sets the longest silence of the service. Default: 5 minutes.
+// WithIdleTimeout sets the longest silence of the service. Default: the
+// provider's, which is 5 minutes mostly and 10 where models are loaded first.
 func WithIdleTimeout(d time.Duration) Option { return func(s *settings) { s.idle = &d } }
 
 // WithMaxTokens bounds the answers to requests that set no bound. Default: the

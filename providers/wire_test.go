@@ -1,10 +1,15 @@
 package providers_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -157,5 +162,90 @@ func TestErrorTexts(t *testing.T) {
 		})
 		a := asked(t, tt.model, rt)
 		assert.IsType(t, tt.want, a.Err, "%s: %v", tt.service, a.Err)
+	}
+}
+
+// roundTrip is a transport that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server that never says anything is given up after minutes, and not after six times as
+// many; one that says only the head of its answer, too.
+func TestSilentServer(t *testing.T) {
+	t.Setenv("AWS_REGION", "us-east-1")
+	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	headOnly := roundTrip(func(r *http.Request) (*http.Response, error) {
+		pr, pw := io.Pipe()
+		context.AfterFunc(r.Context(), func() { pw.CloseWithError(r.Context().Err()) })
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: pr, Request: r}, nil
+	})
+	for _, name := range providers.Names() {
+		if name == "azure" {
+			continue // wants an address
+		}
+		for what, rt := range map[string]http.RoundTripper{"silent": silent, "head only": headOnly} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, err := providers.Open(name+"/m", providers.WithAPIKey("key-0123456789"),
+						providers.WithHTTPClient(&http.Client{Transport: rt}))
+					require.NoError(t, err)
+					agent, err := aycoder.New(m)
+					require.NoError(t, err)
+					start, last := time.Now(), error(nil)
+					for _, err := range agent.Run(t.Context(), aycoder.Input{Messages: []*aycoder.Message{aycoder.User("hi")}}) {
+						last = err
+					}
+					var timeout *aycoder.TimeoutError
+					require.ErrorAs(t, last, &timeout)
+					assert.LessOrEqual(t, time.Since(start), 10*time.Minute)
+					assert.GreaterOrEqual(t, time.Since(start), 2*time.Minute, "models load, and read long prompts")
+				})
+			})
+		}
+	}
+}
+
+// An answer of a schema that comes as it is, and not as a text of it, is the text.
+func TestContentThatIsAnObject(t *testing.T) {
+	for _, doc := range []string{`{"answer": 42}`, `{"type":"person","name":"a"}`, `{"text":"a","score":1}`, `[{"a":1},{"a":2}]`} {
+		for name, body := range map[string]string{
+			"chat whole":  `{"choices":[{"message":{"content":` + doc + `},"finish_reason":"stop"}]}`,
+			"chat stream": "data: {\"choices\":[{\"delta\":{\"content\":" + doc + "},\"finish_reason\":\"stop\"}]}\n\n",
+			"ollama":      `{"message":{"content":` + doc + `},"done":true}`,
+		} {
+			dialect, _, _ := strings.Cut(name, " ")
+			a := asked(t, dialects[dialect], wiretest.Answering(t, "", body))
+			require.NoError(t, a.Err, name)
+			assert.Equal(t, doc, a.Message().Text(), name)
+		}
+	}
+}
+
+// A conversation that begins with the model is one that services take: those that want the
+// user first get a message of the user's.
+func TestHistoryBeginsWithTheModel(t *testing.T) {
+	said := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "Welcome."}}}
+	for _, name := range []string{"converse", "gemini"} {
+		var body string
+		rt := wiretest.Loopback(t, func(w http.ResponseWriter, r *http.Request) {
+			data, _ := io.ReadAll(r.Body)
+			body = string(data)
+			w.WriteHeader(http.StatusTeapot)
+		})
+		asked(t, dialects[name], rt, said, aycoder.User("hello"))
+		var sent struct {
+			Messages, Contents []struct{ Role string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &sent), body)
+		var roles []string
+		for _, m := range append(sent.Messages, sent.Contents...) {
+			roles = append(roles, strings.ReplaceAll(m.Role, "model", "assistant"))
+		}
+		assert.Equal(t, []string{"user", "assistant", "user"}, roles, name)
+		assert.Contains(t, body, "Welcome.")
 	}
 }

@@ -324,7 +324,11 @@ func between(before, role aycoder.Role) []byte {
 	case role:
 		return []byte(",")
 	case "":
-		return []byte(`{"role":"` + string(role) + `","content":[`)
+		first := ""
+		if role == aycoder.RoleAssistant { // "A conversation must start with a user message."
+			first = `{"role":"user","content":[{"text":"(The conversation began before this.)"}]},`
+		}
+		return []byte(first + `{"role":"` + string(role) + `","content":[`)
 	}
 	return []byte(`]},{"role":"` + string(role) + `","content":[`)
 }

@@ -77,7 +77,7 @@ func TestEncode(t *testing.T) {
 		{"tools that are gone", llama, aycoder.Request{Messages: []*aycoder.Message{
 			{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.ToolUse{ID: "1", Name: "old"}}},
 			{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "1", Name: "old"}}}}},
-			`{"toolConfig":{"tools":[{"toolSpec":{"name":"old","inputSchema":{"json":{"type":"object"}}}}]},"messages":[{"role":"assistant","content":[{"toolUse":{"toolUseId":"1","name":"old","input":{}}}]},` +
+			`{"toolConfig":{"tools":[{"toolSpec":{"name":"old","inputSchema":{"json":{"type":"object"}}}}]},"messages":[{"role":"user","content":[{"text":"(The conversation began before this.)"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"1","name":"old","input":{}}}]},` +
 				`{"role":"user","content":[{"toolResult":{"toolUseId":"1","content":[{"text":"no output"}]}}]}]}`},
 	}
 	for _, tt := range tests {

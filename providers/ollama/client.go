@@ -28,6 +28,10 @@ const (
 	hostEnv  = "OLLAMA_HOST"
 
 	cloudURL = "https://ollama.com"
+
+	// defaultIdle is longer than Ollama itself takes at most to load a model: 5 minutes
+	// (OLLAMA_LOAD_TIMEOUT), before it reads the prompt.
+	defaultIdle = 10 * time.Minute
 )
 
 // Client asks a model of Ollama. It is safe for concurrent use.
@@ -87,7 +91,7 @@ func WithMaxTokens(n int) Option {
 // WithIdleTimeout sets the longest silence of the service. After it the request ends
 // with an [aycoder.TimeoutError]. The first answer of a model takes as long as it takes
 // to load it and to read the prompt. Time that the caller takes to handle an event does
-// not count. Default: 5 minutes.
+// not count. Default: 10 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
@@ -207,7 +211,7 @@ func New(model string, opts ...Option) (*Client, error) {
 // configure applies the options. The base URL is empty if none sets it.
 func configure(opts []Option) (config, error) {
 	c := config{Config: api.NewConfig(provider, cloudURL)}
-	c.BaseURL = ""
+	c.BaseURL, c.Idle = "", defaultIdle
 	var errs []error
 	for _, opt := range opts {
 		errs = append(errs, opt(&c))

@@ -140,6 +140,10 @@ func (l *line) readMessage(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "content":
+			if kind := r.Kind(); kind == '{' || kind == '[' { // an answer of a schema, as it is
+				l.content = r.Raw()
+				continue
+			}
 			l.content, _ = r.Str()
 		case "thinking":
 			l.thinking, _ = r.Str()

@@ -394,8 +394,12 @@ func (d *chatDecoder) takeDetails(c *chatChoice) error {
 	return d.answer.Thinking(text)
 }
 
-// takeParts reads a content that is a list of parts, or one part.
+// takeParts reads a content that is a list of parts, or one part. Some services put an
+// answer of a schema there as it is, and not as a text of it.
 func (d *chatDecoder) takeParts(raw string) error {
+	if !hasParts(raw) {
+		return d.text(strings.Clone(raw))
+	}
 	r := rawjson.NewReader(raw)
 	if r.Kind() == '{' {
 		return d.takePart(r)
@@ -407,6 +411,45 @@ func (d *chatDecoder) takeParts(raw string) error {
 	}
 	return nil
 }
+
+// hasParts reports whether a content is made of parts: texts, and objects that are of a
+// type or hold a text and no more than a few fields that belong to one.
+func hasParts(raw string) bool {
+	r := rawjson.NewReader(raw)
+	switch r.Kind() {
+	case '{':
+		return isPart(r)
+	case '[':
+		for r.Array(); r.Next(); {
+			if r.Kind() != '"' && !isPart(r) {
+				return false
+			}
+		}
+		return true
+	}
+	return r.Kind() == 't' || r.Kind() == 'f' // says nothing
+}
+
+func isPart(r *rawjson.Reader) bool {
+	typed, texts, others := false, false, 0
+	for r.Object(); r.Next(); {
+		switch r.Key() {
+		case "type":
+			s, _ := r.Str()
+			typed = slices.Contains(chatPartTypes, s)
+		case "text", "thinking":
+			texts = true
+		case "index", "id", "annotations", "cache_control", "signature", "closed":
+		default:
+			others++
+		}
+	}
+	return typed || texts && others == 0
+}
+
+// chatPartTypes are the types of parts of a content.
+var chatPartTypes = []string{"text", "output_text", "thinking", "reasoning", "refusal", "image_url", "image", "audio",
+	"input_audio", "output_audio", "video_url", "file", "document_url", "reference", "tool_reference", "redacted_thinking"}
 
 func (d *chatDecoder) takePart(r *rawjson.Reader) error {
 	if s, ok := chatStr(r); ok {

@@ -137,8 +137,9 @@ func WithMaxTokens(n int) Option {
 // WithIdleTimeout sets the longest silence of the service. After it the request ends
 // with an [aycoder.TimeoutError]. Time that the caller takes to handle an event does
 // not count. Comments, blank lines and events without data, which some services send
-// while a request waits in a queue, do not end a silence. Default: 5 minutes, and 10 for
-// [DeepSeek].
+// while a request waits in a queue, do not end a silence. The wait for the head of the
+// response is one, too. Default: 5 minutes, and 10 for [DeepSeek] and for the servers of
+// open models ([VLLM], [LlamaCpp], [LMStudio]), which load a model first.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strings"
@@ -91,13 +92,19 @@ type service struct {
 	// baseEnv is the variable of the address that the service's own client reads, version
 	// what is behind the address that it holds.
 	baseEnv, version string
+	idle             time.Duration // the longest silence; that of all services if 0
 }
+
+// localIdle is how long a server on the user's own hardware may be silent: it loads the
+// model and reads the prompt before it says anything.
+const localIdle = 10 * time.Minute
 
 // open returns a client of the service.
 func (s service) open(model string, opts []Option) (*Client, error) {
 	first := func(c *config) error {
 		c.SetHome(s.name, s.base)
 		c.keyEnv, c.dialect, c.preset = nil, s.dialect, true
+		c.Idle = cmp.Or(s.idle, c.Idle)
 		if s.dialect.thinkTags {
 			c.thinkTags = newChatThink
 		}
@@ -248,5 +255,5 @@ func LMStudio(model string, opts ...Option) (*Client, error) {
 // local is a server that runs open models.
 func local(name, base string, d dialect) service {
 	d.maxTokens, d.thinking, d.files, d.userSystem = "max_tokens", thinkTemplate, fileNever, true
-	return service{name: name, base: base, dialect: d}
+	return service{name: name, base: base, dialect: d, idle: localIdle}
 }
