@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/eventstream"
 	"github.com/aycoder/aycoder/internal/wiretest"
 	"github.com/aycoder/aycoder/providers"
 )
@@ -248,4 +249,92 @@ func TestHistoryBeginsWithTheModel(t *testing.T) {
 		assert.Equal(t, []string{"user", "assistant", "user"}, roles, name)
 		assert.Contains(t, body, "Welcome.")
 	}
+}
+
+// A character that is cut into two escapes, one in each of two pieces, is one all the
+// same; half of one is U+FFFD.
+func TestHalvesOfCharacters(t *testing.T) {
+	tests := []struct {
+		pieces []string
+		want   string
+	}{
+		{[]string{`a\ud83d`, `\ude00b`}, "a😀b"},
+		{[]string{`\uD83D`, `\uDE00`}, "😀"},
+		{[]string{`a\ud83d`, `\ude00\ud83d`, `\ude01`, `b`}, "a😀😁b"},
+		{[]string{`a\ud83d`, `b`}, "a\uFFFDb"},
+		{[]string{`a`, `\ude00b`}, "a\uFFFDb"},
+		{[]string{`a\ud83d`}, "a\uFFFD"},
+		{[]string{`a\ud83d`, `\ud83d`, `\ude00`}, "a\uFFFD😀"},
+		{[]string{`a\\ud83d`, `\\ude00`}, `a\ud83d\ude00`},
+		{[]string{`\"\ud83d`, `\ude00\"`}, `"😀"`},
+	}
+	forms := map[string]func(pieces []string) string{
+		"messages": func(pieces []string) string {
+			var b strings.Builder
+			say := func(data string) { b.WriteString("data: " + data + "\n\n") }
+			say(`{"type":"message_start","message":{"id":"m","content":[]}}`)
+			say(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+			for _, p := range pieces {
+				say(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + p + `"}}`)
+			}
+			say(`{"type":"content_block_stop","index":0}`)
+			say(`{"type":"message_stop"}`)
+			return b.String()
+		},
+		"chat": func(pieces []string) string {
+			var b strings.Builder
+			for _, p := range pieces {
+				b.WriteString(`data: {"choices":[{"index":0,"delta":{"content":"` + p + `"}}]}` + "\n\n")
+			}
+			return b.String() + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+		},
+		"responses": func(pieces []string) string {
+			var b strings.Builder
+			for _, p := range pieces {
+				b.WriteString(`data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"` + p + `"}` + "\n\n")
+			}
+			return b.String() + `data: {"type":"response.completed","response":{"status":"completed","output":[]}}` + "\n\n"
+		},
+		"gemini": func(pieces []string) string {
+			var b strings.Builder
+			for i, p := range pieces {
+				end := ""
+				if i == len(pieces)-1 {
+					end = `,"finishReason":"STOP"`
+				}
+				b.WriteString(`data: {"candidates":[{"content":{"parts":[{"text":"` + p + `"}]}` + end + "}]}\r\n\r\n")
+			}
+			return b.String()
+		},
+		"ollama": func(pieces []string) string {
+			var b strings.Builder
+			for _, p := range pieces {
+				b.WriteString(`{"message":{"content":"` + p + `"},"done":false}` + "\n")
+			}
+			return b.String() + `{"message":{"content":""},"done":true}` + "\n"
+		},
+		"converse": func(pieces []string) string {
+			b := eventstream.AppendEvent(nil, "messageStart", `{"role":"assistant"}`)
+			for _, p := range pieces {
+				b = eventstream.AppendEvent(b, "contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"`+p+`"}}`)
+			}
+			b = eventstream.AppendEvent(b, "contentBlockStop", `{"contentBlockIndex":0}`)
+			return string(eventstream.AppendEvent(b, "messageStop", `{"stopReason":"end_turn"}`))
+		},
+	}
+	for name, form := range forms {
+		for _, tt := range tests {
+			a := asked(t, dialects[name], wiretest.Answering(t, "", form(tt.pieces)))
+			require.NoError(t, a.Err, "%s: %q", name, tt.pieces)
+			assert.Equal(t, tt.want, a.Message().Text(), "%s: %q", name, tt.pieces)
+			assert.Equal(t, tt.want, a.Text, "%s: %q, in pieces", name, tt.pieces)
+		}
+	}
+	// Arguments are cut in the same way.
+	body := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\ud83d"}}]}}]}` +
+		"\n\n" + `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]},"finish_reason":"stop"}]}` + "\n\n"
+	a := asked(t, dialects["chat"], wiretest.Answering(t, wiretest.Stream, body))
+	require.NoError(t, a.Err)
+	require.Len(t, a.Message().Calls(), 1)
+	assert.Equal(t, `{"x":"😀"}`, string(a.Message().Calls()[0].Args))
 }

@@ -108,6 +108,7 @@ type Call struct {
 	events sse.Reader
 	views  bool // events are valid until the next one only
 	view   ViewDecoder
+	half   *sse.Event // see joined
 }
 
 // Stream sends the request when the iteration starts, and yields what comes back. It
@@ -264,7 +265,7 @@ func (k *Call) decode(d Decoder) error {
 	for {
 		ev, err := k.events.Next()
 		if err == io.EOF {
-			return d.End()
+			return k.ended(d)
 		}
 		if err != nil {
 			return err
@@ -296,6 +297,17 @@ func (k *Call) framed(r io.Reader, d Decoder) error {
 			return err
 		}
 	}
+	return k.ended(d)
+}
+
+// ended tells the decoder that the stream has ended.
+func (k *Call) ended(d Decoder) error {
+	if last := k.half; last != nil {
+		k.half = nil
+		if done, err := k.take(*last, d); done || err != nil {
+			return err
+		}
+	}
 	return d.End()
 }
 
@@ -303,7 +315,11 @@ func (k *Call) framed(r io.Reader, d Decoder) error {
 // does not end a silence.
 func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	k.ping = ev.Data == ""
-	if !k.ping {
+	switch {
+	case k.ping:
+	case k.half != nil || hasEscape(ev.Data):
+		done, err = k.joined(ev, func(ev sse.Event) (bool, error) { return k.take(ev, d) })
+	default:
 		done, err = k.take(ev, d)
 	}
 	if !k.ping && err == nil {
