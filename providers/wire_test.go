@@ -338,3 +338,47 @@ func TestHalvesOfCharacters(t *testing.T) {
 	require.Len(t, a.Message().Calls(), 1)
 	assert.Equal(t, `{"x":"😀"}`, string(a.Message().Calls()[0].Args))
 }
+
+// Fields of an answer that are new do not go back with it: services refuse what they do
+// not know, and the whole conversation with it. Those that they want back do.
+func TestUnknownFieldsStay(t *testing.T) {
+	messages := `data: {"type":"message_start","message":{"id":"m","content":[]}}` + "\n\n" +
+		`data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm","signature":"sig-1","news":"N1"}}` + "\n\n" +
+		`data: {"type":"content_block_stop","index":0}` + "\n\n" +
+		`data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":"hi","news":"N2","citations":[{"type":"c","cited":"keep"}]}}` + "\n\n" +
+		`data: {"type":"content_block_delta","index":1,"delta":{"type":"news_delta","news2":"N3"}}` + "\n\n" +
+		`data: {"type":"content_block_stop","index":1}` + "\n\n" +
+		`data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"a","name":"f","input":{},"caller":{"type":"direct"},"news":"N4"}}` + "\n\n" +
+		`data: {"type":"content_block_delta","index":2,"delta":{"type":"news_delta","news2":"N5"}}` + "\n\n" +
+		`data: {"type":"content_block_stop","index":2}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"
+	responses := `{"id":"r","status":"completed","output":[` +
+		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"sealed-1"},` +
+		`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi","annotations":[],"news":"N1"}],"news":"N2"},` +
+		`{"type":"function_call","id":"fc","call_id":"a","name":"f","arguments":"{}","status":"completed","namespace":"ns-1","news":"N3"}]}`
+	chat := `data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm","content":"hi","news":"N1","tool_calls":[{"index":0,"id":"a","news":"N2","function":{"name":"f","arguments":"{}","news":"N3"}}]},"finish_reason":"stop"}]}` + "\n\n"
+	for _, tt := range []struct {
+		model, body string
+		back        []string
+	}{
+		{dialects["messages"], messages, []string{"sig-1", `"cited":"keep"`, `"caller":{"type":"direct"}`}},
+		{dialects["responses"], responses, []string{"sealed-1", `"namespace":"ns-1"`}},
+		{dialects["chat"], chat, nil},
+		{"deepseek/m", chat, []string{`"reasoning_content":"hm"`}},
+	} {
+		a := asked(t, tt.model, wiretest.Answering(t, "", tt.body))
+		require.NoError(t, a.Err, tt.model)
+		require.Len(t, a.Message().Calls(), 1)
+		result := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "a", Name: "f"}}}
+		var sent string
+		rt := wiretest.Loopback(t, func(w http.ResponseWriter, r *http.Request) {
+			data, _ := io.ReadAll(r.Body)
+			sent = string(data)
+			w.WriteHeader(http.StatusTeapot)
+		})
+		asked(t, tt.model, rt, aycoder.User("hello"), a.Message(), result)
+		assert.NotContains(t, sent, "news", tt.model)
+		for _, field := range tt.back {
+			assert.Contains(t, sent, field, tt.model)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aycoder/aycoder"
@@ -59,4 +61,42 @@ func Stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
 		t.Fatal(err)
 	}
 	return &back
+}
+
+// ErrorClass is the class that the error for a recorded failure must be of, as "%T" prints
+// it. It comes from the recording's own status, words and text by the rules below, the
+// first of which decides.
+func ErrorClass(i *Interaction) string {
+	e := i.Expected.Error
+	code := strings.Trim(string(e.Code), `"`)
+	status := e.Status
+	if n, err := strconv.Atoi(code); err == nil && status == 0 {
+		status = n
+	}
+	words := []string{strings.ToLower(e.Type), strings.ToLower(code)}
+	text := strings.ToLower(e.Message)
+	for _, rule := range errorClasses {
+		if slices.Contains(rule.status, status) || slices.ContainsFunc(words, func(w string) bool { return slices.Contains(rule.words, w) }) ||
+			slices.ContainsFunc(rule.texts, func(s string) bool { return strings.Contains(text, s) }) {
+			return "*aycoder." + rule.class
+		}
+	}
+	return "*aycoder.StreamBrokenError"
+}
+
+// errorClasses are the rules, from what says most to what says least.
+var errorClasses = []struct {
+	class  string
+	status []int
+	words  []string
+	texts  []string
+}{
+	{"ContextTooLargeError", nil, nil, []string{"maximum context length", "request too large for"}},
+	{"AuthError", []int{401, 402, 403}, []string{"insufficient_quota"}, []string{"api key not valid"}},
+	{"UnknownModelError", nil, []string{"model_not_found", "invalid_model", "not_found", "not_found_error"},
+		[]string{"model not found", "is not a valid model", "model identifier is invalid", "end of its life", "model 'nonexistent-model"}},
+	{"TimeoutError", []int{408, 504}, nil, nil},
+	{"OverloadedError", []int{500, 502, 503, 529}, []string{"overloaded_error"}, nil},
+	{"RateLimitError", []int{429}, nil, nil},
+	{"BadRequestError", []int{400, 404, 422}, []string{"invalid_request_error"}, nil},
 }

@@ -217,6 +217,7 @@ func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	}
 	var w wrong
 	w.same("status", base.Status, e.Status)
+	w.same("class of error", fmt.Sprintf("%T", a.Err), ErrorClass(i))
 	if s.Error != nil {
 		if text := s.Error(i, a.Err); text != "" {
 			w = append(w, fmt.Sprintf("%s: %T: %v", text, a.Err, a.Err))

@@ -147,7 +147,7 @@ func TestBedrockStream(t *testing.T) {
 		{"no bytes", string(eventstream.AppendEvent(nil, "chunk", `{}`)), &aycoder.StreamBrokenError{}, "chunk without bytes"},
 		{"no JSON", string(eventstream.AppendEvent(nil, "chunk", `{`)), &aycoder.StreamBrokenError{}, "unexpected end"},
 		{"no base64", string(eventstream.AppendEvent(nil, "chunk", `{"bytes":"%"}`)), &aycoder.StreamBrokenError{}, "illegal base64"},
-		{"server-sent events", helloStream, &aycoder.StreamBrokenError{}, "checksum of a prelude is wrong"},
+		{"server-sent events", helloStream, &aycoder.BadRequestError{}, "message_start"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

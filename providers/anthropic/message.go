@@ -128,16 +128,18 @@ func (w *blocks) text(t *aycoder.Text) {
 		w.b = append(w.b, `\n</system>`...)
 	}
 	w.b = append(w.b, '"')
-	w.end(t.Extra)
+	w.end(t.Extra, "citations")
 }
 
-// end ends a block with the fields that the provider wants back.
-func (w *blocks) end(extra *aycoder.Opaque) {
+// end ends a block with those of the fields that came with it which the provider takes
+// back. It refuses others ("Extra inputs are not permitted"), and with them the whole
+// conversation: what is new in an answer is for the host to read.
+func (w *blocks) end(extra *aycoder.Opaque, names ...string) {
 	if ours(extra) {
-		if rest := bytes.TrimSpace(extra.Raw)[1:]; !bytes.Equal(bytes.TrimSpace(rest), []byte("}")) {
-			w.b = append(w.b, ',')
-			w.b = append(w.b, rest...)
-			return
+		for _, f := range rawjson.Split(bytes.TrimSpace(extra.Raw)) {
+			if slices.Contains(names, f.Key) && !rawjson.IsNull(f.Val) {
+				w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
+			}
 		}
 	}
 	w.b = append(w.b, '}')
@@ -169,7 +171,7 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 	} else {
 		w.b = append(w.b, `{}`...)
 	}
-	w.end(u.Extra)
+	w.end(u.Extra, "caller")
 }
 
 // output writes the result of a tool. The API refuses an empty text and an error

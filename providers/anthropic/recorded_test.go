@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/rawjson"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -24,15 +23,31 @@ func suite(t *testing.T, family string, least int, opts ...Option) *wiretest.Sui
 		Stop: func(i *wiretest.Interaction) aycoder.StopReason {
 			return aycoder.StopReason(strings.ReplaceAll(i.Expected.Finish, "pause_turn", "paused"))
 		},
-		Usage: func(raw json.RawMessage) (u aycoder.Usage) {
-			readUsage(rawjson.NewReader(string(raw))).addTo(&u)
-			return u
-		},
+		Usage: wantUsage,
 		Skip:  wiretest.CutInCall("tool_use"),
 		Error: wrongError,
 		More:  wrongBlocks,
 		Min:   least,
 	}
+}
+
+// wantUsage sorts the recorded counts: the input has no tokens of the cache, the output
+// has those of thinking.
+func wantUsage(raw json.RawMessage) aycoder.Usage {
+	var u struct {
+		Input      int64 `json:"input_tokens"`
+		Output     int64 `json:"output_tokens"`
+		CacheRead  int64 `json:"cache_read_input_tokens"`
+		CacheWrite int64 `json:"cache_creation_input_tokens"`
+		Details    struct {
+			Thinking int64 `json:"thinking_tokens"`
+		} `json:"output_tokens_details"`
+	}
+	if err := json.Unmarshal(raw, &u); err != nil {
+		panic(err) // a damaged recording
+	}
+	return aycoder.Usage{Input: u.Input, Output: u.Output, Reasoning: u.Details.Thinking,
+		CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
 }
 
 // wrongError compares word, text and class of an error.

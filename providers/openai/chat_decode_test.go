@@ -82,7 +82,7 @@ func TestChatDecode(t *testing.T) {
 			`"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"\ude00\"","index":0}]}`,
 			`"index":0,"delta":{"content":"x"}`,
 			`"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"","signature":"s/=","index":0},{"type":"reasoning.encrypted","data":"d","index":0}]}`, stop),
-			"think \uFFFD\uFFFD\"\ntext x\nopaque {\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"\\ud83d\\ude00\\\"\",\"index\":0,\"signature\":\"s/=\"}," +
+			"think 😀\"\ntext x\nopaque {\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"\\ud83d\\ude00\\\"\",\"index\":0,\"signature\":\"s/=\"}," +
 				"{\"type\":\"reasoning.encrypted\",\"data\":\"d\",\"index\":0}]}\nend_turn"},
 		{"details of one chunk stay apart", chatChunks(
 			`"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text", "text":"a","index":0},{"type":"reasoning.text","text":"b","index":0}]}`, stop),

@@ -152,6 +152,9 @@ func respHasItems(raw json.RawMessage) bool {
 	return len(raw) > 2 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 }
 
+// respCallFields are the fields that the service takes back with a call.
+var respCallFields = []string{"status", "namespace", "caller"}
+
 // call writes a call. Arguments that were cut off are none.
 func (w *respItems) call(u *aycoder.ToolUse) {
 	w.begin(`{"type":"function_call"`)
@@ -164,8 +167,11 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	w.b = rawjson.AppendField(w.b, "arguments", args)
 	if w.mine(u.Extra) {
 		extra, _ := rawjson.Parse(u.Extra.Raw) // was checked
-		for _, f := range extra.Without("type", "call_id", "name", "arguments") {
-			w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
+		for _, f := range extra {
+			// "Unknown parameter": what is new in an answer is for the host to read.
+			if slices.Contains(respCallFields, f.Key) {
+				w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
+			}
 		}
 	}
 	w.b = append(w.b, '}')
