@@ -1,6 +1,7 @@
 package providers_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -381,4 +382,68 @@ func TestUnknownFieldsStay(t *testing.T) {
 			assert.Contains(t, sent, field, tt.model)
 		}
 	}
+}
+
+// What a model wrote and its service could not read as a call is no answer, and no empty
+// success: it is asked for again.
+func TestMalformedCalls(t *testing.T) {
+	converse := string(eventstream.AppendEvent(eventstream.AppendEvent(nil, "messageStart", `{"role":"assistant"}`),
+		"messageStop", `{"stopReason":"malformed_tool_use"}`))
+	for name, body := range map[string]string{
+		"gemini":   `data: {"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: print(x)"}]}` + "\n\n",
+		"chat":     `data: {"choices":[{"index":0,"delta":{},"finish_reason":"function_call_filter: MALFORMED_FUNCTION_CALL"}]}` + "\n\ndata: [DONE]\n\n",
+		"converse": converse,
+	} {
+		a := asked(t, dialects[name], wiretest.Answering(t, "", body))
+		require.Error(t, a.Err, name)
+		assert.Contains(t, strings.ToLower(a.Err.Error()), "malformed", name)
+		assert.True(t, (aycoder.RetryPolicy{}).Decide(aycoder.Failure{Err: a.Err}).Retry, name)
+	}
+}
+
+// Proxies add comments, byte order marks, other line ends and compression, and end
+// connections in their own ways.
+func TestWaysOfProxies(t *testing.T) {
+	const body = ": OPENROUTER PROCESSING\n\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n: ping\n\n" +
+		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+	for name, h := range map[string]http.HandlerFunc{
+		"as it is":        func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) },
+		"byte order mark": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "\uFEFF"+body) },
+		"CRLF": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.ReplaceAll(body, "\n", "\r\n"))
+		},
+		"CR": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.ReplaceAll(body, "\n", "\r"))
+		},
+		"gzip": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			zw := gzip.NewWriter(w)
+			_, _ = io.WriteString(zw, body)
+			_ = zw.Close()
+		},
+		"a filter's event first": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `data: {"id":"","choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}`+"\n\n"+body)
+		},
+		"a reset behind the end": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, body)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"a reset behind the last event without its end": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.TrimRight(body, "\n"))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		a := asked(t, dialects["chat"], wiretest.Loopback(t, h))
+		if assert.NoError(t, a.Err, name) {
+			assert.Equal(t, "hi", a.Message().Text(), name)
+		}
+	}
+	a := asked(t, dialects["chat"], wiretest.Loopback(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, body[:strings.Index(body, ": ping")])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	assert.IsType(t, &aycoder.StreamBrokenError{}, a.Err)
 }
