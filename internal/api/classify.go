@@ -165,7 +165,8 @@ var filtered = []string{
 // noModel are the texts for a model that is not there, beside the word "model".
 var noModel = []string{
 	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
-	"no such model", "supported api model names", "unable to access", "been deprecated", "decommissioned", "end of its life", "resolve the foundation model",
+	"no such model", "supported api model names", "unable to access", "been deprecated", "decommissioned",
+	"end of its life", "resolve the foundation model",
 	"on-demand throughput",
 }
 

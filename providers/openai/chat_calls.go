@@ -254,28 +254,25 @@ func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
 // is one. If more than one is, the piece may be of any of them: what these calls are
 // cannot be known.
 func (cs *chatCalls) among(p *chatPiece, of func(*chatCall) bool) (found *chatCall) {
-	var open []*chatCall
+	var open *chatCall
+	tells := p.name != "" || blank(p.text)
 	for i := len(cs.all) - 1; i >= max(0, len(cs.all)-chatLookBack); i-- {
 		c := cs.all[i]
 		if !of(c) {
 			continue
 		}
-		if c.takes(p.text) {
-			open = append(open, c)
-		}
 		if found == nil {
 			found = c
 		}
-	}
-	if len(open) == 0 {
-		return found
-	}
-	if len(open) > 1 && p.name == "" && !blank(p.text) {
-		for _, c := range open {
-			c.doubt = true
+		switch {
+		case !c.takes(p.text):
+		case open == nil:
+			open = c
+		case !tells:
+			open.doubt, c.doubt = true, true
 		}
 	}
-	return open[0]
+	return cmp.Or(open, found)
 }
 
 // counted returns the call that an index counts, where calls began without one.

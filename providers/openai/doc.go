@@ -4,7 +4,8 @@
 //	client, err := openai.New("gpt-5.1")
 //
 // The key is that in the environment variable OPENAI_API_KEY, unless [WithAPIKey] or
-// [WithTokenSource] gives one. Services with a preset are one word away, with a key
+// [WithTokenSource] gives one, and the address that in OPENAI_BASE_URL, if it is set and
+// [WithBaseURL] gives none. Services with a preset are one word away, with a key
 // variable of their own:
 //
 //	client, err := openai.OpenRouter("anthropic/claude-sonnet-4.5")
@@ -56,7 +57,8 @@
 //
 // Text, thinking and calls become parts, whatever a service calls them and however it
 // cuts them into chunks. A call is complete when the next begins, or at the end of the
-// message: the API has no mark for it. Calls without an id get one that is the same each
+// message: the API has no mark for it. Where it cannot be told which of several calls a
+// piece is of, all of them are an [aycoder.BlockCut]. Calls without an id get one that is the same each
 // time the response is read. Calls decide about [aycoder.StopToolUse], whatever the
 // finish_reason says.
 //
