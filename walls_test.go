@@ -51,7 +51,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy"}, []string{"golang.org/x/term"}},
+	{"examples/*", []string{".", "providers", "tools", "policy"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a
