@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,11 +71,19 @@ type Result struct {
 	Pending *Pending
 }
 
-// Text returns the text of the last message of the model.
+// Text returns the text of the last message of the model since the user last said
+// something, or "" if the model has said nothing since: an earlier answer is not the
+// answer to that.
 func (r *Result) Text() string {
+	if r.End == EndFailed && r.Turns == 0 {
+		return "" // the run failed before the prompt was part of the history, or at once
+	}
 	for _, m := range slices.Backward(r.Messages) {
-		if m.Role == RoleAssistant {
+		switch {
+		case m.Role == RoleAssistant:
 			return m.Text()
+		case isPrompt(m):
+			return ""
 		}
 	}
 	return ""
@@ -98,6 +107,7 @@ type Loop struct {
 	settings
 	base  *Request
 	tools []*tool
+	model string // who is asked
 
 	mu      sync.Mutex
 	session []Rule // replaced, never changed
@@ -120,9 +130,7 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 	if m == nil {
 		errs = append(errs, &ConfigError{Option: "model", Err: errors.New("is nil")})
 	}
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
+	errs = append(errs, Options(opts...)(&c))
 	tools, err := c.tools()
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
@@ -130,13 +138,21 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 	}
 	c.client = m
 	for _, wrap := range slices.Backward(c.wrapModel) {
-		c.client = wrap(c.client)
+		if c.client = wrap(c.client); c.client == nil {
+			return nil, fmt.Errorf("new agent: %w", isNilError("client of WithModelMiddleware"))
+		}
 	}
 	for _, wrap := range slices.Backward(c.wrapContext) {
-		c.builder = wrap(c.builder)
+		if c.builder = wrap(c.builder); c.builder == nil {
+			return nil, fmt.Errorf("new agent: %w", isNilError("builder of WithContextMiddleware"))
+		}
 	}
 	l := &Loop{settings: c.settings, tools: tools}
-	l.base = &Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking}
+	l.base = &Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking, MaxResponse: c.maxResponse}
+	if n, ok := As[ModelNamer](l.client); ok {
+		provider, model := n.ModelName()
+		l.model = provider + "/" + model
+	}
 	for _, t := range tools {
 		l.base.Tools = append(l.base.Tools, &t.spec)
 	}
@@ -152,7 +168,7 @@ func (c *config) tools() ([]*tool, error) {
 		t := &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
 		var err error
 		if made, ok := impl.(*funcTool); ok {
-			t.schema = made.schema // was checked
+			t.schema, t.call = made.schema, made.call // both were checked, and calls are
 		} else {
 			t.schema, err = checkSpec(&t.spec)
 		}
@@ -164,7 +180,9 @@ func (c *config) tools() ([]*tool, error) {
 		}
 		errs = append(errs, err)
 		for _, wrap := range slices.Backward(c.wrapTool) {
-			t.call = wrap(t.call)
+			if t.call = wrap(t.call); t.call == nil {
+				errs = append(errs, isNilError("function of WithToolMiddleware"))
+			}
 		}
 		names[t.spec.Name] = true
 		tools = append(tools, t)
@@ -195,18 +213,11 @@ func (l *Loop) subject(call *ToolUse) string {
 // call as the tool gets it: values that the model wrote as text, where the schema
 // wants no text, are what the text says, and integers such as 2.0 are in plain digits.
 func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
-	args := call.Args
-	problems := t.schema.Validate(args)
-	if len(problems) > 0 {
-		if args = t.schema.Coerce(args); !bytes.Equal(args, call.Args) {
-			problems = t.schema.Validate(args)
-		}
+	args, err := fitArgs(t.schema, call.ID, call.Name, call.Args)
+	if err != nil {
+		return nil, err
 	}
-	if len(problems) > 0 {
-		base := &ToolError{Tool: call.Name, CallID: call.ID}
-		return nil, &ToolArgsError{ToolError: base, Problems: problems}
-	}
-	if args = t.schema.Normalize(args); bytes.Equal(args, call.Args) {
+	if bytes.Equal(args, call.Args) {
 		return call, nil
 	}
 	return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
@@ -221,10 +232,10 @@ func (t *tool) fitArgs(a *RunTool) json.RawMessage {
 	return use.Args
 }
 
-func (l *Loop) notFound(call *ToolUse) error {
-	names := make([]string, len(l.tools))
-	for i, t := range l.tools {
-		names[i] = t.spec.Name
+func notFound(call *ToolUse, offered []*ToolSpec) error {
+	names := make([]string, len(offered))
+	for i, s := range offered {
+		names[i] = s.Name
 	}
 	near := closest.Closest(call.Name, names, len(names))
 	for _, n := range names {
@@ -271,6 +282,10 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 			yield(nil, ErrConsumed)
 			return
 		}
+		if err := l.usable(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
 		r, err := l.begin(&in, opts)
 		if err != nil {
 			yield(nil, err)
@@ -287,10 +302,28 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 	}
 }
 
+// usable reports what a run cannot do without.
+func (l *Loop) usable(ctx context.Context) error {
+	switch {
+	case l == nil || l.client == nil:
+		return &ConfigError{Option: "Loop", Err: errors.New("is not made by New")}
+	case ctx == nil:
+		return isNilError("ctx")
+	}
+	return nil
+}
+
+func isNilError(what string) error {
+	return &ConfigError{Option: what, Err: errors.New("is nil")}
+}
+
 // begin makes a run, or takes up a suspended one.
 func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 	var rc RunConfig
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, isNilError("RunOption")
+		}
 		if err := opt(&rc); err != nil {
 			return nil, err
 		}
@@ -318,16 +351,17 @@ func (r *run) enter(in *Input) error {
 	case len(in.Decisions) > 0:
 		return &ConfigError{Option: "Input.Decisions", Err: errors.New("Pending is missing")}
 	}
-	messages := slices.Clone(in.Messages)
+	messages := slices.Clip(in.Messages)
 	if in.Prompt != "" || len(in.Parts) > 0 {
 		messages = append(messages, in.message())
 	}
-	if err := checkInput(messages); err != nil {
+	messages, err := checkInput(messages)
+	if err != nil {
 		return err
 	}
 	l := r.loop
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
+		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model,
 	})
 	return nil
 }
@@ -343,31 +377,60 @@ func (in *Input) message() *Message {
 	return m
 }
 
-func checkInput(messages []*Message) error {
+// checkInput returns a conversation as a run starts with it: text that is not valid
+// UTF-8, which could not be stored, is made so.
+func checkInput(messages []*Message) ([]*Message, error) {
 	if err := CheckHistory(messages); err != nil {
-		return err
+		return nil, err
 	}
 	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant {
-		return &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
+		return nil, &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
 	}
-	return nil
+	clean := messages
+	for i, m := range messages {
+		c := cleanMessage(m)
+		if c == m {
+			continue
+		}
+		if &clean[0] == &messages[0] {
+			clean = slices.Clone(messages) // the caller's stay as they are
+		}
+		clean[i] = c
+	}
+	if &clean[0] != &messages[0] { // ids that differed may be the same now
+		return clean, CheckHistory(clean)
+	}
+	return clean, nil
 }
 
 // request builds the request of a turn and checks what the builder made of it.
-func (l *Loop) request(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error) {
-	req, err := l.builder.Build(ctx, ContextInput{
-		Run: run, Turn: a.Turn, Messages: history, Elide: a.Elide, Base: l.base,
-	})
+func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
+	req, err := l.buildSafely(ctx, in)
+	if err == nil && req == nil {
+		err = errors.New("builder returned nil")
+	}
 	if err != nil {
 		return nil, &ContextError{Op: "build request", Err: err}
 	}
-	if req == nil {
-		return nil, &ContextError{Op: "build request", Err: errors.New("builder returned nil")}
-	}
-	if same(req.Messages, history) {
+	if same(req.Messages, in.Messages) {
 		return req, nil // valid by construction
 	}
 	return req, CheckHistory(req.Messages)
+}
+
+// buildSafely asks the builder. A panic is an error.
+func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Log(ctx, slog.LevelError, "context builder panicked", "panic", p, "stack", string(debug.Stack()))
+			req, err = nil, fmt.Errorf("builder panicked: %v", p)
+		}
+	}()
+	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 && l.builder != PlainContext() {
+		known, _ := info.ModelInfo("")
+		in.Window = known.Context
+	}
+	return l.builder.Build(ctx, in)
 }
 
 // same reports whether a is b itself, not only equal to it.

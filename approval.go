@@ -1,12 +1,14 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"time"
@@ -176,6 +178,31 @@ func Allow() Verdict { return Verdict{kind: verdictAllow} }
 // tool's schema, and the model is told.
 func AllowWith(args json.RawMessage) Verdict {
 	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
+}
+
+// unless is the verdict about a call with certain arguments: those that it gives only
+// count if they are others.
+func (v Verdict) unless(args json.RawMessage) Verdict {
+	if v.args != nil && sameJSON(v.args, args) {
+		v.args = nil
+	}
+	return v
+}
+
+// sameJSON reports whether two texts without duplicate keys say the same, whatever the
+// order of their keys and their white space.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	return reflect.DeepEqual(decoded(a), decoded(b)) && json.Valid(a)
+}
+
+func decoded(text json.RawMessage) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a number has all its digits
+	_ = d.Decode(&v)
+	return v
 }
 
 // AllowPlan lets a call make a plan that is what is left of [ApprovalRequest.Plan]
@@ -437,7 +464,7 @@ func (c *cell) edit(args json.RawMessage) error {
 		base := &ToolError{Tool: call.Name, CallID: call.ID}
 		return &ToolDeniedError{ToolError: base, Reason: v.reason, By: ByPolicy}
 	}
-	return c.answer(AllowWith(args), ByUser)
+	return c.answer(AllowWith(args).unless(c.req.Args), ByUser)
 }
 
 func (c *cell) review(plan EditPlan) error {

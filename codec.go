@@ -37,7 +37,11 @@ type wireMessage struct {
 	Parts []wirePart `json:"parts"`
 }
 
-var errNotUTF8 = errors.New("text is not valid UTF-8")
+var (
+	errNotUTF8 = errors.New("text is not valid UTF-8")
+	errNoParts = errors.New(`decode message: it has no "parts": not a message that Message.MarshalJSON wrote`)
+	errNoType  = errors.New(`a part has "text" and no "type": not one that Message.MarshalJSON wrote`)
+)
 
 // MarshalJSON encodes the message as {"role", "parts"}, each part as an object
 // with a "type". [Message.UnmarshalJSON] gives the same message back, byte for
@@ -60,11 +64,15 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON decodes what [Message.MarshalJSON] wrote. A part of a type that is
 // not known becomes an [Opaque] without a provider, and is written again as the
-// same JSON.
+// same JSON. A message without "parts" and a part with "text" but without a "type" are
+// errors: they are of another format, and their text would be lost.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("decode message: %w", err)
+	}
+	if w.Parts == nil {
+		return errNoParts
 	}
 	parts := make([]Part, 0, len(w.Parts))
 	for i := range w.Parts {
@@ -91,7 +99,8 @@ func (w wirePart) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON keeps the text of a part whose type is not known.
 func (w *wirePart) UnmarshalJSON(data []byte) error {
 	var head struct {
-		Type string `json:"type"`
+		Type string          `json:"type"`
+		Text json.RawMessage `json:"text"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return err
@@ -100,6 +109,9 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 	case "text", "thinking", "tool_use", "tool_output", "media", "opaque":
 		type plain wirePart
 		return json.Unmarshal(data, (*plain)(w))
+	}
+	if head.Type == "" && head.Text != nil {
+		return errNoType
 	}
 	w.unknown = bytes.Clone(data)
 	return nil
@@ -263,7 +275,10 @@ func checkExtra(o *Opaque) error {
 	if o == nil {
 		return nil
 	}
-	return checkUTF8(o.Provider, string(o.Raw))
+	if !utf8.Valid(o.Raw) {
+		return errNotUTF8
+	}
+	return checkUTF8(o.Provider)
 }
 
 func checkUTF8(texts ...string) error {

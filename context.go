@@ -34,17 +34,28 @@ type ContextInput struct {
 	Turn int
 	// Messages is the whole history.
 	Messages []*Message
-	// Elide is the number of oldest messages that are to be left out or shortened:
-	// the context was too large. It only grows during a run.
+	// Elide is the number of oldest messages that are to be left out or shortened,
+	// Limit the most bytes of text that the others may have, both 0 as long as all
+	// fits. They follow from what the model has refused as too large, in this run or in
+	// those before. Elide only grows during a run, Limit only falls.
 	Elide int
+	Limit int64
+	// Window is the most tokens of a request with its answer, 0 if that is not known.
+	Window int64
+	// Usage is that of the last answer in this run.
+	Usage Usage
+	// Overflow is what the model said about the request before, if that was too large
+	// and this one takes its place: it must be smaller, and is not sent otherwise.
+	Overflow *ContextTooLargeError
 	// Base holds everything else of the request as the options of [New] set it:
 	// system prompt, tools, limits.
 	Base *Request
 }
 
-// PlainContext returns the default builder: the whole history. When the context
-// was too large it keeps the first message, says that some are left out, and goes
-// on with the first message of the model after them.
+// PlainContext returns the default builder: the whole history, or as much of it as
+// Elide and Limit say. It then keeps the first request, says that some messages are
+// left out, and goes on with what the user has said in the exchange that is under way
+// and with the last messages. One that takes more than a quarter of Limit is shortened.
 func PlainContext() ContextBuilder { return plainContext{} }
 
 type plainContext struct{}
@@ -52,33 +63,10 @@ type plainContext struct{}
 func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) {
 	req := *in.Base
 	req.Messages = in.Messages
-	if in.Elide > 0 {
-		req.Messages = elide(in.Messages, in.Elide)
+	if in.Elide > 0 || in.Limit > 0 {
+		req.Messages = view(in.Messages, in.Elide, in.Limit)
 	}
 	return &req, nil
-}
-
-const elided = "[The middle of this conversation is left out here, as it was too long.]"
-
-// elide cuts before a message of the model: its outputs follow it, and the cut
-// stays where it is while the history grows.
-func elide(messages []*Message, n int) []*Message {
-	for i := max(n, 2); i < len(messages); i++ {
-		if messages[i].Role == RoleAssistant {
-			head := []*Message{withNote(messages[0])}
-			return append(head, messages[i:]...)
-		}
-	}
-	return messages
-}
-
-// withNote is the first message, if it is not the model's, and the note.
-func withNote(m *Message) *Message {
-	if m.Role == RoleAssistant {
-		return User(elided)
-	}
-	parts := append([]Part{}, m.Parts...)
-	return &Message{Role: m.Role, Parts: append(parts, &Text{Text: elided})}
 }
 
 // CheckHistory reports what is wrong with a conversation: a call without its
@@ -96,6 +84,84 @@ func CheckHistory(messages []*Message) error {
 		return &ContextError{Op: "check history", Err: err}
 	}
 	return nil
+}
+
+// RepairHistory returns what can be kept of a conversation that [CheckHistory] refuses,
+// such as one that was stored while a tool worked: messages itself if nothing is wrong
+// with it. A call without its output gets one that says that its outcome is unknown, and
+// an output that comes late is moved to its call. What has no place is left out: an
+// output without its call, a call with an id that was used before, a part in the wrong
+// role, a message that is empty or of an unknown role.
+func RepairHistory(messages []*Message) []*Message {
+	if CheckHistory(messages) == nil {
+		return messages
+	}
+	outputs := map[string]*ToolOutput{} // the first of each id
+	for _, m := range messages {
+		for _, o := range outputsOf(m) {
+			if outputs[o.ID] == nil {
+				outputs[o.ID] = o
+			}
+		}
+	}
+	c := checker{open: map[string]bool{}, seen: map[string]bool{}}
+	var out []*Message
+	for _, m := range messages {
+		if m = c.repaired(m); m == nil {
+			continue
+		}
+		out = append(out, m)
+		if calls := m.Calls(); len(calls) > 0 {
+			answers := &Message{Role: RoleUser}
+			for _, use := range calls {
+				o := outputs[use.ID]
+				if o == nil || checkOutput(o) != nil {
+					o = errorOutput(use, outLost)
+				}
+				answers.Parts = append(answers.Parts, o)
+			}
+			out = append(out, answers)
+		}
+	}
+	return out
+}
+
+// outputsOf returns the outputs that a message of the user holds.
+func outputsOf(m *Message) []*ToolOutput {
+	var out []*ToolOutput
+	if m == nil || m.Role != RoleUser {
+		return nil
+	}
+	for _, p := range m.Parts {
+		if o, ok := p.(*ToolOutput); ok && o != nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// repaired returns what is left of a message without its outputs, or nil.
+func (c *checker) repaired(m *Message) *Message {
+	if m == nil {
+		return nil
+	}
+	kept := &Message{Role: m.Role}
+	for _, p := range m.Parts {
+		if isNil(p) || isOutput(p) {
+			continue
+		}
+		one := &Message{Role: m.Role, Parts: []Part{p}}
+		if m.Role == RoleAssistant && c.assistant(one) == nil || checkUser(one) == nil {
+			kept.Parts = append(kept.Parts, p)
+		}
+	}
+	switch {
+	case len(kept.Parts) == 0:
+		return nil
+	case slices.Equal(kept.Parts, m.Parts):
+		return m
+	}
+	return kept
 }
 
 // A checker holds the calls that wait for their output.
@@ -192,6 +258,16 @@ func checkOutput(o *ToolOutput) error {
 		}
 	}
 	return nil
+}
+
+// isPrompt reports whether the user, and not a tool, speaks in m.
+func isPrompt(m *Message) bool {
+	return m.Role == RoleUser && !slices.ContainsFunc(m.Parts, isOutput)
+}
+
+func isOutput(p Part) bool {
+	_, ok := p.(*ToolOutput)
+	return ok
 }
 
 // isNil reports whether p is nil, or a nil pointer.

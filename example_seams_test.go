@@ -127,13 +127,14 @@ func ExampleRetryPolicy_Decide() {
 		script.TooLarge(210_000, 200_000),
 		errors.New("anything else"),
 	} {
-		fmt.Printf("%+v\n", policy.Decide(aycoder.Failure{Err: err}))
+		f := policy.Decide(aycoder.Failure{Err: err, Sent: 800_000})
+		fmt.Println(f.Retry, f.After, f.Shrink, f.Limit)
 	}
 	// Output:
-	// {Retry:true After:20s Shrink:false}
-	// {Retry:false After:0s Shrink:false}
-	// {Retry:true After:0s Shrink:true}
-	// {Retry:false After:0s Shrink:false}
+	// true 20s false 0
+	// false 0s false 0
+	// true 0s true 714285
+	// false 0s false 0
 }
 
 // fallback asks a second model when the first one has no capacity.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -153,8 +152,6 @@ func (e *OutputError) Error() string {
 func (e *OutputError) Unwrap() error { return e.Err }
 
 const (
-	// maxAnswer bounds the bytes of one answer, as [WithMaxResponse] does in a run.
-	maxAnswer = 32 << 20
 	// maxPauses bounds how often a provider may pause one answer.
 	maxPauses = 16
 	// maxProblem bounds what an UnmarshalJSON method says to the model.
@@ -316,7 +313,7 @@ func (g *generation) ask(ctx context.Context) (*Response, error) {
 			return nil, err
 		}
 		req := g.req
-		resp, err := Complete(ctx, boundedClient{g.client}, &req)
+		resp, err := Complete(ctx, g.client, &req)
 		g.usage = g.usage.Add(resp.Usage)
 		resp.Message.Parts = g.clean(resp.Message.Parts)
 		if g.into != nil {
@@ -481,30 +478,4 @@ func (g *generation) refused(resp *Response) error {
 		base.Err = errors.New(runes.Shorten(text, maxProblem))
 	}
 	return &RefusalError{ModelError: base}
-}
-
-// A boundedClient ends an answer that does not.
-type boundedClient struct{ ModelClient }
-
-// Unwrap keeps the abilities of the client visible.
-func (b boundedClient) Unwrap() ModelClient { return b.ModelClient }
-
-// Stream counts what comes; each event counts a little, so that empty ones have an
-// end, too.
-func (b boundedClient) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error] {
-	return func(yield func(ModelEvent, error) bool) {
-		size := int64(0)
-		for ev, err := range b.ModelClient.Stream(ctx, req) {
-			if block, ok := ev.(*BlockDone); !ok || !isNil(block.Part) {
-				size += eventSize(ev)
-			}
-			if size += 64; size > maxAnswer && err == nil {
-				yield(nil, &ModelError{Err: &LimitError{Limit: "response bytes", Max: maxAnswer}})
-				return
-			}
-			if !yield(ev, err) {
-				return
-			}
-		}
-	}
 }

@@ -29,8 +29,9 @@ type State struct {
 	end     End
 	turn    int // messages of the model in this run
 	attempt int // failures since the last one
-	elide   int
-	made    int // ids of calls that were made up
+	cut     cut
+	marked  int64 // the limit that is on record in the history
+	made    int   // ids of calls that were made up
 	stop    StopReason
 	usage   Usage
 	broken  *ModelFailed // the stream broke, and calls that had begun are waited for
@@ -38,6 +39,7 @@ type State struct {
 
 // rules are what does not change in a run.
 type rules struct {
+	model    string
 	effects  []toolEffect
 	maxTurns int
 	maxCalls int
@@ -114,6 +116,9 @@ type StartInput struct {
 	// MaxTurns bounds the messages of the model, MaxCalls the calls of one message
 	// that are run. Default: 50 and 128.
 	MaxTurns, MaxCalls int
+	// Model names the model. What Messages say about the size of the context is about
+	// the model that was asked then.
+	Model string
 }
 
 // Start returns the first state of a run and what is to be done first.
@@ -124,7 +129,7 @@ func Start(in StartInput) (s State, actions []Action) {
 
 // start makes the zero state the first of a run.
 func (s *State) start(in *StartInput) []Action {
-	r := &rules{maxTurns: in.MaxTurns, maxCalls: in.MaxCalls}
+	r := &rules{model: in.Model, maxTurns: in.MaxTurns, maxCalls: in.MaxCalls}
 	if r.maxTurns <= 0 {
 		r.maxTurns = 50
 	}
@@ -135,6 +140,8 @@ func (s *State) start(in *StartInput) []Action {
 		r.effects = append(r.effects, toolEffect{t.Name, t.Effect})
 	}
 	s.rules, s.history, s.phase = r, newTranscript(in.Messages), PhaseModel
+	s.marked = limitIn(in.Messages, in.Model)
+	s.cut = cut{limit: s.marked}.at(in.Messages)
 	return []Action{s.callModel()}
 }
 
@@ -174,8 +181,10 @@ type CallModel struct {
 	// Turn counts from 1, Attempt from 0.
 	Turn, Attempt int
 	// Elide is the number of oldest messages that are to be left out or shortened,
-	// as the context was too large.
+	// and Limit the most bytes of text that the others may have, as the context was too
+	// large: see [ContextInput].
 	Elide int
+	Limit int64
 }
 
 // AskApproval asks whether a call may run. It is answered by [Decided], or by
@@ -244,8 +253,14 @@ type ModelFailed struct {
 	// Retry says whether the model is asked again, After how long before.
 	Retry bool          `json:"retry"`
 	After time.Duration `json:"after,omitempty"`
-	// Shrink says that the request must become smaller.
-	Shrink bool `json:"shrink,omitempty"`
+	// Shrink says that the request must become smaller: if there is nothing to leave
+	// out, the run fails. Limit is the most bytes of text that its messages should have;
+	// 0 leaves that open.
+	Shrink bool  `json:"shrink,omitempty"`
+	Limit  int64 `json:"limit,omitempty"`
+	// Keep says that the blocks that are complete stay in the history, as the message
+	// was too long. Their calls are not run.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // Waited says that a [Wait] is over.

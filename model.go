@@ -1,9 +1,11 @@
 package aycoder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 )
@@ -14,7 +16,9 @@ import (
 // Stream sends req and yields what comes back, in the order it arrives:
 // any number of [TextDelta], [ThinkingDelta] and [ToolDelta], a [BlockDone] for
 // each block that is complete, a [BlockCut] for a tool call that the end of the
-// response cut off, and exactly one [MessageDone], which is the last event. A
+// response cut off, and exactly one [MessageDone], which is the last event. Text of
+// deltas for which no BlockDone has come by then is kept as a block; a call of which
+// there are only deltas is an error. A
 // stream that ends without MessageDone has broken off, and the client says so
 // with a [StreamBrokenError]. An error is yielded once, last, with a nil event.
 //
@@ -99,6 +103,9 @@ type Request struct {
 	// Output asks for an answer that is one JSON document. Clients that have the
 	// ability [OutputFormatter] honour it, others leave it out; see [Generate].
 	Output *OutputFormat
+	// MaxResponse bounds the bytes of the answer that a client holds. In a run it is
+	// that of [WithMaxResponse].
+	MaxResponse int64
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
 }
@@ -297,11 +304,27 @@ func (r *Response) Text() string { return r.Message.Text() }
 // and the error is returned beside it.
 func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, error) {
 	r := &Response{Message: &Message{Role: RoleAssistant}}
+	switch {
+	case ctx == nil:
+		return r, isNilError("ctx")
+	case m == nil:
+		return r, isNilError("model")
+	case req == nil:
+		return r, isNilError("Request")
+	}
 	start := time.Now()
+	in := incoming{max: cmp.Or(req.MaxResponse, maxAnswer)}
 	done := false
 	for ev, err := range m.Stream(ctx, req) {
 		if err != nil {
 			return r, err
+		}
+		missed, err := in.note(ev)
+		if missed != nil {
+			r.Message.Parts = append(r.Message.Parts, missed)
+		}
+		if err != nil {
+			return r, &ModelError{Err: err}
 		}
 		switch ev := ev.(type) {
 		case *BlockDone:
@@ -318,6 +341,93 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 	}
 	return r, nil
 }
+
+// maxAnswer is the default of [WithMaxResponse] and [Request.MaxResponse].
+const maxAnswer = 32 << 20
+
+var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockCut for it")
+
+// An incoming is what a response has come to: how much of it is held, and what its
+// deltas said of which no block has come.
+type incoming struct {
+	max int64
+
+	blocks, open int64 // bytes: of blocks, of deltas since the last one
+	text         []byte
+	told, called bool // of a call: by deltas, by a block
+}
+
+// note takes an event. It returns the text that the client has closed no block for,
+// which belongs before the event, and an error if the response is over its bound.
+func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
+	if in.count(ev); in.blocks+in.open > in.max {
+		return in.rest(), &LimitError{Limit: "response bytes", Max: in.max}
+	}
+	switch ev := ev.(type) {
+	case *TextDelta:
+		in.text = append(in.text, ev.Text...)
+	case *ToolDelta:
+		in.told = true
+	case *BlockCut:
+		in.called = true
+	case *BlockDone:
+		switch p := ev.Part.(type) {
+		case *ToolUse:
+			in.called = true
+		case *Text:
+			return in.close(p), nil
+		}
+	case *Retrying:
+		in.void()
+	case *MessageDone:
+		if in.told && !in.called {
+			return nil, errLostCall
+		}
+		return in.rest(), nil
+	}
+	return nil, nil
+}
+
+// count counts what is held: the text of deltas until the block that repeats it. An
+// event without any counts, too, so that there is an end of them.
+func (in *incoming) count(ev ModelEvent) {
+	n := max(eventSize(ev), 1)
+	switch ev.(type) {
+	case *BlockDone, *BlockCut, *Retrying:
+		in.blocks += max(n, in.open)
+		in.open = 0
+	default:
+		in.open += n
+	}
+}
+
+// close takes the text of a block off that of the deltas. What stood before it had no
+// block.
+func (in *incoming) close(p *Text) *Text {
+	text := in.text
+	in.text = in.text[:0]
+	if p == nil || len(text) <= len(p.Text) {
+		return nil
+	}
+	before, block := text[:len(text)-len(p.Text)], text[len(text)-len(p.Text):]
+	if string(block) != p.Text || len(bytes.TrimSpace(before)) == 0 {
+		return nil
+	}
+	return &Text{Text: string(before)}
+}
+
+// rest is the text that is open.
+func (in *incoming) rest() *Text {
+	text := string(in.text)
+	in.text = in.text[:0]
+	if text == "" {
+		return nil
+	}
+	return &Text{Text: text}
+}
+
+// void forgets the deltas that came, as the client asks again.
+func (in *incoming) void() { in.text, in.told = in.text[:0], false }
 
 func streamEnded(m ModelClient, after time.Duration) error {
 	e := &StreamBrokenError{ModelError: &ModelError{Err: errNoMessageDone}, After: after}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	randv2 "math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -53,7 +54,7 @@ func newID() string {
 func defaults() config {
 	return config{settings: settings{
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
-		maxOutput: 256 << 10, maxResponse: 32 << 20, parallel: 8, grace: time.Second,
+		maxOutput: 256 << 10, maxResponse: maxAnswer, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent{},
 	}}
@@ -84,6 +85,10 @@ func Options(opts ...Option) Option {
 	return func(c *config) error {
 		var errs []error
 		for _, o := range opts {
+			if o == nil {
+				errs = append(errs, isNilError("option"))
+				continue
+			}
 			errs = append(errs, o(c))
 		}
 		return errors.Join(errs...)
@@ -135,7 +140,8 @@ func WithContext(b ContextBuilder) Option {
 // WithContextMiddleware wraps the context builder; the first is the outermost. It
 // appends. Default: none.
 func WithContextMiddleware(mw ...ContextMiddleware) Option {
-	return option("WithContextMiddleware", true, "", func(c *config) {
+	ok := !slices.ContainsFunc(mw, func(m ContextMiddleware) bool { return m == nil })
+	return option("WithContextMiddleware", ok, "a middleware is nil", func(c *config) {
 		c.wrapContext = append(c.wrapContext, mw...)
 	})
 }
@@ -143,7 +149,8 @@ func WithContextMiddleware(mw ...ContextMiddleware) Option {
 // WithModelMiddleware wraps the model client; the first is the outermost. It
 // appends. Default: none.
 func WithModelMiddleware(mw ...ModelMiddleware) Option {
-	return option("WithModelMiddleware", true, "", func(c *config) {
+	ok := !slices.ContainsFunc(mw, func(m ModelMiddleware) bool { return m == nil })
+	return option("WithModelMiddleware", ok, "a middleware is nil", func(c *config) {
 		c.wrapModel = append(c.wrapModel, mw...)
 	})
 }
@@ -151,7 +158,8 @@ func WithModelMiddleware(mw ...ModelMiddleware) Option {
 // WithToolMiddleware wraps the calls of all tools; the first is the outermost. It
 // appends. Default: none.
 func WithToolMiddleware(mw ...ToolMiddleware) Option {
-	return option("WithToolMiddleware", true, "", func(c *config) {
+	ok := !slices.ContainsFunc(mw, func(m ToolMiddleware) bool { return m == nil })
+	return option("WithToolMiddleware", ok, "a middleware is nil", func(c *config) {
 		c.wrapTool = append(c.wrapTool, mw...)
 	})
 }
@@ -184,8 +192,9 @@ func WithMaxToolOutput(n int) Option {
 	return option("WithMaxToolOutput", n >= 1024, "must be at least 1024", func(c *config) { c.maxOutput = n })
 }
 
-// WithMaxResponse bounds the bytes of one answer of the model. A longer one fails
-// with a [*LimitError]. Default: 32 MiB.
+// WithMaxResponse bounds the bytes of one answer of the model, by what is held of it. A
+// longer one fails with a [*LimitError]; what came before stays in the history, and its
+// calls are not run. Default: 32 MiB.
 func WithMaxResponse(n int64) Option {
 	return option("WithMaxResponse", n > 0, "must be positive", func(c *config) { c.maxResponse = n })
 }

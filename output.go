@@ -2,10 +2,12 @@ package aycoder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -203,8 +205,45 @@ func cleanPart(p Part) (Part, bool) {
 			o := cleanExtra(p)
 			return o, o != nil
 		}
+	case *ToolOutput:
+		if p != nil {
+			o := *p
+			o.ID, o.Name, o.Parts = cleanText(p.ID), cleanText(p.Name), cleanParts(p.Parts)
+			return &o, true
+		}
 	}
 	return p, true
+}
+
+// cleanMessage returns m, or a message of which all text is valid UTF-8.
+func cleanMessage(m *Message) *Message {
+	if !slices.ContainsFunc(m.Parts, isGarbled) {
+		return m
+	}
+	return &Message{Role: m.Role, Parts: cleanParts(m.Parts)}
+}
+
+// isGarbled reports whether a part has text that is not valid UTF-8.
+func isGarbled(p Part) bool {
+	var err error
+	switch p := p.(type) {
+	case *Text:
+		err = cmp.Or(checkUTF8(p.Text), checkExtra(p.Extra))
+	case *Thinking:
+		err = checkUTF8(p.Text, p.Signature, p.Provider)
+	case *ToolUse:
+		err = cmp.Or(checkUTF8(p.ID, p.Name), checkExtra(p.Extra))
+		if !utf8.Valid(p.Args) {
+			err = errNotUTF8
+		}
+	case *ToolOutput:
+		return checkUTF8(p.ID, p.Name) != nil || slices.ContainsFunc(p.Parts, isGarbled)
+	case *Media:
+		err = checkUTF8(p.Type, p.Name, p.URL)
+	case *Opaque:
+		err = checkExtra(p)
+	}
+	return err != nil
 }
 
 func cleanParts(parts []Part) []Part {

@@ -29,8 +29,11 @@ type Failure struct {
 	// Now is the time, Random a number in [0, 1) that spreads the waits.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request was made smaller already.
+	// Shrunk says that the request is as small as it may get.
 	Shrunk bool
+	// Sent is about how many bytes of text the messages of the request had, Fixed how
+	// many the rest of it: what makes it smaller leaves out messages.
+	Sent, Fixed int64
 }
 
 // Decide says whether the model is asked again after a failure, and when. It is
@@ -41,13 +44,21 @@ type Failure struct {
 //   - Broken streams and timeouts are tried again after a short wait. The time that a
 //     silent service has taken counts as waiting, as if each attempt had taken as long:
 //     after five minutes of silence it is not asked again.
-//   - A context that is too large is rebuilt smaller, once.
+//   - A context that is too large is rebuilt smaller, as far as the error says how much
+//     has to go, until it fits or nothing can be left out.
+//   - An answer that is over a bound fails, and what is complete of it is kept.
 //   - Everything else fails at once: a wrong key, a bad request, a refusal, an
-//     unknown model, a bound that was reached, whatever is not a [*ModelError].
+//     unknown model, whatever is not a [*ModelError].
 func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	attempts, budget := cmp.Or(p.Attempts, 5), cmp.Or(p.Budget, 5*time.Minute)
-	if _, ok := errors.AsType[*ContextTooLargeError](f.Err); ok {
-		return ModelFailed{Retry: !f.Shrunk, Shrink: !f.Shrunk}
+	if e, ok := errors.AsType[*ContextTooLargeError](f.Err); ok {
+		if f.Shrunk {
+			return ModelFailed{}
+		}
+		return ModelFailed{Retry: true, Shrink: true, Limit: e.limit(f)}
+	}
+	if _, ok := errors.AsType[*LimitError](f.Err); ok {
+		return ModelFailed{Keep: true}
 	}
 	asked, ok := transient(f.Err, f.Now)
 	if !ok || f.Attempt >= attempts {
@@ -67,6 +78,21 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 		return ModelFailed{}
 	}
 	return ModelFailed{Retry: true, After: wait}
+}
+
+// limit returns how large the messages of the next request should be: what fits by the
+// error's own count with a little to spare, or a part of what was sent.
+func (e *ContextTooLargeError) limit(f Failure) int64 {
+	switch {
+	case f.Sent == 0:
+		return 0
+	case e.Max > 0 && e.Actual > e.Max:
+		fits := float64(f.Sent+f.Fixed)*float64(e.Max)/float64(e.Actual) - float64(f.Fixed)
+		return max(int64(fits*15/16), 1)
+	case f.Attempt == 0:
+		return f.Sent * 3 / 4
+	}
+	return f.Sent / 2
 }
 
 // backoff doubles the wait with each attempt, up to a minute, and takes off up to

@@ -42,7 +42,12 @@ func TestRetryDecide(t *testing.T) {
 		{"short silences add up", aycoder.Failure{Err: &aycoder.TimeoutError{ModelError: base("x"), Elapsed: time.Minute}, Attempt: 4, Waited: 15 * time.Second}, aycoder.ModelFailed{}},
 		{"long silence", aycoder.Failure{Err: &aycoder.TimeoutError{ModelError: base("x"), Elapsed: 5 * time.Minute}}, aycoder.ModelFailed{}},
 		{"too large", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}}, aycoder.ModelFailed{Retry: true, Shrink: true}},
-		{"too large again", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Shrunk: true}, aycoder.ModelFailed{}},
+		{"too large again", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Sent: 800}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 600}},
+		{"too large once more", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Sent: 800, Attempt: 1}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 400}},
+		// Of 1,000 bytes 500 fit, 200 of them the fixed ones; a sixteenth is to spare.
+		{"too large by so much", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Actual: 20, Max: 10}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 281}},
+		{"too large, and fixed", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Shrunk: true}, aycoder.ModelFailed{}},
+		{"over a bound", aycoder.Failure{Err: &aycoder.ModelError{Err: &aycoder.LimitError{}}}, aycoder.ModelFailed{Keep: true}},
 		{"auth", aycoder.Failure{Err: &aycoder.AuthError{ModelError: base("x")}}, aycoder.ModelFailed{}},
 		{"bad request", aycoder.Failure{Err: &aycoder.BadRequestError{ModelError: base("x")}}, aycoder.ModelFailed{}},
 		{"unknown model", aycoder.Failure{Err: &aycoder.UnknownModelError{ModelError: base("x")}}, aycoder.ModelFailed{}},

@@ -22,7 +22,7 @@ type run struct {
 	into    *Result
 	single  bool // one turn of somebody else's loop
 	// build makes the request of a model call.
-	build  func(ctx context.Context, run string, a *CallModel, history []*Message) (*Request, error)
+	build  func(context.Context, ContextInput) (*Request, error)
 	within func(func(context.Context)) // calls under the run's context
 	wake   chan struct{}               // of the consumer; one slot
 	slots  chan struct{}               // of parallel tools; made for the first
@@ -51,11 +51,16 @@ type run struct {
 	catch       *ToolUse                    // the call that the step which decides about it can run itself
 	caught      *RunTool
 	stopping    bool
-	err         error // what the run failed with
-	heard       bool  // something came of the current try
-	partial     []byte
+	err         error    // what the run failed with
+	heard       bool     // something came of the current try
+	incoming    incoming // of the message that is on its way
 	waited      time.Duration
-	shrunk      bool
+	fixed       bool        // the request must not be made smaller
+	request     *Request    // the last one that was built
+	refused     *refusal    // of a request for this message
+	window      int64       // of the model, as far as it has told
+	usage       Usage       // of the last message
+	offered     []*ToolSpec // in the last request; nil if all are
 	done        MessageDone // of the last message
 	timers      []func() bool
 	ends        []func() // of [Invocation.AtRunEnd]
@@ -125,6 +130,7 @@ func newRun(l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
+		incoming: incoming{max: l.maxResponse},
 	}
 	if l.record != nil {
 		r.trail = l.record(r)
@@ -162,6 +168,9 @@ func (r *run) resume(in *Input) error {
 	}
 	limits := *s.rules
 	limits.maxTurns = r.loop.maxTurns
+	if limits.model != r.loop.model { // another one may take more
+		limits.model, s.cut, s.marked = r.loop.model, cut{}, 0
+	}
 	s.rules = &limits
 	r.state, r.ready = s, actions
 	return nil
@@ -478,9 +487,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 	if r.state.phase == PhaseDone {
 		return
 	}
-	if r.state.phase == PhaseModel && len(r.partial) > 0 {
-		_ = r.step(&BlockDone{Part: &Text{Text: cleanText(string(r.partial))}})
-	}
+	r.keepText()
 	var lost []Event
 	for _, a := range r.working {
 		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)

@@ -19,7 +19,12 @@ type stateJSON struct {
 	End      End          `json:"end,omitempty"`
 	Turn     int          `json:"turn"`
 	Attempt  int          `json:"attempt,omitempty"`
+	Model    string       `json:"model,omitempty"`
+	Limit    int64        `json:"limit,omitempty"`
 	Elide    int          `json:"elide,omitempty"`
+	Seen     int          `json:"seen,omitempty"`
+	Size     int64        `json:"size,omitempty"`
+	Marked   int64        `json:"marked,omitempty"`
 	Made     int          `json:"made,omitempty"`
 	Stop     StopReason   `json:"stop,omitempty"`
 	Usage    Usage        `json:"usage"`
@@ -45,7 +50,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
 		History: s.history.items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
-		Attempt: s.attempt, Elide: s.elide, Made: s.made, Stop: s.stop, Usage: s.usage, Broken: s.broken,
+		Attempt: s.attempt, Made: s.made, Stop: s.stop, Usage: s.usage, Broken: s.broken,
+		Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size, Marked: s.marked,
 	}
 	if len(s.parts.items) > 0 {
 		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.items}
@@ -87,13 +93,18 @@ func (w *stateJSON) state() (State, error) {
 	if err := CheckHistory(w.History); err != nil {
 		return State{}, err
 	}
-	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Elide < 0 || w.Made < 0 {
+	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Made < 0 {
 		return State{}, errors.New("a count is out of range")
 	}
+	if w.Limit < 0 || w.Elide < 0 || w.Size < 0 || w.Seen < w.Elide || w.Seen > len(w.History) {
+		return State{}, errors.New("what is left out of the history is out of range")
+	}
 	s := State{
-		rules:   &rules{w.Effects, w.MaxTurns, w.MaxCalls},
+		rules:   &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
+		cut:     cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
+		marked:  w.Marked,
 		history: newTranscript(w.History), queue: w.Queue, phase: w.Phase, end: w.End,
-		turn: w.Turn, attempt: w.Attempt, elide: w.Elide, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
+		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
 	}
 	if w.Parts != nil {
 		s.parts = newContent(w.Parts.Parts)

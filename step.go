@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,39 +33,31 @@ var errLateRetry = errors.New("retry after a block was complete")
 
 var errNilEvent = errors.New("model client yielded neither an event nor an error")
 
-// stream asks the model once. An answer without end is cut at a bound; each event
-// counts a little, so that empty ones have an end, too.
+// stream asks the model once.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	done := false
+	var failed error // what the client said before it panicked, if it did
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
 		r.loop.log.Log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
-		if !done {
+		if err = failed; !done && err == nil {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
 	}()
-	r.mu.Lock()
-	history := r.state.Messages()
-	r.mu.Unlock()
-	req, err := r.build(ctx, r.id, a, history)
+	req, err := r.prepare(ctx, a)
 	if err != nil {
 		return err
 	}
-	start, size := r.loop.clock.Now(), int64(0)
+	start := r.loop.clock.Now()
 	for ev, err := range r.loop.client.Stream(ctx, req) {
-		if err != nil {
-			return err
+		if failed = err; failed == nil {
+			done, failed = r.modelEvent(ev)
 		}
-		if size += 64 + eventSize(ev); size > r.loop.maxResponse {
-			limit := &LimitError{Limit: "response bytes", Max: r.loop.maxResponse}
-			return &ModelError{Err: limit}
-		}
-		var err error
-		if done, err = r.modelEvent(ev); err != nil {
-			return &ModelError{Err: fmt.Errorf("client yields what does not fit: %w", err)}
+		if failed != nil {
+			return failed
 		}
 		if done {
 			return nil
@@ -86,12 +79,71 @@ func eventSize(ev ModelEvent) int64 {
 			return partSize(ev.Call)
 		}
 	case *BlockDone:
-		return partSize(ev.Part)
+		if !isNil(ev.Part) {
+			return partSize(ev.Part)
+		}
 	}
 	return 0
 }
 
-// modelEvent passes an event on. It reports whether it was the last.
+// A refusal is what the model said about a request that was too large.
+type refusal struct {
+	err  *ContextTooLargeError
+	size int64 // of the request
+	// unsent says that the request that should have taken its place was not smaller.
+	unsent bool
+}
+
+// prepare builds the request of an action. One that takes the place of a request that
+// was too large must be smaller: the same bytes would be refused again.
+func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
+	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: r.loop.base}
+	r.mu.Lock()
+	refused := r.refused
+	in.Messages, in.Window, in.Usage = r.state.Messages(), r.window, r.usage
+	r.mu.Unlock()
+	if refused != nil {
+		in.Overflow = refused.err
+	}
+	req, err := r.build(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.request, r.offered = req, req.Tools
+	if len(req.Tools) == len(r.loop.base.Tools) && (len(req.Tools) == 0 || &req.Tools[0] == &r.loop.base.Tools[0]) {
+		r.offered = nil
+	} else if r.offered == nil {
+		r.offered = []*ToolSpec{}
+	}
+	if refused == nil {
+		return req, nil
+	}
+	messages, rest := requestSize(req)
+	if refused.unsent = messages+rest >= refused.size; refused.unsent {
+		return nil, refused.err
+	}
+	return req, nil
+}
+
+// requestSize is about how many bytes of text the messages of a request have, and the
+// rest of it.
+func requestSize(req *Request) (messages, rest int64) {
+	if req == nil {
+		return 0, 0
+	}
+	for _, t := range req.System {
+		rest += partSize(t)
+	}
+	for _, t := range req.Tools {
+		rest += int64(len(t.Name) + len(t.Description) + len(t.Schema))
+	}
+	return sizeOf(req.Messages, 0), rest
+}
+
+// modelEvent passes an event on. It reports whether it was the last. Text for which
+// the client has yielded no block becomes one.
 func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,16 +151,37 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 		return true, nil
 	}
 	r.heard = true
+	missed, err := r.incoming.note(ev)
+	if missed != nil {
+		err = errors.Join(err, r.step(&BlockDone{&Text{Text: cleanText(missed.Text)}}))
+	}
+	done := false
+	if err == nil {
+		done, err = r.take(ev)
+	}
+	if _, over := errors.AsType[*LimitError](err); err != nil && !over {
+		err = fmt.Errorf("client yields what does not fit: %w", err)
+	}
+	if err != nil {
+		return false, &ModelError{Err: err}
+	}
+	return done, nil
+}
+
+// keepText makes what was said of a block that is not complete one, before the message
+// is cut short. The mutex is held.
+func (r *run) keepText() {
+	if text := r.incoming.rest(); text != nil && r.state.phase == PhaseModel {
+		_ = r.step(&BlockDone{&Text{Text: cleanText(text.Text)}})
+	}
+}
+
+// take hands an event to the state and the consumer. The mutex is held.
+func (r *run) take(ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
-	case *TextDelta:
-		r.partial = append(r.partial, ev.Text...)
-		r.out.push(cleanDelta(ev))
-	case *ThinkingDelta, *ToolDelta:
+	case *TextDelta, *ThinkingDelta, *ToolDelta:
 		r.out.push(cleanDelta(ev))
 	case *BlockDone:
-		if _, ok := ev.Part.(*Text); ok {
-			r.partial = r.partial[:0]
-		}
 		p, ok := cleanPart(ev.Part)
 		if !ok {
 			r.loop.log.Log(context.Background(), slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
@@ -120,7 +193,8 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	case *Retrying:
 		return false, r.restarted(ev)
 	case *MessageDone:
-		r.partial, r.heard, r.waited, r.shrunk, r.done = nil, false, 0, false, *ev
+		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
+		r.incoming = incoming{max: r.loop.maxResponse}
 		if ev.Stop == StopRefusal {
 			clear(r.open)
 		}
@@ -139,8 +213,9 @@ func (r *run) restarted(ev *Retrying) error {
 		return errLateRetry
 	}
 	told := *ev
-	told.Discarded = told.Discarded || len(r.partial) > 0
-	r.partial, r.heard = nil, false
+	told.Discarded = told.Discarded || len(r.incoming.text) > 0
+	r.incoming.void()
+	r.heard = false
 	r.out.push(&told)
 	r.signal()
 	return nil
@@ -155,13 +230,21 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		return
 	}
 	f := r.retry(err)
+	told := true
+	if f.Shrink {
+		told = r.refused == nil || !r.refused.unsent
+		err = r.shrink(&f, err)
+	}
 	r.waited += f.After
-	r.shrunk = r.shrunk || f.Shrink
 	heard := r.heard
-	r.partial, r.heard, r.suspended = nil, false, nil
+	if f.Keep {
+		r.keepText()
+	}
+	r.incoming = incoming{max: r.loop.maxResponse}
+	r.heard, r.suspended = false, nil
 	clear(r.open)
 	if !f.Retry {
-		r.err = err
+		r.fail(err)
 		_ = r.step(&f)
 		return
 	}
@@ -169,7 +252,29 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	if !begun {
 		clear(r.told) // the next try may use the same ids
 	}
+	if !told {
+		_ = r.step(&f)
+		return
+	}
 	_ = r.step(&f, &Retrying{Discarded: heard && !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
+}
+
+// shrink decides what is sent in place of a request that was too large. If nothing more
+// can be left out it says so. The mutex is held.
+func (r *run) shrink(f *ModelFailed, err error) error {
+	if r.refused != nil && r.refused.unsent { // the builder took too small a step
+		f.Limit = r.state.cut.limit / 2
+	} else if e, ok := errors.AsType[*ContextTooLargeError](err); ok {
+		messages, rest := requestSize(r.request)
+		r.refused = &refusal{err: e, size: messages + rest}
+		r.window = cmp.Or(e.Max, r.window)
+	}
+	next, _, _ := r.state.Apply(f)
+	if next.broken == nil || next.broken.Retry {
+		return err
+	}
+	f.Retry = false
+	return &ContextError{Op: "make request smaller", Err: fmt.Errorf("nothing more can be left out: %w", err)}
 }
 
 // retry asks the policy. An error whose methods panic is not tried again.
@@ -180,9 +285,10 @@ func (r *run) retry(err error) (f ModelFailed) {
 			f = ModelFailed{}
 		}
 	}()
+	sent, fixed := requestSize(r.request)
 	return r.loop.retry.Decide(Failure{
 		Err: err, Attempt: r.state.attempt, Waited: r.waited,
-		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.shrunk,
+		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.fixed, Sent: sent, Fixed: fixed,
 	})
 }
 
@@ -190,8 +296,8 @@ func (r *run) retry(err error) (f ModelFailed) {
 // policy forbids it, then what was answered already, and at last by asking.
 func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 	t := r.loop.tool(a.Call.Name)
-	if t == nil {
-		r.reject(a.Call, r.loop.notFound(a.Call))
+	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
+		r.reject(a.Call, notFound(a.Call, r.offers()))
 		return false
 	}
 	use, err := t.fit(a.Call)
@@ -216,7 +322,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 	if given != nil {
 		if plan, same := r.sameQuestion(ctx, q, *given); same {
 			given.Verdict.why = v.why
-			r.decide(ctx, a.Call, given.Verdict.of(plan), ByUser)
+			r.decide(ctx, a.Call, given.Verdict.unless(use.Args).of(plan), ByUser)
 			return false
 		}
 		q.answered = true
@@ -225,6 +331,17 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		}
 	}
 	return r.pose(ctx, q)
+}
+
+// offers returns the tools that the model was offered. A call of another is not run,
+// whatever tools there are.
+func (r *run) offers() []*ToolSpec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.offered == nil {
+		return r.loop.base.Tools
+	}
+	return r.offered
 }
 
 // dealWith runs a step that is to find out whether a call may run, or to put that off.
@@ -407,6 +524,11 @@ func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
 		v = Deny("the approver gave a plan that it was not shown")
 	}
 	if v.args != nil {
+		if use, err := r.loop.tool(c.Name).fit(c); err == nil {
+			v = v.unless(use.Args)
+		}
+	}
+	if v.args != nil {
 		t, edited := r.loop.tool(c.Name), &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
 		if _, err := t.fit(edited); err != nil {
 			r.reject(c, err)
@@ -474,7 +596,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	}
 	t := r.loop.tool(a.Call.Name)
 	if t == nil { // a resumed run has fewer tools
-		r.reject(a.Call, r.loop.notFound(a.Call))
+		r.reject(a.Call, notFound(a.Call, r.offers()))
 		return
 	}
 	if r.unfit != nil {
@@ -485,7 +607,12 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 			return
 		}
 	}
-	args := t.fitArgs(a)
+	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
+	if err != nil { // of a state that was stored, with tools that were others
+		r.reject(a.Call, err)
+		return
+	}
+	args := use.Args
 	if !r.beginTool(a, t, args) {
 		return
 	}
@@ -556,10 +683,18 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	if r.trail != nil {
 		r.trail.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
 	}
-	if fatal && r.err == nil {
-		r.err = fin.Err
+	if fatal {
+		r.fail(fin.Err)
 		r.signal()
 	}
+}
+
+// fail ends the run with err. What it failed with before comes first.
+func (r *run) fail(err error) {
+	if r.err != nil {
+		err = errors.Join(r.err, err)
+	}
+	r.err = err
 }
 
 // safely calls the tool. A panic, and an exit of the goroutine, are errors.

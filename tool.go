@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -259,6 +260,9 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 	}
 	spec.Schema = raw
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("new tool %q: %w", name, isNilError("option"))
+		}
 		if err := opt(&spec); err != nil {
 			return nil, fmt.Errorf("new tool %q: %w", name, err)
 		}
@@ -301,8 +305,47 @@ type funcTool struct {
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }
 
+// Call checks the arguments, as the loop does before it calls what is inside.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
-	return t.call(ctx, inv)
+	if inv == nil {
+		return nil, isNilError("Invocation")
+	}
+	args, err := fitArgs(t.schema, inv.ID, t.spec.Name, inv.Args)
+	if err != nil {
+		return nil, err
+	}
+	fit := *inv
+	fit.Args = args
+	return t.call(ctx, &fit)
+}
+
+// CheckArgs checks the arguments of a call against the schema, as the loop does, for
+// those who call tools themselves. It returns them as a tool gets them: values that the
+// model wrote as text, where the schema wants no text, are what the text says, and
+// integers such as 2.0 are in plain digits. The error is a [*ToolArgsError], or a
+// [*ConfigError] if the spec is wrong.
+func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
+	c, err := checkSpec(s)
+	if err != nil {
+		return nil, &ConfigError{Option: fmt.Sprintf("tool %q", s.Name), Err: err}
+	}
+	return fitArgs(c, "", s.Name, args)
+}
+
+// fitArgs is CheckArgs with a schema that was checked. It returns args themselves if
+// they are as the tool gets them.
+func fitArgs(c *schema.Schema, id, tool string, args json.RawMessage) (json.RawMessage, error) {
+	problems := c.Validate(args)
+	if len(problems) > 0 {
+		if meant := c.Coerce(args); !bytes.Equal(meant, args) {
+			args, problems = meant, c.Validate(meant)
+		}
+	}
+	if len(problems) > 0 {
+		base := &ToolError{Tool: tool, CallID: id}
+		return nil, &ToolArgsError{ToolError: base, Problems: problems}
+	}
+	return c.Normalize(args), nil
 }
 
 // isToolName reports whether s is 1 to 64 letters, digits, "_" and "-".

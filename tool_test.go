@@ -149,12 +149,12 @@ func TestToolArgumentsThatDoNotDecode(t *testing.T) {
 		args string
 		want string
 	}{
-		{"wrong type", `{"path":5}`, "/path: takes no number"},
-		{"not an integer", `{"path":"a","limit":1.5}`, "/limit: takes no number 1.5"},
-		{"too large", `{"path":"a","limit":99999999999999999999}`, "/limit: takes no number 99999999999999999999"},
-		{"not an object", `[1]`, "arguments: takes no array"},
-		{"cut off", `{"path":`, "unexpected end"},
-		{"nothing", ``, "unexpected end"},
+		{"wrong type", `{"path":5}`, "/path: must be a string"},
+		{"not an integer", `{"path":"a","limit":1.5}`, "/limit: must be an integer"},
+		{"too large", `{"path":"a","limit":99999999999999999999}`, "/limit: must be an integer that fits 64 bits"},
+		{"not an object", `[1]`, "arguments: must be an object"},
+		{"cut off", `{"path":`, "arguments: not valid JSON"},
+		{"nothing", ``, "arguments: not valid JSON"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestToolArgumentsThatDoNotDecode(t *testing.T) {
 			e, ok := errors.AsType[*aycoder.ToolArgsError](err)
 			require.True(t, ok, "got %v", err)
 			assert.Equal(t, []string{"read_file", "call_1"}, []string{e.Tool, e.CallID})
-			require.Len(t, e.Problems, 1)
+			require.NotEmpty(t, e.Problems)
 			assert.Contains(t, e.Problems[0], tt.want)
 			assert.NotContains(t, e.Problems[0], "Go ", "the model knows no Go types")
 			assert.ErrorContains(t, err, "tool read_file: invalid arguments: ")

@@ -17,7 +17,7 @@ const (
 )
 
 func (s *State) callModel() *CallModel {
-	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.elide}
+	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
 }
 
 func (s *State) ask(i int) *AskApproval {
@@ -165,11 +165,11 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 		return nil, "the model is not talking"
 	}
 	s.attempt++
-	s.broken, s.stop = f, ""
 	if f.Shrink {
-		s.elide += (len(s.history.items) - s.elide) / 2
+		f = s.shrink(f)
 	}
-	if !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
+	s.broken, s.stop = f, ""
+	if !f.Keep && !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
 		s.parts, s.calls = content{}, nil
 		return s.again(nil)
 	}
@@ -179,6 +179,19 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	}
 	s.phase = PhaseTools
 	return s.advance(nil)
+}
+
+// shrink leaves more of the conversation out. If that cannot be, the model is not asked
+// again.
+func (s *State) shrink(f *ModelFailed) *ModelFailed {
+	next, ok := s.cut.shrunk(s.history.items, f.Limit)
+	if !ok {
+		failed := *f
+		failed.Retry = false
+		return &failed
+	}
+	s.cut = next
+	return f
 }
 
 // again asks the model once more after a failure, at once or later, or gives up.
@@ -216,7 +229,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	c := &s.calls[i]
 	switch d.Verdict.kind {
 	case verdictAllow:
-		c.status, c.edited, c.plan = callApproved, d.Verdict.args, d.Verdict.plan
+		c.status, c.edited, c.plan = callApproved, d.Verdict.unless(c.use.Args).args, d.Verdict.plan
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
 	case verdictSuspend:
@@ -388,8 +401,7 @@ func (s *State) boundary(actions []Action) ([]Action, string) {
 		return s.over(EndTurns, actions)
 	}
 	s.take(false)
-	s.phase = PhaseModel
-	return append(actions, s.callModel()), ""
+	return s.askAgain(actions)
 }
 
 // finish is where the run would end. Whatever is queued makes it go on.
@@ -404,7 +416,12 @@ func (s *State) finish(actions []Action) ([]Action, string) {
 	if s.take(false); len(s.queue) == before {
 		s.take(true)
 	}
-	s.phase = PhaseModel
+	return s.askAgain(actions)
+}
+
+// askAgain asks the model about what the history has become.
+func (s *State) askAgain(actions []Action) ([]Action, string) {
+	s.phase, s.cut = PhaseModel, s.cut.at(s.history.items)
 	return append(actions, s.callModel()), ""
 }
 
@@ -435,6 +452,10 @@ func (s *State) commit() {
 	short := s.phase == PhaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
 		return
+	}
+	if s.cut.limit != s.marked {
+		s.marked = s.cut.limit
+		parts = append(slices.Clip(parts), markOf(s.marked, s.rules.model))
 	}
 	s.history = s.history.append(&Message{Role: RoleAssistant, Parts: slices.Clip(parts)})
 	if len(outputs) > 0 {

@@ -3,7 +3,6 @@ package aycoder
 import (
 	"context"
 	"iter"
-	"slices"
 	"sync/atomic"
 )
 
@@ -37,14 +36,19 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 			yield(nil, ErrConsumed)
 			return
 		}
-		if req == nil {
-			req = &Request{}
-		}
-		if err := checkInput(req.Messages); err != nil {
+		if err := l.usable(ctx); err != nil {
 			yield(nil, err)
 			return
 		}
-		r, before := l.turn(req), len(req.Messages)
+		if req == nil {
+			req = &Request{}
+		}
+		messages, err := checkInput(req.Messages)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		r, before := l.turn(req, messages), len(messages)
 		defer func() {
 			if into != nil {
 				*into = r.turnResult(before)
@@ -60,21 +64,24 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 }
 
 // turn makes a run of one turn.
-func (l *Loop) turn(req *Request) *run {
+func (l *Loop) turn(req *Request, messages []*Message) *run {
 	r := newRun(l, &RunConfig{})
-	r.shrunk = true // nobody can make this request smaller
+	r.fixed = true
 	r.single = true
 	one := *req
 	if len(one.Tools) == 0 {
 		one.Tools = l.base.Tools
 	}
-	r.build = func(_ context.Context, _ string, _ *CallModel, history []*Message) (*Request, error) {
+	if one.MaxResponse == 0 {
+		one.MaxResponse = l.maxResponse
+	}
+	r.build = func(_ context.Context, in ContextInput) (*Request, error) {
 		next := one
-		next.Messages = history
+		next.Messages = in.Messages
 		return &next, nil
 	}
 	r.ready = r.state.start(&StartInput{
-		Messages: slices.Clone(req.Messages), Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls,
+		Messages: messages, Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls,
 	})
 	return r
 }

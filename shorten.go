@@ -1,0 +1,140 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sizeOf is about what messages take in a request, each shortened to a quarter of a
+// limit. It counts bytes of text.
+func sizeOf(messages []*Message, limit int64) int64 {
+	n := int64(0)
+	for _, m := range messages {
+		n += shortSize(m, limit)
+	}
+	return n
+}
+
+// shortSize is about the size of a message as [view] sends it.
+func shortSize(m *Message, limit int64) int64 {
+	n, room := messageSize(m), limit/4
+	if room == 0 || n <= room {
+		return n
+	}
+	for _, p := range m.Parts {
+		switch p.(type) {
+		case *Thinking, *Opaque: // stay as they are
+			room += partSize(p)
+		}
+	}
+	return min(n, room)
+}
+
+func messageSize(m *Message) int64 { return overhead + partsSize(m.Parts) }
+
+func partsSize(parts []Part) int64 {
+	n := int64(0)
+	for _, p := range parts {
+		n += overhead
+		switch p := p.(type) {
+		case *ToolOutput:
+			n += int64(len(p.ID)) + partsSize(p.Parts)
+		case *Media:
+			n += mediaSize(p)
+		default:
+			n += partSize(p)
+		}
+	}
+	return n
+}
+
+// mediaSize is a guess: an image has as many tokens as it has pixels, and a document
+// fewer than it has bytes.
+func mediaSize(m *Media) int64 {
+	switch {
+	case strings.HasPrefix(m.Type, "text/"):
+		return int64(len(m.Data))
+	case strings.HasPrefix(m.Type, "image/") || len(m.Data) == 0:
+		return imageSize
+	}
+	return int64(len(m.Data) / 8)
+}
+
+// shortened returns m with its longest texts shortened so that it takes no more than
+// room, or as little as it can. It returns m itself if that fits or room is 0. What the
+// model has thought and what is a provider's own must go back as it came.
+func shortened(m *Message, room int64) *Message {
+	if room <= 0 || messageSize(m) <= room {
+		return m
+	}
+	const least = 128 // bytes of a text
+	for each := int(room) - least; ; each /= 2 {
+		each = max(each, least)
+		s := &Message{Role: m.Role, Parts: shortParts(m.Parts, each)}
+		if each == least || messageSize(s) <= room {
+			return s
+		}
+	}
+}
+
+func shortParts(parts []Part, each int) []Part {
+	out := slices.Clone(parts)
+	for i, p := range out {
+		if partsSize(out[i:i+1]) > int64(each) {
+			out[i] = shortPart(p, each)
+		}
+	}
+	return out
+}
+
+func shortPart(p Part, each int) Part {
+	switch p := p.(type) {
+	case *Text:
+		if len(p.Text) > each {
+			return &Text{Text: headTail(p.Text, each)}
+		}
+	case *ToolUse:
+		if len(p.Args) > each {
+			return &ToolUse{ID: p.ID, Name: p.Name, Args: shortArgs(p.Args, each), Extra: p.Extra}
+		}
+	case *ToolOutput:
+		o := *p
+		o.Parts = shortParts(p.Parts, each)
+		return &o
+	case *Media:
+		return &Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", p.Type, len(p.Data))}
+	}
+	return p
+}
+
+// shortArgs shortens the texts in the arguments of a call. Those that are no JSON, or
+// are long without long texts, are left out.
+func shortArgs(args json.RawMessage, each int) json.RawMessage {
+	var v any
+	if json.Unmarshal(args, &v) != nil {
+		return json.RawMessage(`{}`)
+	}
+	short, err := json.Marshal(shortTexts(v, each/2))
+	if err != nil || len(short) > 2*each {
+		return json.RawMessage(`{}`)
+	}
+	return short
+}
+
+func shortTexts(v any, each int) any {
+	switch v := v.(type) {
+	case string:
+		return headTail(v, each)
+	case []any:
+		for i := range v {
+			v[i] = shortTexts(v[i], each)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = shortTexts(v[k], each)
+		}
+	}
+	return v
+}
