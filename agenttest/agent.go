@@ -214,13 +214,11 @@ func (s *suite) singleUse() {
 	for _, at := range []int{-1, 0} {
 		w := newWorld(s.found, fixed(says("Hello"))())
 		seq := s.make(w, false).Run(s.t.Context(), aycoder.Input{Prompt: "go"})
-		n := 0
-		for range seq {
-			if n == at {
-				break
-			}
+		n := -1
+		each(s.found, ruleAgain, seq, func(aycoder.Event, error) bool {
 			n++
-		}
+			return n != at
+		})
 		asked, again := w.requests(), 0
 		for ev, err := range seq {
 			if again++; again > 1 || ev != nil || !errors.Is(err, aycoder.ErrConsumed) {

@@ -94,11 +94,17 @@ func (s *suite) endlessTurns() {
 		Approver: approver(false)})
 	var res aycoder.Result
 	var last error
-	for _, err := range agent.Run(s.t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
-		if last = err; turn > maxTurns {
-			break
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	seq := agent.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res))
+	each(s.found, ruleAgain, seq, func(_ aycoder.Event, err error) bool {
+		last = err
+		if turn > maxTurns { // an agent that does not hear that may hear this
+			cancel()
+			return false
 		}
-	}
+		return true
+	})
 	checkHistory(s.found, "endless turns", res.Messages)
 	if turn > maxTurns || !is[*aycoder.LimitError](last) {
 		s.found.add(ruleBounds, "a model that never ends: %d turns, error %v, want a *LimitError", turn,

@@ -127,6 +127,13 @@ func otherModel(f func(ev aycoder.ModelEvent, err error) (aycoder.ModelEvent, er
 	})
 }
 
+// goesOn yields everything, whatever the body says.
+func goesOn(seq events, yield yielder) {
+	for ev, err := range seq {
+		yield(ev, err)
+	}
+}
+
 // ending makes agents that change the last history.
 func ending(f func(messages []*aycoder.Message)) NewAgent {
 	return wrapped(func(seq events, yield yielder) {
@@ -272,6 +279,14 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 					errors.New("stopped"))
 			})
 		}), playing("text", "break"), ruleAgain},
+		{"goes on after break", wrapped(goesOn), playing("text", "break"), ruleAgain},
+		{"goes on after break of the first run", wrapped(goesOn), (*suite).singleUse, ruleAgain},
+		{"goes on after break of many turns", func(t testing.TB, s AgentSetup) aycoder.Agent {
+			return &fake{good(aycoder.WithMaxTurns(maxTurns+5))(t, s), func(inner aycoder.Agent, ctx context.Context,
+				in aycoder.Input, opts []aycoder.RunOption) events {
+				return func(yield func(aycoder.Event, error) bool) { goesOn(inner.Run(ctx, in, opts...), yield) }
+			}}
+		}, (*suite).endlessTurns, ruleAgain},
 		{"leaves a goroutine", wrapped(func(seq events, yield yielder) {
 			go func() { <-time.After(time.Hour) }()
 			seq(yield)

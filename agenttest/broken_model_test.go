@@ -58,6 +58,15 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		{"a delta after MessageDone", saying(delta(hello), block(hello), done(""), delta("?")), text,
 			ruleModelOrder},
 		{"no BlockDone", saying(delta(hello), done(aycoder.StopEndTurn)), text, ruleModelOrder},
+		{"no BlockDone of a call", saying(delta(hello), block(hello), &aycoder.ToolDelta{ID: "a", Args: "{}"},
+			done(aycoder.StopEndTurn)), text, ruleModelOrder},
+		{"goes on after the pieces", modelOf(func(_ context.Context, _ *aycoder.Request,
+			yield func(aycoder.ModelEvent, error) bool) {
+			for _, p := range pieces[:3] {
+				yield(delta(p), nil)
+			}
+			yield(delta("?"), nil)
+		}), func(s *modelSuite, c Client) { s.pieces(c) }, ruleModelAgain},
 		{"a block that is nil", saying(&aycoder.BlockDone{}, done(aycoder.StopEndTurn)), text,
 			ruleModelOrder},
 		{"arguments that are no JSON", saying(callArgs("a", "b", `{"n"`), done(aycoder.StopToolUse)),

@@ -312,6 +312,9 @@ func (s *modelSuite) deltas(a *answer) {
 			clear(args)
 		case *aycoder.BlockCut:
 			blocks++
+			if ev.Call != nil {
+				delete(args, ev.Call.ID)
+			}
 		case *aycoder.TextDelta:
 			text.WriteString(ev.Text)
 		case *aycoder.ThinkingDelta:
@@ -326,6 +329,9 @@ func (s *modelSuite) deltas(a *answer) {
 	if text.Len()+thinking.Len() > 0 {
 		s.found.add(ruleModelOrder, "deltas %s%s are of no block", shown(text.String()),
 			shown(thinking.String()))
+	}
+	for id, got := range args {
+		s.found.add(ruleModelOrder, "deltas %s of call %q are of no block", shown(got), id)
 	}
 }
 
@@ -349,6 +355,7 @@ func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 			s.found.add(ruleModelDeltas, "the deltas of call %q are %s, its arguments %s", p.ID,
 				shown(got), shown(string(p.Args)))
 		}
+		delete(args, p.ID)
 		if !json.Valid(p.Args) {
 			s.found.add(ruleModelOrder, "the arguments of call %q are no JSON: %s", p.ID,
 				shown(string(p.Args)))
@@ -471,18 +478,18 @@ func (s *modelSuite) pieces(c Client) int {
 	ctx, cancel := context.WithTimeout(s.t.Context(), soon)
 	defer cancel()
 	said, n := "", 0
-	for ev, err := range c.Model.Stream(ctx, request()) {
+	each(s.found, ruleModelAgain, c.Model.Stream(ctx, request()), func(ev aycoder.ModelEvent, err error) bool {
 		if err != nil {
 			s.found.add(ruleModelWhole, "of the pieces only %s comes: %v", shown(said), err)
-			return 0
+			n = 0
+			return false
 		}
 		if d, ok := ev.(*aycoder.TextDelta); ok {
 			said += d.Text
 		}
-		if n++; said == strings.Join(pieces[:3], "") {
-			break
-		}
-	}
+		n++
+		return said != strings.Join(pieces[:3], "")
+	})
 	return n
 }
 

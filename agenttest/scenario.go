@@ -58,6 +58,16 @@ func calls(steps ...any) []any { return append(steps, done(aycoder.StopToolUse))
 
 func fixed(answers ...[]any) func() [][]any { return func() [][]any { return answers } }
 
+// longCall is a call behind a text that can be left out or shortened.
+func longCall() []any {
+	long := strings.Repeat("long ", 4000)
+	return calls(delta(long), block(long), call("a", "read", 1))
+}
+
+func tooLarge() []any {
+	return []any{&aycoder.ContextTooLargeError{ModelError: modelError("large"), Actual: 2, Max: 1}}
+}
+
 func broken() error {
 	return &aycoder.StreamBrokenError{ModelError: modelError("connection reset")}
 }
@@ -228,12 +238,14 @@ func failing() []scenario {
 				calls(call("a", "write", 1)),
 				[]any{&aycoder.RateLimitError{ModelError: modelError("slow"), RetryAfter: 7 * time.Second}},
 				says("at last"))},
-		{name: "context too large", err: noError, text: "smaller", asked: 2,
-			answers: fixed([]any{&aycoder.ContextTooLargeError{ModelError: modelError("large"), Actual: 2,
-				Max: 1}}, says("smaller"))},
-		{name: "context too large again", err: is[*aycoder.ContextTooLargeError], asked: 2,
-			answers: fixed([]any{&aycoder.ContextTooLargeError{ModelError: modelError("large"), Actual: 2,
-				Max: 1}})},
+		{name: "context too large", err: noError, text: "smaller", runs: []int{1}, asked: 3,
+			answers: fixed(longCall(), tooLarge(), says("smaller"))},
+		{name: "context too large twice", err: noError, text: "smallest", runs: []int{1}, asked: 4,
+			answers: fixed(longCall(), tooLarge(), tooLarge(), says("smallest"))},
+		{name: "context too large for ever", err: is[*aycoder.ContextTooLargeError], runs: []int{1},
+			answers: fixed(longCall(), tooLarge())},
+		{name: "request that cannot be smaller", err: is[*aycoder.ContextTooLargeError], asked: 1,
+			answers: fixed(tooLarge())},
 		{name: "wrong key", err: is[*aycoder.AuthError], asked: 1,
 			answers: fixed([]any{&aycoder.AuthError{ModelError: modelError("key")}})},
 		{name: "bad request", err: is[*aycoder.BadRequestError], asked: 1,

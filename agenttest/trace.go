@@ -154,6 +154,22 @@ func (tr *trace) take(ev aycoder.Event, err error) bool {
 	return true
 }
 
+// each ranges over a sequence as a for statement does. But where that panics, in the
+// code of an agent that calls the body again after it has ended the loop, a finding
+// says so.
+func each[E any](found *findings, rule string, seq iter.Seq2[E, error], body func(E, error) bool) {
+	over := false
+	seq(func(ev E, err error) bool {
+		if over {
+			found.add(rule, "%T and error %v come after the loop has ended", ev, err)
+			return false
+		}
+		over = !body(ev, err)
+		return !over
+	})
+	over = true
+}
+
 // after checks that nothing is left of the run but the tools that ignore their
 // context, and ends those.
 func (tr *trace) after(before int, label string) {
