@@ -28,7 +28,8 @@ import (
 const (
 	// DefaultIdle is the longest silence of a service where none is set.
 	DefaultIdle = 5 * time.Minute
-	// DefaultMaxResponse is the most that is read of one response, in bytes.
+	// DefaultMaxResponse is the most that is held of one response, in bytes, and the
+	// least that may come of it between two pieces of an answer.
 	DefaultMaxResponse = 64 << 20
 
 	// minSecret is from where on the value of a caller's own header is kept out of
@@ -48,7 +49,8 @@ type Config struct {
 	MaxTokens int
 	// Idle is the longest silence of the service.
 	Idle time.Duration
-	// MaxResponse is the most that is read of one response, in bytes.
+	// MaxResponse is the most that is held of one response, in bytes, unless the request
+	// says otherwise.
 	MaxResponse int64
 
 	home   string // the base URL that the key in the environment belongs to

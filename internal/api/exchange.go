@@ -26,6 +26,9 @@ const (
 	drainTime  = 50 * time.Millisecond
 	drainBytes = 4 << 10
 
+	// maxEvent bounds what a request may ask for, below what fits an int of 32 bits.
+	maxEvent = 1 << 30
+
 	// errorTime is the longest wait for the rest of an error answer: its status says
 	// most already.
 	errorTime = 2 * time.Second
@@ -66,6 +69,8 @@ type Exchange struct {
 	ModelsURL string
 	// Failure takes an error answer apart. Default: [ParseFailure].
 	Failure func(data []byte, h http.Header) Failure
+	// MaxResponse is that of the request. Default: that of Config.
+	MaxResponse int64
 
 	used atomic.Bool
 }
@@ -104,6 +109,7 @@ type Call struct {
 	start time.Time
 	ping  bool
 
+	held   int64 // bytes of the answer
 	body   meter
 	events sse.Reader
 	views  bool // events are valid until the next one only
@@ -134,10 +140,39 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 		return errGone
 	default:
 	}
+	limit := cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
+	if k.held += sizeOf(ev); k.held > limit {
+		return &aycoder.LimitError{Limit: "response bytes", Max: limit}
+	}
+	k.body.left = k.body.max // something comes of what is read
 	if !k.yield(ev, nil) {
 		return ErrStopped
 	}
 	return nil
+}
+
+// sizeOf is how much longer an event makes the answer.
+func sizeOf(ev aycoder.ModelEvent) int64 {
+	switch ev := ev.(type) {
+	case *aycoder.TextDelta:
+		return int64(len(ev.Text))
+	case *aycoder.ThinkingDelta:
+		return int64(len(ev.Text))
+	case *aycoder.ToolDelta:
+		return int64(len(ev.Args))
+	}
+	return 0
+}
+
+// bounds returns how much may be read before something comes of it, and how large one
+// event may be: some services repeat the whole answer at its end, with escapes in it.
+// Both are no less than without a bound, since an answer is not all that is sent.
+func (x *Exchange) bounds() (silent int64, event int) {
+	silent, event = x.Config.MaxResponse, sse.DefaultLimit
+	if asked := min(x.MaxResponse, maxEvent/2); asked > sse.DefaultLimit {
+		silent, event = max(silent, 2*asked), int(2*asked)
+	}
+	return silent, event
 }
 
 // Ping says that the event that is being decoded only keeps the connection open, so
@@ -160,7 +195,8 @@ func (k *Call) run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	k.body.begin(k.x.Config, cancel)
+	silent, _ := k.x.bounds()
+	k.body.begin(k.x.Config, silent, cancel)
 	defer k.body.end()
 
 	h := http.Header{}
@@ -245,7 +281,8 @@ func withoutQuery(err error) error {
 // although a stream was asked for, and proxies with a page; the first bytes tell, since
 // their Content-Type does not always.
 func (k *Call) decode(d Decoder) error {
-	k.events.Reset(&k.body, 0)
+	_, event := k.x.bounds()
+	k.events.Reset(&k.body, event)
 	switch first, err := k.events.First(); {
 	case err == io.EOF:
 		return d.End()

@@ -259,6 +259,22 @@ func (r *repeat) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// What is bounded is what is held of an answer, not the envelopes it comes in.
+func TestEnvelopesDoNotCount(t *testing.T) {
+	const n = 5000
+	envelope := ": " + strings.Repeat("p", 1000) + "\n\n"
+	x := over(t, text(strings.Repeat(envelope+hi, n)+done))
+	x.Config.MaxResponse = 1 << 20
+	require.Greater(t, n*len(envelope), 4<<20)
+	require.NoError(t, run(t.Context(), x).err)
+
+	x = over(t, text(strings.Repeat(hi, n)+done))
+	x.MaxResponse = n // of the request: a word has more than one byte
+	limit, ok := errors.AsType[*aycoder.LimitError](run(t.Context(), x).err)
+	require.True(t, ok)
+	require.Equal(t, int64(n), limit.Max)
+}
+
 func TestEndless(t *testing.T) {
 	tests := []struct{ name, head, text, limit string }{
 		{"deltas", hi, hi, "response bytes"},

@@ -10,15 +10,15 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A meter reads a response, up to a bound, and ends the request when the service is
+// A meter reads a response, up to a bound where nothing comes of it, and ends the request when the service is
 // silent for too long. Only the time spent waiting for it counts.
 //
 // A response has thousands of reads, so none sets the timer: where it goes off too
 // early, it is set for the rest, or by the next wait if there is none.
 type meter struct {
 	r         io.Reader
-	left, max int64
-	counts    bool // every byte ends a silence; else the decoder says what does
+	left, max int64 // bytes that may come before the next piece of the answer
+	counts    bool  // every byte ends a silence; else the decoder says what does
 
 	idle   time.Duration
 	waited time.Duration // for the service since its last sign of life
@@ -33,8 +33,8 @@ type meter struct {
 	over bool
 }
 
-func (m *meter) begin(c *Config, cancel context.CancelCauseFunc) {
-	m.left, m.max, m.idle, m.begun = c.MaxResponse, c.MaxResponse, c.Idle, time.Now()
+func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
+	m.left, m.max, m.idle, m.begun = limit, limit, c.Idle, time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })

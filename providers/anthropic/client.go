@@ -210,7 +210,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	model := c.modelOf(req)
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: model, URL: c.cfg.url(model),
-		ModelsURL:  c.cfg.modelsURL(),
+		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: c.cfg.setHeaders,
 		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k} },

@@ -212,7 +212,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	model := cmp.Or(req.Model, c.model)
 	name := strings.ReplaceAll(url.PathEscape(model), ":", "%3A")
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: model,
+		Config: &c.cfg.Config, HTTP: c.http, Model: model, MaxResponse: req.MaxResponse,
 		URL:        c.cfg.BaseURL + "/model/" + name + "/converse-stream",
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: c.setHeaders,

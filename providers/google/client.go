@@ -214,9 +214,10 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	name := cmp.Or(req.Model, c.model)
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: name, URL: c.endpoint(name), ModelsURL: c.list(),
-		Encode:     func() (*api.Payload, error) { return c.encode(req, parseModel(name)) },
-		SetHeaders: func(h http.Header) { c.cfg.SetHeaders(h, keyHeader, "") },
-		Decode:     func(k *api.Call) api.Decoder { return newDecoder(k, renamed(req.Tools)) },
+		MaxResponse: req.MaxResponse,
+		Encode:      func() (*api.Payload, error) { return c.encode(req, parseModel(name)) },
+		SetHeaders:  func(h http.Header) { c.cfg.SetHeaders(h, keyHeader, "") },
+		Decode:      func(k *api.Call) api.Decoder { return newDecoder(k, renamed(req.Tools)) },
 	}
 	return x.Stream(ctx)
 }

@@ -385,7 +385,7 @@ func TestLargeEvent(t *testing.T) {
 // A response that has no end is not read for ever.
 func TestEndless(t *testing.T) {
 	c := newClient(t, streaming(deltas(10_000, "x"), 1<<20))
-	c.cfg.MaxResponse = 1 << 20
+	c.cfg.MaxResponse = 5 << 10
 	a := wiretest.Ask(t.Context(), t, c, hello())
 	_, ok := errors.AsType[*aycoder.LimitError](a.Err)
 	assert.True(t, ok, "%v", a.Err)

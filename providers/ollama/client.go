@@ -226,6 +226,7 @@ func newClient(model string, c config) *Client {
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := c.exchange(cmp.Or(req.Model, c.model), "/api/chat")
+	x.MaxResponse = req.MaxResponse
 	x.Encode = func() (*api.Payload, error) { return c.encode(req) }
 	x.Decode = func(k *api.Call) api.Decoder { return newDecoder(k, c.cfg.context, len(req.Messages)) }
 	return x.Stream(ctx)

@@ -58,7 +58,7 @@ func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.respURL(),
 		Encode:     func() (*api.Payload, error) { return c.encodeResponses(req) },
-		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(),
+		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return newRespDecoder(k, c.respOwner(), mappedNames(req.Tools)) },
 	}
 	return x.Stream(ctx)
