@@ -14,6 +14,7 @@ import (
 const (
 	demoTask  = "Make the failing check pass."
 	demoCheck = "sh check.sh"
+	demoEdit  = "edit_file:greet.sh"  // the rule that allows its change
 	demoPace  = 12 * time.Millisecond // a word, in a terminal
 )
 
@@ -43,6 +44,17 @@ exit $bad
 	demoWrong = `names="$names,$n"`
 	demoRight = `names="$names, $n"`
 )
+
+// demoLabel says what the demo is.
+func demoLabel(dir string, key bool) string {
+	why := "No model configured: " + keyEnv + " is not set.\n"
+	if key {
+		why = ""
+	}
+	return why + "Starting the demo: a scripted model with the real tools, in\n" +
+		clean(dir) + ", which is removed at the end.\n" +
+		"It is not an AI, costs nothing and sends nothing.\n"
+}
 
 // openDemo makes a session with the scripted model and a workspace that is thrown
 // away at the end.

@@ -26,7 +26,8 @@ const usage = `usage: cli [flags] [prompt]
 The model is Anthropic's, with the key in ANTHROPIC_API_KEY (and its address in
 ANTHROPIC_BASE_URL, if it is another), or that of another provider by its name:
 openai/…, google/…, openrouter/…, ollama/… and so on, with the provider's own key.
-Without a model and a key, in a terminal, a scripted model shows a demo.
+Without a model, a key and arguments a scripted model shows a demo; where there is
+no terminal, it runs unattended.
 
 flags:
   -p               print the answer and exit; activity goes to stderr, nothing is asked

@@ -1,6 +1,6 @@
 // Cli is a coding agent for the command line: it talks to a model about the current
 // folder, shows what the model does there, and asks before anything is changed.
-// Without a key, in a terminal, it shows a demo with a scripted model.
+// Without a key and without arguments it shows a demo with a scripted model.
 //
 // It is an example of a host: everything that it does with an agent, it does through
 // the public packages.
@@ -84,12 +84,19 @@ func (a *app) run(args []string) int {
 	}
 	// Without a terminal at both ends there is nobody to talk to.
 	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
+	unattended := o.print && len(args) == 0 && a.keyless() && a.nothingPiped()
+	if unattended {
+		o.model, o.prompt, o.allow = demoModel, demoTask, []string{demoEdit}
+	}
 	s, err := a.open(o)
 	if err != nil {
 		fmt.Fprintln(a.stderr, "cli:", explain(err))
 		return usageOr(err)
 	}
 	defer s.close()
+	if unattended {
+		fmt.Fprintln(a.stdout, demoLabel(s.dir, false)+"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
+	}
 	if o.print {
 		return a.print(o, s)
 	}
@@ -120,8 +127,7 @@ type session struct {
 // open makes the agent.
 func (a *app) open(o *options) (*session, error) {
 	s := &session{close: func() {}, rules: a.rulesDir()}
-	none := a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == ""
-	if o.model == demoModel || o.model == "" && none && !o.print {
+	if o.model == demoModel || o.model == "" && a.keyless() && !o.print {
 		return s, a.openDemo(s, o)
 	}
 	client, err := a.client(o)
@@ -133,6 +139,20 @@ func (a *app) open(o *options) (*session, error) {
 		s.name = clean(name)
 	}
 	return s, s.build(client, ".", o, nil)
+}
+
+// keyless reports whether the environment names no model to ask.
+func (a *app) keyless() bool { return a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == "" }
+
+// nothingPiped reports whether nothing is said on standard input.
+func (a *app) nothingPiped() bool {
+	if isTerminal(a.stdin) {
+		return true
+	}
+	ctx, stop := a.withSignals()
+	defer stop()
+	piped, _ := readAll(ctx, a.stdin) // one that cannot be read says nothing
+	return strings.TrimSpace(piped) == "" && ctx.Err() == nil
 }
 
 // client returns the model's client: of any provider by a name with a slash, else of
@@ -376,10 +396,5 @@ func (c *chat) greet(s *session, key bool) {
 		return
 	}
 	c.label, c.fill = "demo", demoTask
-	if !key {
-		c.line("No model configured: " + keyEnv + " is not set.")
-	}
-	c.line("Starting the demo: a scripted model with the real tools, in\n" +
-		clean(s.dir) + ", which is removed at the end.\n" +
-		"It is no AI, costs nothing and sends nothing. Press Enter to let it work.\n")
+	c.line(demoLabel(s.dir, key) + "Press Enter to let it work.\n")
 }

@@ -222,6 +222,28 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// The first command of the README works where there is no terminal and no key: it is
+// run with /dev/null and with an empty pipe as its input. Where there is something to
+// answer, the demo would be no answer to it.
+func TestDemoRunsUnattended(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("bash does not run commands here")
+	}
+	devNull := program(t, nil)
+	out, err := devNull.Output()
+	require.NoError(t, err)
+	piped := runProgram(t, nil, "")
+	require.Equal(t, 0, piped.code, piped.err)
+	for _, out := range []string{string(out), piped.out} {
+		require.Regexp(t, `(?s)^No model configured.*It is not an AI.*Nobody is at a terminal`, out)
+		require.Contains(t, out, "The check passes: greet.sh now joins names with a comma and a space.\n")
+	}
+	said := runProgram(t, nil, "what broke?\n")
+	require.Equal(t, 2, said.code)
+	require.Contains(t, said.err, "set ANTHROPIC_API_KEY")
+	require.Empty(t, said.out)
+}
+
 func TestStdinIsAppended(t *testing.T) {
 	s := newService(t, says("ok", "end_turn"))
 	got := runProgram(t, s.env(), "panic: boom\n", "-p", "what broke?")

@@ -262,7 +262,7 @@ func TestChatOnFakes(t *testing.T) {
 		{"forgets", []script.Step{script.Say("Hi.")}, "one\n/clear\n", []string{"Hi.", "The conversation is forgotten."}},
 		{"no approval at the end", []script.Step{create, script.Say("Well.")}, "make a", []string{"Apply?", "no (end of input)", "refused", "Well."}},
 		{"cut", []script.Step{script.Say("Half").WithStop(aycoder.StopMaxTokens)}, "one\n", []string{"! " + cutWarning}},
-		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, "one\n", []string{"; trying again\n", "! script script: context too large", "Begin a new conversation (/clear)"}},
+		{"error", []script.Step{script.Fail(script.TooLarge(9, 8))}, strings.Repeat("word ", 500) + "\n", []string{"; trying again\n", "nothing more can be left out: script script: context too large", "Begin a new conversation (/clear)"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
