@@ -289,7 +289,7 @@ func TestEndless(t *testing.T) {
 				return io.MultiReader(strings.NewReader(tt.head), &repeat{text: tt.text})
 			}))
 			if tt.limit == "response bytes" {
-				x.Config.MaxResponse = 1 << 20
+				x.Config.MaxResponse = 1 << 14
 			}
 			err := run(t.Context(), x).err
 			_, typed := errors.AsType[*aycoder.ModelError](err)
