@@ -123,7 +123,7 @@ func TestApply(t *testing.T) {
 		{"delete, emptied", "", FileEdit{"f", EditDelete, applyBase, ""}, OutcomeConflicted, "", "was changed"},
 		{"delete, is deleted", "-", FileEdit{"f", EditDelete, applyBase, ""}, OutcomeUnchanged, "-", "nothing to do"},
 		{"user made it crlf", strings.ReplaceAll(applyBase, "\n", "\r\n"), change("f", applyBase, proposed),
-			OutcomeMerged, strings.ReplaceAll(proposed, "\n", "\r\n"), "merged"},
+			OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
 		{"mark and no last newline", "\xef\xbb\xbfa\nb\nC", change("f", "\xef\xbb\xbfa\nb\nc", "\xef\xbb\xbfA\nb\nc"),
 			OutcomeMerged, "\xef\xbb\xbfA\nb\nC", "merged"},
 		{"not utf-8", "\xff\nb\n\xfe\n",

@@ -1,6 +1,10 @@
 package aycoder
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/aycoder/aycoder/internal/diff3"
+)
 
 const (
 	maxApplyText = 24 << 10 // bytes of what a model is told about a plan
@@ -122,6 +126,9 @@ func (b *modelNote) regions(f *FileResult) {
 		}
 		b.add(fmt.Sprintf("@@ line %d: when you read it @@\n", g.Ours.FirstLine+1))
 		b.lines(" ", string(g.Base.Of(base)))
+		if s := g.Suggestion; s != nil && s.Rule == diff3.RuleEndings {
+			b.add("(one side has other line endings, CRLF or LF, in all of these lines)\n")
+		}
 		b.add("@@ what the user has there now @@\n")
 		b.lines(" ", string(g.Ours.Of(ours)))
 		b.add("@@ what you wanted @@\n")

@@ -147,7 +147,6 @@ func TestMergeKeepsBytes(t *testing.T) {
 		{"CRLF", "a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n", "A\r\nb\r\nC\r\n"},
 		{"mixed ends", "a\r\nb\nc\r\n", "A\nb\nc\r\n", "a\r\nb\nC\n", "A\nb\nC\n"},
 		{"not UTF-8", "\xe9\nb\n\xff\n", "\xe8\nb\n\xff\n", "\xe9\nb\n\xfe\n", "\xe8\nb\n\xfe\n"},
-		{"line endings of all", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "A\nb\nc\n", "A\r\nb\r\nc\r\n"},
 		{"binary, one side", "\x00a\n", "\x00a\n", "\x00b\n", "\x00b\n"},
 		{"nothing", "", "", "", ""},
 	}
@@ -182,6 +181,21 @@ func TestMergeResolve(t *testing.T) {
 			assert.True(t, r.Clean())
 			assert.Equal(t, tt.want, string(r.Bytes()))
 		})
+	}
+}
+
+// A side that changed the line endings of the whole text conflicts, as with git, and the
+// suggestion has the other side's change in them.
+func TestMergeLineEndings(t *testing.T) {
+	base, ours, theirs := []byte("a\nb\nc\n"), []byte("a\r\nb\r\nc\r\n"), []byte("A\nb\nc\n")
+	for _, sides := range [][2][]byte{{ours, theirs}, {theirs, ours}} {
+		r := aycoder.Merge(base, sides[0], sides[1])
+		require.Equal(t, 1, r.Conflicts())
+		s := r.Regions[0].Suggestion
+		require.NotNil(t, s)
+		assert.Equal(t, "line endings", s.Rule)
+		require.NoError(t, r.Resolve(0, aycoder.ChooseSuggestion))
+		assert.Equal(t, "A\r\nb\r\nc\r\n", string(r.Bytes()))
 	}
 }
 

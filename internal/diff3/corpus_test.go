@@ -100,7 +100,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 
 // realCase is a merge from a public history. The sides are edits of base.
 type realCase struct {
-	ID, Path, Why       string
+	ID, Repo, Path, Why string
 	HumanIs             string `json:"human_is"`
 	Git                 map[string]recordedMerge
 	Base                text

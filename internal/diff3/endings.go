@@ -44,52 +44,22 @@ func wholeEnding(text []byte) lineEnd {
 	return noEnd
 }
 
-// mergeEndings merges r anew without regard to line endings, if one side changed
-// those of the whole text and nothing else. It returns nil if none did.
-func mergeEndings(r *Result, o Options) *Result {
-	end := onlyEnding(r.Base.data, r.Ours.data, r.Theirs.data)
-	if end == noEnd {
-		return nil
+// endings gives the other side's lines the line endings of the one that changed all of
+// them and nothing else. Where that side changed more, people hardly ever did so.
+func (c *conflict) endings() ([]byte, bool) {
+	o, t := wholeEnding(c.ours), wholeEnding(c.theirs)
+	only := func(side []byte, end lineEnd) bool {
+		return end != noEnd && !bytes.Equal(c.base, side) && bytes.Equal(withEnding(c.base, end), side)
 	}
-	e := mergeLines(withEnding(r.Base.data, end), withEnding(r.Ours.data, end), withEnding(r.Theirs.data, end), o)
-	// The line numbers are the same in the texts as they came.
-	return &Result{
-		Base: r.Base, Ours: r.Ours, Theirs: r.Theirs, Regions: e.Regions, style: r.style, ending: end,
-	}
-}
-
-// onlyEnding returns the line ending that one side gave to the whole text, if that
-// is all it changed, and the other side did not do so too.
-func onlyEnding(base, ours, theirs []byte) lineEnd {
-	o, t := wholeEnding(ours), wholeEnding(theirs)
 	switch {
 	case o == t:
-		return noEnd
-	case o != noEnd && bytes.Equal(withEnding(base, o), ours):
-		return o
-	case t != noEnd && bytes.Equal(withEnding(base, t), theirs):
-		return t
-	}
-	return noEnd
-}
-
-// endings merges a conflict without regard to line endings, if one side changed
-// them all, whatever else it changed.
-func (c *conflict) endings() ([]byte, bool) {
-	b, o, t := wholeEnding(c.base), wholeEnding(c.ours), wholeEnding(c.theirs)
-	end := o
-	switch {
-	case b == noEnd || o == t || o != b && t != b:
 		return nil, false
-	case o == b:
-		end = t
+	case only(c.ours, o):
+		return withEnding(c.theirs, o), true
+	case only(c.theirs, t):
+		return withEnding(c.ours, t), true
 	}
-	text := conflict{withEnding(c.base, end), withEnding(c.ours, end), withEnding(c.theirs, end)}
-	r := mergeLines(text.base, text.ours, text.theirs, Options{Style: StyleDiff3})
-	if end == noEnd || r.Conflicts() > 0 {
-		return nil, false
-	}
-	return r.Append(nil, Format{}, unresolved), true
+	return nil, false
 }
 
 // withEnding returns text with all lines that end ending alike.
@@ -100,13 +70,4 @@ func withEnding(text []byte, end lineEnd) []byte {
 		text = bytes.ReplaceAll(text, lf, crlf)
 	}
 	return text
-}
-
-// ended returns text, which is a part of one of the sides, as it is put into the
-// merged text.
-func (r *Result) ended(text []byte) []byte {
-	if r.ending == noEnd {
-		return text
-	}
-	return withEnding(text, r.ending)
 }

@@ -10,9 +10,9 @@
 //     for the others, compact.go moves its hunks to where people expect them.
 //   - merge.go puts the scripts from base to ours and from base to theirs together
 //     and finds the regions: unchanged, from one side, the same on both, in conflict.
-//   - endings.go and binary.go are for what git has no good answer to.
-//   - suggest.go and imports.go look for a way out of conflicts, render.go writes the
-//     merged text.
+//   - binary.go is for texts that are not compared by lines.
+//   - suggest.go, endings.go and imports.go look for a way out of conflicts, render.go
+//     writes the merged text.
 //
 // Why git's very algorithm, and not one of the many that find scripts as short: where
 // lines repeat there are many shortest scripts, and which of them is taken decides
@@ -76,14 +76,7 @@ type Result struct {
 	Binary bool
 
 	style Style
-	// ending is not noEnd if one side changed the line endings of the whole text: the
-	// sides were compared without regard to them, and the merged text has this one.
-	ending lineEnd
 }
-
-// Reended reports whether one side changed the line endings of the whole text, so
-// that what comes from the other has other ones in the merged text.
-func (r *Result) Reended() bool { return r.ending != noEnd }
 
 // Merge merges ours and theirs, which were both made from base.
 //
@@ -96,12 +89,6 @@ func Merge(base, ours, theirs []byte, o Options) *Result {
 		return mergeBinary(base, ours, theirs, o)
 	}
 	r := mergeLines(base, ours, theirs, o)
-	if r.Conflicts() == 0 {
-		return r
-	}
-	if e := mergeEndings(r, o); e != nil {
-		r = e
-	}
 	for i := range r.Regions {
 		if g := &r.Regions[i]; g.Kind == Conflict {
 			g.Suggestion = suggest(r.conflict(g))
@@ -139,9 +126,7 @@ func (m *merger) merge(t *table) *Result {
 // conflict returns the texts of a region.
 func (r *Result) conflict(g *Region) conflict {
 	return conflict{
-		r.ended(r.Base.Slice(g.Base.Lo, g.Base.Hi)),
-		r.ended(r.Ours.Slice(g.Ours.Lo, g.Ours.Hi)),
-		r.ended(r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)),
+		r.Base.Slice(g.Base.Lo, g.Base.Hi), r.Ours.Slice(g.Ours.Lo, g.Ours.Hi), r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi),
 	}
 }
 

@@ -82,27 +82,38 @@ func TestMarkers(t *testing.T) {
 	assert.Equal(t, "x\r\n<<<<<<<\r\nb\r\n=======\r\nc\r\n>>>>>>>\r\n", string(r.Append(nil, Format{}, unresolved)))
 }
 
+// Where one side changed all line endings, git finds a conflict, and so do we: with a
+// suggestion that has the other side's changes in the new line endings.
 func TestLineEndings(t *testing.T) {
 	tests := []struct {
-		name, base, ours, theirs, want string
-		reended                        bool
+		name, base, ours, theirs string
+		conflicts                int
+		suggested                string // the text when all conflicts are resolved as suggested
 	}{
-		{"ours to CRLF", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "a\nB\nc\n", "a\r\nB\r\nc\r\n", true},
-		{"theirs to CRLF", "a\nb\nc\n", "a\nB\nc\n", "a\r\nb\r\nc\r\n", "a\r\nB\r\nc\r\n", true},
-		{"to LF", "a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nC", "a\nb\nC", true},
-		{"mixed to LF", "a\r\nb\nc\n", "a\nb\nc\n", "A\r\nb\nc\n", "A\nb\nc\n", true},
-		{"new line at the end", "a\nb\n", "a\r\nb\r\n", "a\nb\nc", "a\r\nb\r\nc", true},
-		{"both to CRLF", "a\nb\n", "a\r\nb\r\n", "a\r\nb\r\n", "a\r\nb\r\n", false},
-		{"nothing else to merge", "a\nb\n", "a\r\nb\r\n", "a\nb\n", "a\r\nb\r\n", false},
+		{"ours to CRLF", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "a\nB\nc\n", 1, "a\r\nB\r\nc\r\n"},
+		{"theirs to CRLF", "a\nb\nc\n", "a\nB\nc\n", "a\r\nb\r\nc\r\n", 1, "a\r\nB\r\nc\r\n"},
+		{"to LF", "a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nC", 1, "a\nb\nC"},
+		{"mixed to LF", "a\r\nb\nc\n", "a\nb\nc\n", "A\r\nb\nc\n", 1, "A\nb\nc\n"},
+		{"mixed to LF, around lines that were LF", "a\r\nb\nc\r\n", "a\nb\nc\n", "A\r\nB\nc\r\n", 1, "A\nB\nc\n"},
+		{"new line at the end", "a\nb\n", "a\r\nb\r\n", "a\nb\nc", 1, "a\r\nb\r\nc"},
+		{"both to CRLF", "a\nb\n", "a\r\nb\r\n", "a\r\nb\r\n", 0, "a\r\nb\r\n"},
+		{"nothing else to merge", "a\nb\n", "a\r\nb\r\n", "a\nb\n", 0, "a\r\nb\r\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x := triple{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)}
 			r := Merge(x.base, x.ours, x.theirs, Options{})
 			checkMerge(t, tt.name, x, r)
-			assert.Zero(t, r.Conflicts())
-			assert.Equal(t, tt.reended, r.Reended())
-			assert.Equal(t, tt.want, string(r.Append(nil, Format{}, unresolved)))
+			assert.Equal(t, tt.conflicts, r.Conflicts())
+			out := r.Append(nil, Format{}, func(i int) ([]byte, bool) {
+				s := r.Regions[i].Suggestion
+				if s == nil {
+					return nil, false
+				}
+				assert.Equal(t, RuleEndings, s.Rule)
+				return s.Text, true
+			})
+			assert.Equal(t, tt.suggested, string(out))
 		})
 	}
 }
@@ -150,7 +161,8 @@ func TestSuggest(t *testing.T) {
 		{"contained deletion", "a\nb\nc\n", "a\nc\n", "c\n", RuleContained, "c\n"},
 		{"touching", "a\nb\n", "x\nb\n", "a\ny\n", RuleTouching, "x\ny\n"},
 		{"white space", "a b\nc\n", "\ta b\n\tc\n", "d\n", RuleBlanks, "d\n"},
-		{"line endings", "a\nb\nc\n", "a\r\nb\r\nx\r\n", "y\nb\nc\n", RuleEndings, "y\r\nb\r\nx\r\n"},
+		{"line endings", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "y\nb\n", RuleEndings, "y\r\nb\r\n"},
+		{"line endings and more", "a\nb\nc\n", "a\r\nb\r\nx\r\n", "y\nb\nc\n", "", ""},
 		{"a name twice", "x = a, b\n", "x = a, b, z, z2\n", "x = z, a, b\n", "", ""},
 		{
 			"imported names", "from m import b, d\n", "from m import b, c, d\n", "from m import a, b, d\n",

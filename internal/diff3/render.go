@@ -36,8 +36,7 @@ func (r *Result) Append(dst []byte, f Format, chosen func(i int) ([]byte, bool))
 	return w.out
 }
 
-// Sides returns what base, ours and theirs have in region i, as it is put into the
-// merged text.
+// Sides returns what base, ours and theirs have in region i.
 func (r *Result) Sides(i int) (base, ours, theirs []byte) {
 	c := r.conflict(&r.Regions[i])
 	return c.base, c.ours, c.theirs
@@ -46,9 +45,9 @@ func (r *Result) Sides(i int) (base, ours, theirs []byte) {
 // Text returns the text of a region that is not a conflict, or ours of one that is.
 func (r *Result) Text(g *Region) []byte {
 	if g.Kind == Theirs {
-		return r.ended(r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi))
+		return r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)
 	}
-	return r.ended(r.Ours.Slice(g.Ours.Lo, g.Ours.Hi))
+	return r.Ours.Slice(g.Ours.Lo, g.Ours.Hi)
 }
 
 // writer writes a merge.
@@ -96,7 +95,7 @@ func (w *writer) marker(c byte, label, eol string) {
 
 // side writes lines of a conflict, and ends the last one if nothing else does.
 func (w *writer) side(l *Lines, s Span, eol string) {
-	text := w.r.ended(l.Slice(s.Lo, s.Hi))
+	text := l.Slice(s.Lo, s.Hi)
 	w.out = append(w.out, text...)
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		w.out = append(w.out, eol...)
@@ -106,15 +105,12 @@ func (w *writer) side(l *Lines, s Span, eol string) {
 // markerEnding returns how markers end: as the lines before the conflict do, and
 // the first of base. Only if none of them says otherwise they end in CRLF.
 func (w *writer) markerEnding(g *Region) string {
-	end := w.r.ending
-	if end == noEnd {
-		end = ending(w.r.Ours, max(g.Ours.Lo-1, 0))
-		if end != isLF {
-			end = ending(w.r.Theirs, max(g.Theirs.Lo-1, 0))
-		}
-		if end != isLF {
-			end = ending(w.r.Base, 0)
-		}
+	end := ending(w.r.Ours, max(g.Ours.Lo-1, 0))
+	if end != isLF {
+		end = ending(w.r.Theirs, max(g.Theirs.Lo-1, 0))
+	}
+	if end != isLF {
+		end = ending(w.r.Base, 0)
 	}
 	if end == isCRLF {
 		return "\r\n"

@@ -17,7 +17,7 @@ type Suggestion struct {
 
 // The names of the rules.
 const (
-	RuleEndings   = "line endings" // one side changed all line endings
+	RuleEndings   = "line endings" // one side changed all line endings, and nothing else
 	RuleWords     = "words"        // lines that both sides changed in different words
 	RuleContained = "contained"    // one side made the other's change and more
 	RuleTouching  = "touching"     // changes that touch but do not overlap
@@ -27,8 +27,11 @@ const (
 )
 
 // rules are in the order in which they are tried. The confidence is the share of
-// real merges in which the person who merged committed the suggested bytes. For line
-// endings, which are rare, it is a guess.
+// suggestions that are the very bytes which the people who merged have committed, each
+// merged file counted once, as one rename can make a hundred conflicts. It was measured
+// on merges set aside and on projects by which no rule was tuned, the lower figure
+// counts, and it is rounded down: projects differ more than rules do. TestConfidence
+// holds the figures to recorded merges.
 var rules = []struct {
 	name       string
 	confidence float64
@@ -36,12 +39,12 @@ var rules = []struct {
 	apply      func(*conflict) ([]byte, bool)
 }{
 	{RuleEndings, 0.50, maxSize, (*conflict).endings},
-	{RuleWords, 0.80, maxConflict, (*conflict).words},
-	{RuleContained, 0.68, maxConflict, (*conflict).contained},
+	{RuleWords, 0.50, maxConflict, (*conflict).words},
+	{RuleContained, 0.65, maxConflict, (*conflict).contained},
 	{RuleTouching, 0.60, maxConflict, (*conflict).touching},
-	{RuleBlanks, 0.55, maxConflict, (*conflict).blanks},
-	{RuleImports, 0.53, maxConflict, (*conflict).imports},
-	{RuleTokens, 0.57, maxConflict, (*conflict).tokens},
+	{RuleBlanks, 0.45, maxConflict, (*conflict).blanks},
+	{RuleImports, 0.50, maxConflict, (*conflict).imports},
+	{RuleTokens, 0.50, maxConflict, (*conflict).tokens},
 }
 
 const (
