@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	linked "container/list"
 	"crypto/sha256"
 	"encoding/hex"
 	"sync"
@@ -23,19 +24,32 @@ const (
 type ShownFiles struct {
 	mu    sync.Mutex
 	files map[string]*shownFile
-	clock int64
 	bytes int
+
+	// The one that was used last is at the front of all, and of those with contents.
+	all, held linked.List
 }
 
 type shownFile struct {
-	hash     string
-	contents []string // newest first
-	used     int64
+	path      string
+	hash      string
+	contents  []string // newest first
+	all, held *linked.Element
 }
 
-// Add says that the model has been shown a file, or a part of it, and what was in it.
+// Add says that the model has been shown a file, or read a part of it, and what was in
+// it.
 func (s *ShownFiles) Add(path, content string) {
 	sum := sha256.Sum256([]byte(content))
+	s.add(path, content, hex.EncodeToString(sum[:]))
+}
+
+// AddPart says that the model has been shown some lines of a file, as a search or a
+// command prints them, and what was in the file. That is the base of a merge, too, but
+// the file has not been read: what Hash returns stays as it was.
+func (s *ShownFiles) AddPart(path, content string) { s.add(path, content, "") }
+
+func (s *ShownFiles) add(path, content, hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
@@ -44,16 +58,22 @@ func (s *ShownFiles) Add(path, content string) {
 			s.files = map[string]*shownFile{}
 		}
 		if len(s.files) >= maxShownFiles {
-			s.forget(s.oldest(func(*shownFile) bool { return true }))
+			s.forget(s.all.Back().Value.(*shownFile))
 		}
-		f = &shownFile{}
+		f = &shownFile{path: path}
+		f.all = s.all.PushFront(f)
 		s.files[path] = f
 	}
-	s.clock++
-	f.used, f.hash = s.clock, hex.EncodeToString(sum[:])
+	if hash != "" {
+		f.hash = hash
+	}
 	f.put(content, &s.bytes)
+	if f.held == nil {
+		f.held = s.held.PushFront(f)
+	}
+	s.use(f)
 	for s.bytes > maxShownBytes {
-		s.drop(s.oldest(func(f *shownFile) bool { return len(f.contents) > 0 }))
+		s.drop(s.held.Back().Value.(*shownFile))
 	}
 }
 
@@ -71,28 +91,30 @@ func (f *shownFile) put(content string, bytes *int) {
 	f.contents = kept
 }
 
-func (s *ShownFiles) oldest(which func(*shownFile) bool) (path string) {
-	var best *shownFile
-	for p, f := range s.files {
-		if which(f) && (best == nil || f.used < best.used) {
-			path, best = p, f
-		}
+// use makes a file the one that was used last.
+func (s *ShownFiles) use(f *shownFile) {
+	s.all.MoveToFront(f.all)
+	if f.held != nil {
+		s.held.MoveToFront(f.held)
 	}
-	return path
 }
 
 // drop gives up the contents of a file, forget all that is known of it.
-func (s *ShownFiles) drop(path string) {
-	f := s.files[path]
+func (s *ShownFiles) drop(f *shownFile) {
 	for _, c := range f.contents {
 		s.bytes -= len(c)
 	}
 	f.contents = nil
+	if f.held != nil {
+		s.held.Remove(f.held)
+		f.held = nil
+	}
 }
 
-func (s *ShownFiles) forget(path string) {
-	s.drop(path)
-	delete(s.files, path)
+func (s *ShownFiles) forget(f *shownFile) {
+	s.drop(f)
+	s.all.Remove(f.all)
+	delete(s.files, f.path)
 }
 
 // Contents returns what the model has been shown of a file, the newest first, at most
@@ -104,13 +126,12 @@ func (s *ShownFiles) Contents(path string) []string {
 	if f == nil {
 		return nil
 	}
-	s.clock++
-	f.used = s.clock
+	s.use(f)
 	return f.contents
 }
 
-// Hash returns the SHA-256 of what the model was last shown of a file, in hexadecimal
-// digits, or "" if it was shown nothing.
+// Hash returns the SHA-256 of what the model was last shown of a file by Add, in
+// hexadecimal digits, or "" if there was no such call.
 func (s *ShownFiles) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,8 +64,9 @@ func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal
 			return nil, err
 		}
 		all.edits = append(all.edits, one.edits...)
-		if one.notes != "" {
-			all.notes += showPath(one.edits[0].Path) + ":\n" + one.notes
+		for _, n := range one.notes {
+			n.name = showPath(n.path) + ", " + n.name
+			all.notes = append(all.notes, n)
 		}
 	}
 	return all, noneTwice(all.edits)
@@ -190,6 +191,9 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 		m := aycoder.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
 		edit.Proposed = string(m.Bytes())
 	}
+	for i := range one.notes {
+		one.notes[i].path = to.path
+	}
 	one.edits = []aycoder.FileEdit{
 		{Path: to.path, Kind: aycoder.EditCreate, Proposed: edit.Proposed},
 		{Path: f.path, Kind: aycoder.EditDelete, Base: f.text},
@@ -199,26 +203,24 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 
 // inChunks makes the changes of a patch, each to the outcome of those before it.
 func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, error) {
-	var notes strings.Builder
-	var lines lineHash
+	var j journal
 	after := 0 // where the last change ends
 	for i := range chunks {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
 		c := chunker{Chunk: &chunks[i], text: text, after: after}
-		m, err := c.make()
+		m, splices, err := c.make()
 		if err != nil {
 			return nil, c.refusal(err)
 		}
-		notes.WriteString(notesOn(fmt.Sprintf("line %d of the patch: ", c.Line), m))
-		lines.add(text, m.Places)
+		j.add(fmt.Sprintf("line %d of the patch: ", c.Line), text, m, splices)
 		text, after = c.text, c.after
 		if len(text) > maxEdited {
 			return nil, problemf("too_large", "the file would get longer than %d MB; change it with bash", maxEdited>>20)
 		}
 	}
-	return &edited{text, notes.String(), lines.sum()}, nil
+	return j.edited(text), nil
 }
 
 // chunker makes one change.
@@ -231,28 +233,28 @@ type chunker struct {
 // make finds the lines of a change and replaces them. They are looked for everywhere;
 // if they are in several places, at the end if they have to be there, in what the
 // headers name, and after the change before.
-func (c *chunker) make() (editmatch.Match, error) {
+func (c *chunker) make() (editmatch.Match, []editmatch.Splice, error) {
 	switch {
 	case len(c.Old) == 0:
 		return c.append()
 	case slices.Equal(c.Old, c.New):
-		return editmatch.Match{}, nil // it only shows lines
+		return editmatch.Match{}, nil, nil // it only shows lines
 	}
 	if c.AtEnd {
-		if m, err := c.within(c.lastLines(len(c.Old)), len(c.text)); err == nil {
-			return m, nil
+		if m, s, err := c.within(c.lastLines(len(c.Old)), len(c.text)); err == nil {
+			return m, s, nil
 		}
 	}
-	m, err := c.within(0, len(c.text))
+	m, s, err := c.within(0, len(c.text))
 	if e, ok := errors.AsType[*editmatch.Error](err); !ok || e.Kind != editmatch.Ambiguous {
-		return m, err
+		return m, s, err
 	}
 	for _, r := range c.regions() {
-		if m, err := c.within(r[0], r[1]); err == nil {
-			return m, nil
+		if m, s, err := c.within(r[0], r[1]); err == nil {
+			return m, s, nil
 		}
 	}
-	return m, err
+	return m, nil, err
 }
 
 // refusal says what is wrong with a change.
@@ -271,9 +273,9 @@ func (c *chunker) refusal(err error) error {
 }
 
 // append adds lines at the end, if nothing says that they belong elsewhere.
-func (c *chunker) append() (editmatch.Match, error) {
+func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 	if len(c.Headers) > 0 && !c.AtEnd {
-		return editmatch.Match{}, &patch.Error{Line: c.Line,
+		return editmatch.Match{}, nil, &patch.Error{Line: c.Line,
 			Reason: "the change does not say where its lines go; give the lines that stay before and after them"}
 	}
 	eol := "\n"
@@ -287,16 +289,16 @@ func (c *chunker) append() (editmatch.Match, error) {
 	}
 	c.text += strings.Join(c.New, eol) + eol
 	c.after = len(c.text)
-	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil
+	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil, nil
 }
 
 // within makes the change in a part of the text that begins and ends where lines do.
-// Of the match, the lines are those of the whole text.
-func (c *chunker) within(from, to int) (editmatch.Match, error) {
+// Match and splices are those of the whole text.
+func (c *chunker) within(from, to int) (editmatch.Match, []editmatch.Splice, error) {
 	edit := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
 	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{edit})
 	if err != nil {
-		return editmatch.Match{}, err
+		return editmatch.Match{}, nil, err
 	}
 	m := r.Matches[0]
 	before := strings.Count(c.text[:from], "\n")
@@ -304,10 +306,13 @@ func (c *chunker) within(from, to int) (editmatch.Match, error) {
 		m.Places[i].FirstLine += before
 		m.Places[i].LastLine += before
 	}
-	last := r.Splices[len(r.Splices)-1]
-	c.after = len(c.text[:from]) + last.To + len(r.Text) - (to - from)
+	for i := range r.Splices {
+		r.Splices[i].From += from
+		r.Splices[i].To += from
+	}
+	c.after = r.Splices[len(r.Splices)-1].To + len(r.Text) - (to - from)
 	c.text = c.text[:from] + string(r.Text) + c.text[to:]
-	return m, nil
+	return m, r.Splices, nil
 }
 
 func wholeLines(lines []string) string {

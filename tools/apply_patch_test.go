@@ -47,6 +47,7 @@ func TestPatchUpdates(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"f": tt.before})
+			w.ok("read_file", args{"path": "f"})
 			in := patchText("*** Update File: f\n" + tt.patch)
 			plan := w.plan("apply_patch", in)
 			assert.Equal(t, tt.want, plan.Files()[0].Proposed)

@@ -34,7 +34,7 @@ type finder[In any] func(ctx context.Context, from texts, in In) (*proposal, err
 // for to understand it.
 type proposal struct {
 	edits []aycoder.FileEdit
-	notes string
+	notes []note
 }
 
 func (p *proposal) plan() (aycoder.EditPlan, error) {
@@ -89,13 +89,13 @@ func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, err
 }
 
 // make makes a plan of the files as they are now.
-func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, string, error) {
+func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, []note, error) {
 	if err := context.Cause(ctx); err != nil {
-		return aycoder.EditPlan{}, "", err
+		return aycoder.EditPlan{}, nil, err
 	}
 	p, err := c.find(ctx, onDisk{c.ws}, in)
 	if err != nil {
-		return aycoder.EditPlan{}, "", err
+		return aycoder.EditPlan{}, nil, err
 	}
 	plan, err := p.plan()
 	return plan, p.notes, err
@@ -152,13 +152,13 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 
 // approved returns the plan that was approved, or if nobody was asked one that is made
 // now.
-func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, string, error) {
+func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, []note, error) {
 	if inv.Plan == nil {
 		return c.make(ctx, in)
 	}
 	p, err := c.find(ctx, inPlan{c.ws, *inv.Plan}, in)
 	if err != nil {
-		return *inv.Plan, "", nil // a review took files away; what is left is what counts
+		return *inv.Plan, nil, nil // a review took files away; what is left is what counts
 	}
 	return *inv.Plan, p.notes, nil
 }
@@ -172,9 +172,15 @@ func conflictResult(e *aycoder.ConflictError) *result {
 }
 
 // done tells what was changed. The model has then been shown what is in the files.
-func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes string) *result {
+func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes []note) *result {
 	var b strings.Builder
-	b.WriteString(plan.LeftOut() + notes)
+	b.WriteString(plan.LeftOut())
+	for i := range notes[:min(len(notes), maxTold)] {
+		b.WriteString(notes[i].told(res))
+	}
+	if n := len(notes) - maxTold; n > 0 {
+		fmt.Fprintf(&b, "[so were %s more]\n", plural(n, "edit"))
+	}
 	var stat aycoder.DiffStat
 	merged := false
 	for i := range res.Files {
@@ -211,17 +217,24 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 	}
 	shown := c.ws.Shown()
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
+	add := shown.AddPart
 	switch {
-	case last == "" || last == hashOf(edit.Base), slices.Contains(contents, edit.Base), edit.Kind == aycoder.EditCreate:
+	case edit.Kind == aycoder.EditCreate || last != "" && last == hashOf(edit.Base):
+		add = shown.Add
+		fallthrough
+	case len(contents) == 0, slices.Contains(contents, edit.Base):
 		if told {
-			shown.Add(f.Path, f.Content)
+			add(f.Path, f.Content)
 		} else {
-			shown.Add(f.Path, edit.Proposed)
+			add(f.Path, edit.Proposed)
 		}
-	case len(contents) > 0: // the edit was found in the file as it is, beside what is new there
+	default: // the edit was found in the file as it is, beside what is new there
+		if last == hashOf(contents[0]) {
+			add = shown.Add
+		}
 		m := aycoder.Merge([]byte(edit.Base), []byte(contents[0]), []byte(edit.Proposed))
 		if m.Clean() {
-			shown.Add(f.Path, string(m.Bytes()))
+			add(f.Path, string(m.Bytes()))
 		}
 	}
 }

@@ -61,7 +61,7 @@ func codeSearch(
 	if err != nil {
 		return nil, err
 	}
-	q.Ignored = c.ignored
+	q.Ignored, q.Keep = c.ignored, maxLookedBytes
 	name := cmp.Or(in.Path, ".")
 	rel, err := ws.Rel(name)
 	if err != nil {
@@ -75,7 +75,7 @@ func codeSearch(
 	if err != nil {
 		return nil, missing(ctx, ws, name, err)
 	}
-	return showFound(found), nil
+	return showFound(ws, found), nil
 }
 
 func (in *searchArgs) query() (*search.Query, error) {
@@ -140,7 +140,7 @@ func checkGlob(g string) error {
 	return nil
 }
 
-func showFound(r *search.Result) *result {
+func showFound(ws FS, r *search.Result) *result {
 	var b strings.Builder
 	shown := 0
 	for _, f := range r.Files {
@@ -152,6 +152,9 @@ func showFound(r *search.Result) *result {
 			b.WriteString("\n")
 		}
 		shown += showFile(&b, f)
+		if rel, err := ws.Rel(f.Path); err == nil && f.Text != "" {
+			ws.Shown().AddPart(rel, f.Text)
+		}
 	}
 	switch {
 	case r.Matches == 0:

@@ -12,7 +12,7 @@ import (
 const editDescription = `Change a text file of the workspace: replace old_string by new_string.
 old_string must be what is in the file, white space included, without the line numbers that
 read_file puts in front, and must occur once, unless replace_all is true; take in more lines
-around it to make it unique. An empty old_string creates the file and its folders. Line endings,
+around it to make it unique. In a file that you have not looked at, it must be exactly what is there. An empty old_string creates the file and its folders. Line endings,
 a byte order mark and the file's mode are kept; write \n for a line break. If the user has changed
 the file since you read it, both changes are merged. The result is a unified diff.`
 
@@ -28,7 +28,9 @@ type editArgs struct {
 // allowed for that models make when they copy: line endings, blanks at line ends,
 // indentation, typographic characters, and others; the result names them. It has to be
 // in one place. If it is not in the file any more, and was in what the model was shown
-// of it, the edit is merged with what was changed since.
+// of it, the edit is merged with what was changed since. Nothing but line endings is
+// allowed for in a text that the model was not shown, by one of the tools for files or
+// by a command that names the file and only reads: there the place would be a guess.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"edit_file", editDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
@@ -77,8 +79,7 @@ func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits 
 
 // inOrder makes edits to a text, each to the outcome of those before it.
 func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited, error) {
-	var notes strings.Builder
-	var lines lineHash
+	var j journal
 	for i := range edits {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -91,11 +92,10 @@ func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited,
 		if err != nil {
 			return nil, refusal(err, name)
 		}
-		notes.WriteString(notesOn(name, r.Matches[0]))
-		lines.add(text, r.Matches[0].Places)
+		j.add(name, text, r.Matches[0], r.Splices)
 		if text = string(r.Text); len(text) > maxEdited {
 			return nil, problemf("too_large", "%sthe file would get longer than %d MB; change it with bash", name, maxEdited>>20)
 		}
 	}
-	return &edited{text, notes.String(), lines.sum()}, nil
+	return j.edited(text), nil
 }

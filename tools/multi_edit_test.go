@@ -71,12 +71,16 @@ func TestMultiEditRefuses(t *testing.T) {
 
 func TestMatchingIsReported(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "\tif x {\n\t\ty()\n\t}\n"})
+	w.ok("read_file", args{"path": "f"})
 	text := w.ok("multi_edit", args{"path": "f", "edits": pairs("y()", "z()", "    if x {\n        z()", "    if y {\n        z()")})
-	assert.Contains(t, text, "[edit 2: old_string was found in lines 1-2 after allowing for indentation (old_string has 4 spaces where the file has 1 tab")
+	assert.Contains(t, text, "[edit 2: applied after allowing for indentation (old_string has 4 spaces where the file has 1 tab")
+	assert.Contains(t, text, "; old_string was found in lines 1-2; lines 1-2 now read:]\n     1\t\tif y {\n     2\t\t\tz()\n")
 	// Also if it was approved before.
 	w.write("f", "\ta\n\tb\n")
+	w.ok("read_file", args{"path": "f"})
 	text, _ = w.run("edit_file", args{"path": "f", "old_string": "a\nb", "new_string": "a\nc"}, allowAll)
-	assert.Contains(t, text, "[old_string was found in lines 1-2 after allowing for indentation")
+	assert.Contains(t, text, "[applied after allowing for indentation")
+	assert.Contains(t, text, "lines 1-2 now read:]\n     1\t\ta\n     2\t\tc\n")
 	assert.Equal(t, "\ta\n\tc\n", w.read("f"))
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -29,7 +30,7 @@ type textFile struct {
 	text   string
 	binary bool
 	shown  []string // what the model was shown of it, the newest first
-	last   string   // the hash of what it was shown last, or ""
+	last   string   // the hash of what it was shown last as a whole, or ""
 }
 
 // onDisk are the files as they are now.
@@ -114,14 +115,15 @@ type attempt func(text string) (*edited, error)
 // edited is a text after the edits.
 type edited struct {
 	text  string
-	notes string
+	notes []note
 	found [sha256.Size]byte // hash of the lines in which the edits were found
 }
 
 // propose makes edits to a file. They are looked for in the file as it is now, and if
 // the model was shown another text, in that as well: if they are not in the file any
 // more, or in lines that are others now, what is proposed is the edited text that was
-// shown, to be merged into the file.
+// shown, to be merged into the file. If they are not in what was shown, they have to be
+// in the file as they are.
 func (f *textFile) propose(try attempt) (*proposal, error) {
 	now, err := try(f.text)
 	for _, shown := range f.shown {
@@ -144,7 +146,27 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 	if err != nil {
 		return nil, f.since(err)
 	}
+	if i := slices.IndexFunc(now.notes, func(n note) bool { return n.guessed() }); i >= 0 && f.last != hashOf(f.text) {
+		return nil, f.unseen(&now.notes[i])
+	}
 	return f.change(f.text, now)
+}
+
+// unseen refuses an edit that is not in the file as it is, and in nothing that the model
+// was shown of it: the place would be a guess.
+func (f *textFile) unseen(n *note) error {
+	why := "you have not been shown this file"
+	if f.last != "" || len(f.shown) > 0 {
+		why = "it is in nothing that you were shown of this file"
+	}
+	p := n.match.Places[0]
+	lines := n.lines
+	if lines != "" {
+		lines = "The lines that come closest:\n" + lines
+	}
+	return problemf("no_match", "%sold_string does not occur in %s as it is, and %s. It is like lines %d-%d but for %s. "+
+		"Nothing was changed. %sCopy the text from there without the line numbers, or read the file",
+		n.name, showPath(f.path), why, p.FirstLine, p.LastLine, n.allowed(), lines)
 }
 
 func kindOfProblem(err error) string {
@@ -187,6 +209,9 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 			"\uFFFD in their place; change only what is beside them with edit_file, or use bash", showPath(f.path))
 	}
 	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditChange, Base: base, Proposed: e.text}
+	for i := range e.notes {
+		e.notes[i].path, e.notes[i].proposed = f.path, e.text
+	}
 	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil
 }
 
@@ -223,10 +248,12 @@ const maxSince = 1500 // bytes
 // since adds to an error what has changed in the file since it was shown.
 func (f *textFile) since(err error) error {
 	p, ok := errors.AsType[*problem](err)
-	if !ok || p.kind != "no_match" || f.last == "" || f.last == hashOf(f.text) {
+	switch {
+	case !ok || p.kind != "no_match" || slices.Contains(f.shown, f.text):
 		return err
-	}
-	if len(f.shown) == 0 {
+	case len(f.shown) == 0 && (f.last == "" || f.last == hashOf(f.text)):
+		return err
+	case len(f.shown) == 0:
 		return problemf("stale", "%s has changed since you read it; read it again\n%s", showPath(f.path), p.text)
 	}
 	d := aycoder.Diff([]byte(f.shown[0]), []byte(f.text), aycoder.WithDiffNames(f.path, f.path), aycoder.WithDiffContext(1))
@@ -261,24 +288,6 @@ func kindOfRefusal(k editmatch.Kind) string {
 		return "too_large"
 	}
 	return "no_match"
-}
-
-// notesOn tells the model what had to be allowed for to find an edit.
-func notesOn(name string, m editmatch.Match) string {
-	if len(m.Changes) == 0 {
-		return ""
-	}
-	var b bytes.Buffer
-	p := m.Places[0]
-	fmt.Fprintf(&b, "[%sold_string was found in lines %d-%d after allowing for ", name, p.FirstLine, p.LastLine)
-	for i, c := range m.Changes {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s (%s)", c.Level, c.Detail)
-	}
-	b.WriteString("]\n")
-	return b.String()
 }
 
 // lineHash gathers the lines in which edits were found.

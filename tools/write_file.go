@@ -57,9 +57,12 @@ func (f *textFile) known() (string, error) {
 	switch {
 	case f.text == "" || f.last != "" && f.last == hashOf(f.text):
 		return f.text, nil
-	case len(f.shown) > 0:
-		return f.shown[0], nil
 	case f.last != "":
+		for _, shown := range f.shown { // some of them were shown in part
+			if f.last == hashOf(shown) {
+				return shown, nil
+			}
+		}
 		return "", problemf("stale", "%s has changed since you read it; read it again, and then write it", showPath(f.path))
 	}
 	return "", problemf("not_read", "%s exists and you have not read it; read it first, or change a part of it "+

@@ -35,6 +35,8 @@ type Query struct {
 	Context, Max int
 	// Ignored are the user's own patterns of what to leave out: see [Start].
 	Ignored []byte
+	// Keep is how many bytes of files with matches are kept, of the first that fit in.
+	Keep int
 	// Searched, if set, counts the files that were searched so far.
 	Searched *atomic.Int64
 }
@@ -52,6 +54,8 @@ type File struct {
 	Lines []Line
 	// Matches is how many of the lines match.
 	Matches int
+	// Text is what was in the file, if it was kept: see [Query].
+	Text string
 }
 
 // Result is what was found, in the order of the paths.
@@ -92,10 +96,29 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	} else {
 		s.run(ctx, Start(src, name, q.Ignored))
 	}
+	s.trim()
+	s.keep(ctx)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	return s.result(), nil
+}
+
+// keep reads the files again that are in the result, which were not known while they
+// were searched. Of one in which other lines are found now it keeps nothing.
+func (s *searcher) keep(ctx context.Context) {
+	w, room := s.worker(), s.q.Keep
+	for i := range s.found {
+		if room <= 0 || ctx.Err() != nil {
+			return
+		}
+		f := &s.found[i]
+		text, skipped := s.text(w, f.Path)
+		if skipped == nil && len(text) <= room && slices.Equal(s.lines(ctx, w.d, f.Path, text).Lines, f.Lines) {
+			f.Text = string(text)
+			room -= len(text)
+		}
+	}
 }
 
 func compile(patterns []string) ([]*glob.Pattern, error) {
@@ -289,7 +312,6 @@ func (s *searcher) trim() {
 }
 
 func (s *searcher) result() *Result {
-	s.trim()
 	r := &Result{Files: s.found, Matches: s.matches,
 		Searched: s.searched.Load(), Binary: s.binary.Load(),
 		Large: s.large.Load(), Refused: s.refused.Load(), Ignored: s.ignored.Load(),
@@ -323,21 +345,30 @@ func (f *File) cut(n, context int) {
 
 // search looks through one file; one that is not searched has a counter.
 func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *atomic.Int64) {
+	text, skipped := s.text(w, name)
+	if skipped != nil {
+		return File{}, skipped
+	}
+	return s.lines(ctx, w.d, name, text), nil
+}
+
+// text reads a file into the worker's buffer.
+func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
 	f, err := s.src.Open(name)
 	if err != nil {
-		return File{}, &s.refused
+		return nil, &s.refused
 	}
 	defer f.Close()
 	text, large, err := w.read(f)
 	switch {
 	case err != nil:
-		return File{}, &s.refused
+		return nil, &s.refused
 	case large:
-		return File{}, &s.large
+		return nil, &s.large
 	case bytes.IndexByte(text[:min(len(text), sniff)], 0) >= 0:
-		return File{}, &s.binary
+		return nil, &s.binary
 	}
-	return s.lines(ctx, w.d, name, text), nil
+	return text, nil
 }
 
 // read reads a file into the worker's buffer.

@@ -1,0 +1,131 @@
+package tools
+
+import (
+	"bytes"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	classes "github.com/aycoder/aycoder/internal/shell"
+)
+
+const (
+	maxLooked      = 32      // files of a command that are remembered
+	maxLookedBytes = 4 << 20 // and of these together, so that they do not push out what was read
+	maxTails       = 16      // of a line of output, in which the line of a file is looked for
+)
+
+// looking runs a command and remembers of the files that its read-only parts name what
+// the model has been shown of them: the content of that moment, if lines of it are in
+// the output. If a file is another one after the command than before, it is the one of
+// which there are lines that the other has not; if that tells nothing, the older one,
+// since an edit of it is merged.
+func (b *basher) looking(dir, script string, run func() (*result, error)) (*result, error) {
+	before := b.look(dir, script)
+	r, err := run()
+	if len(before) == 0 || r == nil {
+		return r, err
+	}
+	out := linesOf(r.Text())
+	room := maxLookedBytes
+	for _, was := range before {
+		now, ok := b.content(was.path, room)
+		room -= len(now)
+		switch {
+		case !ok || was.text == now:
+			now = was.text
+		case !out.has(now, was.text):
+			now = was.text
+		case out.has(was.text, now):
+			b.ws.Shown().AddPart(was.path, was.text)
+		}
+		if out.has(now, "") {
+			b.ws.Shown().AddPart(was.path, now)
+		}
+	}
+	return r, err
+}
+
+// looked is a file that a command names.
+type looked struct{ path, text string }
+
+// look reads the files that the read-only commands of a script name. What lies outside
+// of the workspace, is a secret, or is no text the workspace refuses, or is left out.
+func (b *basher) look(dir, script string) []looked {
+	root := filepath.ToSlash(b.ws.Dir())
+	a := classes.Analyze(script, classes.World{Dir: path.Join(root, dir), Root: root})
+	var all []looked
+	room := maxLookedBytes
+	for _, c := range a.Commands {
+		if c.Class != classes.ReadOnly {
+			continue
+		}
+		for _, name := range c.Reads {
+			if len(all) == maxLooked || path.IsAbs(name) {
+				continue
+			}
+			rel, err := b.ws.Rel(name)
+			if err != nil || slices.ContainsFunc(all, func(l looked) bool { return l.path == rel }) {
+				continue
+			}
+			if text, ok := b.content(rel, room); ok {
+				all = append(all, looked{rel, text})
+				room -= len(text)
+			}
+		}
+	}
+	return all
+}
+
+// content returns what is in a text file of at most so many bytes.
+func (b *basher) content(name string, most int) (string, bool) {
+	f, err := b.ws.Open(name)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > int64(most) {
+		return "", false
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil || len(data) > most || bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0 {
+		return "", false
+	}
+	return string(data), true
+}
+
+// outputLines are the lines of an output, and what they end with after what programs put
+// in front of a line: numbers, names, marks.
+type outputLines map[string]bool
+
+func linesOf(output string) outputLines {
+	out := outputLines{}
+	for line := range strings.Lines(output) {
+		for range maxTails {
+			line = strings.TrimSpace(line)
+			out[line] = true
+			i := strings.IndexAny(line, " \t:+-|)>")
+			if i < 0 {
+				break
+			}
+			line = line[i+1:]
+		}
+	}
+	return out
+}
+
+// has reports whether a line of a text was printed that the other text does not have.
+func (o outputLines) has(text, other string) bool {
+	known := map[string]bool{"": true}
+	for line := range strings.Lines(other) {
+		known[strings.TrimSpace(line)] = true
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); o[line] && !known[line] {
+			return true
+		}
+	}
+	return false
+}
