@@ -4,6 +4,7 @@ package ignore
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -12,35 +13,63 @@ const (
 	maxFile     = 1 << 20  // bytes of an ignore file that are read
 	maxLine     = 4096     // bytes of a pattern
 	maxPatterns = 2000     // of a layer
-	maxSteps    = 16 << 10 // of the patterns with wildcards, in a layer and those above it
+	maxSteps    = 16 << 10 // states of the patterns with wildcards, in a layer and those above it
 )
 
 // Layer is the patterns of one folder on top of those of the folders above it. It
 // is immutable and safe for concurrent use. The nil Layer ignores nothing.
 type Layer struct {
 	base     string // folder of the patterns, "" or with a slash at its end
-	patterns []pattern
 	above    *Layer
-	steps    int // of the patterns with wildcards here and above
+	steps    int    // states of the patterns with wildcards here and above
+	negative []bool // by the number of the pattern
+
+	names, paths texts // that are matched whole
+	ends         texts // of names
+	endLens      []int // the lengths of ends, ascending
+	wildNames    *automaton
+	wildPaths    *automaton
+}
+
+// texts are what patterns without wildcards compare with: for each text the last pattern
+// that is for any file, and the last that is for folders, plus one.
+type texts map[string][2]int32
+
+func (t texts) add(text string, p pattern, number int32) {
+	last := t[text]
+	if last[1] = number + 1; !p.dirOnly {
+		last[0] = number + 1
+	}
+	t[text] = last
+}
+
+// match returns the last pattern for a text, or -1.
+func (t texts) match(text string, isDir bool) int {
+	last := t[text]
+	if isDir {
+		return int(last[1]) - 1
+	}
+	return int(last[0]) - 1
 }
 
 // Push returns a layer with the patterns of an ignore file on top of l. Folder is
 // the slash-separated path of the folder that the patterns are relative to, "." or
 // "" for the root. Without patterns it returns l.
 func (l *Layer) Push(folder string, file []byte) *Layer {
-	steps := 0
-	if l != nil {
-		steps = l.steps
-	}
-	patterns, steps := parse(file, steps)
-	if len(patterns) == 0 {
+	if len(file) == 0 {
 		return l
 	}
-	base := ""
-	if folder != "" && folder != "." {
-		base = folder + "/"
+	top := &Layer{above: l, names: texts{}, paths: texts{}, ends: texts{}}
+	if l != nil {
+		top.steps = l.steps
 	}
-	return &Layer{base: base, patterns: patterns, above: l, steps: steps}
+	if top.parse(file); len(top.negative) == 0 {
+		return l
+	}
+	if folder != "" && folder != "." {
+		top.base = folder + "/"
+	}
+	return top
 }
 
 // Ignored reports whether the file or folder at path is ignored by a pattern of its
@@ -55,35 +84,51 @@ func (l *Layer) Ignored(path string, isDir bool) bool {
 		if !ok {
 			continue
 		}
-		for i := len(l.patterns) - 1; i >= 0; i-- {
-			if p := &l.patterns[i]; p.match(rel, isDir) {
-				return !p.negative
-			}
+		if last := l.match(rel, isDir); last >= 0 {
+			return !l.negative[last]
 		}
 	}
 	return false
 }
 
+// match returns the last pattern of the layer for a path, or -1.
+func (l *Layer) match(rel string, isDir bool) int {
+	name := rel[strings.LastIndexByte(rel, '/')+1:]
+	last := max(l.names.match(name, isDir), l.paths.match(rel, isDir))
+	for _, n := range l.endLens {
+		if n > len(name) {
+			break
+		}
+		last = max(last, l.ends.match(name[len(name)-n:], isDir))
+	}
+	if l.wildNames != nil {
+		last = max(last, l.wildNames.match(name, isDir))
+	}
+	if l.wildPaths != nil {
+		last = max(last, l.wildPaths.match(rel, isDir))
+	}
+	return last
+}
+
 // pattern is one line of an ignore file.
 type pattern struct {
 	text     string // without "!" in front, slash at the end
-	literal  string // what text starts with before the first special character
-	rest     wild   // what follows literal
+	literal  string // what text starts with before the first special character, without a slash in front
+	rest     string // what follows literal
 	negative bool
 	dirOnly  bool
 	name     bool // has no slash: matches the last element
-	suffix   bool // is "*" and a literal
 }
 
-// parse returns the patterns of a file. Git reads such a file as lines that end in
-// \n, of which it drops one \r, as bytes, after a byte order mark. Steps is how many
-// were taken by the layers above, and comes back with those of the patterns.
-func parse(file []byte, steps int) ([]pattern, int) {
+// parse takes the patterns of a file. Git reads such a file as lines that end in
+// \n, of which it drops one \r, as bytes, after a byte order mark.
+func (l *Layer) parse(file []byte) {
 	file = file[:min(len(file), maxFile)]
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
-	var all []pattern
+	var names, paths []chain
+	known := byteSets{}
 	for line := range bytes.SplitSeq(file, []byte("\n")) {
-		if len(all) == maxPatterns {
+		if len(l.negative) == maxPatterns {
 			break
 		}
 		if len(line) == 0 || line[0] == '#' || len(line) > maxLine {
@@ -92,25 +137,39 @@ func parse(file []byte, steps int) ([]pattern, int) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		line, _, _ = bytes.Cut(line, []byte{0})
 		p, ok := parseLine(trimSpaces(string(line)))
-		if n := p.steps(); ok && steps+n <= maxSteps {
-			all = append(all, p)
-			steps += n
+		if !ok {
+			continue
 		}
+		number := int32(len(l.negative))
+		end, isEnd := strings.CutPrefix(p.text, "*")
+		switch {
+		case p.rest == "" && p.name:
+			l.names.add(p.literal, p, number)
+		case p.rest == "":
+			l.paths.add(p.literal, p, number)
+		case p.name && isEnd && !strings.ContainsAny(end, special):
+			l.ends.add(end, p, number)
+		default:
+			c := chain{known.wildcards(p.literal, p.rest, !p.name), number, p.dirOnly}
+			if len(c.states) == 0 || l.steps+len(c.states) > maxSteps {
+				continue
+			}
+			l.steps += len(c.states)
+			if p.name {
+				names = append(names, c)
+			} else {
+				paths = append(paths, c)
+			}
+		}
+		l.negative = append(l.negative, p.negative)
 	}
-	return all, steps
-}
-
-// steps is how many there are to try for each byte of a path. A text that is only
-// compared has none.
-func (p *pattern) steps() int {
-	if n := len(p.rest.prog.Insts); n > 1 && !p.plain() {
-		return n
+	for end := range l.ends {
+		l.endLens = append(l.endLens, len(end))
 	}
-	return 0
+	slices.Sort(l.endLens)
+	l.endLens = slices.Compact(l.endLens)
+	l.wildNames, l.wildPaths = newAutomaton(names), newAutomaton(paths)
 }
-
-// plain reports whether the pattern is matched by comparing names.
-func (p *pattern) plain() bool { return p.name && (len(p.literal) == len(p.text) || p.suffix) }
 
 // trimSpaces removes spaces at the end: "Trailing spaces are ignored unless they
 // are quoted with backslash".
@@ -136,7 +195,6 @@ func parseLine(s string) (pattern, bool) {
 	}
 	p.text = s
 	p.name = !strings.Contains(s, "/")
-	p.suffix = s[0] == '*' && !strings.ContainsAny(s[1:], special)
 	s = strings.TrimPrefix(s, "/")
 	// Git compares what comes before the first special character byte by byte, and
 	// only the rest is a pattern to it, so that the "**" of "a**/b" is at its start.
@@ -144,33 +202,6 @@ func parseLine(s string) (pattern, bool) {
 	if n < 0 {
 		n = len(s)
 	}
-	p.literal = s[:n]
-	if p.name {
-		p.rest = compileWild(s, false)
-	} else {
-		p.rest = compileWild(s[n:], true)
-	}
+	p.literal, p.rest = s[:n], s[n:]
 	return p, true
-}
-
-func (p *pattern) match(rel string, isDir bool) bool {
-	if p.dirOnly && !isDir {
-		return false
-	}
-	if p.name {
-		return p.matchName(rel[strings.LastIndexByte(rel, '/')+1:])
-	}
-	rest, ok := strings.CutPrefix(rel, p.literal)
-	return ok && p.rest.match(rest)
-}
-
-func (p *pattern) matchName(name string) bool {
-	switch {
-	case len(p.literal) == len(p.text):
-		return name == p.text
-	case p.suffix:
-		return strings.HasSuffix(name, p.text[1:])
-	default:
-		return p.rest.match(name)
-	}
 }

@@ -1,47 +1,63 @@
 package ignore
 
-import (
-	"strings"
-
-	"github.com/aycoder/aycoder/internal/glob"
-)
+import "strings"
 
 // special are the characters that end the literal part of a pattern.
 const special = `*?[\`
 
-// wild is a pattern with git's rules, which are those of fnmatch(3) with
-// FNM_PATHNAME and "**", on bytes.
-type wild struct {
-	prog  glob.Prog
-	never bool
+// chain is a pattern with wildcards, with git's rules, which are those of fnmatch(3)
+// with FNM_PATHNAME and "**", on bytes.
+type chain struct {
+	states  []state
+	pattern int32
+	dirOnly bool
 }
 
-func (w *wild) match(s string) bool {
-	if w.never {
-		return false
+// wildcards returns the states of a pattern that begins with a literal, none if it
+// matches nothing. In a path, stars stop at slashes unless "**" stands alone between
+// them.
+func (known byteSets) wildcards(literal, s string, path bool) []state {
+	c := wildCompiler{known: known, in: s, path: path}
+	for i := range len(literal) {
+		c.takeByte(literal[i])
 	}
-	if len(w.prog.Insts) == 1 {
-		return s == ""
+	if !c.run() {
+		return nil
 	}
-	return w.prog.Match(s)
-}
-
-// compileWild compiles a pattern. In a path, stars stop at slashes unless "**"
-// stands alone between them.
-func compileWild(s string, path bool) wild {
-	c := wildCompiler{in: s, path: path}
-	ok := c.run()
-	return wild{prog: glob.Prog{Insts: c.out, Bytes: true}, never: !ok}
+	return c.out
 }
 
 type wildCompiler struct {
-	in   string
-	pos  int
-	path bool
-	out  []glob.Inst
+	known byteSets
+	in    string
+	pos   int
+	path  bool
+	out   []state
+	stay  star // of the state that comes next
+	last  bool // the state before it is one that may be skipped
 }
 
-func (c *wildCompiler) emit(in glob.Inst) { c.out = append(c.out, in) }
+// take adds a state that takes these bytes.
+func (c *wildCompiler) take(set byteSet) {
+	known := c.known[set]
+	if known == nil {
+		known = new(set)
+		c.known[set] = known
+	}
+	c.add(known)
+}
+
+// add adds a state, with nil the end.
+func (c *wildCompiler) add(set *byteSet) {
+	c.out = append(c.out, state{takes: set, stay: c.stay})
+	c.stay, c.last = noStar, false
+}
+
+func (c *wildCompiler) takeByte(b byte) {
+	var set byteSet
+	set.add(b)
+	c.take(set)
+}
 
 // run reports whether the pattern can match anything: one with an open bracket or
 // a backslash at its end cannot.
@@ -52,7 +68,7 @@ func (c *wildCompiler) run() bool {
 			c.stars()
 			continue
 		case '?':
-			c.emit(glob.Inst{Op: c.any(false)})
+			c.any()
 		case '[':
 			if !c.class() {
 				return false
@@ -62,21 +78,20 @@ func (c *wildCompiler) run() bool {
 			if c.pos++; c.pos == len(c.in) {
 				return false
 			}
-			c.emit(glob.Inst{Op: glob.OpByte, X: int32(c.in[c.pos])})
+			c.takeByte(c.in[c.pos])
 		default:
-			c.emit(glob.Inst{Op: glob.OpByte, X: int32(c.in[c.pos])})
+			c.takeByte(c.in[c.pos])
 		}
 		c.pos++
 	}
-	c.emit(glob.Inst{Op: glob.OpDone})
+	c.add(nil)
 	return true
 }
 
-func (c *wildCompiler) any(slash bool) glob.Op {
-	if slash || !c.path {
-		return glob.OpAll
-	}
-	return glob.OpAny
+// any takes a byte, which in a path is not a slash.
+func (c *wildCompiler) any() {
+	var none byteSet
+	c.take(none.not(c.path))
 }
 
 // stars compiles a run of stars. From gitignore(5): "A leading "**" followed by a
@@ -92,23 +107,39 @@ func (c *wildCompiler) stars() {
 	rest := c.in[c.pos:]
 	cross := c.pos-start > 1 && (start == 0 || c.in[start-1] == '/') &&
 		(rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`))
-	skip := c.path && cross && strings.HasPrefix(rest, "/")
-	at := int32(len(c.out))
-	if skip { // ( .* / )?
-		c.pos++
-		c.emit(glob.Inst{Op: glob.OpSplit, X: at + 1, Y: at + 5})
-		at++
+	c.stay = starName
+	if cross || !c.path {
+		c.stay = starPath
 	}
-	c.emit(glob.Inst{Op: glob.OpSplit, X: at + 1, Y: at + 3})
-	c.emit(glob.Inst{Op: c.any(cross)})
-	c.emit(glob.Inst{Op: glob.OpSplit, X: at, Y: at})
-	if skip {
-		c.emit(glob.Inst{Op: glob.OpByte, X: '/'})
+	if !c.path || !cross || !strings.HasPrefix(rest, "/") {
+		return
 	}
+	c.pos++
+	if c.last { // once more is no more
+		c.stay = noStar
+		return
+	}
+	c.takeByte('/')
+	c.out[len(c.out)-1].skip, c.last = true, true
 }
 
-// byteSet is a set of bytes.
-type byteSet [256]bool
+// byteSet is a set of bytes, a bit each.
+type byteSet [4]uint64
+
+func (s *byteSet) has(b byte) bool { return s[b/64]>>(b%64)&1 != 0 }
+func (s *byteSet) add(b byte)      { s[b/64] |= 1 << (b % 64) }
+
+// not returns the other bytes, in a path without a slash.
+func (s *byteSet) not(path bool) byteSet {
+	out := byteSet{^s[0], ^s[1], ^s[2], ^s[3]}
+	if path {
+		out['/'/64] &^= 1 << ('/' % 64)
+	}
+	return out
+}
+
+// byteSets are those of an ignore file, each once.
+type byteSets map[byteSet]*byteSet
 
 // class compiles a bracket expression, and reports whether it is one.
 func (c *wildCompiler) class() bool {
@@ -121,10 +152,13 @@ func (c *wildCompiler) class() bool {
 	if !c.members(&set) {
 		return false
 	}
-	if c.path {
-		set['/'] = not // not both ways: a class never takes a slash in a path
+	switch {
+	case not:
+		set = set.not(c.path)
+	case c.path: // a class never takes a slash in a path
+		set['/'/64] &^= 1 << ('/' % 64)
 	}
-	c.emit(glob.Inst{Op: glob.OpClass, Class: func(b int32) bool { return set[byte(b)] != not }})
+	c.take(set)
 	return true
 }
 
@@ -148,7 +182,7 @@ func (c *wildCompiler) members(set *byteSet) bool {
 				return false
 			}
 			for i := last; i <= int(hi); i++ {
-				set[i] = true
+				set.add(byte(i))
 			}
 			last = -1
 		case b == '[' && more && next == ':':
@@ -164,7 +198,7 @@ func (c *wildCompiler) members(set *byteSet) bool {
 			if !ok {
 				return false
 			}
-			set[m] = true
+			set.add(m)
 			last = int(m)
 		}
 	}
@@ -197,7 +231,7 @@ func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 	}
 	name, closed := strings.CutSuffix(rest[:end], ":")
 	if !closed {
-		set['['] = true
+		set.add('[')
 		c.pos++
 		return false, true
 	}
@@ -206,7 +240,9 @@ func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 		return false, false
 	}
 	for b := range 128 {
-		set[b] = set[b] || in(byte(b))
+		if in(byte(b)) {
+			set.add(byte(b))
+		}
 	}
 	c.pos += 2 + end + 1
 	return true, true
