@@ -27,7 +27,7 @@ const (
 var ErrPattern = errors.New("bad pattern")
 
 // Pattern is a compiled pattern. It is safe for concurrent use.
-type Pattern struct{ prog Prog }
+type Pattern struct{ prog prog }
 
 // Match reports whether pattern matches path. A bad pattern matches nothing.
 func Match(pattern, path string) bool {
@@ -36,7 +36,7 @@ func Match(pattern, path string) bool {
 }
 
 // Match reports whether the pattern matches path.
-func (p *Pattern) Match(path string) bool { return p.prog.Match(path) }
+func (p *Pattern) Match(path string) bool { return p.prog.match(path) }
 
 // Compile parses a pattern. It refuses one that is longer than 2,048 bytes, nests
 // braces more than 16 deep, or leaves a bracket or a brace open; the error wraps
@@ -49,17 +49,17 @@ func Compile(pattern string) (*Pattern, error) {
 	if err := c.sequence(0); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPattern, err)
 	}
-	c.emit(Inst{Op: OpDone})
-	return &Pattern{Prog{Insts: c.out}}, nil
+	c.emit(inst{op: opDone})
+	return &Pattern{newProg(c.out)}, nil
 }
 
 type compiler struct {
 	in  string
 	pos int
-	out []Inst
+	out []inst
 }
 
-func (c *compiler) emit(in Inst) { c.out = append(c.out, in) }
+func (c *compiler) emit(in inst) { c.out = append(c.out, in) }
 
 func (c *compiler) here() int32 { return int32(len(c.out)) }
 
@@ -74,7 +74,7 @@ func (c *compiler) sequence(depth int) error {
 			c.stars()
 		case ch == '?':
 			c.pos++
-			c.emit(Inst{Op: OpAny})
+			c.emit(inst{op: opAny})
 		case ch == '[':
 			if err := c.class(); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (c *compiler) sequence(depth int) error {
 				return err
 			}
 		default:
-			c.emit(Inst{Op: OpByte, X: c.literal()})
+			c.emit(inst{op: opSymbol, x: c.literal()})
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (c *compiler) literal() int32 {
 	if c.in[c.pos] == '\\' && c.pos+1 < len(c.in) {
 		c.pos++
 	}
-	s, n := (&Prog{}).symbol(c.in[c.pos:])
+	s, n := symbol(c.in[c.pos:])
 	c.pos += n
 	return s
 }
@@ -107,23 +107,23 @@ func (c *compiler) stars() {
 	for c.pos < len(c.in) && c.in[c.pos] == '*' {
 		c.pos++
 	}
-	op, skip := OpAny, false
+	op, skip := opAny, false
 	if c.pos-start > 1 {
-		op = OpAll
+		op = opAll
 		first := start == 0 || strings.ContainsRune("/{,", rune(c.in[start-1]))
 		skip = first && strings.HasPrefix(c.in[c.pos:], "/")
 	}
 	at := c.here()
 	if skip { // ( .* / )?
 		c.pos++
-		c.emit(Inst{Op: OpSplit, X: at + 1, Y: at + 5})
+		c.emit(inst{op: opSplit, x: at + 1, y: at + 5})
 		at++
 	}
-	c.emit(Inst{Op: OpSplit, X: at + 1, Y: at + 3})
-	c.emit(Inst{Op: op})
-	c.emit(Inst{Op: OpSplit, X: at, Y: at})
+	c.emit(inst{op: opSplit, x: at + 1, y: at + 3})
+	c.emit(inst{op: op})
+	c.emit(inst{op: opSplit, x: at, y: at})
 	if skip {
-		c.emit(Inst{Op: OpByte, X: '/'})
+		c.emit(inst{op: opSymbol, x: '/'})
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *compiler) braces(depth int) error {
 	for {
 		c.pos++
 		split := c.here()
-		c.emit(Inst{Op: OpSplit, X: split + 1})
+		c.emit(inst{op: opSplit, x: split + 1})
 		if err := c.sequence(depth); err != nil {
 			return err
 		}
@@ -144,16 +144,16 @@ func (c *compiler) braces(depth int) error {
 			return errors.New("brace is not closed")
 		}
 		if c.in[c.pos] == '}' {
-			c.out[split].Y = split + 1
+			c.out[split].y = split + 1
 			break
 		}
 		ends = append(ends, c.here())
-		c.emit(Inst{Op: OpSplit})
-		c.out[split].Y = c.here()
+		c.emit(inst{op: opSplit})
+		c.out[split].y = c.here()
 	}
 	c.pos++
 	for _, e := range ends {
-		c.out[e].X, c.out[e].Y = c.here(), c.here()
+		c.out[e].x, c.out[e].y = c.here(), c.here()
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (c *compiler) class() error {
 		spans = append(spans, s)
 	}
 	c.pos++
-	c.emit(Inst{Op: OpClass, Class: func(r int32) bool {
+	c.emit(inst{op: opClass, class: func(r int32) bool {
 		if r == '/' || r > utf8.MaxRune {
 			return false
 		}

@@ -71,6 +71,10 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		assert.Equal(t, tt.want, Match(tt.pattern, tt.path), "Match(%q, %q)", tt.pattern, tt.path)
+		if p, err := Compile(tt.pattern); err == nil {
+			large := prog{insts: p.prog.insts}
+			assert.Equal(t, tt.want, large.match(tt.path), "as a large one: Match(%q, %q)", tt.pattern, tt.path)
+		}
 	}
 }
 
@@ -107,7 +111,10 @@ func FuzzMatch(f *testing.F) {
 		f.Add(s, "a/b")
 	}
 	f.Fuzz(func(t *testing.T, pattern, path string) {
-		Match(pattern, path)
+		if p, err := Compile(pattern); err == nil {
+			large := prog{insts: p.prog.insts}
+			require.Equal(t, large.match(path), p.Match(path), "Match(%q, %q)", pattern, path)
+		}
 		var quoted strings.Builder
 		for _, b := range []byte(path) {
 			if strings.IndexByte(`*?[{\`, b) >= 0 {

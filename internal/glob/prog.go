@@ -1,72 +1,112 @@
 package glob
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
-// Op is what one step of a [Prog] takes from the text.
-type Op uint8
+// op is what one step of a [prog] takes from the text.
+type op uint8
 
 // The steps.
 const (
-	OpByte  Op = iota // the symbol X
-	OpAny             // one symbol that is not a slash
-	OpAll             // one symbol
-	OpClass           // one symbol that Class accepts
-	OpSplit           // nothing; goes on at X and at Y
-	OpDone            // the end of the text
+	opSymbol op = iota // the symbol x
+	opAny              // one symbol that is not a slash
+	opAll              // one symbol
+	opClass            // one symbol that class accepts
+	opSplit            // nothing; goes on at x and at y
+	opDone             // the end of the text
 )
 
-// Inst is one step. A step that takes a symbol goes on at the next one.
-type Inst struct {
-	Op    Op
-	X, Y  int32
-	Class func(symbol int32) bool
+// inst is one step. A step that takes a symbol goes on at the next one.
+type inst struct {
+	op    op
+	x, y  int32
+	class func(symbol int32) bool
 }
 
-// Prog is a pattern as a nondeterministic automaton. It is run on all its states
+// prog is a pattern as a nondeterministic automaton. It is run on all its states
 // at once, so that the time is at most the length of the program times that of the
 // text, whatever the pattern. It is immutable and safe for concurrent use.
-type Prog struct {
-	Insts []Inst
-	// Bytes makes a symbol a byte; else it is a rune, and a byte that is not valid
-	// UTF-8 is a symbol of its own.
-	Bytes bool
+type prog struct {
+	insts []inst
+	// reached is, for each state of a small program, the set of those it reaches
+	// without a symbol and that take one or are the end.
+	reached []uint64
 }
 
-// Match reports whether the program accepts the whole text.
-func (p *Prog) Match(text string) bool {
-	m := machine{prog: p.Insts, mark: make([]int, len(p.Insts))}
+// newProg returns the program of some steps.
+func newProg(insts []inst) prog {
+	p := prog{insts: insts}
+	if len(insts) <= 64 {
+		p.reached = make([]uint64, len(insts))
+		for s := range insts {
+			m := machine{prog: insts, mark: make([]int, len(insts))}
+			m.add(int32(s))
+			for _, t := range m.next {
+				p.reached[s] |= 1 << t
+			}
+		}
+	}
+	return p
+}
+
+// match reports whether the program accepts the whole text.
+func (p *prog) match(text string) bool {
+	if p.reached != nil {
+		return p.matchSmall(text)
+	}
+	m := machine{prog: p.insts, mark: make([]int, len(p.insts))}
 	m.add(0)
 	for len(text) > 0 && len(m.next) > 0 {
-		c, n := p.symbol(text)
+		c, n := symbol(text)
 		text = text[n:]
 		m.step(c)
 	}
 	for _, s := range m.next {
-		if len(text) == 0 && p.Insts[s].Op == OpDone {
+		if len(text) == 0 && p.insts[s].op == opDone {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Prog) symbol(text string) (int32, int) {
-	if p.Bytes {
-		return int32(text[0]), 1
+// matchSmall does the same with the states as a set of bits.
+func (p *prog) matchSmall(text string) bool {
+	states := p.reached[0]
+	for len(text) > 0 && states != 0 {
+		c, n := symbol(text)
+		text = text[n:]
+		next := uint64(0)
+		for ; states != 0; states &= states - 1 {
+			s := bits.TrailingZeros64(states)
+			if p.insts[s].takes(c) {
+				next |= p.reached[s+1]
+			}
+		}
+		states = next
+	}
+	done := len(p.insts) - 1
+	return states>>done&1 != 0 && len(text) == 0
+}
+
+// symbol returns the rune that a text begins with, and its length. A byte that is not
+// valid UTF-8 is a symbol of its own.
+func symbol(text string) (int32, int) {
+	if c := text[0]; c < utf8.RuneSelf {
+		return int32(c), 1
 	}
 	r, n := utf8.DecodeRuneInString(text)
 	if r == utf8.RuneError && n == 1 {
-		return badByte(text[0]), 1
+		return utf8.MaxRune + 1 + int32(text[0]), 1
 	}
 	return r, n
 }
 
-// badByte is the symbol of a byte that is not part of a rune.
-func badByte(b byte) int32 { return utf8.MaxRune + 1 + int32(b) }
-
 // machine runs a program. A state is in next at most once a round: mark holds the
 // round it was added in.
 type machine struct {
-	prog       []Inst
+	prog       []inst
 	cur, next  []int32
 	mark       []int
 	round      int
@@ -93,24 +133,24 @@ func (m *machine) add(s int32) {
 			continue
 		}
 		m.mark[s] = m.round + 1
-		if in := &m.prog[s]; in.Op == OpSplit {
-			m.unfinished = append(m.unfinished, in.X, in.Y)
+		if in := &m.prog[s]; in.op == opSplit {
+			m.unfinished = append(m.unfinished, in.x, in.y)
 			continue
 		}
 		m.next = append(m.next, s)
 	}
 }
 
-func (in *Inst) takes(c int32) bool {
-	switch in.Op {
-	case OpByte:
-		return c == in.X
-	case OpAny:
+func (in *inst) takes(c int32) bool {
+	switch in.op {
+	case opSymbol:
+		return c == in.x
+	case opAny:
 		return c != '/'
-	case OpAll:
+	case opAll:
 		return true
-	case OpClass:
-		return in.Class(c)
+	case opClass:
+		return in.class(c)
 	default:
 		return false
 	}

@@ -150,8 +150,8 @@ func (l *Layer) parse(file []byte) {
 		case p.name && isEnd && !strings.ContainsAny(end, special):
 			l.ends.add(end, p, number)
 		default:
-			c := chain{known.wildcards(p.literal, p.rest, !p.name), number, p.dirOnly}
-			if len(c.states) == 0 || l.steps+len(c.states) > maxSteps {
+			c := chain{known.wildcards(p.literal, p.rest, !p.name, maxSteps-l.steps), number, p.dirOnly}
+			if len(c.states) == 0 {
 				continue
 			}
 			l.steps += len(c.states)

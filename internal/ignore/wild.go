@@ -14,14 +14,14 @@ type chain struct {
 }
 
 // wildcards returns the states of a pattern that begins with a literal, none if it
-// matches nothing. In a path, stars stop at slashes unless "**" stands alone between
+// matches nothing or has more than most. In a path, stars stop at slashes unless "**" stands alone between
 // them.
-func (known byteSets) wildcards(literal, s string, path bool) []state {
+func (known byteSets) wildcards(literal, s string, path bool, most int) []state {
 	c := wildCompiler{known: known, in: s, path: path}
 	for i := range len(literal) {
 		c.takeByte(literal[i])
 	}
-	if !c.run() {
+	if !c.run(most) || len(c.out) > most {
 		return nil
 	}
 	return c.out
@@ -61,8 +61,8 @@ func (c *wildCompiler) takeByte(b byte) {
 
 // run reports whether the pattern can match anything: one with an open bracket or
 // a backslash at its end cannot.
-func (c *wildCompiler) run() bool {
-	for c.pos < len(c.in) {
+func (c *wildCompiler) run(most int) bool {
+	for c.pos < len(c.in) && len(c.out) < most {
 		switch c.in[c.pos] {
 		case '*':
 			c.stars()

@@ -93,7 +93,10 @@ func Children(ctx context.Context, src Source, dir Folder, deep bool) (*Listing,
 		if ctx.Err() != nil { // many patterns take long
 			return nil, context.Cause(ctx)
 		}
-		p := path.Join(dir.Path, e.Name())
+		p := e.Name()
+		if dir.Path != "." {
+			p = dir.Path + "/" + p
+		}
 		if l.Ignored(p, e.IsDir()) || deep && e.IsDir() && ignore.Skipped(e.Name()) {
 			found.Ignored++
 			continue
