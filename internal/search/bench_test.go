@@ -37,6 +37,8 @@ var benchmarked = []struct {
 	{"letters", `[A-Z][a-z]+Err[a-z]*\b`, false},
 	{"numbers", `\d{3}-\d{4}`, false},
 	{"two words", `\w+\s+\w+Handler`, false},
+	{"no character", `[a-z]{4}\d{3}[a-z]`, false},
+	{"small letters", `[a-z]{3}ing[^a-z]+[a-z]{12}`, false},
 	{"end of line", `[,;]\s*$`, false},
 }
 

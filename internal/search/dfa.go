@@ -147,11 +147,18 @@ func (d *machine) find(ctx context.Context, text []byte, pos int) (at int, what 
 	return pos, odd
 }
 
-// run goes on as long as the way is known.
+// run goes on as long as the way is known. Bytes that do not lead out of a state are
+// most of them, and are looked at without waiting for where the one before led.
 func (d *machine) run(text []byte, s uint16, i int) (uint16, int) {
-	next := d.next
 	for i < len(text) {
-		to := next[int(s)<<8|int(text[i])]
+		row := (*[256]uint16)(d.next[int(s)<<8:])
+		to := row[text[i]]
+		for to == s {
+			if i++; i == len(text) {
+				return s, i
+			}
+			to = row[text[i]]
+		}
 		if to < firstState {
 			break
 		}

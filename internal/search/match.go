@@ -78,7 +78,7 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 			tree.Sub[0].Op == syntax.OpWordBoundary && tree.Sub[2].Op == syntax.OpWordBoundary &&
 			isWord(tree.Sub[1], words[0])
 	}
-	if shortest(words) < 2 && !m.whole && !m.bound {
+	if !m.whole && !m.bound && slices.ContainsFunc(words, func(w word) bool { return len(w.text) < 2 && !rare(w.text) }) {
 		m.words = nil // it is on too many lines
 	}
 	return m, nil
@@ -176,6 +176,9 @@ func shortest(words []word) int {
 	}
 	return n
 }
+
+// rare reports whether a character is on few lines of code and prose.
+func rare(c string) bool { return c != "" && strings.Contains("_-@#%&!?|~^$+\\", c) }
 
 // literal returns the longest part of a literal that is the same bytes in every
 // match. U+FFFD also matches bytes that are not UTF-8. Without regard to case only
