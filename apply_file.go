@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // maxTries bounds how often a file that somebody else keeps saving is exchanged.
@@ -63,7 +64,7 @@ func (f *fileApply) stopped(err error) bool {
 	} else if s.outcome == OutcomeGone || s.outcome == OutcomeUnchanged {
 		f.placed = fileState{absent: true}
 	}
-	f.res.Content = string(f.placed.data)
+	f.res.Content = view.String(f.placed.data)
 	f.res.Exists = !f.placed.absent || s.outcome == OutcomeKindChanged || s.outcome == OutcomeBusy
 	return true
 }
@@ -165,7 +166,7 @@ func (f *fileApply) hold(name string) *held {
 // merge decides what the file becomes, given what was found. From is where that
 // was found, if not in its place.
 func (f *fileApply) merge(from *held) error {
-	f.want = fileState{data: []byte(f.edit.Proposed), mode: f.found.mode, info: f.found.info}
+	f.want = fileState{data: view.Bytes(f.edit.Proposed), mode: f.found.mode, info: f.found.info}
 	f.marked = false
 	found := f.found
 	switch {
@@ -176,10 +177,10 @@ func (f *fileApply) merge(from *held) error {
 	case f.edit.Kind == EditDelete && string(found.data) == f.edit.Base:
 		f.want = fileState{absent: true}
 		return nil
-	case isBinary(found.data) && !isBinary([]byte(f.edit.Base)) && !isBinary(f.want.data):
+	case isBinary(found.data) && !isBinary(view.Bytes(f.edit.Base)) && !isBinary(f.want.data):
 		return &stopError{OutcomeKindChanged, "is a binary file now", from}
 	}
-	return f.mergeTexts([]byte(f.edit.Base), found.data, f.want.data, from)
+	return f.mergeTexts(view.Bytes(f.edit.Base), found.data, f.want.data, from)
 }
 
 // isBinary says what [Merge] takes for binary, by git's rule.
@@ -187,7 +188,7 @@ func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 80
 
 func (f *fileApply) mergeTexts(base, ours, theirs []byte, from *held) error {
 	m := Merge(base, ours, theirs, f.applyConfig.merge...)
-	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = string(base), string(ours), string(theirs), &m
+	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = view.String(base), view.String(ours), view.String(theirs), &m
 	deleted := f.edit.Kind == EditDelete
 	if m.Clean() && !deleted {
 		f.want.data = m.Bytes()

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const (
@@ -149,7 +151,7 @@ func (p EditPlan) Digest() string {
 // hash writes fields of a fixed length, or with their length, so that none can be
 // taken for a part of another.
 func (e FileEdit) hash(h hash.Hash) {
-	base, proposed := sha256.Sum256([]byte(e.Base)), sha256.Sum256([]byte(e.Proposed))
+	base, proposed := sha256.Sum256(view.Bytes(e.Base)), sha256.Sum256(view.Bytes(e.Proposed))
 	h.Write([]byte(strconv.Itoa(len(e.Path)) + " " + e.Path + " " + string(e.Kind) + "\n"))
 	h.Write(base[:])
 	h.Write(proposed[:])

@@ -57,7 +57,7 @@ var walls = []wall{
 // unsafely are the folders whose code may import unsafe: for system calls, and for a
 // text that is not copied.
 var unsafely = []string{
-	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse",
+	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse", "internal/view",
 }
 
 // A source is a parsed file and the folder it is in, relative to the module.

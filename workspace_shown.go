@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"sync"
+
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const (
@@ -40,7 +42,7 @@ type shownFile struct {
 // Add says that the model has been shown a file, or read a part of it, and what was in
 // it.
 func (s *ShownFiles) Add(path, content string) {
-	sum := sha256.Sum256([]byte(content))
+	sum := sha256.Sum256(view.Bytes(content))
 	s.add(path, content, hex.EncodeToString(sum[:]))
 }
 

@@ -2,13 +2,13 @@ package tools
 
 import (
 	"bytes"
-	"io"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	classes "github.com/aycoder/aycoder/internal/shell"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const (
@@ -89,11 +89,11 @@ func (b *basher) content(name string, most int) (string, bool) {
 	if info, err := f.Stat(); err != nil || info.Size() > int64(most) {
 		return "", false
 	}
-	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	data, err := readAll(f, most)
 	if err != nil || len(data) > most || bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0 {
 		return "", false
 	}
-	return string(data), true
+	return view.String(data), true
 }
 
 // outputLines are the lines of an output, and what they end with after what programs put

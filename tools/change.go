@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const maxDiff = 48 << 10 // bytes of the diffs of a result
@@ -251,7 +252,7 @@ func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *aycoder.FileDiff {
 	if f.Kind == aycoder.EditDelete {
 		to = ""
 	}
-	return aycoder.Diff([]byte(before), []byte(f.Content), aycoder.WithDiffNames(from, to))
+	return aycoder.Diff(view.Bytes(before), view.Bytes(f.Content), aycoder.WithDiffNames(from, to))
 }
 
 func wholeFile(kind aycoder.EditKind, s aycoder.DiffStat) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const editDescription = `Change a text file of the workspace: replace old_string by new_string.
@@ -88,12 +89,12 @@ func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited,
 		if len(edits) > 1 {
 			name = fmt.Sprintf("edit %d: ", i+1)
 		}
-		r, err := editmatch.Plan([]byte(text), edits[i:i+1])
+		r, err := editmatch.Plan(view.Bytes(text), edits[i:i+1])
 		if err != nil {
 			return nil, refusal(err, name)
 		}
 		j.add(name, text, r.Matches[0], r.Splices)
-		if text = string(r.Text); len(text) > maxEdited {
+		if text = view.String(r.Text); len(text) > maxEdited {
 			return nil, problemf("too_large", "%sthe file would get longer than %d MB; change it with bash", name, maxEdited>>20)
 		}
 	}

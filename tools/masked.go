@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // Wrap returns a tool that does what another one does, and masks what it gives. If the
@@ -330,11 +330,11 @@ func (t *maskedTool) content(ctx context.Context, path string) string {
 		return ""
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRestored+1))
+	data, err := readAll(f, maxRestored)
 	if err != nil || len(data) > maxRestored {
 		return ""
 	}
-	return string(data)
+	return view.String(data)
 }
 
 const maxRestored = 8 << 20 // bytes of a file

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const maxEdited = 8 << 20 // bytes of a file that is edited, before and after
@@ -57,7 +59,7 @@ func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
 	case err != nil:
 		return nil, err
 	}
-	f.exists, f.text = true, string(data)
+	f.exists, f.text = true, view.String(data)
 	f.binary = bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0
 	return f, nil
 }
@@ -68,7 +70,7 @@ func read(ws FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
+	data, err := readAll(f, maxEdited)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
@@ -76,6 +78,17 @@ func read(ws FS, name string) ([]byte, error) {
 		return nil, problemf("too_large", "%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
 	}
 	return data, nil
+}
+
+// readAll returns what is in a file, or of a larger one more than most bytes.
+func readAll(f fs.File, most int) ([]byte, error) {
+	size := 0
+	if info, err := f.Stat(); err == nil {
+		size = int(min(info.Size(), int64(most)))
+	}
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // enough to see the end without growing
+	_, err := b.ReadFrom(io.LimitReader(f, int64(most)+1))
+	return b.Bytes(), err
 }
 
 // inPlan are the files as an approved plan has them.
@@ -261,7 +274,7 @@ func (f *textFile) since(err error) error {
 }
 
 func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(view.Bytes(text))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -316,10 +329,6 @@ func (h *lineHash) add(text string, places []editmatch.Place) {
 func (h *lineHash) sum() [sha256.Size]byte { return sha256.Sum256(h.all) }
 
 func afterLine(text string) string {
-	for i := range len(text) {
-		if text[i] == '\n' {
-			return text[i+1:]
-		}
-	}
-	return ""
+	_, rest, _ := strings.Cut(text, "\n")
+	return rest
 }

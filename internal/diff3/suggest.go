@@ -67,7 +67,7 @@ func suggest(c conflict) *Suggestion {
 			continue
 		}
 		if text, ok := r.apply(&c); ok {
-			return &Suggestion{Text: text, Rule: r.name, Confidence: r.confidence}
+			return &Suggestion{Text: bytes.Clone(text), Rule: r.name, Confidence: r.confidence}
 		}
 	}
 	return nil
