@@ -1,0 +1,67 @@
+package aycoder_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/aycoder/aycoder"
+)
+
+// What was not used for longest is given up: of the contents beyond 64 MiB, and of files
+// beyond 100,000.
+func TestShownFilesForget(t *testing.T) {
+	var s aycoder.ShownFiles
+	big := strings.Repeat("x", 8<<20)
+	for i := range 8 {
+		s.Add(strconv.Itoa(i), big[i:])
+	}
+	assert.Len(t, s.Contents("0"), 1, "it is used")
+	s.Add("8", big)
+	assert.Len(t, s.Contents("0"), 1)
+	assert.Empty(t, s.Contents("1"), "the one that was not used for longest")
+	assert.NotEmpty(t, s.Hash("1"))
+	for i := range 100_000 {
+		s.AddPart("f"+strconv.Itoa(i), "")
+	}
+	assert.Empty(t, s.Hash("0"))
+	assert.NotEmpty(t, s.Contents("f0"))
+	s.Add("one more", "")
+	assert.Empty(t, s.Contents("f1"))
+	assert.NotEmpty(t, s.Contents("f0"))
+	assert.NotEmpty(t, s.Contents("f99999"))
+}
+
+// Lines that were shown are a base for merges, but no file that was read.
+func TestShownInPart(t *testing.T) {
+	var s aycoder.ShownFiles
+	s.AddPart("f", "a")
+	assert.Equal(t, []string{"a"}, s.Contents("f"))
+	assert.Empty(t, s.Hash("f"))
+	s.Add("f", "b")
+	read := s.Hash("f")
+	s.AddPart("f", "c")
+	assert.Equal(t, []string{"c", "b", "a"}, s.Contents("f"))
+	assert.Equal(t, read, s.Hash("f"))
+	for _, text := range []string{"d", "b", "e"} {
+		s.AddPart("f", text)
+	}
+	assert.Equal(t, []string{"e", "b", "d", "c"}, s.Contents("f"), "at most four, each once")
+}
+
+// A file more, when as many are remembered as can be.
+func BenchmarkShownFilesAdd(b *testing.B) {
+	for _, n := range []int{10, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var s aycoder.ShownFiles
+			for i := range n {
+				s.Add(strconv.Itoa(i), "text")
+			}
+			for i := n; b.Loop(); i++ {
+				s.Add(strconv.Itoa(i), "text")
+			}
+		})
+	}
+}
