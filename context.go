@@ -64,7 +64,7 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	req := *in.Base
 	req.Messages = in.Messages
 	if in.Elide > 0 || in.Limit > 0 {
-		req.Messages = view(in.Messages, in.Elide, in.Limit)
+		req.Messages = excerpt(in.Messages, in.Elide, in.Limit)
 	}
 	return &req, nil
 }

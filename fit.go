@@ -72,13 +72,13 @@ func (c *cut) move(messages []*Message) {
 	if from < len(messages) {
 		c.from = from
 	}
-	c.size = sizeOf(view(messages, c.from, c.limit), 0)
+	c.size = sizeOf(excerpt(messages, c.from, c.limit), 0)
 }
 
 // shrunk returns a cut with which less is sent, if there is one. It aims at a bound, or
 // at three quarters of what was sent if that is 0.
 func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
-	sent := sizeOf(view(messages, c.from, c.limit), 0)
+	sent := sizeOf(excerpt(messages, c.from, c.limit), 0)
 	if limit <= 0 {
 		limit = sent * 3 / 4
 	}
@@ -88,7 +88,7 @@ func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	for ; ; limit = limit * 3 / 4 {
 		limit = max(limit, minLimit)
 		next := cut{limit: limit}.at(messages)
-		if sizeOf(view(messages, next.from, limit), 0) < sent {
+		if sizeOf(excerpt(messages, next.from, limit), 0) < sent {
 			return next, true
 		}
 		if limit == minLimit {
@@ -97,8 +97,8 @@ func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	}
 }
 
-// view returns what is sent of a conversation: messages itself if that is all of it.
-func view(messages []*Message, from int, limit int64) []*Message {
+// excerpt returns what is sent of a conversation: messages itself if that is all of it.
+func excerpt(messages []*Message, from int, limit int64) []*Message {
 	head := headOf(messages)
 	if from = min(from, len(messages)); from <= head {
 		from = head
