@@ -5,243 +5,188 @@ import (
 	"strings"
 )
 
-// awk looks for what makes a program of awk more than a filter: system, pipes, files
-// to write, the environment.
+// Programs of awk run unasked if they are in a small grammar of tokens: strings, plain
+// patterns, numbers, fields, variables, the functions that only calculate, and operators.
+// The invariant is that no token of it writes, runs or reads a file that is not an
+// operand, in whatever awk: > is a comparison only where no print stands before it in the
+// statement; a slash begins a pattern only where no awk could divide. Outside are getline,
+// system, pipes, user functions, @, ENVIRON and the like. The rows come from POSIX awk, and
+// from the manuals of gawk 5, mawk 1.3.4 and the one true awk.
+
 func awk(c *call, argv []word) {
-	p := program{use: 'p', spec: awkSpec, first: true}
+	p := program{use: 'p', spec: "-F= -v= --field-separator= --assign= -f=a --file=a", first: true}
 	o := c.options(p, plain(argv, 1))
-	if o.has("-f", "--file", "-E", "--exec") {
-		o.pattern = true
+	if len(o.operands) == 0 || o.has("-f", "--file") {
+		c.raise(NeedsApproval, "runs a program that is not known")
+		return
 	}
-	code := o.all("-e", "--source")
-	if !o.pattern && len(o.operands) > 0 {
-		code = o.operands[:1]
-	}
-	if len(code) > 1 {
-		c.raise(NeedsApproval, "runs a program in several parts")
-	}
-	for _, w := range code {
-		if w.kind > digits {
-			c.raise(NeedsApproval, "runs a program that is not known")
-			return
+	code, files := o.operands[0], o.operands[1:]
+	a := awkProgram{text: code.text, last: "\n"}
+	switch {
+	case strings.Contains(code.text, "ENVIRON"):
+		c.dispute("shows the environment")
+		if strings.ContainsAny(code.text, "|@") {
+			c.raise(Escalates, "has a program that may run or write something")
 		}
-		a := awkProgram{c: c, text: w.text}
-		a.run()
+	case code.kind > digits || !a.understood():
+		c.raise(Escalates, "has a program that may run or write something")
 	}
-	for i, w := range o.operands {
-		if i == 0 && !o.pattern {
-			continue
+	for _, w := range o.all("-v", "--assign") {
+		if name := before(w.text, "="); w.kind == anything && w.text == "" || !awkVariable(name) {
+			c.raise(NeedsApproval, "sets a variable of awk that is not plain")
 		}
-		if name, _, ok := strings.Cut(w.text, "="); ok && identifier(name) && w.kind <= digits {
-			continue
-		}
-		c.read(w)
 	}
+	for _, w := range files {
+		name, _, set := strings.Cut(w.text, "=")
+		switch {
+		case w.dash() && w.text != "-":
+			c.raise(NeedsApproval, "has options behind its program, which some awks take")
+		case set && !strings.Contains(name, "/") && !(w.kind <= digits && awkVariable(name)):
+			c.raise(NeedsApproval, "sets a variable of awk that is not plain")
+		case !set:
+			c.read(w)
+		}
+	}
+}
+
+var (
+	awkKeywords = set("BEGIN", "END", "if", "else", "while", "for", "do", "break", "continue", "next", "exit",
+		"delete", "in", "print", "printf")
+	awkFunctions = set("length", "substr", "index", "split", "sub", "gsub", "match", "sprintf", "tolower", "toupper",
+		"int", "sqrt", "exp", "log", "sin", "cos", "atan2", "rand", "srand", "strftime", "systime", "mktime", "gensub",
+		"strtonum", "asort", "asorti", "and", "or", "xor", "lshift", "rshift", "compl")
+	awkNames = set("NR", "NF", "FS", "OFS", "RS", "ORS", "FNR", "FILENAME", "SUBSEP", "RSTART", "RLENGTH", "CONVFMT",
+		"OFMT", "IGNORECASE", "RT")
+	// awkReserved are words that would be variables otherwise.
+	awkReserved = set("getline", "system", "close", "fflush", "func", "function", "return", "extension", "nextfile",
+		"switch", "case", "default")
+	awkOperators = []string{"&&", "||", "++", "--", "+=", "-=", "*=", "/=", "%=", "^=", "==", "!=", "<=", ">=", "!~",
+		"+", "-", "*", "/", "%", "^", "=", "<", ">", "!", "~", "?", ":", ",", ";", "{", "}", "(", ")", "[", "]", "$", "\n"}
+	// awkOpens are the tokens after which a slash can only begin a pattern.
+	awkOpens = set("\n", "{", "}", "(", ",", ";", "!", "~", "!~", "&&", "||")
+)
+
+// awkVariable reports whether a name is a plain variable of a program.
+func awkVariable(name string) bool {
+	return identifier(name) && (awkNames[name] || !awkReserved[name] && !awkKeywords[name] && !awkFunctions[name] &&
+		strings.ToUpper(name) != name) || len(name) == 1 && identifier(name)
 }
 
 // awkProgram is a program of awk, and where in it we are.
 type awkProgram struct {
-	c       *call
-	text    string
-	pos     int
-	depth   int    // of brackets
-	printed int    // the depth of the last print in this statement, -1 for none
-	last    string // the last token
-	ambig   bool
+	text  string
+	pos   int
+	last  string // the last token: an operator, a keyword, or "a" for an operand
+	print bool   // a print stands in this statement
 }
 
-var awkWords = []string{"system", "getline", "|", ">", "@", "ENVIRON", "ARGV", "SYMTAB", "FUNCTAB", "PROCINFO",
-	"/inet", "<"}
-
-// run looks at the program only if it has a word that could matter at all.
-func (a *awkProgram) run() {
-	if !slices.ContainsFunc(awkWords, func(w string) bool { return strings.Contains(a.text, w) }) {
-		return
-	}
-	if strings.Contains(a.text, "/inet") {
-		a.c.raise(Network, "opens a connection")
-	}
-	a.printed = -1
+func (a *awkProgram) understood() bool {
 	for a.pos < len(a.text) {
-		a.step()
+		if !a.token() {
+			return false
+		}
 	}
-	if a.ambig {
-		a.c.raise(NeedsApproval, "has a program that is not understood")
-	}
+	return true
 }
 
-func (a *awkProgram) step() {
-	ch := a.text[a.pos]
-	switch {
-	case ch == '"':
-		a.last = `"` + a.str('"')
-	case ch == '#':
-		for a.pos < len(a.text) && a.text[a.pos] != '\n' {
-			a.pos++
-		}
-	case ch == '/' && a.regexpNext():
-		a.str('/')
-		a.last = "/"
-	case letter(ch):
-		a.name()
-	case ch == '\\':
-		a.pos += 2 // with the end of the line
+func (a *awkProgram) token() bool {
+	rest := a.text[a.pos:]
+	switch ch := rest[0]; {
 	case ch == ' ' || ch == '\t':
 		a.pos++
-	default:
-		a.operator(ch)
-	}
-}
-
-// regexpNext decides whether a slash begins a pattern: not after an operand. After a
-// bracket it could be either.
-func (a *awkProgram) regexpNext() bool {
-	if a.last == ")" || a.last == "++" || a.last == "--" {
-		a.ambig = true
-	}
-	if a.last == "" {
 		return true
+	case ch == '#':
+		n := strings.IndexByte(rest+"\n", '\n')
+		a.pos += n
+		return !strings.Contains(rest[:n], `\`)
+	case ch == '"':
+		a.last = "a"
+		return a.quoted()
+	case ch == '/' && awkOpens[a.last]:
+		a.last = "a"
+		return a.pattern()
+	case ch == '/' && a.last != "a" && a.last != "]":
+		return false // a pattern for some, a division for others
+	case '0' <= ch && ch <= '9' || ch == '.':
+		return a.number()
+	case letter(ch):
+		return a.name()
 	}
-	end := a.last[len(a.last)-1]
-	return !(letter(end) || end == ')' || end == ']' || end == '$' || a.last[0] == '"') || awkKeywords[a.last]
+	return a.operator(rest)
 }
 
-var awkKeywords = set("print", "printf", "return", "in", "case", "getline", "BEGIN", "END", "else", "do")
+// number skips digits. What is glued to them is a word of its own for awk.
+func (a *awkProgram) number() bool {
+	for a.pos < len(a.text) && strings.IndexByte("0123456789.", a.text[a.pos]) >= 0 {
+		a.pos++
+	}
+	a.last = "a"
+	return a.pos == len(a.text) || !letter(a.text[a.pos])
+}
 
-// str skips a string or a pattern and returns what is in it.
-func (a *awkProgram) str(end byte) string {
-	start := a.pos + 1
-	for a.pos++; a.pos < len(a.text) && a.text[a.pos] != end; a.pos++ {
-		if a.text[a.pos] == '\\' {
+func (a *awkProgram) quoted() bool {
+	for a.pos++; a.pos < len(a.text); a.pos++ {
+		switch a.text[a.pos] {
+		case '"':
 			a.pos++
-		}
-		if a.pos < len(a.text) && (a.text[a.pos] == '\n' || end == '/' && a.text[a.pos] == '[') {
-			a.ambig = true
+			return true
+		case '\n':
+			return false
+		case '\\':
+			if a.pos++; a.pos < len(a.text) && a.text[a.pos] == '\n' {
+				return false
+			}
 		}
 	}
-	stop := min(a.pos, len(a.text))
-	a.pos++
-	return a.text[start:max(stop, start)]
+	return false
 }
 
-func (a *awkProgram) name() {
+// pattern is what stands between slashes, as in sed.
+func (a *awkProgram) pattern() bool {
+	s := sedScript{text: a.text, pos: a.pos}
+	ok := s.part('/', true)
+	a.pos = s.pos
+	return ok
+}
+
+func (a *awkProgram) name() bool {
 	start := a.pos
 	for a.pos < len(a.text) && letter(a.text[a.pos]) {
 		a.pos++
 	}
 	name := a.text[start:a.pos]
-	switch name {
-	case "print", "printf":
-		a.printed = a.depth
-	case "system":
-		a.command(a.peekString())
-	case "getline":
-		a.c.k.opaque = true
-		a.input()
-	case "ENVIRON", "PROCINFO", "SYMTAB":
-		a.c.dispute("shows the environment")
-	case "ARGV", "ARGC", "FUNCTAB":
-		a.c.raise(NeedsApproval, "has a program that changes what it reads")
-	}
-	a.last = name
-}
-
-// command notes that the program runs a command.
-func (a *awkProgram) command(text string) {
-	if text == "" {
-		a.c.smuggled(word{kind: anything})
-		return
-	}
-	a.c.smuggled(unescape(text))
-}
-
-// peekString returns the string that comes next, after brackets; "" if there is none.
-func (a *awkProgram) peekString() string {
-	rest := strings.TrimLeft(a.text[a.pos:], " \t(")
-	if !strings.HasPrefix(rest, `"`) {
-		return ""
-	}
-	b := awkProgram{text: rest}
-	s := b.str('"')
-	if tail := strings.TrimLeft(rest[min(b.pos, len(rest)):], " \t"); tail != "" &&
-		!strings.ContainsRune(");}\n", rune(tail[0])) {
-		return "" // only a part of it
-	}
-	return s
-}
-
-// input looks at where getline reads from.
-func (a *awkProgram) input() {
-	i := strings.IndexAny(a.text[a.pos:], "<;}\n")
-	if i < 0 || a.text[a.pos+i] != '<' {
-		return
-	}
-	b := awkProgram{text: a.text, pos: a.pos + i + 1}
-	s := b.peekString()
-	if s == "" {
-		a.c.raise(NeedsApproval, "reads a path that is not known")
-		return
-	}
-	a.c.read(unescape(s))
-}
-
-func (a *awkProgram) operator(ch byte) {
-	rest := a.text[a.pos:]
-	width := 1
+	calls := strings.HasPrefix(a.text[a.pos:], "(")
+	a.last = "a"
 	switch {
-	case strings.HasPrefix(rest, "||") || strings.HasPrefix(rest, "&&") || strings.HasPrefix(rest, "++") ||
-		strings.HasPrefix(rest, "--"):
-		width = 2
-	case ch == '|':
-		a.pipe()
-	case ch == '>' && a.printed >= 0 && a.depth <= a.printed:
-		if strings.HasPrefix(rest, ">>") {
-			width = 2
-		}
-		a.pos += width
-		a.output()
-		a.last = ">"
-		return
-	case strings.HasPrefix(rest, ">=") || strings.HasPrefix(rest, "<="):
-		width = 2
-	case ch == '@':
-		a.c.raise(NeedsApproval, "has a program that loads or calls what is not known")
-	case ch == '(' || ch == '[':
-		a.depth++
-	case ch == ')' || ch == ']':
-		a.depth--
-	case ch == '\n' && (a.last == "," || a.last == "&&" || a.last == "||"): // the statement goes on
-		a.pos++
-		return
-	case ch == ';' || ch == '\n' || ch == '{' || ch == '}':
-		a.printed, a.depth = -1, 0
+	case awkKeywords[name]:
+		a.last = name
+		a.print = a.print || name == "print" || name == "printf"
+		return true
+	case awkFunctions[name]:
+		return calls || name == "length"
 	}
-	a.last = rest[:width]
-	a.pos += width
+	return !calls && awkVariable(name)
 }
 
-// pipe notes a command that print writes to, or that getline reads from.
-func (a *awkProgram) pipe() {
-	switch {
-	case a.printed >= 0:
-		b := awkProgram{text: a.text, pos: min(a.pos+1, len(a.text))}
-		if strings.HasPrefix(a.text[b.pos:], "&") {
-			b.pos++
-		}
-		a.command(b.peekString())
-	case strings.HasPrefix(a.last, `"`):
-		a.command(a.last[1:])
-	default:
-		a.command("")
+func (a *awkProgram) operator(rest string) bool {
+	i := slices.IndexFunc(awkOperators, func(op string) bool { return strings.HasPrefix(rest, op) })
+	if i < 0 {
+		return false // |, &, @, a backslash and what no awk knows
 	}
-}
-
-func (a *awkProgram) output() {
-	b := awkProgram{text: a.text, pos: a.pos}
-	s := b.peekString()
-	if s == "" {
-		a.c.raise(NeedsApproval, "writes a path that is not known")
-		return
+	op := awkOperators[i]
+	a.pos += len(op)
+	a.last = op
+	switch op {
+	case ";", "{", "}":
+		a.print = false
+	case ">":
+		return !a.print && !strings.HasPrefix(rest, ">>")
+	case ">=":
+		return !a.print
+	case "++", "--":
+		a.last = "++"
+	case ")":
+		a.last = ")"
 	}
-	a.c.write(unescape(s))
+	return true
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,44 +55,29 @@ func (c *call) showsGlobs(args []word) {
 // unescape is what echo -e and printf print.
 func unescape(s string) word { return ansi(s) }
 
-// printf knows what a plain format prints, and with %s of known words.
+// printf knows what a plain format prints, and with %s of known words. Bash sets a
+// variable for -v, and for %n in the format, which has to be known for that.
 func printf(c *call, argv []word) {
 	args := plain(argv, 1)
 	c.showsGlobs(args)
-	if len(args) > 0 && args[0].kind == known && strings.HasPrefix(args[0].text, "-v") {
-		name := word{text: args[0].text[2:]}
-		if name.text == "" {
-			if len(args) < 2 {
-				c.raise(NeedsApproval, "sets a variable whose name is not known")
-				return
-			}
-			name, args = args[1], args[1:]
-		}
-		c.expander().target(name, variable{word: word{kind: anything, env: anyEnv(args)}})
-		return
-	}
-	if len(args) > 0 && args[0].dash() && args[0].text != "--" {
-		c.raise(NeedsApproval, "printf may set a variable")
-		return
-	}
 	if len(args) > 0 && args[0].text == "--" && args[0].kind == known {
 		args = args[1:]
-	}
-	if len(args) > 1 && (args[0].kind > digits || counts(args[0].text)) {
+	} else if len(args) > 0 && args[0].dash() {
 		c.raise(NeedsApproval, "printf may set a variable")
+		if len(args) > 1 && args[0].text == "-v" {
+			c.expander().target(args[1], word{kind: anything, many: true, env: anyEnv(args)})
+		}
+		return
+	}
+	if len(args) > 1 && (args[0].kind > digits || !formatOf.MatchString(args[0].text)) {
+		c.raise(NeedsApproval, "printf has a format that is not known")
 	}
 	c.out = formatted(args)
 }
 
-// counts reports whether a format has %n, which sets a variable.
-func counts(format string) bool {
-	for _, f := range strings.Split(format, "%")[1:] {
-		if strings.HasPrefix(strings.TrimLeft(f, "#0- +'*.123456789hlLjzt"), "n") {
-			return true
-		}
-	}
-	return false
-}
+// formatOf are the formats that print their arguments: printf(1) of bash has %n, which
+// assigns, and %(…)T and %q besides.
+var formatOf = regexp.MustCompile(`^([^%]|%%|%[-+ 0#]*[0-9]*(\.[0-9]*)?[sdiouxXeEfgGcbq])*$`)
 
 func anyEnv(args []word) bool { return slices.ContainsFunc(args, func(w word) bool { return w.env }) }
 
@@ -160,25 +146,38 @@ func seq(c *call, argv []word) {
 	}
 }
 
-// testBuiltin is test and [, which evaluate the names of variables after -v.
+// testBuiltin is test and [, by the number of their arguments as POSIX has it: an operator
+// is only where a word stands in the script. Not -v and -R, which evaluate a subscript in
+// a name, and no longer expressions, which shells read differently.
 func testBuiltin(c *call, argv []word) {
 	c.out = word{}
-	for i, w := range argv {
-		if i == 0 {
-			continue
+	args := plain(argv, 1)
+	if base(argv[0].text) == "[" {
+		if len(args) == 0 || args[len(args)-1].text != "]" {
+			c.raise(NeedsApproval, "is no test that is understood")
+			return
 		}
-		if w.many || mayBe(w, "-v") && i+1 < len(argv) && mayBe(argv[i+1], "a[") {
-			c.raise(NeedsApproval, "tests words that are not known")
-		}
-		if (w.text == "-v" || w.text == "-R") && w.kind == known && i+1 < len(argv) {
-			c.expander().checkName(argv[i+1])
+		args = args[:len(args)-1]
+	}
+	if slices.ContainsFunc(args, func(w word) bool { return w.many || w.kind == glob }) {
+		c.raise(NeedsApproval, "tests words that are not known")
+	}
+	for len(args) > 1 && args[0].kind == known && args[0].text == "!" {
+		args = args[1:]
+	}
+	isOp := func(w word, ops string) bool {
+		return w.kind == known && strings.Contains(ops, " "+w.text+" ") && w.text != ""
+	}
+	switch {
+	case len(args) <= 1:
+	case len(args) == 2 && isOp(args[0], " -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S -o "):
+	case len(args) == 3 && isOp(args[1], " = == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef "):
+	default:
+		c.raise(NeedsApproval, "is no test that is understood")
+		for _, w := range args {
+			c.expander().evaluated(word{text: w.text, kind: w.kind})
 		}
 	}
-}
-
-// mayBe reports whether a word that is not known may begin so.
-func mayBe(w word, s string) bool {
-	return w.kind >= glob && (strings.HasPrefix(w.text, s) || strings.HasPrefix(s, w.text))
 }
 
 func cd(c *call, argv []word) {
@@ -283,7 +282,6 @@ func exit(c *call, argv []word) {
 
 func leave(c *call, _ []word) {
 	c.out = word{}
-	c.k.exits = append(c.k.exits, c.st.clone())
 }
 
 func positional(c *call, _ []word) { c.st.args, c.st.lost, c.out = nil, true, word{} }
@@ -300,7 +298,7 @@ func setBuiltin(c *call, argv []word) {
 		switch t := w.text; {
 		case w.kind != known:
 			c.raise(NeedsApproval, "sets options that are not known")
-		case named && t == "pipefail", len(t) > 1 && (t[0] == '-' || t[0] == '+') && strings.Trim(t[1:], "euxo") == "":
+		case named && t == "pipefail", len(t) > 1 && (t[0] == '-' || t[0] == '+') && strings.Trim(t[1:], "euo") == "":
 		case named || len(t) > 1 && (t[0] == '-' && t != "--" || t[0] == '+'):
 			c.raise(NeedsApproval, "changes how the shell reads scripts")
 		default:
@@ -310,97 +308,49 @@ func setBuiltin(c *call, argv []word) {
 	}
 }
 
-var shoptTame = set("-s", "-u", "-q", "nullglob", "failglob", "inherit_errexit")
-
-func shopt(c *call, argv []word) {
-	c.out = word{}
-	for _, w := range argv[1:] {
-		if w.kind != known || !shoptTame[w.text] {
-			c.raise(NeedsApproval, "changes how the shell reads scripts")
-		}
-	}
-}
-
+// unset may remove a function, and evaluates a subscript.
 func unset(c *call, argv []word) {
 	c.out = word{}
+	c.raise(NeedsApproval, "removes variables or functions")
 	for _, w := range argv[1:] {
-		switch {
-		case w.kind == known && w.text == "-v":
-		case w.kind == known && strings.HasPrefix(w.text, "-"):
-			c.raise(NeedsApproval, "removes a function")
-			clear(c.st.funcs)
-		default:
-			c.unsetName(w)
-		}
+		c.expander().target(w, word{})
 	}
-}
-
-func (c *call) unsetName(w word) {
-	if w.kind == known && c.k.declared[w.text] > 0 {
-		c.raise(NeedsApproval, "removes a function")
-		delete(c.st.funcs, w.text)
-		return
-	}
-	c.expander().target(w, variable{word: word{}})
-	if class, why := hijack(w.text); class > ReadOnly {
-		c.raise(class, why)
-	}
+	clear(c.st.funcs)
 }
 
 // readBuiltin sets variables to what comes in.
 func readBuiltin(c *call, argv []word) {
 	c.out = word{}
-	o := c.options(program{spec: "-a= -d= -i= -n= -N= -p= -t= -u="}, argv[1:])
+	o := c.options(program{spec: "-rs -d= -n= -N= -p= -t="}, argv[1:])
 	v := word{kind: anything, env: c.st.stdin.env, net: c.st.stdin.net}
 	switch in := c.st.stdin; {
-	case in.kind == digits || in.kind == known && numeric(word{text: strings.TrimSpace(in.text)}):
+	case in.kind == digits:
 		v = word{text: "1", kind: digits}
-	case in.kind == listing && o.has("-r"):
+	case in.kind == listing && o.has("-r") && len(o.operands) == 1:
 		v = in
 		v.many, v.from = false, nil
 		v.nodash = in.nodash && o.has("-d") // else a name may have a line end
 	}
-	if o.has("-u") {
-		v = word{kind: anything}
-	}
-	if a, ok := o.args["-a"]; ok {
-		c.expander().target(a, variable{array: true, elems: []word{{kind: anything, many: true, env: v.env,
-			net: v.net}}})
-	}
 	if len(o.operands) == 0 {
-		c.expander().assign("REPLY", variable{word: v})
+		c.expander().assign("REPLY", v)
 	}
 	for _, w := range o.operands {
-		if len(o.operands) > 1 {
-			v = partOf(v)
-		}
-		c.expander().target(w, variable{word: v})
+		c.expander().target(w, v)
 	}
 }
 
 func mapfile(c *call, argv []word) {
 	c.out = word{}
+	c.raise(NeedsApproval, "fills an array, whose elements may be evaluated")
 	o := c.options(program{spec: "-d= -n= -O= -s= -u= -C=x -c="}, argv[1:])
-	name := word{text: "MAPFILE"}
-	if len(o.operands) > 0 {
-		name = o.operands[0]
+	for _, w := range o.operands {
+		c.expander().target(w, word{kind: anything, many: true})
 	}
-	e := word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
-	if c.st.stdin.kind == listing {
-		e = c.st.stdin
-		e.many, e.from = true, nil
-	}
-	e.nodash = e.nodash && o.has("-d")
-	c.expander().target(name, variable{array: true, elems: []word{e}})
 }
 
-func hash(c *call, argv []word) {
+func hash(c *call, _ []word) {
 	c.out = word{}
-	for _, w := range argv[1:] {
-		if w.text != "-r" {
-			c.raise(Escalates, "decides what program a name means")
-		}
-	}
+	c.raise(Escalates, "decides what program a name means")
 }
 
 // alias looks at what an alias means, although scripts do not expand it by default.
@@ -417,10 +367,8 @@ func alias(c *call, argv []word) {
 }
 
 func compgen(c *call, argv []word) {
-	o := c.options(program{spec: "-A= -C=x -F=a -G= -P= -S= -W=a -X= -o="}, argv[1:])
-	if argv[0].text == "complete" && len(o.operands) > 0 {
-		c.raise(NeedsApproval, "changes completion")
-	}
+	c.raise(NeedsApproval, "changes completion, or runs what makes it")
+	c.options(program{spec: "-A= -C=x -F=a -G= -P= -S= -W=a -X= -o="}, argv[1:])
 }
 
 func historyBuiltin(c *call, argv []word) {
@@ -438,25 +386,21 @@ func trap(c *call, argv []word) {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
-	if len(args) == 0 || args[0].kind == known && (args[0].text == "-" || args[0].text == "" ||
-		args[0].text == "-l" || args[0].text == "-p") {
-		return
-	}
 	c.k.opaque = true
-	if args[0].kind != known || c.k.nested(args[0], c.st) > ReadOnly {
-		c.raise(NeedsApproval, "runs a command later")
+	c.raise(NeedsApproval, "runs a command later")
+	if len(args) > 0 {
+		c.k.nested(args[0], c.st)
 	}
-	c.dispute("runs a command later")
 }
 
 func letBuiltin(c *call, argv []word) {
 	c.out = word{}
+	c.raise(NeedsApproval, "evaluates words as arithmetic")
 	for _, w := range argv[1:] {
-		if w.kind > digits {
-			c.raise(NeedsApproval, "evaluates a value that is not known as arithmetic")
-			continue
+		if name := before(w.text, "="); identifier(name) {
+			c.expander().assign(name, word{text: "1", kind: digits})
 		}
-		c.k.source("(("+w.text+"))", c.st)
+		c.expander().evaluated(w)
 	}
 }
 
@@ -477,63 +421,47 @@ func declareBuiltin(c *call, argv []word) {
 	c.dispute("may show the environment")
 }
 
-// declClause walks declare, local, export, readonly and typeset.
+// declClause walks declare, local, export, readonly and typeset. Which may run unasked is
+// for the form of the script.
 func (k *walker) declClause(d *syntax.DeclClause, st *state) word {
 	if k.declared[d.Variant.Value] > 0 {
 		k.raise(NeedsApproval, "calls what may be a function of the script")
 	}
 	x := expander{k, st}
-	flags, named := "", false
+	named := false
 	for _, a := range d.Args {
-		if a.Name == nil {
-			w := x.single(a.Value)
-			switch {
-			case w.kind != known:
-				k.raise(NeedsApproval, "declares what is not known")
-			case strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "+"):
-				flags += w.text[1:]
-			default:
-				x.target(word{text: before(w.text, "=")}, variable{word: word{kind: anything}})
+		switch {
+		case a.Name == nil:
+			x.single(a.Value)
+		case a.Naked:
+			named = true
+			if d.Variant.Value == "export" {
+				x.exports(a.Name.Value, st.vars[a.Name.Value])
 			}
-			continue
+			if d.Variant.Value == "local" {
+				x.assign(a.Name.Value, word{})
+			}
+		default:
+			named = true
+			v := x.assignment(a)
+			if d.Variant.Value == "export" {
+				x.exports(a.Name.Value, v)
+			}
 		}
-		named = true
-		x.declareName(d.Variant.Value, flags, a)
 	}
-	if !named && d.Variant.Value != "local" {
+	if !named {
 		k.dispute("shows the environment")
 	}
-	if strings.ContainsAny(flags, "nfFI") && flags != "f" || strings.Contains(flags, "f") &&
-		d.Variant.Value == "export" {
-		k.raise(NeedsApproval, "declares a reference or a function")
-	}
 	return word{}
+}
+
+func (x expander) exports(name string, v word) {
+	if !hands(name, v) {
+		x.k.raise(NeedsApproval, "sets a variable for programs: "+name)
+	}
 }
 
 func before(s, sep string) string {
 	s, _, _ = strings.Cut(s, sep)
 	return s
-}
-
-func (x expander) declareName(variant, flags string, a *syntax.Assign) {
-	name := a.Name.Value
-	if strings.ContainsAny(flags, "pP") {
-		if !public(name) {
-			x.k.dispute("shows a variable of the environment")
-		}
-		return
-	}
-	if strings.ContainsAny(flags, "iluc") {
-		x.k.attrs[name] += flags
-	}
-	if a.Naked {
-		if class, why := hijack(name); class > ReadOnly && variant != "export" {
-			x.k.raise(class, why)
-		}
-		if _, ok := x.st.vars[name]; !ok && variant != "export" && variant != "readonly" {
-			x.st.vars[name] = variable{array: strings.ContainsAny(flags, "aA")}
-		}
-		return
-	}
-	x.assignment(a)
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ type call struct {
 	keepStdin bool // exec: the redirections stay
 	nofuncs   bool // the next command is no function
 	fed       bool // find or xargs runs it for what they find
+	row       program
+	strict    bool // the program is one that may only read: what its row does not know asks
 }
 
 func (c *call) raise(class Class, why string) {
@@ -95,71 +98,55 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 // assigns makes the assignments in front of a command; restore takes them back. Without
 // a command they stay.
 func (x expander) assigns(list []*syntax.Assign, argv []word) (restore func()) {
-	type old struct {
-		name string
-		v    variable
-		set  bool
-	}
-	var before []old
+	before := maps.Clone(x.st.vars)
 	for _, a := range list {
 		if a.Name == nil {
 			x.k.raise(NeedsApproval, "is for another shell")
 			continue
 		}
 		name := a.Name.Value
-		if len(argv) > 0 {
-			v, set := x.st.vars[name]
-			before = append(before, old{name, v, set})
-			if name == "IFS" && argv[0].text == "read" && x.k.declared["read"] == 0 {
-				x.single(a.Value)
-				continue
-			}
+		if len(argv) > 0 && name == "IFS" && argv[0].text == "read" && x.k.declared["read"] == 0 {
+			x.single(a.Value) // it holds for the splitting of what is read
+			continue
 		}
-		x.assignment(a)
+		v := x.assignment(a)
+		if len(argv) > 0 && !hands(name, v) {
+			x.k.raise(NeedsApproval, "sets a variable for a program: "+name)
+		}
 	}
 	return func() {
-		for _, o := range before {
-			if delete(x.st.vars, o.name); o.set {
-				x.st.vars[o.name] = o.v
+		for _, a := range list {
+			if a.Name == nil || len(argv) == 0 {
+				continue
+			}
+			if v, ok := before[a.Name.Value]; ok {
+				x.st.vars[a.Name.Value] = v
+			} else {
+				delete(x.st.vars, a.Name.Value)
 			}
 		}
 	}
 }
 
-// assignment makes name=value, name+=value, name[i]=value or name=(…).
-func (x expander) assignment(a *syntax.Assign) {
-	name := a.Name.Value
-	old, set := x.st.vars[name]
-	v := variable{}
-	if a.Array != nil {
-		v.array = true
+// assignment makes name=value; of anything else only the commands in it count.
+func (x expander) assignment(a *syntax.Assign) word {
+	v := word{kind: anything, many: true, env: true}
+	switch {
+	case a.Array != nil:
 		for _, e := range a.Array.Elems {
 			x.arith(e.Index)
 			if e.Value != nil {
-				v.elems = append(v.elems, x.list([]*syntax.Word{e.Value})...)
-			}
-			if e.Index != nil {
-				v.elems = append(v.elems, word{kind: anything, many: true})
+				x.list([]*syntax.Word{e.Value})
 			}
 		}
-		if a.Append {
-			v.elems = append(slices.Clone(old.elems), v.elems...)
-		}
-		x.assign(name, v)
-		return
-	}
-	v.word = x.tilde(a.Value)
-	switch {
-	case a.Index != nil:
+	case a.Index != nil || a.Append:
 		x.arith(a.Index)
-		v = variable{array: true, elems: append(slices.Clone(old.elems), v.word, word{kind: anything,
-			many: true, env: v.env})}
-	case a.Append && set && !old.array:
-		v.word = old.word.then(v.word)
-	case a.Append:
-		v.word = word{kind: anything, env: v.env, net: v.net}
+		x.single(a.Value)
+	default:
+		v = x.tilde(a.Value)
 	}
-	x.assign(name, v)
+	x.assign(a.Name.Value, v)
+	return v
 }
 
 // tilde expands a value, in which a tilde also counts after a colon.
@@ -184,7 +171,7 @@ func (c *call) redirects(list []*syntax.Redirect) {
 func (c *call) redirect(r *syntax.Redirect) {
 	x := expander{c.k, c.st}
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
-		x.target(word{text: strings.Trim(r.N.Value, "{}")}, variable{word: word{text: "1", kind: digits}})
+		x.target(word{text: strings.Trim(r.N.Value, "{}")}, word{text: "1", kind: digits})
 	}
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
@@ -300,34 +287,40 @@ func (c *call) dynamic(argv []word) {
 	}
 }
 
-// program looks up a name in the tables.
+// program looks up a name in the tables. Only a program that is in rows may be left as one
+// that reads.
 func (c *call) program(name string, argv []word) {
 	name = canonical(name)
-	p, ok := lookup(name)
+	if asksVersion(name, argv) {
+		return
+	}
+	p, reads, ok := lookup(name)
 	if !ok {
 		c.raise(NeedsApproval, "runs a program that is not known: "+name)
 		return
 	}
-	if p.class < Destructive && len(argv) == 2 && argv[1].kind == known && (argv[1].text == "--version" ||
-		argv[1].text == "--help") && !p.noHelp && p.handler != "make" {
-		return
-	}
-	for _, w := range argv[1:] {
-		if w.env && !silent[name] {
-			c.dispute("shows a variable of the environment")
-		}
-	}
-	if c.st.stdin.env {
+	shows := slices.ContainsFunc(argv[1:], func(w word) bool { return w.env && !silent[name] })
+	if shows || c.st.stdin.env {
 		c.dispute("shows a variable of the environment")
 	}
-	if h := c.k.handlers[p.handler]; h != nil {
-		c.raise(p.class, p.reason(name))
-		h(c, argv)
-		return
-	}
+	c.strict = reads
 	c.byTable(name, p, argv)
+	if !reads && c.cmd.Class == ReadOnly {
+		c.raise(NeedsApproval, name+" may do more than read")
+	}
 }
 
 // silent are builtins that do not show their arguments.
-var silent = set("test", "[", ":", "true", "false", "cd", "export", "declare", "local", "readonly", "typeset",
-	"set", "shift", "return", "exit", "read")
+var silent = set("test", "[", ":", "true", "false", "cd", "export", "local", "readonly", "set", "shift", "return",
+	"exit", "read")
+
+// asksVersion reports whether a program is only asked what it is. Programs of the rows
+// know --version and --help as the GNU coding standards have it.
+func asksVersion(name string, argv []word) bool {
+	if len(argv) != 2 || argv[1].kind != known {
+		return false
+	}
+	arg := argv[1].text
+	_, row := rows[name]
+	return arg == "--version" && (row || versions[name]) || arg == "--help" && row || saysVersion[name+" "+arg]
+}

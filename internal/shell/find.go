@@ -14,7 +14,7 @@ func find(c *call, argv []word) {
 	args := plain(argv, 1)
 	i := 0
 	for i < len(args) && args[i].kind == known && (args[i].text == "-H" || args[i].text == "-P" ||
-		args[i].text == "-L" || strings.HasPrefix(args[i].text, "-O")) {
+		args[i].text == "-L" || args[i].text == "-O1" || args[i].text == "-O2" || args[i].text == "-O3") {
 		if args[i].text == "-L" {
 			c.dispute("follows links out of the workspace")
 		}
@@ -42,6 +42,20 @@ func expression(w word) bool {
 		w.text == "!" || w.text == ")" || w.text == ",")
 }
 
+// The primaries of find(1) of findutils 4.9 that test or print, by how many arguments they
+// have. The actions that write, delete or run are in actions; any other word asks.
+var (
+	findAlone = set("-print", "-print0", "-prune", "-depth", "-d", "-empty", "-true", "-false", "-readable", "-writable",
+		"-executable", "-nouser", "-nogroup", "-quit", "-ls", "-daystart", "-mount", "-xdev", "-noleaf", "-not", "-and",
+		"-or", "-a", "-o", "!", "(", ")", ",", "-nowarn", "-warn", "-ignore_readdir_race")
+	findTakes = set("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname",
+		"-ilname", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-newer",
+		"-anewer", "-cnewer", "-maxdepth", "-mindepth", "-perm", "-user", "-group", "-uid", "-gid", "-inum", "-links",
+		"-samefile", "-fstype", "-used", "-regextype", "-printf", "-newermt")
+	findRuns   = set("-exec", "-execdir", "-ok", "-okdir")
+	findWrites = set("-fprint", "-fprint0", "-fls", "-fprintf")
+)
+
 func (c *call) actions(args, starts []word) {
 	for i := 0; i < len(args); i++ {
 		w, next := args[i], word{}
@@ -49,20 +63,28 @@ func (c *call) actions(args, starts []word) {
 			next = args[i+1]
 		}
 		switch name := w.text; {
-		case w.kind > digits && (w.dash() || w.many):
+		case w.kind != known || w.many:
 			c.raise(NeedsApproval, "a word that is not known may be an action")
+		case findAlone[name]:
 		case findRuns[name]:
 			n := i + 1 + end(args[i+1:])
 			c.exec(args[i+1:n], starts)
 			i = n
-		case findTakes[name] || strings.HasPrefix(name, "-fprint") || strings.HasPrefix(name, "-fls"):
+		case findTakes[name]:
 			c.findTest(name, next)
 			i++
+		case findWrites[name]:
+			c.write(next)
+			if i++; name == "-fprintf" {
+				i++
+			}
 		case name == "-delete":
 			c.raise(Destructive, "deletes files")
 			c.operands(program{use: 'D'}, &parsed{operands: starts})
 		case name == "-follow":
 			c.dispute("follows links out of the workspace")
+		default:
+			c.raise(NeedsApproval, "has a test or an action that is not known: "+name)
 		}
 	}
 }
@@ -77,16 +99,14 @@ func end(args []word) int {
 	return len(args)
 }
 
-// findTest notes a test or an action with an argument.
+// findTest notes a test with an argument.
 func (c *call) findTest(name string, arg word) {
 	switch {
 	case arg.many:
 		c.raise(NeedsApproval, "a word that is not known may be an action")
-	case name[1] == 'f' && name != "-files0-from":
-		c.write(arg)
 	case name == "-printf":
 		c.out = word{kind: anything, many: true}
-	case strings.HasSuffix(name, "newer") || name == "-samefile" || name == "-files0-from":
+	case strings.HasSuffix(name, "newer") || name == "-samefile":
 		c.read(arg)
 	default:
 		c.seeks(arg)
@@ -107,19 +127,13 @@ func (c *call) seeks(pattern word) {
 	}
 }
 
-var findRuns = set("-exec", "-execdir", "-ok", "-okdir")
-
-// findTakes are tests and actions with an argument, which may look like an action.
-var findTakes = set("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex",
-	"-lname", "-ilname", "-printf", "-newer", "-anewer", "-cnewer", "-samefile", "-files0-from")
-
 // exec runs a command with the paths that were found.
 func (c *call) exec(argv, starts []word) {
 	c.k.opaque = true
 	found := c.names(starts)
 	found.nodash = found.kind == listing
 	found.many = false
-	if found.kind == listing && len(starts) == 1 && starts[0].kind <= token {
+	if found.kind == listing && len(starts) == 1 && starts[0].kind <= digits {
 		found.text = strings.TrimRight(starts[0].text, "/") + "/"
 	}
 	var words []word
@@ -155,8 +169,7 @@ func fd(c *call, argv []word) {
 			break
 		}
 	}
-	p := program{use: 'p', spec: fdSpec}
-	o := c.options(p, args)
-	c.operands(p, o)
+	o := c.options(rows["fd"], args)
+	c.operands(rows["fd"], o)
 	c.out = c.names(plain(o.operands, 1))
 }

@@ -16,7 +16,7 @@ func git(c *call, argv []word) {
 			next = args[i+1]
 		}
 		switch {
-		case w.kind > token:
+		case w.kind > digits:
 			c.raise(NeedsApproval, "an option is not known")
 		case w.text == "-C":
 			c.gitDir(next)
@@ -51,8 +51,8 @@ var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspec
 	"--no-replace-objects", "--version", "-v", "--exec-path", "--html-path")
 
 func (c *call) gitDir(w word) {
-	if w.kind > token || !c.k.below(w.text, c.st) {
-		if w.kind > token {
+	if w.kind > digits || !c.k.below(w.text, c.st) {
+		if w.kind > digits {
 			c.raise(NeedsApproval, "uses another repository")
 		}
 		c.dispute("reads outside of the workspace")
@@ -92,8 +92,7 @@ var gitHarmless = []string{
 	"color.", "column.", "core.quotepath", "core.abbrev", "log.date", "log.decorate", "log.abbrevcommit",
 	"log.follow", "diff.renames", "diff.renamelimit",
 	"diff.context", "diff.algorithm", "diff.mnemonicprefix", "diff.noprefix", "diff.colormoved",
-	"diff.indentheuristic", "status.", "grep.linenumber", "advice.",
-	"blame.", "core.pager.no", "i18n.", "core.ignorecase", "core.autocrlf", "core.precomposeunicode",
+	"diff.indentheuristic", "grep.linenumber", "advice.",
 }
 
 func (c *call) gitCommand(argv []word) {
@@ -104,7 +103,11 @@ func (c *call) gitCommand(argv []word) {
 			c.smuggled(w.keep(cmd))
 		}
 	}
-	p, ok := lookup("git " + sub.text)
+	p, reads := gitRows[sub.text]
+	ok := reads
+	if !reads {
+		p, _, ok = lookup("git " + sub.text)
+	}
 	if sub.kind != known || !ok {
 		c.raise(NeedsApproval, "is no command of git that is known")
 		return
@@ -112,15 +115,19 @@ func (c *call) gitCommand(argv []word) {
 	if slices.ContainsFunc(argv, func(w word) bool { return w.text == "--help" && w.kind == known }) {
 		c.raise(NeedsApproval, "waits for a person")
 	}
+	c.row, c.strict = p, reads
 	c.raise(p.class, p.reason("git "+sub.text))
-	p.spec += " --output=w --ext-diff!e --textconv!e" // most commands take the options of diff
-	if h := c.k.handlers[p.handler]; h != nil {
+	switch h := c.k.handlers[p.handler]; {
+	case h != nil:
 		h(c, argv)
-		return
+	default:
+		o := c.options(p, argv[1:])
+		c.gitOperands(p, o)
+		c.gitPrints(sub.text, o)
 	}
-	o := c.options(p, argv[1:])
-	c.gitOperands(p, o)
-	c.gitPrints(sub.text, o)
+	if !reads && c.cmd.Class == ReadOnly {
+		c.raise(NeedsApproval, "git "+sub.text+" may do more than read")
+	}
 }
 
 // gitOperands looks at revisions and paths: a path may lead outside, and a revision
@@ -140,11 +147,11 @@ func (c *call) gitOperands(p program, o *parsed) {
 			c.dispute("reads a path that is not known")
 		case w.many && w.kind == anything:
 			c.raise(NeedsApproval, "a word that is not known may be an option")
-		case w.kind <= token && strings.Contains(w.text, ":"):
+		case w.kind <= digits && strings.Contains(w.text, ":"):
 			c.read(w.keep(w.text[strings.IndexByte(w.text, ':')+1:]))
 		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.HasPrefix(w.text, "../") &&
 			len(w.text) > 2:
-		case w.kind <= token && w.text != "":
+		case w.kind <= digits && w.text != "":
 			c.read(w)
 		case w.kind == glob:
 			c.read(w)
@@ -154,8 +161,8 @@ func (c *call) gitOperands(p program, o *parsed) {
 
 // gitFormat refuses formats that verify signatures, which starts programs.
 func (c *call) gitFormat(o *parsed) {
-	for _, name := range []string{"--format", "--pretty"} {
-		if f, ok := o.args[name]; ok && (strings.Contains(f.text, "%G") || f.kind > token && f.kind != anything) {
+	for _, f := range o.all("--format", "--pretty", "--sort") {
+		if strings.Contains(f.text, "%G") || strings.Contains(f.text, "signature") || f.kind > digits {
 			c.raise(NeedsApproval, "verifies signatures")
 		}
 	}
@@ -170,14 +177,6 @@ func (c *call) gitPrints(sub string, o *parsed) {
 			!o.has("--no-index", "--stat") {
 			c.out = word{kind: listing, many: true}
 		}
-	case "rev-parse":
-		if len(o.operands) == 1 && !o.has("--show-toplevel", "--git-dir", "--abbrev-ref", "--show-prefix",
-			"--show-cdup", "--symbolic", "--symbolic-full-name") &&
-			strings.HasPrefix(o.operands[0].text, "HEAD") {
-			c.out = word{text: "1a", kind: token}
-		}
-	case "merge-base":
-		c.out = word{text: "1a", kind: token}
 	case "rev-list":
 		if o.has("--count") {
 			c.out = word{text: "1", kind: digits}
@@ -187,42 +186,13 @@ func (c *call) gitPrints(sub string, o *parsed) {
 
 // gitBranch is branch and tag: without operands, or with options that list, they list.
 func gitBranch(c *call, argv []word) {
-	o := c.options(program{spec: gitBranchSpec},
-		tagOptions(argv))
+	o := c.options(c.row, argv[1:])
 	c.gitFormat(o)
 	lists := o.has("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at",
-		"--show-current")
-	tag := argv[0].text == "tag"
-	if !tag && o.has("-m") || tag && o.has("-a") && !lists {
-		c.raise(WritesWorkspace, "changes refs")
-	}
-	if tag && o.has("-v") {
-		c.raise(NeedsApproval, "verifies signatures")
-	}
-	if !tag && (o.has("-a", "-r", "-v", "-vv") && !o.has("-d", "-D", "-m", "-M")) {
-		lists = lists || len(o.operands) == 0
-	}
-	if tag && o.has("-n") {
-		lists = true
-	}
-	if len(o.operands) > 0 && !lists {
+		"--show-current") || argv[0].text == "tag" && o.has("-n")
+	if len(o.operands) > 0 && !lists || slices.ContainsFunc(o.operands, word.dash) {
 		c.raise(WritesWorkspace, "makes a branch or a tag")
 	}
-	if o.has("--show-current") {
-		c.out = word{kind: anything, nodash: true}
-	}
-}
-
-// tagOptions takes messages off, which are no operands.
-func tagOptions(argv []word) []word {
-	var out []word
-	for i := 1; i < len(argv); i++ {
-		out = append(out, argv[i])
-		if argv[0].text == "tag" && argv[i].text == "-m" {
-			i++
-		}
-	}
-	return out
 }
 
 // second is the next word after the subcommand, "" if there is none.
@@ -237,17 +207,17 @@ func second(argv []word) string {
 }
 
 func gitRemotes(c *call, argv []word) {
-	args := plain(argv, 1)
-	for len(args) > 0 && (args[0].text == "-v" || args[0].text == "--verbose") {
-		args = args[1:]
+	o := c.options(program{first: true, spec: "-v --verbose"}, argv[1:])
+	if len(o.operands) == 0 {
+		return
 	}
-	switch {
-	case len(args) == 0:
-	case args[0].text == "get-url":
-	case args[0].text == "show" && (len(args) == 1 || args[1].text == "-n"):
-	case args[0].text == "show" || args[0].text == "update" || args[0].text == "prune":
+	switch sub, rest := o.operands[0], o.operands[1:]; {
+	case sub.text == "get-url" && sub.kind == known:
+		c.options(program{spec: "--all --push"}, rest)
+	case sub.text == "show" && len(rest) == 0:
+	case sub.text == "show" || sub.text == "update" || sub.text == "prune":
 		c.raise(Network, "asks a remote")
-	case args[0].text == "remove" || args[0].text == "rm":
+	case sub.text == "remove" || sub.text == "rm":
 		c.raise(Destructive, "removes a remote")
 	default:
 		c.raise(Escalates, "changes where code comes from")
@@ -257,9 +227,9 @@ func gitRemotes(c *call, argv []word) {
 func gitStash(c *call, argv []word) {
 	switch second(argv) {
 	case "list":
-		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog}, argv[2:]))
+		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, argv[2:]))
 	case "show":
-		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog}, argv[2:]))
+		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitDiff + "--include-untracked --only-untracked"}, argv[2:]))
 	case "drop", "clear", "pop":
 		c.raise(Destructive, "drops stashed changes")
 	case "", "push", "save", "apply", "branch", "create", "store", "-u", "-k", "-a", "-m",
@@ -271,8 +241,14 @@ func gitStash(c *call, argv []word) {
 }
 
 func gitConfig(c *call, argv []word) {
-	o := c.options(program{spec: gitConfigSpec, first: true}, argv[1:])
+	o := c.options(program{first: true, spec: "-lz -f=r --file=r --get --get-all --get-regexp --get-urlmatch --list " +
+		"--null --type= --bool --int --path --default= --local --global --system --worktree --show-origin --show-scope " +
+		"--name-only -e!e --edit!e --unset!e --unset-all!e --add!e --replace-all!e --rename-section!e " +
+		"--remove-section!e"}, argv[1:])
 	ops := o.operands
+	if len(ops) > 0 && slices.ContainsFunc(ops[1:], word.dash) {
+		c.raise(NeedsApproval, "has options behind its operands")
+	}
 	if len(ops) > 0 && (ops[0].text == "get" || ops[0].text == "list" || ops[0].text == "set" ||
 		ops[0].text == "unset") && ops[0].kind == known {
 		if ops[0].text == "set" || ops[0].text == "unset" {
@@ -295,18 +271,23 @@ func gitConfig(c *call, argv []word) {
 	}
 }
 
+// gitReflog shows the log of HEAD, or of a ref that cannot be taken for a subcommand.
 func gitReflog(c *call, argv []word) {
-	switch second(argv) {
-	case "expire", "delete", "drop":
+	sub, rest := second(argv), plain(argv, 1)
+	switch {
+	case sub == "expire" || sub == "delete" || sub == "drop":
 		c.raise(Destructive, "drops the log of refs")
-	default:
-		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog}, argv[1:]))
+	case sub == "show":
+		rest = rest[1:]
+	case sub != "" && sub[0] != '-' && sub != "HEAD" && !strings.ContainsAny(sub, "@/"):
+		c.raise(NeedsApproval, "is no command of git that is known")
 	}
+	c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, rest))
 }
 
 func gitSymbolic(c *call, argv []word) {
-	o := c.options(program{spec: "-m= -d!d --delete!d"}, argv[1:])
-	if len(o.operands) > 1 {
+	o := c.options(program{spec: "-q -m=W -d!d --delete!d --short --quiet --no-recurse"}, argv[1:])
+	if len(o.operands) != 1 || o.operands[0].dash() {
 		c.raise(WritesWorkspace, "changes refs")
 	}
 }
@@ -314,12 +295,13 @@ func gitSymbolic(c *call, argv []word) {
 func gitWorktree(c *call, argv []word) {
 	switch second(argv) {
 	case "list":
+		c.options(program{spec: "-vz --porcelain --verbose"}, argv[2:])
 	case "remove", "prune":
 		c.raise(Destructive, "removes a worktree")
 	case "add":
 		c.raise(WritesWorkspace, "makes a worktree")
 		o := c.options(program{spec: "-b= -B= --reason="}, argv[2:])
-		for _, w := range plain(o.operands, 0)[:min(1, len(o.operands))] {
+		for _, w := range o.operands[:min(1, len(o.operands))] {
 			c.write(w)
 		}
 	default:
@@ -329,7 +311,9 @@ func gitWorktree(c *call, argv []word) {
 
 func gitNotes(c *call, argv []word) {
 	switch second(argv) {
-	case "", "list", "show", "get-ref":
+	case "list", "show":
+		c.options(program{}, argv[2:])
+	case "":
 	case "remove", "prune":
 		c.raise(Destructive, "removes notes")
 	default:
@@ -337,13 +321,19 @@ func gitNotes(c *call, argv []word) {
 	}
 }
 
+// gitSubmodule finds the subcommand behind options, of which only status reads.
 func gitSubmodule(c *call, argv []word) {
-	switch second(argv) {
-	case "", "status", "summary", "--cached", "--quiet":
+	o := c.options(program{first: true, spec: "-q --quiet --cached"}, argv[1:])
+	if len(o.operands) == 0 {
+		return
+	}
+	switch sub, rest := o.operands[0], o.operands[1:]; sub.text {
+	case "status":
+		c.gitOperands(program{}, c.options(program{spec: "-q --quiet --cached --recursive"}, rest))
 	case "update", "add", "sync":
 		c.raise(Network, "asks a remote")
 	case "foreach":
-		c.smuggled(joined(plain(argv, 2)))
+		c.smuggled(joined(rest))
 	case "deinit":
 		c.raise(Destructive, "removes a submodule")
 	default:
@@ -353,7 +343,8 @@ func gitSubmodule(c *call, argv []word) {
 
 func gitBisect(c *call, argv []word) {
 	switch second(argv) {
-	case "log", "terms":
+	case "log":
+		c.options(program{}, argv[2:])
 	case "run":
 		c.k.opaque = true
 		c.sub(plain(argv, 2))
@@ -363,22 +354,8 @@ func gitBisect(c *call, argv []word) {
 	}
 }
 
-func gitArchive(c *call, argv []word) {
-	o := c.options(program{spec: gitArchiveSpec}, argv[1:])
-	if r, ok := o.args["--remote"]; ok {
-		c.raise(Network, "asks a remote")
-		c.host(r)
-	}
-	if o.has("-o", "--output") {
-		c.raise(WritesWorkspace, "writes an archive")
-	}
-}
-
 func gitRm(c *call, argv []word) {
 	o := c.options(program{spec: "--pathspec-from-file=r"}, argv[1:])
-	if o.has("-n", "--dry-run") {
-		return
-	}
 	if o.has("--cached") {
 		c.raise(WritesWorkspace, "changes the index")
 		return
@@ -425,9 +402,10 @@ func gitReset(c *call, argv []word) {
 	c.raise(WritesWorkspace, "changes the index")
 }
 
+// gitClean lists with -n, which wins over -f.
 func gitClean(c *call, argv []word) {
-	o := c.options(program{spec: "-e= --exclude= -i!a"}, argv[1:])
-	if !o.has("-n", "--dry-run") {
+	o := c.options(program{spec: "-ndxXqf --dry-run --quiet --force -e= --exclude= -i!a"}, argv[1:])
+	if !o.has("-n", "--dry-run") || slices.ContainsFunc(o.operands, word.dash) {
 		c.raise(Destructive, "deletes files")
 	}
 }
@@ -435,9 +413,7 @@ func gitClean(c *call, argv []word) {
 func gitApply(c *call, argv []word) {
 	o := c.options(program{spec: gitApplySpec}, argv[1:])
 	c.operands(program{}, o)
-	if !o.has("--check", "--stat", "--numstat", "--summary") || o.has("--apply", "--index", "--cached") {
-		c.raise(WritesWorkspace, "applies a patch")
-	}
+	c.raise(WritesWorkspace, "applies a patch")
 }
 
 func gitFilter(c *call, argv []word) {
@@ -463,7 +439,7 @@ func gitPush(c *call, argv []word) {
 
 // gitRemote is for commands that fetch.
 func gitRemote(c *call, argv []word) {
-	p, _ := lookup("git " + argv[0].text)
+	p, _, _ := lookup("git " + argv[0].text)
 	c.raise(Network, "asks a remote")
 	o := c.options(p, argv[1:])
 	for i, w := range o.operands {

@@ -12,8 +12,8 @@ func refuse(script string) string {
 	if len(script) > maxScript {
 		return "is longer than 32 KiB"
 	}
-	if strings.HasSuffix(trailing(script), `\`) {
-		return "ends with a backslash"
+	if oddLine(script) {
+		return "joins lines in a way that shells read differently"
 	}
 	if hidden(script) {
 		return "has characters that are invisible, control something, or only look like a space"
@@ -24,12 +24,21 @@ func refuse(script string) string {
 	return ""
 }
 
-// trailing leaves out pairs of backslashes at the end, which are no continuation.
-func trailing(s string) string {
-	for strings.HasSuffix(s, `\\`) {
-		s = s[:len(s)-2]
+// oddLine reports whether a backslash at the end of a line does anything but join two
+// lines between words: in a comment it joins nothing for bash, but does for the parser;
+// within a word, an operator or a keyword there is no use for it.
+func oddLine(script string) bool {
+	for line := range strings.Lines(script) {
+		text := strings.TrimSuffix(line, "\n")
+		if !strings.HasSuffix(text, `\`) {
+			continue
+		}
+		if text = text[:len(text)-1]; line == text+`\` || strings.Contains(text, "#") || strings.TrimSpace(text) == "" ||
+			!strings.HasSuffix(text, " ") && !strings.HasSuffix(text, "\t") {
+			return true
+		}
 	}
-	return s
+	return false
 }
 
 // nesting is not less than the depth of the tree that a parser could make of the

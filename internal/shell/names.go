@@ -7,8 +7,8 @@ func hijack(name string) (Class, string) {
 	switch {
 	case name == "IFS":
 		return NeedsApproval, "changes how words are split"
-	case name == "CDPATH":
-		return ReadOnly, ""
+	case special[name]:
+		return NeedsApproval, "sets a variable of the shell: " + name
 	case hijackNames[name]:
 		return Escalates, "sets a variable that decides what programs run or load: " + name
 	}
@@ -77,9 +77,26 @@ var numbers = set(
 	"BASH_SUBSHELL", "EPOCHSECONDS", "SRANDOM",
 )
 
-// counters are variables that evaluate what is assigned to them as arithmetic.
-var counters = set("RANDOM", "SRANDOM", "HISTCMD", "OPTIND", "SECONDS", "LINENO", "EPOCHSECONDS", "BASHPID",
-	"COLUMNS", "LINES", "TMOUT", "HISTSIZE")
+// special are the variables that the manual of bash lists as set or used by the shell:
+// what is assigned to them is evaluated, or changes how the shell works.
+var special = set("RANDOM", "SRANDOM", "HISTCMD", "OPTIND", "SECONDS", "LINENO", "EPOCHSECONDS", "BASHPID", "COLUMNS",
+	"LINES", "TMOUT", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE", "HISTTIMEFORMAT", "OPTARG", "PPID", "UID",
+	"EUID", "GROUPS", "FUNCNAME", "PIPESTATUS", "COPROC", "COMPREPLY", "COMP_CWORD", "COMP_LINE", "COMP_POINT",
+	"COMP_WORDS", "CHILD_MAX", "EMACS", "INSIDE_EMACS", "HOSTFILE", "IGNOREEOF", "PROMPT_DIRTRIM", "READLINE_LINE",
+	"READLINE_POINT", "READLINE_MARK", "SHLVL", "GLOBSORT", "PS3", "auto_resume", "histchars", "PWD", "OLDPWD",
+	"HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "LOGNAME", "USER", "CDPATH")
+
+// handed are the variables that may be set for a program: they name a language, a time
+// zone or how output looks (locale(7), tzset(3), no-color.org). Every other one may mean
+// something to some program.
+var handed = set("LANG", "LANGUAGE", "TZ", "NO_COLOR", "CLICOLOR", "FORCE_COLOR", "GIT_OPTIONAL_LOCKS")
+
+// hands reports whether a variable may be given to a program with that value: a name, not
+// a path, as locale and time zone may be read from a file.
+func hands(name string, v word) bool {
+	return (handed[name] || strings.HasPrefix(name, "LC_")) && v.kind <= digits && !strings.Contains(v.text, "..") &&
+		!strings.HasPrefix(v.text, "/") && !strings.HasPrefix(v.text, ":") && !strings.HasPrefix(v.text, ".")
+}
 
 // public reports whether anybody may see a variable of the environment. Those in small
 // letters belong to scripts.

@@ -9,22 +9,24 @@ import (
 type program struct {
 	class   Class  // the least that it is
 	why     string // "" makes one of the class
-	spec    string // options with an effect or an argument, see below
+	spec    string // the options, see below
 	use     byte   // what operands are, see below; 0 is 'r'
 	sub     bool   // the first operands choose a subcommand, which has an entry of its own
 	long    bool   // options have one dash and a name
 	first   bool   // options end with the first operand
-	noHelp  bool   // --version and --help mean nothing special
+	tame    bool   // none of its options does more than read, so any word may be one
 	handler string // looks at the arguments instead
 }
 
-// A spec is a list of options, with white space between them. Options that are not in it
-// have no argument and no effect.
+// A spec is a list of the options that are known, with white space between them. Any other
+// one asks, and so does a long one that is cut short: it may mean another tomorrow.
 //
+//	-abc    are three letters without argument, which may stand together
 //	-k=     has an argument
 //	-i?     may have one, in the same word
 //	-o=w    has an argument, with the effect w
 //	-x!e    has none, and the effect e
+//	--name, --name=, --name?, … are long options
 //
 // Effects:
 //
@@ -48,10 +50,10 @@ type option struct {
 	effect byte   // 0 for none
 }
 
-// lookupOption looks up an option by its name with dashes. A long one may be cut short.
-func lookupOption(spec, name string) []option {
-	var out []option
-	for t := range strings.FieldsSeq(spec) {
+// lookupOption looks up an option by its name with dashes. A long one that is cut short
+// has all options that it could be.
+func lookupOption(p program, name string) (out []option, exact bool) {
+	for t := range strings.FieldsSeq(p.spec) {
 		end := strings.IndexAny(t, "=?!")
 		o := option{name: t}
 		if end > 0 {
@@ -62,22 +64,15 @@ func lookupOption(spec, name string) []option {
 		}
 		switch {
 		case o.name == name:
-			return []option{o}
+			return []option{o}, true
+		case end < 0 && !p.long && len(name) == 2 && len(t) > 2 && t[1] != '-' && name[1] != '-' &&
+			strings.Contains(t[1:], name[1:]):
+			return []option{{name: name}}, true
 		case len(name) > 2 && strings.HasPrefix(name, "--") && strings.HasPrefix(o.name, name):
 			out = append(out, o)
 		}
 	}
-	return out
-}
-
-// risky reports whether an option could do more than read.
-func risky(spec string) bool {
-	for t := range strings.FieldsSeq(spec) {
-		if i := strings.IndexAny(t, "=?!"); i > 0 && i+1 < len(t) && !strings.ContainsRune("rpPo", rune(t[i+1])) {
-			return true
-		}
-	}
-	return false
+	return out, false
 }
 
 // parsed is what options said.
@@ -120,6 +115,12 @@ func (o *parsed) all(names ...string) []word {
 	return out
 }
 
+// keep is the word with another beginning.
+func (w word) keep(text string) word {
+	w.text, w.from = text, nil
+	return w
+}
+
 // options goes through the arguments, and notes the effects of options.
 func (c *call) options(p program, args []word) *parsed {
 	r := &parsed{args: map[string]word{}}
@@ -129,7 +130,7 @@ func (c *call) options(p program, args []word) *parsed {
 		case w.kind == known && w.text == "--":
 			r.operands = append(r.operands, args[i+1:]...)
 			return r
-		case w.text != "" && w.text[0] == '-' && (w.text != "-" || w.kind > token):
+		case w.text != "" && w.text[0] == '-' && (w.text != "-" || w.kind > digits):
 			var next *word
 			if i+1 < len(args) {
 				next = &args[i+1]
@@ -139,7 +140,7 @@ func (c *call) options(p program, args []word) *parsed {
 				i++
 			}
 			continue
-		case w.dash() && w.kind > known && risky(p.spec):
+		case w.dash() && w.kind > known && c.strict && !p.tame:
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		}
 		r.operands = append(r.operands, w)
@@ -154,7 +155,7 @@ func (c *call) options(p program, args []word) *parsed {
 // option notes an option, and reports whether it takes the next word.
 func (c *call) option(p program, r *parsed, w word, next *word) bool {
 	whole := p.long || strings.HasPrefix(w.text, "--")
-	if w.kind > token && (w.many || whole && !strings.Contains(w.text, "=")) && risky(p.spec) {
+	if w.kind > digits && (w.many || whole && !strings.Contains(w.text, "=")) && c.strict && !p.tame {
 		c.raise(NeedsApproval, "an option is not known")
 	}
 	if whole {
@@ -169,9 +170,14 @@ func (c *call) longOption(p program, r *parsed, w word, next *word) (took bool) 
 	if p.long && strings.HasPrefix(name, "--") {
 		name = name[1:]
 	}
-	opts := lookupOption(p.spec, name)
-	if len(opts) == 1 {
-		name = opts[0].name + "=" // it is not cut short
+	opts, exact := lookupOption(p, name)
+	if !exact {
+		c.strange(name)
+	} else if cut && opts[0].arg != '=' && opts[0].arg != '?' {
+		c.strange(w.text)
+	}
+	if exact {
+		name += "=" // it is not cut short
 	}
 	r.flags = append(r.flags, name)
 	for _, o := range opts {
@@ -192,12 +198,13 @@ func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 	for j := 1; j < len(w.text); j++ {
 		name := "-" + w.text[j:j+1]
 		r.flags = append(r.flags, name)
-		opts := lookupOption(p.spec, name)
-		if len(opts) == 0 {
+		opts, exact := lookupOption(p, name)
+		if !exact {
+			c.strange(name)
 			continue
 		}
 		o, rest := opts[0], w.keep(w.text[j+1:])
-		attached := rest.text != "" || w.kind > token
+		attached := rest.text != "" || w.kind > digits
 		switch {
 		case o.arg == '=' && attached, o.arg == '?':
 			c.apply(r, o, rest)
@@ -205,13 +212,22 @@ func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 		case o.arg == '=' && next != nil:
 			c.apply(r, o, *next)
 			return true
+		case o.arg == '=':
+			c.strange(name)
 		}
 		c.apply(r, o, word{})
 	}
-	if w.kind >= token && risky(p.spec) {
+	if w.kind > digits && c.strict && !p.tame {
 		c.raise(NeedsApproval, "an option is not known")
 	}
 	return false
+}
+
+// strange notes an option that is not in the table of its program.
+func (c *call) strange(name string) {
+	if c.strict {
+		c.raise(NeedsApproval, "has an option that is not known: "+name)
+	}
 }
 
 func (c *call) apply(r *parsed, o option, arg word) {
@@ -291,11 +307,12 @@ func (s *state) child() *state {
 	return c
 }
 
-// byTable looks at a program that needs no code of its own.
+// byTable looks at a program with its row.
 func (c *call) byTable(name string, p program, argv []word) {
 	if p.sub {
 		p, argv = c.subcommand(name, p, argv)
 	}
+	c.row = p
 	c.raise(p.class, p.reason(name))
 	if h := c.k.handlers[p.handler]; h != nil {
 		h(c, argv)
@@ -316,11 +333,11 @@ func (c *call) subcommand(name string, p program, argv []word) (program, []word)
 	}
 	full := name + " " + rest[0].text
 	if len(rest) > 1 && rest[1].kind == known {
-		if s, ok := lookup(full + " " + rest[1].text); ok {
+		if s, _, ok := lookup(full + " " + rest[1].text); ok {
 			return s, rest[1:]
 		}
 	}
-	if s, ok := lookup(full); ok {
+	if s, _, ok := lookup(full); ok {
 		if s.sub {
 			return c.subcommand(full, s, rest)
 		}
@@ -366,7 +383,7 @@ func (p program) reason(name string) string {
 	case WritesWorkspace:
 		return name + " writes files"
 	case NeedsApproval:
-		if toolPrograms[before(name, " ")].sub {
+		if others[before(name, " ")].sub {
 			return name + " may run code of the project"
 		}
 		return name + " may do more than read"

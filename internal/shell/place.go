@@ -85,7 +85,7 @@ func (c *call) read(w word) {
 	case w.text != "":
 		c.readPath(w)
 	}
-	if w.from == nil && w.kind <= token && w.text != "" {
+	if w.from == nil && w.kind <= digits && w.text != "" {
 		if all := resolve(w.text, c.st.dirs); len(all) > 0 {
 			c.cmd.Reads = append(c.cmd.Reads, k.shown(all[0]))
 		}
@@ -140,7 +140,7 @@ func set(names ...string) map[string]bool {
 
 // write notes that the command creates or changes a path.
 func (c *call) write(w word) {
-	if w.kind <= token && w.text == "" {
+	if w.kind <= digits && w.text == "" {
 		return
 	}
 	if w.kind == listing && w.from != nil {
@@ -161,7 +161,7 @@ func (c *call) write(w word) {
 	for _, a := range all {
 		c.writePath(a)
 	}
-	if w.kind <= token && !harmlessDevice(all[0]) {
+	if w.kind <= digits && !harmlessDevice(all[0]) {
 		c.cmd.Writes = append(c.cmd.Writes, c.k.shown(all[0]))
 	}
 }
@@ -186,6 +186,8 @@ func (c *call) writePath(a string) {
 	case harmlessDevice(a) || a == "/dev/tty":
 	case blockDevice(a):
 		c.catastrophe("overwrites a disk")
+	case a == "/proc/sysrq-trigger":
+		c.catastrophe("stops the machine")
 	case strings.HasPrefix(a, "/proc/") || strings.HasPrefix(a, "/sys/"):
 		c.raise(Escalates, "changes the kernel's settings")
 	case c.k.inside(a):
@@ -252,6 +254,9 @@ var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk",
 // remove notes that the command deletes a path, and all below it if deep.
 func (c *call) remove(w word, deep bool) {
 	c.raise(Destructive, "deletes files")
+	if w.unset != "" && deep && c.vital(path.Clean(w.unset)) {
+		c.catastrophe("deletes " + w.unset + " if a variable is not set")
+	}
 	if w.text == "" {
 		return
 	}
@@ -262,7 +267,7 @@ func (c *call) remove(w word, deep bool) {
 		if blockDevice(a) {
 			c.catastrophe("overwrites a disk")
 		}
-		if w.kind <= token {
+		if w.kind <= digits {
 			c.cmd.Writes = append(c.cmd.Writes, c.k.shown(a))
 		}
 	}

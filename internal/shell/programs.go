@@ -5,48 +5,28 @@ import (
 	"strings"
 )
 
-// handlers look at the arguments of programs for which a table is not enough.
+// handlers look at the arguments of programs for which a row is not enough.
 var handlers = map[string]func(*call, []word){
 	"echo": echo, "printf": printf, "pwd": pwd, "basename": basename, "dirname": dirname, "number": number,
-	"seq": seq, "test": testBuiltin,
-	"cd": cd, "popd": popd, "exit": exit, "leave": leave, "positional": positional, "set": setBuiltin,
-	"shopt": shopt, "unset": unset,
-	"read": readBuiltin, "mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen,
-	"history": historyBuiltin, "trap": trap,
+	"seq": seq, "test": testBuiltin, "words": anyWords, "cd": cd, "popd": popd, "exit": exit, "leave": leave,
+	"positional": positional, "set": setBuiltin, "shopt": setBuiltin, "unset": unset, "read": readBuiltin,
+	"mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
 	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift,
-	"flock": flock, "env": env,
-	"printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script, "box": box, "watch": watch,
-	"command": command,
-	"builtin": builtin, "exec": execBuiltin, "eval": eval, "source": sourceBuiltin, "interpreter": interpreter,
-	"base64": base64Program, "cat": cat,
-	"ls": ls, "rm": rm, "copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar,
-	"zip": zip, "unzip": unzip,
-	"compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "kill": kill,
-	"head": head, "wc": wc,
-	"filter": filter, "sort": sort, "uniq": uniq, "xxd": xxd, "grep": grep, "rg": rg, "bat": bat, "jq": jq,
-	"yq": yq, "pager": pager,
-	"editor": editor, "date": date, "hostname": hostname, "uname": uname, "sleep": sleep, "ps": ps,
-	"query": query, "gpg": gpg,
-	"crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk, "git": git, "gitBranch": gitBranch,
-	"gitRemotes": gitRemotes,
-	"gitStash":   gitStash, "gitConfig": gitConfig, "gitReflog": gitReflog, "gitSymbolic": gitSymbolic,
-	"gitWorktree": gitWorktree,
-	"gitNotes":    gitNotes, "gitSubmodule": gitSubmodule, "gitBisect": gitBisect, "gitArchive": gitArchive,
-	"gitRm":      gitRm,
-	"gitRestore": gitRestore, "gitCheckout": gitCheckout, "gitSwitch": gitSwitch, "gitReset": gitReset,
-	"gitClean": gitClean,
-	"gitApply": gitApply, "gitFilter": gitFilter, "gitPush": gitPush, "gitRemote": gitRemote, "goEnv": goEnv,
-	"goRun":    goRun,
-	"language": language, "version": version, "make": version, "docker": docker, "terraform": terraform,
-	"curl": curl, "ssh": ssh,
+	"flock": flock, "env": env, "printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script,
+	"box": box, "watch": watch, "command": command, "builtin": builtin, "exec": execBuiltin, "eval": eval,
+	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat, "ls": ls, "rm": rm,
+	"copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip,
+	"unzip": unzip, "compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "stops": stops,
+	"kill": kill, "head": head, "wc": wc, "filter": filter, "sort": sort, "oneIn": oneIn, "grep": grep, "rg": rg,
+	"jq": jq, "yq": yq, "pager": pager, "editor": editor, "date": date, "hostname": hostname, "sleep": sleep,
+	"ps": ps, "query": query, "gpg": gpg, "crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk,
+	"git": git, "gitBranch": gitBranch, "gitRemotes": gitRemotes, "gitStash": gitStash, "gitConfig": gitConfig,
+	"gitReflog": gitReflog, "gitSymbolic": gitSymbolic, "gitWorktree": gitWorktree, "gitNotes": gitNotes,
+	"gitSubmodule": gitSubmodule, "gitBisect": gitBisect, "gitRm": gitRm, "gitRestore": gitRestore,
+	"gitCheckout": gitCheckout, "gitSwitch": gitSwitch, "gitReset": gitReset, "gitClean": gitClean,
+	"gitApply": gitApply, "gitFilter": gitFilter, "gitPush": gitPush, "gitRemote": gitRemote, "goRun": goRun,
+	"language": language, "build": build, "docker": docker, "terraform": terraform, "curl": curl, "ssh": ssh,
 	"scp": scp, "nc": nc, "getent": getent, "openssl": openssl, "database": database, "cloud": cloud, "dpkg": dpkg,
-}
-
-func goEnv(c *call, argv []word) {
-	o := c.options(program{long: true, spec: "-w!e -u!e"}, argv[1:])
-	if len(o.operands) == 0 || slices.ContainsFunc(o.operands, func(w word) bool { return w.kind > token }) {
-		c.k.because("shows settings of go")
-	}
 }
 
 // goRun is go run and go install: what has a version comes from the network.
@@ -61,25 +41,9 @@ func goRun(c *call, argv []word) {
 	}
 }
 
-// asksVersion reports whether a program is only asked what it is.
-func asksVersion(argv []word) bool {
-	if len(argv) != 2 || argv[1].kind != known {
-		return false
-	}
-	switch argv[1].text {
-	case "--version", "-version", "-V", "-v", "--help", "-h", "version":
-		return true
-	}
-	return false
-}
-
-// version is for programs of which only the version is harmless.
-func version(c *call, argv []word) {
+// build is for programs that run what the project says.
+func build(c *call, argv []word) {
 	name := base(argv[0].text)
-	if asksVersion(argv) && versioned[name] && (argv[1].text == "--version" || argv[1].text == "--help" ||
-		saysVersion[name+" "+argv[1].text]) {
-		return
-	}
 	c.raise(NeedsApproval, name+" may run code of the project")
 	for i, w := range argv {
 		if i > 0 && (name == "make" || name == "gmake") && (strings.HasPrefix(w.text, "-f") ||
@@ -91,24 +55,6 @@ func version(c *call, argv []word) {
 		}
 	}
 }
-
-// versioned say their version without looking into the project. Others read a file of
-// the project first that names plugins, options of a machine or another program to run.
-var versioned = set(
-	"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc", "buf",
-	"swiftc", "kotlinc", "scalac",
-	"make", "gmake", "cmake", "ninja", "meson", "just", "task", "ctest", "bats", "mypy", "ruff", "black",
-	"isort", "pyright", "prettier", "eslint",
-	"hadolint", "yamllint", "clang-tidy", "esbuild", "uvicorn", "gunicorn", "pre-commit", "xcodebuild", "rake",
-	"tox", "coverage",
-)
-
-// saysVersion are the short forms.
-var saysVersion = set(
-	"rustc -V", "gcc -v", "g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "tsc -v",
-	"javac -version", "cmake -h", "make -h",
-	"ruff version", "eslint -v", "black -h", "ruff -V",
-)
 
 func (c *call) compilerOutput(argv []word, i int) {
 	if out := argv[i].text[2:]; out != "" {
@@ -133,10 +79,6 @@ func (c *call) makefile(w word) {
 // language is an interpreter of code that is not looked at, but for hints of what
 // deletes or talks.
 func language(c *call, argv []word) {
-	if name := base(argv[0].text); asksVersion(argv) && languageVersion[name+" "+argv[1].text] ||
-		len(argv) == 2 && (argv[1].text == "--version" || argv[1].text == "-V" && name != "perl") && argv[1].kind == known {
-		return
-	}
 	c.k.opaque = true
 	c.raise(NeedsApproval, "runs code")
 	for i, w := range argv {
@@ -161,12 +103,6 @@ func (c *call) codeArg(w, before word) {
 	}
 	c.hints(w.text)
 }
-
-// languageVersion are short ways to ask for the version.
-var languageVersion = set(
-	"node -v", "nodejs -v", "ruby -v", "perl -v", "php -v", "lua -v", "elixir -v", "java -version", "zig version",
-	"python -V", "python3 -V", "dart --version", "swift -version", "scala -version", "ghc -V", "tsx -v", "ts-node -v",
-)
 
 // hints looks for the names of functions that delete, connect or run.
 func (c *call) hints(code string) {
@@ -203,9 +139,6 @@ var codeHints = []struct {
 }
 
 func docker(c *call, argv []word) {
-	if asksVersion(argv) && argv[1].text != "version" {
-		return
-	}
 	var words []string
 	for _, w := range argv[1:] {
 		words = append(words, w.text)
@@ -250,9 +183,6 @@ func terraform(c *call, argv []word) {
 
 // curl talks to hosts, writes what it gets, and sends files.
 func curl(c *call, argv []word) {
-	if asksVersion(argv) && argv[1].text != "-v" {
-		return
-	}
 	c.raise(Network, base(argv[0].text)+" talks to the network")
 	spec := curlSpec
 	if base(argv[0].text) == "wget" {
@@ -277,9 +207,6 @@ func curl(c *call, argv []word) {
 // ssh runs a command on another machine: what it destroys there counts too.
 func ssh(c *call, argv []word) {
 	c.k.opaque = true
-	if asksVersion(argv) && argv[1].text == "-V" {
-		return
-	}
 	c.raise(Network, "logs in to another machine")
 	o := c.options(program{spec: sshSpec, first: true}, argv[1:])
 	for _, w := range argv {
@@ -336,7 +263,6 @@ func getent(c *call, argv []word) {
 		for _, w := range plain(argv, 2) {
 			c.host(w)
 		}
-	case "passwd", "group", "services", "protocols":
 	default:
 		c.raise(NeedsApproval, "asks a database of the system")
 	}
@@ -363,9 +289,6 @@ func openssl(c *call, argv []word) {
 }
 
 func database(c *call, argv []word) {
-	if asksVersion(argv) {
-		return
-	}
 	c.raise(Network, "talks to a database")
 	for _, w := range argv[1:] {
 		u := strings.ToUpper(w.text)
@@ -401,10 +324,14 @@ func cloud(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
+// dpkg lists with one of these options alone (dpkg(1), dpkg-query(1)); --pre-invoke and
+// others run commands.
 func dpkg(c *call, argv []word) {
-	if s := second(argv); s == "-l" || s == "-L" || s == "-s" || s == "-S" || s == "--list" ||
-		s == "--status" || s == "--search" || s == "--listfiles" || s == "--print-architecture" {
-		return
+	switch second(argv) {
+	case "-l", "-L", "-s", "-S", "--list", "--status", "--search", "--listfiles", "--print-architecture":
+		if !slices.ContainsFunc(argv[2:], word.dash) {
+			return
+		}
 	}
 	c.raise(Escalates, "installs or removes programs")
 }

@@ -1,28 +1,34 @@
 package shell
 
-import "strings"
+import (
+	"strings"
+)
 
-// sed reads its script: the commands w and r have files, e runs a command.
+// Programs of sed run unasked if they are in a small grammar: commands that print, delete
+// or change the pattern space, s and y with plain delimiters, braces and labels. The
+// invariant is that every sed finds the end of each part where this grammar does: so a
+// delimiter in brackets, a label with more than letters and digits, a text to insert and
+// whatever else the manuals of GNU, BSD and POSIX read differently is outside. Outside are
+// also e, w and r, which run, write and read.
+
+const sedSpec = "-nsErzu -e=p --expression=p --quiet --silent --regexp-extended --null-data --separate --unbuffered --posix " +
+	"-i?i --in-place?i -f=e --file=e"
+
 func sed(c *call, argv []word) {
 	p := program{use: 'p', spec: sedSpec}
 	o := c.options(p, plain(argv, 1))
 	scripts := o.all("-e", "--expression")
-	if o.has("-f", "--file") {
-		o.pattern = true
-	}
 	if !o.pattern && len(o.operands) > 0 {
-		scripts = append(scripts, o.operands[0])
+		scripts = o.operands[:1]
 	}
-	if o.late && o.pattern {
-		c.raise(NeedsApproval, "has a script that is not understood")
+	if o.late || o.has("-f", "--file") && !o.pattern {
+		c.raise(NeedsApproval, "has options behind its operands, which some take for files")
 	}
 	for _, w := range scripts {
-		if w.kind > digits {
-			c.raise(NeedsApproval, "runs a program that is not known")
-			continue
+		s := sedScript{text: w.text}
+		if w.kind > digits || !s.understood() {
+			c.raise(Escalates, "has a program that may run or write something")
 		}
-		s := sedScript{c: c, text: w.text}
-		s.run()
 	}
 	c.operands(p, o)
 	c.through(o, 1)
@@ -33,9 +39,9 @@ func sed(c *call, argv []word) {
 
 // sedScript goes through a script of sed.
 type sedScript struct {
-	c    *call
-	text string
-	pos  int
+	text  string
+	pos   int
+	depth int // of braces
 }
 
 func (s *sedScript) peek() byte {
@@ -45,179 +51,125 @@ func (s *sedScript) peek() byte {
 	return 0
 }
 
-func (s *sedScript) skip(set string) {
+func (s *sedScript) skip(set string) string {
+	from := s.pos
 	for s.pos < len(s.text) && strings.IndexByte(set, s.text[s.pos]) >= 0 {
 		s.pos++
 	}
+	return s.text[from:s.pos]
 }
 
-func (s *sedScript) run() {
-	for s.pos < len(s.text) {
-		s.skip(" \t\n;{}")
+func (s *sedScript) understood() bool {
+	for {
+		s.skip(" \t\n;")
 		if s.pos == len(s.text) {
-			return
+			return s.depth == 0
 		}
 		if !s.address() || !s.command() {
-			s.c.raise(NeedsApproval, "has a script that is not understood")
-			return
+			return false
 		}
 	}
 }
 
-// address skips the addresses of a command.
+// address skips the addresses of a command: numbers, $, /re/ with I, two with a comma.
 func (s *sedScript) address() bool {
 	for {
-		s.skip(" \t,!+~0123456789$")
-		switch s.peek() {
-		case '/':
-			s.pos++
-			if !s.until('/') {
+		s.skip("0123456789$~+")
+		if s.peek() == '/' {
+			if !s.part('/', true) {
 				return false
 			}
-			s.skip("IM")
-		case '\\':
-			s.pos += 2
-			if s.pos > len(s.text) || !s.until(s.text[s.pos-1]) {
-				return false
-			}
-			s.skip("IM")
-		default:
-			return true
+			s.skip("I")
 		}
-	}
-}
-
-// until skips to behind the next delimiter that is not escaped. Brackets do not
-// protect one for sure, so a script that puts one in them is not understood.
-func (s *sedScript) until(delim byte) bool {
-	if delim == '\\' || delim == '\n' {
-		return false
-	}
-	bracket := false
-	for s.pos < len(s.text) {
-		switch ch := s.text[s.pos]; {
-		case ch == '\\':
-			s.pos++
-		case ch == delim && bracket:
-			return false
-		case ch == delim:
-			s.pos++
-			return true
-		case ch == '[':
-			bracket = true
-		case ch == ']':
-			bracket = false
+		s.skip(" ")
+		if s.peek() != ',' {
+			break
 		}
 		s.pos++
+		s.skip(" ")
+	}
+	s.skip("! ")
+	return true
+}
+
+// part skips a delimiter and what follows up to the next one. In an expression brackets
+// may protect a delimiter, or not.
+func (s *sedScript) part(delim byte, expression bool) bool {
+	bracket := false
+	for s.pos++; s.pos < len(s.text); s.pos++ {
+		switch ch := s.text[s.pos]; {
+		case ch == '\n':
+			return false
+		case ch == '\\' && bracket:
+			return false
+		case ch == '\\':
+			if s.pos++; s.peek() == '\n' || s.peek() == 'c' {
+				return false
+			}
+		case ch == delim:
+			if !bracket {
+				s.pos++
+			}
+			return !bracket
+		case expression && ch == '[' && !bracket:
+			bracket = true
+			if n := len(s.skipAhead("^")); s.pos+n+1 < len(s.text) && s.text[s.pos+n+1] == ']' {
+				return false
+			}
+		case expression && ch == '[' && strings.HasPrefix(s.text[s.pos:], "[:"):
+			n := strings.Index(s.text[s.pos:], ":]")
+			if n < 0 {
+				return false
+			}
+			s.pos += n + 1
+		case expression && ch == ']':
+			bracket = false
+		}
 	}
 	return false
+}
+
+// skipAhead returns which of the characters follow the next one.
+func (s *sedScript) skipAhead(set string) string {
+	rest := s.text[min(s.pos+1, len(s.text)):]
+	return rest[:len(rest)-len(strings.TrimLeft(rest, set))]
 }
 
 func (s *sedScript) command() bool {
 	ch := s.peek()
 	s.pos++
 	switch ch {
-	case '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'F', 'z':
+	case '{':
+		s.depth++
 		return true
-	case '{', '}', ';', '\n':
-		return true
-	case 'l', 'L', 'q', 'Q':
-		s.skip(" 0123456789")
-		return true
-	case ':', 'b', 't', 'T':
-		s.line(";\n}")
-		return true
-	case '#':
-		s.line("\n")
-		return true
-	case 'a', 'i', 'c':
-		s.paragraph()
-		return true
-	case 'r', 'R':
-		s.c.read(word{text: s.file()})
-		return true
-	case 'w', 'W':
-		s.c.write(word{text: s.file()})
-		return true
-	case 'e':
-		s.c.smuggled(word{text: s.file()})
-		return true
-	case 's':
-		return s.substitute()
-	case 'y':
-		return s.twice()
-	}
-	return false
-}
-
-func (s *sedScript) line(end string) string {
-	start := s.pos
-	for s.pos < len(s.text) && strings.IndexByte(end, s.text[s.pos]) < 0 {
-		s.pos++
-	}
-	return s.text[start:s.pos]
-}
-
-// paragraph skips a text, which goes on after a backslash at the end of a line.
-func (s *sedScript) paragraph() {
-	for {
-		l := s.line("\n")
-		if !strings.HasSuffix(l, `\`) || s.pos == len(s.text) {
-			return
+	case '}':
+		s.depth--
+	case '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x':
+	case 'q', 'Q':
+		s.skip("0123456789")
+	case ':':
+		s.skip(" ")
+		return s.skip(labelChars) != "" && (s.peek() == ';' || s.peek() == '\n' || s.peek() == 0)
+	case 'b', 't', 'T':
+		s.skip(" ")
+		s.skip(labelChars)
+	case 's', 'y':
+		delim := s.peek()
+		if strings.IndexByte("/|,#:!@%_+~", delim) < 0 || delim == 0 || !s.part(delim, ch == 's') {
+			return false
 		}
-		s.pos++
-	}
-}
-
-func (s *sedScript) file() string { return strings.TrimSpace(s.line("\n")) }
-
-func (s *sedScript) twice() bool {
-	delim := s.peek()
-	s.pos++
-	return delim != 0 && s.until(delim) && s.second(delim)
-}
-
-// second skips a replacement, in which brackets mean nothing.
-func (s *sedScript) second(delim byte) bool {
-	for s.pos < len(s.text) {
-		ch := s.text[s.pos]
-		s.pos++
-		switch ch {
-		case '\\':
-			s.pos++
-		case delim:
-			return true
+		if s.pos--; !s.part(delim, false) {
+			return false
 		}
-	}
-	return false
-}
-
-func (s *sedScript) substitute() bool {
-	if !s.twice() {
+		if ch == 's' {
+			s.skip("gpiI0123456789")
+		}
+	default:
 		return false
 	}
-	for {
-		switch ch := s.peek(); {
-		case strings.IndexByte("gpiImM0123456789", ch) >= 0 && ch != 0:
-			s.pos++
-		case ch == 'e':
-			s.pos++
-			s.c.smuggled(word{text: s.replacement()})
-		case ch == 'w':
-			s.pos++
-			s.c.write(word{text: s.file()})
-			return true
-		default:
-			return ch == 0 || strings.IndexByte(" \t;\n}#", ch) >= 0
-		}
-	}
+	s.skip(" \t")
+	next := s.peek()
+	return s.depth >= 0 && (next == 0 || next == ';' || next == '\n' || next == '}')
 }
 
-// replacement is the last part of s/…/…/ before here.
-func (s *sedScript) replacement() string {
-	parts := strings.Split(s.text[:s.pos], s.text[1:2])
-	if len(parts) >= 3 && s.text[0] == 's' {
-		return parts[2]
-	}
-	return "?"
-}
+const labelChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"

@@ -162,7 +162,7 @@ func newWalker(w World) *walker {
 		}
 		*p = path.Clean(*p)
 	}
-	return &walker{world: w, handlers: handlers, declared: map[string]int{}, attrs: map[string]string{}}
+	return &walker{world: w, handlers: handlers, declared: map[string]int{}, lang: syntax.LangBash}
 }
 
 // source walks a script in the given state and returns what it prints.
@@ -171,22 +171,26 @@ func (k *walker) source(script string, st *state) word {
 		k.raise(NeedsApproval, why)
 		return word{kind: anything}
 	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).
-		Parse(strings.NewReader(script), "")
+	f, err := syntax.NewParser(syntax.Variant(k.lang)).Parse(strings.NewReader(script), "")
 	switch {
 	case err != nil:
 		k.raise(NeedsApproval, "is not a script that bash understands for sure")
 		return word{kind: anything}
-	case len(f.Stmts) == 0 && len(f.Last) == 0:
+	case len(f.Stmts) == 0 && strings.TrimSpace(script) == "":
 		k.raise(NeedsApproval, "is empty")
 		return word{}
 	}
-	syntax.Walk(f, func(n syntax.Node) bool {
-		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil {
-			k.declared[d.Name.Value]++
-		}
-		return true
-	})
+	g := &form{text: script, counters: map[string]bool{}}
+	if k.depth == 0 { // another shell gets its variables from the environment
+		g.counters = counters(f)
+	}
+	if g.stmts(f.Stmts); g.why != "" {
+		k.raise(NeedsApproval, g.why)
+	}
+	counters, sites := k.counters, k.sites
+	k.counters = g.counters
+	defer func() { k.counters, k.sites = counters, sites }()
+	k.survey(f)
 	out := k.stmts(f.Stmts, st)
 	if k.depth == 0 {
 		k.uncalled(f)

@@ -76,7 +76,7 @@ func TestCommand(t *testing.T) {
 		{"sh -c 'touch x'", "touch x", "x", "", "", false},
 		{"tee a b < c", "tee a b", "a b", "c", "", false},
 		{"sed -i s/a/b/ f", "sed -i s/a/b/ f", "f", "", "", false},
-		{"awk '{print > \"o\"}' f", "awk {print > \"o\"} f", "o", "f", "", false},
+		{"awk '{print > \"o\"}' f", "awk {print > \"o\"} f", "", "f", "", false},
 		{"grep -f pats x y", "grep -f pats x y", "", "pats x y", "", false},
 		{"git show HEAD:src/a.py", "git show HEAD:src/a.py", "", "src/a.py", "", false},
 	}

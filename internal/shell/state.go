@@ -8,13 +8,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// What is known of words and variables is kept for two ends: to see that the operands of
+// a command that only reads are paths inside, and to see how bad another one is. Where a
+// value is not plain to see, it is not known, and the command asks.
+
 // A kind says how much of a word is known.
 type kind uint8
 
 const (
 	known    kind = iota
 	digits        // text is a sample, in which unknown parts are made of digits
-	token         // text is a sample, in which unknown parts are made of letters and digits
 	glob          // names of files that match the pattern in text, or the pattern
 	listing       // a path below the working directory without ".."; text is how it begins
 	anything      // text is how it begins
@@ -25,12 +28,13 @@ const (
 type word struct {
 	text   string
 	kind   kind
-	many   bool  // it may be several words, or none
-	bare   bool  // a part of it is not quoted and may be a pattern
-	nodash bool  // it does not begin with a dash, although its text does not tell
-	env    bool  // it may show a variable of the environment
-	net    bool  // it may hold what came from the network
-	from   *word // what the file of a process substitution holds
+	many   bool   // it may be several words, or none
+	bare   bool   // a part of it is not quoted and may be a pattern
+	nodash bool   // it does not begin with a dash, although its text does not tell
+	env    bool   // it may show a variable of the environment
+	net    bool   // it may hold what came from the network
+	unset  string // what an unknown word is if its variables are not set; "" if that is not plain
+	from   *word  // what the file of a process substitution holds
 }
 
 // dash reports whether the word may begin with a dash.
@@ -64,10 +68,10 @@ func (w word) then(b word) word {
 	switch {
 	case w.kind <= glob && b.kind <= glob:
 		r.text += b.text
-	case w.kind <= token && b.kind >= listing:
+	case w.kind <= digits && b.kind >= listing:
 		r.text += b.text
 		r.nodash = !r.many && (w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash)
-	case w.kind == listing && b.kind <= token && !strings.Contains(b.text, ".."):
+	case w.kind == listing && b.kind <= digits && !strings.Contains(b.text, ".."):
 	default:
 		r.kind = anything
 	}
@@ -96,20 +100,9 @@ func numeric(w word) bool {
 	return w.kind <= digits && w.text != "" && strings.Trim(w.text, "0123456789") == ""
 }
 
-// A variable is a word, or an array of words.
-type variable struct {
-	word
-	array bool
-	elems []word
-}
-
-func (v variable) equal(b variable) bool {
-	return v.word == b.word && v.array == b.array && slices.Equal(v.elems, b.elems)
-}
-
 // state is what is known at a point of the script.
 type state struct {
-	vars  map[string]variable
+	vars  map[string]word
 	funcs map[string]*syntax.Stmt // those that are defined for sure
 	dirs  []string                // where it may be; the first if all commands succeeded; none if not known
 	back  []string                // the directories of pushd
@@ -120,7 +113,7 @@ type state struct {
 }
 
 func (k *walker) start() *state {
-	st := &state{vars: map[string]variable{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
+	st := &state{vars: map[string]word{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
 	if k.world.Dir != "" {
 		st.dirs = []string{k.world.Dir}
 	}
@@ -148,15 +141,13 @@ func (s *state) join(b *state) {
 		return
 	}
 	for name, v := range s.vars {
-		if w, ok := b.vars[name]; !ok {
-			s.vars[name] = variable{word: word{kind: anything, env: v.env, net: v.net, many: true}}
-		} else if !v.equal(w) {
-			s.vars[name] = variable{word: either(v, w)}
+		if w, ok := b.vars[name]; !ok || v != w {
+			s.vars[name] = unsure(v).or(unsure(w))
 		}
 	}
 	for name, w := range b.vars {
 		if _, ok := s.vars[name]; !ok {
-			s.vars[name] = variable{word: word{kind: anything, env: w.env, net: w.net, many: true}}
+			s.vars[name] = unsure(w)
 		}
 	}
 	for name, body := range s.funcs {
@@ -168,12 +159,12 @@ func (s *state) join(b *state) {
 	s.lost = s.lost || b.lost || !slices.Equal(s.args, b.args)
 }
 
-func either(v, w variable) word {
-	r := v.or(w.word)
-	if v.array || w.array {
-		r.kind, r.text = anything, ""
+// unsure is a variable that may have another value.
+func unsure(w word) word {
+	if numeric(w) {
+		return word{text: "1", kind: digits}
 	}
-	return r
+	return word{kind: anything, many: true, env: w.env, net: w.net}
 }
 
 // joinDirs keeps the directory of b in front: joins are made with the branch that

@@ -5,21 +5,6 @@ var alike = []struct {
 	program
 	names map[string]bool
 }{
-	{program{use: 'n'}, set(
-		"pathchk", "readlink", "colrm", "col", "numfmt", "factor", "primes", "wcwidth", "figlet", "whoami",
-		"id", "groups", "logname", "users", "who", "w", "tty", "uptime", "lscpu", "lsblk", "lsmem", "lsusb",
-		"lspci", "getconf", "locale", "lsb_release", "sw_vers", "cal", "pgrep", "pidof", "clear",
-		"git cherry", "git rev-parse", "git name-rev", "git merge-base", "git show-branch", "git count-objects",
-		"git check-attr", "git check-mailmap", "git check-ref-format", "git version", "git column",
-		"git sparse-checkout list", "pip show", "pip check", "cargo version", "cargo --list", "dpkg-query",
-		"brew list", "brew --version", "brew --prefix", "c++filt",
-	)},
-	{program{}, set(
-		"namei", "lsattr", "getfacl", "getfattr", "b3sum", "sum", "crc32", "zipinfo", "zcat", "bzcat", "xzcat",
-		"rev", "difft", "bc", "tsort", "tokei", "lolcat", "git check-ignore", "git verify-pack",
-		"git patch-id", "git stripspace", "git get-tar-commit-id", "git bundle verify", "git bundle list-heads",
-		"shellcheck", "size", "otool",
-	)},
 	{program{class: Escalates, use: 'n'}, set(
 		"mknod", "chattr", "setfacl", "setfattr",
 	)},
@@ -41,15 +26,17 @@ var alike = []struct {
 		"git gui", "git citool", "goimports", "gopls", "staticcheck", "golangci-lint", "dlv", "npm cache",
 		"cabal", "stack", "rust-analyzer", "rpm", "asdf", "mise", "nvm", "pyenv", "rbenv", "packer", "cdk",
 		"serverless", "sam", "act", "exiftool", "ffmpeg", "ffprobe", "convert", "identify", "magick", "gs",
-		"pdftotext", "dot",
+		"pdftotext", "dot", "exa", "eza", "pr", "diff3", "sdiff", "wdiff", "scc", "shfmt",
+		"clang-format", "zstdcat", "lspci", "lsusb", "namei", "lsattr", "getfacl", "getfattr", "tokei", "difft",
+		"go version", "go env", "go doc", "pip list", "pip show", "pip freeze", "pip check", "wait",
+		"git hash-object", "git merge-tree", "git fsck", "git help", "git show-branch", "git verify-pack",
 	)},
 	{program{class: Escalates}, set(
 		"updatedb", "gdb", "lldb", "nsenter", "capsh", "sudoedit", "visudo", "login", "newgrp", "mount",
 		"umount", "swapon", "swapoff", "losetup", "insmod", "rmmod", "modprobe", "sysctl", "kexec",
 		"setenforce", "setcap", "auditctl", "bpftool", "bpftrace", "ptrace", "debugfs", "service", "launchctl",
-		"systemd-run", "initctl", "rc-service", "update-rc.d", "loginctl", "update-alternatives", "defaults",
-		"osascript", "gsettings", "dconf", "xdg-mime", "shutdown", "reboot", "halt", "poweroff", "init",
-		"telinit", "at", "batch", "useradd", "userdel", "usermod", "groupadd", "groupmod", "groupdel",
+		"systemd-run", "initctl", "rc-service", "update-rc.d", "update-alternatives", "defaults",
+		"osascript", "gsettings", "dconf", "xdg-mime", "at", "batch", "useradd", "userdel", "usermod", "groupadd", "groupmod", "groupdel",
 		"adduser", "deluser", "passwd", "chpasswd", "chsh", "chfn", "gpasswd", "vipw", "dscl", "iptables",
 		"ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "tc", "timedatectl", "hostnamectl", "localectl",
 		"hwclock", "adjtimex", "ldconfig", "spctl", "csrutil", "nvram", "efibootmgr", "grub-install",
@@ -61,8 +48,13 @@ var alike = []struct {
 		"yum", "dnf", "pacman", "zypper", "apk", "emerge", "snap", "flatpak", "port", "direnv", "brew services",
 		"husky", "crictl", "ctr", "lxc", "virsh", "qemu-system-x86_64", "limactl", "colima",
 	)},
+	{program{class: Escalates, handler: "stops"}, set(
+		"shutdown", "reboot", "halt", "poweroff", "init", "telinit", "systemctl reboot", "systemctl poweroff",
+		"systemctl halt", "systemctl kexec", "systemctl soft-reboot", "systemctl rescue", "systemctl emergency",
+		"systemctl suspend", "systemctl hibernate", "loginctl reboot", "loginctl poweroff",
+	)},
 	{program{handler: "compress"}, set(
-		"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "zstd", "lz4", "compress", "uncompress",
+		"lzma", "lz4", "compress", "uncompress",
 	)},
 	{program{handler: "disk"}, set(
 		"mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "gdisk", "sgdisk", "cfdisk",
@@ -72,9 +64,6 @@ var alike = []struct {
 	)},
 	{program{class: WritesWorkspace, use: 'w'}, set(
 		"dos2unix", "unix2dos", "git bundle", "git mv",
-	)},
-	{program{handler: "awk"}, set(
-		"awk", "gawk", "mawk", "nawk",
 	)},
 	{program{handler: "pager"}, set(
 		"less", "more", "most", "man", "info",
@@ -89,11 +78,10 @@ var alike = []struct {
 		"gem uninstall", "cargo yank", "cargo clean", "cargo uninstall", "brew uninstall", "brew cleanup",
 	)},
 	{program{handler: "wrapper"}, set(
-		"nice", "nohup", "timeout", "gtimeout", "stdbuf", "unbuffer", "setsid", "ionice", "taskset", "chrt",
-		"numactl", "time", "gtime", "caffeinate",
+		"nohup", "unbuffer", "setsid", "ionice", "taskset", "chrt", "numactl", "caffeinate",
 	)},
 	{program{handler: "interpreter"}, set(
-		"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash",
+		"zsh", "ksh", "ash", "mksh", "rbash",
 	)},
 	{program{handler: "language"}, set(
 		"fish", "csh", "tcsh", "pwsh", "nu", "xonsh", "python", "python2", "python3", "pypy3", "ipython",
@@ -153,11 +141,11 @@ var alike = []struct {
 		"git update-index", "git mktree", "git mktag", "git pack-refs", "cargo fmt", "cargo remove", "lipo",
 		"ctags", "etags",
 	)},
-	{program{handler: "version"}, set(
+	{program{handler: "build"}, set(
 		"rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "javac", "tsc", "nasm", "protoc",
 		"buf", "swiftc", "kotlinc", "scalac", "xcodebuild",
 	)},
-	{program{handler: "make"}, set(
+	{program{handler: "build"}, set(
 		"make", "gmake", "cmake", "ninja", "meson", "bazel", "buck2", "just", "task", "mage", "scons", "rake",
 		"ant", "mvn", "mvnw", "gradle", "sbt", "lein", "tox", "nox", "pre-commit", "lefthook", "turbo", "nx",
 		"lerna", "gulp", "grunt", "webpack", "vite", "rollup", "esbuild", "next", "pytest", "py.test", "jest",

@@ -1,58 +1,108 @@
 package shell
 
-// Options that several commands of git have.
+// Options that several commands of git have, from git-diff(1) and git-log(1). Left out is
+// what runs a program of the configuration or of the repository (--ext-diff, --textconv,
+// --show-signature) and what writes (--output); these have their effect here.
 const (
-	gitDiff = " --output=w --ext-diff!e --textconv!e -O=r -U= -G= -S= -l= --relative? " +
-		"--word-diff-regex= --inter-hunk-context= "
-	gitLog = gitDiff + " --show-signature!a -n= --format= --pretty? --since= --until= --after= --before= --author= " +
-		"--committer= --grep= -L= --max-count= --skip= --date= --decorate-refs= --glob= --exclude= --branches? --tags? " +
-		"--remotes? --stdin "
-	gitFetch = " -u=x --upload-pack=x --receive-pack=x --exec=x -c=a --config=a --template=a --reference=r "
+	gitDiff = "-abBcCDmMprRstuvwWz0123456789 -U= -G= -S= -l= -O=r --patch --no-patch --unified= --stat? --numstat --shortstat --summary --dirstat? " +
+		"--name-only --name-status --raw --patch-with-stat --patch-with-raw --minimal --patience --histogram --cc " +
+		"--diff-algorithm= --color? --no-color --color-moved? --color-words? --word-diff? --word-diff-regex= --no-renames " +
+		"--find-renames? --find-copies? --find-copies-harder --diff-filter= --pickaxe-all --pickaxe-regex --relative? " +
+		"--no-relative --text --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines " +
+		"--ignore-cr-at-eol --inter-hunk-context= --function-context --exit-code --quiet --no-ext-diff --no-textconv " +
+		"--src-prefix= --dst-prefix= --no-prefix --abbrev? --full-index --binary --check --compact-summary --submodule? " +
+		"--ignore-submodules? --cached --staged --merge-base --no-index --indent-heuristic --line-prefix= --root --first-parent " +
+		"--no-commit-id --output=w --ext-diff!e --textconv!e "
+	gitLog = gitDiff + "-igEFPn -L= --max-count= --oneline --graph --all --decorate? --no-decorate --format= --pretty? " +
+		"--abbrev-commit --no-abbrev-commit --no-abbrev --date= --relative-date --since= --until= --after= --before= " +
+		"--author= --committer= --grep= --all-match --invert-grep --regexp-ignore-case --extended-regexp --fixed-strings " +
+		"--perl-regexp --skip= --merges --no-merges --min-parents= --max-parents= --not --branches? --tags? --remotes? " +
+		"--glob= --exclude= --reflog --walk-reflogs --cherry --cherry-mark --cherry-pick --left-right --left-only " +
+		"--right-only --boundary --simplify-by-decoration --full-history --dense --sparse --ancestry-path? --topo-order " +
+		"--date-order --author-date-order --reverse --follow --source --parents --children --no-walk? --notes? --no-notes " +
+		"--decorate-refs= --decorate-refs-exclude= --log-size --no-mailmap --use-mailmap --encoding= --expand-tabs? " +
+		"--no-expand-tabs --count --objects --timestamp --show-signature!a "
+	gitList = "--sort= --format= --contains? --no-contains? --merged? --no-merged? --points-at= --color? --no-color --column? " +
+		"--no-column --ignore-case "
+	gitFetch = "-u=x --upload-pack=x --receive-pack=x --exec=x -c=a --config=a --template=a --reference=r "
 )
 
-// gitCommands are the subcommands of git, as far as they need no code of their own. What
-// a hostile configuration of the repository could add is up to the environment that
-// hosts set.
+// gitRows are the subcommands of git that only read, each from its manual page of git
+// 2.39. What the configuration of the repository could add to them (external diffs,
+// filters, a pager, a monitor) is for the environment that hosts set.
+var gitRows = map[string]program{
+	"status": {spec: "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? " +
+		"--ignore-submodules? --no-renames --find-renames? --column? --no-column --ahead-behind --no-ahead-behind --null"},
+	"diff": {spec: gitDiff}, "log": {spec: gitLog + "-n="}, "show": {spec: gitLog + "-n="},
+	"whatchanged": {spec: gitLog + "-n="}, "rev-list": {spec: gitLog + "-n=", use: 'n'},
+	"diff-tree": {spec: gitLog}, "diff-index": {spec: gitDiff}, "diff-files": {spec: gitDiff},
+	"range-diff": {spec: gitDiff + "--creation-factor= --no-dual-color --left-only --right-only"},
+	"shortlog": {spec: "-nsec --numbered --summary --email --committer --group= --format= --no-merges --merges --since= " +
+		"--until= --after= --before= --author= --all --branches? --first-parent"},
+	// blame --contents and --ignore-revs-file read a file.
+	"blame": {spec: "-bcltfnsewpCM -L= -S=r --date= --porcelain --line-porcelain --incremental --root --show-stats --show-name " +
+		"--show-number --show-email --first-parent --abbrev= --since= --color-lines --color-by-age --reverse " +
+		"--ignore-rev= --ignore-revs-file=r --contents=r --textconv!e"},
+	// grep -O opens a pager, --ext-grep runs the grep of the system.
+	"grep": {use: 'p', spec: "-aiIwvhHEGFPnlLcorqzWp0123456789 -e=p -f=P -A= -B= -C= -m= --cached --no-index --untracked " +
+		"--exclude-standard --no-exclude-standard --ignore-case --word-regexp --invert-match --full-name " +
+		"--extended-regexp --basic-regexp --fixed-strings --perl-regexp --line-number --column --files-with-matches " +
+		"--name-only --files-without-match --count --all-match --break --heading --show-function --function-context " +
+		"--context= --after-context= --before-context= --max-depth= --max-count= --color? --no-color --quiet --null " +
+		"--only-matching --and --or --not -O!e --open-files-in-pager!e --textconv!e --ext-grep!e"},
+	"ls-files": {spec: "-cdmositukvzf -x= -X=r --cached --deleted --modified --others --ignored --stage --unmerged --killed " +
+		"--exclude= --exclude-from=r --exclude-standard --directory --no-empty-directory --error-unmatch --full-name " +
+		"--abbrev? --eol --deduplicate --with-tree= --format= --recurse-submodules"},
+	"ls-tree":  {spec: "-drtlz --name-only --name-status --object-only --long --full-name --full-tree --format= --abbrev?"},
+	"cat-file": {spec: "-tsep --textconv!e --filters!a"},
+	"describe": {use: 'n', spec: "--all --tags --contains --always --long --abbrev= --candidates= --exact-match --match= " +
+		"--exclude= --first-parent --dirty? --broken?"},
+	"for-each-ref": {use: 'n', spec: gitList + "--count= --shell --perl --python --tcl"},
+	"show-ref":     {use: 'n', spec: "-dsqh --heads --tags --branches --verify --head --hash? --dereference --abbrev? --quiet"},
+	"rev-parse": {use: 'n', spec: "-q -n= --show-toplevel --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree " +
+		"--is-inside-git-dir --is-bare-repository --is-shallow-repository --abbrev-ref? --short? --verify --quiet " +
+		"--symbolic --symbolic-full-name --show-prefix --show-cdup --all --branches? --tags? --remotes? --revs-only " +
+		"--flags --no-flags --no-revs --sq --default= --git-path= --path-format= --show-superproject-working-tree " +
+		"--show-object-format? --since= --until= --disambiguate= --not"},
+	"merge-base":    {use: 'n', spec: "-a --all --octopus --independent --is-ancestor --fork-point"},
+	"name-rev":      {use: 'n', spec: "--name-only --tags --refs= --exclude= --all --always --no-undefined"},
+	"cherry":        {use: 'n', spec: "-v --verbose --abbrev?"},
+	"count-objects": {use: 'n', spec: "-vH --verbose --human-readable"},
+	"check-ignore":  {spec: "-qvnz --quiet --verbose --no-index --non-matching"},
+	"check-attr":    {use: 'n', spec: "-az --all --cached"}, "version": {use: 'n', spec: "--build-options"},
+	"var": {use: 'n', spec: "-l!o"},
+	// These read with some arguments; their handlers say with which.
+	"branch": {handler: "gitBranch", use: 'n', spec: "-avrlqi --all --remotes --list --verbose --show-current --quiet --abbrev? --no-abbrev " + gitList +
+		"-d!d -D!d --delete!d -f!d --force!d -m!W -M!d -c!W -C!W --move!W --copy!W -u=W --set-upstream-to=W " +
+		"--unset-upstream!W --edit-description!a -t!W --track?W --no-track!W --create-reflog!W"},
+	"tag": {handler: "gitBranch", use: 'n', spec: "-li -n? --list " + gitList + "-d!d --delete!d -f!d --force!d -a!W --annotate!W -m=W --message=W " +
+		"-s!a --sign!a -u=a --local-user=a -F=r --file=r -e!a --edit!a -v!a --verify!a --cleanup= --create-reflog!W"},
+	"remote": {handler: "gitRemotes"}, "stash": {handler: "gitStash"}, "config": {handler: "gitConfig"},
+	"reflog": {handler: "gitReflog"}, "symbolic-ref": {handler: "gitSymbolic"}, "worktree": {handler: "gitWorktree"},
+	"notes": {handler: "gitNotes"}, "submodule": {handler: "gitSubmodule"}, "bisect": {handler: "gitBisect"},
+	"clean": {handler: "gitClean"},
+}
+
+// gitCommands are subcommands of git that do more.
 var gitCommands = map[string]program{
-	"git": {handler: "git"}, "git var": {use: 'n', spec: "-l!o"}, "git status": {spec: "--untracked-files? --ignored? --porcelain?"},
-	"git diff": {spec: gitDiff}, "git log": {spec: gitLog}, "git show": {spec: gitLog},
-	"git whatchanged": {spec: gitLog}, "git rev-list": {spec: gitLog, use: 'n'}, "git shortlog": {spec: gitLog},
-	"git diff-tree": {spec: gitLog}, "git diff-index": {spec: gitDiff}, "git diff-files": {spec: gitDiff},
-	"git range-diff": {spec: gitDiff},
-	"git blame":      {spec: "-L= -S=r --contents=r --ignore-rev= --ignore-revs-file=r --date= --textconv!e -C? -M?"},
-	"git annotate":   {spec: "-L= --contents=r --textconv!e"},
-	"git grep": {spec: "-O!e --open-files-in-pager!e --textconv!e --ext-grep!e -f=P -e=p -A= -B= -C= -m= " +
-		"--max-depth= " +
-		"--threads=", use: 'p'},
-	"git ls-files":     {spec: "-x= -X=r --exclude= --exclude-from=r --exclude-per-directory= --with-tree= --format="},
-	"git ls-tree":      {spec: "--format= --abbrev?"},
-	"git cat-file":     {spec: "--textconv!e --filters!a --path= --batch? --batch-check? --batch-command?"},
-	"git describe":     {use: 'n', spec: "--match= --exclude= --candidates="},
-	"git for-each-ref": {use: 'n', spec: "--shell --format= --sort= --count= --points-at= --contains? --merged?"},
-	"git show-ref":     {use: 'n', spec: "--exclude-existing?"}, "git fsck": {use: 'n', spec: "--lost-found!W"},
-	"git merge-tree": {use: 'n', spec: "--write-tree!W"}, "git ls-remote": {handler: "gitRemote", spec: gitFetch},
-	"git branch": {handler: "gitBranch"}, "git tag": {handler: "gitBranch"}, "git remote": {handler: "gitRemotes"},
-	"git stash": {handler: "gitStash"}, "git config": {handler: "gitConfig"}, "git reflog": {handler: "gitReflog"},
-	"git symbolic-ref": {handler: "gitSymbolic"}, "git worktree": {handler: "gitWorktree"},
-	"git notes": {handler: "gitNotes"}, "git submodule": {handler: "gitSubmodule"},
-	"git bisect": {handler: "gitBisect"}, "git archive": {handler: "gitArchive"},
-	"git hash-object": {spec: "-w!W -t= --path="},
+	"git ls-remote": {handler: "gitRemote", spec: gitFetch},
 	"git add": {class: WritesWorkspace,
 		spec: "-e!a --edit!a -p!a --patch!a -i!a --interactive!a --pathspec-from-file=r --chmod="},
-	"git stage": {class: WritesWorkspace},
+	"git archive": {class: NeedsApproval, use: 'n', spec: "-o=w --output=w --exec=x --remote=n --format= --prefix= --add-file=r"},
+	"git stage":   {class: WritesWorkspace},
 	"git commit": {class: WritesWorkspace,
 		spec: "-m= -F=r -C= -c= -t=r -S? --message= --file=r --template=r --author= --date= --fixup= --squash= " +
 			"--cleanup= --trailer= -u? --gpg-sign?", use: 'n'},
 	"git init": {class: WritesWorkspace, use: 'w',
 		spec: "--template=a --separate-git-dir=w -b= --initial-branch= --shared? --object-format="},
 	"git rm": {handler: "gitRm"}, "git restore": {handler: "gitRestore"}, "git checkout": {handler: "gitCheckout"},
-	"git switch": {handler: "gitSwitch"}, "git reset": {handler: "gitReset"}, "git clean": {handler: "gitClean"},
+	"git switch": {handler: "gitSwitch"}, "git reset": {handler: "gitReset"},
 	"git merge":       {class: WritesWorkspace, use: 'n', spec: "-s= -X= -m= --strategy="},
 	"git rebase":      {class: WritesWorkspace, use: 'n', spec: "-x=x --exec=x -s= -X= --onto="},
 	"git cherry-pick": {class: WritesWorkspace, use: 'n', spec: "-m= -s= -X="},
 	"git revert":      {class: WritesWorkspace, use: 'n', spec: "-m="}, "git am": {class: WritesWorkspace},
 	"git apply":          {handler: "gitApply"},
-	"git format-patch":   {class: WritesWorkspace, use: 'n', spec: gitLog + "-o=w --output-directory=w --stdout"},
+	"git format-patch":   {class: WritesWorkspace, use: 'n', spec: "-o=w --output-directory=w --output=w"},
 	"git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w"},
 	"git filter-branch":  {handler: "gitFilter"},
 	"git difftool":       {class: NeedsApproval, use: 'n', spec: "-x=x --extcmd=x -t= --tool="},

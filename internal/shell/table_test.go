@@ -28,8 +28,8 @@ var harmless = []string{
 	"git blame -L 10,20 main.go",
 	"git branch -a", "git branch -vv", "git remote -v", "git rev-parse --abbrev-ref HEAD",
 	"git ls-files | grep '\\.go$'", "git diff --name-only main...HEAD", "git merge-base main HEAD",
-	"git diff \"$(git merge-base main HEAD)\" --stat",
-	"git log \"$(git merge-base HEAD main)\"..HEAD --oneline", "git stash list",
+
+	"git stash list",
 	"git tag --list 'v1*' --sort=-version:refname", "git config --get user.name", "git config user.email",
 	"git worktree list", "git shortlog -sne", "git describe --tags",
 	"git for-each-ref --format='%(refname)' refs/heads", "git cat-file -t HEAD",
@@ -40,9 +40,9 @@ var harmless = []string{
 	"echo $HOME", "echo \"PATH is $PATH\"", "echo \"user: $USER\" && pwd", "printf 'a\\tb\\n'",
 	"printf '%d items\\n' 3", "date '+%Y-%m-%d'", "date -u", "date -d yesterday +%F", "sleep 1", "id -u",
 	"uname -s", "nproc", "df -h", "free -m", "uptime", "hostname",
-	"which go && go version", "command -v rg || echo missing", "type ls", "go version", "go env GOPATH GOROOT",
-	"go doc strings.Builder", "node --version", "npm --version", "python3 -V", "rustc --version",
-	"cargo --version", "java -version", "make --version", "docker --version", "gcc --version | head -1",
+	"which go && node --version", "command -v rg || echo missing", "type ls",
+	"node --version", "npm --version", "python3 -V",
+	"make --version", "docker --version", "gcc --version | head -1",
 	"tsc --version", "ruby -v",
 	"cd src && ls -la && cat a.py", "cd src; pwd", "(cd src && grep -n x a.py)", "cd /ws/src && git status",
 	"cd src || exit 1; ls", "pushd src > /dev/null; ls; popd > /dev/null",
@@ -56,9 +56,9 @@ var harmless = []string{
 	"git ls-files | while read -r f; do wc -l \"$f\"; done",
 	"find . -name '*.go' -print0 | while IFS= read -r -d '' f; do head -1 \"$f\"; done",
 	"while IFS=, read -r a b; do echo \"$a\"; done < data.csv", "until true; do echo x; done",
-	"x=$(wc -l < main.go); echo \"lines: $x\"", "n=$(git rev-list --count HEAD); echo $((n + 1))",
+	"x=$(wc -l < main.go); echo \"lines: $x\"",
 	"f=main.go; head -5 \"$f\"", "dir=src; ls $dir", "a=1 b=2; echo $((a + b))",
-	"files=(a.go b.go); for f in \"${files[@]}\"; do cat \"$f\"; done", "s=hello; echo ${#s} ${s^^} ${s:0:2}",
+	"s=hello; echo ${#s} ${s^^} ${s:0:2}",
 	"name=main; cat \"$name.go\"", "show() { head -n 5 \"$1\"; }; show main.go",
 	"count() { grep -c \"$1\" main.go; }; count func; count type", "f() { local x=$1; echo \"$x\"; }; f hi",
 	"greet() { echo \"hi $1\"; }; greet you | tr a-z A-Z",
@@ -72,7 +72,7 @@ var harmless = []string{
 	"awk '{ if ($1 > 5) print $2; else print \"no\" }' data.csv",
 	"sed 's/foo/bar/g' main.go", "sed -n '/func/,/^}/p' main.go", "sed -e 's/a/b/' -e '2d' notes.txt",
 	"sed -n '5{p;q}' main.go", "sed 's|/usr|/opt|' notes.txt | diff - notes.txt",
-	"sed -E 's/([a-z]+) ([0-9]+)/\\2 \\1/' data.csv", "sed '$!d' notes.txt", "sed '1i\\\nheader' data.csv",
+	"sed -E 's/([a-z]+) ([0-9]+)/\\2 \\1/' data.csv", "sed '$!d' notes.txt",
 	"jq '.scripts' package.json", "jq -r '.dependencies | keys[]' package.json", "cat package.json | jq .name",
 	"jq --arg n x '.[$n]' package.json", "sort -k2,2n -t, data.csv | uniq -c | sort -rn | head",
 	"cut -d: -f1 data.csv | tr a-z A-Z", "comm -12 <(sort notes.txt) <(sort data.csv)",
@@ -90,11 +90,11 @@ var harmless = []string{
 	"bash -c 'ls -la'", "sh -c 'cat main.go | wc -l'", "bash -c 'echo \"$1\"' _ hi",
 	"xargs -I{} echo 'file: {}' < notes.txt", "git ls-files -z | xargs -0 wc -l",
 	"git grep -l TODO | xargs grep -n TODO", "find . -name '*.py' | xargs -n1 basename", "ps aux | grep go",
-	"ps -ef | head", "gofmt -l .", "gofmt -d main.go", "kill -l", "seq 3 | paste -sd+", "ls -a",
+	"ps -ef | head", "seq 3 | paste -sd+", "ls -a",
 	"tree -L 2 -I node_modules", "stat main.go && file main.go", "cat \"my file.txt\"",
 	"cat my\\ file.txt", "cat src/{a,b}.py", "echo {1..3}", "echo 'a' \"b\" c$'\\n'",
 	"echo \"$(date +%s)\"", "echo `date`", "echo $(( 3 * (4 + 5) ))", "echo \"${x:-none} ${y:+set}\"",
-	"pip list | grep torch", "pip show requests", "pip freeze", "git diff | grep '^+' | wc -l",
+	"git diff | grep '^+' | wc -l",
 	"git log --format='%h %s' -n 5 | cat", "cat go.mod | grep -v indirect",
 	"grep -n \"it's\" notes.txt", "echo 'rm -rf /'", "grep -rn 'curl http' scripts/",
 	"printf '%s\\n' *.go",
@@ -102,6 +102,28 @@ var harmless = []string{
 
 // asks are commands that must not run unasked.
 var asks = map[string][]string{
+	// These only look as if they read, or only read if something holds that is not plain to see: go and its
+	// tools count their calls in a file, java maps one, rustup runs what the project names, pip compiles; a word
+	// that is not known may be an option; an array, a value and a text of sed are outside of the grammar.
+	"not plain": {
+		"git diff \"$(git merge-base main HEAD)\" --stat",
+		"git log \"$(git merge-base HEAD main)\"..HEAD --oneline",
+		"go version",
+		"go env GOPATH GOROOT",
+		"go doc strings.Builder",
+		"rustc --version",
+		"cargo --version",
+		"java -version",
+		"n=$(git rev-list --count HEAD); echo $((n + 1))",
+		"files=(a.go b.go); for f in \"${files[@]}\"; do cat \"$f\"; done",
+		"sed '1i\\\nheader' data.csv",
+		"gofmt -l .",
+		"gofmt -d main.go",
+		"kill -l",
+		"pip list | grep torch",
+		"pip show requests",
+		"pip freeze",
+	},
 	"wrappers": {
 		"env -i rm x", "nohup rm x", "timeout 5 rm x", "nice -n 5 rm x", "stdbuf -oL rm x", "setsid rm x",
 		"command rm x", "builtin eval 'rm x'", "exec rm x", "time rm x", "sudo ls", "xargs rm",
@@ -296,6 +318,40 @@ var asks = map[string][]string{
 		"\u0433m x", "\uff52\uff4d x", "ls\u2028rm x", "ls\ufeff", "l\u00ads", "ls \U000e0041", "ls\v",
 		"ls\f", "ls\u3164", "ls\ufe0f", "\xff", "ls \xc0\xaf",
 	},
+	// Causes that were found once, each with what is near to it.
+	"joined lines":  {"ls # \\\nrm -rf src", "ls # a\\\nrm -rf src", "ls # \\\\\\\nrm x", "ls \\\n# \\\nrm x", "l\\\ns", "ls &\\\n& rm x", "#\\\nrm x", "cat <<E\\\nOF\nEOF\nrm x"},
+	"labels of sed": {"sed ':a e touch P' f", "sed ':a;N;$!ba;e touch P' f", "sed 'ba e touch P' f", "sed 'b;e' f", "sed ':a\te touch P' f", "sed '}e touch P' f", "sed 's/a/b/;;e touch P' f", "sed 'y/a/b/e' f", "sed '/[/]/e touch P' f", "sed 's,[,],x,e' f", "sed '1,/a/{s/b/c/e}' f", "sed -n '$!{h;d};x;w P' f", "sed --expression='s/a/b/;w P' f", "sed -s -- 'w P' f", "sed -f x f", "sed -e 'i\\' -e 'x' f", "sed 's/x/y/\nw P' f"},
+	"values as code": {
+		"a=('b[$(touch P)]'); ((a))", "x=y; y=z; z='a[$(touch P)]'; echo $((x))", "mapfile a < f; ((a))",
+		"declare -a a='($(touch P))'", "env x='a[$(touch P)]' bash -c '((x))'", "x='a[$(touch P)]' bash -c '((x))'",
+		"export x='a[$(touch P)]'; bash -c '((x))'", "env x='a[$(touch P)]' bash -c 'echo $((x)); x=1'", "readarray a < f; echo $((a))",
+		"x='a[$(touch P)]'; echo ${y:x}", "x='a[$(touch P)]'; echo ${y:0:x}", "read x < f; ((x))", "read x < f; [[ $x -gt 1 ]]",
+		"x=1; read x < f; ((x))", "x=1; f() { read \"$1\" < notes.txt; }; f x; ((x))", "for x in $(cat f); do ((x)); done",
+		"typeset -i n; n=$x", "local -n r=x", "export -n x", "readonly -a a='($(touch P))'", "i=1; i+='a[$(touch P)]'; ((i))",
+		"select x in a; do ((x)); done", "let x", "((x))", "echo $((x))", "x=1; printf -v x %s 'a[$(touch P)]'; ((x))",
+		"x=1; getopts a x; ((x))", "x=1; unset x; ((x))", "for ((i=0;i<n;i++)); do ls; done", "echo $((RANDOM=x))",
+		"OPTIND='a[$(touch P)]'", "[[ -v x[$(touch\\ P)] ]]", "[[ x -eq 1 ]]", "test -v x", "[ -v x ]", "[ a -o -v b ]",
+		"x='$(touch P)'; echo \"${x@P}\"", "x=y; echo ${!x}", "echo ${!x*}", "echo ${x[$(touch P)]}", "cat <<E\n$((a[$(touch P)]))\nE", "PS4='$(touch P)'; set -x; ls", "set -x; ls",
+	},
+	"words of awk": {
+		"awk '1system(\"touch P\")' f", "awk -W exec=evil.awk", "awk -Wexec=evil.awk f", "awk '1;1system(\"touch P\")' f", "awk '{print>\"P\"}' f",
+		"awk '{print $1\n> \"P\"}' f", "awk '{x=1;print(1)>\"P\"}' f", "awk '{print|\"sh\"}' f", "awk 'BEGIN{\"date\"|getline x}' f", "awk '{printf(\"x\")>>\"P\"}' f",
+		"awk 'function f(){}; BEGIN{f()}' f", "awk '@include \"x\"' f", "awk -i inplace 1 f", "awk -l x 1 f", "awk -f x f", "awk -E x f", "awk '{print}' -f x", "awk -v ARGV=1 1 f",
+		"awk '/[/]/{system(\"touch P\")}/]/' f", "awk '$1/2/system(\"touch P\")/1' f", "awk '1)/system(\"touch P\")/1' f", "awk 'BEGIN{for(;;print \"x\" > \"P\");}'", "gawk -e 1 f", "awk --dump-variables=P 1 f", "awk 0x1system f",
+		"awk '# \\\n{system(\"touch P\")}' f", "awk 'BEGIN{close(\"x\")}'", "awk 'BEGIN { getline < \"f\" }'", "awk '{print $0 |& \"sh\"}' f", "awk 'BEGIN{printf \"a\" > /dev/stdout}'",
+	},
+	"other options": {
+		"git submodule --quiet foreach 'touch P'", "git submodule --quiet --cached foreach 'touch P'", "xz -l -d a.xz", "xz -d -l a.xz", "gzip -t -d a.gz", "gzip -l -r .", "zstd -t --rm a", "xz -c -o x a",
+		"pip list --log ~/.bashrc", "tar tf a --volno-file=x", "tar tf a --index-file=x", "tar tf a --delete b", "tar tf a -x", "tar --list --file=a -I touch", "tar t --checkpoint-action=exec=rm -f a", "tar tf host:a", "shfmt --write", "shfmt -w x",
+		"cat --exec=rm", "cat --numbe x", "cat -Z x", "git log --some-new-exec=rm", "git log --onelin", "git diff --outpu=x", "ls --exec=x", "find . -newaction x", "sort --outp x", "rg --pre-glob x y", "rg --new-option x", "jq --new . x", "grep --new x y", "git status --new", "git branch --new", "git tag --new", "git remote --new", "git stash list --output=x", "git config --get x --add y z", "git reflog write x", "git worktree list --new", "git notes list --new", "git clean -n --new",
+		"diff -l a b", "diff --paginate a b", "file -C -m x", "file *", "file -z x", "du --files0-from=x", "hostname -f", "date -f x", "date 01010000", "ps e", "ps axe", "unzip -o x", "unzip -l x -d y -o", "env --chdir=x ls", "env X=1 ls", "timeout --new 1 ls", "xargs --new ls", "xargs --process-slot-var=PATH ls", "bash -x -c ls", "bash --new -c ls", "zsh -c ls", "read -e x", "read -a x < f", "read -u 3 x", "bat --pager=x y", "bat --new y", "fd --new x", "tree -R", "tree -o x", "dpkg -l --pre-invoke=x", "dpkg -S x --new", "wc --files0-from=x", "column --new x", "nm --plugin=x y", "objdump -S x", "objdump -l x", "readelf -w x",
+		"export x=1", "export FOO", "export PAGER=x", "X=1 ls", "pager=x ls", "LC_ALL=../x ls", "TZ=/x date", "LANG=:x ls", "histchars=x", "COLUMNS=x ls",
+	},
+	"forms": {
+		"((ls); ls)", "$((ls); ls)", "ls {a,b}{c,d}", "ls {a,$x}", "ls \\{a,b}", "ls \"a\"{b,c}", "echo `echo \\`ls\\``", "echo $\"x\"", "echo $'\\c'; cat $'\\u2e\\u2e/x'",
+		"cat <<'E O'\nx\nE O", "cat <<\\E\nx\nE", "cat <<A <<B\nA\nB", "echo $(cat <<E\nx\nE\n)", "cat <<E\n\\$(touch P)\nE", "[[ x =~ (a|b) ]]", "[[ a =~ b\\ c ]]", "sh -c 'ls &>x'", "sh -c \"echo $'a\\\\'; touch P #'\"", "dash -c '[[ a ]]'",
+		"case x in x) ls;& y) ls;; esac", "coproc ls", "f() ( ls ) 2> x", "function f() { rm x; }; f", "a+=b", "a[0]=b", "a=(b)", "echo ${a[0]}", "echo ${a[@]}", "echo ${x:=y}", "echo ${x=y}", "echo ${x@Q}", "echo ${x@A}", "ls >(cat)", "exec 3<f", "{x}<f ls", "!", "ls |& rm x", "eval ls", "command eval ls", "builtin cd src", "trap ls EXIT", "trap - EXIT", "enable ls", "shopt -s nullglob", "set -o posix", "unset x", "alias", "wait", "printf '%n' x", "printf '%(%s)T' -1", "printf \"$x\"", "test a -a b", "[ a = b -o -v c ]", "[ \"$a\" \"$b\" ]", "[ $x = a ]",
+	},
 	"syntax": {
 		"", " ", "\n\n", "ls &&", "ls |", "(ls", "ls)", "{ ls", "if ls", "'", "\"", "`ls", "$(ls", "ls <<",
 		"ls >", "ls ;;", "case x in", "ls &", "ls & rm x", "ls; rm x", "ls\nrm x", "ls||rm x", "ls|rm x",
@@ -341,6 +397,10 @@ var denied = []string{
 	"kill -9 -1", "kill -KILL -1", "kill -s KILL -1", ":(){ :|:& };:", "f(){ f|f& };f",
 	"env rm -rf /", "timeout 5 rm -rf /", "ls; rm -rf / --no-preserve-root", "echo $(rm -rf /)",
 	"eval 'rm -rf /'", "ls | xargs rm -rf /",
+	"rm -rf \"$UNSET\"/", "rm -rf $UNSET/", "rm -rf \"$UNSET\"/*", "rm -rf ${A}${B}/*", "rm -fr \"$PREFIX/usr\"",
+	"rm -rf \"${DIR}/\"*", "cd src; rm -rf \"$OUT\"/", "reboot", "shutdown", "shutdown -h now", "sudo shutdown -r now",
+	"poweroff", "halt", "init 6", "init 0", "telinit 0", "systemctl reboot", "systemctl --force poweroff", "/sbin/reboot",
+	"systemctl -i halt", "echo b > /proc/sysrq-trigger", "sleep 1 && reboot", "loginctl poweroff",
 }
 
 func TestDenied(t *testing.T) {
@@ -351,7 +411,9 @@ func TestDenied(t *testing.T) {
 	}
 	for _, cmd := range []string{"rm -rf node_modules", "rm -rf ./build", "rm -rf /tmp/x", "rm -rf /ws/dist",
 		"rm x", "find . -delete", "chmod -R u+w src", "kill 123", "git clean -fdx", "rm -rf *",
-		"mkfs.ext4 disk.img", "mv src /tmp", "ls /", "echo 'rm -rf /'"} {
+		"mkfs.ext4 disk.img", "mv src /tmp", "ls /", "echo 'rm -rf /'", "rm -rf \"$OUT\"", "rm -rf \"$OUT/build\"",
+		"rm -rf \"$(cat dir)\"/", "rm -rf \"${OUT:?}\"/", "rm \"$OUT\"/", "shutdown -c", "systemctl restart x", "init 3",
+		"echo reboot", "git log --grep=reboot"} {
 		assert.False(t, shell.Analyze(cmd, world).Deny, cmd)
 	}
 }

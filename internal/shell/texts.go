@@ -9,7 +9,7 @@ import (
 func (c *call) through(o *parsed, skip int) {
 	if len(o.operands) <= skip {
 		c.out = c.st.stdin
-		if c.out.kind <= token && c.out.kind != digits {
+		if c.out.kind <= digits && c.out.kind != digits {
 			c.out = word{kind: anything, env: c.out.env, net: c.out.net}
 		}
 		c.out.from = nil
@@ -18,36 +18,38 @@ func (c *call) through(o *parsed, skip int) {
 	c.out = word{kind: anything}
 }
 
+// reads goes through the options and operands that the row of the program knows.
+func (c *call) reads(argv []word) *parsed {
+	o := c.options(c.row, argv[1:])
+	c.operands(c.row, o)
+	return o
+}
+
 func head(c *call, argv []word) {
-	o := c.options(program{spec: headSpec}, argv[1:])
-	c.bounded = base(argv[0].text) == "head" && o.has("-n", "-c", "--lines", "--bytes")
-	if o.has("-f", "-F", "--follow", "--retry") && base(argv[0].text) == "tail" {
-		c.raise(NeedsApproval, "goes on without end")
-	}
-	c.operands(program{}, o)
-	c.through(o, 0)
+	c.bounded = true // of a device without end it reads no more than it is told to
+	c.through(c.reads(argv), 0)
 }
 
 // cat passes on what comes in.
 func cat(c *call, argv []word) {
-	o := c.options(program{}, argv[1:])
-	c.operands(program{}, o)
 	c.out = word{kind: anything}
-	if len(o.operands) == 0 && len(argv) == 1 {
+	if o := c.reads(argv); len(o.operands) == 0 && len(argv) == 1 {
 		c.out = c.st.stdin
 		c.out.from = nil
 	}
 }
 
 func wc(c *call, argv []word) {
-	o := c.options(program{spec: "--files0-from=r --total="}, argv[1:])
-	c.operands(program{}, o)
-	if len(o.operands) == 0 {
+	if o := c.reads(argv); len(o.operands) == 0 {
 		c.out = word{text: "1", kind: digits, many: true}
 	}
 }
 
+// anyWords is for programs that take any word as it is.
+func anyWords(*call, []word) {}
+
 func filter(c *call, argv []word) {
+	c.reads(argv)
 	c.out = word{kind: anything, env: c.st.stdin.env, net: c.st.stdin.net}
 	in := c.st.stdin
 	if len(argv) == 3 && in.kind == known && argv[1].kind == known && argv[2].kind == known {
@@ -81,22 +83,12 @@ func letters(set string) string {
 	return b.String()
 }
 
-func sort(c *call, argv []word) {
-	o := c.options(program{spec: sortSpec}, argv[1:])
-	c.operands(program{}, o)
-	c.through(o, 0)
-}
+func sort(c *call, argv []word) { c.through(c.reads(argv), 0) }
 
-// uniq writes to its second operand. Some take an option after the first for that.
-func uniq(c *call, argv []word) { c.oneIn(program{spec: uniqSpec, first: true}, argv) }
-
-func xxd(c *call, argv []word) {
-	c.oneIn(program{spec: "-c= -g= -l= -o= -s= -n= -R=", first: true}, argv)
-}
-
-// oneIn is for programs that read one operand and write the next.
-func (c *call) oneIn(p program, argv []word) {
-	o := c.options(p, argv[1:])
+// oneIn is for programs that read one operand and write the next. Some take an option
+// after the first for that.
+func oneIn(c *call, argv []word) {
+	o := c.options(c.row, argv[1:])
 	for i, w := range o.operands {
 		switch {
 		case w.many || w.kind == glob:
@@ -111,9 +103,7 @@ func (c *call) oneIn(p program, argv []word) {
 }
 
 func grep(c *call, argv []word) {
-	p := program{use: 'p', spec: grepSpec}
-	o := c.options(p, argv[1:])
-	c.operands(p, o)
+	o := c.reads(argv)
 	c.found(o, o.has("-l", "-L", "--files-with-matches", "--files-without-match"))
 }
 
@@ -165,26 +155,14 @@ func (c *call) names(ops []word) word {
 }
 
 func rg(c *call, argv []word) {
-	p := program{use: 'p', spec: rgSpec}
-	o := c.options(p, argv[1:])
-	if o.has("--files", "--type-list") {
-		o.pattern = true
-	}
-	c.operands(p, o)
+	o := c.options(c.row, argv[1:])
+	o.pattern = o.pattern || o.has("--files", "--type-list")
+	c.operands(c.row, o)
 	c.found(o, o.has("-l", "--files", "--files-with-matches", "--files-without-match"))
 }
 
-func bat(c *call, argv []word) {
-	p := program{spec: batSpec, sub: false}
-	o := c.options(p, argv[1:])
-	if len(o.operands) > 0 && o.operands[0].text == "cache" {
-		c.raise(WritesOutside, "writes a cache")
-	}
-	c.operands(p, o)
-}
-
 func jq(c *call, argv []word) {
-	p := program{use: 'p', spec: jqSpec}
+	p := c.row
 	args := argv[1:]
 	var rest []word
 	for i := 0; i < len(args); i++ {
@@ -224,7 +202,7 @@ func (c *call) jqProgram(w word) {
 }
 
 func yq(c *call, argv []word) {
-	p := program{use: 'p', spec: yqSpec}
+	p := c.row
 	o := c.options(p, argv[1:])
 	ops := o.operands
 	if len(ops) > 0 && (ops[0].text == "eval" || ops[0].text == "e" || ops[0].text == "ea" ||
@@ -277,25 +255,23 @@ func editor(c *call, argv []word) {
 }
 
 func date(c *call, argv []word) {
-	o := c.options(program{spec: dateSpec}, argv[1:])
+	o := c.options(c.row, argv[1:])
 	for _, w := range o.operands {
 		switch {
 		case w.kind == known && w.text == "+%s":
 			c.out = word{text: "1", kind: digits}
-		case !strings.HasPrefix(w.text, "+") && !o.has("-j"):
+		case !strings.HasPrefix(w.text, "+"):
 			c.raise(Escalates, "sets the clock")
 		}
 	}
 }
 
 func hostname(c *call, argv []word) {
-	o := c.options(program{spec: "-F=e --file=e -b!e --boot!e -I -i -f -d -s -A -a"}, argv[1:])
+	o := c.options(c.row, argv[1:])
 	if len(o.operands) > 0 {
 		c.raise(Escalates, "names the machine")
 	}
 }
-
-func uname(c *call, _ []word) { c.out = word{kind: anything} }
 
 func sleep(c *call, argv []word) {
 	c.out = word{}
@@ -306,10 +282,11 @@ func sleep(c *call, argv []word) {
 	}
 }
 
+// ps also takes letters without a dash: e among them shows the environment.
 func ps(c *call, argv []word) {
-	for _, w := range argv[1:] {
-		if w.kind > token || !strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "e") ||
-			strings.Contains(w.text, "environ") {
+	o := c.options(c.row, argv[1:])
+	for _, w := range o.operands {
+		if w.kind > digits || strings.Trim(w.text, "afghjlnrStTuvwxX0123456789,") != "" {
 			c.dispute("may show the environment of processes")
 		}
 	}

@@ -13,8 +13,11 @@ type walker struct {
 	handlers map[string]func(*call, []word)
 	declared map[string]int // how often each function is declared anywhere
 	called   map[string]bool
-	attrs    map[string]string // attributes that declare gave to variables, anywhere
-	active   []string          // the functions that are being called
+	counters map[string]bool // the variables of this script that are only numbers
+	sites    map[string]int  // in how many places a variable is set, anywhere
+	roams    bool            // a function changes the directory
+	lang     syntax.LangVariant
+	active   []string // the functions that are being called
 
 	cmds     []Command
 	class    Class
@@ -22,8 +25,7 @@ type walker struct {
 	disputed bool
 	deny     bool
 	opaque   bool
-	fetched  bool     // a command before may have written what came from the network
-	exits    []*state // where break, continue and return left a loop or a function
+	fetched  bool // a command before may have written what came from the network
 	steps    int
 	depth    int
 }
@@ -147,12 +149,9 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 	case *syntax.IfClause:
 		return k.ifClause(c, st)
 	case *syntax.WhileClause:
-		return k.loop(st, nil, func(st *state) word {
+		return k.loop(st, slices.Concat(c.Cond, c.Do), func(st *state) word {
 			k.stmts(c.Cond, st)
-			after := st.clone()
-			out := k.stmts(c.Do, st)
-			st.join(after)
-			return out
+			return k.stmts(c.Do, st)
 		})
 	case *syntax.ForClause:
 		return k.forClause(c, st)
@@ -268,69 +267,88 @@ func (k *walker) ifClause(c *syntax.IfClause, st *state) word {
 	return out
 }
 
-// loop walks a body until what is known before it no longer changes. Names in vars are
-// set by the loop itself.
-func (k *walker) loop(st *state, vars []string, body func(*state) word) word {
-	run := func(st *state) word {
-		mark := len(k.exits)
-		out := body(st)
-		st.joinAll(k.exits[mark:])
-		return out
-	}
-	for i := range 4 {
-		next := st.clone()
-		k.trial(func() { run(next) })
-		next.join(st)
-		if i == 3 {
-			st.widen(next)
-			break
-		}
-		if st.same(next, vars) {
-			break
-		}
-		*st = *next
-	}
+// loop walks a body once, with what holds in every round: nothing of a variable that is
+// set in several places, nor of the directory if the body changes it.
+func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state) word) word {
+	k.blur(st, body)
 	before := st.clone()
-	out := run(st)
+	out := walk(st)
+	k.blur(st, body)
 	before.join(st)
 	*st = *before
 	return out
 }
 
-func (s *state) joinAll(others []*state) {
-	for _, o := range others {
-		b := s.clone()
-		*s = *o.clone()
-		s.join(b)
+// blur forgets what statements may change that run several times, or not to their end.
+func (k *walker) blur(st *state, body []*syntax.Stmt) {
+	for name, v := range st.vars {
+		if k.sites[name] > 1 {
+			st.vars[name] = unsure(v)
+		}
+	}
+	if k.roams || roams(body) {
+		st.dirs = nil
 	}
 }
 
-// same reports whether both know the same, but for the given names.
-func (s *state) same(b *state, except []string) bool {
-	if len(s.vars) != len(b.vars) || !slices.Equal(s.dirs, b.dirs) || len(s.funcs) != len(b.funcs) ||
-		s.lost != b.lost {
-		return false
+// roams reports whether statements change the directory of the shell they run in.
+func roams(body []*syntax.Stmt) bool {
+	found := false
+	for _, s := range body {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst:
+				return false
+			case *syntax.CallExpr:
+				if len(n.Args) > 0 {
+					name := n.Args[0].Lit()
+					found = found || name == "" || name == "cd" || name == "pushd" || name == "popd" ||
+						name == "command" || name == "builtin" || name == "eval"
+				}
+			}
+			return true
+		})
 	}
-	for name, v := range s.vars {
-		if w, ok := b.vars[name]; (!ok || !v.equal(w)) && !slices.Contains(except, name) {
-			return false
-		}
-	}
-	return true
+	return found
 }
 
-// widen forgets what differs.
-func (s *state) widen(b *state) {
-	for name, w := range b.vars {
-		if v, ok := s.vars[name]; !ok || !v.equal(w) {
-			s.vars[name] = variable{word: word{kind: anything, many: true, env: w.env, net: w.net}}
+// survey counts in how many places each variable is set, and looks at the functions.
+func (k *walker) survey(f *syntax.File) {
+	k.sites = map[string]int{}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.FuncDecl:
+			if n.Name != nil {
+				k.declared[n.Name.Value]++
+			}
+			k.roams = k.roams || n.Body != nil && roams([]*syntax.Stmt{n.Body})
+		case *syntax.Assign:
+			if n.Name != nil {
+				k.sites[n.Name.Value]++
+			}
+		case *syntax.WordIter:
+			k.sites[n.Name.Value]++
+		case *syntax.ParamExp:
+			if n.Param != nil && n.Exp != nil {
+				k.sites[n.Param.Value]++
+			}
+		case *syntax.BinaryArithm:
+			if assigns(n.Op) {
+				k.sites[literalArith(n.X)] += 2
+			}
+		case *syntax.UnaryArithm:
+			if n.Op == syntax.Inc || n.Op == syntax.Dec {
+				k.sites[literalArith(n.X)] += 2
+			}
+		case *syntax.CallExpr: // read and others have names as words
+			for i, w := range n.Args {
+				if i > 0 {
+					k.sites[w.Lit()]++
+				}
+			}
 		}
-	}
-	if !slices.Equal(s.dirs, b.dirs) {
-		s.dirs = nil
-	}
-	s.lost = s.lost || b.lost
-	clear(s.funcs)
+		return true
+	})
 }
 
 // unrolled is how many values of a loop are looked at one by one.
@@ -369,9 +387,9 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) word {
 	name := it.Name.Value
 	var out word
 	for i, v := range values {
-		o := k.loop(st, []string{name}, func(st *state) word {
+		o := k.loop(st, c.Do, func(st *state) word {
 			x := expander{k, st}
-			x.assign(name, variable{word: v})
+			x.assign(name, v)
 			return k.stmts(c.Do, st)
 		})
 		if i == 0 {
@@ -401,7 +419,7 @@ func (k *walker) cLoop(c *syntax.ForClause, st *state) word {
 	}
 	x := expander{k, st}
 	x.arith(l.Init)
-	return k.loop(st, nil, func(st *state) word {
+	return k.loop(st, c.Do, func(st *state) word {
 		x := expander{k, st}
 		x.arith(l.Cond)
 		out := k.stmts(c.Do, st)
@@ -487,12 +505,18 @@ func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 	k.active = append(k.active, name)
 	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
 	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
-	mark := len(k.exits)
 	c.out = k.stmt(body, c.st)
-	c.st.joinAll(k.exits[mark:])
+	if leaves(body) {
+		k.blur(c.st, []*syntax.Stmt{body})
+	}
 	c.st.args, c.st.lost, c.st.stdin = args, lost, stdin
 	k.active = k.active[:len(k.active)-1]
 	k.depth--
+}
+
+// leaves reports whether a body may be left before its end.
+func leaves(body *syntax.Stmt) bool {
+	return calls(body, "return") || calls(body, "break") || calls(body, "continue")
 }
 
 // forks reports whether a body calls the name in the background or in a pipe.

@@ -4,22 +4,22 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// wrapperSpecs are options with an argument, and how many operands come before the
-// command.
+// wrapperSpecs are the options, and how many operands come before the command.
 var wrapperSpecs = map[string]struct {
 	spec   string
 	before int
 }{
-	"nice": {"-n= --adjustment=", 0}, "nohup": {"", 0}, "setsid": {"", 0}, "unbuffer": {"", 0},
-	"timeout": {"-k= -s= --kill-after= --signal=", 1}, "gtimeout": {"-k= -s= --kill-after= --signal=", 1},
-	"stdbuf":  {"-i= -o= -e= --input= --output= --error=", 0},
-	"ionice":  {"-c= -n= -p=a -P=a -u=a --class= --classdata= --pid=a", 0},
-	"taskset": {"-p!a --pid!a", 1}, "chrt": {"-p!a --pid!a -T= -P= -D=", 1}, "numactl": {"-i= -N= -m= -C= -p=", 0},
-	"time": {"-f= -o=w --format= --output=w", 0}, "gtime": {"-f= -o=w --format= --output=w", 0},
-	"caffeinate": {"-t= -w=", 0},
-	"sudo":       {"-u= -g= -h= -p= -C= -D= -R= -T= -U= -r= -t=", 0}, "doas": {"-u= -C=", 0},
+	"nice": {"-n= --adjustment=", 0}, "timeout": {"-v -k= -s= --kill-after= --signal= --preserve-status --foreground", 1},
+	"gtimeout": {"-v -k= -s= --kill-after= --signal= --preserve-status --foreground", 1},
+	"stdbuf":   {"-i= -o= -e= --input= --output= --error=", 0},
+	"time":     {"-pv -f= -o=w --format= --output=w --portability --verbose", 0}, "gtime": {"-pv -f= -o=w --format= --output=w", 0},
+	"nohup": {"", 0}, "setsid": {"", 0}, "unbuffer": {"", 0}, "ionice": {"-c= -n= -p= -P= -u= --class= --classdata= --pid=", 0},
+	"taskset": {"", 1}, "chrt": {"-T= -P= -D=", 1}, "numactl": {"-i= -N= -m= -C= -p=", 0}, "caffeinate": {"-t= -w=", 0},
+	"sudo": {"-u= -g= -h= -p= -C= -D= -R= -T= -U= -r= -t=", 0}, "doas": {"-u= -C=", 0},
 	"pkexec": {"--user=", 0}, "gosu": {"", 1}, "run0": {"-u=", 0},
 	"unshare": {"-S= -G= -R= -w= --map-user= --map-group= --root= --wd=", 0},
 	"chroot":  {"--userspec= --groups=", 1}, "fakeroot": {"-l= -s= -i= -b=", 0},
@@ -51,11 +51,6 @@ func wrapper(c *call, argv []word) {
 	rest := c.inner(argv)
 	if len(rest) == 0 {
 		return
-	}
-	if name := base(argv[0].text); name == "nohup" {
-		c.raise(NeedsApproval, "goes on after the shell")
-	} else if name == "setsid" {
-		c.dispute("goes on after the shell")
 	}
 	c.fresh(rest)
 }
@@ -113,18 +108,18 @@ func flock(c *call, argv []word) {
 // env shows the environment, or runs a command in another one.
 func env(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: envSpec, first: true}, plain(argv, 1))
-	if o.has("-C", "--chdir") {
-		c.raise(NeedsApproval, "changes the directory by an option")
-	}
+	o := c.options(program{first: true, spec: "-i0 -u= --ignore-environment --null --unset= -S=x --split-string=x " +
+		"-P=e -L=e -U=e"}, plain(argv, 1))
 	rest := o.operands
 	for len(rest) > 0 {
-		name, _, ok := strings.Cut(rest[0].text, "=")
+		name, value, ok := strings.Cut(rest[0].text, "=")
 		if !ok {
 			break
 		}
 		if class, why := hijack(name); class > ReadOnly {
 			c.raise(class, why)
+		} else if !hands(name, rest[0].keep(value)) {
+			c.raise(NeedsApproval, "sets a variable for a program: "+name)
 		}
 		rest = rest[1:]
 	}
@@ -150,7 +145,9 @@ func printenv(c *call, argv []word) {
 // xargs runs a command with words that come in.
 func xargs(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: xargsSpec, first: true}, plain(argv, 1))
+	o := c.options(program{first: true, spec: "-0rtx -a=r -d= -E= -I= -i? -J= -L= -n= -P= -s= --null " +
+		"--no-run-if-empty --verbose --exit --delimiter= --arg-file=r --max-args= --max-procs= --max-lines? --replace?"},
+		plain(argv, 1))
 	rest := slices.Clone(o.operands)
 	if len(rest) == 0 {
 		rest = []word{{text: "echo"}}
@@ -159,6 +156,9 @@ func xargs(c *call, argv []word) {
 	if c.st.stdin.kind == listing || c.st.stdin.kind == digits {
 		in.kind, in.text = c.st.stdin.kind, c.st.stdin.text
 		in.nodash = c.st.stdin.nodash && o.has("-0", "--null") // else a name may have a space or a line end
+	}
+	if w, ok := o.args["--replace"]; ok && w.text != "" {
+		c.raise(NeedsApproval, "replaces a mark that is not plain")
 	}
 	if o.has("-a", "--arg-file") {
 		in = word{kind: anything, many: true}
@@ -270,13 +270,13 @@ func watch(c *call, argv []word) {
 	}
 }
 
-// command is command and builtin without the functions of the script.
+// command is command of bash: -v and -V say what a name is.
 func command(c *call, argv []word) {
-	o := c.options(program{first: true}, plain(argv, 1))
+	o := c.options(program{first: true, spec: "-vV"}, plain(argv, 1))
 	switch {
 	case o.has("-v", "-V"):
 		c.out = word{kind: anything}
-	case o.has("-p"), len(o.operands) > 0 && o.operands[0].kind != known:
+	case len(o.operands) > 0 && o.operands[0].kind != known:
 		c.raise(NeedsApproval, "runs a command whose name is not known")
 		fallthrough
 	case len(o.operands) > 0:
@@ -291,6 +291,7 @@ func (c *call) direct(argv []word) {
 }
 
 func builtin(c *call, argv []word) {
+	c.raise(NeedsApproval, "runs a builtin past the functions")
 	if rest := plain(argv, 1); len(rest) > 0 {
 		c.direct(rest)
 	}
@@ -300,6 +301,7 @@ func builtin(c *call, argv []word) {
 func execBuiltin(c *call, argv []word) {
 	o := c.options(program{spec: "-a=", first: true}, plain(argv, 1))
 	c.out = word{}
+	c.raise(NeedsApproval, "takes the place of the shell, or changes its descriptors")
 	if len(o.operands) > 0 {
 		c.fresh(o.operands)
 		return
@@ -310,6 +312,7 @@ func execBuiltin(c *call, argv []word) {
 // eval runs its words in this shell.
 func eval(c *call, argv []word) {
 	c.k.opaque = true
+	c.raise(NeedsApproval, "reads words again as a script")
 	w := joined(plain(argv, 1))
 	if w.kind > digits || slices.ContainsFunc(argv, func(w word) bool { return w.kind > digits }) {
 		c.code(&w, "runs a text that is not known")
@@ -343,6 +346,7 @@ func sourceBuiltin(c *call, argv []word) {
 	if w.text == "/dev/stdin" {
 		content = &c.st.stdin
 	}
+	c.raise(NeedsApproval, "runs a file in the shell")
 	if content != nil && content.kind == known && c.k.enter() {
 		c.k.source(content.text, c.st)
 		c.k.depth--
@@ -362,28 +366,26 @@ func (c *call) code(content *word, why string) {
 	c.raise(NeedsApproval, why)
 }
 
-// interpreter is a shell that runs another script.
+// interpreter is a shell that runs another script. Of the options of bash(1) and dash(1)
+// only -c, -e and -u are let through, and -n, which runs nothing.
 func interpreter(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: interpreterSpec, first: true}, plain(argv, 1))
+	o := c.options(program{first: true, spec: "-ceun -s!a -o=a -O=a -i!a -l!a --rcfile=e --init-file=e"}, plain(argv, 1))
 	rest := o.operands
 	if o.has("-i") && !o.has("-c") {
 		c.raise(Escalates, "opens a shell for somebody")
-	}
-	if o.has("-x", "-v") {
-		c.dispute("traces commands")
 	}
 	switch {
 	case len(rest) > 0 && rest[0].net:
 		c.raise(Escalates, "runs what came from the network")
 	case o.has("-c") && len(rest) > 0:
 		c.inScript(rest)
-	case o.has("--version", "--help") && len(rest) == 0:
-	case o.has("-n") && len(rest) > 0 && !o.has("-s"):
+	case o.has("-n") && len(rest) == 1 && !o.has("-s", "-i", "-l"):
 		c.read(rest[0])
 	case len(rest) == 0 || o.has("-s"):
 		c.fromStdin()
 	case rest[0].from != nil && rest[0].from.kind == known:
+		c.raise(NeedsApproval, "runs a script")
 		c.k.nested(*rest[0].from, c.st)
 	default:
 		c.read(rest[0])
@@ -410,25 +412,25 @@ func (c *call) inScript(rest []word) {
 	inner := c.st.child()
 	inner.args = plain(rest, 2)
 	inner.lost = slices.ContainsFunc(rest, func(w word) bool { return w.many || w.kind == glob })
-	declared := c.k.declared
+	declared, lang := c.k.declared, c.k.lang
 	c.k.declared = map[string]int{}
+	if name := base(c.cmd.Argv[0]); name == "sh" || name == "dash" {
+		c.k.lang = syntax.LangPOSIX
+	}
 	c.out = c.k.source(w.text, inner)
-	c.k.declared = declared
+	c.k.declared, c.k.lang = declared, lang
 	c.k.depth--
 }
 
 func (c *call) fromStdin() {
 	in := c.st.stdin
-	if in.kind == known && in.text != "" {
-		c.k.nested(in, c.st)
-		return
-	}
 	c.code(&in, "runs what comes in")
+	c.k.nested(in, c.st)
 }
 
 // base64Program decodes what is known, so that a shell after it is judged by that.
 func base64Program(c *call, argv []word) {
-	o := c.options(program{spec: "-w= --wrap= -o=w --output=w -i? -b="}, plain(argv, 1))
+	o := c.options(c.row, plain(argv, 1))
 	c.operands(program{}, &parsed{operands: o.operands})
 	in := c.st.stdin
 	if len(o.operands) == 0 && in.kind == known && o.has("-d", "-D", "--decode") {
