@@ -1,5 +1,10 @@
 package shell
 
+import (
+	"maps"
+	"slices"
+)
+
 // AnalyzeBare is Analyze that lets panics through.
 func AnalyzeBare(script string, w World) *Analysis { return analyze(script, w) }
 
@@ -8,3 +13,13 @@ func Refuse(script string) string { return refuse(script) }
 
 // MaxScript is how much of a script is looked at, in bytes.
 const MaxScript = maxScript
+
+// Programs are the programs, and subcommands of git, that may run unasked.
+func Programs() []string {
+	names := slices.Collect(maps.Keys(rows))
+	for sub := range gitRows {
+		names = append(names, "git "+sub)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -14,7 +14,7 @@ var handlers = map[string]func(*call, []word){
 	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift,
 	"flock": flock, "env": env, "printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script,
 	"box": box, "watch": watch, "command": command, "builtin": builtin, "exec": execBuiltin, "eval": eval,
-	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat, "ls": ls, "rm": rm,
+	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat, "tac": tac, "ls": ls, "rm": rm,
 	"copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip,
 	"unzip": unzip, "compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "stops": stops,
 	"kill": kill, "head": head, "wc": wc, "filter": filter, "sort": sort, "oneIn": oneIn, "grep": grep, "rg": rg,

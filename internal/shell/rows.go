@@ -14,7 +14,8 @@ var rows = map[string]program{
 	// coreutils, cat to wc: print their operands, changed, to the standard output.
 	"cat": {handler: "cat", tame: true, spec: "-AbeEnstTuv --show-all --number-nonblank --show-ends --number " +
 		"--squeeze-blank --show-tabs --show-nonprinting"},
-	"tac": {tame: true, spec: "-br -s= --before --regex --separator="},
+	// tac copies what it cannot seek in to a temporary file.
+	"tac": {handler: "tac", tame: true, spec: "-br -s= --before --regex --separator="},
 	"nl": {tame: true, spec: "-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w= --body-numbering= --number-format= " +
 		"--number-separator= --number-width= --starting-line-number="},
 	"head": {handler: "head", tame: true, spec: "-qvz0123456789 -n= -c= --lines= --bytes= --quiet --silent --verbose " +

@@ -39,6 +39,16 @@ func cat(c *call, argv []word) {
 	}
 }
 
+func tac(c *call, argv []word) {
+	o := c.reads(argv)
+	if len(o.operands) == 0 || slices.ContainsFunc(o.operands, func(w word) bool {
+		return w.from != nil || w.text == "-" || strings.HasPrefix(w.text, "/dev/")
+	}) {
+		c.raise(NeedsApproval, "copies what comes in to a temporary file")
+	}
+	c.out = word{kind: anything}
+}
+
 func wc(c *call, argv []word) {
 	if o := c.reads(argv); len(o.operands) == 0 {
 		c.out = word{text: "1", kind: digits, many: true}
