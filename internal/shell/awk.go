@@ -163,6 +163,7 @@ func (a *awkProgram) name() bool {
 		a.print = a.print || name == "print" || name == "printf"
 		return true
 	case awkFunctions[name]:
+		a.last = name // no awk agrees with all others what a slash is behind length
 		return calls || name == "length"
 	}
 	return !calls && awkVariable(name)

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,35 +103,6 @@ func formatted(args []word) word {
 func pwd(c *call, _ []word) {
 	if d := c.st.dirs; len(d) == 1 && !strings.ContainsAny(d[0], "*?[") {
 		c.out = word{text: d[0] + "\n"}
-	}
-}
-
-func basename(c *call, argv []word) {
-	if len(argv) == 2 && argv[1].kind == known && !argv[1].dash() {
-		c.out = word{text: base(strings.TrimRight(argv[1].text, "/"))}
-		return
-	}
-	for _, w := range plain(argv, 1) {
-		c.out = word{kind: anything, env: w.env || c.out.env}
-	}
-	if len(argv) == 2 && argv[1].kind == listing {
-		c.out = word{kind: listing}
-	}
-}
-
-func dirname(c *call, argv []word) {
-	if len(argv) == 2 && argv[1].kind == known && !argv[1].dash() {
-		c.out = word{text: path.Dir("./" + strings.TrimRight(argv[1].text, "/"))}
-		if strings.HasPrefix(argv[1].text, "/") {
-			c.out.text = path.Dir(strings.TrimRight(argv[1].text, "/"))
-		}
-		return
-	}
-	for _, w := range plain(argv, 1) {
-		c.out = word{kind: anything, env: w.env || c.out.env}
-	}
-	if len(argv) == 2 && argv[1].kind == listing {
-		c.out = word{kind: listing, nodash: argv[1].nodash, text: argv[1].text}
 	}
 }
 

@@ -60,7 +60,7 @@ var classes = map[shell.Class][]string{
 		"aws s3 rm s3://b --recursive", "python3 -c 'import os; os.remove(\"x\")'",
 		"node -e 'require(\"fs\").rmSync(\"x\")'",
 		"echo cm0geA== | base64 -d | sh", "printf 'rm x' | sh", "bash <<< 'rm x'", "cat <<EOF | sh\nrm x\nEOF",
-		"ssh host 'rm -rf x'", "echo 'ez k' | tr a-z n-za-m | sh", "make -f <(printf 'a:\\n\\trm x\\n')",
+		"ssh host 'rm -rf x'",
 		"chmod -R 000 .",
 	},
 	shell.Escalates: {

@@ -28,77 +28,29 @@ func (x expander) list(ws []*syntax.Word) []word {
 	return out
 }
 
-// braces returns the words that brace expansion makes of one.
+// braces returns the words that brace expansion makes of one, if it is one that all
+// shells read alike. The form of the script sees to it that there is no other.
 func (x expander) braces(w *syntax.Word) []*syntax.Word {
-	for _, p := range w.Parts {
-		if l, ok := p.(*syntax.Lit); ok && strings.Contains(l.Value, "{") {
-			n := 1
-			c := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
-			if !syntax.SplitBraces(c) {
-				break
-			}
-			out := product(c.Parts, &n)
-			if n > maxBraces {
-				x.k.raise(NeedsApproval, "has a brace expansion that is too large")
-				return []*syntax.Word{w}
-			}
-			return out
+	m := bracesAlike.FindStringSubmatch(w.Lit())
+	if m == nil {
+		return []*syntax.Word{w}
+	}
+	alternatives := strings.Split(m[2], ",")
+	if from, to, ok := strings.Cut(m[2], ".."); ok && len(alternatives) == 1 {
+		alternatives = nil
+		a, _ := strconv.Atoi(from)
+		b, _ := strconv.Atoi(to)
+		for n := min(a, b); n <= max(a, b); n++ {
+			alternatives = append(alternatives, strconv.Itoa(n))
 		}
 	}
-	return []*syntax.Word{w}
-}
-
-// product makes the words of parts with braces. It stops when n, how many there are at
-// most, is over the bound.
-func product(parts []syntax.WordPart, n *int) []*syntax.Word {
-	out := []*syntax.Word{{}}
-	for _, p := range parts {
-		var alts []*syntax.Word
-		if b, ok := p.(*syntax.BraceExp); ok {
-			alts = alternatives(b, n)
-		} else {
-			alts = []*syntax.Word{{Parts: []syntax.WordPart{p}}}
-		}
-		if *n = max(*n, len(out)*len(alts)); *n > maxBraces {
-			return nil
-		}
-		var next []*syntax.Word
-		for _, o := range out {
-			for _, a := range alts {
-				next = append(next, &syntax.Word{Parts: append(append([]syntax.WordPart(nil), o.Parts...),
-					a.Parts...)})
-			}
-		}
-		out = next
-	}
-	return out
-}
-
-func alternatives(b *syntax.BraceExp, n *int) []*syntax.Word {
-	var out []*syntax.Word
-	if b.Sequence {
-		return sequence(b, n)
-	}
-	for _, e := range b.Elems {
-		if out = append(out, product(e.Parts, n)...); len(out) > maxBraces {
-			*n = len(out)
-			return nil
-		}
-	}
-	return out
-}
-
-// sequence makes the words of {1..9}. Others are more than the bound.
-func sequence(b *syntax.BraceExp, n *int) []*syntax.Word {
-	from, err1 := strconv.Atoi(b.Elems[0].Lit())
-	to, err2 := strconv.Atoi(b.Elems[1].Lit())
-	if err1 != nil || err2 != nil || len(b.Elems) > 2 || to < from || to-from >= maxBraces {
-		*n = maxBraces + 1
-		return nil
+	if len(alternatives) > maxBraces {
+		x.k.raise(NeedsApproval, "has a brace expansion that is too large")
+		return []*syntax.Word{w}
 	}
 	var out []*syntax.Word
-	for i := range to - from + 1 {
-		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: strconv.Itoa(from + i)}}})
+	for _, a := range alternatives {
+		out = append(out, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: m[1] + a + m[4]}}})
 	}
 	return out
 }
@@ -466,54 +418,29 @@ func (x expander) substitute(c *syntax.CmdSubst) word {
 	return out
 }
 
-// ansi decodes the escapes of $'…'.
+// ansi decodes the escapes of $'…', echo -e and printf, as far as Go has them too.
 func ansi(s string) word {
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
+	for len(s) > 0 {
+		if s[0] != '\\' {
+			b.WriteByte(s[0])
+			s = s[1:]
 			continue
 		}
-		r, n := escape(s[i+1:])
-		if n == 0 {
+		if len(s) > 1 && strings.IndexByte(`'"`, s[1]) >= 0 {
+			b.WriteByte(s[1])
+			s = s[2:]
+			continue
+		}
+		r, multibyte, rest, err := strconv.UnquoteChar(s, 0)
+		if err != nil || r == 0 {
 			return word{text: b.String(), kind: anything}
 		}
-		b.WriteString(r)
-		i += n
+		if s = rest; multibyte {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
 	}
 	return word{text: b.String()}
-}
-
-// escape decodes what follows a backslash in $'…' and in the format of printf, and
-// returns its length; 0 for what is not known.
-func escape(s string) (string, int) {
-	if i := strings.IndexByte(`abeEfnrtv\'"?`, s[0]); i >= 0 {
-		return "\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[i : i+1], 1
-	}
-	base, start, most := 8, 0, 3
-	switch s[0] {
-	case 'x':
-		base, start, most = 16, 1, 2
-	case 'u':
-		base, start, most = 16, 1, 4
-	case 'U':
-		base, start, most = 16, 1, 8
-	}
-	end := start
-	for end < len(s) && end < start+most && digit(s[end], base) {
-		end++
-	}
-	v, err := strconv.ParseUint(s[start:end], base, 32)
-	if err != nil || v == 0 || v > 0x10FFFF {
-		return "", 0
-	}
-	if s[0] == 'u' || s[0] == 'U' {
-		return string(rune(v)), end
-	}
-	return string([]byte{byte(v)}), end
-}
-
-func digit(c byte, base int) bool {
-	_, err := strconv.ParseUint(string(rune(c)), base, 8)
-	return err == nil
 }

@@ -14,6 +14,7 @@ type program struct {
 	sub     bool   // the first operands choose a subcommand, which has an entry of its own
 	long    bool   // options have one dash and a name
 	first   bool   // options end with the first operand
+	apart   bool   // an option with an argument stands alone, the argument in the next word
 	tame    bool   // none of its options does more than read, so any word may be one
 	handler string // looks at the arguments instead
 }
@@ -205,6 +206,9 @@ func (c *call) cluster(p program, r *parsed, w word, next *word) bool {
 		}
 		o, rest := opts[0], w.keep(w.text[j+1:])
 		attached := rest.text != "" || w.kind > digits
+		if p.apart && o.arg != 0 && o.arg != '!' && len(w.text) != 2 {
+			c.strange(w.text)
+		}
 		switch {
 		case o.arg == '=' && attached, o.arg == '?':
 			c.apply(r, o, rest)

@@ -150,6 +150,9 @@ func (x expander) assign(name string, v word) {
 	if x.k.counters[name] && !numeric(v) {
 		x.k.raise(NeedsApproval, "sets what is used as a number to something else")
 	}
+	if strings.ToLower(name) != name && name != "IFS" && !hands(name, v) {
+		x.k.handed = "sets a variable that programs may get: " + name
+	}
 	v.from = nil
 	x.st.vars[name] = v
 	switch name {

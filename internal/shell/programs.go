@@ -7,17 +7,17 @@ import (
 
 // handlers look at the arguments of programs for which a row is not enough.
 var handlers = map[string]func(*call, []word){
-	"echo": echo, "printf": printf, "pwd": pwd, "basename": basename, "dirname": dirname, "number": number,
+	"echo": echo, "printf": printf, "pwd": pwd, "number": number,
 	"seq": seq, "test": testBuiltin, "words": anyWords, "cd": cd, "popd": popd, "exit": exit, "leave": leave,
 	"positional": positional, "set": setBuiltin, "shopt": setBuiltin, "unset": unset, "read": readBuiltin,
 	"mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
 	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift,
 	"flock": flock, "env": env, "printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script,
 	"box": box, "watch": watch, "command": command, "builtin": builtin, "exec": execBuiltin, "eval": eval,
-	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "cat": cat, "tac": tac, "ls": ls, "rm": rm,
+	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "binary": binary, "cat": cat, "tac": tac, "ls": ls, "rm": rm,
 	"copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip,
 	"unzip": unzip, "compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "stops": stops,
-	"kill": kill, "head": head, "wc": wc, "filter": filter, "sort": sort, "oneIn": oneIn, "grep": grep, "rg": rg,
+	"kill": kill, "head": head, "wc": wc, "sort": sort, "oneIn": oneIn, "grep": grep, "rg": rg,
 	"jq": jq, "yq": yq, "pager": pager, "editor": editor, "date": date, "hostname": hostname, "sleep": sleep,
 	"ps": ps, "query": query, "gpg": gpg, "crontab": crontab, "find": find, "fd": fd, "sed": sed, "awk": awk,
 	"git": git, "gitBranch": gitBranch, "gitRemotes": gitRemotes, "gitStash": gitStash, "gitConfig": gitConfig,
@@ -46,10 +46,6 @@ func build(c *call, argv []word) {
 	name := base(argv[0].text)
 	c.raise(NeedsApproval, name+" may run code of the project")
 	for i, w := range argv {
-		if i > 0 && (name == "make" || name == "gmake") && (strings.HasPrefix(w.text, "-f") ||
-			strings.HasPrefix(argv[i-1].text, "-f")) {
-			c.makefile(w)
-		}
 		if i > 0 && strings.HasPrefix(w.text, "-o") && name != "make" && name != "gmake" {
 			c.compilerOutput(argv, i)
 		}
@@ -61,18 +57,6 @@ func (c *call) compilerOutput(argv []word, i int) {
 		c.write(argv[i].keep(out))
 	} else if i+1 < len(argv) {
 		c.write(argv[i+1])
-	}
-}
-
-// makefile looks into the recipes of a makefile that is known.
-func (c *call) makefile(w word) {
-	if w.from == nil || w.from.kind != known {
-		return
-	}
-	for line := range strings.Lines(w.from.text) {
-		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
-			c.raise(c.k.nested(word{text: strings.TrimLeft(recipe, "@-+")}, c.st), "a recipe runs a command")
-		}
 	}
 }
 

@@ -29,7 +29,7 @@ var rows = map[string]program{
 	"join": {tame: true, spec: "-iz -a= -e= -j= -o= -t= -v= -1= -2= --ignore-case --check-order --nocheck-order --header " +
 		"--zero-terminated"},
 	"comm": {tame: true, spec: "-123z --output-delimiter= --check-order --nocheck-order --total --zero-terminated"},
-	"tr": {handler: "filter", use: 'n', tame: true,
+	"tr": {use: 'n', tame: true,
 		spec: "-cCdst --complement --delete --squeeze-repeats --truncate-set1"},
 	"expand":   {tame: true, spec: "-i -t= --initial --tabs="},
 	"unexpand": {tame: true, spec: "-a -t= --all --first-only --tabs="},
@@ -37,10 +37,11 @@ var rows = map[string]program{
 	"fmt": {tame: true, spec: "-cstu0123456789 -w= -g= -p= --crown-margin --tagged-paragraph --split-only " +
 		"--uniform-spacing --width= --goal= --prefix="},
 	"tsort": {tame: true}, "rev": {tame: true}, "colrm": {tame: true, use: 'n'},
-	// sort and uniq have an output file: as an option, and as the second operand.
-	"sort": {handler: "sort", spec: "-bcCdfghiMmnRrsuVz -k= -t= -o=w -T=w --check? --ignore-leading-blanks " +
+	// sort and uniq have an output file: as an option, and as the second operand. sort -m
+	// copies what comes in to a temporary file, and so do -S and a large input.
+	"sort": {handler: "sort", spec: "-bcCdfghiMnRrsuVz -k= -t= -o=w -T=w --check? --ignore-leading-blanks " +
 		"--dictionary-order --ignore-case --general-numeric-sort --ignore-nonprinting --month-sort " +
-		"--human-numeric-sort --numeric-sort --random-sort --reverse --version-sort --merge --stable --unique " +
+		"--human-numeric-sort --numeric-sort --random-sort --reverse --version-sort --stable --unique " +
 		"--zero-terminated --key= --field-separator= --sort= --output=w --temporary-directory=w " +
 		"--compress-program=x --debug"},
 	"uniq": {handler: "oneIn", first: true, spec: "-cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case " +
@@ -54,8 +55,8 @@ var rows = map[string]program{
 	"numfmt": {use: 'n', tame: true, spec: "-z -d= --from= --to= --field= --suffix= --padding= --format= --header? " +
 		"--grouping --round= --invalid= --delimiter="},
 	"factor": {use: 'n', tame: true}, "nproc": {handler: "number", use: 'n', tame: true, spec: "--all --ignore="},
-	"basename": {handler: "basename", tame: true, use: 'n', spec: "-az -s= --multiple --suffix= --zero"},
-	"dirname":  {handler: "dirname", tame: true, use: 'n', spec: "-z --zero"},
+	"basename": {tame: true, use: 'n', spec: "-az -s= --multiple --suffix= --zero"},
+	"dirname":  {tame: true, use: 'n', spec: "-z --zero"},
 	"realpath": {use: 'n', tame: true, spec: "-eLmPqsz --canonicalize-existing --canonicalize-missing --logical " +
 		"--physical --quiet --relative-to= --relative-base= --strip --no-symlinks --zero"},
 	"readlink": {use: 'n', tame: true, spec: "-efmnqsvz --canonicalize --canonicalize-existing " +
@@ -64,7 +65,7 @@ var rows = map[string]program{
 	// The checksums, without -c: the list to check may name any file.
 	"md5sum": {tame: true, spec: digest}, "sha1sum": {tame: true, spec: digest}, "sha224sum": {tame: true, spec: digest}, "sha256sum": {tame: true, spec: digest},
 	"sha384sum": {tame: true, spec: digest}, "sha512sum": {tame: true, spec: digest}, "b2sum": {tame: true, spec: digest + " -l= --length="},
-	"shasum": {spec: "-bt -a= -c!o --check!o --algorithm= --binary --text"}, "sum": {spec: "-rs --sysv"},
+	"sum":   {spec: "-rs --sysv"},
 	"cksum": {spec: "-z -a= -l= -c!o --check!o --algorithm= --length= --untagged --tag --zero"},
 	"md5":   {spec: "-qrs -s="},
 	// Facts of files. -L of ls and du follows links, which may lead outside.
@@ -84,8 +85,8 @@ var rows = map[string]program{
 	// date(1) sets the clock by an operand without a plus, and -s. -f reads a file of dates.
 	"date": {handler: "date", spec: "-uR -I? -d= -v= -r= --date= --reference= --utc --universal --iso-8601? --rfc-3339= " +
 		"--rfc-email -s!e --set!e"},
-	// hostname(1): an operand or a file sets the name; -f, -i, -A and -d ask a name server.
-	"hostname": {handler: "hostname", spec: "-sI --short --all-ip-addresses -F=e --file=e -b!e --boot!e"},
+	// hostname(1): an operand or a file sets the name; the other options ask a name server.
+	"hostname": {handler: "hostname", spec: "-s --short -F=e --file=e -b!e --boot!e"},
 	"free":     {use: 'n', spec: "-bghklmtvw --human --si --kibi --mebi --gibi --mega --giga --total --wide"},
 	"ps": {handler: "ps", spec: "-aAcdefFHjlLMNTwyZ -C= -g= -G= -o= -O= -p= -q= -s= -t= -u= -U= --cols= --columns= " +
 		"--forest --format= --group= --headers --no-headers --pid= --ppid= --sort= --user= --width="},
@@ -97,9 +98,8 @@ var rows = map[string]program{
 	"lsblk": {use: 'n', spec: "-abdflmnpJPrSt -o= --all --bytes --fs --json --list --noheadings --output= --paths"},
 	"who":   {use: 'n', spec: "-abdHlmqrstTu"}, "w": {use: 'n', spec: "-fhsu"},
 	"getconf": {use: 'n', spec: "-a"}, "locale": {use: 'n', spec: "-ackm --all-locales --charmaps --keyword-name"},
-	"lsb_release": {use: 'n', spec: "-acdirs --all --id --release --codename --description --short"},
-	"sw_vers":     {use: 'n', spec: "-productName -productVersion -buildVersion"},
-	"cal":         {use: 'n', spec: "-13jmsy"}, "which": {use: 'n', spec: "-as"},
+	"sw_vers": {use: 'n', spec: "-productName -productVersion -buildVersion"},
+	"cal":     {use: 'n', spec: "-13jmsy"}, "which": {use: 'n', spec: "-as"},
 	"whereis": {use: 'n', spec: "-bmsu"},
 	// diffutils: -l of diff runs pr, and is left out; so are the options that name files.
 	"diff": {spec: "-abBcdeEHinNpqrstTuwyZ0123456789 -C= -F= -I= -L= -S= -U= -W= -x= -X=r --brief " +
@@ -116,8 +116,9 @@ var rows = map[string]program{
 		"--table-noheadings --table-empty-lines --fillrows"},
 	"hexdump": {spec: "-bcCdovx -e= -n= -s= --canonical --no-squeezing --length= --skip="},
 	"hd":      {spec: "-bcCdovx -e= -n= -s="},
-	// xxd(1) of vim: its second operand is written; -r turns a dump back.
-	"xxd": {handler: "oneIn", first: true, spec: "-abeiup -c= -g= -l= -s= -o="},
+	// xxd(1) of vim reads the first letter of an option only, so -ps has no argument; its
+	// second operand is written; -r turns a dump back.
+	"xxd": {handler: "oneIn", first: true, apart: true, spec: "-abeiup -c= -g= -l= -s= -o="},
 	// iconv(1) of glibc, file(1) without -C, which writes, -z, which runs, -m and -f, which read.
 	"iconv": {spec: "-cls -f= -t= --from-code= --to-code= --list -o=w --output=w"},
 	"file": {spec: "-bhiIkNnr0 -e= -F= --brief --mime --mime-type --mime-encoding --keep-going --no-dereference " +
@@ -138,8 +139,8 @@ var rows = map[string]program{
 		"--column --no-config --one-file-system --unrestricted --crlf --max-filesize= --context-separator= " +
 		"--glob-case-insensitive --byte-offset --line-buffered --pre=x --hostname-bin=x -z!a --search-zip!a -L!o " +
 		"--follow!o"},
-	// tree(1): -o writes, -R writes into each directory, -l follows links.
-	"tree": {spec: "-aACdDfFghiJnNpqrsStuUvxcX -L= -P= -I= --charset= --dirsfirst --filelimit= --prune --noreport --du " +
+	// tree(1) takes the next word for -I also in the middle of letters, so it stands alone; -o writes, -R writes into each directory, -l follows links.
+	"tree": {apart: true, spec: "-aACdDfFghiJnNpqrsStuUvxcX -L= -P= -I= --charset= --dirsfirst --filelimit= --prune --noreport --du " +
 		"--si --inodes --sort= --matchdirs --ignore-case --gitignore --filesfirst --timefmt= -o=w -l!o -R!W"},
 	// fd(1) and bat(1): -x and -X run; a pager runs if told to.
 	"fd": {handler: "fd", use: 'p', spec: "-HIuasigFp0 -e= -E= -t= -d= -S= -j= --hidden --no-ignore --case-sensitive " +
@@ -155,20 +156,21 @@ var rows = map[string]program{
 	// yq: the one in Go and the one in Python; -i and -s write.
 	"yq": {handler: "yq", use: 'p', spec: "-crnPNMC -o= -p= -I= --output-format= --input-format= --prettyPrint --unwrapScalar? " +
 		"--no-colors -i!i --inplace!i --in-place!i -s=w --split-exp=w -f!a --from-file=a"},
-	// binutils: what could ask a debuginfod server (-l, -S, -w and -g) or load a plugin is left out.
-	"nm": {spec: "-aABCDgnopPrSuv -t= -f= --debug-syms --demangle? --dynamic --defined-only --undefined-only " +
+	// binutils: a word that begins with @ names a file of options (handler), --plugin loads
+	// code; what could ask a debuginfod server (-l, -S, -w and -g) or load a plugin is left out.
+	"nm": {handler: "binary", spec: "-aABCDgnopPrSuv -t= -f= --debug-syms --demangle? --dynamic --defined-only --undefined-only " +
 		"--extern-only --numeric-sort --no-sort --size-sort --print-size --print-file-name --reverse-sort " +
 		"--radix= --format= --plugin=x"},
-	"objdump": {spec: "-adDfhprRstTxCz -j= -M= --disassemble? --demangle? --section= --syms --dynamic-syms --reloc " +
+	"objdump": {handler: "binary", spec: "-adDfhprRstTxCz -j= -M= --disassemble? --demangle? --section= --syms --dynamic-syms --reloc " +
 		"--section-headers --headers --file-headers --private-headers --full-contents --all-headers " +
 		"--no-show-raw-insn --start-address= --stop-address= --plugin=x"},
-	"readelf": {spec: "-aehlSgtsnrudVIW -x= -p= --all --file-header --program-headers --section-headers --sections " +
+	"readelf": {handler: "binary", spec: "-aehlSgtsnrudVIW -x= -p= --all --file-header --program-headers --section-headers --sections " +
 		"--headers --syms --symbols --dyn-syms --notes --relocs --dynamic --version-info --wide --hex-dump= " +
 		"--string-dump= --demangle?"},
-	"strings": {spec: "-aw0123456789 -n= -t= -e= --all --bytes= --radix= --encoding= --include-all-whitespace"},
-	"size":    {spec: "-ABGdotx --format= --radix= --totals --common"}, "c++filt": {use: 'n', spec: "-_nip"},
+	"strings": {handler: "binary", spec: "-aw0123456789 -n= -t= -e= --all --bytes= --radix= --encoding= --include-all-whitespace"},
+	"size":    {handler: "binary", spec: "-ABGdotx --format= --radix= --totals --common"}, "c++filt": {handler: "binary", use: 'n', spec: "-_nip"},
 	// zcat and the like print; they run gzip, bzip2 or xz of the system.
-	"zcat": {tame: true}, "bzcat": {tame: true}, "xzcat": {tame: true},
+	"zcat": {}, "bzcat": {}, "xzcat": {},
 	"zipinfo": {spec: "-12smlvhtTzMC"},
 	// shellcheck(1): -x follows sources, and is left out.
 	"shellcheck": {spec: "-s= -S= -f= -e= -i= -o= -W= --shell= --severity= --format= --exclude= --include= --enable= " +
@@ -225,13 +227,13 @@ const (
 // they look into the project. Not among them: go, cargo and rustc, which let a file of the
 // project choose and fetch the tool chain; and those that load plugins or start scripts.
 var versions = set(
-	"node", "nodejs", "npm", "python", "python2", "python3", "perl", "ruby", "php", "lua", "gcc", "g++", "cc", "c++",
+	"node", "nodejs", "python", "python2", "python3", "perl", "ruby", "php", "lua", "gcc", "g++", "cc", "c++",
 	"clang", "clang++", "ld", "as", "make", "gmake", "cmake", "ninja", "docker", "git", "bash",
 	"tsc", "curl", "wget", "tar", "gzip", "xz", "zip", "unzip", "ssh", "rsync",
 )
 
 // saysVersion are the short forms.
 var saysVersion = set(
-	"node -v", "nodejs -v", "npm -v", "python -V", "python3 -V", "perl -v", "ruby -v", "php -v", "lua -v", "gcc -v",
+	"node -v", "nodejs -v", "python -V", "python3 -V", "perl -v", "ruby -v", "php -v", "lua -v", "gcc -v",
 	"g++ -v", "cc -v", "clang -v", "clang++ -v", "make -v", "gmake -v", "tsc -v", "ssh -V",
 )

@@ -130,6 +130,9 @@ func analyze(script string, w World) *Analysis {
 	k := newWalker(w)
 	st := k.start()
 	k.source(script, st)
+	if k.handed != "" && k.runs { // in whatever order: there are loops
+		k.raise(NeedsApproval, k.handed)
+	}
 	k.cover()
 	a := &Analysis{
 		Class: k.class, Why: k.why, Commands: k.cmds, Deny: k.deny, opaque: k.opaque,

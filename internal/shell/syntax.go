@@ -211,7 +211,7 @@ func (g *form) words(list []*syntax.Word) {
 
 // bracesAlike are the brace expansions that are read: one list of plain texts, or of
 // numbers. One without a comma is none.
-var bracesAlike = regexp.MustCompile(`^[^{}]*\{([A-Za-z0-9_./*-]*(,[A-Za-z0-9_./*-]*)+|[0-9]{1,4}\.\.[0-9]{1,4})\}[^{}]*$`)
+var bracesAlike = regexp.MustCompile(`^([^{}]*)\{([A-Za-z0-9_./*-]*(,[A-Za-z0-9_./*-]*)+|[0-9]{1,4}\.\.[0-9]{1,4})\}([^{}]*)$`)
 
 func (g *form) word(w *syntax.Word) {
 	if w == nil {

@@ -55,8 +55,9 @@ var gitRows = map[string]program{
 		"--abbrev? --eol --deduplicate --with-tree= --format= --recurse-submodules"},
 	"ls-tree":  {spec: "-drtlz --name-only --name-status --object-only --long --full-name --full-tree --format= --abbrev?"},
 	"cat-file": {spec: "-tsep --textconv!e --filters!a"},
+	// describe --dirty and --broken write the index, also where locks are not taken.
 	"describe": {use: 'n', spec: "--all --tags --contains --always --long --abbrev= --candidates= --exact-match --match= " +
-		"--exclude= --first-parent --dirty? --broken?"},
+		"--exclude= --first-parent"},
 	"for-each-ref": {use: 'n', spec: gitList + "--count= --shell --perl --python --tcl"},
 	"show-ref":     {use: 'n', spec: "-dsqh --heads --tags --branches --verify --head --hash? --dereference --abbrev? --quiet"},
 	"rev-parse": {use: 'n', spec: "-q -n= --show-toplevel --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree " +

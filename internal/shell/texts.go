@@ -39,6 +39,15 @@ func cat(c *call, argv []word) {
 	}
 }
 
+// binary is for programs that read more options from the file behind an @.
+func binary(c *call, argv []word) {
+	for _, w := range c.reads(argv).operands {
+		if strings.HasPrefix(w.text, "@") || w.kind > digits && w.text == "" && !w.nodash {
+			c.raise(NeedsApproval, "may read options from a file")
+		}
+	}
+}
+
 func tac(c *call, argv []word) {
 	o := c.reads(argv)
 	if len(o.operands) == 0 || slices.ContainsFunc(o.operands, func(w word) bool {
@@ -57,41 +66,6 @@ func wc(c *call, argv []word) {
 
 // anyWords is for programs that take any word as it is.
 func anyWords(*call, []word) {}
-
-func filter(c *call, argv []word) {
-	c.reads(argv)
-	c.out = word{kind: anything, env: c.st.stdin.env, net: c.st.stdin.net}
-	in := c.st.stdin
-	if len(argv) == 3 && in.kind == known && argv[1].kind == known && argv[2].kind == known {
-		if a, b := letters(argv[1].text), letters(argv[2].text); a != "" && len(a) == len(b) {
-			c.out = word{text: strings.Map(func(r rune) rune {
-				if i := strings.IndexRune(a, r); i >= 0 {
-					return rune(b[i])
-				}
-				return r
-			}, in.text)}
-		}
-	}
-}
-
-// letters expands the ranges of a set of tr; "" if it has more than that.
-func letters(set string) string {
-	var b strings.Builder
-	for i := 0; i < len(set); i++ {
-		switch {
-		case !letter(set[i]):
-			return ""
-		case i+2 < len(set) && set[i+1] == '-' && letter(set[i+2]) && set[i] <= set[i+2]:
-			for ch := set[i]; ch <= set[i+2]; ch++ {
-				b.WriteByte(ch)
-			}
-			i += 2
-		default:
-			b.WriteByte(set[i])
-		}
-	}
-	return b.String()
-}
 
 func sort(c *call, argv []word) { c.through(c.reads(argv), 0) }
 

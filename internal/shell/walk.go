@@ -17,6 +17,8 @@ type walker struct {
 	sites    map[string]int  // in how many places a variable is set, anywhere
 	roams    bool            // a function changes the directory
 	lang     syntax.LangVariant
+	handed   string   // says that a variable was set that may be in the environment; "" if none was
+	runs     bool     // a program runs that gets the environment
 	active   []string // the functions that are being called
 
 	cmds     []Command

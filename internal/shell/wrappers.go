@@ -108,7 +108,7 @@ func flock(c *call, argv []word) {
 // env shows the environment, or runs a command in another one.
 func env(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{first: true, spec: "-i0 -u= --ignore-environment --null --unset= -S=x --split-string=x " +
+	o := c.options(program{first: true, spec: "-0 --null -i!a -u=a --ignore-environment!a --unset=a -S=x --split-string=x " +
 		"-P=e -L=e -U=e"}, plain(argv, 1))
 	rest := o.operands
 	for len(rest) > 0 {
