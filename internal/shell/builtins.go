@@ -155,9 +155,6 @@ func cd(c *call, argv []word) {
 	o := c.options(program{spec: "-n"}, argv[1:])
 	st := c.st
 	push := argv[0].text == "pushd"
-	if push {
-		st.back = append(slices.Clone(st.back), first(st.dirs))
-	}
 	switch {
 	case push && (len(o.operands) != 1 || strings.HasPrefix(o.operands[0].text, "+")):
 		st.dirs = nil
@@ -170,13 +167,6 @@ func cd(c *call, argv []word) {
 		return
 	}
 	c.chdir(o.operands[0])
-}
-
-func first(dirs []string) string {
-	if len(dirs) == 0 {
-		return ""
-	}
-	return dirs[0]
 }
 
 // chdir makes the directory the expected one. The old ones stay possible: there may be
@@ -225,22 +215,10 @@ func (c *call) destination(w word) (string, bool) {
 	return w.text, true
 }
 
-func popd(c *call, argv []word) {
+// popd goes back to where nobody looked.
+func popd(c *call, _ []word) {
 	c.out = word{}
-	st := c.st
-	n := len(st.back)
-	if n == 0 || len(argv) > 1 || st.back[n-1] == "" {
-		st.dirs, st.back = nil, nil
-		return
-	}
-	dirs := []string{st.back[n-1]}
-	st.back = st.back[:n-1]
-	for _, d := range st.dirs {
-		if !slices.Contains(dirs, d) {
-			dirs = append(dirs, d)
-		}
-	}
-	st.dirs = dirs
+	c.st.dirs = nil
 }
 
 func exit(c *call, argv []word) {
@@ -393,7 +371,7 @@ func declareBuiltin(c *call, argv []word) {
 
 // declClause walks declare, local, export, readonly and typeset. Which may run unasked is
 // for the form of the script.
-func (k *walker) declClause(d *syntax.DeclClause, st *state) word {
+func (k *walker) declClause(d *syntax.DeclClause, st *state) {
 	if k.declared[d.Variant.Value] > 0 {
 		k.raise(NeedsApproval, "calls what may be a function of the script")
 	}
@@ -422,7 +400,6 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) word {
 	if !named {
 		k.dispute("shows the environment")
 	}
-	return word{}
 }
 
 func (x expander) exports(name string, v word) {

@@ -12,8 +12,8 @@ var handlers = map[string]func(*call, []word){
 	"positional": positional, "set": setBuiltin, "shopt": setBuiltin, "unset": unset, "read": readBuiltin,
 	"mapfile": mapfile, "hash": hash, "alias": alias, "compgen": compgen, "history": historyBuiltin, "trap": trap,
 	"let": letBuiltin, "declare": declareBuiltin, "wrapper": wrapper, "power": power, "shift": shift,
-	"flock": flock, "env": env, "printenv": printenv, "xargs": xargs, "parallel": parallel, "script": script,
-	"box": box, "watch": watch, "command": command, "builtin": builtin, "exec": execBuiltin, "eval": eval,
+	"env": env, "printenv": printenv, "xargs": xargs,
+	"runner": runner, "command": command, "builtin": builtin, "exec": execBuiltin, "eval": eval,
 	"source": sourceBuiltin, "interpreter": interpreter, "base64": base64Program, "binary": binary, "cat": cat, "tac": tac, "ls": ls, "rm": rm,
 	"copy": copyFiles, "move": move, "chmod": chmod, "chown": chown, "dd": dd, "tar": tar, "zip": zip,
 	"unzip": unzip, "compress": compress, "rsync": rsync, "mktemp": mktemp, "split": split, "disk": disk, "stops": stops,
@@ -204,9 +204,7 @@ func ssh(c *call, argv []word) {
 	}
 	c.host(o.operands[0])
 	if rest := o.operands[1:]; len(rest) > 0 {
-		if class := c.k.trial(func() { c.k.nested(joined(rest), c.st) }).class; class >= Destructive {
-			c.raise(class, "runs a command on another machine")
-		}
+		c.k.nested(joined(rest), c.st)
 	}
 	c.out = word{kind: anything, net: true}
 }

@@ -100,7 +100,7 @@ func TestDir(t *testing.T) {
 	for script, want := range map[string]string{
 		"ls": "/ws", "cd src": "/ws/src", "cd src && ls": "/ws/src", "cd src; cd ..": "/ws", "(cd src)": "/ws",
 		"cd src | ls": "/ws", "cd /tmp": "/tmp", "cd": "/home/user",
-		"cd \"$x\"": "", "cd -": "", "pushd src; popd": "/ws", "pushd src": "/ws/src",
+		"cd \"$x\"": "", "cd -": "", "pushd src; popd": "", "pushd src": "/ws/src",
 		"cd src || exit": "/ws/src", "if true; then cd src; fi": "/ws", "for d in a b; do cd $d; done": "",
 		"f() { cd src; }; f": "/ws/src", "eval 'cd src'": "/ws/src", "bash -c 'cd src'": "/ws",
 		"cd src &": "/ws", "cd */": "", "x=src; cd $x": "/ws/src", "source x": "",

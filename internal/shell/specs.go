@@ -28,11 +28,10 @@ const (
 		"--commit-filter=e --tag-name-filter=e -d= --original="
 	gitPushSpec = "-f!d --force!d --force-with-lease?d --mirror!d -d!d --delete!d --prune!d --receive-pack=x " +
 		"--exec=x -o= --push-option= --repo="
-	goRunSpec    = "-toolexec=x -exec=x -overlay=a -modfile=a -C=r -ldflags= -tags= -mod= -gcflags="
-	ncSpec       = "-e=e -c=e --exec=e --sh-exec=e --lua-exec=e -w= -p= -s= -i= -q= -X= -x= -o=w"
-	sshSpec      = "-p= -i=r -l= -L= -R= -D= -W= -J= -F=r -o= -b= -c= -E=w -e= -I= -m= -O= -Q= -S= -w= -P= -B="
-	parallelSpec = "-a=r -j= -n= -N= -I= -C= -d= --jobs= --colsep= -S=n --sshlogin=n"
-	curlSpec     = "-o=f --output=f -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
+	goRunSpec = "-toolexec=x -exec=x -overlay=a -modfile=a -C=r -ldflags= -tags= -mod= -gcflags="
+	ncSpec    = "-e=e -c=e --exec=e --sh-exec=e --lua-exec=e -w= -p= -s= -i= -q= -X= -x= -o=w"
+	sshSpec   = "-p= -i=r -l= -L= -R= -D= -W= -J= -F=r -o= -b= -c= -E=w -e= -I= -m= -O= -Q= -S= -w= -P= -B="
+	curlSpec  = "-o=f --output=f -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
 		"--header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w -D=w " +
 		"--dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= " +
 		"--max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w " +

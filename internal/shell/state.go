@@ -105,7 +105,6 @@ type state struct {
 	vars  map[string]word
 	funcs map[string]*syntax.Stmt // those that are defined for sure
 	dirs  []string                // where it may be; the first if all commands succeeded; none if not known
-	back  []string                // the directories of pushd
 	args  []word                  // the positional parameters
 	lost  bool                    // the positional parameters are not known
 	stdin word
@@ -126,7 +125,7 @@ func (k *walker) start() *state {
 func (s *state) clone() *state {
 	c := *s
 	c.vars, c.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)
-	c.dirs, c.back = slices.Clip(s.dirs), slices.Clip(s.back)
+	c.dirs = slices.Clip(s.dirs)
 	return &c
 }
 
@@ -182,8 +181,5 @@ func (s *state) joinDirs(b *state) {
 	}
 	if s.dirs = dirs; len(dirs) > 4 {
 		s.dirs = nil
-	}
-	if !slices.Equal(s.back, b.back) {
-		s.back = nil
 	}
 }

@@ -69,32 +69,14 @@ func (k *walker) enter() bool {
 	return true
 }
 
-// trial walks without keeping what it finds but the steps, and returns what it would
-// have found.
-func (k *walker) trial(walk func()) walker {
-	saved := *k
-	k.class, k.deny = ReadOnly, false
-	walk()
-	found := *k
-	saved.steps = k.steps
-	*k = saved
-	return found
-}
-
-// stmts walks statements in a row and returns what they print.
+// stmts walks statements in a row. What they print is known for one alone.
 func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
-	var out word
-	for i, s := range list {
-		o := k.stmt(s, st)
-		switch {
-		case i == 0 || out == (word{}):
-			out = o
-		case o == (word{}):
-		case out.kind == known && o.kind == known:
-			out = out.then(o)
-		default:
-			out = out.or(o)
-		}
+	out := word{kind: anything}
+	for _, s := range list {
+		out = k.stmt(s, st)
+	}
+	if len(list) != 1 {
+		return word{kind: anything}
 	}
 	return out
 }
@@ -102,9 +84,6 @@ func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
-	}
-	if s.Coprocess || s.Disown {
-		k.raise(NeedsApproval, "is for another shell")
 	}
 	if s.Background {
 		st = st.clone()
@@ -148,25 +127,30 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 		return k.stmts(c.Stmts, st)
 	case *syntax.BinaryCmd:
 		return k.binary(c, st)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			return k.stmt(c.Stmt, st)
+		}
 	case *syntax.IfClause:
-		return k.ifClause(c, st)
+		k.ifClause(c, st)
 	case *syntax.WhileClause:
-		return k.loop(st, slices.Concat(c.Cond, c.Do), func(st *state) word {
+		k.loop(st, slices.Concat(c.Cond, c.Do), func(st *state) {
 			k.stmts(c.Cond, st)
-			return k.stmts(c.Do, st)
+			k.stmts(c.Do, st)
 		})
 	case *syntax.ForClause:
-		return k.forClause(c, st)
+		k.forClause(c, st)
 	case *syntax.CaseClause:
-		return k.caseClause(c, st)
+		k.caseClause(c, st)
 	case *syntax.FuncDecl:
-		return k.declare(c, st)
+		k.declare(c, st)
 	default:
-		return k.rare(cmd, st)
+		k.rare(cmd, st)
 	}
+	return word{kind: anything}
 }
 
-func (k *walker) rare(cmd syntax.Command, st *state) word {
+func (k *walker) rare(cmd syntax.Command, st *state) {
 	x := expander{k, st}
 	switch c := cmd.(type) {
 	case *syntax.ArithmCmd:
@@ -178,44 +162,34 @@ func (k *walker) rare(cmd syntax.Command, st *state) word {
 	case *syntax.TestClause:
 		x.test(c.X)
 	case *syntax.DeclClause:
-		return k.declClause(c, st)
-	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			return k.stmt(c.Stmt, st)
-		}
-	case nil: // only redirects
-	default:
-		k.raise(NeedsApproval, "is not understood")
-		if c, ok := cmd.(*syntax.CoprocClause); ok {
-			k.stmt(c.Stmt, st.clone())
-		}
-		return word{kind: anything}
+		k.declClause(c, st)
+	case *syntax.CoprocClause:
+		k.stmt(c.Stmt, st.clone())
 	}
-	return word{}
 }
 
 func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	switch c.Op {
 	case syntax.AndStmt:
-		out := k.stmt(c.X, st)
+		k.stmt(c.X, st)
 		left := st.clone()
 		if succeeds(c.X) && len(st.dirs) > 0 {
 			st.dirs = st.dirs[:1]
 		}
-		o := k.stmt(c.Y, st)
+		k.stmt(c.Y, st)
 		left.join(st)
 		*st = *left
-		return both(out, o)
+		return word{kind: anything}
 	case syntax.OrStmt:
-		out := k.stmt(c.X, st)
+		k.stmt(c.X, st)
 		right := st.clone()
-		o := k.stmt(c.Y, right)
+		k.stmt(c.Y, right)
 		if right.ends && succeeds(c.X) && len(st.dirs) > 0 {
 			st.dirs = st.dirs[:1]
 		}
 		right.join(st)
 		*st = *right
-		return both(out, o)
+		return word{kind: anything}
 	}
 	return k.pipe(c, st)
 }
@@ -235,16 +209,6 @@ func succeeds(s *syntax.Stmt) bool {
 	return false
 }
 
-func both(a, b word) word {
-	switch {
-	case a == (word{}):
-		return b
-	case b == (word{}):
-		return a
-	}
-	return a.or(b)
-}
-
 func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	left, right := st.clone(), st.clone()
 	out := k.stmt(c.X, left)
@@ -255,30 +219,29 @@ func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	return k.stmt(c.Y, right)
 }
 
-func (k *walker) ifClause(c *syntax.IfClause, st *state) word {
+func (k *walker) ifClause(c *syntax.IfClause, st *state) {
 	if len(c.Cond) == 0 { // else
-		return k.stmts(c.Then, st)
+		k.stmts(c.Then, st)
+		return
 	}
 	k.stmts(c.Cond, st)
 	other := st.clone()
-	out := k.stmts(c.Then, st)
+	k.stmts(c.Then, st)
 	if c.Else != nil {
-		out = both(out, k.ifClause(c.Else, other))
+		k.ifClause(c.Else, other)
 	}
 	st.join(other)
-	return out
 }
 
 // loop walks a body once, with what holds in every round: nothing of a variable that is
 // set in several places, nor of the directory if the body changes it.
-func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state) word) word {
+func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state)) {
 	k.blur(st, body)
 	before := st.clone()
-	out := walk(st)
+	walk(st)
 	k.blur(st, body)
 	before.join(st)
 	*st = *before
-	return out
 }
 
 // blur forgets what statements may change that run several times, or not to their end.
@@ -356,14 +319,12 @@ func (k *walker) survey(f *syntax.File) {
 // unrolled is how many values of a loop are looked at one by one.
 const unrolled = 16
 
-func (k *walker) forClause(c *syntax.ForClause, st *state) word {
+func (k *walker) forClause(c *syntax.ForClause, st *state) {
 	x := expander{k, st}
-	if c.Select {
-		k.raise(NeedsApproval, "asks the user")
-	}
 	it, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
-		return k.cLoop(c, st)
+		k.cLoop(c, st)
+		return
 	}
 	items := st.args
 	if it.InPos.IsValid() {
@@ -371,36 +332,24 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) word {
 	} else if st.lost {
 		items = []word{{kind: anything, many: true}}
 	}
-	var values []word
+	if len(items) > unrolled {
+		all := items[0]
+		for _, v := range items[1:] {
+			all = all.or(v)
+		}
+		items = []word{all}
+	}
 	for _, v := range items {
 		v.many, v.bare = false, false
 		if v.kind == glob {
 			v = k.matched(v, st)
 		}
-		values = append(values, v)
-	}
-	if len(values) > unrolled {
-		all := values[0]
-		for _, v := range values[1:] {
-			all = all.or(v)
-		}
-		values = []word{all}
-	}
-	name := it.Name.Value
-	var out word
-	for i, v := range values {
-		o := k.loop(st, c.Do, func(st *state) word {
+		k.loop(st, c.Do, func(st *state) {
 			x := expander{k, st}
-			x.assign(name, v)
-			return k.stmts(c.Do, st)
+			x.assign(it.Name.Value, v)
+			k.stmts(c.Do, st)
 		})
-		if i == 0 {
-			out = o
-		} else {
-			out = both(out, o)
-		}
 	}
-	return out
 }
 
 // matched is what a loop over a pattern gets: a path, if the pattern stays inside.
@@ -413,56 +362,41 @@ func (k *walker) matched(v word, st *state) word {
 	return word{kind: listing, text: dir, nodash: !v.dash()}
 }
 
-func (k *walker) cLoop(c *syntax.ForClause, st *state) word {
-	l, ok := c.Loop.(*syntax.CStyleLoop)
-	if !ok {
-		k.raise(NeedsApproval, "is not understood")
-		return word{kind: anything}
-	}
-	x := expander{k, st}
-	x.arith(l.Init)
-	return k.loop(st, c.Do, func(st *state) word {
+func (k *walker) cLoop(c *syntax.ForClause, st *state) {
+	if l, ok := c.Loop.(*syntax.CStyleLoop); ok {
 		x := expander{k, st}
-		x.arith(l.Cond)
-		out := k.stmts(c.Do, st)
-		x.arith(l.Post)
-		return out
-	})
+		x.arith(l.Init)
+		k.loop(st, c.Do, func(st *state) {
+			x := expander{k, st}
+			x.arith(l.Cond)
+			k.stmts(c.Do, st)
+			x.arith(l.Post)
+		})
+	}
 }
 
-func (k *walker) caseClause(c *syntax.CaseClause, st *state) word {
+func (k *walker) caseClause(c *syntax.CaseClause, st *state) {
 	x := expander{k, st}
 	x.single(c.Word)
 	before := st.clone()
-	var out word
-	for i, item := range c.Items {
+	for _, item := range c.Items {
 		branch := before.clone()
 		x := expander{k, branch}
 		for _, p := range item.Patterns {
 			x.single(p)
 		}
-		if item.Op != syntax.Break { // ;& goes on with the next
-			k.raise(NeedsApproval, "falls through cases")
-		}
-		o := k.stmts(item.Stmts, branch)
-		if i == 0 {
-			out = o
-		} else {
-			out = both(out, o)
-		}
+		k.stmts(item.Stmts, branch)
 		st.join(branch)
 	}
-	return out
 }
 
-func (k *walker) declare(c *syntax.FuncDecl, st *state) word {
+func (k *walker) declare(c *syntax.FuncDecl, st *state) {
 	if c.Name == nil || k.declared[c.Name.Value] != 1 {
 		k.raise(NeedsApproval, "defines a function more than once")
 		k.unknownCall(c.Body, st)
-		return word{}
+		return
 	}
 	st.funcs[c.Name.Value] = c.Body
-	return word{}
 }
 
 // unknownCall walks the body of a function that may be called with anything.

@@ -91,20 +91,6 @@ func shift(c *call, argv []word) {
 	}
 }
 
-func flock(c *call, argv []word) {
-	o := c.options(program{spec: "-w= -E= --timeout= -c=x --command=x", first: true}, plain(argv, 1))
-	if len(o.operands) > 0 {
-		c.write(o.operands[0])
-		if rest := o.operands[1:]; len(rest) > 0 {
-			if rest[0].text == "-c" && len(rest) > 1 {
-				c.smuggled(rest[1])
-				return
-			}
-			c.fresh(rest)
-		}
-	}
-}
-
 // env shows the environment, or runs a command in another one.
 func env(c *call, argv []word) {
 	c.k.opaque = true
@@ -212,61 +198,18 @@ func (c *call) feed(argv []word) {
 	c.fed = fed
 }
 
-func parallel(c *call, argv []word) {
+// runner is for programs that run a command by words of their own: how bad that command
+// is counts, wherever it begins.
+func runner(c *call, argv []word) {
 	c.k.opaque = true
-	o := c.options(program{spec: parallelSpec, first: true}, plain(argv, 1))
-	c.raise(NeedsApproval, "runs commands made of words that come in")
-	rest := o.operands
-	if i := slices.IndexFunc(rest, func(w word) bool { return strings.HasPrefix(w.text, ":::") }); i >= 0 {
-		rest = rest[:i]
-	}
-	if len(rest) > 0 {
-		c.feed(append(slices.Clone(rest), word{kind: anything, many: true}))
-	}
-}
-
-// script records a session: script -c command file.
-func script(c *call, argv []word) {
-	c.k.opaque = true
-	o := c.options(program{spec: "-c= --command= -T=w -B=w -I=w -O=w -E= -m= -o="}, plain(argv, 1))
-	for _, name := range []string{"-c", "--command"} {
-		if w, ok := o.args[name]; ok {
-			c.raise(NeedsApproval, "runs a command in a terminal")
-			c.k.nested(w, c.st)
+	c.raise(NeedsApproval, base(argv[0].text)+" runs a command")
+	for i, w := range argv[1:] {
+		if w.kind == known && !w.dash() {
+			c.k.nested(w, c.st) // a script in a word
+			if rest := argv[i+1:]; len(rest) > 1 {
+				c.k.nested(joined(rest), c.st)
+			}
 		}
-	}
-	if len(o.operands) > 0 {
-		c.write(o.operands[0])
-		c.fresh2(o.operands[1:])
-		return
-	}
-	c.raise(WritesWorkspace, "writes typescript")
-}
-
-func (c *call) fresh2(argv []word) {
-	if len(argv) > 0 {
-		c.raise(NeedsApproval, "runs a command in a terminal")
-		c.fresh(argv)
-	}
-}
-
-// box is for programs that hold others.
-func box(c *call, argv []word) {
-	c.k.opaque = true
-	if len(argv) > 1 && !strings.HasPrefix(argv[1].text, "-") {
-		c.fresh(argv[1:])
-		return
-	}
-	c.raise(NeedsApproval, "installs or lists programs")
-}
-
-// watch runs a command over and over.
-func watch(c *call, argv []word) {
-	c.k.opaque = true
-	c.raise(NeedsApproval, "runs without end")
-	o := c.options(program{spec: "-n= -d? --interval= --differences?", first: true}, plain(argv, 1))
-	if len(o.operands) > 0 {
-		c.k.nested(joined(o.operands), c.st)
 	}
 }
 
