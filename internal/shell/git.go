@@ -159,14 +159,23 @@ func (c *call) gitOperands(p program, o *parsed) {
 	}
 }
 
-// gitFormat refuses formats that verify signatures, which starts programs.
+// gitFormat refuses formats that verify signatures, which starts programs, and names of
+// formats that the configuration defines.
 func (c *call) gitFormat(o *parsed) {
 	for _, f := range o.all("--format", "--pretty", "--sort") {
 		if strings.Contains(f.text, "%G") || strings.Contains(f.text, "signature") || f.kind > digits {
 			c.raise(NeedsApproval, "verifies signatures")
 		}
 	}
+	for _, f := range o.all("--pretty") {
+		if !strings.Contains(f.text, "%") && !prettyFormats[f.text] {
+			c.raise(NeedsApproval, "has a format that the configuration defines")
+		}
+	}
 }
+
+// prettyFormats are those that git-log(1) has.
+var prettyFormats = set("", "oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw")
 
 func (c *call) gitPrints(sub string, o *parsed) {
 	switch sub {
@@ -260,6 +269,8 @@ func gitConfig(c *call, argv []word) {
 	switch {
 	case o.has("-l", "--list", "--get-regexp", "--get-urlmatch"):
 		c.dispute("shows settings, which may have tokens in them")
+	case len(ops) == 1 && ops[0].kind == known && !strings.Contains(ops[0].text, ".") && !o.has("--get", "--get-all"):
+		c.raise(NeedsApproval, "is no setting of git") // edit and others are subcommands of some
 	case len(ops) == 1 || o.has("--get", "--get-all"):
 		if len(ops) == 0 || ops[0].kind != known || slices.ContainsFunc([]string{"url", "credential", "http",
 			"token", "pass", "extraheader", "sendemail"},
