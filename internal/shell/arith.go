@@ -35,6 +35,8 @@ func (x expander) arith(e syntax.ArithmExpr) {
 	})
 }
 
+// setNumber sets the variable on the left of an assignment in arithmetic. What is
+// assigned is a number, whatever the right side is.
 func (x expander) setNumber(e syntax.ArithmExpr) {
 	if name := literalArith(e); identifier(name) {
 		x.assign(name, word{text: "1", kind: digits})
@@ -49,6 +51,8 @@ func (x expander) evaluated(v word) {
 	}
 }
 
+// identifier reports whether a text is a name as the manual of bash has it: only such a
+// name has no subscript that would be evaluated.
 func identifier(s string) bool {
 	if s == "" || '0' <= s[0] && s[0] <= '9' {
 		return false

@@ -13,6 +13,8 @@ import (
 // system, pipes, user functions, @, ENVIRON and the like. The rows come from POSIX awk, and
 // from the manuals of gawk 5, mawk 1.3.4 and the one true awk.
 
+// awk takes options only in front of the program: some awks take them behind it too, and
+// would read another program from there. An operand with an equals sign sets a variable.
 func awk(c *call, argv []word) {
 	p := program{use: 'p', spec: "-F= -v= --field-separator= --assign= -f=a --file=a", first: true}
 	o := c.options(p, plain(argv, 1))
@@ -80,6 +82,8 @@ type awkProgram struct {
 	print bool   // a print stands in this statement
 }
 
+// understood reports whether the whole program is made of tokens of the grammar. Whether
+// they make sense together is for awk to say.
 func (a *awkProgram) understood() bool {
 	for a.pos < len(a.text) {
 		if !a.token() {
@@ -89,6 +93,8 @@ func (a *awkProgram) understood() bool {
 	return true
 }
 
+// token goes past the next token, and reports whether there was one that every awk ends
+// in the same place.
 func (a *awkProgram) token() bool {
 	rest := a.text[a.pos:]
 	switch ch := rest[0]; {
@@ -124,6 +130,7 @@ func (a *awkProgram) number() bool {
 	return a.pos == len(a.text) || !letter(a.text[a.pos])
 }
 
+// quoted goes past a string. One that goes on in the next line ends there for some awks.
 func (a *awkProgram) quoted() bool {
 	for a.pos++; a.pos < len(a.text); a.pos++ {
 		switch a.text[a.pos] {
@@ -149,6 +156,8 @@ func (a *awkProgram) pattern() bool {
 	return ok
 }
 
+// name goes past a word: a keyword, a function that only calculates, or a variable. A
+// variable before a bracket would be a function of the program or of a library.
 func (a *awkProgram) name() bool {
 	start := a.pos
 	for a.pos < len(a.text) && letter(a.text[a.pos]) {
@@ -169,6 +178,8 @@ func (a *awkProgram) name() bool {
 	return !calls && awkVariable(name)
 }
 
+// operator goes past an operator, and reports whether it may stand there: after a print,
+// > writes to a file, also where spaces or line ends are between.
 func (a *awkProgram) operator(rest string) bool {
 	i := slices.IndexFunc(awkOperators, func(op string) bool { return strings.HasPrefix(rest, op) })
 	if i < 0 {

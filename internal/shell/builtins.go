@@ -8,11 +8,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// The builtins of bash. Those that the table of rows has may run unasked with the options
+// and words that are let through here; the others are here for how bad they are. The manual
+// is bash(1), SHELL BUILTIN COMMANDS. What a builtin changes in the shell (the directory,
+// variables, the end of the script) is kept, since later words depend on it.
+
 // plain returns the words from i on.
 func plain(argv []word, i int) []word { return argv[min(i, len(argv)):] }
 
+// expander is what expands words in the state of the call.
 func (c *call) expander() expander { return expander{c.k, c.st} }
 
+// echo prints its words. What it prints is known if they are, so that a shell behind a
+// pipe is judged by the script that it gets.
 func echo(c *call, argv []word) {
 	args := plain(argv, 1)
 	newline, escapes := "\n", false
@@ -78,8 +86,11 @@ func printf(c *call, argv []word) {
 // assigns, and %(…)T and %q besides.
 var formatOf = regexp.MustCompile(`^([^%]|%%|%[-+ 0#]*[0-9]*(\.[0-9]*)?[sdiouxXeEfgGcbq])*$`)
 
+// anyEnv reports whether one of the words may show a variable of the environment.
 func anyEnv(args []word) bool { return slices.ContainsFunc(args, func(w word) bool { return w.env }) }
 
+// formatted is what printf prints for a format without or with one %s; of others nothing
+// is known.
 func formatted(args []word) word {
 	unknown := word{kind: anything, env: anyEnv(args)}
 	if len(args) == 0 || slices.ContainsFunc(args, func(w word) bool { return w.kind != known }) {
@@ -100,6 +111,7 @@ func formatted(args []word) word {
 	return unknown
 }
 
+// pwd prints the directory, where that is known for sure.
 func pwd(c *call, _ []word) {
 	if d := c.st.dirs; len(d) == 1 && !strings.ContainsAny(d[0], "*?[") {
 		c.out = word{text: d[0] + "\n"}
@@ -109,6 +121,7 @@ func pwd(c *call, _ []word) {
 // number is for programs that print a number.
 func number(c *call, _ []word) { c.out = word{text: "1", kind: digits} }
 
+// seq prints numbers, unless an option says what stands between or around them.
 func seq(c *call, argv []word) {
 	c.options(program{spec: "-s= -f= --separator= --format="}, argv[1:])
 	if len(c.cmd.Argv) > 1 && !strings.HasPrefix(argv[1].text, "-") {
@@ -150,6 +163,8 @@ func testBuiltin(c *call, argv []word) {
 	}
 }
 
+// cd changes the directory of the shell. More than one operand, and the stack of pushd
+// with its +N, lead where nobody looked.
 func cd(c *call, argv []word) {
 	c.out = word{}
 	o := c.options(program{spec: "-n"}, argv[1:])
@@ -221,6 +236,8 @@ func popd(c *call, _ []word) {
 	c.st.dirs = nil
 }
 
+// exit ends the script, so that what follows only runs if it was not reached: cd src ||
+// exit 1 makes sure of the directory.
 func exit(c *call, argv []word) {
 	c.out = word{}
 	if len(argv) <= 2 && !slices.ContainsFunc(argv, func(w word) bool { return w.many }) {
@@ -228,10 +245,13 @@ func exit(c *call, argv []word) {
 	}
 }
 
+// leave is break, continue and return. What they skip is seen to where the loop or the
+// function ends.
 func leave(c *call, _ []word) {
 	c.out = word{}
 }
 
+// positional forgets the parameters, which shift moves.
 func positional(c *call, _ []word) { c.st.args, c.st.lost, c.out = nil, true, word{} }
 
 // setBuiltin lets the options of careful scripts through: -e, -u, -o pipefail.
@@ -287,6 +307,8 @@ func readBuiltin(c *call, argv []word) {
 	}
 }
 
+// mapfile fills an array, whose elements arithmetic would evaluate, and runs a callback
+// for -C. It asks.
 func mapfile(c *call, argv []word) {
 	c.out = word{}
 	c.raise(NeedsApproval, "fills an array, whose elements may be evaluated")
@@ -296,6 +318,7 @@ func mapfile(c *call, argv []word) {
 	}
 }
 
+// hash binds a name to a path with -p: the next ls may be another program.
 func hash(c *call, _ []word) {
 	c.out = word{}
 	c.raise(Escalates, "decides what program a name means")
@@ -314,11 +337,15 @@ func alias(c *call, argv []word) {
 	}
 }
 
+// compgen and complete run functions and commands to make completions (-C, -F), and
+// expand words (-W).
 func compgen(c *call, argv []word) {
 	c.raise(NeedsApproval, "changes completion, or runs what makes it")
 	c.options(program{spec: "-A= -C=x -F=a -G= -P= -S= -W=a -X= -o="}, argv[1:])
 }
 
+// historyBuiltin shows what a person typed before, which is none of the agent's business,
+// or changes it.
 func historyBuiltin(c *call, argv []word) {
 	if len(argv) == 1 || argv[1].kind <= digits && strings.Trim(argv[1].text, "0123456789") == "" {
 		c.raise(Escalates, "shows what was typed, which may have secrets in it")
@@ -341,6 +368,8 @@ func trap(c *call, argv []word) {
 	}
 }
 
+// letBuiltin evaluates each word as arithmetic, quoted or not. It asks; what it would set
+// and run counts.
 func letBuiltin(c *call, argv []word) {
 	c.out = word{}
 	c.raise(NeedsApproval, "evaluates words as arithmetic")
@@ -402,12 +431,15 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) {
 	}
 }
 
+// exports asks for each variable that programs get from the script, but those that only
+// say how output looks.
 func (x expander) exports(name string, v word) {
 	if !hands(name, v) {
 		x.k.raise(NeedsApproval, "sets a variable for programs: "+name)
 	}
 }
 
+// before is the text in front of a separator, or all of it.
 func before(s, sep string) string {
 	s, _, _ = strings.Cut(s, sep)
 	return s

@@ -24,6 +24,8 @@ type call struct {
 	strict    bool // the program is one that may only read: what its row does not know asks
 }
 
+// raise makes the command at least of the class. The reason of the worst is kept for the
+// command, all are for the script.
 func (c *call) raise(class Class, why string) {
 	if class > c.cmd.Class || c.cmd.Why == "" && class > ReadOnly {
 		c.cmd.Why = why
@@ -34,6 +36,8 @@ func (c *call) raise(class Class, why string) {
 	}
 }
 
+// dispute keeps a script that only reads from running unasked: it reads what it should
+// not, or more than it names.
 func (c *call) dispute(why string) { c.k.dispute(why) }
 
 // catastrophe is for what is refused.
@@ -168,6 +172,8 @@ func (c *call) redirects(list []*syntax.Redirect) {
 	}
 }
 
+// redirect notes one redirection. The word behind the operator may be several after
+// expansion, of which bash refuses all but one.
 func (c *call) redirect(r *syntax.Redirect) {
 	x := expander{c.k, c.st}
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
@@ -189,6 +195,8 @@ func (c *call) redirect(r *syntax.Redirect) {
 	}
 }
 
+// redirectTo notes a redirection to one word. Which descriptor it is for only matters for
+// what a pipe behind the command gets.
 func (c *call) redirectTo(r *syntax.Redirect, w word) {
 	out := r.N == nil || r.N.Value == "1"
 	switch r.Op {

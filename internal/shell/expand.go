@@ -8,6 +8,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// Words are expanded in the order of bash: braces, tilde, parameters and substitutions,
+// splitting, patterns. The invariant is on the side of caution: a word is only known if bash
+// cannot make another one of it, and whatever is not known says so by its kind, however
+// likely a value is. The form of the script has already refused what cannot be expanded
+// without running or setting something.
+
 // An expander makes words of the syntax tree, and walks what runs on the way.
 type expander struct {
 	k  *walker
@@ -142,6 +148,8 @@ func (x expander) unset(parts []syntax.WordPart) string {
 	return text
 }
 
+// unknownVar reports whether a part is a plain variable whose value is not known, so that
+// it may be empty.
 func (x expander) unknownVar(p syntax.WordPart) bool {
 	e, ok := p.(*syntax.ParamExp)
 	if !ok || !plainParam(e) {
@@ -158,6 +166,7 @@ type words struct {
 	some bool // there is a current word, although it may be empty
 }
 
+// add appends to the current word.
 func (l *words) add(v word) { l.cur, l.some = l.cur.then(v), true }
 
 // addAll adds what an expansion was split into. The first joins the current word, and
@@ -174,6 +183,7 @@ func (l *words) addAll(parts []word, open bool) {
 	}
 }
 
+// end finishes the current word, if there is one.
 func (l *words) end() {
 	if l.some {
 		l.done = append(l.done, finish(l.cur))
@@ -299,6 +309,8 @@ func (x expander) literal(s string, first bool) word {
 	return w
 }
 
+// home is what a tilde and HOME stand for; "" if the script set that to something that is
+// not known.
 func (x expander) home() string {
 	if v, ok := x.st.vars["HOME"]; ok {
 		if v.kind == known {

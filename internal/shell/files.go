@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+// Programs that list, copy, move, change and delete files. But for the listing of
+// archives and directories all of these ask: what matters is which files they write, so that
+// a question can name them, and which calls are so bad that nobody should be asked.
+
+// ls prints names, one a line if it is not for a terminal. With an option that adds more
+// to a line they are no names any more.
 func ls(c *call, argv []word) {
 	if o := c.reads(argv); !o.has("-l", "-a", "-A", "-s", "-i", "-o", "-g", "-n", "-f") {
 		if c.out = c.names(o.operands); c.out.kind == listing {
@@ -14,6 +20,7 @@ func ls(c *call, argv []word) {
 	}
 }
 
+// rm deletes. With -r, in a directory on which much hangs, it is refused.
 func rm(c *call, argv []word) {
 	o := c.options(program{}, argv[1:])
 	deep := o.has("-r", "-R", "--recursive", "--no-preserve-root")
@@ -73,6 +80,8 @@ func move(c *call, argv []word) {
 	}
 }
 
+// moveFrom notes that a path is moved away, which for a repository or a directory of the
+// system is as bad as deleting it.
 func (c *call) moveFrom(w word) {
 	for _, a := range resolve(w.text, c.st.dirs) {
 		if c.vital(a) {
@@ -86,6 +95,8 @@ func (c *call) moveFrom(w word) {
 	c.write(w)
 }
 
+// grantsPower reports whether a mode has the set-user-id, set-group-id or sticky bit, as
+// numbers or letters (chmod(1)).
 func grantsPower(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o6000 != 0
@@ -93,6 +104,7 @@ func grantsPower(mode string) bool {
 	return strings.ContainsAny(mode, "st") && strings.ContainsAny(mode, "+=")
 }
 
+// chmod takes a mode that may look like options, so its arguments are told apart by hand.
 func chmod(c *call, argv []word) {
 	var args []word // a mode may look like an option: -x
 	deep := false
@@ -118,6 +130,7 @@ func chmod(c *call, argv []word) {
 	}
 }
 
+// chmodDeep reports whether a word has -R.
 func chmodDeep(w string) bool {
 	return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "R")
 }
@@ -145,6 +158,7 @@ func (c *call) changeAll(ops []word, deep, removes bool) {
 	}
 }
 
+// chown gives files away, which needs power and may not be taken back.
 func chown(c *call, argv []word) {
 	o := c.options(program{spec: "--from= --reference=r"}, argv[1:])
 	c.raise(Escalates, "changes the owner of files")
@@ -154,6 +168,7 @@ func chown(c *call, argv []word) {
 	}
 }
 
+// dd has operands of the form name=value (dd(1)). Of these, of writes and if reads.
 func dd(c *call, argv []word) {
 	writes := false
 	for _, w := range argv[1:] {
@@ -174,6 +189,9 @@ func dd(c *call, argv []word) {
 	}
 }
 
+// tar lists with -t, and prints with -x and -O; these may run unasked with the options of
+// the list below. All else writes, or runs programs: -I, --to-command, --checkpoint-
+// action, an archive on another machine.
 func tar(c *call, argv []word) {
 	args := slices.Clone(plain(argv, 1))
 	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' {
@@ -237,6 +255,7 @@ func oldTar(args []word) []word {
 	return append(out, rest...)
 }
 
+// readArchive notes that an archive is read; a dash stands for what comes in.
 func (c *call) readArchive(file word) {
 	if file.text != "-" {
 		c.read(file)
@@ -256,6 +275,7 @@ func (c *call) unpack(dir word, moved, printed bool) {
 	}
 }
 
+// zip writes an archive, and tests it with a command of -TT.
 func zip(c *call, argv []word) {
 	o := c.options(program{spec: zipSpec}, argv[1:])
 	for i, w := range argv {
@@ -270,6 +290,8 @@ func zip(c *call, argv []word) {
 	}
 }
 
+// unzip prints with one of the letters below (unzip(1)). A dash behind a letter takes it
+// back, so it is not among them.
 func unzip(c *call, argv []word) {
 	strict := c.strict
 	c.strict = false
@@ -306,6 +328,8 @@ func compress(c *call, argv []word) {
 	}
 }
 
+// rsync copies, here or with a colon in a path from or to another machine, by a program
+// that -e names.
 func rsync(c *call, argv []word) {
 	o := c.options(program{spec: rsyncSpec}, argv[1:])
 	c.raise(WritesWorkspace, "copies files")
@@ -322,6 +346,8 @@ func rsync(c *call, argv []word) {
 	}
 }
 
+// mktemp makes a file, in the directory for temporary ones unless an operand or -p says
+// where.
 func mktemp(c *call, argv []word) {
 	o := c.options(program{spec: "-p= --tmpdir? --suffix="}, argv[1:])
 	if o.has("-u", "--dry-run") && !o.has("-d") {
@@ -343,6 +369,7 @@ func mktemp(c *call, argv []word) {
 	c.out = word{kind: anything, text: "/tmp/"}
 }
 
+// split writes the parts of a file, or pipes them into a command of --filter.
 func split(c *call, argv []word) {
 	o := c.options(program{spec: splitSpec}, argv[1:])
 	if o.has("--filter") {
@@ -359,6 +386,8 @@ func split(c *call, argv []word) {
 	c.write(word{text: "./xaa"})
 }
 
+// disk is for programs that partition and format. Some only list with -l; they ask all
+// the same.
 func disk(c *call, argv []word) {
 	c.raise(Destructive, "changes disks")
 	switch base(argv[0].text) {
@@ -377,6 +406,7 @@ func disk(c *call, argv []word) {
 	}
 }
 
+// kill ends processes: with -1 all of them, which is refused.
 func kill(c *call, argv []word) {
 	all := false
 	for i, w := range argv[1:] {

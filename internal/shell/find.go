@@ -37,6 +37,8 @@ func find(c *call, argv []word) {
 	c.actions(args[i:], starts)
 }
 
+// expression reports whether a word begins the expression (find(1)): what is in front of
+// it are paths to start at.
 func expression(w word) bool {
 	return w.kind == known && (strings.HasPrefix(w.text, "-") && w.text != "-" || w.text == "(" ||
 		w.text == "!" || w.text == ")" || w.text == ",")
@@ -56,6 +58,8 @@ var (
 	findWrites = set("-fprint", "-fprint0", "-fls", "-fprintf")
 )
 
+// actions goes through the expression. Each word is in one of the tables above, or asks:
+// a test that is not known may have an argument, or may be an action.
 func (c *call) actions(args, starts []word) {
 	for i := 0; i < len(args); i++ {
 		w, next := args[i], word{}

@@ -5,6 +5,11 @@ import (
 	"strings"
 )
 
+// Git has a grammar of its own: options, a subcommand, its options, revisions and paths.
+// Rows say which subcommands read and with which options; the functions here are for those
+// that read with some words and write with others. Settings given by -c run programs in many
+// ways, so only those that change colours and formats are let through.
+
 // git looks at the options before the subcommand, then at that.
 func git(c *call, argv []word) {
 	args := plain(argv, 1)
@@ -50,6 +55,8 @@ var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspec
 	"--noglob-pathspecs", "--icase-pathspecs",
 	"--no-replace-objects", "--version", "-v", "--exec-path", "--html-path")
 
+// gitDir notes -C. The directory holds for this call only; another repository has another
+// configuration, which may run programs.
 func (c *call) gitDir(w word) {
 	if w.kind > digits || !c.k.below(w.text, c.st) {
 		if w.kind > digits {
@@ -95,6 +102,8 @@ var gitHarmless = []string{
 	"diff.indentheuristic", "grep.linenumber", "advice.",
 }
 
+// gitCommand judges a subcommand by its row. Aliases cannot hide one: git looks for its
+// own commands first. What is not known may be an alias or a program named git-….
 func (c *call) gitCommand(argv []word) {
 	sub := argv[0]
 	for _, w := range argv {
@@ -177,6 +186,7 @@ func (c *call) gitFormat(o *parsed) {
 // prettyFormats are those that git-log(1) has.
 var prettyFormats = set("", "oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw")
 
+// gitPrints says what a subcommand prints, where that is names of files or a number.
 func (c *call) gitPrints(sub string, o *parsed) {
 	switch sub {
 	case "ls-files":
@@ -215,6 +225,8 @@ func second(argv []word) string {
 	return ""
 }
 
+// gitRemotes lets remote list and get-url through (git-remote(1)); show and update ask
+// the server.
 func gitRemotes(c *call, argv []word) {
 	o := c.options(program{first: true, spec: "-v --verbose"}, argv[1:])
 	if len(o.operands) == 0 {
@@ -233,6 +245,7 @@ func gitRemotes(c *call, argv []word) {
 	}
 }
 
+// gitStash lets list and show through, with the options of log and diff (git-stash(1)).
 func gitStash(c *call, argv []word) {
 	switch second(argv) {
 	case "list":
@@ -249,6 +262,9 @@ func gitStash(c *call, argv []word) {
 	}
 }
 
+// gitConfig lets one setting be shown that is not likely to hold a secret. With a second
+// word it is set, and settings run programs: pagers, editors, filters, hooks (git-
+// config(1)).
 func gitConfig(c *call, argv []word) {
 	o := c.options(program{first: true, spec: "-lz -f=r --file=r --get --get-all --get-regexp --get-urlmatch --list " +
 		"--null --type= --bool --int --path --default= --local --global --system --worktree --show-origin --show-scope " +
@@ -296,6 +312,7 @@ func gitReflog(c *call, argv []word) {
 	c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, rest))
 }
 
+// gitSymbolic reads with one operand and writes with two (git-symbolic-ref(1)).
 func gitSymbolic(c *call, argv []word) {
 	o := c.options(program{spec: "-q -m=W -d!d --delete!d --short --quiet --no-recurse"}, argv[1:])
 	if len(o.operands) != 1 || o.operands[0].dash() {
@@ -303,6 +320,7 @@ func gitSymbolic(c *call, argv []word) {
 	}
 }
 
+// gitWorktree lets list through (git-worktree(1)).
 func gitWorktree(c *call, argv []word) {
 	switch second(argv) {
 	case "list":
@@ -320,6 +338,7 @@ func gitWorktree(c *call, argv []word) {
 	}
 }
 
+// gitNotes lets list and show through (git-notes(1)).
 func gitNotes(c *call, argv []word) {
 	switch second(argv) {
 	case "list", "show":
@@ -352,6 +371,8 @@ func gitSubmodule(c *call, argv []word) {
 	}
 }
 
+// gitBisect lets log through (git-bisect(1)); run runs a command, the others check
+// revisions out.
 func gitBisect(c *call, argv []word) {
 	switch second(argv) {
 	case "log":
@@ -365,6 +386,7 @@ func gitBisect(c *call, argv []word) {
 	}
 }
 
+// gitRm deletes files, or with --cached only what the index has of them.
 func gitRm(c *call, argv []word) {
 	o := c.options(program{spec: "--pathspec-from-file=r"}, argv[1:])
 	if o.has("--cached") {
@@ -375,6 +397,7 @@ func gitRm(c *call, argv []word) {
 	c.raise(Destructive, "deletes files")
 }
 
+// gitRestore throws changes away, but for --staged alone, which changes the index.
 func gitRestore(c *call, argv []word) {
 	o := c.options(program{spec: "-s= --source= --pathspec-from-file=r -p!a --patch!a"}, argv[1:])
 	if o.has("--staged", "-S") && !o.has("--worktree", "-W") {
@@ -403,11 +426,13 @@ func gitCheckout(c *call, argv []word) {
 	c.raise(WritesWorkspace, "checks out a revision")
 }
 
+// gitSwitch checks a branch out, and refuses to lose changes without an option.
 func gitSwitch(c *call, argv []word) {
 	c.options(program{spec: "-c= -C= --orphan= -f!d --force!d --discard-changes!d"}, argv[1:])
 	c.raise(WritesWorkspace, "checks out a revision")
 }
 
+// gitReset changes the index, and with --hard the files.
 func gitReset(c *call, argv []word) {
 	c.options(program{spec: gitResetSpec}, argv[1:])
 	c.raise(WritesWorkspace, "changes the index")
@@ -421,17 +446,21 @@ func gitClean(c *call, argv []word) {
 	}
 }
 
+// gitApply changes files. Which ones is in the patch, not in the words.
 func gitApply(c *call, argv []word) {
 	o := c.options(program{spec: gitApplySpec}, argv[1:])
 	c.operands(program{}, o)
 	c.raise(WritesWorkspace, "applies a patch")
 }
 
+// gitFilter rewrites the history with commands that its options have.
 func gitFilter(c *call, argv []word) {
 	c.options(program{spec: gitFilterSpec}, argv[1:])
 	c.raise(Destructive, "rewrites the history")
 }
 
+// gitPush sends to a remote. A plus or a colon in front of a ref overwrites or deletes
+// what is there.
 func gitPush(c *call, argv []word) {
 	o := c.options(program{spec: gitPushSpec}, argv[1:])
 	c.raise(Network, "sends to a remote")

@@ -70,6 +70,7 @@ func keyword(s string) bool {
 
 var openers = []string{"if", "elif", "else", "while", "until", "case", "time", "do", "function", "coproc"}
 
+// letter reports whether a byte may be in a name.
 func letter(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }

@@ -5,6 +5,11 @@ import (
 	"strings"
 )
 
+// Options are judged by the row of the program, letter by letter and name by name. The
+// invariant: of a program that may run unasked, no word that could be an option is passed
+// over. Either the row has it, or the command asks; and a word that is not known is an option
+// unless it is seen to begin with something else than a dash.
+
 // A program says what is known of a program.
 type program struct {
 	class   Class  // the least that it is
@@ -234,6 +239,7 @@ func (c *call) strange(name string) {
 	}
 }
 
+// apply notes an option of the row, and what its effect does with the argument.
 func (c *call) apply(r *parsed, o option, arg word) {
 	name := o.name
 	r.args[name] = arg
@@ -379,6 +385,7 @@ func (c *call) operands(p program, r *parsed) {
 	}
 }
 
+// reason says in words what the class of a program means for people who are asked.
 func (p program) reason(name string) string {
 	if p.why != "" {
 		return p.why

@@ -7,6 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// plainParam reports whether an expansion is $name or ${name}, without operators.
 func plainParam(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && !p.Length && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
@@ -46,6 +47,7 @@ func partOf(v word) word {
 	return word{kind: anything, env: v.env, net: v.net}
 }
 
+// expands reports whether a part of a word is split after it is expanded.
 func expands(p syntax.WordPart) bool {
 	switch p.(type) {
 	case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
@@ -54,6 +56,8 @@ func expands(p syntax.WordPart) bool {
 	return false
 }
 
+// expansion is the value of ${name-word} and its kin. What is not plain to see is part of
+// a value that is not known.
 func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 	w := x.single(p.Exp.Word)
 	switch op := p.Exp.Op; op {
@@ -119,6 +123,8 @@ func (x expander) special(name string) (word, bool) {
 	return word{kind: anything, env: !public(name)}, false
 }
 
+// positional is a parameter of the function or script that runs; those of the whole
+// script are empty.
 func (x expander) positional(n int) (word, bool) {
 	switch {
 	case n == 0:
@@ -131,6 +137,7 @@ func (x expander) positional(n int) (word, bool) {
 	return x.st.args[n-1], true
 }
 
+// joined is words with a space between them, as "$*" and echo make it.
 func joined(args []word) word {
 	w := word{}
 	for i, a := range args {

@@ -7,11 +7,16 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
+// Paths are compared as texts, after they are made absolute and clean. What a symbolic
+// link makes of one is not seen here; the wall around a command is for that. Where the
+// directory of the script is not known, no relative path is inside.
+
 // below reports whether p is root or below it.
 func below(root, p string) bool {
 	return root != "" && (p == root || root == "/" || strings.HasPrefix(p, root+"/"))
 }
 
+// inside reports whether a clean absolute path is the root or below it.
 func (k *walker) inside(p string) bool { return p != "" && below(k.world.Root, p) }
 
 // below reports whether a path is inside, from wherever the script may be.
@@ -92,6 +97,8 @@ func (c *call) read(w word) {
 	}
 }
 
+// readPath says what is wrong with reading a path that is known: it lies outside, holds
+// secrets, has no end, or is no file at all.
 func (c *call) readPath(w word) {
 	p := w.text
 	if w.kind == glob && (strings.Contains(p, "..") || secretGlob(p)) {
@@ -121,6 +128,8 @@ func (c *call) readPath(w word) {
 
 var endless = set("/dev/zero", "/dev/random", "/dev/urandom", "/dev/full")
 
+// harmlessDevice is for the devices that keep nothing, and for descriptors that are open
+// already.
 func harmlessDevice(p string) bool {
 	switch p {
 	case "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr":
@@ -130,6 +139,7 @@ func harmlessDevice(p string) bool {
 	return ok && strings.Trim(fd, "0123456789") == ""
 }
 
+// set makes a set of names.
 func set(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -141,6 +151,7 @@ func set(names ...string) map[string]bool {
 // write notes that the command creates or changes a path.
 func (c *call) write(w word) {
 	if w.kind <= digits && w.text == "" {
+		c.raise(NeedsApproval, "writes a path that is not known")
 		return
 	}
 	if w.kind == listing && w.from != nil {
@@ -179,6 +190,8 @@ func runsOrRules(p string) bool {
 	return startFile(p) || ignore.Protected(strings.TrimPrefix(p, "/"))
 }
 
+// writePath gives the writing of a path its class. Some files are worse than others: what
+// is in them runs, or rules what agents may do.
 func (c *call) writePath(a string) {
 	switch {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
@@ -235,6 +248,7 @@ var startParts = []string{
 	"/usr/local/bin/", "/usr/local/sbin/", "/usr/lib/", "/lib/", "/bin/", "/sbin/", "/boot/",
 }
 
+// blockDevice reports whether a path is a disk or the memory of the machine.
 func blockDevice(p string) bool {
 	name, ok := strings.CutPrefix(p, "/dev/")
 	if !ok {

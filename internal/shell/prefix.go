@@ -30,6 +30,8 @@ func (a *Analysis) Prefixes() [][]string {
 	return out
 }
 
+// prefix is the words for one command: the program, and what follows as long as that
+// chooses what it does.
 func prefix(c Command) []string {
 	if c.Class >= Destructive || c.Class == WritesOutside || len(c.Argv) == 0 || c.Argv[0] == "" || c.Dynamic ||
 		slices.ContainsFunc(c.Writes, func(p string) bool { return strings.HasPrefix(p, "/") }) {
@@ -54,6 +56,8 @@ func prefix(c Command) []string {
 	return c.Argv[:n:n]
 }
 
+// plainWord reports whether a word may be the name of a subcommand or of a script of the
+// project.
 func plainWord(w string) bool {
 	return w != "" && w[0] != '-' && strings.IndexFunc(w, func(r rune) bool {
 		return (r >= 0x80 || !letter(byte(r))) && !strings.ContainsRune("-:.@/", r)

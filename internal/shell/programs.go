@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// Programs that build, run code, talk to the network or manage machines. All of them ask.
+// What is looked for in their words only decides how bad the question looks, so it may be
+// guesswork, as long as each guess makes it worse.
+
 // handlers look at the arguments of programs for which a row is not enough.
 var handlers = map[string]func(*call, []word){
 	"echo": echo, "printf": printf, "pwd": pwd, "number": number,
@@ -52,6 +56,7 @@ func build(c *call, argv []word) {
 	}
 }
 
+// compilerOutput notes the file of -o, in the same word or the next.
 func (c *call) compilerOutput(argv []word, i int) {
 	if out := argv[i].text[2:]; out != "" {
 		c.write(argv[i].keep(out))
@@ -122,6 +127,8 @@ var codeHints = []struct {
 	{"aiohttp", Network},
 }
 
+// docker asks in any case: its client talks to a daemon that is root. Options that hand
+// the machine to a container are worse.
 func docker(c *call, argv []word) {
 	var words []string
 	for _, w := range argv[1:] {
@@ -153,6 +160,7 @@ func docker(c *call, argv []word) {
 	}
 }
 
+// terraform runs providers that the project names, already to plan.
 func terraform(c *call, argv []word) {
 	c.raise(NeedsApproval, "runs what providers of the project do")
 	for _, w := range argv[1:] {
@@ -209,6 +217,7 @@ func ssh(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
+// scp copies from or to another machine, by a program that -S names.
 func scp(c *call, argv []word) {
 	c.raise(Network, "copies from or to another machine")
 	o := c.options(program{spec: sshSpec + " -S=x"}, argv[1:])
@@ -224,6 +233,7 @@ func scp(c *call, argv []word) {
 	}
 }
 
+// nc opens connections, and with -e or EXEC: gives somebody a shell.
 func nc(c *call, argv []word) {
 	c.raise(Network, "opens a connection")
 	o := c.options(program{spec: ncSpec}, argv[1:])
@@ -238,6 +248,7 @@ func nc(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
+// getent asks the name services, some of which are on other machines.
 func getent(c *call, argv []word) {
 	switch second(argv) {
 	case "hosts", "ahosts", "ahostsv4", "ahostsv6", "networks":
@@ -250,6 +261,7 @@ func getent(c *call, argv []word) {
 	}
 }
 
+// openssl opens connections, or reads and writes keys.
 func openssl(c *call, argv []word) {
 	switch second(argv) {
 	case "version":
@@ -270,6 +282,8 @@ func openssl(c *call, argv []word) {
 	}
 }
 
+// database is for clients of databases. What their statements delete counts, as far as it
+// stands there.
 func database(c *call, argv []word) {
 	c.raise(Network, "talks to a database")
 	for _, w := range argv[1:] {

@@ -14,6 +14,8 @@ import (
 const sedSpec = "-nsErzu -e=p --expression=p --quiet --silent --regexp-extended --null-data --separate --unbuffered --posix " +
 	"-i?i --in-place?i -f=e --file=e"
 
+// sed judges each script by the grammar. Options behind operands are files for BSD, and
+// change files for GNU.
 func sed(c *call, argv []word) {
 	p := program{use: 'p', spec: sedSpec}
 	o := c.options(p, plain(argv, 1))
@@ -44,6 +46,7 @@ type sedScript struct {
 	depth int // of braces
 }
 
+// peek is the next character, 0 at the end.
 func (s *sedScript) peek() byte {
 	if s.pos < len(s.text) {
 		return s.text[s.pos]
@@ -51,6 +54,7 @@ func (s *sedScript) peek() byte {
 	return 0
 }
 
+// skip goes past characters of a set, and returns them.
 func (s *sedScript) skip(set string) string {
 	from := s.pos
 	for s.pos < len(s.text) && strings.IndexByte(set, s.text[s.pos]) >= 0 {
@@ -59,6 +63,7 @@ func (s *sedScript) skip(set string) string {
 	return s.text[from:s.pos]
 }
 
+// understood reports whether the whole script is in the grammar, with its braces closed.
 func (s *sedScript) understood() bool {
 	for {
 		s.skip(" \t\n;")
@@ -135,6 +140,8 @@ func (s *sedScript) skipAhead(set string) string {
 	return rest[:len(rest)-len(strings.TrimLeft(rest, set))]
 }
 
+// command goes past one command. Behind it only what ends a command may stand: GNU reads
+// on where others stop.
 func (s *sedScript) command() bool {
 	ch := s.peek()
 	s.pos++

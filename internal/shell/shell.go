@@ -126,6 +126,7 @@ func Analyze(script string, w World) (a *Analysis) {
 	return analyze(script, w)
 }
 
+// analyze is Analyze without the net for panics, for tests.
 func analyze(script string, w World) *Analysis {
 	k := newWalker(w)
 	st := k.start()
@@ -157,6 +158,8 @@ func (k *walker) cover() {
 	}
 }
 
+// newWalker starts without what is not absolute: what is not known can only make the
+// analysis stricter.
 func newWalker(w World) *walker {
 	for _, p := range []*string{&w.Dir, &w.Root, &w.Home} {
 		if !strings.HasPrefix(*p, "/") {

@@ -96,6 +96,8 @@ func (w word) or(b word) word {
 	return r
 }
 
+// numeric reports whether a word is a number whatever else it may be, so that arithmetic
+// on it runs nothing.
 func numeric(w word) bool {
 	return w.kind <= digits && w.text != "" && strings.Trim(w.text, "0123456789") == ""
 }
@@ -111,6 +113,8 @@ type state struct {
 	ends  bool // what follows does not run
 }
 
+// start is the state at the beginning. A script that does not start in the workspace is
+// never allowed.
 func (k *walker) start() *state {
 	st := &state{vars: map[string]word{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
 	if k.world.Dir != "" {
@@ -122,6 +126,7 @@ func (k *walker) start() *state {
 	return st
 }
 
+// clone is for branches and subshells: what they change stays there.
 func (s *state) clone() *state {
 	c := *s
 	c.vars, c.funcs = maps.Clone(s.vars), maps.Clone(s.funcs)

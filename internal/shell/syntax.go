@@ -29,12 +29,15 @@ type form struct {
 	depth    int // of substitutions
 }
 
+// refuse keeps the first reason, which is the one to show.
 func (g *form) refuse(why string) {
 	if g.why == "" {
 		g.why = why
 	}
 }
 
+// stmts stops at the first part that is outside of the grammar, so its time is bounded by
+// the script.
 func (g *form) stmts(list []*syntax.Stmt) {
 	for _, s := range list {
 		if g.why != "" {
@@ -50,6 +53,8 @@ func (g *form) stmts(list []*syntax.Stmt) {
 	}
 }
 
+// command is the heart of the grammar: which kinds of commands there are. A new kind of
+// node of the parser asks by default.
 func (g *form) command(cmd syntax.Command) {
 	switch c := cmd.(type) {
 	case nil: // only redirects
@@ -111,6 +116,7 @@ func (g *form) command(cmd syntax.Command) {
 	}
 }
 
+// firstOf is the first command of a list, nil if there is none.
 func firstOf(list []*syntax.Stmt) syntax.Command {
 	if len(list) == 0 {
 		return nil
@@ -118,6 +124,7 @@ func firstOf(list []*syntax.Stmt) syntax.Command {
 	return list[0].Cmd
 }
 
+// loop admits loops over words, and those of C with counters.
 func (g *form) loop(c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
@@ -167,6 +174,8 @@ func (g *form) assign(a *syntax.Assign) {
 
 var plainEnd = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// redirect admits the redirections that bash and dash read alike. What they read and
+// write is for the walker.
 func (g *form) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		g.refuse("sets a variable to a descriptor")
@@ -203,6 +212,7 @@ func (g *form) source(n syntax.Node) string {
 	return g.text[from:to]
 }
 
+// words goes through words in a row.
 func (g *form) words(list []*syntax.Word) {
 	for _, w := range list {
 		g.word(w)
@@ -213,6 +223,8 @@ func (g *form) words(list []*syntax.Word) {
 // numbers. One without a comma is none.
 var bracesAlike = regexp.MustCompile(`^([^{}]*)\{([A-Za-z0-9_./*-]*(,[A-Za-z0-9_./*-]*)+|[0-9]{1,4}\.\.[0-9]{1,4})\}([^{}]*)$`)
 
+// word looks at what only the whole word shows, braces and dollars, and then at its
+// parts.
 func (g *form) word(w *syntax.Word) {
 	if w == nil {
 		return
@@ -235,6 +247,8 @@ func (g *form) word(w *syntax.Word) {
 	g.parts(w.Parts, false)
 }
 
+// parts admits text, quotes, plain variables, substitutions, and arithmetic on numbers. A
+// substitution is a script of its own, in the same grammar.
 func (g *form) parts(list []syntax.WordPart, quoted bool) {
 	for _, p := range list {
 		if g.why != "" {
@@ -269,6 +283,8 @@ func (g *form) parts(list []syntax.WordPart, quoted bool) {
 	}
 }
 
+// substitution admits $(…) and simple backquotes. Bash looks for arithmetic first where
+// two brackets meet.
 func (g *form) substitution(c *syntax.CmdSubst) {
 	if c.TempFile || c.ReplyVar {
 		g.refuse("has a substitution of another shell")
@@ -295,6 +311,8 @@ var operators = []syntax.ParExpOperator{
 	syntax.LowerAll,
 }
 
+// param admits a plain variable with an operator that only looks at it. Subscripts,
+// indirection and transformations evaluate.
 func (g *form) param(p *syntax.ParamExp, quoted bool) {
 	if p.Param == nil || p.NestedParam != nil || p.Flags != nil || p.Width || p.IsSet || p.Excl || p.Names != 0 ||
 		p.Index != nil || len(p.Modifiers) > 0 {
@@ -358,6 +376,8 @@ func (g *form) number(e syntax.ArithmExpr) {
 	}
 }
 
+// isNumber reports whether a word in arithmetic is a number for sure: digits, a counter,
+// the length of something.
 func (g *form) isNumber(w *syntax.Word) bool {
 	if l := w.Lit(); l != "" {
 		return digitsOnly(l) || g.counters[l]
@@ -376,6 +396,7 @@ func (g *form) isNumber(w *syntax.Word) bool {
 	return p.Length || plainParam(p) && (g.counters[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?")
 }
 
+// digitsOnly reports whether a text is a number that fits.
 func digitsOnly(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == "" }
 
 // counters are the variables that the script itself sets, and everywhere to a number: by
@@ -428,6 +449,7 @@ func counters(f *syntax.File) map[string]bool {
 	return number
 }
 
+// makesNumber reports whether a variable that is set to the word is a number then.
 func makesNumber(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
@@ -438,6 +460,7 @@ func makesNumber(w *syntax.Word) bool {
 
 var numberRange = regexp.MustCompile(`^\{[0-9]{1,4}\.\.[0-9]{1,4}\}$`)
 
+// assigns reports whether an operator of arithmetic sets its left side.
 func assigns(op syntax.BinAritOperator) bool {
 	switch op {
 	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,
@@ -447,6 +470,7 @@ func assigns(op syntax.BinAritOperator) bool {
 	return false
 }
 
+// literalArith is the text of an operand that is a plain word; "" of others.
 func literalArith(e syntax.ArithmExpr) string {
 	if w, ok := e.(*syntax.Word); ok {
 		return w.Lit()

@@ -241,7 +241,7 @@ var asks = map[string][]string{
 		"compgen -v; rm x",
 	},
 	"redirects": {
-		"ls > x", "ls >> x", "ls >| x", "ls &> x", "ls >& x", "ls 2> x", "ls <> x", ": > x", "> x", "ls > $x",
+		"ls > x", "ls >> x", "ls >| x", "ls &> x", "ls >& x", "ls 2> x", "ls <> x", ": > x", "> x", "ls > $x", "ls > \"$1\"", "ls > ''",
 		"ls > *", "ls > /tmp/x", "ls > ~/x", "ls > ../x", "{ ls; } > x", "(ls) > x",
 		"for i in 1; do ls; done > x", "if true; then ls; fi > x", "f() { ls; } > x; f",
 		"ls > /dev/sda", "cat < /dev/tcp/h/1", "cat < /dev/udp/h/1", "ls > /dev/tcp/h/1",

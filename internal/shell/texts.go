@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// Programs that read texts and print. Their options and operands are judged by their rows;
+// here is what a row cannot say: words that mean something by their place, and what is known
+// of the output, so that names of files stay names behind a pipe.
+
 // through is what programs print that pass on some of the lines that come in.
 func (c *call) through(o *parsed, skip int) {
 	if len(o.operands) <= skip {
@@ -26,6 +30,7 @@ func (c *call) reads(argv []word) *parsed {
 	return o
 }
 
+// head reads no more of a device without end than it is told to.
 func head(c *call, argv []word) {
 	c.bounded = true // of a device without end it reads no more than it is told to
 	c.through(c.reads(argv), 0)
@@ -49,6 +54,8 @@ func binary(c *call, argv []word) {
 	}
 }
 
+// tac of a file reads it from its end; of anything else it makes a copy in the directory
+// for temporary files first.
 func tac(c *call, argv []word) {
 	o := c.reads(argv)
 	if len(o.operands) == 0 || slices.ContainsFunc(o.operands, func(w word) bool {
@@ -59,6 +66,7 @@ func tac(c *call, argv []word) {
 	c.out = word{kind: anything}
 }
 
+// wc of what comes in prints a number; of files it prints their names too.
 func wc(c *call, argv []word) {
 	if o := c.reads(argv); len(o.operands) == 0 {
 		c.out = word{text: "1", kind: digits, many: true}
@@ -68,6 +76,7 @@ func wc(c *call, argv []word) {
 // anyWords is for programs that take any word as it is.
 func anyWords(*call, []word) {}
 
+// sort passes on what comes in.
 func sort(c *call, argv []word) { c.through(c.reads(argv), 0) }
 
 // oneIn is for programs that read one operand and write the next. Some take an option
@@ -87,6 +96,7 @@ func oneIn(c *call, argv []word) {
 	c.through(o, 0)
 }
 
+// grep prints lines, or with -l the names of the files that have them.
 func grep(c *call, argv []word) {
 	o := c.reads(argv)
 	c.found(o, o.has("-l", "-L", "--files-with-matches", "--files-without-match"))
@@ -139,6 +149,7 @@ func (c *call) names(ops []word) word {
 	return out
 }
 
+// rg is like grep, and with --files it only lists.
 func rg(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	o.pattern = o.pattern || o.has("--files", "--type-list")
@@ -146,6 +157,8 @@ func rg(c *call, argv []word) {
 	c.found(o, o.has("-l", "--files", "--files-with-matches", "--files-without-match"))
 }
 
+// jq takes names and values behind some options (jq(1)), which are no programs and no
+// files.
 func jq(c *call, argv []word) {
 	p := c.row
 	args := argv[1:]
@@ -170,6 +183,8 @@ func jq(c *call, argv []word) {
 	c.operands(p, o)
 }
 
+// jqProgram looks for the two things that a program of jq can do beside printing: show
+// the environment, and load a module.
 func (c *call) jqProgram(w word) {
 	if w.kind > digits {
 		c.raise(NeedsApproval, "runs a program that is not known")
@@ -235,6 +250,7 @@ func editor(c *call, argv []word) {
 	}
 }
 
+// date prints with an operand that begins with a plus, and sets the clock with any other.
 func date(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	for _, w := range o.operands {
@@ -247,6 +263,7 @@ func date(c *call, argv []word) {
 	}
 }
 
+// hostname sets the name with an operand.
 func hostname(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	if len(o.operands) > 0 {
@@ -254,6 +271,7 @@ func hostname(c *call, argv []word) {
 	}
 }
 
+// sleep is for seconds; with longer times a command only blocks.
 func sleep(c *call, argv []word) {
 	c.out = word{}
 	for _, w := range argv[1:] {
@@ -273,6 +291,7 @@ func ps(c *call, argv []word) {
 	}
 }
 
+// query is umask without an operand, which shows.
 func query(c *call, argv []word) {
 	c.out = word{kind: anything}
 	for _, w := range argv[1:] {
@@ -282,6 +301,7 @@ func query(c *call, argv []word) {
 	}
 }
 
+// gpg reads keys at the least, and starts an agent that stays.
 func gpg(c *call, argv []word) {
 	c.raise(NeedsApproval, "uses keys")
 	for _, w := range argv[1:] {
@@ -297,6 +317,7 @@ func gpg(c *call, argv []word) {
 	}
 }
 
+// crontab lists with -l, deletes with -r, and else has commands run later.
 func crontab(c *call, argv []word) {
 	switch {
 	case len(argv) == 2 && argv[1].text == "-l":

@@ -7,6 +7,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// The walker goes through a script as bash would run it, and collects its commands with
+// what they do. It runs nothing twice and guesses nothing: a loop is walked once, after all
+// is forgotten that its body may change, and branches are joined to what holds in both. Its
+// steps and its depth are bounded, since scripts may be made to be expensive.
+
 // A walker collects what the commands of a script do.
 type walker struct {
 	world    World
@@ -32,6 +37,7 @@ type walker struct {
 	depth    int
 }
 
+// raise is for what no command is to blame for: the form of the script, its bounds.
 func (k *walker) raise(c Class, why string) {
 	k.class = max(k.class, c)
 	k.because(why)
@@ -43,6 +49,8 @@ func (k *walker) dispute(why string) {
 	k.because(why)
 }
 
+// because keeps a reason. There are at most 16, so that a report of a long script stays
+// short.
 func (k *walker) because(why string) {
 	if len(k.why) < 16 && !slices.Contains(k.why, why) {
 		k.why = append(k.why, why)
@@ -81,6 +89,8 @@ func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 	return out
 }
 
+// stmt walks a statement. In the background it has a state of its own, and goes on when
+// the script has ended.
 func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
@@ -112,6 +122,8 @@ func (k *walker) redirected(s *syntax.Stmt, st *state) word {
 	return out
 }
 
+// command walks what is not a simple command. The form of the script says which of these
+// may run unasked; here only their commands and what they change count.
 func (k *walker) command(cmd syntax.Command, st *state) word {
 	if !k.enter() {
 		return word{kind: anything}
@@ -150,6 +162,7 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 	return word{kind: anything}
 }
 
+// rare are the commands that run no others but in substitutions.
 func (k *walker) rare(cmd syntax.Command, st *state) {
 	x := expander{k, st}
 	switch c := cmd.(type) {
@@ -168,6 +181,8 @@ func (k *walker) rare(cmd syntax.Command, st *state) {
 	}
 }
 
+// binary walks a && b, a || b and pipes. What b changes may have happened or not, so both
+// ways are joined.
 func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	switch c.Op {
 	case syntax.AndStmt:
@@ -209,6 +224,7 @@ func succeeds(s *syntax.Stmt) bool {
 	return false
 }
 
+// pipe walks both sides as shells of their own, as bash does without lastpipe.
 func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	left, right := st.clone(), st.clone()
 	out := k.stmt(c.X, left)
@@ -219,6 +235,7 @@ func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	return k.stmt(c.Y, right)
 }
 
+// ifClause walks both branches from the state after the condition, and joins them.
 func (k *walker) ifClause(c *syntax.IfClause, st *state) {
 	if len(c.Cond) == 0 { // else
 		k.stmts(c.Then, st)
@@ -319,6 +336,8 @@ func (k *walker) survey(f *syntax.File) {
 // unrolled is how many values of a loop are looked at one by one.
 const unrolled = 16
 
+// forClause walks the body once for each value, as a path in a list may be one that must
+// not be read.
 func (k *walker) forClause(c *syntax.ForClause, st *state) {
 	x := expander{k, st}
 	it, ok := c.Loop.(*syntax.WordIter)
@@ -362,6 +381,7 @@ func (k *walker) matched(v word, st *state) word {
 	return word{kind: listing, text: dir, nodash: !v.dash()}
 }
 
+// cLoop walks a loop with counters.
 func (k *walker) cLoop(c *syntax.ForClause, st *state) {
 	if l, ok := c.Loop.(*syntax.CStyleLoop); ok {
 		x := expander{k, st}
@@ -375,6 +395,8 @@ func (k *walker) cLoop(c *syntax.ForClause, st *state) {
 	}
 }
 
+// caseClause walks each branch from the state before, and joins them with the case that
+// none matches.
 func (k *walker) caseClause(c *syntax.CaseClause, st *state) {
 	x := expander{k, st}
 	x.single(c.Word)
@@ -390,6 +412,8 @@ func (k *walker) caseClause(c *syntax.CaseClause, st *state) {
 	}
 }
 
+// declare remembers a function. One that is defined twice could be either when it is
+// called.
 func (k *walker) declare(c *syntax.FuncDecl, st *state) {
 	if c.Name == nil || k.declared[c.Name.Value] != 1 {
 		k.raise(NeedsApproval, "defines a function more than once")
@@ -470,6 +494,7 @@ func forks(body *syntax.Stmt, name string) bool {
 	return found
 }
 
+// calls reports whether a statement calls a name anywhere.
 func calls(s *syntax.Stmt, name string) bool {
 	found := false
 	syntax.Walk(s, func(n syntax.Node) bool {

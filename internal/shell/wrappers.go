@@ -8,6 +8,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// Programs that run other commands. The command inside is judged like any other, with the
+// words that the wrapper adds; if those are not known, it asks by the rules for words that
+// are not known. Of what a child shell gets, only its script is trusted to be known: its
+// variables come from the environment.
+
 // wrapperSpecs are the options, and how many operands come before the command.
 var wrapperSpecs = map[string]struct {
 	spec   string
@@ -44,6 +49,7 @@ func (c *call) inner(argv []word) []word {
 	return plain(rest, s.before)
 }
 
+// base is the name of a program without its directory.
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // wrapper is for programs that run a command as it is.
@@ -117,6 +123,7 @@ func env(c *call, argv []word) {
 	}
 }
 
+// printenv shows the variables that it is given, or all of them.
 func printenv(c *call, argv []word) {
 	for _, w := range argv[1:] {
 		if w.kind != known || !public(w.text) {
@@ -233,6 +240,8 @@ func (c *call) direct(argv []word) {
 	c.run(argv)
 }
 
+// builtin runs a builtin although a function has its name, so no function of the script
+// protects from it.
 func builtin(c *call, argv []word) {
 	c.raise(NeedsApproval, "runs a builtin past the functions")
 	if rest := plain(argv, 1); len(rest) > 0 {
@@ -365,6 +374,7 @@ func (c *call) inScript(rest []word) {
 	c.k.depth--
 }
 
+// fromStdin is a shell that reads its script from what comes in.
 func (c *call) fromStdin() {
 	in := c.st.stdin
 	c.code(&in, "runs what comes in")
