@@ -126,26 +126,26 @@ func (x expander) fields(w *syntax.Word) []word {
 // unset is a word without its variables that are not known; "" if it has more than such
 // variables and text.
 func (x expander) unset(parts []syntax.WordPart) string {
-	text := ""
+	var text strings.Builder
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			text += p.Value
+			text.WriteString(p.Value)
 		case *syntax.SglQuoted:
-			text += p.Value
+			text.WriteString(p.Value)
 		case *syntax.DblQuoted:
 			inner := x.unset(p.Parts)
 			if inner == "" && !slices.ContainsFunc(p.Parts, func(p syntax.WordPart) bool { return x.unknownVar(p) }) {
 				return ""
 			}
-			text += inner
+			text.WriteString(inner)
 		default:
 			if !x.unknownVar(p) {
 				return ""
 			}
 		}
 	}
-	return text
+	return text.String()
 }
 
 // unknownVar reports whether a part is a plain variable whose value is not known, so that
