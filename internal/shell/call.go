@@ -181,9 +181,11 @@ func (c *call) redirect(r *syntax.Redirect) {
 	}
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
+		c.here(r.Hdoc)
 		c.st.stdin = x.heredoc(r)
 		return
 	case syntax.WordHdoc:
+		c.here(r.Word)
 		c.st.stdin = x.single(r.Word)
 		c.st.stdin.text += "\n"
 		return
@@ -193,6 +195,24 @@ func (c *call) redirect(r *syntax.Redirect) {
 			c.redirectTo(r, w)
 		}
 	}
+}
+
+// here asks for what a command printed in a here-document: bash hands more than a pipe
+// takes on in a temporary file.
+func (c *call) here(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	syntax.Walk(w, func(n syntax.Node) bool {
+		_, printed := n.(*syntax.CmdSubst)
+		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
+			printed = c.st.vars[p.Param.Value].kind > digits
+		}
+		if printed {
+			c.raise(NeedsApproval, "hands on what a command printed, which may take a temporary file")
+		}
+		return true
+	})
 }
 
 // redirectTo notes a redirection to one word. Which descriptor it is for only matters for

@@ -352,7 +352,7 @@ var asks = map[string][]string{
 		"xxd -ps a.txt out", "xxd -pc a b", "tree -Io '*.x' out", "tree -aIo x out", "nm @opts", "objdump @opts", "size @opts", "strings @opts", "nm *", "readelf $(ls)", "c++filt @opts",
 		"unzip -p- x.zip", "unzip -l- x.zip", "bash -n +n x", "bash -c +n 'rm x'", "env -i git status", "env -u GIT_CONFIG_COUNT git status", "env - git status", "GIT_OPTIONAL_LOCKS=1 git status",
 		"DEVELOPER_DIR=x; git status", "X=1; ls", "while read FOO; do ls; done", "for FOO in a b; do ls; done", "ls; FOO=x", "read -r SDKROOT < a; git log", "bash -c 'FOO=x; ls'",
-		"npm -v", "sort -m", "sort --merge x", "shasum .", "git describe --dirty", "git describe --broken",
+		"npm -v", "cat <<< \"$(ls)\"", "cat <<E\n$(ls)\nE", "cat <<E\n`ls`\nE", "x=$(ls); cat <<< \"$x\"", "sort -m", "sort --merge x", "shasum .", "git describe --dirty", "git describe --broken",
 		"git config edit", "git config x", "git log --pretty=mine", "git show --pretty=mine", "yq 'load(\"x\")' a", "yq 'env' a", "yq -n 'system(\"x\")'", "yq '.a | load(\"x\")' a", "yq -i .a x",
 		"awk 'length /x/ {print}' f", "tac", "cat x | tac", "tac -", "tac <(ls)", "zcat *",
 	},
