@@ -4,11 +4,13 @@
 //	a.Class // ReadOnly
 //	a.Allow // true: it may run unasked
 //
-// A script is parsed, and its syntax tree is walked the way bash would run it: with
-// variables, functions and the working directory as far as they are known. Each simple
-// command gets a [Class] by tables of programs and their options. What is in no table,
-// cannot be parsed, or depends on what is not known is [NeedsApproval] at least: only
-// what is provably harmless is allowed.
+// A script is parsed, and judged twice. Its form has to be in a grammar that shells read
+// alike and in which no value is read again as code. Then the tree is walked the way bash
+// would run it, with variables, functions and the working directory as far as they are
+// plain to see, and each simple command gets a [Class] by the row of its program: known
+// program, known options, known operands. What is in no table, cannot be parsed, or
+// depends on what is not known is [NeedsApproval] at least: only what is provably harmless
+// is allowed.
 //
 // Texts are judged, not files: a symbolic link, a replaced program or a hostile
 // .git/config is not seen. The fence around a command is a sandbox; this is the advice
