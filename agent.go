@@ -205,8 +205,7 @@ func (l *Loop) subject(call *ToolUse) string {
 	if t == nil {
 		return ""
 	}
-	s, _ := subjectOf(call, &t.spec)
-	return s
+	return shownSubject(call, &t.spec)
 }
 
 // fit finds what is wrong with a call before anybody is asked about it. It returns the
@@ -255,7 +254,11 @@ func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Ver
 			v = Deny("the approver panicked")
 		}
 	}()
-	return l.approver.Decide(ctx, call, spec)
+	v = l.approver.Decide(ctx, call, spec)
+	if l.named != nil {
+		v = l.named(v, call, spec)
+	}
+	return v
 }
 
 func (l *Loop) addRule(r Rule) {
@@ -472,4 +475,6 @@ type settings struct {
 	// What only programs with an approver or an auditor link, see [config.watch].
 	record func(*run) recorder
 	unfit  func(context.Context, *run, *RunTool, *tool) error
+	named  func(Verdict, *ToolUse, *ToolSpec) Verdict
+	pins   func(context.Context, *run, *Invocation, *tool) error
 }

@@ -124,8 +124,10 @@ type applyConfig struct {
 	plain, noLease bool
 }
 
-// WithApproved refuses any plan whose [EditPlan.Digest] is another. Default: none is
-// refused.
+// WithApproved says that the plan of this [EditPlan.Digest] was approved, by somebody who
+// was shown it or by a rule that names its files: it may change files that run code, see
+// [Workspace]. Any other plan is refused. Default: none is refused, and none may change
+// such files.
 func WithApproved(digest string) ApplyOption {
 	return func(c *applyConfig) error { c.approved = digest; return nil }
 }
@@ -289,7 +291,8 @@ func (a *applier) open(ctx context.Context) error {
 // find resolves the name of a file. A link is deleted itself, and what it leads to is
 // another file, which stays.
 func (a *applier) find(f *fileApply) (err error) {
-	f.final, err = a.w.findWritable(f.edit.Path)
+	approved := a.approved != ""
+	f.final, err = a.w.findWritable(f.edit.Path, approved)
 	if err != nil || f.edit.Kind != EditDelete {
 		return err
 	}
@@ -303,7 +306,7 @@ func (a *applier) find(f *fileApply) (err error) {
 	}
 	f.final = path.Join(parent, path.Base(rel))
 	f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
-	return a.w.mayWrite(f.edit.Path, f.final)
+	return a.w.mayWriteResolved(f.edit.Path, rel, f.final, approved)
 }
 
 // readLarge reads a file of the size that a plan may have.
@@ -320,18 +323,18 @@ func (w *Workspace) readLarge(name string) ([]byte, error) {
 	return data, err
 }
 
-// Writable says why a file must not be written by its name: nil if it may be. What
-// else can stand in the way is found when it is written.
+// Writable says why a file must not be written by its name, also with an approval: nil
+// if it may be. What else can stand in the way is found when it is written.
 func (w *Workspace) Writable(name string) error {
-	_, err := w.findWritable(name)
+	_, err := w.findWritable(name, true)
 	return err
 }
 
 // findWritable resolves the name of a file that may be written.
-func (w *Workspace) findWritable(name string) (final string, err error) {
+func (w *Workspace) findWritable(name string, approved bool) (final string, err error) {
 	rel, err := w.rel("write", name)
 	if err == nil {
-		err = w.mayWrite(name, rel)
+		err = w.mayWrite(name, rel, approved)
 	}
 	if err != nil {
 		return "", err
@@ -342,7 +345,7 @@ func (w *Workspace) findWritable(name string) (final string, err error) {
 	if final == "." {
 		return "", &WorkspaceError{"write", name, "invalid_path", errors.New("is the folder itself")}
 	}
-	return final, w.mayWrite(name, final)
+	return final, w.mayWriteResolved(name, rel, final, approved)
 }
 
 // place opens the folder of a file, or shares it with another file.

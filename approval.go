@@ -75,7 +75,7 @@ type asker struct {
 }
 
 func (a *asker) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-	v := a.Approver.Decide(ctx, call, spec)
+	v := a.Approver.Decide(ctx, call, spec).named(call, spec)
 	if v.kind == verdictAsk {
 		return a.answer(v, call, spec)
 	}
@@ -152,6 +152,10 @@ type Grounds struct {
 	Reasons []string
 	// Rule is the rule that decided, as [Rule.String] writes it.
 	Rule string
+	// Named says that the rule names the files that the call writes. Of those that run
+	// code though nobody runs them by name, see [Workspace], the loop asks about any call
+	// that is allowed without it, whatever the [Approver] is.
+	Named bool
 	// Suggested are rules that would answer the question from now on, the narrowest
 	// first. Nil leaves them to the loop; none is an empty list.
 	Suggested []Rule

@@ -105,6 +105,7 @@ func (c *config) watch() {
 		c.record = newTrail
 	}
 	c.unfit = unfit
+	c.named, c.pins = Verdict.named, pinPlan
 }
 
 // AuditError says that a call was not run because an [Auditor] could not record what

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -85,7 +87,7 @@ func (rs Rules) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 	for _, action := range []RuleAction{RuleDeny, RuleAsk, RuleAllow} {
 		for _, r := range rs {
 			if r.Action = r.action(); r.Action == action && r.Covers(call, spec) {
-				return r.verdict()
+				return r.verdict().allNamed(call, spec)
 			}
 		}
 	}
@@ -118,9 +120,13 @@ func (r Rule) verdict() Verdict {
 }
 
 // Covers reports whether the rule applies to a call. An allow rule covers only
-// what it surely means; ask and deny rules cover what they might mean.
+// what it surely means, and files that run code only if its pattern names them: see
+// [Workspace]. Ask and deny rules cover what they might mean.
 func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	if !glob.Match(r.Tool, call.Name) || r.Class != "" && r.action() == RuleAllow {
+		return false
+	}
+	if r.action() == RuleAllow && !r.names(call, spec) {
 		return false
 	}
 	if r.Pattern == "" {
@@ -134,6 +140,13 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	switch spec.Subject.Kind {
 	case SubjectPath:
 		return coversPath(r.Pattern, subject, allow)
+	case SubjectPatch:
+		names, ok := patch.Paths(subject)
+		covers := func(name string) bool { return coversPath(r.Pattern, name, allow) }
+		if !allow {
+			return !ok || slices.ContainsFunc(names, covers)
+		}
+		return ok && !slices.ContainsFunc(names, func(name string) bool { return !covers(name) })
 	case SubjectCommand:
 		return !(allow && online(call)) && coversCommand(r.Pattern, subject, allow)
 	case SubjectURL:
@@ -340,6 +353,8 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 		return rules
 	case spec.Subject.Kind == SubjectPath:
 		return suggestPath(subject, allow)
+	case spec.Subject.Kind == SubjectPatch:
+		return suggestPatch(subject, allow)
 	case spec.Subject.Kind == SubjectURL:
 		return suggestURL(subject, allow)
 	}
@@ -352,8 +367,24 @@ func suggestPath(name string, allow func(string) Rule) []Rule {
 	if strings.ContainsAny(name, `*?[]{}\`) || !coversPath(name, name, true) {
 		return nil
 	}
+	if ignore.Runs(name) != "" {
+		return []Rule{allow(name)}
+	}
 	folder := path.Join(path.Dir(name), "*")
 	return []Rule{allow(name), allow(folder)}
+}
+
+// suggestPatch suggests what it does for the file of a patch of one, and else all
+// patches.
+func suggestPatch(text string, allow func(string) Rule) []Rule {
+	names, ok := patch.Paths(text)
+	switch {
+	case ok && len(names) == 1:
+		return suggestPath(names[0], allow)
+	case !ok || slices.ContainsFunc(names, func(name string) bool { return ignore.Runs(name) != "" }):
+		return nil
+	}
+	return []Rule{allow("")}
 }
 
 // subcommands are those for which a rule with any arguments can be meant.

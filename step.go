@@ -390,7 +390,7 @@ func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) 
 	if req.Suggested == nil {
 		req.Suggested = suggest(use, &q.tool.spec)
 	}
-	req.Subject, _ = subjectOf(use, &q.tool.spec)
+	req.Subject = shownSubject(use, &q.tool.spec)
 	inv := r.showing(req)
 	if p, ok := q.tool.impl.(Planner); ok {
 		plan, err := safePlan(ctx, p, inv)
@@ -398,6 +398,7 @@ func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) 
 			return nil, err
 		}
 		req.Plan, inv.Plan = &plan, new(plan)
+		req.Reasons = plan.reasons(req.Reasons)
 	}
 	req.Preview = q.tool.preview(ctx, inv)
 	req.Digest = req.digest()
@@ -631,6 +632,12 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		o.elapsed = r.loop.clock.Now().Sub(start)
 		r.endTool(ctx, a, o)
 	}()
+	if pins := r.pins(); pins != nil {
+		if o.err = pins(ctx, r, inv, t); o.err != nil {
+			return
+		}
+		o.err = errExited
+	}
 	o.res, o.err = t.safely(ctx, inv)
 }
 
@@ -641,7 +648,7 @@ func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
-	started.Subject, _ = subjectOf(&ToolUse{Args: args}, &t.spec)
+	started.Subject = shownSubject(&ToolUse{Args: args}, &t.spec)
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
 		return false
 	}

@@ -70,6 +70,7 @@ const (
 	SubjectPath                       // a slash-separated path; * stays within a folder, ** does not
 	SubjectCommand                    // a shell command; * matches words, never an operator
 	SubjectURL                        // an http or https address; matched is its host, * is any part of a name
+	SubjectPatch                      // a patch as apply_patch takes it; matched are the paths in it, for allow rules all
 )
 
 // Effect says what a tool does to the world, and so when a call may start.
@@ -103,8 +104,10 @@ type Invocation struct {
 	// model's own, or if it wrote values as text ("3" for 3) with these as they were meant.
 	Args json.RawMessage
 	// Plan is what was approved, if the tool is a [Planner] and somebody was asked: the
-	// call makes this change and no other, and its result tells [EditPlan.LeftOut]. It is
-	// nil if nobody was asked; the tool then plans itself.
+	// call makes this change and no other, and its result tells [EditPlan.LeftOut]. So it
+	// is where a rule has allowed the call that names a file which runs code, see
+	// [Workspace]: only with [WithApproved] is such a file written. It is nil if nobody was
+	// asked; the tool then plans itself.
 	Plan *EditPlan
 
 	progress func(Progress)

@@ -31,10 +31,12 @@ const (
 // Workspace is the files of one folder. No name leads out of it: names are resolved
 // by [os.Root], one element after the other, so that a symbolic link that points
 // outside is refused even if it is put there while a name is being resolved. Files
-// that hold keys and passwords by their look are not opened, and those that run code
-// or tell agents what they may do (.git, .github, AGENTS.md and others) are not
-// written. These two lists are a fence, not a wall: a hard link or a shell
-// gets around them.
+// that hold keys and passwords by their look are not opened, and what version control
+// keeps for itself (.git and its like, bare repositories) is not written. Files that run
+// code though nobody runs them by name, or tell agents what they may do (CI
+// configuration, hooks, start files of shells and editors, AGENTS.md and others), are
+// written only by [Workspace.Apply] with [WithApproved]. These lists are a fence, not a
+// wall: a hard link or a shell gets around them.
 //
 // Names are relative to the folder, or absolute and below it. Its methods are safe
 // for concurrent use and return a [*WorkspaceError].
@@ -55,8 +57,9 @@ type WorkspaceOption func(*Workspace) error
 
 // WithAllowed lets files be opened and written that are refused by their name, such
 // as ".env.test" or ".github/**". The patterns are for slash-separated paths in the
-// workspace: * stays within a folder, ** does not. Nothing lets .git be
-// written. Default: none; patterns add up.
+// workspace: * stays within a directory, ** does not. Nothing lets .git be
+// written. It does not answer the question that an agent's call raises, see
+// [Grounds].Named. Default: none; patterns add up.
 func WithAllowed(patterns ...string) WorkspaceOption {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
@@ -186,24 +189,71 @@ func (w *Workspace) mayRead(name, rel string) error {
 		errors.New("files of this name hold secrets; ask the user for what is needed of it")}
 }
 
-// mayWrite refuses secrets and what is protected.
-func (w *Workspace) mayWrite(name, rel string) error {
+const protected = "protected_path"
+
+// mayWrite refuses secrets, what version control keeps, and unless the change was
+// approved, what runs code.
+func (w *Workspace) mayWrite(name, rel string, approved bool) error {
 	kind, why := "", ""
 	switch {
 	case rel == ".":
-		kind, why = "protected_path", "is the folder of the workspace itself"
-	case ignore.Git(rel):
-		kind, why = "protected_path", "what is in .git is changed with git commands only"
+		kind, why = protected, "is the folder of the workspace itself"
+	case ignore.Store(rel):
+		kind, why = protected, "is what version control keeps for itself, and is changed with its commands only"
 	case w.allows(rel):
 	case ignore.Secret(rel):
 		kind, why = "sensitive_path", "files of this name hold secrets; ask the user to change it"
-	case ignore.Protected(rel):
-		kind, why = "protected_path", "files of this name are protected; ask the user to change it"
+	case !approved && ignore.Runs(rel) != "":
+		kind, why = protected, ignore.Runs(rel)+"; it is changed only with an approval of just this"
 	}
 	if kind == "" {
 		return nil
 	}
 	return &WorkspaceError{"write", name, kind, errors.New(why)}
+}
+
+// mayWriteResolved is mayWrite for the path that the links on the way to rel lead to. An
+// approval was for the name that was shown, not for what a link makes of it.
+func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) error {
+	if err := w.mayWrite(name, final, approved || final != rel); err != nil {
+		return err
+	}
+	if why := ignore.Runs(final); why != "" && final != rel && !w.allows(final) {
+		return &WorkspaceError{"write", name, protected,
+			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", showPath(final), why)}
+	}
+	for dir := final; dir != "."; {
+		if dir = path.Dir(dir); w.bare(dir) {
+			return &WorkspaceError{"write", name, protected,
+				errors.New("is in a bare repository, which is changed with git commands only")}
+		}
+	}
+	return nil
+}
+
+// bare reports whether git takes a folder for a repository: the test of
+// is_git_directory in its setup.c.
+func (w *Workspace) bare(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if !w.there(path.Join(dir, name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// there reports whether there is something at a path, in one step where the kernel can.
+func (w *Workspace) there(rel string) bool {
+	f, err := beneath.Open(w.self, rel, os.O_RDONLY|openFlags)
+	switch {
+	case err == nil:
+		f.Close()
+		return true
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return false
+	}
+	_, err = w.root.Lstat(filepath.FromSlash(rel))
+	return err == nil
 }
 
 func (w *Workspace) allows(rel string) bool {
@@ -293,7 +343,7 @@ func (w *Workspace) Replace(name string, old, data []byte) error {
 func (w *Workspace) write(name string, parents bool, do func(*target) error) error {
 	rel, err := w.rel("write", name)
 	if err == nil {
-		err = w.mayWrite(name, rel)
+		err = w.mayWrite(name, rel, false)
 	}
 	if err != nil {
 		return err
@@ -302,7 +352,7 @@ func (w *Workspace) write(name string, parents bool, do func(*target) error) err
 	defer func() { <-w.turn }()
 	final, err := w.resolve("write", name, rel)
 	if err == nil {
-		err = w.mayWrite(name, final)
+		err = w.mayWriteResolved(name, rel, final, false)
 	}
 	if err != nil {
 		return err

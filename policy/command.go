@@ -11,14 +11,20 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// names reports whether the rule's pattern itself names what is protected.
-func (r *rule) names() bool {
-	return ignore.Protected(r.Pattern) || ignore.Secret(r.Pattern)
+// names reports whether the rule's pattern itself names the files that the call touches
+// and that no other rule covers.
+func (r *rule) names(q *inquiry) bool {
+	for _, g := range q.guarded {
+		if g.never || !ignore.Names(r.Pattern, g.name) {
+			return false
+		}
+	}
+	return true
 }
 
 // exact reports whether an allow rule is the very text of the script.
 func (r *rule) exact(q *inquiry) bool {
-	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) &&
+	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) && !q.never() &&
 		r.connects(q, q.script.Commands) && (!r.bounded || q.class <= r.class) && glob.Match(r.Tool, q.call.Name)
 }
 

@@ -50,7 +50,7 @@ func (s *snapshot) runs(q *inquiry) bool {
 	switch {
 	case q.harmless():
 		return true
-	case q.sensitive != "":
+	case q.guarded != nil:
 		return false
 	}
 	return s.mode == FullAuto || s.mode == AcceptEdits && q.edits && q.class <= shell.WritesWorkspace
@@ -78,8 +78,8 @@ func (q *inquiry) reasons() []string {
 	for _, w := range q.why {
 		out = append(out, short(w))
 	}
-	if q.sensitive != "" {
-		out = append(out, q.how+" "+short(q.sensitive)+", which is protected or may hold secrets")
+	for _, g := range q.guarded {
+		out = append(out, g.how+" "+short(g.name)+": "+g.why)
 	}
 	return out
 }
@@ -88,6 +88,7 @@ func (q *inquiry) grounds(r *rule) aycoder.Grounds {
 	g := aycoder.Grounds{Class: q.class.String(), Reasons: q.reasons()}
 	if r != nil {
 		g.Rule = string(r.source) + " " + string(r.Action) + " " + short(r.String())
+		g.Named = r.Action == aycoder.RuleAllow && r.names(q)
 	}
 	return g
 }
@@ -152,7 +153,7 @@ func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 			return r, true
 		}
 	}
-	if q.script == nil || q.sensitive != "" || q.script.Deny {
+	if q.script == nil || q.guarded != nil || q.script.Deny {
 		return nil, false
 	}
 	return covered(q, rules)
@@ -162,11 +163,11 @@ func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 func (r *rule) whole(q *inquiry) bool {
 	bare := r.bare()
 	if q.script == nil {
-		return (!r.bounded || q.class <= r.class) && bare.Covers(q.call, q.spec) && (q.sensitive == "" || r.names())
+		return (!r.bounded || q.class <= r.class) && bare.Covers(q.call, q.spec) && r.names(q)
 	}
 	if r.exact(q) {
 		return true
 	}
-	return r.Pattern == "" && q.sensitive == "" && !q.script.Deny && (!r.bounded || q.class <= r.class) &&
+	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && (!r.bounded || q.class <= r.class) &&
 		bare.Covers(q.call, q.spec)
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -26,9 +28,46 @@ type inquiry struct {
 	script  *shell.Analysis // nil if it is no command
 	online  bool            // a command gets the network by an argument
 	world   shell.World
-	// sensitive is the name of a secret or a protected file in it, how says what is done
-	// with it.
-	sensitive, how string
+	guarded []guarded
+}
+
+// A guarded file is one that a call touches and that no mode and no rule covers, but one
+// that names it.
+type guarded struct {
+	name, how, why string
+	never          bool // no rule covers it: none says its name
+}
+
+// guard looks at a file that the call reads or writes.
+func (q *inquiry) guard(how, name string) {
+	why := ""
+	switch {
+	case ignore.Secret(name):
+		why = "it may hold secrets"
+	case how == "reads":
+		return
+	case ignore.Store(name):
+		why = "it is what version control keeps for itself"
+	default:
+		why = ignore.Runs(name)
+	}
+	if why != "" {
+		q.protect(guarded{name: name, how: how, why: why})
+	}
+}
+
+// never reports whether no rule covers the call.
+func (q *inquiry) never() bool {
+	return slices.ContainsFunc(q.guarded, func(g guarded) bool { return g.never })
+}
+
+// maxGuarded bounds how many files a question names.
+const maxGuarded = 8
+
+func (q *inquiry) protect(g guarded) {
+	if !slices.Contains(q.guarded, g) && len(q.guarded) <= maxGuarded {
+		q.guarded = append(q.guarded, g)
+	}
 }
 
 // look finds out what a call is about and how far it reaches.
@@ -46,6 +85,9 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPath:
 		q.path(p.edits[call.Name])
 		p.guardFile(q, q.subject)
+	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPatch:
+		q.patch(p.edits[call.Name])
+		p.guardArgs(q)
 	default:
 		q.edits = p.edits[call.Name] && spec.Effect != aycoder.EffectReadOnly
 		q.other()
@@ -111,16 +153,79 @@ func (q *inquiry) command() {
 	}
 	for _, c := range q.script.Commands {
 		for _, name := range c.Reads {
-			if ignore.Secret(name) {
-				q.sensitive, q.how = name, "reads"
-			}
+			q.guard("reads", name)
 		}
 		for _, name := range c.Writes {
-			if ignore.Protected(name) || ignore.Secret(name) {
-				q.sensitive, q.how = name, "writes"
+			q.guard("writes", name)
+			if to := q.resolve(name); to != name {
+				n := len(q.guarded)
+				q.guard("writes", to)
+				for i := range q.guarded[n:] {
+					q.guarded[n+i].never = true
+				}
 			}
 		}
 	}
+}
+
+// resolve returns the path that links lead to from the name of a file in the workspace,
+// relative to that if it is in it. The file itself need not exist.
+func (q *inquiry) resolve(name string) string {
+	if q.world.Root == "" {
+		return name
+	}
+	full := filepath.FromSlash(q.join(name))
+	real, err := filepath.EvalSymlinks(full)
+	if err != nil {
+		if to, lerr := os.Readlink(full); lerr == nil { // a link to what is not there yet
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(full), to)
+			}
+			full = to
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(full))
+		if err != nil {
+			return name
+		}
+		real = filepath.Join(dir, filepath.Base(full))
+	}
+	if root, err := filepath.EvalSymlinks(filepath.FromSlash(q.world.Root)); err == nil {
+		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.ToSlash(real)
+}
+
+// patch looks at a call about several files: its effect is that on the one that reaches
+// farthest.
+func (q *inquiry) patch(edits bool) {
+	q.edits = (edits || q.spec.Effect == aycoder.EffectWrite) && !q.spec.OpenWorld && !q.spec.Destructive
+	q.other()
+	names, ok := patch.Paths(q.subject)
+	if q.spec.Effect == aycoder.EffectReadOnly || !ok { // one that cannot be read does nothing
+		q.edits = false
+		return
+	}
+	for _, name := range names {
+		rel, inside := q.relative(name)
+		if !inside {
+			q.edits = false
+			q.because(shell.WritesOutside, "writes outside of the workspace")
+		}
+		q.guard("writes", name)
+		q.guard("writes", rel)
+	}
+}
+
+// relative returns a path below the workspace, and reports whether it is one.
+func (q *inquiry) relative(name string) (rel string, inside bool) {
+	rel = path.Clean(strings.ReplaceAll(name, `\`, "/"))
+	if root := strings.TrimSuffix(q.world.Root, "/"); root != "" && strings.HasPrefix(rel, root+"/") {
+		rel = rel[len(root)+1:]
+	}
+	drive := len(rel) > 1 && rel[1] == ':'
+	return rel, !path.IsAbs(rel) && !drive && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // path looks at a call about a file.
@@ -131,22 +236,16 @@ func (q *inquiry) path(edits bool) {
 		q.edits = false
 		return
 	}
-	name := strings.ReplaceAll(q.subject, `\`, "/")
-	rel := path.Clean(name)
-	if root := strings.TrimSuffix(q.world.Root, "/"); root != "" && strings.HasPrefix(rel, root+"/") {
-		rel = rel[len(root)+1:]
+	rel, inside := q.relative(q.subject)
+	q.inside = inside
+	q.guard("writes", rel)
+	if q.guarded == nil {
+		q.guard("writes", q.subject) // what is guarded above ".." counts too
 	}
-	drive := len(rel) > 1 && rel[1] == ':'
-	q.inside = !path.IsAbs(rel) && !drive && rel != ".." && !strings.HasPrefix(rel, "../")
 	if !q.inside {
 		q.edits = false
 		q.because(shell.WritesOutside, "writes outside of the workspace")
 		return
-	}
-	for _, n := range []string{name, rel} {
-		if ignore.Protected(n) || ignore.Secret(n) {
-			q.sensitive, q.how = rel, "writes"
-		}
 	}
 	if rel != q.subject {
 		q.rewrite(rel)
@@ -183,7 +282,7 @@ func (q *inquiry) other() {
 // harmless reports whether the call provably only reads, and nothing that is secret.
 func (q *inquiry) harmless() bool {
 	if q.script != nil {
-		return q.script.Allow && q.class == shell.ReadOnly && q.sensitive == ""
+		return q.script.Allow && q.class == shell.ReadOnly && q.guarded == nil
 	}
 	return q.class == shell.ReadOnly
 }
@@ -213,9 +312,11 @@ func (p *Policy) guardFile(q *inquiry, name string) {
 		name = path.Join(q.world.Root, name)
 	}
 	if strings.EqualFold(path.Clean(name), filepath.ToSlash(p.file.path)) {
-		q.sensitive, q.how = name, "writes"
+		q.protect(guarded{name, "writes", rulesFile, true})
 	}
 }
+
+const rulesFile = "the user's rules are in it"
 
 func (p *Policy) guardWrites(q *inquiry) {
 	if q.script == nil {
@@ -237,6 +338,6 @@ func (p *Policy) guardArgs(q *inquiry) {
 	_ = json.Unmarshal(q.call.Args, &args)
 	plain, _ := json.Marshal(args) // a name cannot be spelled with escapes
 	if name := filepath.Base(p.file.path); strings.Contains(strings.ToLower(string(plain)), strings.ToLower(name)) {
-		q.sensitive, q.how = name, "writes"
+		q.protect(guarded{name, "writes", rulesFile, true})
 	}
 }

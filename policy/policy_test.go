@@ -96,7 +96,7 @@ func TestModes(t *testing.T) {
 		{&editSpec, "a.go", "ask", "allow", "deny", "allow", "allow", "allow", "deny", "edit_file:a.go"},
 		{&editSpec, "/ws/a.go", "ask", "allow", "deny", "allow", "allow", "allow", "deny", "edit_file:a.go"},
 		{&editSpec, "../a.go", "ask", "ask", "deny", "allow", "ask", "ask", "deny", ""},
-		{&editSpec, "/etc/passwd", "ask", "ask", "deny", "allow", "ask", "ask", "deny", ""},
+		{&editSpec, "/etc/passwd", "ask", "ask", "deny", "ask", "ask", "ask", "deny", ""},
 		{&editSpec, ".github/workflows/ci.yml", "ask", "ask", "deny", "ask", "ask", "ask", "deny", "edit_file:.github/workflows/ci.yml"},
 		{&editSpec, "sub/.env", "ask", "ask", "deny", "ask", "ask", "ask", "deny", "edit_file:sub/.env"},
 		{&patchSpec, "", "ask", "allow", "deny", "allow", "allow", "allow", "deny", ""},
@@ -107,7 +107,7 @@ func TestModes(t *testing.T) {
 		{&bashSpec, "touch a", "ask", "ask", "deny", "allow", "allow", "allow", "deny", "bash:touch a"},
 		{&bashSpec, "go test ./...", "ask", "ask", "deny", "allow", "allow", "allow", "deny", "bash:go test ./..."},
 		{&bashSpec, "curl https://example.com", "ask", "ask", "deny", "allow", "ask", "allow", "deny", "bash:curl https://example.com"},
-		{&bashSpec, "echo x > /etc/passwd", "ask", "ask", "deny", "allow", "ask", "allow", "deny", "bash:echo x > /etc/passwd"},
+		{&bashSpec, "echo x > /etc/passwd", "ask", "ask", "deny", "ask", "ask", "ask", "deny", "bash:echo x > /etc/passwd"},
 		{&bashSpec, "sudo ls", "ask", "ask", "deny", "allow", "ask", "allow", "deny", "bash:sudo ls"},
 		{&bashSpec, "rm -rf /", "deny", "deny", "deny", "deny", "deny", "deny", "deny", ""},
 		{&bashSpec, "cat .env", "ask", "ask", "ask", "ask", "ask", "ask", "deny", "bash:cat .env"},
@@ -247,7 +247,7 @@ func TestWhereACommandStarts(t *testing.T) {
 	args := json.RawMessage(`{"command":"echo x > config","working_dir":".git/hooks"}`)
 	dir = "."
 	v := p.Decide(t.Context(), &aycoder.ToolUse{Name: "bash", Args: args}, &bashSpec)
-	require.Contains(t, v.Grounds().Reasons, "writes .git/hooks/config, which is protected or may hold secrets")
+	require.Contains(t, v.Grounds().Reasons, "writes .git/hooks/config: it is what version control keeps for itself")
 }
 
 func TestProjectRulesOnlyTighten(t *testing.T) {

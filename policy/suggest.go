@@ -57,7 +57,7 @@ func (q *inquiry) suggestCommand() []aycoder.Rule {
 	e.Class = q.class.String()
 	r := rule{Rule: e}
 	if r.check() == nil {
-		if _, ok := covered(q, []*rule{&r}); ok && q.sensitive == "" {
+		if _, ok := covered(q, []*rule{&r}); ok && q.guarded == nil {
 			out = append(out, e)
 		}
 	}
@@ -76,7 +76,7 @@ func (q *inquiry) suggestPath() []aycoder.Rule {
 	}
 	name := path.Clean(q.subject)
 	out := []aycoder.Rule{q.allow(name)}
-	if q.sensitive == "" {
+	if q.guarded == nil {
 		out = append(out, q.allow(path.Join(path.Dir(name), "*")))
 	}
 	return out

@@ -40,7 +40,7 @@ type patchArgs struct {
 // places apart. A file that is renamed gets the mode of a new one.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
-	what := about{"apply_patch", patchDescription, aycoder.Subject{}}
+	what := about{"apply_patch", patchDescription, aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
 	return newChanger(ws, opts, what, p.find)
 }
 

@@ -136,7 +136,11 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	if len(plan.Files()) == 0 {
 		return textResult(plan.LeftOut()+"Nothing was changed.\n", "nothing changed"), nil
 	}
-	res, err := c.ws.Apply(ctx, plan)
+	var opts []aycoder.ApplyOption
+	if inv.Plan != nil {
+		opts = append(opts, aycoder.WithApproved(plan.Digest()))
+	}
+	res, err := c.ws.Apply(ctx, plan, opts...)
 	if err == nil {
 		return c.done(plan, res, notes), nil
 	}

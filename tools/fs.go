@@ -22,7 +22,7 @@ type FS interface {
 	// ReadDir returns the entries of a folder, sorted by name.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Apply carries out a plan, all of it or nothing, and loses nothing that was
-	// written to the files meanwhile. The tools pass no options.
+	// written to the files meanwhile. The tools pass [aycoder.WithApproved], or no option.
 	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...aycoder.ApplyOption) (*aycoder.ApplyResult, error)
 	// Shown is what the model has been shown of the files.
 	Shown() *aycoder.ShownFiles

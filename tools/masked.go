@@ -173,7 +173,10 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 	}
 	spec := t.Tool.Spec()
 	read := func(path string) string { return t.content(ctx, path) }
-	r := &restorer{mask: t.masker.mask, read: read, files: map[string]*place{}, pathArg: spec.Subject.Arg}
+	r := &restorer{mask: t.masker.mask, read: read, files: map[string]*place{}}
+	if spec.Subject.Kind == aycoder.SubjectPath {
+		r.pathArg = spec.Subject.Arg
+	}
 	var schema map[string]any
 	_ = json.Unmarshal(spec.Schema, &schema) // a tool of the loop has one that is valid
 	r.open = schema["properties"] == nil

@@ -402,7 +402,9 @@ func TestSecretAndProtected(t *testing.T) {
 	}
 	for _, tt := range tests {
 		assert.Equal(t, tt.secret, Secret(tt.path), "Secret(%q)", tt.path)
-		assert.Equal(t, tt.protected, Protected(tt.path), "Protected(%q)", tt.path)
+		if !tt.secret || tt.protected { // those of ssh and docker are both
+			assert.Equal(t, tt.protected, Store(tt.path) || Runs(tt.path) != "", "Store or Runs(%q)", tt.path)
+		}
 	}
 }
 
@@ -447,7 +449,9 @@ func FuzzIgnored(f *testing.F) {
 		l.Ignored(p, false)
 		l.Ignored(p, true)
 		Secret(p)
-		Protected(p)
+		Store(p)
+		Runs(p)
+		Names(p, p)
 	})
 }
 

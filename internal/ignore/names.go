@@ -22,15 +22,6 @@ var dependencies = set{
 	"_build", "elm-stuff", ".stack-work", "dist-newstyle", "zig-cache", ".zig-cache",
 }
 
-// protectedDirs and protectedNames are what runs code on somebody else's machine
-// or in somebody else's name, or tells agents what they may do.
-var (
-	protectedDirs = set{".git", ".hg", ".svn", ".jj", ".vscode", ".idea", ".claude", ".cursor",
-		".codex", ".gemini", ".windsurf", ".roo", ".husky", ".github"}
-	protectedNames = set{".gitmodules", ".envrc", ".mcp.json", "agents.md", "agents.override.md",
-		"claude.md", "claude.local.md", "gemini.md", ".cursorrules", ".windsurfrules", ".clinerules"}
-)
-
 // secretDirs, secretNames, secretSuffixes and secretPrefixes are where keys and
 // passwords are kept.
 var (
@@ -62,13 +53,6 @@ func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) 
 func Git(p string) bool { return anyElement(p, isGit) }
 
 func isGit(name string) bool { return name == ".git" }
-
-// Protected reports whether the path is, or is in, what must not be written because
-// it runs code or decides what an agent may do.
-func Protected(p string) bool {
-	return isName(last(p), func(name string) bool { return protectedNames.has(name) }) ||
-		anyElement(p, func(name string) bool { return protectedDirs.has(name) })
-}
 
 // Secret reports whether the path names, by its look, a file of keys or passwords.
 func Secret(p string) bool {
@@ -139,19 +123,28 @@ func anyElement(p string, is func(name string) bool) bool {
 	}
 }
 
-// isName asks about a folded name, and if it has a colon also about what is before:
-// on Windows that is the file, elsewhere the colon is as any other character. There
-// a file has a second, short name too, which stands for any long one that it may be of.
 func isName(name string, is func(name string) bool) bool {
-	file, _, cut := strings.Cut(name, ":")
-	if cut && file != "" && isName(file, is) {
+	if is(fold(name)) {
 		return true
 	}
-	name = fold(name)
-	if is(name) {
-		return true
+	return strings.ContainsAny(name, ":~") && slices.ContainsFunc(nameForms(name), is)
+}
+
+// nameForms returns what a name may be taken for: the folded name, and if it has a colon
+// also what is before it, which on Windows is the file; elsewhere the colon is as any
+// other character. There a file has a second, short name too, which stands for any long
+// one that it may be of.
+func nameForms(name string) []string {
+	var all []string
+	for ok := true; ok; {
+		folded := fold(name)
+		all = append(append(all, folded), longNames(folded)...)
+		i := strings.LastIndexByte(name, ':')
+		if ok = i > 0; ok {
+			name = name[:i]
+		}
 	}
-	return slices.ContainsFunc(longNames(name), is)
+	return all
 }
 
 // longNames returns those among the names of the tables that may have this one as
@@ -168,10 +161,14 @@ func longNames(short string) []string {
 		return []string{".gitmodules"}
 	}
 	var all []string
-	for _, table := range []set{protectedDirs, protectedNames, secretDirs, secretNames} {
-		for _, long := range table {
-			if s, e := shorten(long); s == stem && e == ext {
-				all = append(all, long)
+	tables := [][]string{stores, secretDirs, secretNames}
+	for i := range startRows {
+		tables = append(tables, startRows[i].names)
+	}
+	for _, long := range slices.Concat(tables...) {
+		for elem := range strings.SplitSeq(strings.Trim(long, "/"), "/") {
+			if s, e := shorten(elem); s == stem && e == ext {
+				all = append(all, elem)
 			}
 		}
 	}

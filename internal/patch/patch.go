@@ -97,6 +97,20 @@ func Parse(text string) ([]File, error) {
 	}
 }
 
+// Paths returns the names of the files that a patch is about, old and new ones. It
+// reports false for what is no patch.
+func Paths(text string) ([]string, bool) {
+	files, err := Parse(text)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Path)
+		if f.MoveTo != "" {
+			names = append(names, f.MoveTo)
+		}
+	}
+	return names, err == nil
+}
+
 func split(text string) []string {
 	text = strings.TrimSuffix(text, "\n")
 	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") {

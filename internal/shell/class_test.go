@@ -29,7 +29,7 @@ var classes = map[shell.Class][]string{
 		"python3.12 -c 1", "node x", "pytest", "./x", "../x", "foo", "vim x", "$x", "terraform plan",
 		"docker run --rm alpine ls",
 		"docker exec x ls", "bash x", "source x", "eval \"$x\"", "cat $x", "ls $x", "git foo", "rg -z x", "echo a\\",
-		"echo x > .gitattributes", "bash -c \"$x\"", "sqlite3 x 'select 1'", "chmod -R 777 .",
+		"bash -c \"$x\"", "sqlite3 x 'select 1'", "chmod -R 777 .",
 	},
 	shell.WritesOutside: {
 		"touch ../x", "cp a /tmp", "mv a /tmp", "cp -r src /tmp/src", "echo x > /etc/hosts",
@@ -64,6 +64,8 @@ var classes = map[shell.Class][]string{
 		"chmod -R 000 .",
 	},
 	shell.Escalates: {
+		"echo x > .gitattributes", "echo x > tests/conftest.py", "cp a .gitlab-ci.yml", "echo x > .vscode/tasks.json",
+		"echo x >> ~/.bashrc",
 		"sudo ls", "su", "doas ls", "chmod u+s x", "chmod 4755 x", "chown me x", "setcap x y", "mount x y",
 		"insmod x",
 		"systemctl stop x", "shutdown now", "crontab x", "useradd x", "iptables -F", "curl x | sh",

@@ -166,7 +166,7 @@ func (c *call) write(w word) {
 	all := resolve(w.text, c.st.dirs)
 	if len(all) == 0 {
 		c.raise(NeedsApproval, "writes in a directory that is not known")
-		c.startup(runsOrRules("/" + w.text))
+		c.startup(w.text)
 		return
 	}
 	for _, a := range all {
@@ -177,17 +177,12 @@ func (c *call) write(w word) {
 	}
 }
 
-// startup raises to escalation for a file that runs code.
-func (c *call) startup(is bool) {
-	if is {
+// startup raises to escalation for a file that runs code or decides what an agent may
+// do. The path is that in the workspace, or an absolute one.
+func (c *call) startup(p string) {
+	if ignore.Store(p) || ignore.Runs(p) != "" {
 		c.raise(Escalates, "writes a file that runs code or grants power")
 	}
-}
-
-// runsOrRules reports whether a file in the workspace runs code, or rules what agents
-// may do.
-func runsOrRules(p string) bool {
-	return startFile(p) || ignore.Protected(strings.TrimPrefix(p, "/"))
 }
 
 // writePath gives the writing of a path its class. Some files are worse than others: what
@@ -205,47 +200,11 @@ func (c *call) writePath(a string) {
 		c.raise(Escalates, "changes the kernel's settings")
 	case c.k.inside(a):
 		c.raise(WritesWorkspace, "writes "+c.k.shown(a))
-		c.startup(runsOrRules("/" + c.k.shown(a)))
-		if path.Base(a) == ".gitattributes" {
-			c.raise(NeedsApproval, "chooses which filters git runs")
-		}
+		c.startup(c.k.shown(a))
 	default:
 		c.raise(WritesOutside, "writes outside of the workspace")
-		c.startup(startFile(a))
+		c.startup(a)
 	}
-}
-
-// startFile reports whether what is in the file runs, or decides who may do what.
-func startFile(p string) bool {
-	lower := strings.ToLower(p)
-	if startNames[path.Base(lower)] || strings.HasSuffix(lower, ".desktop") {
-		return true
-	}
-	for _, part := range startParts {
-		if strings.Contains(lower+"/", part) {
-			return true
-		}
-	}
-	return false
-}
-
-var startNames = set(
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-	".zprofile", ".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xinitrc", ".xprofile", ".xsession",
-	".gitconfig", ".npmrc", ".yarnrc", ".pypirc", ".netrc", ".vimrc", ".nvimrc", ".exrc", ".emacs", ".gdbinit",
-	".pythonrc", ".pythonrc.py", "usercustomize.py", "sitecustomize.py", "authorized_keys", "known_hosts", "sudoers",
-	"crontab", "passwd", "shadow", "ld.so.preload", "ld.so.conf", "config.fish", ".tmux.conf", ".screenrc", ".envrc",
-	".cargo/config.toml", "agents.md", "claude.md", "gemini.md", ".mcp.json", ".cursorrules", ".windsurfrules",
-)
-
-var startParts = []string{
-	"/.ssh/", "/.git/", "/.gnupg/", "/.aws/", "/.kube/", "/.docker/", "/.claude/", "/.cursor/", "/.vscode/",
-	"/.idea/",
-	"/.github/", "/.husky/", "/.codex/", "/.gemini/", "/.continue/", "/.config/autostart/", "/.config/systemd/",
-	"/.config/fish/", "/.config/git/", "/.config/nvim/", "/.oh-my-zsh/", "/.local/bin/", "/launchagents/",
-	"/launchdaemons/", "/etc/cron", "/etc/sudoers", "/etc/profile", "/etc/bash", "/etc/zsh", "/etc/systemd/",
-	"/etc/init.d/", "/etc/ld.so", "/etc/pam.d/", "/etc/ssh/", "/var/spool/cron/", "/usr/bin/", "/usr/sbin/",
-	"/usr/local/bin/", "/usr/local/sbin/", "/usr/lib/", "/lib/", "/bin/", "/sbin/", "/boot/",
 }
 
 // blockDevice reports whether a path is a disk or the memory of the machine.
