@@ -24,7 +24,9 @@ type Rule struct {
 	// Pattern is matched against the call's [Subject]; "" covers every call of the
 	// tool. In a path, * stays within a folder and ** does not. In a command, * stands
 	// for words of plain characters: no operator, no quote and no substitution gets
-	// through a * of an allow rule; which options the program has is not judged, and a
+	// through a * of an allow rule, and none that could make the command destroy, gain
+	// power or write outside of the workspace: no path out of it, no file that runs code
+	// by itself, no option of a program but a few. A
 	// call whose argument "network" is true is covered by none with a pattern. Of an
 	// address, the host is matched: "example.com" or "*.example.com", with the port if
 	// it is not the usual one. A backslash takes the meaning from the next character.
@@ -257,7 +259,8 @@ func foldCase(s string) string {
 // in more ways than a pattern can know.
 func coversCommand(pattern, command string, allow bool) bool {
 	if allow {
-		return wild(pattern, strings.Trim(command, " \t"), plainWords)
+		command = strings.Trim(command, " \t")
+		return wild(pattern, command, plainWords) && belowCeiling(pattern, command)
 	}
 	if len(command) > maxCommand {
 		return true
@@ -347,8 +350,10 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	case spec.Subject.Kind == SubjectCommand:
 		rules := []Rule{allow(quoteStars.Replace(strings.TrimSpace(subject)))}
 		words := strings.Fields(subject)
-		if len(words) > 1 && plainWords(subject) && slices.Contains(subcommands[words[0]], words[1]) {
-			rules = append(rules, allow(words[0]+" "+words[1]+" *"))
+		if len(words) > 1 && slices.Contains(subcommands[words[0]], words[1]) {
+			if r := allow(words[0] + " " + words[1] + " *"); len(words) == 2 || r.Covers(call, spec) {
+				rules = append(rules, r)
+			}
 		}
 		return rules
 	case spec.Subject.Kind == SubjectPath:

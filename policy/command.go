@@ -25,7 +25,28 @@ func (r *rule) names(q *inquiry) bool {
 // exact reports whether an allow rule is the very text of the script.
 func (r *rule) exact(q *inquiry) bool {
 	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) && !q.never() &&
-		r.connects(q, q.script.Commands) && (!r.bounded || q.class <= r.class) && glob.Match(r.Tool, q.call.Name)
+		r.connects(q, q.script.Commands) && r.reaches(q.class, nil) && glob.Match(r.Tool, q.call.Name)
+}
+
+// reaches reports whether an allow rule goes as far as something of a class that writes
+// to the paths. Its class says how far; one that is a command without a star goes as far
+// as that command does. With a star, the pattern says nothing about the options and files
+// that come in its place, so such a rule stays below a ceiling.
+func (r *rule) reaches(class shell.Class, writes []string) bool {
+	switch {
+	case r.bounded:
+		return class <= r.class
+	case r.literal && r.Pattern != "":
+		return true
+	case class == shell.Network:
+		return !slices.ContainsFunc(writes, outside)
+	}
+	return class < shell.WritesOutside
+}
+
+// outside reports whether a path that a command writes is not below the workspace.
+func outside(name string) bool {
+	return path.IsAbs(name) || strings.HasPrefix(name, "~") || name == ".." || strings.HasPrefix(name, "../")
 }
 
 // connects reports whether an allow rule holds for commands that get the network by an
@@ -88,7 +109,7 @@ func coveredCommand(q *inquiry, c *shell.Command, rules []*rule) (*rule, []strin
 	var first *rule
 	plain := alone(q, c)
 	for _, r := range rules {
-		if !glob.Match(r.Tool, q.call.Name) || r.bounded && c.Class > r.class ||
+		if !glob.Match(r.Tool, q.call.Name) || !r.reaches(c.Class, c.Writes) ||
 			!r.connects(q, []shell.Command{*c}) {
 			continue
 		}

@@ -34,7 +34,7 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	case asks || perhaps:
 		return q.ask(asked, "is what the rule "+short(asked.String())+" asks about")
 	case s.tainted && q.far() && !s.trusted(q):
-		return q.ask(nil, "comes after a stranger's text, and reaches far")
+		return q.ask(nil, "comes after a stranger's text, and reaches far or is not known")
 	}
 	if r, ok := s.allows(q, func(*rule) bool { return true }); ok {
 		return aycoder.Allow().On(q.grounds(r))
@@ -163,11 +163,20 @@ func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 func (r *rule) whole(q *inquiry) bool {
 	bare := r.bare()
 	if q.script == nil {
-		return (!r.bounded || q.class <= r.class) && bare.Covers(q.call, q.spec) && r.names(q)
+		return r.reachesCall(q) && bare.Covers(q.call, q.spec) && r.names(q)
 	}
 	if r.exact(q) {
 		return true
 	}
-	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && (!r.bounded || q.class <= r.class) &&
+	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && r.reaches(q.class, q.writes()) &&
 		bare.Covers(q.call, q.spec)
+}
+
+// reachesCall is reaches for a call that is no command. A rule that names a tool which is
+// about nothing in particular says all that there is to say.
+func (r *rule) reachesCall(q *inquiry) bool {
+	if q.spec.Subject.Arg == "" && !r.bounded {
+		return !strings.Contains(r.Tool, "*") || r.reaches(q.class, nil)
+	}
+	return r.reaches(q.class, nil)
 }

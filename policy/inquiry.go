@@ -157,6 +157,7 @@ func (q *inquiry) command() {
 		}
 		for _, name := range c.Writes {
 			q.guard("writes", name)
+			q.guardBelow(name, c.Argv)
 			if to := q.resolve(name); to != name {
 				n := len(q.guarded)
 				q.guard("writes", to)
@@ -164,6 +165,30 @@ func (q *inquiry) command() {
 					q.guarded[n+i].never = true
 				}
 			}
+		}
+	}
+}
+
+// copying are programs that put files into a directory under the names they had.
+var copying = []string{"cp", "mv", "install", "rsync", "ln", "scp", "wget", "curl", "git", "ditto"}
+
+// guardBelow looks at what a command may put into a directory that it writes: files of
+// the names that its words end with.
+func (q *inquiry) guardBelow(dir string, argv []string) {
+	if len(argv) == 0 || !slices.Contains(copying, path.Base(argv[0])) {
+		return
+	}
+	if q.world.Root != "" {
+		if info, err := os.Stat(filepath.FromSlash(q.join(dir))); err == nil && !info.IsDir() {
+			return
+		}
+	}
+	for _, word := range argv {
+		if _, value, ok := strings.Cut(word, "="); ok {
+			word = value
+		}
+		if base := path.Base(word); base != "." && base != ".." && base != "/" {
+			q.guard("writes", path.Join(dir, base))
 		}
 	}
 }
@@ -287,9 +312,19 @@ func (q *inquiry) harmless() bool {
 	return q.class == shell.ReadOnly
 }
 
-// far reports whether the call reaches where a stranger's text must not send it.
+// writes returns the paths that a command is known to write.
+func (q *inquiry) writes() []string {
+	var all []string
+	for _, c := range q.script.Commands {
+		all = append(all, c.Writes...)
+	}
+	return all
+}
+
+// far reports whether the call reaches where a stranger's text must not send it, or may:
+// nothing is known of a program of the project, which the text may have had changed.
 func (q *inquiry) far() bool {
-	if q.class >= shell.WritesOutside {
+	if q.class >= shell.NeedsApproval {
 		return true
 	}
 	if q.script != nil {

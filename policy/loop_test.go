@@ -156,8 +156,8 @@ func TestTaint(t *testing.T) {
 	}
 	p := auto()
 	res := run(t, p, aycoder.Input{Prompt: "go"}, deny, []script.Step{push, fetch, push})
-	require.Equal(t, []string{"git push"}, asked, "only after it came in")
-	require.Equal(t, []string{"did", "did", "did", "the", "did"}, outputs(res))
+	require.Equal(t, []string{"git push", "go test ./..."}, asked, "only after it came in")
+	require.Equal(t, []string{"did", "did", "did", "the", "the"}, outputs(res))
 
 	data, err := json.Marshal(res.Messages)
 	require.NoError(t, err)
@@ -165,10 +165,10 @@ func TestTaint(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &stored))
 	next := auto()
 	run(t, next, aycoder.Input{Messages: stored, Prompt: "more"}, deny, []script.Step{push})
-	require.Len(t, asked, 2, "the next process knows")
+	require.Len(t, asked, 4, "the next process knows")
 
 	run(t, p, aycoder.Input{Prompt: "sub"}, deny, []script.Step{push})
-	require.Len(t, asked, 3, "so do the subagents")
+	require.Len(t, asked, 6, "so do the subagents")
 	p.Trust()
 	run(t, p, aycoder.Input{Prompt: "anew"}, nobody(t), []script.Step{push})
 }

@@ -25,9 +25,12 @@
 //   - An ask rule asks. So does a deny rule that may be meant but not surely, as by a
 //     command whose name is a variable.
 //   - After a stranger's text came in ([aycoder.ToolResult] says so), what reaches other
-//     machines or writes outside of the workspace asks, whatever else allows it.
-//   - Names of secrets, and of files that run code or steer agents, ask, unless a rule
-//     names them.
+//     machines, writes outside of the workspace or is not known, such as make or ./x.sh,
+//     asks, whatever else allows it.
+//   - Names of secrets, and of files that run code though nobody runs them by name (CI
+//     configuration, hooks, start files of shells and editors) or steer agents, ask in
+//     every mode, unless a rule names them. The question says why they run code. Of a
+//     command that is what its text says: nobody knows what a program writes.
 //   - An allow rule that covers the call allows it.
 //   - At last the [Mode] decides.
 //
@@ -46,7 +49,12 @@
 // commands: behind an operator, in a substitution, or inside of a wrapper such as env,
 // timeout or sh -c, with other options between its words.
 //
-// A class in a rule, as in "bash@writes_workspace", bounds it: see [aycoder.Rule].
+// A class in a rule, as in "bash@writes_workspace", bounds it: see [aycoder.Rule]. An
+// allow rule with a star, or without a pattern, says nothing of the options and files
+// that come in its place, so without a class it has a ceiling: it covers what is
+// read_only, writes_workspace, needs_approval or network, and nothing that
+// writes_outside, is destructive or escalates. "git log *" does not cover "git log
+// --output=~/.bashrc", and "bash@destructive:rm *" takes the class to mean what it says.
 //
 // # Headless
 //

@@ -1,0 +1,69 @@
+package aycoder
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/ignore"
+)
+
+// belowCeiling reports whether a command that an allow rule with a star matches stays
+// below what such a rule is for. Whoever writes "git log *" means any history, not the
+// option by which git log writes a file anywhere. A rule without a star has said all, and
+// covers what it says. No program's options are known here but those of common
+// subcommands, so no other option gets through: package policy knows more.
+func belowCeiling(pattern, command string) bool {
+	if len(literals(pattern)) == 1 {
+		return true
+	}
+	words, said := strings.Fields(command), strings.Fields(pattern)
+	if len(words) == 0 || slices.Contains(powerful, path.Base(words[0])) {
+		return false
+	}
+	known := len(words) > 1 && words[0] != "npm" && slices.Contains(subcommands[words[0]], words[1])
+	if words[0] == "git" && len(words) > 1 && slices.Contains(powerfulGit, words[1]) {
+		return false
+	}
+	for _, w := range words {
+		if slices.Contains(said, w) {
+			continue
+		}
+		if option := strings.TrimLeft(w, "-"); option != w {
+			// What is glued to a letter may be a path.
+			if !known || slices.ContainsFunc(runners, func(r string) bool { return strings.Contains(w, r) }) || strings.Contains(w, "/") {
+				return false
+			}
+			w = option
+		}
+		if leaves(w) || ignore.Store(w) || ignore.Secret(w) || ignore.Runs(w) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// leaves reports whether a word may be a path out of the workspace.
+func leaves(w string) bool {
+	return path.IsAbs(w) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '/' || r == ':' || r == ',' }), "..")
+}
+
+// powerful are programs that destroy, gain power or run whatever they are told to. A star
+// behind one could be anything.
+var powerful = []string{
+	"rm", "rmdir", "unlink", "shred", "truncate", "dd", "wipefs", "fdisk", "parted", "mkfs", "sudo", "su", "doas", "pkexec",
+	"runuser", "chroot", "unshare", "nsenter", "setpriv", "chmod", "chown", "chgrp", "setfacl", "setcap", "kill", "pkill", "killall",
+	"mount", "umount", "insmod", "modprobe", "systemctl", "service", "shutdown", "reboot", "halt", "poweroff", "init", "crontab", "at",
+	"batch", "useradd", "usermod", "userdel", "passwd", "visudo", "iptables", "nft", "sysctl", "docker", "podman", "kubectl", "env",
+	"xargs", "nice", "nohup", "timeout", "time", "stdbuf", "setsid", "command", "exec", "eval", "builtin", "source", ".", "find",
+	"busybox", "watch", "parallel", "script", "tee", "install", "ln", "gdb", "strace", "ssh", "trap", "alias", "export", "declare",
+}
+
+// powerfulGit are subcommands of git that throw work away, or run what they are told to.
+var powerfulGit = []string{
+	"checkout", "restore", "reset", "clean", "rm", "stash", "push", "reflog", "worktree", "submodule", "bisect", "config",
+	"update-ref", "filter-branch", "rebase", "switch", "gc", "prune", "branch", "tag", "replace", "notes", "difftool", "mergetool",
+}
+
+// runners are parts of the names of options by which a known subcommand runs a program.
+var runners = []string{"exec", "tool", "ext", "config", "overlay", "modfile"}
