@@ -91,10 +91,21 @@ func (r *Result) Text() string {
 
 // Pending is a run that waits for approvals. It encodes as JSON, and can be
 // resumed in another process with [Input.Pending].
+//
+// It is resumed once: whoever resumes it again runs its calls again. A [Loop] refuses
+// that for the last 1,024 calls that it ran in resumed runs. Several processes have to
+// agree among themselves: before one resumes, it claims Run with the Key of a request, in
+// a table with a unique key or a file that it creates exclusively, and none resumes what
+// another has claimed.
+//
+// What is stored is not trusted to be what was shown: a request whose tool, arguments,
+// preview or plan are not those of its Digest, or not those of the call in State, is a
+// [*ConfigError], and nothing runs. Keep State itself where nobody else can write.
 type Pending struct {
 	// Run is the id of the run.
 	Run string `json:"run"`
-	// Requests are the open questions. A [Decision] names CallID and Digest.
+	// Requests are the open questions, in the order of the calls. A [Decision] names
+	// CallID and Digest.
 	Requests []ApprovalRequest `json:"requests"`
 	// State is where the run stands.
 	State State `json:"state"`
@@ -113,6 +124,8 @@ type Loop struct {
 	session []Rule // replaced, never changed
 
 	kept atomic.Int64 // counts the rules that a RuleKeeper has taken
+
+	resumed []string // keys of calls that began in resumed runs, the newest last; guarded by mu
 }
 
 // A tool is a Tool that was checked, with its middleware around it.

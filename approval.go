@@ -347,7 +347,7 @@ type ApprovalRequest struct {
 
 func (r *ApprovalRequest) digest() string {
 	h := sha256.New()
-	shown := []string{r.Tool, string(r.Args), r.Preview}
+	shown := []string{r.Tool, canonical(r.Args), r.Preview}
 	if r.Plan != nil {
 		shown = append(shown, r.Plan.Digest())
 	}

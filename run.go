@@ -21,6 +21,7 @@ type run struct {
 	control *Control
 	into    *Result
 	single  bool // one turn of somebody else's loop
+	again   bool // it was suspended before
 	// build makes the request of a model call.
 	build  func(context.Context, ContextInput) (*Request, error)
 	within func(func(context.Context)) // calls under the run's context
@@ -147,6 +148,10 @@ func (r *run) resume(in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
 		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
+	if err := in.Pending.check(r.loop); err != nil {
+		return &ConfigError{Option: "Input.Pending", Err: err}
+	}
+	r.again = true
 	r.id = in.Pending.Run
 	r.decisions, r.asked = map[string]Decision{}, in.Pending.Requests
 	for _, d := range in.Decisions {
@@ -566,9 +571,10 @@ func (r *run) result() *Result {
 	res := &Result{Messages: slices.Clone(s.history.items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: s}
-		for _, q := range r.suspended {
-			if i := s.find(q.CallID); i >= 0 && s.calls[i].status == callSuspended {
-				res.Pending.Requests = append(res.Pending.Requests, q)
+		for i := range s.calls {
+			n := slices.IndexFunc(r.suspended, func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
+			if n >= 0 && s.calls[i].status == callSuspended {
+				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
 			}
 		}
 	}

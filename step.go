@@ -647,6 +647,13 @@ func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 	if r.stopping || !r.state.holds(a.Call) {
 		return false
 	}
+	if r.again && !r.loop.claim(r.resumeKey(a)) { // somebody resumed it in the same moment
+		out := errorOutput(a.Call, errResumed.Error())
+		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
+		_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
+			&ToolFinished{Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "not run", Err: base})
+		return false
+	}
 	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
 	started.Subject = shownSubject(&ToolUse{Args: args}, &t.spec)
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {

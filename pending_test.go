@@ -1,0 +1,153 @@
+package aycoder_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+)
+
+// runner is a loop whose calls are suspended, with the texts that its tool ran.
+type runner struct {
+	*aycoder.Loop
+
+	mu  sync.Mutex
+	ran []string
+}
+
+func newRunner(t *testing.T, a aycoder.Approver, turns ...[]any) *runner {
+	t.Helper()
+	r := &runner{}
+	tool := newTool(t, "run", aycoder.EffectWrite, func(_ context.Context, s string) (string, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ran = append(r.ran, s)
+		return "ran " + s, nil
+	})
+	r.Loop = newLoop(t, &fake{turns: turns}, aycoder.WithApprover(aycoder.Unattended(a)), aycoder.WithTools(tool))
+	return r
+}
+
+// suspend runs until the questions are open, and returns them as they are stored.
+func (r *runner) suspend(t *testing.T) []byte {
+	t.Helper()
+	var res aycoder.Result
+	_, err := collect(r.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.NotNil(t, res.Pending)
+	stored, err := json.Marshal(res.Pending)
+	require.NoError(t, err)
+	return stored
+}
+
+// resume allows all that is stored, as it is shown.
+func (r *runner) resume(t *testing.T, stored []byte) error {
+	t.Helper()
+	var p aycoder.Pending
+	require.NoError(t, json.Unmarshal(stored, &p))
+	in := aycoder.Input{Pending: &p}
+	for _, q := range p.Requests {
+		in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
+	}
+	_, err := collect(r.Run(t.Context(), in))
+	return err
+}
+
+// What is shown of a stored question is what runs.
+func TestPendingIsWhatWasShown(t *testing.T) {
+	turns := [][]any{calls(use("c", "run", `{ "text" : "EVIL <&> 1" }`), use("d", "run", `{"text":"d"}`)), say("done")}
+	stored := newRunner(t, aycoder.Rules{}, turns[0]).suspend(t)
+	require.NoError(t, newRunner(t, aycoder.Rules{}, turns[1]).resume(t, stored), "escapes and white space are no change")
+
+	change := func(edit func(p map[string]any, requests []any)) []byte {
+		var p map[string]any
+		require.NoError(t, json.Unmarshal(stored, &p))
+		edit(p, p["requests"].([]any))
+		out, err := json.Marshal(p)
+		require.NoError(t, err)
+		return out
+	}
+	q := func(requests []any, i int) map[string]any { return requests[i].(map[string]any) }
+	tests := map[string][]byte{
+		"arguments": change(func(_ map[string]any, rs []any) { q(rs, 0)["input"] = map[string]any{"text": "benign"} }),
+		"tool":      change(func(_ map[string]any, rs []any) { q(rs, 0)["name"] = "look" }),
+		"preview":   change(func(_ map[string]any, rs []any) { q(rs, 0)["preview"] = "benign" }),
+		"subject":   change(func(_ map[string]any, rs []any) { q(rs, 0)["subject"] = "benign" }),
+		"digest":    change(func(_ map[string]any, rs []any) { q(rs, 0)["digest"] = q(rs, 1)["digest"] }),
+		"of another call": change(func(_ map[string]any, rs []any) {
+			q(rs, 0)["input"], q(rs, 0)["digest"] = q(rs, 1)["input"], q(rs, 1)["digest"]
+		}),
+		"twice":        change(func(p map[string]any, rs []any) { p["requests"] = append(rs, rs[0]) }),
+		"no call":      change(func(_ map[string]any, rs []any) { q(rs, 0)["id"] = "x" }),
+		"in the state": []byte(strings.Replace(string(stored), `{ \"text\" : \"EVIL`, `{ \"text\" : \"WORSE`, 1)),
+	}
+	for name, data := range tests {
+		require.NotEqual(t, string(stored), string(data), name)
+		r := newRunner(t, aycoder.Rules{}, turns[1])
+		err := r.resume(t, data)
+		config, ok := errors.AsType[*aycoder.ConfigError](err)
+		require.True(t, ok, "%s: %v", name, err)
+		require.Equal(t, "Input.Pending", config.Option, name)
+		require.Empty(t, r.ran, name)
+	}
+}
+
+// Open questions come in the order of the calls, in whatever order they were asked.
+func TestPendingIsInTheOrderOfTheCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slowFirst := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+			time.Sleep(map[string]time.Duration{"a": 3, "b": 1, "c": 2}[c.ID] * time.Second)
+			return aycoder.Ask()
+		})
+		stored := newRunner(t, slowFirst, calls(use("a", "run", `{"text":"1"}`), use("b", "run", `{"text":"2"}`), use("c", "run", `{"text":"3"}`))).suspend(t)
+		var p aycoder.Pending
+		require.NoError(t, json.Unmarshal(stored, &p))
+		var ids []string
+		for _, q := range p.Requests {
+			ids = append(ids, q.CallID)
+		}
+		require.Equal(t, []string{"a", "b", "c"}, ids)
+	})
+}
+
+// A loop does not run the calls of a suspended run twice.
+func TestPendingIsResumedOnce(t *testing.T) {
+	first := calls(use("c", "run", `{"text":"once"}`))
+	r := newRunner(t, aycoder.Rules{}, first, say("done"), say("done again"), first, say("third"))
+	stored := r.suspend(t)
+	require.NoError(t, r.resume(t, stored))
+	err := r.resume(t, stored)
+	require.ErrorContains(t, err, "resumed before")
+	_, ok := errors.AsType[*aycoder.ConfigError](err)
+	require.True(t, ok)
+	require.Equal(t, []string{"once"}, r.ran)
+
+	// Two at once: one of them runs the call.
+	r = newRunner(t, aycoder.Rules{}, first, say("done"), say("done"))
+	stored = r.suspend(t)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { _ = r.resume(t, stored) })
+	}
+	wg.Wait()
+	require.Equal(t, []string{"once"}, r.ran)
+
+	// Who resumed it without running anything may do so again.
+	r = newRunner(t, aycoder.Rules{}, first, say("done"))
+	stored = r.suspend(t)
+	var p aycoder.Pending
+	require.NoError(t, json.Unmarshal(stored, &p))
+	_, err = collect(r.Run(t.Context(), aycoder.Input{Pending: &p}))
+	require.NoError(t, err)
+	require.Empty(t, r.ran)
+	require.NoError(t, r.resume(t, stored))
+	require.Equal(t, []string{"once"}, r.ran)
+}
