@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -78,18 +79,10 @@ type shellExpect struct {
 // shellCases returns the recorded cases of a tool with what only shells expect.
 func shellCases(t *testing.T, tool string) (cases []robustCase, expect []shellExpect) {
 	t.Helper()
-	var file struct{ Cases []robustCase }
-	var more struct {
-		Cases []struct{ Expect shellExpect }
+	for _, c := range robustCases[struct{ Expect shellExpect }](t, tool) {
+		expect = append(expect, c.Expect)
 	}
-	shared(t, "attacks/robustness.shared.json", &file)
-	shared(t, "attacks/robustness.shared.json", &more)
-	for i, c := range file.Cases {
-		if c.Tool == tool {
-			cases, expect = append(cases, c), append(expect, more.Cases[i].Expect)
-		}
-	}
-	return cases, expect
+	return robustCases[robustCase](t, tool), expect
 }
 
 func TestRobustBash(t *testing.T) {
@@ -101,9 +94,9 @@ func TestRobustBash(t *testing.T) {
 }
 
 func (c *robustCase) runShell(t *testing.T, more shellExpect) {
+	in, cancelAt := c.args(t) // what the host has in its environment comes first
 	w, _, mark := shellWorld(t, nil)
 	require.Empty(t, setUp(t, w.base, c.Setup))
-	in, cancelAt := c.args(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if cancelAt == 0 {
@@ -111,13 +104,15 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	} else if cancelAt > 0 {
 		defer time.AfterFunc(cancelAt, cancel).Stop()
 	}
-	start := time.Now()
+	start, held := time.Now(), resetPeak(t)
 	r, err := w.callCtx(ctx, "bash", in)
+	// Whatever a command makes of its own memory, the host's does not grow with it.
+	assert.Less(t, peak(t)-held, cmp.Or(more.MaxRSS, 128)<<10, "kB")
 	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
-	assert.Less(t, time.Since(start), patient(limit))
+	within(t, start, patient(limit))
 	assert.Empty(t, survivors(t, mark), "also without a PID namespace")
 	for name := range c.Expect.FileAfter {
 		assert.NoFileExists(t, w.path(name))
@@ -139,6 +134,25 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	}
 }
 
+// resetPeak makes the kernel forget how much memory this process once had, and returns
+// how much it has, in kB.
+func resetPeak(t testing.TB) int {
+	runtime.GC()
+	debug.FreeOSMemory()
+	require.NoError(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
+	return peak(t)
+}
+
+func peak(t testing.TB) int {
+	data, err := os.ReadFile("/proc/self/status")
+	require.NoError(t, err)
+	var kb int
+	_, after, _ := strings.Cut(string(data), "VmHWM:")
+	_, err = fmt.Sscan(after, &kb)
+	require.NoError(t, err)
+	return kb
+}
+
 // patient makes a limit longer where everything is slower.
 func patient(d time.Duration) time.Duration {
 	if raceEnabled {
@@ -158,7 +172,7 @@ func TestRobustBackground(t *testing.T) {
 				b.step(s.([]any))
 			}
 			b.check(expect[i])
-			assert.Less(t, time.Since(start), patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
+			within(t, start, patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
 		})
 	}
 	t.Logf("%d cases ran", len(cases))

@@ -1,8 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,11 +122,15 @@ func shared(t testing.TB, name string, into any) {
 		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
 		dir = filepath.Dir(dir)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "..", "shared", filepath.FromSlash(name)))
-	if err != nil {
+	folder := filepath.Join(dir, "..", "shared")
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("recorded material is not on this machine: %v", err)
 	}
-	require.NoError(t, json.Unmarshal(data, into))
+	data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(into), name)
 }
 
 func mustJSON(t testing.TB, v any) json.RawMessage {

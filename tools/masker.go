@@ -27,11 +27,21 @@ type Masker struct{ mask *mask.Masker }
 // wherever they are, also in JSON, URLs and base64, if they have eight bytes or more;
 // and so are the values of the host's environment whose names say that they are secret.
 func NewMasker(key []byte, secrets ...string) *Masker {
-	values := append(mask.Environment(os.Environ()), secrets...)
+	values := append(mask.Environment(append(os.Environ(), startEnvironment()...)), secrets...)
 	if len(key) == 0 {
 		return &Masker{mask.New(values...)}
 	}
 	return &Masker{mask.NewWithKey(key, values...)}
+}
+
+// startEnvironment returns the environment with which this process was started, where the
+// system tells: commands can read it there, whatever the host has unset since.
+func startEnvironment() []string {
+	data, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(data), "\x00")
 }
 
 // Mask returns a text without secrets, and with what nobody sees written out; see

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -116,7 +117,10 @@ type pathCase struct {
 	MayOutside                                    bool   `json:"may_read_outside_content"`
 	MaySecret                                     bool   `json:"may_read_sensitive"`
 	MustContain                                   string `json:"must_contain"`
+	MustNotContain                                string `json:"must_not_contain"`
 	Attacker, Check                               string
+	Why, Split, Policy                            string // for readers
+	Repeat                                        int    // of the attacker
 }
 
 // outsideKinds are the refusals that say that a path leads where it must not.
@@ -124,7 +128,11 @@ var outsideKinds = map[string]bool{"outside_workspace": true, "sensitive_path": 
 
 // Recorded attacks on paths, each in a world of its own.
 func TestPathCases(t *testing.T) {
-	var file struct{ Cases []pathCase }
+	var file struct {
+		Version      int
+		World, Split string
+		Cases        []pathCase
+	}
 	shared(t, "attacks/paths.shared.json", &file)
 	ran := 0
 	left := map[string][]string{}
@@ -151,6 +159,17 @@ func (c *pathCase) leftOut() string {
 		return c.OS
 	case c.Attacker != "":
 		return "a race, has a test of its own"
+	case c.Check != "" && !strings.HasPrefix(c.Check, "target_kept:"):
+		return "check " + c.Check
+	case !slices.Contains([]string{"read", "list", "search", "glob"}, c.Op) && ways[c.Op] == "":
+		return "operation " + c.Op
+	case !slices.Contains([]string{"allow", "deny", "error", "either"}, c.Expect):
+		return "expectation " + c.Expect
+	}
+	for _, s := range c.Setup {
+		if k := unknownKey(s, setupKeys); k != "" {
+			return "setup " + k
+		}
 	}
 	return ""
 }
@@ -196,7 +215,7 @@ func (c *pathCase) run(t *testing.T) {
 		as = asNobody
 	}
 	as(t, func() { kind, text = c.do(w, name) })
-	assert.Less(t, time.Since(start), 2*time.Second)
+	within(t, start, 2*time.Second)
 	if check {
 		now, err := os.ReadFile(filepath.Join(w.base, kept))
 		assert.NoError(t, err)
@@ -210,6 +229,9 @@ func (c *pathCase) run(t *testing.T) {
 		assert.NotContains(t, text, "SENSITIVE")
 	}
 	assert.Contains(t, text, c.MustContain)
+	if c.MustNotContain != "" {
+		assert.NotContains(t, text, c.MustNotContain)
+	}
 	got := "allow"
 	if kind != "" {
 		assert.Less(t, len(text), 4096)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,19 +35,11 @@ type robustCase struct {
 		FileAfter      map[string]string `json:"file_after"`
 		FileAfterB64   map[string]string `json:"file_after_b64"`
 		ExitCode       *int              `json:"exit_code"`
+		Stable         bool
 	}
 }
 
 func (c *robustCase) leftOut() string {
-	switch c.Tool {
-	case "edit_file", "multi_edit", "apply_patch":
-		return "runs with those that write files"
-	case "bash", "bash_background":
-		return "see TestRobustBash and TestRobustBackground"
-	case "read_file", "list_files", "code_search":
-	default:
-		return "no such tool"
-	}
 	for _, s := range c.Setup {
 		for _, k := range []string{"tmpfs", "sparse"} {
 			if s[k] != nil {
@@ -86,10 +79,14 @@ func (c *robustCase) args(t *testing.T) (in args, cancelAt time.Duration) {
 		case "timeout_ms":
 			in["timeout"] = int(math.Ceil(v.(float64) / 1000))
 		case "host_env":
+			fallthrough
+		case "env": // of the host
 			for name, value := range v.(map[string]any) {
 				t.Setenv(name, value.(string))
 			}
-		case "hidden", "env", "encoding":
+		case "parallel":
+		case "hidden": // hidden files are searched without an argument
+		case "encoding": // a loop tells the model that there is no such argument
 		default:
 			if to := renamed[k]; to != "" {
 				k = to
@@ -102,11 +99,10 @@ func (c *robustCase) args(t *testing.T) (in args, cancelAt time.Duration) {
 
 // Recorded awkward situations, for the tools that are here.
 func TestRobustnessCases(t *testing.T) {
-	var file struct{ Cases []robustCase }
-	shared(t, "attacks/robustness.shared.json", &file)
+	cases := robustCases[robustCase](t, "read_file", "list_files", "code_search")
 	ran := 0
 	left := map[string][]string{}
-	for _, c := range file.Cases {
+	for _, c := range cases {
 		if why := c.leftOut(); why != "" {
 			left[why] = append(left[why], c.ID)
 			continue
@@ -114,9 +110,9 @@ func TestRobustnessCases(t *testing.T) {
 		ran++
 		t.Run(c.Tool+" "+c.Name, func(t *testing.T) { c.run(t) })
 	}
-	t.Logf("%d of %d cases ran", ran, len(file.Cases))
+	t.Logf("%d of %d cases ran", ran, len(cases))
 	for why, ids := range left {
-		t.Logf("left out, %s: %d: %s", why, len(ids), strings.Join(ids, " "))
+		t.Logf("not run, %s: %d: %s", why, len(ids), strings.Join(ids, " "))
 	}
 }
 
@@ -138,13 +134,27 @@ func (c *robustCase) run(t *testing.T) {
 	} else if cancelAt > 0 {
 		time.AfterFunc(cancelAt, cancel)
 	}
+	files := w.snapshot()
 	start := time.Now()
 	r, err := w.callCtx(ctx, c.Tool, in)
 	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
-	assert.Less(t, time.Since(start), limit)
+	within(t, start, limit)
+	assert.Equal(t, files, w.snapshot(), "tools that read change nothing")
+	if n, _ := c.Args["parallel"].(float64); n > 0 || c.Expect.Stable {
+		var wg sync.WaitGroup
+		for range max(int(n), 2) {
+			wg.Go(func() {
+				again, err := w.callCtx(ctx, c.Tool, in)
+				if assert.NoError(t, err) {
+					assert.Equal(t, r.Text(), again.Text())
+				}
+			})
+		}
+		wg.Wait()
+	}
 	if c.Expect.Outcome == "cancelled" {
 		require.True(t, err != nil || r.IsError)
 	} else {

@@ -75,12 +75,14 @@ func secretVariable(name string) bool {
 }
 
 // secretValue reports whether the value of a variable may be secret. Words are, if the
-// name says so and they are many.
+// name says so and they are many. A value that looks made up is an example in a file, and
+// may be in use in an environment.
 func secretValue(name, v string) bool {
 	plain := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' }) < 0
-	most := 24
+	most, none := 24, example(v)
 	if strengthOf(name) == surely {
-		most = 12
+		low := strings.ToLower(v)
+		most, none = 12, containsAny(low, stand) || slices.Contains(common, low)
 	}
-	return !plain && !isPlace(v) && !example(v) && !(wordy(v) && len(v) < most)
+	return !plain && !isPlace(v) && !none && !(wordy(v) && len(v) < most)
 }
