@@ -151,10 +151,12 @@ func (q *inquiry) command() {
 		q.online = true
 		q.because(shell.Network, "gets the network")
 	}
-	for _, c := range q.script.Commands {
+	for i := range q.script.Commands {
+		c := &q.script.Commands[i]
 		for _, name := range c.Reads {
 			q.guard("reads", name)
 		}
+		q.guardWords(c)
 		for _, name := range c.Writes {
 			q.guard("writes", name)
 			q.guardBelow(name, c.Argv)
@@ -167,6 +169,61 @@ func (q *inquiry) command() {
 			}
 		}
 	}
+}
+
+// settings are commands that write files of the list without naming them.
+var settings = []struct{ words, file string }{
+	{"git config", ".git/config"}, {"git submodule", ".gitmodules"}, {"git remote", ".git/config"}, {"git lfs", ".gitattributes"},
+	{"git init", ".git/config"}, {"git worktree", ".git/worktrees"}, {"hg config", ".hg/hgrc"}, {"jj config", ".jjconfig.toml"},
+	{"npm config", ".npmrc"}, {"npm set", ".npmrc"}, {"pnpm config", ".npmrc"}, {"yarn config", ".yarnrc.yml"},
+	{"yarn set", ".yarnrc.yml"}, {"yarn plugin", ".yarn/plugins"}, {"pip config", "pip.conf"}, {"pip3 config", "pip.conf"},
+	{"go env", ".config/go/env"}, {"bundle config", ".bundle/config"}, {"composer config", ".composer"}, {"rustup override", ".rustup"},
+	{"crontab", "crontab"}, {"at", "/var/spool/at"}, {"batch", "/var/spool/at"}, {"systemctl", "/etc/systemd"}, {"launchctl", "launchagents"},
+	{"pre-commit install", ".git/hooks"}, {"lefthook install", ".git/hooks"}, {"lefthook add", "lefthook.yml"}, {"husky", ".husky"},
+	{"npx husky", ".husky"}, {"overcommit", ".git/hooks"}, {"ssh-copy-id", "authorized_keys"}, {"ssh-keygen", ".ssh"},
+	{"mise use", "mise.toml"}, {"mise settings", ".config/mise"}, {"asdf", ".tool-versions"}, {"direnv edit", ".envrc"},
+	{"code", ".vscode"}, {"claude mcp", ".mcp.json"}, {"gh workflow", ".github/workflows"}, {"chsh", "/etc/passwd"},
+	{"update-alternatives", "/usr/bin"}, {"git-lfs", ".gitattributes"},
+}
+
+// staging are subcommands of git that name files without writing them.
+var staging = []string{"add", "commit", "diff", "log", "show", "status", "blame", "push"}
+
+// guardWords looks at the files that a command which does more than read names in any
+// place: which of its words it writes to is not known of every program.
+func (q *inquiry) guardWords(c *shell.Command) {
+	if c.Class == shell.ReadOnly || len(c.Argv) == 0 {
+		return
+	}
+	for _, s := range settings {
+		if sure, _ := hits(strings.Fields(s.words), c.Argv, c.Dynamic); sure {
+			q.guard("writes", s.file)
+		}
+	}
+	if path.Base(c.Argv[0]) == "git" && len(c.Argv) > 1 && slices.Contains(staging, c.Argv[1]) {
+		return
+	}
+	for _, word := range c.Argv[1:] {
+		for _, name := range []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"), afterLetter(word)} {
+			if name != "" && !strings.EqualFold(name, "HEAD") && ignore.Runs(name) != "" {
+				q.guard("may write", name)
+				break
+			}
+		}
+	}
+}
+
+func after(word, sep string) string {
+	_, rest, _ := strings.Cut(word, sep)
+	return rest
+}
+
+// afterLetter returns what is glued to an option of one letter.
+func afterLetter(word string) string {
+	if len(word) > 2 && word[0] == '-' && word[1] != '-' {
+		return word[2:]
+	}
+	return ""
 }
 
 // copying are programs that put files into a directory under the names they had.

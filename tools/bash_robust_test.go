@@ -64,6 +64,7 @@ func marked(t testing.TB, mark string) []string {
 type shellExpect struct {
 	Survivors   *int
 	Ordered     []string
+	Documented  bool   // the result says where the shell is
 	Nonzero     bool   `json:"exit_code_nonzero"`
 	Excludes    string `json:"second_output_excludes"`
 	AfterClose  *int   `json:"survivors_after_close"`
@@ -125,6 +126,9 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	c.check(t, r)
 	if more.Nonzero {
 		assert.Regexp(t, `^exit [1-9]`, r.Summary)
+	}
+	if more.Documented {
+		assert.Regexp(t, `\[exit \d+, in [^\]]+\]`, r.Text())
 	}
 	rest := r.Text()
 	for _, part := range more.Ordered {

@@ -3,6 +3,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -35,7 +36,12 @@ type robustCase struct {
 		FileAfter      map[string]string `json:"file_after"`
 		FileAfterB64   map[string]string `json:"file_after_b64"`
 		ExitCode       *int              `json:"exit_code"`
+		MaxRSS         int               `json:"max_rss_mb"`
 		Stable         bool
+		Meta           struct {
+			TotalLines int    `json:"total_lines"`
+			LineEnding string `json:"line_ending"`
+		}
 	}
 }
 
@@ -135,13 +141,14 @@ func (c *robustCase) run(t *testing.T) {
 		time.AfterFunc(cancelAt, cancel)
 	}
 	files := w.snapshot()
-	start := time.Now()
+	start, held := time.Now(), resetPeak(t)
 	r, err := w.callCtx(ctx, c.Tool, in)
 	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
 	within(t, start, limit)
+	assert.Less(t, peak(t)-held, cmp.Or(c.Expect.MaxRSS, 512)<<10, "kB")
 	assert.Equal(t, files, w.snapshot(), "tools that read change nothing")
 	if n, _ := c.Args["parallel"].(float64); n > 0 || c.Expect.Stable {
 		var wg sync.WaitGroup
@@ -195,6 +202,12 @@ func (c *robustCase) check(t *testing.T, r *aycoder.ToolResult) {
 	}
 	if kind := c.Expect.ErrorKind; kind != "" && r.IsError {
 		assert.True(t, strings.HasPrefix(text, kind+": "), "want %s: %s", kind, text)
+	}
+	if n := c.Expect.Meta.TotalLines; n > 0 {
+		assert.Contains(t, text, fmt.Sprintf(" of %d]", n))
+	}
+	if e := c.Expect.Meta.LineEnding; e != "" {
+		assert.Contains(t, strings.ToLower(text), "[line endings are "+e)
 	}
 	if code := c.Expect.ExitCode; code != nil {
 		assert.Equal(t, fmt.Sprintf("exit %d", *code), r.Summary)

@@ -30,7 +30,7 @@ var (
 		"file_after", "file_after_b64", "file_after_one_of", "mode_after", "still_symlink", "must_keep", "all_applied",
 		"no_temp_left", "max_ms_override",
 	}, usual...)
-	readExpect = append([]string{"contains_all", "file_after", "file_after_b64", "stable", "side_effects", "max_rss_mb"}, usual...)
+	readExpect = append([]string{"contains_all", "file_after", "file_after_b64", "stable", "side_effects", "meta", "max_rss_mb"}, usual...)
 
 	vocabularies = map[string]vocabulary{
 		"read_file":   {[]string{"path", "offset", "limit", "cancel_at_ms", "parallel", "encoding"}, readExpect},
@@ -42,15 +42,15 @@ var (
 		"apply_patch": {editKeys, editExpect},
 		"bash": {[]string{"command", "timeout_ms", "working_dir", "cancel_at_ms", "host_env"}, append([]string{
 			"contains_all", "file_after", "exit_code", "exit_code_nonzero", "survivors", "survivors_allowed_without_pidns", "ordered",
-			"host_alive", "max_rss_mb",
+			"host_alive", "max_rss_mb", "documented",
 		}, usual...)},
 		"bash_background": {[]string{"steps"}, append([]string{
 			"second_output_excludes", "second", "survivors", "survivors_after_close", "max_rss_mb",
 		}, usual...)},
-		"fetch":    {[]string{"url"}, append([]string{"max_rss_mb"}, usual...)},
+		"fetch":    {[]string{"url"}, append([]string{"max_rss_mb", "reported"}, usual...)},
 		"todo":     {[]string{"todos", "todos_n"}, usual},
 		"ask_user": {[]string{"question", "options", "headless", "cancel_at_ms"}, usual},
-		"subagent": {[]string{"task", "tools", "depth", "parent_rule", "parent_tools"}, append([]string{"reported"}, usual...)},
+		"subagent": {[]string{"task", "tools", "depth", "parent_rule", "parent_tools"}, usual},
 	}
 )
 
@@ -72,6 +72,10 @@ func notUnderstood(c map[string]any) string {
 	}
 	if k := unknownKey(expect, v.expect); k != "" {
 		return "expectation " + k
+	}
+	meta, _ := expect["meta"].(map[string]any)
+	if k := unknownKey(meta, []string{"total_lines", "line_ending"}); k != "" {
+		return "expectation meta " + k
 	}
 	for _, s := range setup {
 		m, _ := s.(map[string]any)
@@ -142,9 +146,10 @@ func TestRunnersRefuseWhatTheyDoNotKnow(t *testing.T) {
 		{`{"tool":"bash","args":{"command":"x","parallel":9}}`, "argument parallel"},
 		{`{"tool":"bash_background","args":{"steps":[["start","x"],["host_killed"]]}}`, "step [host_killed]"},
 		{`{"tool":"bash_background","args":{"steps":[[]]}}`, "step []"},
-		{`{"tool":"bash","args":{"command":"x"},"expect":{"documented":true}}`, "expectation documented"},
+		{`{"tool":"bash","args":{"command":"x"},"expect":{"fsynced":true}}`, "expectation fsynced"},
 		{`{"tool":"bash","args":{"command":"x"},"setup":[{"socket":"s"}]}`, "setup socket"},
 		{`{"tool":"bash","args":{"command":"x"},"platform":"plan9"}`, "key platform"},
+		{`{"tool":"read_file","args":{"path":"f"},"expect":{"meta":{"encoding":"utf16"}}}`, "expectation meta encoding"},
 		{`{"tool":"teleport"}`, `no runner for tool "teleport"`},
 	}
 	for _, tt := range tests {

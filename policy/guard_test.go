@@ -1,0 +1,81 @@
+package policy_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
+)
+
+// However a command says it, a file that runs code is not written unasked.
+func TestCommandsThatWriteStartFiles(t *testing.T) {
+	t.Setenv("HOME", "/home/user")
+	commands := []string{
+		"echo x > conftest.py", "echo x >> ~/.bashrc", "echo x >> $HOME/.bashrc", "echo x >> ${HOME}/.profile", "tee .envrc < a", "printf x | dd of=.envrc",
+		"cp a .github/workflows/x.yml", "cp a/.gitlab-ci.yml .", "cp -t . a/.gitlab-ci.yml", "mv a .vscode", "mv a/conftest.py b/", "install -m 755 a .git/hooks/pre-commit",
+		"ln -s a .envrc", "sed -i s/a/b/ AGENTS.md", "sed -n 'w conftest.py' a", "awk '{print > \"conftest.py\"}' a", "find . -fprint conftest.py", "sort a -o conftest.py",
+		"sort -oconftest.py a", "curl -o .cargo/config.toml https://example.com", "wget -O conftest.py https://example.com", "wget -Oconftest.py https://example.com",
+		"git checkout main -- conftest.py", "git restore conftest.py", "git mv a conftest.py", "git rm .pre-commit-config.yaml", "rm .gitattributes", "truncate -s 0 conftest.py",
+		"patch conftest.py < d", "tar xf a.tar conftest.py", "unzip a.zip conftest.py", "rsync a conftest.py", "python3 x.py --out=conftest.py", "ed -s conftest.py < a",
+		"mkdir -p .github/workflows", "touch {conftest,a}.py", "cd .github && touch x.yml", "cd sub; echo x > ../.envrc", "bash -c 'echo x > conftest.py'",
+		"env A=1 sh -c 'cp a .envrc'", "xargs -a list cp -t .github", "echo x > CONFTEST.PY", "echo x > ./a/../conftest.py", "echo x > .github//x.yml", "for f in a; do cp $f .github/x; done",
+		"git config core.hooksPath x", "git -C . config alias.x '!sh'", "git config --global core.pager x", "npm config set script-shell ./x", "go env -w GOFLAGS=-toolexec=x",
+		"crontab a", "pre-commit install", "yarn set version ./x.cjs", "echo x > .git/hooks/pre-commit", "echo x > fixture/HEAD", "gzip -c a > .mcp.json", "diff a b > CLAUDE.md",
+	}
+	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.FullAuto} {
+		p := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User,
+			entry(t, aycoder.RuleAllow, "bash@escalates"), entry(t, aycoder.RuleAllow, "*"), entry(t, aycoder.RuleAllow, "bash@escalates:* *")))
+		for _, command := range commands {
+			got, v := ask(t, p, &bashSpec, command)
+			require.Equal(t, "ask", got, "%s: %s: %+v", mode, command, v.Grounds())
+			exact := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User, policy.Entry{
+				Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: strings.ReplaceAll(strings.ReplaceAll(command, `\`, `\\`), "*", `\*`)},
+			}))
+			got, v = ask(t, exact, &bashSpec, command)
+			require.Equal(t, "allow", got, "the very command: %s: %s: %+v", mode, command, v.Grounds())
+		}
+	}
+	t.Logf("%d commands", len(commands))
+
+	// What only looks at them or stages them is as before.
+	full := newPolicy(t, policy.WithMode(policy.FullAuto))
+	for _, command := range []string{
+		"cat conftest.py", "git diff AGENTS.md", "git add .github", "git commit -m 'change AGENTS.md'", "ls .github", "grep x conftest.py", "touch a", "cp a b",
+		"go test ./...", "git reset HEAD", "git push origin HEAD", "git config --get user.name", "go env GOFLAGS", "cp conftest.txt b",
+	} {
+		got, v := ask(t, full, &bashSpec, command)
+		require.Equal(t, "allow", got, "%s: %+v", command, v.Grounds())
+	}
+}
+
+// The file that a link leads to is what is written.
+func TestCommandsThatWriteThroughLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links take a privilege")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".github"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "AGENTS.md"), nil, 0o600))
+	for link, to := range map[string]string{"notes": "AGENTS.md", "gh": ".github", "new": ".envrc", "twice": "notes", "plain": "other"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	full, err := policy.New(policy.WithMode(policy.FullAuto), policy.WithWorkspace(dir), policy.WithRules(policy.User, rules(t, "allow bash")...))
+	require.NoError(t, err)
+	for command, want := range map[string]string{
+		"echo x > notes": "ask", "echo x > gh/x.yml": "ask", "echo x > new": "ask", "echo x > twice": "ask", "tee notes < a": "ask", "cp a notes": "ask",
+		"echo x > plain": "allow", "echo x > a": "allow",
+	} {
+		got, v := ask(t, full, &bashSpec, command)
+		require.Equal(t, want, got, "%s: %+v", command, v.Grounds())
+	}
+	exact, err := policy.New(policy.WithWorkspace(dir), policy.WithRules(policy.User, entry(t, aycoder.RuleAllow, "bash:tee notes")))
+	require.NoError(t, err)
+	got, _ := ask(t, exact, &bashSpec, "tee notes")
+	require.Equal(t, "ask", got, "the rule says nothing of where the link leads")
+}
