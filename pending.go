@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // canonical returns arguments in one form, whatever encoding/json has made of their
@@ -76,11 +77,12 @@ const maxResumed = 1024
 // resumeKey names a call of a run that was suspended. The questions are part of it, as
 // a host may give ids of runs again.
 func (p *Pending) resumeKey(a *RunTool) string {
-	key := p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key()
+	var key strings.Builder
+	key.WriteString(p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key())
 	for i := range p.Requests {
-		key += " " + p.Requests[i].Digest + p.Requests[i].Created.UTC().Format("150405.000000000")
+		key.WriteString(" " + p.Requests[i].Digest + p.Requests[i].Created.UTC().Format("150405.000000000"))
 	}
-	sum := sha256.Sum256([]byte(key))
+	sum := sha256.Sum256([]byte(key.String()))
 	return string(sum[:])
 }
 

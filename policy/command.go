@@ -14,6 +14,9 @@ import (
 // names reports whether the rule's pattern itself names the files that the call touches
 // and that no other rule covers.
 func (r *rule) names(q *inquiry) bool {
+	if len(q.guarded) > maxGuarded {
+		return false // there may be more
+	}
 	for _, g := range q.guarded {
 		if g.never || !ignore.Names(r.Pattern, g.name) {
 			return false

@@ -252,3 +252,21 @@ func TestStartFilesOutsideOfARun(t *testing.T) {
 	_, err = w.ws.Apply(t.Context(), back)
 	require.ErrorContains(t, err, "a shell", "taking it back is a write too")
 }
+
+// A rule that names some of many such files names none of the others.
+func TestStartFilesInLargePatches(t *testing.T) {
+	var lines strings.Builder
+	lines.WriteString("*** Begin Patch\n")
+	for i := range 20 {
+		lines.WriteString("*** Add File: " + strings.Repeat("x", i+1) + "/conftest.py\n+x\n")
+	}
+	in := args{"patch": lines.String() + "*** Add File: .envrc\n+x\n*** End Patch\n"}
+	p, err := policy.New(policy.WithMode(policy.FullAuto), policy.WithRules(policy.User,
+		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "apply_patch", Pattern: "{**/conftest.py,.envrc,**}"}},
+		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "apply_patch", Pattern: "**/conftest.py"}}))
+	require.NoError(t, err)
+	w, asked := newWorld(t, nil), 0
+	w.runBy(p, "apply_patch", in, func(a *aycoder.ApprovalRequested) { asked++; a.Deny("") })
+	require.Equal(t, 1, asked)
+	require.Empty(t, w.snapshot())
+}
