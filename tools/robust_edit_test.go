@@ -58,11 +58,6 @@ func TestRobustEdits(t *testing.T) {
 	t.Logf("ran %v", ran)
 }
 
-var editKeys = []string{
-	"path", "old", "new", "replace_all", "edits", "patch", "content", "read_first", "external_change", "same_mtime",
-	"approval", "parallel_appends", "write_bytes",
-}
-
 func (c *editCase) run(t *testing.T) {
 	w := &world{t: t, base: t.TempDir(), tool: map[string]aycoder.Tool{}}
 	require.NoError(t, os.MkdirAll(filepath.Join(w.base, "ws"), 0o755))

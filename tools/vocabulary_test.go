@@ -54,6 +54,11 @@ var (
 	}
 )
 
+var editKeys = []string{
+	"path", "old", "new", "replace_all", "edits", "patch", "content", "read_first", "external_change", "same_mtime",
+	"approval", "parallel_appends", "write_bytes",
+}
+
 // notUnderstood says why a case is not run as it is written, or "".
 func notUnderstood(c map[string]any) string {
 	tool, _ := c["tool"].(string)
