@@ -49,6 +49,19 @@ func (s set) has(name string) bool { return slices.Contains(s, name) }
 // or dependencies.
 func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }
 
+// Temp reports whether the path names a file that stands beside another one while that
+// is exchanged, or that says what is exchanged. Nobody is shown these.
+func Temp(p string) bool {
+	name, ok := strings.CutPrefix(strings.ToLower(last(p)), ".aycoder-")
+	name, end := strings.CutSuffix(name, ".tmp")
+	if !ok || !end {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(name, "-"), func(part string) bool {
+		return len(part) == 26 && strings.Trim(part, "abcdefghijklmnopqrstuvwxyz234567") == "" // from rand.Text
+	})
+}
+
 // Git reports whether an element of the path is ".git".
 func Git(p string) bool { return anyElement(p, isGit) }
 

@@ -97,6 +97,9 @@ func Children(ctx context.Context, src Source, dir Folder, deep bool) (*Listing,
 		if dir.Path != "." {
 			p = dir.Path + "/" + p
 		}
+		if ignore.Temp(p) {
+			continue
+		}
 		if l.Ignored(p, e.IsDir()) || deep && e.IsDir() && ignore.Skipped(e.Name()) {
 			found.Ignored++
 			continue
