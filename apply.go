@@ -3,6 +3,7 @@ package aycoder
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/atomicswap"
 )
 
 // Outcome says what became of a file of a plan.
@@ -47,9 +51,9 @@ type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
 	Outcome Outcome  `json:"outcome"`
-	// Reason says in words why a file was not written.
+	// Reason says in words why the outcome is none of the first three.
 	Reason string `json:"reason,omitempty"`
-	// Written says that the file is not what it was: it was created, changed or deleted.
+	// Written says that the plan is in the file: it was created, changed or deleted.
 	Written bool `json:"written"`
 	// Content is what is in the file now, as far as it was read; Exists whether there
 	// is one. A model that is told of the result has been shown this.
@@ -65,11 +69,17 @@ type FileResult struct {
 	Ours   string       `json:"-"`
 	Theirs string       `json:"-"`
 	Merge  *MergeResult `json:"-"`
-	// Beside names files that hold a text of the user's that is in no other file. There
-	// are some only if a file was saved several times while it was replaced.
+	// Beside names files that hold a text of the user's that is in no other file: they are
+	// called as the file with ".save" at the end. There are some only if two programs saved
+	// a file while it was replaced, and what they saved does not merge.
 	Beside []string `json:"beside,omitempty"`
 	// OtherNames says that the file had other hard links, which keep the old content.
 	OtherNames bool `json:"other_names,omitempty"`
+	// Undo takes back what was done to the file; nil if nothing was. It holds the whole
+	// file, before and after.
+	Undo *FileEdit `json:"undo,omitempty"`
+
+	cause error // of an outcome that stops the plan
 }
 
 // stops reports whether the outcome keeps the plan from being done.
@@ -84,6 +94,20 @@ func (r *FileResult) stops() bool {
 // ApplyResult says what [Workspace.Apply] did, file by file in the order of the plan.
 type ApplyResult struct {
 	Files []FileResult `json:"files"`
+}
+
+// Undo returns the plan that takes back what was done. It is applied like any other, so
+// that what the user changed since is merged with it or in its way. A file that was
+// deleted comes back with its permissions. A symbolic link that was deleted does not come
+// back: no plan makes one.
+func (r *ApplyResult) Undo() EditPlan {
+	var p EditPlan
+	for i := range r.Files {
+		if e := r.Files[i].Undo; e != nil {
+			p.files = append(p.files, *e)
+		}
+	}
+	return p
 }
 
 // ConflictError says that a plan was not carried out, since files are not any more
@@ -122,6 +146,11 @@ type applyConfig struct {
 	// what not every system has.
 	step           func(step, path string) error
 	plain, noLease bool
+
+	missed   int  // how often files were looked for again
+	exact    bool // nothing is merged
+	record   *planRecord
+	recovers bool // the record is that of a plan that is finished or taken back
 }
 
 // WithApproved says that the plan of this [EditPlan.Digest] was approved, by somebody who
@@ -173,47 +202,73 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 //
 // Each file is read again and merged with [Merge], where base is what the model was
 // shown, ours what the file is now, and theirs what is proposed. Only if all merge,
-// the new files are written beside the old, flushed, and exchanged with them. What
-// came out of the exchange is looked at: if it is not what was merged, since somebody
-// saved the file in that moment, it is merged in turn and exchanged again. What does
-// not merge then, or is a folder or a link, is put back, and the whole plan with it;
-// the error is a [*ConflictError] and the result says why. An error of the disk or the
-// end of ctx puts all back too. The result is not nil unless the plan was not begun.
+// the new files are written beside the old, flushed, and exchanged with them. If a file
+// was saved meanwhile, it is read and merged anew. If it was saved in the moment of the exchange,
+// the two are exchanged again, and then that is done. What does not merge, or is a directory
+// or a link, is left alone, and what was done of the plan is taken back; the error is
+// a [*ConflictError] and the result says why. An error of the disk or the end of ctx
+// takes all back too. The result is not nil unless the plan was not begun.
 //
 // What is guaranteed, whatever others do meanwhile:
 //
-//   - What was in a file at any moment up to the exchange is in the file after Apply,
-//     or in the result of a conflict and again in the file, or was overwritten by
-//     somebody else before. A text that fits in nowhere stays in a file beside, which
-//     the result names.
-//   - On Linux that goes for those too who opened the file before the exchange and
-//     write after it: the old file is given up only when nobody has it open for writing
-//     any more, and while a lease (fcntl(2)) keeps new ones out. If somebody keeps it
-//     open for longer than [WithWriterWait] the outcome is busy, and it is their
-//     file that stays in place. What is left is a program that the kernel
-//     suspends between finding the file by its name and opening it, for all this time.
+//   - What somebody saved before Apply returns is in the file when it does, or was
+//     overwritten by them. Only if two programs save a file in the moment of the exchange,
+//     and what they saved does not merge, one of the two texts is in another file beside,
+//     which the result names.
+//   - The result says what is in the files: Content is what was read there last, and
+//     Written is true if, and only if, the plan is in it.
+//   - On Linux leases (fcntl(2)) keep writers out of both files from before the exchange
+//     until Apply returns: a program that opens the file for writing waits for that
+//     time. If somebody has the file open for longer than [WithWriterWait] the
+//     outcome is busy. What is left is a program that the kernel suspends between
+//     finding the file by its name and opening it, for all this time.
 //   - A crash at any moment, kill -9 and loss of power too, leaves every single file
-//     old or new, whole. Some may be old and some new then, and files named
-//     .aycoder-*.tmp may stay; those hold old or new content.
+//     old or new, whole. If that leaves a plan of several files half done, the next
+//     [OpenWorkspace] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Of a
+//     plan that is done or was not begun it removes what is left.
 //   - No file outside the workspace is touched, whatever is renamed meanwhile.
 //
 // What is not: without leases (on other systems, on network file systems, or on files
 // of other owners where the process lacks CAP_LEASE) the old file is compared until it
-// was the same twice and once more in the end, so that a program that writes later
-// into a file that it opened before writes in vain. Where two files cannot be
-// exchanged (systems other than Linux and macOS, some file systems) the old
-// one gets a second name and is then replaced: a file that somebody renames to the
-// name between these two steps is lost. Where there are no hard links either, the
-// old one is renamed first, so that a crash can leave it under the name .aycoder-*.tmp
-// only. On Windows a file that is open elsewhere cannot be replaced: an error. Who
-// saves a file after the exchange without looking at it overwrites what the plan did.
+// was the same twice and again in the end, so that a program that writes later
+// into a file that it opened before writes in vain. A program that renames a file of its
+// own to the name does not wait for a lease either: it replaces the file after the exchange,
+// as after Apply. Where two files cannot be exchanged (systems other than Linux, some file
+// systems) the old one gets a second name and is then replaced: a file that
+// somebody renames to the name between these two steps is lost. Where there are no hard
+// links either, the old one is renamed first, so that a crash can leave it under a temporary
+// name only. On Windows a file that is open elsewhere cannot be replaced: an error.
 //
-// Mode and owner stay as with [Workspace.Replace]. A name that is a symbolic link stays
-// one, and the file it leads to is changed; if it is deleted, the link goes and the file
-// stays. Other hard links of a file keep the old
-// content, since they may be outside of the workspace; the result says that there are
-// some. Other Workspaces, also those of other processes, wait meanwhile.
+// A file keeps its mode, and where the process may set them its owner and, on Linux, its extended
+// attributes and access lists; other systems lose these. Without its owner it is not setuid
+// or setgid any more, and capabilities go with the old content. A name that is a symbolic
+// link stays one, and the file it leads to is changed; if it is deleted, the link goes
+// and the file stays. Other hard links of a file keep the old content, since they may
+// be outside of the workspace; the result says that there are some. Other Workspaces,
+// also those of other processes, wait meanwhile.
 func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOption) (*ApplyResult, error) {
+	return w.apply(ctx, plan, opts)
+}
+
+// applyExactly makes an edit to a file that is what the edit was made of, or none.
+func (w *Workspace) applyExactly(e FileEdit, opts ...ApplyOption) error {
+	res, err := w.apply(context.Background(), EditPlan{files: []FileEdit{e}},
+		append(opts, func(c *applyConfig) error { c.exact = true; return nil }))
+	if err == nil && len(res.Files[0].Beside) > 0 {
+		err = fmt.Errorf("was saved while it was written; that text is in %s", showPath(res.Files[0].Beside[0]))
+		return &WorkspaceError{"write", e.Path, "stale", err}
+	}
+	if c, ok := errors.AsType[*ConflictError](err); ok {
+		err = c.Files[0].cause
+		if _, ok := errors.AsType[*stopError](err); ok || errors.Is(err, atomicswap.ErrBusy) {
+			err = &WorkspaceError{"write", e.Path, "stale", err}
+		}
+		err = wrapError("write", e.Path, err)
+	}
+	return err
+}
+
+func (w *Workspace) apply(ctx context.Context, plan EditPlan, opts []ApplyOption) (*ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
@@ -232,9 +287,10 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	a := &applier{w: w, applyConfig: c}
-	for _, e := range plan.files {
-		f := &fileApply{applyConfig: c, edit: e, placed: fileState{absent: true}}
+	a := &applier{w: w, applyConfig: c, id: rand.Text()}
+	for i, e := range plan.files {
+		f := &fileApply{applyConfig: c, edit: e, prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
+		f.note = func() error { return a.record.note(a.id, i, f) }
 		f.res = FileResult{Path: e.Path, Kind: e.Kind}
 		a.files = append(a.files, f)
 	}
@@ -243,9 +299,7 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 	if err == nil {
 		err = a.run(ctx)
 	}
-	if err != nil {
-		a.removeFolders()
-	}
+	err = a.finish(ctx, err)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		err = cause
 	}
@@ -256,9 +310,11 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 type applier struct {
 	*applyConfig
 	w       *Workspace
+	id      string    // in the names of temporary files
 	folders []*target // locked
 	created []string  // folders, from the top
 	files   []*fileApply
+	within  time.Time // how long to wait for others
 }
 
 // open finds and locks the folders, in the order of their names, so that two processes
@@ -291,22 +347,31 @@ func (a *applier) open(ctx context.Context) error {
 // find resolves the name of a file. A link is deleted itself, and what it leads to is
 // another file, which stays.
 func (a *applier) find(f *fileApply) (err error) {
-	approved := a.approved != ""
-	f.final, err = a.w.findWritable(f.edit.Path, approved)
-	if err != nil || f.edit.Kind != EditDelete {
-		return err
+	// Whoever asks for a recovery approves it, unless the record may be another's.
+	approved := a.approved != "" || a.recovers && !a.record.beside
+	f.final, err = a.w.finalOf(f.edit, approved)
+	if f.edit.Kind == EditDelete {
+		f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
 	}
-	rel, err := a.w.rel("write", f.edit.Path)
+	return err
+}
+
+// finalOf returns the path without symbolic links of what an edit is about.
+func (w *Workspace) finalOf(e FileEdit, approved bool) (string, error) {
+	final, err := w.findWritable(e.Path, approved)
+	if err != nil || e.Kind != EditDelete {
+		return final, err
+	}
+	rel, err := w.rel("write", e.Path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	parent, err := a.w.resolve("write", f.edit.Path, path.Dir(rel))
+	parent, err := w.resolve("write", e.Path, path.Dir(rel))
 	if err != nil {
-		return err
+		return "", err
 	}
-	f.final = path.Join(parent, path.Base(rel))
-	f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
-	return a.w.mayWriteResolved(f.edit.Path, rel, f.final, approved)
+	final = path.Join(parent, path.Base(rel))
+	return final, w.mayWriteResolved(e.Path, rel, final, approved)
 }
 
 // readLarge reads a file of the size that a plan may have.
@@ -342,9 +407,6 @@ func (w *Workspace) findWritable(name string, approved bool) (final string, err 
 	if final, err = w.resolve("write", name, rel); err != nil {
 		return "", err
 	}
-	if final == "." {
-		return "", &WorkspaceError{"write", name, "invalid_path", errors.New("is the folder itself")}
-	}
 	return final, w.mayWriteResolved(name, rel, final, approved)
 }
 
@@ -353,7 +415,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	parent := path.Dir(f.final)
 	for _, t := range a.folders {
 		if t.name == parent {
-			f.at = a.within(t, f)
+			f.at = a.placeIn(t, f)
 			return nil
 		}
 	}
@@ -369,7 +431,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	// On some file systems names differ and folders do not.
 	for _, t := range a.folders {
 		if known, err := t.lock.Stat(); err == nil && os.SameFile(info, known) {
-			f.at = a.within(t, f)
+			f.at = a.placeIn(t, f)
 			return nil
 		}
 	}
@@ -377,13 +439,13 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	if err != nil {
 		return err
 	}
-	f.at = a.within(t, f)
+	f.at = a.placeIn(t, f)
 	t.name = parent
 	a.folders = append(a.folders, t)
 	return nil
 }
 
-func (a *applier) within(t *target, f *fileApply) place {
+func (a *applier) placeIn(t *target, f *fileApply) place {
 	return place{&target{dir: t.dir, lock: t.lock, name: path.Base(f.final), asked: f.edit.Path}, a.plain}
 }
 
@@ -402,10 +464,10 @@ func (a *applier) makeFolders(name, parent string) error {
 }
 
 // removeFolders removes those that were created and are empty.
-func (a *applier) removeFolders() {
-	for _, name := range slices.Backward(a.created) {
-		if info, err := a.w.root.Lstat(filepath.FromSlash(name)); err == nil && info.IsDir() {
-			_ = a.w.root.Remove(filepath.FromSlash(name))
+func (w *Workspace) removeFolders(created []string) {
+	for _, name := range slices.Backward(created) {
+		if info, err := w.root.Lstat(filepath.FromSlash(name)); err == nil && info.IsDir() {
+			_ = w.root.Remove(filepath.FromSlash(name))
 		}
 	}
 }
@@ -419,25 +481,55 @@ func (a *applier) close() {
 	}
 }
 
-// run reads, merges and stages all files, and if that goes well, changes them.
+// run reads, merges and stages all files, and if that goes well, exchanges them.
 func (a *applier) run(ctx context.Context) error {
-	until := time.Now().Add(a.wait)
-	err := a.each(func(f *fileApply) error { return f.prepare(ctx, until) })
+	a.within = time.Now().Add(a.wait)
+	err := a.each(func(f *fileApply) error { return f.prepare(ctx) })
 	if err = cmp.Or(err, a.conflict()); err != nil {
 		return err
 	}
-	err = a.each(func(f *fileApply) error { return cmp.Or(context.Cause(ctx), f.stage()) })
+	if !a.recovers {
+		if err = a.writeRecord(); err != nil {
+			return err
+		}
+	}
+	err = a.each(func(f *fileApply) error { return cmp.Or(context.Cause(ctx), f.stage(f.want)) })
+	if err != nil {
+		return err
+	}
+	a.within = time.Now().Add(a.wait)
+	err = a.each(func(f *fileApply) error {
+		if a.conflict() != nil {
+			return nil
+		}
+		return f.reach(ctx)
+	})
+	quiet := false
+	for try := 0; err == nil && a.conflict() == nil && !quiet && try < maxTries; try++ {
+		quiet, err = a.look(ctx)
+	}
 	if err == nil {
-		err = a.change(ctx)
+		err = a.each(func(f *fileApply) error { return f.step("commit") })
 	}
-	if err != nil || a.conflict() != nil {
-		a.rollBack(ctx)
-		return cmp.Or(err, a.conflict())
+	return cmp.Or(err, context.Cause(ctx), a.conflict())
+}
+
+// look flushes what was exchanged, and reports whether nobody wrote to what was taken
+// out of its place.
+func (a *applier) look(ctx context.Context) (quiet bool, err error) {
+	if err := a.sync(); err != nil {
+		return false, err
 	}
-	for _, f := range a.files {
-		f.commit(ctx)
-	}
-	return nil
+	quiet = true
+	err = a.each(func(f *fileApply) error {
+		if err := f.step("look"); err != nil {
+			return err
+		}
+		ok, err := f.look(ctx)
+		quiet = quiet && ok
+		return err
+	})
+	return quiet, err
 }
 
 // each does something with each file that is still to be done, and ends at the first
@@ -447,6 +539,7 @@ func (a *applier) each(do func(*fileApply) error) error {
 		if f.res.Outcome != "" {
 			continue
 		}
+		f.until = a.within
 		if err := do(f); err != nil && !f.stopped(err) {
 			return wrapError("write", f.edit.Path, err)
 		}
@@ -454,39 +547,64 @@ func (a *applier) each(do func(*fileApply) error) error {
 	return nil
 }
 
-// change exchanges all files, and looks at what came out until all is known.
-func (a *applier) change(ctx context.Context) error {
-	until := time.Now().Add(a.wait)
-	err := a.each(func(f *fileApply) error {
-		if a.conflict() != nil {
-			return nil
-		}
-		return cmp.Or(context.Cause(ctx), f.begin(ctx, until))
-	})
-	for range maxTries {
-		if err != nil || a.conflict() != nil {
-			return err
-		}
-		if err = a.each(func(f *fileApply) error { return f.look(ctx, until) }); err == nil && a.settled() {
-			return a.each(func(f *fileApply) error { return f.lastLook(ctx, until) })
+// sync flushes what was exchanged.
+func (a *applier) sync() error {
+	for _, f := range a.files {
+		if f.unsynced && f.cur != nil && f.cur.file != nil {
+			if err := f.cur.file.Sync(); err != nil {
+				return wrapError("write", f.edit.Path, err)
+			}
+			f.unsynced = false
 		}
 	}
-	return cmp.Or(err, a.each((*fileApply).stopMoving))
+	for _, t := range a.folders {
+		if err := t.sync(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// settled reports whether nobody can write any more to what was taken out. Without
-// leases there is no telling.
-func (a *applier) settled() bool {
-	return !slices.ContainsFunc(a.files, (*fileApply).moving)
-}
-
-// rollBack puts back what was changed. That is done whether ctx ends or not.
-func (a *applier) rollBack(ctx context.Context) {
+// finish takes everything back if the plan failed, and says what became of it. That is
+// done whether ctx ends or not.
+func (a *applier) finish(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	until := time.Now().Add(a.wait)
 	for _, f := range slices.Backward(a.files) {
-		f.rollBack(ctx, until)
+		if f.until = until; err != nil && f.at.target != nil {
+			f.undo(ctx)
+		}
 	}
+	if err != nil {
+		_ = a.sync()
+	}
+	if !a.recovers {
+		a.record.done()
+	}
+	for _, f := range a.files {
+		if f.until = until; f.at.target != nil {
+			f.letGo(ctx)
+		}
+	}
+	if err != nil {
+		a.w.removeFolders(a.created)
+	}
+	if !a.recovers {
+		a.record.remove()
+	}
+	if a.step != nil {
+		_ = a.step("last", "")
+	}
+	for _, f := range a.files {
+		if f.until = time.Now(); f.at.target != nil {
+			f.readLast(ctx)
+		}
+		f.finish(err != nil)
+	}
+	if _, ok := errors.AsType[*ConflictError](err); ok {
+		return a.conflict()
+	}
+	return err
 }
 
 // conflict returns an error if files stand in the way.
@@ -507,7 +625,6 @@ func (a *applier) result() *ApplyResult {
 	r := &ApplyResult{Files: make([]FileResult, len(a.files))}
 	for i, f := range a.files {
 		r.Files[i] = f.res
-		r.Files[i].Outcome = cmp.Or(f.res.Outcome, OutcomeSkipped)
 	}
 	return r
 }

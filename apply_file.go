@@ -1,7 +1,6 @@
 package aycoder
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,57 +17,83 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// maxTries bounds how often a file that somebody else keeps saving is exchanged.
-const maxTries = 8
+// Each file of a plan goes through one loop, [fileApply.reach]: a lease keeps writers out
+// of what is in place, it is read, what it has to become is written beside it, and
+// the two are exchanged. The invariant is that every file that was in place at some
+// moment stays open until the end, since others may have found it by its name: it is in
+// place, or among those taken out, and those are looked at again until nobody writes to
+// them. If somebody came to the old file in the moment of the exchange, the two are
+// exchanged again, and all begins anew with what they saved; nothing has to be merged
+// for that. Only if both files were written to, the text in the one that is out
+// is brought into the other.
 
-// fileApply carries out what a plan does to one file. At each moment it knows what it
-// believes to be in place, and holds everything that it took out.
+// maxTries bounds how often a file that somebody else keeps saving is exchanged, if the
+// time is not over before.
+const maxTries = 100
+
+// maxMissed bounds how often a plan looks again for files that are not there.
+const maxMissed = 10
+
+// fileApply carries out what a plan does to one file.
 type fileApply struct {
 	*applyConfig
-	edit  FileEdit
-	final string // path without symbolic links
-	at    place
-	res   FileResult
+	edit   FileEdit
+	final  string // path without symbolic links
+	at     place
+	res    FileResult
+	prefix string       // of its temporary files
+	temps  int          // how many names it used
+	note   func() error // writes down found and want before anything is made of them
 
 	leadsTo func() ([]byte, error) // reads what a link leads to that is to be deleted
+	until   time.Time
 
-	found  fileState // what the user has, as last merged directly with the plan
-	want   fileState // what is to be in place
-	placed fileState // what is
-	mine   bool      // no user wrote that
-	staged string    // name of a file with want
-	held   []*held
-	until  time.Time
+	found fileState // what the user has, as last merged with the plan
+	want  fileState // what came of it
 
-	done    bool // something was exchanged
-	undoing bool // it is put back
-	marked  bool // want has conflicts between markers
+	cur       *held     // in place; nil if there is nothing
+	staged    *held     // beside it, to be put in place
+	stagedFor fileState // why
+	last      *exchange // the last one, if it can be taken back
+	out       []*held   // what was taken out of its place
+	late      []lateText
+
+	merged   bool // found and want are known
+	has      bool // the plan is in what is in place
+	wrote    bool // something was exchanged
+	undoing  bool // it is not to be
+	marked   bool // want has conflicts between markers
+	unsynced bool // what is in place is not known to be on the disk
+}
+
+// exchange is what was put in place, and what was taken out for it.
+type exchange struct {
+	in, out *held
+	had     bool // whether the plan was in place before
+}
+
+// lateText is what somebody wrote to a file that had been taken out.
+type lateText struct {
+	from       *held
+	base, text fileState
 }
 
 // stopError says that a file stands in the way of the plan.
 type stopError struct {
 	outcome Outcome
 	reason  string
-	newest  *held // what the user has, if it was taken out of its place
 }
 
 func (e *stopError) Error() string { return e.reason }
 
-// stopped marks the file if it is what an error is about, and puts it back.
+// stopped marks the file if it is what an error is about.
 func (f *fileApply) stopped(err error) bool {
 	s := f.reason(err)
-	if s == nil {
-		return false
+	if s != nil {
+		f.res.Outcome, f.res.Reason, f.res.cause = s.outcome, s.reason, err
+		f.res.Exists = s.outcome == OutcomeKindChanged || s.outcome == OutcomeBusy
 	}
-	f.res.Outcome, f.res.Reason = s.outcome, s.reason
-	if s.newest != nil {
-		f.giveBack(s.newest)
-	} else if s.outcome == OutcomeGone || s.outcome == OutcomeUnchanged {
-		f.placed = fileState{absent: true}
-	}
-	f.res.Content = view.String(f.placed.data)
-	f.res.Exists = !f.placed.absent || s.outcome == OutcomeKindChanged || s.outcome == OutcomeBusy
-	return true
+	return s != nil
 }
 
 // reason returns why a file stands in the way, or nil if err is another error.
@@ -76,18 +103,18 @@ func (f *fileApply) reason(err error) *stopError {
 	}
 	switch {
 	case errors.Is(err, atomicswap.ErrBusy), errors.Is(err, syscall.EAGAIN): // a lease of another program
-		return &stopError{outcome: OutcomeBusy, reason: atomicswap.ErrBusy.Error()}
+		return &stopError{OutcomeBusy, atomicswap.ErrBusy.Error()}
 	case errors.Is(err, errLarge):
-		return &stopError{outcome: OutcomeKindChanged, reason: err.Error()}
+		return &stopError{OutcomeKindChanged, err.Error()}
 	}
 	e, _ := errors.AsType[*WorkspaceError](wrapError("write", f.edit.Path, err))
 	switch {
 	case e.Kind == "not_found" && f.edit.Kind == EditDelete:
-		return &stopError{outcome: OutcomeUnchanged, reason: "is deleted already"}
+		return &stopError{OutcomeUnchanged, "is deleted already"}
 	case e.Kind == "not_found":
-		return &stopError{outcome: OutcomeGone, reason: "is not there any more"}
+		return &stopError{OutcomeGone, "is not there any more"}
 	case slices.Contains([]string{"is_directory", "not_regular", "not_directory"}, e.Kind):
-		return &stopError{outcome: OutcomeKindChanged, reason: e.Err.Error()}
+		return &stopError{OutcomeKindChanged, e.Err.Error()}
 	}
 	return nil
 }
@@ -100,107 +127,151 @@ func (f *fileApply) step(name string) error {
 	return f.applyConfig.step(name, f.edit.Path)
 }
 
+// temp returns a new name beside the file.
+func (f *fileApply) temp() string {
+	f.temps++
+	return f.prefix + strconv.Itoa(f.temps) + tempEnd
+}
+
 // prepare reads the file and merges. If there is nothing to do, the file is done.
-func (f *fileApply) prepare(ctx context.Context, until time.Time) error {
-	f.until = until
-	found, err := f.read(ctx)
+func (f *fileApply) prepare(ctx context.Context) error {
+	if err := f.step("read"); err != nil {
+		return err
+	}
+	now, err := f.inPlace(ctx)
 	if err != nil {
 		return err
 	}
-	f.found, f.placed = found, found
-	if err := f.merge(nil); err != nil {
+	if _, err = f.decide(now); err != nil {
 		return err
 	}
-	if f.want.same(f.found) {
-		f.finish()
+	if f.cur != nil {
+		f.cur.release() // until all is ready
+	}
+	if f.want.same(now) {
+		f.res.Outcome = OutcomeUnchanged
 	}
 	return f.step("merged")
 }
 
-// read returns what is in the file.
-func (f *fileApply) read(ctx context.Context) (fileState, error) {
-	if err := f.step("read"); err != nil {
-		return fileState{}, err
-	}
+// inPlace waits until nobody has the file open for writing, and reads it. From then on
+// a lease keeps writers out.
+func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	info, err := f.at.dir.Lstat(f.at.name)
+	// Some editors rename the old file before they write the new one.
+	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != EditCreate && !f.has && f.missed < maxMissed; f.missed++ {
+		if err := cmp.Or(f.step("missing"), sleep(ctx, 5*time.Millisecond)); err != nil {
+			return fileState{}, err
+		}
+		info, err = f.at.dir.Lstat(f.at.name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
+		f.setCurrent(nil)
 		return fileState{absent: true}, nil
 	}
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 && f.leadsTo != nil {
-		return f.readLink(info)
+	if err != nil {
+		return fileState{}, err
 	}
+	if info.Mode()&fs.ModeSymlink != 0 && f.leadsTo != nil {
+		return f.link(info)
+	}
+	if f.cur == nil || !f.at.isAt(f.at.name, f.cur) {
+		if err := cmp.Or(checkRegular("write", f.edit.Path, info), f.at.writable()); err != nil {
+			return fileState{}, err
+		}
+		if err := f.hold(""); err != nil {
+			return fileState{}, err
+		}
+	}
+	if !f.has {
+		f.res.OtherNames = links(info) > 1
+	}
+	now, err := f.cur.settle(ctx, f.until)
 	if err == nil {
-		err = checkRegular("write", f.edit.Path, info)
+		f.cur.known = now
 	}
-	if err != nil {
-		return fileState{}, err
-	}
-	// A rename does not ask whether the file may be written, so ask.
-	w, err := f.at.dir.OpenFile(f.at.name, os.O_WRONLY|openFlags, 0)
-	if err != nil {
-		return fileState{}, err
-	}
-	w.Close()
-	h := f.hold(f.at.name)
-	defer h.close()
-	f.res.OtherNames = links(info) > 1
-	return h.settle(ctx)
+	return now, err
 }
 
-// readLink returns what a link is, and as the model was shown that, what it leads to.
-func (f *fileApply) readLink(info fs.FileInfo) (fileState, error) {
+// link returns what a link is, and as the model was shown that, what it leads to.
+func (f *fileApply) link(info fs.FileInfo) (fileState, error) {
 	to, err := f.at.dir.Readlink(f.at.name)
+	if err == nil {
+		err = f.hold(to)
+	}
 	if err != nil {
 		return fileState{}, err
 	}
 	data, err := f.leadsTo()
-	return fileState{data: data, mode: info.Mode(), info: info, link: to}, err
+	f.cur.known = fileState{text: string(data), mode: info.Mode(), link: to}
+	return f.cur.known, err
 }
 
-func (f *fileApply) hold(name string) *held {
-	h := f.at.hold(name, f.placed.link)
-	h.until, h.noLease, h.known, h.mine = f.until, f.noLease, f.placed, f.mine
-	return h
+// hold opens what is in place.
+func (f *fileApply) hold(link string) error {
+	h, err := f.at.hold(f.at.name, link)
+	if err == nil {
+		h.noLease = f.noLease
+		f.setCurrent(h)
+	}
+	return err
 }
 
-// merge decides what the file becomes, given what was found. From is where that
-// was found, if not in its place.
-func (f *fileApply) merge(from *held) error {
-	f.want = fileState{data: view.Bytes(f.edit.Proposed), mode: f.found.mode, info: f.found.info}
+// setCurrent gives up what was in place before, for something that others put there.
+func (f *fileApply) setCurrent(h *held) {
+	if f.cur != nil {
+		f.cur.close()
+	}
+	f.cur, f.last = h, nil
+}
+
+// decide returns what is to be in place of what is, but for what was written late.
+func (f *fileApply) decide(now fileState) (next fileState, err error) {
+	next = now
+	switch {
+	case f.has != f.undoing: // it is as it is to be
+	case f.undoing:
+		next = f.unmerge(now)
+	case f.merged && now.same(f.found):
+		next = f.want
+	default:
+		if next, err = f.merge(now); err == nil {
+			f.found, f.want, f.merged = now, next, true
+		}
+	}
+	return next, err
+}
+
+// merge carries out the plan on what was found.
+func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.marked = false
-	found := f.found
+	theirs := fileState{text: f.edit.Proposed, mode: found.mode}
 	switch {
 	case found.absent && f.edit.Kind == EditCreate:
-		return nil
+		return theirs, nil
 	case found.absent:
-		return fs.ErrNotExist
-	case f.edit.Kind == EditDelete && string(found.data) == f.edit.Base:
-		f.want = fileState{absent: true}
-		return nil
-	case isBinary(found.data) && !isBinary(view.Bytes(f.edit.Base)) && !isBinary(f.want.data):
-		return &stopError{OutcomeKindChanged, "is a binary file now", from}
+		return found, fs.ErrNotExist
+	case f.exact && f.edit.Kind == EditCreate:
+		return found, &stopError{OutcomeConflicted, "exists already; read it and change it instead"}
+	case f.exact && found.text != f.edit.Base:
+		return found, &stopError{OutcomeConflicted, "the file was changed meanwhile; read it again"}
+	case f.edit.Kind == EditDelete && found.text == f.edit.Base:
+		return fileState{absent: true}, nil
+	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):
+		return found, &stopError{OutcomeKindChanged, "is a binary file now"}
 	}
-	return f.mergeTexts(view.Bytes(f.edit.Base), found.data, f.want.data, from)
+	m := Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
+	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
+	deleted := f.edit.Kind == EditDelete
+	if (m.Clean() || f.markers && !m.Binary) && !deleted {
+		theirs.text, f.marked = string(m.Bytes()), !m.Clean()
+		return theirs, nil
+	}
+	return found, &stopError{OutcomeConflicted, f.why(m)}
 }
 
 // isBinary says what [Merge] takes for binary, by git's rule.
-func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
-
-func (f *fileApply) mergeTexts(base, ours, theirs []byte, from *held) error {
-	m := Merge(base, ours, theirs, f.applyConfig.merge...)
-	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = view.String(base), view.String(ours), view.String(theirs), &m
-	deleted := f.edit.Kind == EditDelete
-	if m.Clean() && !deleted {
-		f.want.data = m.Bytes()
-		return nil
-	}
-	if f.markers && !m.Binary && !deleted {
-		f.want.data = m.Bytes()
-		f.marked = true
-		return nil
-	}
-	return &stopError{OutcomeConflicted, f.why(m), from}
-}
+func isBinary(text string) bool { return strings.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }
 
 // why says what does not merge.
 func (f *fileApply) why(m MergeResult) string {
@@ -221,182 +292,170 @@ func (f *fileApply) why(m MergeResult) string {
 	return "does not merge"
 }
 
-// stage writes the new content beside the file.
-func (f *fileApply) stage() error {
-	if f.want.absent {
+// unmerge takes the plan's changes out of what others saved since. What does not merge
+// stays.
+func (f *fileApply) unmerge(now fileState) fileState {
+	if now.same(f.want) {
+		return f.found
+	}
+	if was, ok := f.combine(f.want, now, f.found); ok {
+		return was
+	}
+	return now
+}
+
+// combine brings two changes of a text together. What was added at the end of one is
+// added at the end of the other too: so it would have been, had there been one file.
+func (f *fileApply) combine(base, a, b fileState) (fileState, bool) {
+	if base.absent || a.absent || b.absent || base.link+a.link+b.link != "" {
+		return b, a.same(base)
+	}
+	if b.mode == base.mode {
+		b.mode = a.mode
+	}
+	if added, ok := addedTo(base.text, a.text, b.text); ok {
+		b.text += added
+		return b, true
+	}
+	if added, ok := addedTo(base.text, b.text, a.text); ok {
+		b.text = a.text + added
+		return b, true
+	}
+	m := Merge([]byte(base.text), []byte(a.text), []byte(b.text), f.applyConfig.merge...)
+	b.text = string(m.Bytes())
+	return b, m.Clean()
+}
+
+// addedTo returns what was added at the end of a text, if it can be added to another:
+// both have to end with a line, or be the same.
+func addedTo(base, longer, other string) (string, bool) {
+	added, ok := strings.CutPrefix(longer, base)
+	whole := func(text string) bool { return text == "" || strings.HasSuffix(text, "\n") }
+	return added, ok && (added == "" || whole(base) && whole(other) || base == other)
+}
+
+// fold brings into a text what was written late. It returns what does not fit in.
+func (f *fileApply) fold(text fileState) (fileState, []lateText) {
+	var rest []lateText
+	for _, l := range f.late {
+		if next, ok := f.combine(l.base, l.text, text); ok {
+			text = next
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	return text, rest
+}
+
+// stage writes beside the file what is to be put in its place.
+func (f *fileApply) stage(want fileState) error {
+	f.unstage()
+	if want.absent {
 		return nil
 	}
-	if err := f.step("stage"); err != nil {
+	if err := cmp.Or(f.step("stage"), f.note()); err != nil {
 		return err
 	}
-	mode := fs.FileMode(0o600)
-	if f.want.info == nil {
-		mode = 0o666
+	like := newFile{mode: f.edit.Mode}
+	if f.cur != nil {
+		like.of = f.cur.file
 	}
-	temp, err := f.at.temp(f.want.data, mode, f.want.info)
-	if err != nil {
+	name := f.temp()
+	if err := f.at.fill(name, want.text, like); err != nil {
 		return err
 	}
-	f.staged = temp
-	info, err := f.at.dir.Lstat(temp)
+	h, err := f.at.hold(name, "")
 	if err == nil {
-		f.want.mode = info.Mode()
+		h.noLease = f.noLease
+		f.staged, f.stagedFor = h, want
+		err = h.take()
 	}
-	return cmp.Or(err, f.step("staged"))
-}
-
-// begin exchanges the file for the first time. If a file was created in the place of
-// one to be created, it starts anew.
-func (f *fileApply) begin(ctx context.Context, until time.Time) error {
-	f.until = until
-	for range maxTries {
-		err := f.swap()
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		f.unstage()
-		if err := f.prepare(ctx, until); err != nil || f.res.Outcome != "" {
-			return err
-		}
-		if err := f.stage(); err != nil {
-			return err
-		}
-	}
-	return atomicswap.ErrBusy
-}
-
-// swap puts what is staged in place, and holds what was there.
-func (f *fileApply) swap() error {
-	err := f.step("swap")
 	if err != nil {
+		_ = f.at.dir.Remove(name)
 		return err
 	}
-	out := ""
+	return f.step("staged")
+}
+
+// take leases a file that nobody else knows yet.
+func (h *held) take() (err error) {
+	if h.known, err = h.read(); err == nil {
+		err = h.lease()
+	}
+	return err
+}
+
+// isStaged sees to it that what is wanted is staged. It reports false if that took so
+// long that the file has to be read again. What was added at the end of the file does
+// not: otherwise one who adds to it often could not be overtaken.
+func (f *fileApply) isStaged(want fileState) (bool, error) {
 	switch {
-	case f.placed.absent:
-		err = f.at.put(f.staged)
-	case f.want.absent:
-		out, err = f.at.aside()
-	default:
-		out, err = f.at.exchange(f.staged)
+	case want.absent || f.staged != nil && want.same(f.stagedFor):
+		return true, nil
+	case f.staged == nil || want.mode != f.stagedFor.mode || !strings.HasPrefix(want.text, f.stagedFor.text):
+		if f.cur != nil {
+			f.cur.release()
+		}
+		return false, f.stage(want)
 	}
-	if err != nil {
-		return err
+	if err := f.note(); err != nil {
+		return false, err
 	}
-	f.staged, f.done = "", true
-	if out != "" {
-		f.held = append(f.held, f.hold(out))
+	f.staged.release()
+	file, err := f.at.dir.OpenFile(f.staged.name, os.O_WRONLY|os.O_APPEND|openFlags, 0)
+	if err == nil {
+		_, err = file.WriteString(want.text[len(f.stagedFor.text):])
+		err = errors.Join(err, file.Close(), f.staged.take())
 	}
-	f.placed, f.mine = f.want, true
-	return cmp.Or(f.step("swapped"), f.at.sync())
+	f.stagedFor, f.unsynced = want, true
+	return true, err
 }
 
 func (f *fileApply) unstage() {
-	if f.staged != "" {
-		_ = f.at.dir.Remove(f.staged)
-		f.staged = ""
+	if f.staged != nil {
+		f.staged.close()
+		_ = f.at.dir.Remove(f.staged.name)
+		f.staged = nil
 	}
 }
 
-// look looks at all that was taken out, and brings what is new in it into the file.
-func (f *fileApply) look(ctx context.Context, until time.Time) error {
-	f.until = until
-	for range maxTries {
-		if err := f.step("look"); err != nil {
+// reach brings the file to what it is to be.
+func (f *fileApply) reach(ctx context.Context) error {
+	for try := range maxTries {
+		if try > 1 && time.Now().After(f.until) {
+			break
+		}
+		if err := cmp.Or(f.step("swap"), context.Cause(ctx)); err != nil {
 			return err
 		}
-		if err := f.fold(ctx); err != nil || f.want.same(f.placed) {
+		now, err := f.inPlace(ctx)
+		if err != nil {
 			return err
 		}
-		err := f.stage()
-		if err == nil {
-			err = f.swap()
+		decided, err := f.decide(now)
+		if err != nil {
+			return err
+		}
+		// A plan that cannot be taken out of what others saved stays.
+		has := !f.undoing || f.has && decided.same(now) && !now.same(f.found)
+		next, rest := f.fold(decided)
+		done := next.same(now)
+		if !done {
+			if done, err = f.isStaged(next); err == nil && done {
+				done, err = f.swap(next)
+			}
+			if f.wrote = f.wrote || done; done && len(f.late) > 0 {
+				f.last = nil
+			}
 		}
 		if err != nil {
-			return f.blame(err, f.held[len(f.held)-1])
-		}
-	}
-	return &stopError{OutcomeBusy, "is saved again and again by another program", f.held[len(f.held)-1]}
-}
-
-// calm looks until nobody can write any more to what was taken out.
-func (f *fileApply) calm(ctx context.Context, until time.Time) error {
-	for range maxTries {
-		if err := f.look(ctx, until); err != nil || !f.moving() {
 			return err
 		}
-	}
-	return f.stopMoving()
-}
-
-// blame adds to an error what is to be put back, if the file stands in the way.
-func (f *fileApply) blame(err error, newest *held) error {
-	s := f.reason(err)
-	if s == nil {
-		return err
-	}
-	if s.outcome == OutcomeGone {
-		s = &stopError{outcome: OutcomeConflicted, reason: "was deleted while another program wrote to it"}
-	}
-	return &stopError{s.outcome, s.reason, newest}
-}
-
-// fold merges what is new in files that were taken out into what is wanted.
-func (f *fileApply) fold(ctx context.Context) error {
-	for _, h := range f.held {
-		if h.still() {
-			continue
-		}
-		h.until = f.until
-		now, err := h.settle(ctx)
-		if err != nil {
-			return f.blame(err, h)
-		}
-		h.checked = true
-		if now.same(h.known) {
-			continue
-		}
-		if err := f.again(h, now); err != nil {
-			return err
+		if done {
+			f.has = has
+			f.keepAside(rest)
+			return f.step("swapped")
 		}
 	}
-	return nil
-}
-
-// again merges a file that is not what it was. As long as nobody but the plan wrote
-// what is in place, that is the merge that would have been made a moment later.
-func (f *fileApply) again(h *held, now fileState) error {
-	direct := len(f.held) == 1 && !h.mine && !f.undoing
-	was := h.known
-	h.known, h.mine = now, false
-	if direct {
-		f.found = now
-		return f.merge(h)
-	}
-	if f.want.absent {
-		return &stopError{OutcomeConflicted, "was changed, and was to be taken away", h}
-	}
-	f.want.mode, f.want.info = now.mode, now.info
-	return f.mergeTexts(was.data, now.data, f.want.data, h)
-}
-
-// moving reports whether something that was taken out may be another by now.
-func (f *fileApply) moving() bool {
-	return slices.ContainsFunc(f.held, func(h *held) bool { return !h.noLease && !h.still() })
-}
-
-// stopMoving ends a file that others open again and again.
-func (f *fileApply) stopMoving() error {
-	if !f.moving() {
-		return nil
-	}
-	return &stopError{OutcomeBusy, atomicswap.ErrBusy.Error(), f.held[len(f.held)-1]}
-}
-
-// lastLook looks once more, where no lease keeps writers out.
-func (f *fileApply) lastLook(ctx context.Context, until time.Time) error {
-	if err := f.step("commit"); err != nil {
-		return err
-	}
-	return f.look(ctx, until)
+	return &stopError{OutcomeBusy, "is saved again and again by another program"}
 }

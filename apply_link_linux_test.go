@@ -16,7 +16,7 @@ import (
 
 // A link that is deleted goes itself; the file that it leads to is another one.
 func TestApplyDeletesLink(t *testing.T) {
-	remove := func(name, base string) FileEdit { return FileEdit{name, EditDelete, base, ""} }
+	remove := func(name, base string) FileEdit { return FileEdit{Path: name, Kind: EditDelete, Base: base} }
 	setUp := func(t *testing.T) (*Workspace, string, string) {
 		w, dir := testWorkspace(t, map[string]string{"f": "f\n", "g": "g\n", "d/x": "x\n"})
 		link := filepath.Join(dir, "d", "l")

@@ -1,14 +1,13 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/atomicswap"
@@ -21,8 +20,8 @@ type place struct {
 }
 
 // exchange puts the file of another name in the place, and returns the name that what
-// was there has then.
-func (p place) exchange(temp string) (string, error) {
+// was there has then: the other name, or kept.
+func (p place) exchange(temp, kept string) (string, error) {
 	err := errors.ErrUnsupported
 	if !p.plain {
 		err = atomicswap.Exchange(p.lock, temp, p.name)
@@ -30,12 +29,11 @@ func (p place) exchange(temp string) (string, error) {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return temp, err
 	}
-	return p.twoSteps(temp)
+	return p.twoSteps(temp, kept)
 }
 
 // twoSteps is an exchange in two steps.
-func (p place) twoSteps(temp string) (string, error) {
-	kept := tempName()
+func (p place) twoSteps(temp, kept string) (string, error) {
 	err := p.dir.Link(p.name, kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -52,7 +50,7 @@ func (p place) twoSteps(temp string) (string, error) {
 	}
 	if err := p.put(temp); err != nil {
 		if p.put(kept) != nil {
-			err = p.stale("was created anew while it was replaced; what it was before is in " + kept +
+			err = p.stale("was created anew while it was replaced; what it was before is in " + p.save(kept) +
 				" beside it; bring the two together")
 		}
 		return "", err
@@ -60,73 +58,80 @@ func (p place) twoSteps(temp string) (string, error) {
 	return kept, nil
 }
 
-// aside takes the file away, and returns the name that it has then.
-func (p place) aside() (string, error) {
-	kept := tempName()
-	return kept, p.dir.Rename(p.name, kept)
-}
-
 // put puts the file of another name where there is none. If there is one, the error is
 // [fs.ErrExist].
-func (p place) put(temp string) error {
+func (p place) put(temp string) error { return p.move(temp, p.name) }
+
+// move renames a file, unless there is one of the new name.
+func (p place) move(from, to string) error {
 	err := errors.ErrUnsupported
 	if !p.plain {
-		err = atomicswap.Move(p.lock, temp, p.name)
+		err = atomicswap.Move(p.lock, from, to)
 	}
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	switch err := p.dir.Link(temp, p.name); {
+	switch err := p.dir.Link(from, to); {
 	case err == nil:
-		return p.dir.Remove(temp)
+		return p.dir.Remove(from)
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	if _, err := p.dir.Lstat(p.name); err == nil {
+	if _, err := p.dir.Lstat(to); err == nil {
 		return fs.ErrExist
 	}
-	return p.dir.Rename(temp, p.name)
+	return p.dir.Rename(from, to)
+}
+
+// save gives a file that holds a text of the user's a name that the user sees: that of
+// the place with ".save" at the end, as editors do it, and "~" as often as needed. It
+// returns the name that the file has then.
+func (p place) save(temp string) string {
+	name := p.name + ".save"
+	for range maxTries {
+		switch err := p.move(temp, name); {
+		case err == nil:
+			return name
+		case !errors.Is(err, fs.ErrExist):
+			return temp
+		}
+		name += "~"
+	}
+	return temp
 }
 
 // fileState is what a file is: its bytes and its mode, or that there is none.
 type fileState struct {
-	data   []byte
+	text   string
 	absent bool
 	mode   fs.FileMode
-	info   fs.FileInfo // nil if it is not known
-	link   string      // where it leads, if it is a link
+	link   string // where it leads, if it is a link
 }
 
 func (s fileState) same(o fileState) bool {
-	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && bytes.Equal(s.data, o.data))
+	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && s.text == o.text)
 }
 
-// held is a file that was taken out of its place, under the name that it has now. It
-// is given up only when its content is known for good.
+// held is an open file, in its place or beside it, that others may know: they can have
+// found it by its name at any time since it was in place. It is given up only when
+// nobody can have written to it since it was looked at.
 type held struct {
 	name  string
-	file  *os.File  // nil if it could not be opened
-	err   error     // why
+	file  *os.File  // nil for a link
 	known fileState // what is accounted for
-	mine  bool      // no user wrote it
-	alone bool      // its content is in no other file
 
-	checked bool // it was looked at
-	link    bool // nobody can write to it
-
-	until   time.Time
 	noLease bool // there are no leases
 }
 
-// hold opens a file that was taken out, or finds the link that is known to be there.
-func (p place) hold(name, link string) *held {
+// hold opens a file, or finds the link that is known to be there.
+func (p place) hold(name, link string) (*held, error) {
 	h := &held{name: name}
 	info, err := p.dir.Lstat(name)
 	if err == nil && link != "" && info.Mode()&fs.ModeSymlink != 0 {
 		to, err := p.dir.Readlink(name)
-		if h.link = err == nil && to == link; h.link {
-			h.checked = true
-			return h
+		if err == nil && to == link {
+			h.known = fileState{mode: info.Mode(), link: link}
+			return h, nil
 		}
 	}
 	if err == nil {
@@ -135,8 +140,19 @@ func (p place) hold(name, link string) *held {
 	if err == nil {
 		h.file, err = p.dir.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	}
-	h.err = err
-	return h
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// isAt reports whether a held file has a name.
+func (p place) isAt(name string, h *held) bool {
+	if h.file != nil {
+		return p.is(name, h.file)
+	}
+	to, err := p.dir.Readlink(name)
+	return err == nil && to == h.known.link
 }
 
 func (h *held) close() {
@@ -145,28 +161,65 @@ func (h *held) close() {
 	}
 }
 
-// still reports whether nobody can have written to the file since it was read.
-func (h *held) still() bool { return h.link || h.file != nil && atomicswap.Leased(h.file) }
+// lease keeps writers out, if nobody has the file open for writing. Where there are no
+// leases it does nothing.
+func (h *held) lease() error {
+	if h.noLease || h.file == nil {
+		return nil
+	}
+	atomicswap.Release(h.file) // who waits for its end goes first
+	err := atomicswap.Lease(h.file)
+	if errors.Is(err, errors.ErrUnsupported) {
+		h.noLease, err = true, nil
+	}
+	return err
+}
+
+func (h *held) release() {
+	if !h.noLease && h.file != nil {
+		atomicswap.Release(h.file)
+	}
+}
+
+// quiet reports whether the file is what is known of it, and nobody is about to write
+// to it. Without a lease it says nothing about the moment after.
+func (h *held) quiet() bool {
+	if h.file == nil {
+		return true
+	}
+	if !h.noLease {
+		info, err := h.file.Stat()
+		return err == nil && info.Mode() == h.known.mode && atomicswap.Leased(h.file)
+	}
+	now, err := h.read()
+	return err == nil && now.same(h.known)
+}
 
 // settle waits until nobody has the file open for writing, and reads it. From then on
 // a lease keeps writers out. Where there are no leases, the file has to be the same
 // twice.
-func (h *held) settle(ctx context.Context) (fileState, error) {
-	if h.err != nil {
-		return fileState{}, h.err
+func (h *held) settle(ctx context.Context, until time.Time) (fileState, error) {
+	if h.file == nil {
+		return h.known, nil
 	}
-	var last fileState
+	var last *fileState
 	pause := time.Millisecond
 	for tries := 1; ; tries++ {
-		now, sure, err := h.try()
-		if err == nil && (sure || h.noLease && last.info != nil && now.same(last)) {
-			return now, nil
+		err := h.lease()
+		var now fileState
+		if err == nil {
+			now, err = h.read()
 		}
 		if err != nil && !errors.Is(err, atomicswap.ErrBusy) {
 			return fileState{}, err
 		}
-		last = now
-		if tries > 1 && time.Now().After(h.until) {
+		if err == nil {
+			if h.noLease && last != nil && now.same(*last) || !h.noLease && atomicswap.Leased(h.file) {
+				return now, nil
+			}
+			last = &now
+		}
+		if tries > 1 && time.Now().After(until) {
 			return fileState{}, atomicswap.ErrBusy
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -174,20 +227,6 @@ func (h *held) settle(ctx context.Context) (fileState, error) {
 		}
 		pause = min(2*pause, 20*time.Millisecond)
 	}
-}
-
-// try reads the file, and reports whether nobody can have written to it since.
-func (h *held) try() (fileState, bool, error) {
-	if !h.noLease {
-		atomicswap.Release(h.file) // who waits for its end goes first
-		err := atomicswap.Lease(h.file)
-		h.noLease = errors.Is(err, errors.ErrUnsupported)
-		if err != nil && !h.noLease {
-			return fileState{}, false, err
-		}
-	}
-	now, err := h.read()
-	return now, h.still(), err
 }
 
 // errLarge says that a file is too large to be merged.
@@ -202,13 +241,13 @@ func (h *held) read() (fileState, error) {
 	if info.Size() > maxPlanBytes {
 		return fileState{}, errLarge
 	}
-	data := make([]byte, 0, info.Size()+bytes.MinRead)
-	buf := bytes.NewBuffer(data)
-	_, err = buf.ReadFrom(io.NewSectionReader(h.file, 0, maxPlanBytes+1))
-	if err == nil && buf.Len() > maxPlanBytes {
+	var b strings.Builder
+	b.Grow(int(info.Size()))
+	_, err = io.CopyBuffer(&b, io.NewSectionReader(h.file, 0, maxPlanBytes+1), make([]byte, min(info.Size()+1, 32<<10)))
+	if err == nil && b.Len() > maxPlanBytes {
 		err = errLarge
 	}
-	return fileState{data: buf.Bytes(), mode: info.Mode(), info: info}, err
+	return fileState{text: b.String(), mode: info.Mode()}, err
 }
 
 // sleep waits, or returns the cause of the end of ctx.
@@ -222,6 +261,3 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// path returns the name in the workspace, beside the file of a path.
-func (h *held) path(final string) string { return path.Join(path.Dir(final), h.name) }

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,15 +115,15 @@ func TestApply(t *testing.T) {
 		{"binary, only the model", "\x00", change("f", "\x00", "\x00t"), OutcomeApplied, "\x00t", "changed"},
 		{"emptied by the user", "", change("f", applyBase, proposed), OutcomeConflicted, "", "lines"},
 		{"empty base", "", change("f", "", "x"), OutcomeApplied, "x", "changed"},
-		{"create", "-", FileEdit{"f", EditCreate, "", "new"}, OutcomeApplied, "new", "f: created.\n"},
-		{"create, is there", "other", FileEdit{"f", EditCreate, "", "new"}, OutcomeConflicted, "other", "exists already"},
-		{"create, the same", "new", FileEdit{"f", EditCreate, "", "new"}, OutcomeUnchanged, "new", "nothing to do"},
-		{"create, is empty", "", FileEdit{"f", EditCreate, "", "new"}, OutcomeApplied, "new", "created"},
-		{"create empty", "-", FileEdit{"f", EditCreate, "", ""}, OutcomeApplied, "", "created"},
-		{"delete", applyBase, FileEdit{"f", EditDelete, applyBase, ""}, OutcomeApplied, "-", "f: deleted.\n"},
-		{"delete, changed", user, FileEdit{"f", EditDelete, applyBase, ""}, OutcomeConflicted, user, "+5"},
-		{"delete, emptied", "", FileEdit{"f", EditDelete, applyBase, ""}, OutcomeConflicted, "", "was changed"},
-		{"delete, is deleted", "-", FileEdit{"f", EditDelete, applyBase, ""}, OutcomeUnchanged, "-", "nothing to do"},
+		{"create", "-", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeApplied, "new", "f: created.\n"},
+		{"create, is there", "other", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeConflicted, "other", "exists already"},
+		{"create, the same", "new", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeUnchanged, "new", "nothing to do"},
+		{"create, is empty", "", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeApplied, "new", "created"},
+		{"create empty", "-", FileEdit{Path: "f", Kind: EditCreate}, OutcomeApplied, "", "created"},
+		{"delete", applyBase, FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeApplied, "-", "f: deleted.\n"},
+		{"delete, changed", user, FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeConflicted, user, "+5"},
+		{"delete, emptied", "", FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeConflicted, "", "was changed"},
+		{"delete, is deleted", "-", FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeUnchanged, "-", "nothing to do"},
 		{"user made it crlf", strings.ReplaceAll(applyBase, "\n", "\r\n"), change("f", applyBase, proposed),
 			OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
 		{"mark and no last newline", "\xef\xbb\xbfa\nb\nC", change("f", "\xef\xbb\xbfa\nb\nc", "\xef\xbb\xbfA\nb\nc"),
@@ -221,7 +223,7 @@ func TestApplyRefuses(t *testing.T) {
 		{".", "protected_path"},
 	}
 	for _, tt := range tests {
-		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), FileEdit{tt.path, EditCreate, "", "x"}))
+		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), FileEdit{Path: tt.path, Kind: EditCreate, Proposed: "x"}))
 		assert.Equal(t, tt.kind, kindOf(err), "%s: %v", tt.path, err)
 		assert.Equal(t, OutcomeSkipped, r.Files[0].Outcome)
 	}
@@ -246,7 +248,7 @@ func TestApplyCancelled(t *testing.T) {
 			if step == "" {
 				cancel(stop)
 			}
-			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), FileEdit{"n/h", EditCreate, "", "x"})
+			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), FileEdit{Path: "n/h", Kind: EditCreate, Proposed: "x"})
 			_, err := w.Apply(ctx, p, at(step, func() { cancel(stop) }))
 			now, temps := tree(t, dir)
 			assert.Zero(t, temps)
@@ -266,8 +268,8 @@ func TestApplyAllOrNothing(t *testing.T) {
 	inMemory(t)
 	before := map[string]string{"a": "a\n", "d/b": "b\n", "gone": "old\n", "z": "z\n"}
 	after := map[string]string{"a": "A\n", "d/b": "B\n", "new/deep/c": "c\n", "z": "Z\n"}
-	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), FileEdit{"new/deep/c", EditCreate, "", "c\n"},
-		FileEdit{"gone", EditDelete, "old\n", ""}, change("z", "z\n", "Z\n"))
+	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), FileEdit{Path: "new/deep/c", Kind: EditCreate, Proposed: "c\n"},
+		FileEdit{Path: "gone", Kind: EditDelete, Base: "old\n"}, change("z", "z\n", "Z\n"))
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"read", "merged", "stage", "staged", "swap", "swapped", "look", "commit", "none"} {
 			for _, file := range []string{"a", "new/deep/c", "gone", "z"} {
@@ -314,8 +316,18 @@ func TestApplyInterleaved(t *testing.T) {
 					w, dir := testWorkspace(t, map[string]string{"f": applyBase, "g": "g\n"})
 					file := filepath.Join(dir, "f")
 					p := mustPlan(t, change("f", applyBase, proposed), change("g", "g\n", "G\n"))
-					r, err := w.Apply(t.Context(), p, without(plain, false),
-						at(step, func() { require.NoError(t, save(file, text)) }))
+					var user sync.WaitGroup // who may have to wait for a lease
+					r, err := w.Apply(t.Context(), p, without(plain, false), at(step, func() {
+						saved := make(chan struct{})
+						user.Go(func() {
+							assert.NoError(t, save(file, text))
+							close(saved)
+						})
+						if !slices.Contains([]string{"swapped", "look", "commit"}, step) {
+							<-saved
+						}
+					}))
+					user.Wait()
 					now, temps := tree(t, dir)
 					assert.Zero(t, temps, name)
 					switch {
@@ -323,6 +335,7 @@ func TestApplyInterleaved(t *testing.T) {
 						// That is a save after the exchange: it wins.
 						require.NoError(t, err, name)
 						require.Equal(t, text, now["f"], name)
+						require.True(t, r.Files[0].Written)
 					case text == clash:
 						_, conflict := errors.AsType[*ConflictError](err)
 						require.True(t, conflict, "%s: %v", name, err)
@@ -404,7 +417,7 @@ func TestApplyCreateAndDeleteInterleaved(t *testing.T) {
 	write := func(text string) func(string) {
 		return func(file string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
 	}
-	create, remove := FileEdit{"f", EditCreate, "", "new\n"}, FileEdit{"f", EditDelete, "old\n", ""}
+	create, remove := FileEdit{Path: "f", Kind: EditCreate, Proposed: "new\n"}, FileEdit{Path: "f", Kind: EditDelete, Base: "old\n"}
 	tests := []struct {
 		name    string
 		edit    FileEdit
@@ -436,6 +449,21 @@ func TestApplyCreateAndDeleteInterleaved(t *testing.T) {
 				assert.Zero(t, temps)
 			})
 		}
+	}
+}
+
+// An editor that renames the old file before it writes the new one has not deleted it.
+func TestApplyWhileEditorRenames(t *testing.T) {
+	for _, step := range []string{"read", "swap"} {
+		w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\nd\n"})
+		file := filepath.Join(dir, "f")
+		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\nd\n", "A\nb\nc\nd\n")),
+			at(step, func() { require.NoError(t, os.Rename(file, file+"~")) }),
+			at("missing", func() { require.NoError(t, os.WriteFile(file, []byte("a\nb\nc\nD\n"), 0o644)) }))
+		require.NoError(t, err, step)
+		assert.Equal(t, OutcomeMerged, r.Files[0].Outcome)
+		now, _ := tree(t, dir)
+		assert.Equal(t, "A\nb\nc\nD\n", now["f"])
 	}
 }
 

@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/runes"
@@ -184,12 +185,17 @@ func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// files are the changes, if there are any.
+// files are the changes, if there are any, without the texts that would take them back:
+// those are whole files, with the secrets that are in them.
 func (e *ToolFinished) files() []FileResult {
 	if e.Changes == nil {
 		return nil
 	}
-	return e.Changes.Files
+	files := slices.Clone(e.Changes.Files)
+	for i := range files {
+		files[i].Undo = nil
+	}
+	return files
 }
 
 // MarshalJSON encodes {"type":"merged"}.
@@ -199,6 +205,10 @@ func (e *Merged) MarshalJSON() ([]byte, error) { return fileEvent("merged", e.Ca
 func (e *Conflicted) MarshalJSON() ([]byte, error) { return fileEvent("conflicted", e.Call, e.File) }
 
 func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
+	if file != nil {
+		file = new(*file)
+		file.Undo = nil
+	}
 	return json.Marshal(struct {
 		Type string      `json:"type"`
 		ID   string      `json:"id"`

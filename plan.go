@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,10 @@ type FileEdit struct {
 	// Proposed is the whole content that it wants; empty for EditDelete. Both may
 	// hold any bytes.
 	Proposed string
+	// Mode is the permissions of a file that is created, such as those of the file that
+	// is deleted where one is moved. 0 stands for what the system gives to new files.
+	// Other kinds of edits leave it 0: a file that is changed keeps its mode.
+	Mode fs.FileMode
 }
 
 // EditPlan is a change to one or more files that is proposed and not made: it is
@@ -108,6 +113,8 @@ func (e FileEdit) check() error {
 		return errors.New("a file that is deleted has no proposed content")
 	case e.Kind != EditCreate && e.Kind != EditChange && e.Kind != EditDelete:
 		return fmt.Errorf("no kind of edit %q", e.Kind)
+	case e.Mode&^fs.ModePerm != 0 || e.Mode != 0 && e.Kind != EditCreate:
+		return fmt.Errorf("mode %s is not that of a file that is created", e.Mode)
 	}
 	return nil
 }
@@ -155,18 +162,49 @@ func (e FileEdit) hash(h hash.Hash) {
 	h.Write([]byte(strconv.Itoa(len(e.Path)) + " " + e.Path + " " + string(e.Kind) + "\n"))
 	h.Write(base[:])
 	h.Write(proposed[:])
+	if e.Mode != 0 {
+		h.Write([]byte("mode " + strconv.FormatUint(uint64(e.Mode), 8) + "\n"))
+	}
 }
 
 type wirePlan struct {
-	Files []wireEdit `json:"files"`
-	Asked []wireEdit `json:"asked,omitempty"`
+	Files []FileEdit `json:"files"`
+	Asked []FileEdit `json:"asked,omitempty"`
 }
 
 type wireEdit struct {
-	Path     string   `json:"path"`
-	Kind     EditKind `json:"kind"`
-	Base     anyText  `json:"base,omitzero"`
-	Proposed anyText  `json:"proposed,omitzero"`
+	Path     string      `json:"path"`
+	Kind     EditKind    `json:"kind"`
+	Base     anyText     `json:"base,omitzero"`
+	Proposed anyText     `json:"proposed,omitzero"`
+	Mode     fs.FileMode `json:"mode,omitzero"`
+}
+
+// MarshalJSON encodes {"path","kind","base","proposed","mode"}. Texts are strings, or
+// {"base64": …} where they are not valid UTF-8.
+func (e FileEdit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed), e.Mode})
+}
+
+// UnmarshalJSON decodes what [FileEdit.MarshalJSON] wrote.
+func (e *FileEdit) UnmarshalJSON(data []byte) error {
+	var w wireEdit
+	err := json.Unmarshal(data, &w)
+	*e = FileEdit{w.Path, w.Kind, string(w.Base), string(w.Proposed), w.Mode}
+	return err
+}
+
+// reverse returns the edit that takes another back. Was is the mode of a file that is
+// deleted.
+func (e FileEdit) reverse(was fs.FileMode) FileEdit {
+	back := FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
+	switch e.Kind {
+	case EditCreate:
+		back.Kind = EditDelete
+	case EditDelete:
+		back.Kind, back.Mode = EditCreate, was.Perm()
+	}
+	return back
 }
 
 // anyText is a JSON string, or {"base64": …} for bytes that are not UTF-8.
@@ -195,11 +233,10 @@ func (t *anyText) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON encodes the plan: its files, each with "path", "kind", "base" and
-// "proposed", and what the model had asked for if a review changed that. Texts are
-// strings, or {"base64": …} where they are not valid UTF-8.
+// MarshalJSON encodes the plan: its files, and what the model had asked for if a review
+// changed that.
 func (p EditPlan) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wirePlan{toWire(p.files), toWire(p.asked)})
+	return json.Marshal(wirePlan{append([]FileEdit{}, p.files...), p.asked})
 }
 
 // UnmarshalJSON decodes what [EditPlan.MarshalJSON] wrote, and refuses what
@@ -208,10 +245,10 @@ func (p *EditPlan) UnmarshalJSON(data []byte) error {
 	var w wirePlan
 	err := json.Unmarshal(data, &w)
 	if err == nil {
-		p.files, err = checkEdits(fromWire(w.Files))
+		p.files, err = checkEdits(w.Files)
 	}
 	if err == nil {
-		p.asked, err = checkEdits(fromWire(w.Asked))
+		p.asked, err = checkEdits(w.Asked)
 	}
 	if err != nil {
 		return fmt.Errorf("decode edit plan: %w", err)
@@ -220,20 +257,4 @@ func (p *EditPlan) UnmarshalJSON(data []byte) error {
 		p.asked = nil
 	}
 	return nil
-}
-
-func toWire(edits []FileEdit) []wireEdit {
-	out := make([]wireEdit, len(edits))
-	for i, e := range edits {
-		out[i] = wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed)}
-	}
-	return out
-}
-
-func fromWire(edits []wireEdit) []FileEdit {
-	out := make([]FileEdit, len(edits))
-	for i, e := range edits {
-		out[i] = FileEdit{e.Path, e.Kind, string(e.Base), string(e.Proposed)}
-	}
-	return out
 }

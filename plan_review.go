@@ -198,7 +198,7 @@ func (p EditPlan) Preview() string {
 		}
 		diffs[i] = Diff([]byte(e.Base), []byte(e.Proposed), WithDiffNames(from, to))
 		if b.Len() <= maxPreview {
-			b.Write(diffs[i].Unified())
+			b.WriteString(e.withMode(string(diffs[i].Unified())))
 		}
 	}
 	if b.Len() <= maxPreview {
@@ -206,9 +206,17 @@ func (p EditPlan) Preview() string {
 	}
 	b.Reset()
 	for i, d := range diffs {
-		b.WriteString(d.Brief((maxPreview - b.Len()) / (len(diffs) - i)))
+		b.WriteString(p.files[i].withMode(d.Brief((maxPreview - b.Len()) / (len(diffs) - i))))
 	}
 	return runes.Shorten(cleanText(b.String()), maxPreview)
+}
+
+// withMode says in a diff that a new file can be run.
+func (e FileEdit) withMode(diff string) string {
+	if e.Mode&0o111 == 0 {
+		return diff
+	}
+	return strings.Replace(diff, "new file mode 100644\n", "new file mode 100755\n", 1)
 }
 
 const maxLeftOut = 12 << 10 // bytes of what a model is told about a review

@@ -18,13 +18,13 @@ func mustPlan(t testing.TB, edits ...FileEdit) EditPlan {
 }
 
 func change(name, base, proposed string) FileEdit {
-	return FileEdit{name, EditChange, base, proposed}
+	return FileEdit{Path: name, Kind: EditChange, Base: base, Proposed: proposed}
 }
 
 func TestNewEditPlanRefuses(t *testing.T) {
 	many := make([]FileEdit, maxPlanFiles+1)
 	for i := range many {
-		many[i] = FileEdit{strings.Repeat("a", i+1), EditCreate, "", "x"}
+		many[i] = FileEdit{Path: strings.Repeat("a", i+1), Kind: EditCreate, Proposed: "x"}
 	}
 	tests := []struct {
 		name, says string
@@ -34,8 +34,8 @@ func TestNewEditPlanRefuses(t *testing.T) {
 		{"nul", "path is empty, too long", []FileEdit{change("a\x00", "a", "b")}},
 		{"not utf-8", "not valid text", []FileEdit{change("\xff", "a", "b")}},
 		{"long path", "too long", []FileEdit{change(strings.Repeat("a", maxPath+1), "a", "b")}},
-		{"create with base", "has no base", []FileEdit{{"a", EditCreate, "x", "y"}}},
-		{"delete with proposal", "no proposed content", []FileEdit{{"a", EditDelete, "x", "y"}}},
+		{"create with base", "has no base", []FileEdit{{Path: "a", Kind: EditCreate, Base: "x", Proposed: "y"}}},
+		{"delete with proposal", "no proposed content", []FileEdit{{Path: "a", Kind: EditDelete, Base: "x", Proposed: "y"}}},
 		{"no kind", `no kind of edit ""`, []FileEdit{{Path: "a", Base: "x", Proposed: "y"}}},
 		{"twice", "in the plan twice", []FileEdit{change("a", "1", "2"), change("./a", "2", "3")}},
 		{"too many", "256 files", many},
@@ -51,15 +51,15 @@ func TestNewEditPlanRefuses(t *testing.T) {
 }
 
 func TestEditPlanDigest(t *testing.T) {
-	p := mustPlan(t, change("a", "1", "2"), FileEdit{"b", EditCreate, "", "x"})
-	assert.Equal(t, p.Digest(), mustPlan(t, change("./a", "1", "2"), FileEdit{"b", EditCreate, "", "x"}).Digest())
+	p := mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"})
+	assert.Equal(t, p.Digest(), mustPlan(t, change("./a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}).Digest())
 	seen := map[string]bool{p.Digest(): true, EditPlan{}.Digest(): true}
 	for _, other := range []EditPlan{
 		mustPlan(t, change("a", "1", "2")),
-		mustPlan(t, change("a", "1", "3"), FileEdit{"b", EditCreate, "", "x"}),
-		mustPlan(t, change("a", "0", "2"), FileEdit{"b", EditCreate, "", "x"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{"c", EditCreate, "", "x"}),
-		mustPlan(t, change("a", "1", "2"), FileEdit{"b", EditChange, "", "x"}),
+		mustPlan(t, change("a", "1", "3"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}),
+		mustPlan(t, change("a", "0", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "c", Kind: EditCreate, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditChange, Proposed: "x"}),
 	} {
 		require.False(t, seen[other.Digest()], other.files)
 		seen[other.Digest()] = true
@@ -72,7 +72,7 @@ func TestEditPlanDigest(t *testing.T) {
 }
 
 func TestEditPlanJSON(t *testing.T) {
-	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), FileEdit{"d", EditDelete, "<&>\u2028", ""})
+	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), FileEdit{Path: "d", Kind: EditDelete, Base: "<&>\u2028"})
 	q, err := p.WithProposed("a", "edited")
 	require.NoError(t, err)
 	for _, plan := range []EditPlan{p, q, {}} {
@@ -99,8 +99,8 @@ const (
 )
 
 func reviewPlan(t testing.TB) EditPlan {
-	return mustPlan(t, change("a.txt", reviewBase, reviewText), FileEdit{"new.txt", EditCreate, "", "hello\n"},
-		FileEdit{"old.txt", EditDelete, "bye\n", ""})
+	return mustPlan(t, change("a.txt", reviewBase, reviewText), FileEdit{Path: "new.txt", Kind: EditCreate, Proposed: "hello\n"},
+		FileEdit{Path: "old.txt", Kind: EditDelete, Base: "bye\n"})
 }
 
 func TestEditPlanReview(t *testing.T) {

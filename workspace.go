@@ -3,7 +3,6 @@ package aycoder
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
@@ -47,7 +47,8 @@ type Workspace struct {
 	real    string   // without symbolic links
 	allowed []*glob.Pattern
 
-	shown ShownFiles
+	shown   ShownFiles
+	records recordStore
 
 	turn chan struct{} // is full during a write: one at a time
 }
@@ -106,6 +107,10 @@ func showPath(p string) string {
 }
 
 // OpenWorkspace returns the workspace of an existing folder. Close it after use.
+//
+// It removes the temporary files of plans that a crash interrupted before anything, or
+// after everything, was done. [Workspace.Interrupted] returns those that were half done;
+// nothing else is changed before somebody asks for it.
 func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -113,25 +118,40 @@ func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
 	}
 	w := &Workspace{dir: abs, turn: make(chan struct{}, 1)}
 	for _, opt := range opts {
-		if err := opt(w); err != nil {
-			return nil, fmt.Errorf("open workspace: %w", err)
-		}
+		err = cmp.Or(err, opt(w))
 	}
-	if w.real, err = filepath.EvalSymlinks(abs); err != nil {
-		return nil, fmt.Errorf("open workspace: %w", err)
+	if err == nil {
+		w.real, err = filepath.EvalSymlinks(abs)
 	}
-	if w.root, err = os.OpenRoot(w.real); err != nil {
-		return nil, fmt.Errorf("open workspace: %w", err)
+	if err == nil {
+		w.root, err = os.OpenRoot(w.real)
 	}
-	if w.self, err = w.root.Open("."); err != nil {
-		w.root.Close()
+	if err == nil {
+		w.self, err = w.root.Open(".")
+	}
+	if err != nil {
+		_ = w.Close()
 		return nil, fmt.Errorf("open workspace: %w", cause(err))
 	}
+	w.nameRecords()
+	w.tidy()
 	return w, nil
 }
 
 // Close gives up the folder. Files that are open stay so.
-func (w *Workspace) Close() error { return errors.Join(w.root.Close(), w.self.Close()) }
+func (w *Workspace) Close() error {
+	var errs []error
+	if w.records.root != nil && w.records.root != w.root {
+		errs = append(errs, w.records.root.Close())
+	}
+	if w.root != nil {
+		errs = append(errs, w.root.Close())
+	}
+	if w.self != nil {
+		errs = append(errs, w.self.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Dir returns the absolute path of the folder.
 func (w *Workspace) Dir() string { return w.dir }
@@ -180,8 +200,11 @@ func (w *Workspace) below(name string) string {
 	return ".."
 }
 
-// mayRead refuses secrets.
+// mayRead refuses secrets. Temporary files are nobody's.
 func (w *Workspace) mayRead(name, rel string) error {
+	if ignore.Temp(rel) {
+		return &WorkspaceError{"read", name, "not_found", fs.ErrNotExist}
+	}
 	if !ignore.Secret(rel) || w.allows(rel) {
 		return nil
 	}
@@ -197,7 +220,9 @@ func (w *Workspace) mayWrite(name, rel string, approved bool) error {
 	kind, why := "", ""
 	switch {
 	case rel == ".":
-		kind, why = protected, "is the folder of the workspace itself"
+		kind, why = protected, "is the directory of the workspace itself"
+	case ignore.Temp(rel):
+		kind, why = protected, "files of this name are temporary ones of changes that are under way"
 	case ignore.Store(rel):
 		kind, why = protected, "is what version control keeps for itself, and is changed with its commands only"
 	case w.allows(rel):
@@ -318,59 +343,16 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 // Create writes a new file, and the folders above it. If there is something of that
 // name already it changes nothing, and the error is of kind "stale".
 func (w *Workspace) Create(name string, data []byte) error {
-	return w.write(name, true, func(t *target) error { return t.create(data) })
+	return w.applyExactly(FileEdit{Path: name, Kind: EditCreate, Proposed: string(data)})
 }
 
 // Replace writes a file whose content is old, as the caller has read it. If the
 // content is another by now, it changes nothing, and the error is of kind "stale".
 //
-// The file is replaced as a whole: the new content is written beside it, flushed to
-// the disk, and renamed over it, so that there is never half of it, even if the disk
-// is full. Its mode stays, and its owner where that is possible, else without setuid
-// and setgid; a symbolic link stays one. Hard links to the old file keep the old
-// content.
-//
-// On Unix, no other Workspace writes in the folder meanwhile, also not one of another
-// process, and what somebody writes into the old file until it is replaced is put
-// back in its place, or kept beside it under the name that the error says. What is
-// lost is what a program writes later into a file that it has opened before, and a
-// file that it renames to the name in the same moment.
+// It is [Workspace.Apply] of one file without the merge: what is guaranteed there is
+// here too.
 func (w *Workspace) Replace(name string, old, data []byte) error {
-	return w.write(name, false, func(t *target) error { return t.replace(old, data) })
-}
-
-// write finds the folder of a file and does something in it.
-func (w *Workspace) write(name string, parents bool, do func(*target) error) error {
-	rel, err := w.rel("write", name)
-	if err == nil {
-		err = w.mayWrite(name, rel, false)
-	}
-	if err != nil {
-		return err
-	}
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	final, err := w.resolve("write", name, rel)
-	if err == nil {
-		err = w.mayWriteResolved(name, rel, final, false)
-	}
-	if err != nil {
-		return err
-	}
-	if parents {
-		if err := w.makeFolders(name, path.Dir(final)); err != nil {
-			return err
-		}
-	}
-	t, err := w.openTarget(context.Background(), name, final)
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	if err := do(t); err != nil {
-		return wrapError("write", name, err)
-	}
-	return nil
+	return w.applyExactly(FileEdit{Path: name, Kind: EditChange, Base: string(old), Proposed: string(data)})
 }
 
 // target is a file that is about to be written: its folder, held open so that
@@ -462,45 +444,40 @@ func (t *target) stale(why string) error {
 	return &WorkspaceError{"write", t.asked, "stale", errors.New(why)}
 }
 
-const existsAlready = "exists already; read it and change it instead"
-
-func (t *target) create(data []byte) error {
-	if info, err := t.dir.Lstat(t.name); err == nil {
-		return cmp.Or(checkRegular("write", t.asked, info), t.stale(existsAlready))
-	}
-	temp, err := t.temp(data, 0o666, nil)
-	if err != nil {
-		return err
-	}
-	defer t.dir.Remove(temp)
-	// A link, unlike a rename, does not replace what came there meanwhile.
-	err = t.dir.Link(temp, t.name)
-	if errors.Is(err, fs.ErrExist) {
-		return t.stale(existsAlready)
-	}
-	if err != nil { // a file system without hard links
-		err = t.fill(t.name, data, 0o666, nil)
-	}
-	return errors.Join(err, t.sync())
+// is reports whether a name stands for an open file.
+func (t *target) is(name string, f *os.File) bool {
+	a, errA := t.dir.Lstat(name)
+	b, errB := f.Stat()
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// temp writes a file beside the target and returns its name.
-func (t *target) temp(data []byte, mode fs.FileMode, like fs.FileInfo) (string, error) {
-	name := tempName()
-	return name, t.fill(name, data, mode, like)
+// Temporary files and records of plans have names that begin and end like this, and
+// between them what rand.Text returns, and perhaps numbers. [ignore.Temp] knows them.
+const tempPrefix, tempEnd = ".aycoder-", ".tmp"
+
+// newFile says what a new file is like.
+type newFile struct {
+	of   *os.File    // has the mode, owner and attributes of this one
+	mode fs.FileMode // or else these permissions, or if they are 0 the usual ones
 }
 
-func tempName() string { return ".aycoder-" + rand.Text() + ".tmp" }
-
-// fill creates a file with data in it, on the disk, or leaves none.
-func (t *target) fill(name string, data []byte, mode fs.FileMode, like fs.FileInfo) error {
+// fill creates a file with a text in it, on the disk, or leaves none.
+func (t *target) fill(name, text string, like newFile) error {
+	mode := fs.FileMode(0o666)
+	if like.of != nil || like.mode != 0 {
+		mode = 0o600
+	}
 	f, err := t.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil && like != nil {
-		err = keepMode(f, like)
+	_, err = f.WriteString(text)
+	switch {
+	case err != nil:
+	case like.of != nil:
+		err = keepAttributes(f, like.of)
+	case like.mode != 0:
+		err = f.Chmod(like.mode)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -509,6 +486,21 @@ func (t *target) fill(name string, data []byte, mode fs.FileMode, like fs.FileIn
 		return errors.Join(err, t.dir.Remove(name))
 	}
 	return nil
+}
+
+// keepAttributes gives a new file what another has beside its content: the mode, and
+// where the system and the process's rights allow it, the owner and extended
+// attributes, access lists among them.
+func keepAttributes(f, of *os.File) error {
+	info, err := of.Stat()
+	if err == nil {
+		// Before the mode, which is a part of an access list.
+		err = atomicswap.CopyAttributes(f, of)
+	}
+	if err == nil {
+		err = keepMode(f, info)
+	}
+	return err
 }
 
 // wrapError gives an error a kind. One that has a kind keeps it.

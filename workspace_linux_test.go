@@ -162,7 +162,7 @@ func TestHostileNames(t *testing.T) {
 		check(tt.list, "list", tt.name, err)
 		err = w.Create(tt.name, []byte("NEW"))
 		check(tt.create, "create", tt.name, err)
-		if plan, err := NewEditPlan(FileEdit{tt.name, EditDelete, "SECRET", ""}); err == nil {
+		if plan, err := NewEditPlan(FileEdit{Path: tt.name, Kind: EditDelete, Base: "SECRET"}); err == nil {
 			_, err = w.Apply(t.Context(), plan)
 			assert.Error(t, err, tt.name)
 		}

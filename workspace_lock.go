@@ -20,8 +20,7 @@ const (
 // locked, as on some network file systems, is not.
 func lockFolder(ctx context.Context, f *os.File) bool {
 	for range lockTries {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+		if tryLock(f) {
 			return true
 		}
 		if sleep(ctx, lockPause) != nil {
@@ -29,4 +28,15 @@ func lockFolder(ctx context.Context, f *os.File) bool {
 		}
 	}
 	return false
+}
+
+// tryLock locks a file until it is closed, unless somebody else has. One that cannot be
+// locked, as on some network file systems, counts as locked.
+func tryLock(f *os.File) bool {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			return !errors.Is(err, syscall.EWOULDBLOCK)
+		}
+	}
 }

@@ -121,7 +121,7 @@ func (r *race) apply(edit FileEdit) error {
 
 func (r *race) applyCreate(i int) error {
 	name := "n" + strconv.Itoa(i)
-	err := r.apply(FileEdit{"d/" + name, EditCreate, "", "new"})
+	err := r.apply(FileEdit{Path: "d/" + name, Kind: EditCreate, Proposed: "new"})
 	if err == nil {
 		require.NoError(r.t, r.inside.Remove(name))
 	}
@@ -134,12 +134,12 @@ func (r *race) applyChange(i int) error {
 		was, now = now, was
 	}
 	require.NoError(r.t, r.inside.WriteFile("g", []byte(was), 0o644))
-	return r.apply(FileEdit{"d/g", EditChange, was, now})
+	return r.apply(FileEdit{Path: "d/g", Kind: EditChange, Base: was, Proposed: now})
 }
 
 func (r *race) applyDelete(int) error {
 	require.NoError(r.t, r.inside.WriteFile("h", []byte("gone soon"), 0o644))
-	return r.apply(FileEdit{"d/h", EditDelete, "gone soon", ""})
+	return r.apply(FileEdit{Path: "d/h", Kind: EditDelete, Base: "gone soon"})
 }
 
 // Somebody exchanges a folder and a link while all kinds of reads and writes go on

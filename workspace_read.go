@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/beneath"
+	"github.com/aycoder/aycoder/internal/ignore"
 )
 
 // Open opens a regular file for reading. It never waits, whatever lies at the name.
@@ -79,7 +80,8 @@ func checkRegular(op, name string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadDir returns the entries of a folder, sorted by name. Of one with more than 200,000
+// ReadDir returns the entries of a folder, sorted by name, without the temporary files of
+// changes that are under way. Of one with more than 200,000
 // it returns the first that the system names, and an error of kind "too_large". If ctx
 // ends it returns the cause.
 func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -103,7 +105,7 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
 		var some []fs.DirEntry
 		some, err = f.ReadDir(4096) // a big folder takes long
-		entries = append(entries, some...)
+		entries = append(entries, slices.DeleteFunc(some, func(e fs.DirEntry) bool { return ignore.Temp(e.Name()) })...)
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -52,86 +52,49 @@ func TestTwoWorkspaces(t *testing.T) {
 	assert.Equal(t, 2*each, strings.Count(string(data), "\n"))
 }
 
-// What a user writes after the content was compared, and before the file is
-// replaced, is not lost.
+// What a user writes into the old file after it was replaced, with a program that had
+// opened it before, is not lost.
 func TestWrittenWhileReplaced(t *testing.T) {
 	tests := []struct {
 		name, written, after string
-		noLinks              bool
 		kind, want, kept     string
 	}{
 		{name: "nothing", want: "new"},
 		{name: "written", written: "old+user", kind: "stale", want: "old+user"},
 		{name: "same length", written: "odd", kind: "stale", want: "odd"},
 		{name: "emptied", written: "-", kind: "stale", want: ""},
-		{name: "no hard links", written: "old+user", noLinks: true, kind: "stale", want: "old+user"},
 		{name: "both", written: "old+user", after: "new+user", kind: "stale", want: "new+user", kept: "old+user"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w, dir := testWorkspace(t, map[string]string{"f": "old"})
-			target, err := w.openTarget(t.Context(), "f", "f")
-			require.NoError(t, err)
-			defer target.close()
-			f, err := target.dir.Open("f")
-			require.NoError(t, err)
-			defer f.Close()
-			user, err := os.OpenFile(filepath.Join(dir, "f"), os.O_WRONLY, 0)
-			require.NoError(t, err)
-			defer user.Close()
-			if tt.written != "" {
-				text := strings.TrimPrefix(tt.written, "-")
-				_, err = user.WriteString(text)
+		for _, plain := range []bool{false, true} {
+			t.Run(tt.name, func(t *testing.T) {
+				w, dir := testWorkspace(t, map[string]string{"f": "old"})
+				file := filepath.Join(dir, "f")
+				user, err := os.OpenFile(file, os.O_WRONLY, 0)
 				require.NoError(t, err)
-				require.NoError(t, user.Truncate(int64(len(text))))
-			}
-			temp, err := target.temp([]byte("new"), 0o600, nil)
-			require.NoError(t, err)
-			if tt.noLinks || tt.after != "" {
-				err = replaceWithout(target, f, temp, tt.after, !tt.noLinks)
-			} else {
-				err = target.swap(f, temp, []byte("old"), []byte("new"))
-			}
-			assert.Equal(t, tt.kind, kindOf(err), "%v", err)
-			data, err2 := os.ReadFile(filepath.Join(dir, "f"))
-			require.NoError(t, err2)
-			assert.Equal(t, tt.want, string(data))
-			left, err2 := filepath.Glob(filepath.Join(dir, ".aycoder-*"))
-			require.NoError(t, err2)
-			if tt.kept == "" {
-				assert.Empty(t, left)
-				return
-			}
-			require.Len(t, left, 1)
-			assert.ErrorContains(t, err, filepath.Base(left[0]))
-			data, err2 = os.ReadFile(left[0])
-			require.NoError(t, err2)
-			assert.Equal(t, tt.kept, string(data))
-		})
-	}
-}
-
-// replaceWithout does what swap does, where somebody writes after into the new file,
-// or where there are no hard links.
-func replaceWithout(t *target, f *os.File, temp, after string, links bool) error {
-	kept := ""
-	if links {
-		kept = tempName()
-		if err := t.dir.Link(t.name, kept); err != nil {
-			return err
+				defer user.Close()
+				err = w.applyExactly(FileEdit{Path: "f", Kind: EditChange, Base: "old", Proposed: "new"}, without(plain, true),
+					at("look", func() {
+						if tt.written != "" {
+							text := strings.TrimPrefix(tt.written, "-")
+							_, err := user.WriteString(text)
+							require.NoError(t, errors.Join(err, user.Truncate(int64(len(text)))))
+						}
+						if tt.after != "" {
+							require.NoError(t, os.WriteFile(file, []byte(tt.after), 0o644))
+						}
+					}))
+				assert.Equal(t, tt.kind, kindOf(err), "%v", err)
+				now, temps := tree(t, dir)
+				assert.Zero(t, temps)
+				assert.Equal(t, tt.want, now["f"])
+				assert.Equal(t, tt.kept, now["f.save"])
+				if tt.kept != "" {
+					assert.ErrorContains(t, err, "f.save")
+				}
+			})
 		}
 	}
-	ours, err := t.dir.Lstat(temp)
-	if err == nil {
-		err = t.dir.Rename(temp, t.name)
-	}
-	if err == nil && after != "" {
-		err = t.dir.WriteFile(t.name, []byte(after), 0)
-	}
-	if err != nil {
-		return err
-	}
-	return t.restore(f, kept, ours, []byte("new"))
 }
 
 func TestKeepOwner(t *testing.T) {

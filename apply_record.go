@@ -1,0 +1,366 @@
+package aycoder
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// A plan is written down before anything is made of it, in a file of entries: the
+// first says all of it, and each that follows what became another since a file was saved
+// meanwhile. An entry is a line of JSON, and after it the texts of the files that it
+// names, as they are, since escaping them would cost more than all else. An entry without its end was
+// not written, and nothing was made of it. Who writes a record keeps it locked, so that a
+// record that is not locked is that of a process that has ended.
+//
+// A record beside the files must not be one that came with them: a repository, an
+// archive. It is taken for one of ours only if it has a mode that git does not give to
+// files, belongs to the user, and names its own inode.
+
+const (
+	recordVersion = 1
+	maxRecord     = 8 * maxPlanBytes
+	maxRecords    = 256 // that are looked at
+)
+
+// recordStore is where records are.
+type recordStore struct {
+	root   *os.Root
+	prefix string // of their names, and their end
+	end    string
+	beside bool // the directory is that of the workspace
+}
+
+// WithPlanRecords sets the directory in which [Workspace.Apply] writes down what it is
+// about to do, so that the next [OpenWorkspace] with the same directory finds a plan
+// that a crash interrupted: see [Workspace.Interrupted]. It should be out of reach of
+// the workspace's tools and commands, since what is written there is believed; it is made
+// if it is missing, and may be the same for many workspaces. Records hold the texts of
+// the files, and only the user can read them. Default: the directory of the workspace
+// itself, and only on Unix.
+func WithPlanRecords(dir string) WorkspaceOption {
+	return func(w *Workspace) error {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			w.records.root, err = os.OpenRoot(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("WithPlanRecords: %w", err)
+		}
+		return nil
+	}
+}
+
+// nameRecords decides what records are called.
+func (w *Workspace) nameRecords() {
+	w.records.prefix, w.records.end = tempPrefix, tempEnd
+	if w.records.root == nil {
+		w.records.root, w.records.beside = w.root, true
+		return
+	}
+	sum := sha256.Sum256([]byte(w.real))
+	w.records.prefix += hex.EncodeToString(sum[:8]) + "-"
+}
+
+// sync flushes the names in the directory.
+func (s *recordStore) sync() error { return (&target{dir: s.root}).sync() }
+
+// ids returns the plans that have records.
+func (s *recordStore) ids() []string {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	var all []string
+	for len(all) < maxRecords {
+		names, err := dir.Readdirnames(4096)
+		for _, name := range names {
+			id, ok := strings.CutPrefix(name, s.prefix)
+			if id, end := strings.CutSuffix(id, s.end); ok && end && !strings.Contains(id, "-") {
+				all = append(all, id)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return all
+}
+
+// planRecord is a record that is open and locked. A nil one does nothing.
+type planRecord struct {
+	recordStore
+	id, name string
+	file     *os.File
+	durable  bool // each line is flushed
+	begun    recordBegin
+	noted    map[recordKey][]recordFile // what is known of each file, the newest at the end
+	ended    bool
+}
+
+type recordKey struct {
+	id    string
+	index int
+}
+
+type recordLine struct {
+	Begin *recordBegin `json:"begin,omitempty"`
+	Files []recordFile `json:"files,omitempty"`
+	Done  bool         `json:"done,omitempty"`
+}
+
+type recordBegin struct {
+	Version   int          `json:"version"`
+	Workspace string       `json:"workspace"`
+	Inode     uint64       `json:"inode,omitempty"` // of the record
+	Created   []string     `json:"created,omitempty"`
+	Files     []recordFile `json:"-"`
+}
+
+// recordFile says what a file is and what it is to become.
+type recordFile struct {
+	ID    string      `json:"id"`
+	Index int         `json:"index"`
+	Edit  FileEdit    `json:"edit"`           // without its texts; its path has no symbolic links
+	Sizes [2]int      `json:"sizes"`          // of the texts, before and after
+	Was   fs.FileMode `json:"was,omitempty"`  // mode
+	Link  string      `json:"link,omitempty"` // where it leads, if it is a link that is deleted
+}
+
+func (f *fileApply) recorded(id string, index int) recordFile {
+	e := f.edit.between(f.final, f.found, f.want)
+	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(), f.found.link}
+}
+
+// between returns the edit that makes of what was found what was wanted.
+func (e FileEdit) between(name string, found, want fileState) FileEdit {
+	b := FileEdit{Path: name, Kind: EditChange, Base: found.text, Proposed: want.text}
+	switch {
+	case found.absent:
+		b.Kind, b.Mode = EditCreate, e.Mode
+	case want.absent:
+		b.Kind = EditDelete
+	}
+	return b
+}
+
+// writeRecord writes down what a plan is about to do. The record of several files is on
+// the disk then; that of one file only says which temporary files it has, and can be
+// done without where none can be written.
+func (a *applier) writeRecord() error {
+	begin := recordBegin{Version: recordVersion, Workspace: a.w.real, Created: a.created}
+	for i, f := range a.files {
+		if f.res.Outcome == "" {
+			begin.Files = append(begin.Files, f.recorded(a.id, i))
+		}
+	}
+	if len(begin.Files) == 0 {
+		return nil
+	}
+	r := &planRecord{recordStore: a.w.records, id: a.id, durable: len(begin.Files) > 1}
+	err := errTaken
+	for try := 0; try < maxTries && errors.Is(err, errTaken); try++ {
+		err = r.begin(begin)
+	}
+	switch {
+	case err == nil:
+		a.record = r
+	case r.durable || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errReadOnly):
+		return r.failed(err)
+	}
+	return nil
+}
+
+// errTaken says that one who looked for records took an empty one for what is left of a
+// process that has ended.
+var errTaken = errors.New("another process took it away")
+
+func (r *planRecord) failed(err error) error {
+	return wrapError("write down the plan in", r.root.Name(), err)
+}
+
+func (r *planRecord) begin(begin recordBegin) (err error) {
+	r.name = r.prefix + r.id + r.end
+	// The mode is one that git does not give to files.
+	r.file, err = r.root.OpenFile(r.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := r.file.Stat()
+	if err == nil {
+		begin.Inode = inode(info)
+		if r.beside {
+			err = r.file.Chmod(besideMode)
+		}
+	}
+	if err == nil && !tryLock(r.file) {
+		err = errTaken
+	}
+	if err == nil {
+		err = r.write(recordLine{Begin: &begin}, begin.Files...)
+	}
+	if err == nil && r.durable {
+		err = r.recordStore.sync()
+	}
+	if err == nil && !(&target{dir: r.root}).is(r.name, r.file) {
+		err = errTaken
+	}
+	if err != nil {
+		r.remove()
+		return err
+	}
+	r.add(begin.Files...)
+	return nil
+}
+
+func (r *planRecord) add(files ...recordFile) {
+	if r.noted == nil {
+		r.noted = map[recordKey][]recordFile{}
+	}
+	for _, f := range files {
+		k := recordKey{f.ID, f.Index}
+		r.noted[k] = append(r.noted[k], f)
+	}
+}
+
+// write writes an entry.
+func (r *planRecord) write(line recordLine, files ...recordFile) error {
+	line.Files = slices.Clone(files)
+	for i := range line.Files {
+		line.Files[i].Edit.Base, line.Files[i].Edit.Proposed = "", ""
+	}
+	data, err := json.Marshal(line)
+	texts := []string{string(data), "\n"}
+	for i := range files {
+		texts = append(texts, files[i].Edit.Base, files[i].Edit.Proposed)
+	}
+	for _, text := range append(texts, "\n") {
+		if err == nil && text != "" {
+			_, err = r.file.WriteString(text)
+		}
+	}
+	if err == nil && r.durable {
+		err = r.file.Sync()
+	}
+	return err
+}
+
+// note writes down what a file of a plan is to become, if that is news.
+func (r *planRecord) note(id string, index int, f *fileApply) error {
+	if r == nil {
+		return nil
+	}
+	now := f.recorded(id, index)
+	if was := r.noted[recordKey{id, index}]; len(was) > 0 && was[len(was)-1] == now {
+		return nil
+	}
+	r.add(now)
+	if err := r.write(recordLine{}, now); err != nil {
+		return r.failed(err)
+	}
+	return nil
+}
+
+// done says that there is nothing to be done any more but to remove temporary files.
+func (r *planRecord) done() {
+	if r != nil {
+		_ = r.write(recordLine{Done: true})
+	}
+}
+
+// remove gives up the record.
+func (r *planRecord) remove() {
+	if r == nil {
+		return
+	}
+	if !renamesOpen {
+		r.file.Close()
+	}
+	_ = r.root.Remove(r.name)
+	r.file.Close() // and with it the lock
+	if r.durable {
+		_ = r.recordStore.sync()
+	}
+}
+
+// openRecord opens and locks the record of a process that has ended. It returns nil if
+// there is none, or it is not to be believed.
+func (w *Workspace) openRecord(id string) *planRecord {
+	r := &planRecord{recordStore: w.records, id: id, name: w.records.prefix + id + w.records.end, durable: true}
+	info, err := r.root.Lstat(r.name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRecord {
+		return nil
+	}
+	if r.file, err = r.root.OpenFile(r.name, os.O_RDWR|os.O_APPEND|openFlags, 0); err != nil {
+		return nil
+	}
+	if tryLock(r.file) && (&target{dir: r.root}).is(r.name, r.file) && r.believed(w) {
+		return r
+	}
+	r.file.Close()
+	return nil
+}
+
+// believed reads a record, if it is one that was written here.
+func (r *planRecord) believed(w *Workspace) bool {
+	info, err := r.file.Stat()
+	if err != nil || r.beside && info.Size() > 0 && !writtenHere(info) || !r.read() {
+		return false
+	}
+	b := &r.begun
+	return b.Version == 0 || // nothing was begun
+		b.Version == recordVersion && b.Workspace == w.real && (!r.beside || b.Inode == inode(info))
+}
+
+// read reads the whole entries, and cuts off what is left of one.
+func (r *planRecord) read() bool {
+	in := bufio.NewReader(io.LimitReader(r.file, maxRecord))
+	size := int64(0)
+	for {
+		line, n, err := readEntry(in)
+		if err != nil { // what comes after the last end of an entry
+			return errors.Is(err, io.EOF) && r.file.Truncate(size) == nil
+		}
+		size += n
+		if line.Begin != nil && r.begun.Version == 0 {
+			r.begun = *line.Begin
+			r.begun.Files = line.Files
+		}
+		r.add(line.Files...)
+		r.ended = r.ended || line.Done
+	}
+}
+
+// readEntry returns an entry and how long it is. The error is [io.EOF] if it has no end.
+func readEntry(in *bufio.Reader) (line recordLine, size int64, err error) {
+	data, err := in.ReadBytes('\n')
+	if err == nil {
+		size, err = int64(len(data)), json.Unmarshal(data, &line)
+	}
+	for i := range line.Files {
+		f := &line.Files[i]
+		for k, text := range []*string{&f.Edit.Base, &f.Edit.Proposed} {
+			if n := f.Sizes[k]; err == nil && (n < 0 || n > maxPlanBytes) {
+				err = errLarge
+			} else if err == nil {
+				var b strings.Builder
+				_, err = io.CopyN(&b, in, int64(n))
+				*text = b.String()
+				size += int64(n)
+			}
+		}
+	}
+	if err == nil {
+		_, err = in.ReadByte()
+	}
+	return line, size + 1, err
+}

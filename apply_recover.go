@@ -1,0 +1,356 @@
+package aycoder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// InterruptedPlan is a plan that [Workspace.Apply] had begun when its process ended, and
+// that is done in some of its files and not in others. It stays so until somebody calls
+// Finish or TakeBack. Both are safe if they are interrupted in turn, and both
+// do what they do by another Apply: what the user has saved since is merged.
+type InterruptedPlan struct {
+	// ID names the plan among others.
+	ID string
+	// Plan is what each of its files was to become when it was interrupted: what the
+	// model proposed, merged with what the user had.
+	Plan EditPlan
+	// Done are the paths of the files that are changed already, Open of those that are
+	// not. A file that was changed otherwise since may be in neither.
+	Done, Open []string
+
+	w *Workspace
+}
+
+// Finish carries out what is left of the plan. A file that the user has changed in the
+// same lines since stays as it is, and its result says so. The result is like that
+// of [Workspace.Apply].
+func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*ApplyResult, error) {
+	return p.w.recoverPlan(ctx, p.ID, false, opts)
+}
+
+// TakeBack takes out of the files what was done of the plan. A file that the user has
+// changed in the same lines since stays as it is, and its result says so. The result
+// is like that of [Workspace.Apply].
+func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*ApplyResult, error) {
+	return p.w.recoverPlan(ctx, p.ID, true, opts)
+}
+
+// Interrupted returns the plans that a crash left half done, in no order. A plan that
+// another process is carrying out is not among them. Where nothing tells whether
+// a process is still at work (systems other than Unix, some network file systems), it
+// may only be called when none is.
+//
+// What is found beside the files, without [WithPlanRecords], was written by this user in
+// this place: a repository or an archive cannot bring it along. But a command that runs in the
+// workspace can, so that a person should see the Plan before it is finished.
+func (w *Workspace) Interrupted() []*InterruptedPlan {
+	var all []*InterruptedPlan
+	for _, id := range w.records.ids() {
+		r := w.openRecord(id)
+		if r == nil {
+			continue
+		}
+		if left := w.leftOf(r); left.half() {
+			all = append(all, left.interrupted())
+		}
+		r.file.Close()
+	}
+	return all
+}
+
+// tidy removes what is left of plans that are not half done.
+func (w *Workspace) tidy() {
+	for _, id := range w.records.ids() {
+		r := w.openRecord(id)
+		if r == nil {
+			continue
+		}
+		if left := w.leftOf(r); left.half() {
+			r.file.Close()
+		} else {
+			left.remove(!left.done(), nil)
+		}
+	}
+}
+
+// leftover is what is left of a plan.
+type leftover struct {
+	w      *Workspace
+	record *planRecord
+	files  []*leftFile
+}
+
+// leftFile is what is left of one of its files.
+type leftFile struct {
+	versions []recordFile // as they were noted, the newest at the end
+	done     bool         // it is as it was to become
+	open     bool         // it is as it was; if neither, it is not known
+	temps    []leftTemp
+	err      error // why it may not be touched
+}
+
+func (f *leftFile) recordFile() recordFile { return f.versions[len(f.versions)-1] }
+
+// leftTemp is a temporary file.
+type leftTemp struct {
+	name string // in the workspace
+	text string
+	ours bool // its text is no other than those that are known
+	late bool // its text is that of the old file, to which somebody wrote after it was exchanged
+}
+
+// leftOf looks at the files of a record.
+func (w *Workspace) leftOf(r *planRecord) *leftover {
+	l := &leftover{w: w, record: r}
+	for _, begun := range r.begun.Files {
+		f := &leftFile{versions: r.noted[recordKey{begun.ID, begun.Index}]}
+		l.files = append(l.files, f)
+		name := begun.Edit.Path
+		// A record is not believed in where its files are.
+		final, err := w.finalOf(f.recordFile().Edit, true)
+		if err == nil && final != name {
+			err = &WorkspaceError{"write", name, "stale", errMoved}
+		}
+		if f.err = err; err == nil {
+			w.look(r, f, name)
+		}
+	}
+	return l
+}
+
+// look finds out whether a file was exchanged: from what is in it, or if that is
+// something else by now, from what lies beside it.
+func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
+	e := f.recordFile().Edit
+	now, err := w.readLarge(name)
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !absent {
+		return
+	}
+	text := string(now)
+	f.done = absent && e.Kind == EditDelete || !absent && e.Kind != EditDelete && text == e.Proposed
+	f.open = !f.done && (absent && e.Kind == EditCreate || !absent && e.Kind != EditCreate && text == e.Base)
+	dir, err := w.root.Open(filepath.FromSlash(path.Dir(name)))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for err == nil {
+		var names []string
+		names, err = dir.Readdirnames(4096)
+		for _, temp := range names {
+			if k, ok := r.tempOf(temp); ok {
+				w.lookAtTemp(r, f, k, path.Join(path.Dir(name), temp), text)
+			}
+		}
+	}
+}
+
+// tempOf returns the file that a temporary one belongs to.
+func (r *planRecord) tempOf(name string) (recordKey, bool) {
+	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, tempPrefix), tempEnd), "-")
+	if len(parts) != 3 {
+		return recordKey{}, false
+	}
+	index, err := strconv.Atoi(parts[1])
+	k := recordKey{parts[0], index}
+	return k, err == nil && len(r.noted[k]) > 0
+}
+
+// lookAtTemp finds out what a temporary file is.
+func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, now string) {
+	versions := r.noted[k]
+	if versions[0].Edit.Path != f.versions[0].Edit.Path {
+		return // of another file in the directory
+	}
+	t := leftTemp{name: name}
+	var err error
+	t.text, err = w.readAnything(name)
+	link := false
+	for _, v := range versions {
+		link = link || v.Link != ""
+		e := v.Edit
+		t.ours = t.ours || t.text == e.Base || strings.HasPrefix(e.Proposed, t.text)
+		for _, known := range []string{e.Base, e.Proposed} { // and something at the end that is in place too
+			added, ok := strings.CutPrefix(t.text, known)
+			t.ours = t.ours || ok && strings.HasSuffix(now, added)
+		}
+	}
+	t.ours = (t.ours || link) && (err == nil || link)
+	f.temps = append(f.temps, t)
+	if !f.done && !f.open && k.id == r.id {
+		e := f.recordFile().Edit
+		f.done, f.open = t.text == e.Base && e.Kind != EditCreate, t.text == e.Proposed && e.Kind != EditDelete
+	}
+}
+
+// readAnything reads a file in the workspace, whatever it is called.
+func (w *Workspace) readAnything(name string) (string, error) {
+	info, err := w.root.Lstat(filepath.FromSlash(name))
+	if err == nil {
+		err = checkRegular("read", name, info)
+	}
+	if err != nil {
+		return "", err
+	}
+	f, err := w.root.OpenFile(filepath.FromSlash(name), openFlags, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	s, err := (&held{file: f}).read()
+	return s.text, err
+}
+
+// half reports whether the plan is neither done nor not begun, or there is a text of the
+// user's that is in no other file.
+func (l *leftover) half() bool {
+	lost := slices.ContainsFunc(l.files, func(f *leftFile) bool {
+		return slices.ContainsFunc(f.temps, func(t leftTemp) bool { return !t.ours })
+	})
+	open := !slices.ContainsFunc(l.files, func(f *leftFile) bool { return !f.open })
+	return lost || !open && !l.done()
+}
+
+func (l *leftover) done() bool {
+	return l.record.ended || !slices.ContainsFunc(l.files, func(f *leftFile) bool { return !f.done })
+}
+
+func (l *leftover) interrupted() *InterruptedPlan {
+	p := &InterruptedPlan{ID: l.record.id, w: l.w}
+	var edits []FileEdit
+	for _, f := range l.files {
+		e := f.recordFile().Edit
+		edits = append(edits, e)
+		if f.done {
+			p.Done = append(p.Done, e.Path)
+		} else if f.open {
+			p.Open = append(p.Open, e.Path)
+		}
+	}
+	p.Plan.files, _ = checkEdits(edits)
+	return p
+}
+
+// edits returns what has to be done to finish the plan, or to take it back.
+func (l *leftover) edits(back bool) ([]FileEdit, error) {
+	var edits []FileEdit
+	for _, f := range l.files {
+		if f.err != nil {
+			return nil, f.err
+		}
+		v := f.recordFile()
+		e := v.Edit
+		i := slices.IndexFunc(f.temps, func(t leftTemp) bool { return !t.ours })
+		switch {
+		case i >= 0 && f.done && e.Kind != EditCreate:
+			// Somebody wrote to the old file after it was exchanged.
+			f.temps[i].late = back || e.Kind == EditChange
+			if back {
+				e.Base = f.temps[i].text
+				e = e.reverse(v.Was)
+			} else if e.Kind == EditChange {
+				e.Proposed = f.temps[i].text
+			}
+		case back && v.Link != "" && f.done: // a link cannot be made by an edit
+			continue
+		case back:
+			e = e.reverse(v.Was)
+		}
+		edits = append(edits, e)
+	}
+	return checkEdits(edits)
+}
+
+// recoverPlan finishes a plan or takes it back.
+func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts []ApplyOption) (*ApplyResult, error) {
+	r := w.openRecord(id)
+	if r == nil {
+		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", showPath(id))
+	}
+	defer r.file.Close()
+	l := w.leftOf(r)
+	todo, err := l.edits(back)
+	if err != nil {
+		return nil, fmt.Errorf("recover plan %s: %w", id, err)
+	}
+	if back {
+		l.putLinksBack()
+	}
+	all := &ApplyResult{}
+	for {
+		res, err := w.apply(ctx, EditPlan{files: todo}, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
+		e, conflict := errors.AsType[*ConflictError](err)
+		if err != nil && !conflict {
+			return res, err
+		}
+		if !conflict {
+			all.Files = append(all.Files, res.Files...)
+			break
+		}
+		all.Files = append(all.Files, e.Files...)
+		todo = slices.DeleteFunc(todo, func(d FileEdit) bool {
+			return slices.ContainsFunc(e.Files, func(f FileResult) bool { return f.Path == d.Path })
+		})
+	}
+	slices.SortStableFunc(all.Files, func(a, b FileResult) int { return cmp.Compare(a.Path, b.Path) })
+	l.remove(back, all)
+	return all, nil
+}
+
+// putLinksBack gives links that were deleted their names again.
+func (l *leftover) putLinksBack() {
+	for _, f := range l.files {
+		v := f.recordFile()
+		for _, t := range f.temps {
+			to, err := l.w.root.Readlink(filepath.FromSlash(t.name))
+			if v.Link == "" || err != nil || to != v.Link {
+				continue
+			}
+			if target, err := l.w.openTarget(context.Background(), v.Edit.Path, v.Edit.Path); err == nil {
+				_ = place{target: target}.put(path.Base(t.name))
+				target.close()
+			}
+		}
+	}
+}
+
+// remove removes the temporary files, and the record. A text that is nowhere else
+// becomes a file that the user sees, and that the result names.
+func (l *leftover) remove(back bool, res *ApplyResult) {
+	for _, f := range l.files {
+		e := f.recordFile().Edit
+		stops := res == nil || slices.ContainsFunc(res.Files, func(r FileResult) bool { return r.Path == e.Path && r.stops() })
+		for _, t := range f.temps {
+			target, err := l.w.openTarget(context.Background(), e.Path, e.Path)
+			if err != nil {
+				continue
+			}
+			if t.ours || t.late && !stops {
+				_ = target.dir.Remove(path.Base(t.name))
+			} else {
+				kept := path.Join(path.Dir(e.Path), place{target: target}.save(path.Base(t.name)))
+				for i := range res.Files {
+					if res.Files[i].Path == e.Path {
+						res.Files[i].Beside = append(res.Files[i].Beside, kept)
+					}
+				}
+			}
+			_ = target.sync()
+			target.close()
+		}
+	}
+	if back {
+		l.w.removeFolders(l.record.begun.Created)
+	}
+	l.record.remove()
+}

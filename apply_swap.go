@@ -1,0 +1,267 @@
+package aycoder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/aycoder/aycoder/internal/atomicswap"
+)
+
+// swap puts what is staged in place, or takes away what is there if nothing is wanted.
+// It reports false, and leaves all as it was, if what is in place is not what was read,
+// or somebody is about to write to it.
+func (f *fileApply) swap(want fileState) (bool, error) {
+	in := f.staged
+	if want.absent {
+		in = nil
+	}
+	return f.putIn(in)
+}
+
+// goBack takes the last exchange back.
+func (f *fileApply) goBack() (bool, error) {
+	l := f.last
+	if l == nil || l.in != f.cur {
+		return false, nil
+	}
+	ok, err := f.putIn(l.out)
+	if f.last = nil; ok {
+		f.has = l.had
+	}
+	return ok, err
+}
+
+func (f *fileApply) putIn(in *held) (bool, error) {
+	out := f.cur
+	if out != nil && !out.quiet() {
+		return false, nil
+	}
+	name, err := f.exchange(in, out)
+	switch {
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist): // created or deleted meanwhile
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if out != nil && (!f.at.isAt(name, out) || !out.quiet()) {
+		return false, f.exchangeBack(in, name)
+	}
+	if in != nil {
+		in.name = f.at.name
+		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
+	}
+	if in == f.staged {
+		f.staged = nil
+	}
+	if out != nil {
+		out.name = name
+		f.out = append(f.out, out)
+	}
+	f.cur, f.last = in, &exchange{in, out, f.has}
+	return true, nil
+}
+
+// exchange returns the name that what was in place has then.
+func (f *fileApply) exchange(in, out *held) (string, error) {
+	switch {
+	case in == nil && out == nil:
+		return "", nil
+	case out == nil:
+		return "", f.at.put(in.name)
+	case in == nil:
+		name := f.temp()
+		return name, f.at.move(f.at.name, name)
+	}
+	return f.at.exchange(in.name, f.temp())
+}
+
+// exchangeBack puts back what came out under a name, since it is not what was read.
+// Others may have found what was put in place meanwhile, so that it counts as taken out.
+func (f *fileApply) exchangeBack(in *held, name string) error {
+	var back string
+	err := fs.ErrNotExist
+	if in != nil {
+		back, err = f.at.exchange(name, f.temp())
+	}
+	if errors.Is(err, fs.ErrNotExist) { // there is nothing in place
+		if err = f.at.put(name); errors.Is(err, fs.ErrExist) {
+			return f.takeOut(name)
+		}
+	}
+	if err != nil || in == nil || back == "" {
+		return err
+	}
+	if f.at.isAt(back, in) {
+		in.name = back
+		f.out = append(f.out, in)
+		if in == f.staged {
+			f.staged = nil
+		}
+		return nil
+	}
+	// Somebody replaced it in this very moment, and theirs is the newest.
+	name, err = f.at.exchange(back, f.temp())
+	if err != nil {
+		return err
+	}
+	return f.takeOut(name)
+}
+
+// takeOut looks after what somebody put in place in the moment of an exchange, and
+// somebody else replaced again.
+func (f *fileApply) takeOut(name string) error {
+	if f.cur != nil && f.at.isAt(name, f.cur) {
+		f.cur.name = name
+		f.out = append(f.out, f.cur)
+		f.cur, f.last = nil, nil
+		return nil
+	}
+	h, err := f.at.hold(name, "")
+	if err != nil {
+		f.beside(f.at.save(name))
+		return nil
+	}
+	h.noLease, h.known = f.noLease, f.found
+	f.out = append(f.out, h)
+	return nil
+}
+
+// loud returns what was taken out and may have been written to since.
+func (f *fileApply) loud() []*held {
+	return slices.DeleteFunc(slices.Clone(f.out), (*held).quiet)
+}
+
+// look sees to it that what others write to files that were taken out gets into the
+// one in place. It reports whether nobody did.
+func (f *fileApply) look(ctx context.Context) (bool, error) {
+	loud := f.loud()
+	if len(loud) == 0 {
+		return true, nil
+	}
+	if f.last != nil && len(loud) == 1 && loud[0] == f.last.out {
+		if ok, err := f.goBack(); err != nil {
+			return false, err
+		} else if ok {
+			return false, f.reach(ctx)
+		}
+	}
+	for _, h := range loud {
+		now, err := h.settle(ctx, f.until)
+		if err != nil {
+			return false, err
+		}
+		if !now.same(h.known) {
+			f.late = append(f.late, lateText{h, h.known, now})
+			h.known = now
+		}
+	}
+	return false, f.reach(ctx)
+}
+
+// keepAside makes files of what was written late and does not fit in.
+func (f *fileApply) keepAside(rest []lateText) {
+	for _, l := range rest {
+		f.keep(l.from)
+	}
+	f.late = nil
+}
+
+// keep gives a file that was taken out a name that the user sees.
+func (f *fileApply) keep(h *held) {
+	f.beside(f.at.save(h.name))
+	f.out = slices.DeleteFunc(f.out, func(o *held) bool { return o == h })
+	if f.last != nil && f.last.out == h {
+		f.last = nil
+	}
+	h.close()
+}
+
+func (f *fileApply) beside(name string) {
+	f.res.Beside = append(f.res.Beside, path.Join(path.Dir(f.final), name))
+}
+
+// undo takes back what was done to the file, since the plan is not carried out.
+func (f *fileApply) undo(ctx context.Context) {
+	if f.has {
+		f.undoing = true
+		if ok, _ := f.goBack(); !ok {
+			_ = f.reach(ctx) // what others saved stays, and the result says so
+		}
+	}
+	f.undoing = true
+}
+
+// letGo gives up what was taken out, when nobody writes to it any more. What somebody
+// keeps writing to is kept.
+func (f *fileApply) letGo(ctx context.Context) {
+	f.unstage()
+	for range maxTries {
+		f.last = nil // there is no way back any more
+		if quiet, err := f.look(ctx); quiet || err != nil {
+			break
+		}
+	}
+	f.unstage()
+	for _, h := range f.loud() {
+		f.keep(h)
+	}
+	for _, h := range f.out {
+		if !renamesOpen { // nor can what is open be removed
+			h.close()
+		}
+		_ = f.at.dir.Remove(h.name)
+	}
+}
+
+// readLast takes down what is in the file, and keeps writers out.
+func (f *fileApply) readLast(ctx context.Context) {
+	now, err := f.inPlace(ctx)
+	if errors.Is(err, atomicswap.ErrBusy) && f.cur != nil {
+		now, err = f.cur.read()
+	}
+	f.res.Content, f.res.Exists = "", err != nil && !errors.Is(err, fs.ErrNotExist)
+	if err == nil {
+		f.res.Content, f.res.Exists = now.text, !now.absent
+	}
+}
+
+// finish says what became of the file, if the plan failed or not.
+func (f *fileApply) finish(failed bool) {
+	r := &f.res
+	r.Written = f.has && f.wrote
+	as := !r.Exists && f.edit.Kind == EditDelete || r.Exists && r.Content == f.edit.Proposed
+	switch {
+	case failed && r.Written:
+		r.Outcome = OutcomeMerged
+		r.Reason = "was saved again by another program while the plan was taken back, and stays as it is"
+	case failed:
+		r.Outcome = cmp.Or(r.Outcome, OutcomeSkipped)
+	case r.Outcome != "":
+	case f.marked:
+		r.Outcome, r.Reason = OutcomeConflicted, "conflicts are marked in the text"
+	case !f.wrote:
+		r.Outcome = OutcomeUnchanged
+	case as || f.edit.Kind == EditDelete:
+		r.Outcome = OutcomeApplied
+	default:
+		r.Outcome = OutcomeMerged
+	}
+	if !failed && !as && r.Exists && f.edit.Kind != EditDelete {
+		r.Kept = lineChanges(f.edit.Proposed, r.Content)
+	}
+	if r.Written && f.found.link == "" {
+		r.Undo = new(f.edit.between(f.edit.Path, f.found, f.want).reverse(f.found.mode))
+	}
+}
+
+// close lets go of everything, in case that something went wrong.
+func (f *fileApply) close() {
+	f.setCurrent(nil)
+	for _, h := range f.out {
+		h.close()
+	}
+}

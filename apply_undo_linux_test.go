@@ -1,0 +1,138 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// modes returns the permissions of the files of a directory.
+func modes(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	all := map[string]fs.FileMode{}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
+			all[strings.TrimPrefix(name, dir)] = info.Mode()
+		}
+		return nil
+	}))
+	return all
+}
+
+// What a plan did can be taken back, also by a process that has it as JSON.
+func TestApplyUndo(t *testing.T) {
+	files := map[string]string{"a": "1\n2\n3\n4\n5\n", "run.sh": "#!/bin/sh\n", "d/gone": "\xff\x00gone", "same": "s\n"}
+	for _, asJSON := range []bool{false, true} {
+		w, dir := testWorkspace(t, files)
+		require.NoError(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o751))
+		require.NoError(t, os.Chmod(filepath.Join(dir, "d/gone"), 0o600))
+		before := modes(t, dir)
+		r, err := w.Apply(t.Context(), mustPlan(t, change("a", files["a"], "1\nTWO\n3\n4\n5\n"),
+			FileEdit{Path: "new/x", Kind: EditCreate, Proposed: "x\n", Mode: 0o700},
+			FileEdit{Path: "run.sh", Kind: EditDelete, Base: files["run.sh"]},
+			FileEdit{Path: "bin/run.sh", Kind: EditCreate, Proposed: files["run.sh"] + "true\n", Mode: 0o751},
+			FileEdit{Path: "d/gone", Kind: EditDelete, Base: files["d/gone"]},
+			change("same", "r\n", "s\n")))
+		require.NoError(t, err)
+		after := modes(t, dir)
+		assert.Equal(t, fs.FileMode(0o700), after["/new/x"])
+		assert.Equal(t, fs.FileMode(0o751), after["/bin/run.sh"])
+		if asJSON {
+			data, err := json.Marshal(r)
+			require.NoError(t, err)
+			r = &ApplyResult{}
+			require.NoError(t, json.Unmarshal(data, r))
+		}
+		undo := r.Undo()
+		assert.Len(t, undo.Files(), 5)
+		again, err := NewEditPlan(undo.Files()...)
+		require.NoError(t, err)
+		assert.Equal(t, again.Digest(), undo.Digest())
+		// What the user saves in between stays.
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("1\nTWO\n3\n4\nFIVE\n"), 0o644))
+		r, err = w.Apply(t.Context(), undo)
+		require.NoError(t, err)
+		now, temps := tree(t, dir)
+		assert.Zero(t, temps)
+		want := map[string]string{"a": "1\n2\n3\n4\nFIVE\n", "run.sh": files["run.sh"], "d/gone": files["d/gone"], "same": "s\n"}
+		assert.Equal(t, want, now)
+		assert.Equal(t, before, modes(t, dir))
+		// And that can be taken back in turn.
+		_, err = w.Apply(t.Context(), r.Undo())
+		require.NoError(t, err)
+		assert.Equal(t, after, modes(t, dir))
+	}
+}
+
+// A plan that did nothing has nothing to be taken back.
+func TestApplyUndoNothing(t *testing.T) {
+	w, _ := testWorkspace(t, map[string]string{"f": "user\n", "g": "g\n"})
+	r, err := w.Apply(t.Context(), mustPlan(t, change("g", "g\n", "G\n"), change("f", "f\n", "F\n")))
+	require.Error(t, err)
+	assert.Empty(t, r.Undo().Files())
+}
+
+// The events that a program prints do not hold whole files.
+func TestEventsLeaveOutUndo(t *testing.T) {
+	w, _ := testWorkspace(t, map[string]string{"f": "SECRET\nb\n"})
+	r, err := w.Apply(t.Context(), mustPlan(t, change("f", "SECRET\nb\n", "SECRET\nc\n")))
+	require.NoError(t, err)
+	call := &ToolUse{ID: "1", Name: "edit_file"}
+	for _, e := range []Event{
+		&ToolFinished{Call: call, Output: &ToolOutput{ID: "1"}, Changes: r}, &Merged{call, &r.Files[0]}, &Conflicted{call, &r.Files[0]},
+	} {
+		data, err := json.Marshal(e)
+		require.NoError(t, err)
+		assert.NotContains(t, string(data), "SECRET")
+	}
+	assert.NotNil(t, r.Files[0].Undo)
+}
+
+func TestPreviewShowsMode(t *testing.T) {
+	p := mustPlan(t, FileEdit{Path: "x", Kind: EditCreate, Proposed: "new file mode 100644\n", Mode: 0o755})
+	assert.Contains(t, p.Preview(), "new file mode 100755\n")
+	assert.Contains(t, p.Preview(), "+new file mode 100644\n")
+	_, err := NewEditPlan(FileEdit{Path: "x", Kind: EditCreate, Mode: fs.ModeSetuid | 0o755})
+	require.ErrorContains(t, err, "mode")
+	plain := mustPlan(t, FileEdit{Path: "x", Kind: EditCreate, Proposed: "new file mode 100644\n"})
+	assert.NotEqual(t, plain.Digest(), p.Digest(), "who approves sees the mode")
+}
+
+// outputOf runs a program that is to work.
+func outputOf(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// What a file has beside its content and mode stays with it.
+func TestApplyKeepsAttributes(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "f\n", "plain": "p\n"})
+	file, plain := filepath.Join(dir, "f"), filepath.Join(dir, "plain")
+	outputOf(t, "setfattr", "-n", "user.mine", "-v", "a value", file)
+	outputOf(t, "setfattr", "-n", "user.empty", file)
+	outputOf(t, "setfacl", "-m", "u:1234:rw,g:99:r", file)
+	// What new files inherit is not what an old one has.
+	outputOf(t, "setfacl", "-d", "-m", "u:4321:rwx", dir)
+	attributes := func(name string) string {
+		return outputOf(t, "getfattr", "--absolute-names", "-d", "-m", "-", name) + outputOf(t, "getfacl", "-cpn", name)
+	}
+	before, beforePlain := attributes(file), attributes(plain)
+	require.Contains(t, before, "user:1234:rw-")
+	_, err := w.Apply(t.Context(), mustPlan(t, change("f", "f\n", "F\n"), change("plain", "p\n", "P\n")))
+	require.NoError(t, err)
+	assert.Equal(t, before, attributes(file))
+	assert.Equal(t, beforePlain, attributes(plain))
+}
