@@ -195,7 +195,7 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 		one.notes[i].path = to.path
 	}
 	one.edits = []aycoder.FileEdit{
-		{Path: to.path, Kind: aycoder.EditCreate, Proposed: edit.Proposed},
+		{Path: to.path, Kind: aycoder.EditCreate, Proposed: edit.Proposed, Mode: f.mode},
 		{Path: f.path, Kind: aycoder.EditDelete, Base: f.text},
 	}
 	return one, nil

@@ -30,6 +30,7 @@ type textFile struct {
 	path   string // in the workspace
 	exists bool
 	text   string
+	mode   fs.FileMode
 	binary bool
 	shown  []string // what the model was shown of it, the newest first
 	last   string   // the hash of what it was shown last as a whole, or ""
@@ -52,32 +53,37 @@ func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
 		}
 	}
 	f := &textFile{path: rel, shown: d.ws.Shown().Contents(rel), last: d.ws.Shown().Hash(rel)}
-	data, err := read(d.ws, name)
+	data, mode, err := read(d.ws, name)
 	switch {
 	case kindOf(err) == "not_found":
 		return f, nil
 	case err != nil:
 		return nil, err
 	}
-	f.exists, f.text = true, view.String(data)
+	f.exists, f.text, f.mode = true, view.String(data), mode
 	f.binary = bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0
 	return f, nil
 }
 
-func read(ws FS, name string) ([]byte, error) {
+// read returns what is in a file, and its permissions.
+func read(ws FS, name string) ([]byte, fs.FileMode, error) {
 	f, err := ws.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
 	data, err := readAll(f, maxEdited)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
+		return nil, 0, fmt.Errorf("read %s: %w", showPath(name), err)
 	case len(data) > maxEdited:
-		return nil, problemf("too_large", "%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
+		return nil, 0, problemf("too_large", "%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
 	}
-	return data, nil
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", showPath(name), err)
+	}
+	return data, info.Mode().Perm(), nil
 }
 
 // readAll returns what is in a file, or of a larger one more than most bytes.

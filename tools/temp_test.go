@@ -1,0 +1,54 @@
+package tools
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Temporary files of a change are nobody's: no tool shows or changes them, also when it
+// is told their name. What looks almost like one is a file as any other.
+func TestTemporaryFilesAreHidden(t *testing.T) {
+	const id = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	temps := []string{".aycoder-" + id + ".tmp", "d/.aycoder-" + id + "-0-1.tmp", "d/.aycoder-0123456789abcdef-" + id + ".tmp"}
+	others := []string{".aycoder-notes.tmp", "d/aycoder-" + id + ".tmp", "d/.aycoder-" + id + ".tmp.txt"}
+	files := map[string]string{"d/x": "needle\n"}
+	for _, name := range slices.Concat(others, temps) {
+		files[name] = "needle\n"
+	}
+	w := newWorld(t, files)
+	require.NoError(t, os.Symlink(".aycoder-"+id+".tmp", w.path("link")))
+	told := w.ok("list_files", args{"recursive": true}) + w.ok("list_files", args{"path": "d"}) +
+		w.ok("glob", args{"pattern": "**/.aycoder*"}) + w.ok("glob", args{"pattern": "*"}) +
+		w.ok("code_search", args{"pattern": "needle"}) + w.ok("code_search", args{"pattern": "needle", "path": "d"})
+	for _, name := range others {
+		assert.Contains(t, told, name)
+		assert.Contains(t, w.ok("read_file", args{"path": name}), "needle")
+	}
+	for _, name := range temps {
+		assert.NotContains(t, strings.Split(told, "\n"), name)
+	}
+	for _, name := range append(temps, "link") {
+		w.fails("not_found", "read_file", args{"path": name})
+		w.fails("not_found", "code_search", args{"pattern": "needle", "path": name})
+		w.fails("protected_path", "write_file", args{"path": name, "content": "x"})
+		w.fails("protected_path", "edit_file", args{"path": name, "old_string": "needle", "new_string": "x"})
+	}
+}
+
+// A file that is moved can be run if it could before.
+func TestMoveKeepsMode(t *testing.T) {
+	w := newWorld(t, map[string]string{"run.sh": "#!/bin/sh\nfalse\n"})
+	require.NoError(t, os.Chmod(w.path("run.sh"), 0o751))
+	patch := patchText("*** Update File: run.sh\n*** Move to: bin/run.sh\n@@\n-false\n+true\n")
+	assert.Contains(t, w.plan("apply_patch", patch).Preview(), "new file mode 100755")
+	w.ok("apply_patch", patch)
+	info, err := os.Stat(w.path("bin/run.sh"))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o751), info.Mode())
+	assert.NoFileExists(t, w.path("run.sh"))
+}
