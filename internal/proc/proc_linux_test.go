@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -234,4 +235,30 @@ func TestMemoryPressureTakesTheCommand(t *testing.T) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, n, oomScore)
+}
+
+// Processes that each start another and exit are ended too, though none of them is there
+// for as long as it takes to look through all.
+func TestChainsOfProcesses(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("perl is not on this machine")
+	}
+	// They end by themselves after some seconds. Each holds the pipe with number 3.
+	chain := `use POSIX; $t = time; for (1..$ARGV[0]) { last if !fork }
+		while (time - $t < 20) { exit if fork; setsid; if (++$n == 50) { open(F, ">", "up"); print F 1; close F } }`
+	for _, n := range []string{"0", "1", "8"} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		script := Gate + `perl -e '` + chain + `' ` + n + ` >/dev/null 2>&1 & until [ -s up ]; do sleep 0.01; done`
+		res, err := Run(t.Context(), &Command{
+			Argv: []string{"bash", "-c", script}, Dir: t.TempDir(), Env: os.Environ(), Files: map[int]*os.File{3: w},
+		})
+		require.NoError(t, err)
+		assert.Zero(t, res.Survivors)
+		require.NoError(t, w.Close())
+		require.NoError(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+		_, err = r.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "one of %s chains goes on", n)
+		require.NoError(t, r.Close())
+	}
 }
