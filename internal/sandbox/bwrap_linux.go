@@ -27,9 +27,12 @@ func (bwrap) report(v *view) (*Report, error) {
 	}
 	// The network of a namespace is its own, and so are the names of sockets.
 	v.filter = newFilter(sockets{network: true, unix: v.Sockets || !v.Network}, v.Debug).bytes()
+	if v.readOnly {
+		v.filter = newReadingFilter().bytes()
+	}
 	r := &Report{
 		Mechanism: "bwrap", Filesystem: true, Network: !v.Network, Signals: true, Syscalls: filtered,
-		Capabilities: true, NoNewPrivs: true, ownPIDs: true,
+		Capabilities: true, NoNewPrivs: true, ReadOnly: v.readOnly && filtered, namespaces: true,
 		Limits: []string{"a command that a signal ends exits with 128 and the number of the signal"},
 	}
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
@@ -51,6 +54,9 @@ func (bwrap) arguments(v *view, filter int) []string {
 	for _, m := range mounts(v) {
 		out = append(out, m.args...)
 	}
+	// The settings of the kernel in /proc belong to user 0 also in a namespace, with no
+	// capability at all: core_pattern names a program that the kernel runs as the real one.
+	out = append(out, "--remount-ro", "/proc")
 	out = append(out, "--remount-ro", "/") // the empty folder around it all
 	if filter > 0 {
 		out = append(out, "--seccomp", strconv.Itoa(filter))

@@ -10,18 +10,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // trial tries what a command must not do, with nothing but a shell, so that it is one
-// process: to read and to change a file, to signal the host; and shows what the kernel
-// says of the process. true, not a colon: where a special command cannot be redirected,
-// the shell ends.
+// process: to read and to change a file, to open a setting of the kernel, to signal the
+// host; and shows what the kernel says of the process, its mounts and its network. true,
+// not a colon: where a special command cannot be redirected, the shell ends.
 const trial = `read -r line <"$1" && echo read
 true >>"$1" && echo wrote
+true >>/proc/sys/kernel/core_pattern && echo tuned
 kill -0 "$2" && echo signalled
+while read -r line; do echo "mount $line"; done </proc/self/mountinfo
+while read -r line; do echo "route $line"; done </proc/self/net/route
 while read -r key value; do echo "$key $value"; done </proc/self/status
 echo done`
 
@@ -60,16 +64,32 @@ func (b *Box) try(ctx context.Context, v *view) error {
 		err = fmt.Errorf("it stopped early: %w: %.200s", cmp.Or(err, io.ErrUnexpectedEOF), problems.Bytes())
 		return b.fail("run a trial", err)
 	}
-	if leaks := done.leaks(v, file); len(leaks) > 0 {
+	leaks := done.leaks(v, file)
+	if p, ok := b.mech.(prober); ok {
+		more, err := p.probe(v, file)
+		if err != nil {
+			return err
+		}
+		leaks = append(leaks, more...)
+	}
+	if len(leaks) > 0 {
 		return b.fail("run a trial", fmt.Errorf("%w: %s", ErrLeaks, strings.Join(leaks, ", ")))
 	}
 	return nil
 }
 
-// tried is what a trial command could do.
+// A prober is a mechanism that can try by system calls what a shell cannot: it lists what
+// could be done although the report of a view says that it could not.
+type prober interface {
+	probe(v *view, file string) ([]string, error)
+}
+
+// tried is what a trial command could do, and where it was.
 type tried struct {
-	finished, read, wrote, signalled bool
-	status                           map[string]string
+	finished, read, wrote, tuned, signalled bool
+
+	status         map[string]string
+	mounts, routes []string
 }
 
 func parseTrial(out string) tried {
@@ -84,7 +104,17 @@ func parseTrial(out string) tried {
 			t.wrote = true
 		case "signalled":
 			t.signalled = true
+		case "tuned":
+			t.tuned = true
 		default:
+			if mount, ok := strings.CutPrefix(line, "mount "); ok {
+				t.mounts = append(t.mounts, mount)
+				continue
+			}
+			if route, ok := strings.CutPrefix(line, "route "); ok {
+				t.routes = append(t.routes, route)
+				continue
+			}
 			if key, value, ok := strings.Cut(line, ":"); ok {
 				t.status[key] = strings.TrimSpace(value)
 			}
@@ -120,7 +150,15 @@ func (t tried) leaks(v *view, file string) []string {
 	const none = "0000000000000000"
 	add(r.Filesystem && t.read && !v.readable(file), "it read "+file)
 	add(r.Filesystem && t.wrote, "it changed "+file)
-	add(r.Signals && t.signalled && !r.ownPIDs, "it can signal the host")
+	add(r.Filesystem && t.tuned, "it can change the settings of the kernel")
+	add(r.Signals && t.signalled && !r.namespaces, "it can signal the host")
+	if r.namespaces {
+		for _, path := range t.changeable(v) {
+			add(r.Filesystem, "it can change "+path)
+		}
+		// The first line is a title.
+		add(r.Network && len(t.routes) > 1, "it has a way into the network")
+	}
 	add(r.NoNewPrivs && differs("NoNewPrivs", "1"), "it can gain privileges")
 	unfiltered := differs("Seccomp", "2") || counted && !differs(filters, hostFilters())
 	add(r.Syscalls && unfiltered, "its system calls are not filtered")
@@ -129,12 +167,37 @@ func (t tried) leaks(v *view, file string) []string {
 	return out
 }
 
+// changeable lists the mounts of a namespace that a command can change although they are
+// not its own. See proc_pid_mountinfo(5): the fifth field is the place, the sixth has the
+// options.
+func (t tried) changeable(v *view) (paths []string) {
+	own := []string{"/tmp", "/dev/shm"}
+	for _, mount := range t.mounts {
+		f := strings.Fields(mount)
+		if len(f) < 6 {
+			return []string{"a mount that is not understood: " + mount}
+		}
+		path := unescape.Replace(f[4])
+		fixed := slices.Contains(strings.Split(f[5], ","), "ro")
+		if !fixed && !covers(v.writes(), path) && !covers(v.Hide, path) && !within(path, "/dev") && !slices.Contains(own, path) {
+			paths = append(paths, path)
+		}
+	}
+	if len(t.mounts) == 0 {
+		return []string{"mounts that are not known"}
+	}
+	return paths
+}
+
+// unescape undoes how the kernel writes spaces in paths.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
 // bait makes a file that a trial command must not change, and not read either unless
 // every place may be read.
 func bait(v *view) (string, error) {
 	home, _ := os.UserHomeDir()
 	var places []string
-	for _, dir := range []string{filepath.Dir(v.temp), home, "/var/tmp", "/dev/shm", "/"} {
+	for _, dir := range []string{filepath.Dir(v.temp), os.TempDir(), home, "/var/tmp", "/dev/shm", "/"} {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && !v.writable(real) {
 			places = append(places, real)
 		}

@@ -75,7 +75,8 @@ func wanted(s sockets, debug bool, c call) uint32 {
 			s.network && (low(0) == unix.AF_INET || low(0) == unix.AF_INET6)
 		return refuseIf(!ok, unix.EACCES)
 	case unix.SYS_SOCKETPAIR:
-		return refuseIf(low(0) != unix.AF_UNIX, unix.EACCES)
+		datagrams := low(1)&2 != 0 // 2 is SOCK_DGRAM, 3 is SOCK_RAW, which is that too
+		return refuseIf(low(0) != unix.AF_UNIX || !s.unix && datagrams, unix.EACCES)
 	case unix.SYS_PRLIMIT64:
 		return refuseIf(low(0) != 0 && c.args[2] != 0, unix.EPERM)
 	case unix.SYS_IOCTL:
@@ -83,7 +84,7 @@ func wanted(s sockets, debug bool, c call) uint32 {
 	case unix.SYS_PTRACE:
 		return refuseIf(!debug, unix.EPERM)
 	case unix.SYS_CLONE:
-		return refuseIf(low(0)&0x7e020000 != 0, unix.EPERM)
+		return refuseIf(low(0)&0x7e028000 != 0, unix.EPERM)
 	case unix.SYS_UNSHARE:
 		return refuseIf(low(0)&0x7e020080 != 0, unix.EPERM)
 	case unix.SYS_FCHMOD:
@@ -129,6 +130,73 @@ func TestFilterAnswers(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls", n)
+}
+
+// wantedReading is what a command that only reads must be answered, where that differs
+// from what others are.
+func wantedReading(c call) uint32 {
+	low := func(n int) uint32 { return uint32(c.args[n]) }
+	itself := func(n int) bool { return low(n) == 0 }
+	switch c.nr {
+	case unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR,
+		unix.SYS_FREMOVEXATTR, 463, 466, 469,
+		unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR:
+		return refuseIf(true, unix.EPERM)
+	case unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4:
+		return refuseIf(true, unix.EACCES)
+	case unix.SYS_SENDTO:
+		return refuseIf(c.args[4] != 0, unix.EACCES)
+	case unix.SYS_IOCTL:
+		asks := []uint32{
+			0x5401, 0x802c542a, 0x5413, 0x540f, 0x5429, 0x5411, 0x541b, 0x5421, 0x5450, 0x5451, 0x5452, 0x5460, 2,
+			0x80086601, 0x801c581f, 0xc020660b, 0x80081272, 0x1268,
+		}
+		return refuseIf(!slices.Contains(asks, low(1)), unix.EPERM)
+	case unix.SYS_FCNTL:
+		return refuseIf(low(1) == 1024 || low(1) >= 1036, unix.EPERM)
+	case unix.SYS_FLOCK:
+		return refuseIf(low(1)&2 != 0, unix.EPERM)
+	case unix.SYS_SETPRIORITY:
+		return refuseIf(!itself(0) || !itself(1), unix.EPERM)
+	case unix.SYS_IOPRIO_SET:
+		return refuseIf(low(0) != 1 || !itself(1), unix.EPERM)
+	case unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR:
+		return refuseIf(!itself(0), unix.EPERM)
+	case unix.SYS_SETRLIMIT:
+		return refuseIf(low(0) == 15, unix.EPERM)
+	case unix.SYS_PRLIMIT64:
+		return refuseIf(c.args[2] != 0 && (!itself(0) || low(1) == 15), unix.EPERM)
+	}
+	if c.nr > 471 {
+		return refuseIf(true, unix.ENOSYS)
+	}
+	return wanted(sockets{}, false, c)
+}
+
+func TestFilterAnswersReading(t *testing.T) {
+	f := newReadingFilter()
+	require.Less(t, len(f), unix.BPF_MAXINSNS)
+	old := map[uint32]bool{}
+	for _, nr := range append(slices.Clone(oldAttributes), modes[0].nr) {
+		old[nr] = true
+		assert.Equal(t, refuseIf(true, unix.EPERM), f.run(t, call{arch: auditArch, nr: nr}), "call %d", nr)
+	}
+	n := 0
+	values := append(slices.Clone(special), 0x5401, 0x5413, 0x80086601, 0x40086602, 0x1_0000_5401, 1024, 1025, 1035, 1036, 1038, 38, 39, 15, 3, 5)
+	for nr := range uint32(600) {
+		for _, v := range values {
+			for _, w := range values[:8] {
+				c := call{arch: auditArch, nr: nr, args: [6]uint64{w, v, w, v, v << 32, v}}
+				if old[nr] {
+					continue
+				}
+				require.Equal(t, wantedReading(c), f.run(t, c), "call %d with %#x", nr, c.args)
+				n++
+			}
+		}
+	}
+	t.Logf("%d calls, %d instructions", n, len(f))
 }
 
 // chmods reports whether a number is of chmod, which not every machine has.

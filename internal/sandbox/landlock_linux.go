@@ -20,16 +20,33 @@ import (
 // calls, and the loss of all capabilities. See landlock(7) and seccomp(2). Nothing but
 // Linux 5.13 is needed: no privileges and no helper program.
 func Landlock(p Policy) *Box {
-	return newBox(&landlock{kept: map[*view]chan func(){}, end: make(chan struct{})}, p)
+	return newBox(&landlock{kept: map[domain]chan func(){}, end: make(chan struct{})}, p)
 }
+
+// Reader returns a box for commands that only read, each started with [Call.ReadOnly].
+// They may look at all that the host may, but for devices: to open one can be an effect,
+// as that of a watchdog or a tape is, and to read from a terminal takes what the user
+// types there. The box needs no Close: it keeps no files, and a thread for a second at
+// most.
+func Reader() *Box { return Landlock(Policy{everything: true}) }
 
 type landlock struct {
 	threads sync.WaitGroup
 	end     chan struct{} // closed when no thread is to be kept
 
 	mu   sync.Mutex
-	kept map[*view]chan func() // what confined threads are to do
+	kept map[domain]chan func() // what confined threads are to do
 }
+
+// A domain is what a thread was confined to: a view, by its report, and the directory for
+// temporary files. Commands that only read have the same one only if they come one after
+// the other, and so they cannot signal each other or write in each other's directory.
+type domain struct {
+	report *Report
+	temp   string
+}
+
+func (v *view) domain() domain { return domain{v.report, v.temp} }
 
 func (*landlock) name() string { return "landlock" }
 
@@ -44,9 +61,9 @@ const keepThread = time.Second
 func (l *landlock) keep(v *view) {
 	jobs := make(chan func())
 	l.mu.Lock()
-	_, other := l.kept[v]
+	_, other := l.kept[v.domain()]
 	if !other {
-		l.kept[v] = jobs
+		l.kept[v.domain()] = jobs
 	}
 	l.mu.Unlock()
 	if other {
@@ -55,7 +72,7 @@ func (l *landlock) keep(v *view) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.kept, v)
+		delete(l.kept, v.domain())
 	}()
 	timeout := time.NewTimer(keepThread)
 	defer timeout.Stop()
@@ -74,7 +91,7 @@ func (l *landlock) keep(v *view) {
 // byKept gives a job to a thread that is kept for a view, if it is free.
 func (l *landlock) byKept(v *view, job func()) bool {
 	l.mu.Lock()
-	jobs := l.kept[v]
+	jobs := l.kept[v.domain()]
 	l.mu.Unlock()
 	done := make(chan struct{})
 	select {
@@ -133,7 +150,8 @@ const (
 	rightsFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX | rightsDevice
 )
 
-// devices are what programs take for granted.
+// devices are what programs take for granted. All may be written to but by commands that
+// only read: those have the first.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // maxABI is the newest version of Landlock's interface whose rights are known here.
@@ -181,6 +199,9 @@ func newRuleset(v *view) (*ruleset, error) {
 		return nil, err
 	}
 	attr := handled(version, v.Network)
+	if v.everything {
+		attr.Handled_access_fs &^= rightsLook &^ unix.LANDLOCK_ACCESS_FS_READ_FILE
+	}
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
 		uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr), 0)
 	if e != 0 {
@@ -198,8 +219,18 @@ func (r *ruleset) close() { _ = unix.Close(r.fd) }
 
 // fill grants what a view allows.
 func (r *ruleset) fill(v *view) error {
-	for _, path := range devices {
-		if err := r.grant(path, rightsDevice, 0, nil); err != nil {
+	for i, path := range devices {
+		rights := uint64(rightsDevice)
+		if v.readOnly && i > 0 {
+			rights &^= rightsChange &^ rightsLook
+		}
+		if err := r.grant(path, rights, 0, nil); err != nil {
+			return err
+		}
+	}
+	if v.everything {
+		err := r.grant("/", unix.LANDLOCK_ACCESS_FS_READ_FILE, 0, []string{"/dev"})
+		if err = cmp.Or(err, r.grant("/dev/shm", unix.LANDLOCK_ACCESS_FS_READ_FILE, 0, nil)); err != nil {
 			return err
 		}
 	}
@@ -297,7 +328,7 @@ func (r *ruleset) restrict() error {
 	return nil
 }
 
-func (*landlock) report(v *view) (*Report, error) {
+func (l *landlock) report(v *view) (*Report, error) {
 	version, err := abi()
 	if err != nil {
 		return nil, err
@@ -311,25 +342,90 @@ func (*landlock) report(v *view) (*Report, error) {
 	r := &Report{
 		Mechanism: "landlock", ABI: version, NoNewPrivs: true, Capabilities: true,
 		Filesystem: version >= 3, Signals: version >= 6, Syscalls: filtered,
-		Network: !v.Network && filtered,
-		Limits: []string{
-			"mode, times and extended attributes of the user's own files outside can be changed",
-			"command lines of other programs can be read in /proc",
-			"priority and processors of the user's other programs can be changed",
-			"without the network there is none within the machine either",
-		},
+		Network: !v.Network && filtered, ReadOnly: v.readOnly && version >= 3 && filtered,
 	}
 	r.lacks(version < 3, "files outside can be emptied: that needs Linux 6.2")
-	r.lacks(version < 5, "device files can be controlled: that needs Linux 6.10")
 	r.lacks(version < 6, "programs outside can be signalled: that needs Linux 6.12")
 	r.lacks(!filtered, "system calls are not filtered on this kind of machine")
 	r.lacks(!filtered && !v.Network, "the network can be used")
+	if v.readOnly {
+		r.lacks(!filtered, "mode, owner, times and attributes of files can be changed")
+		l.reads(v, r)
+		return r, nil
+	}
+	r.lacks(version < 5, "device files can be controlled: that needs Linux 6.10")
 	// Where the kernel does not confine UNIX sockets by their paths, they lead to what
 	// runs commands for the user: a session bus, a container engine, an agent with keys.
 	v.filter = newFilter(sockets{network: v.Network, unix: v.Sockets || version >= 9}, v.Debug).bytes()
 	r.lacks((v.Sockets || !filtered) && version < 9,
 		"sockets of programs outside can be connected to: that needs Linux 7.1")
+	r.Limits = []string{
+		"mode, group, times, flags and extended attributes of files outside that belong to the command's user can be changed",
+		"command lines of other programs can be read in /proc",
+		"priority and processors of the user's other programs can be changed",
+		"without the network there is none within the machine either",
+	}
 	return r, nil
+}
+
+// reads completes a report on commands that only read.
+func (l *landlock) reads(v *view, r *Report) {
+	v.filter = newReadingFilter().bytes()
+	r.Limits = []string{
+		"what is read can be a pipe, from which a read takes something",
+		"files can be locked for reading while the command runs",
+		"the size of the command's temporary files is not bounded",
+	}
+	if v.everything && hasReadAll() {
+		r.Capabilities = false
+		r.Limits = append(r.Limits, "of the host's capabilities CAP_DAC_READ_SEARCH is kept, so that what the host can read can be read")
+	}
+}
+
+// probe tries on a confined thread what commands, which are started by such threads, must
+// not do.
+func (l *landlock) probe(v *view, file string) (leaks []string, err error) {
+	rules, err := newRuleset(v)
+	if err != nil {
+		return nil, l.fail("make rules", err)
+	}
+	defer rules.close()
+	done := make(chan struct{})
+	onFreshThread(func() {
+		defer close(done)
+		if err = l.confine(0, rules, v); err == nil {
+			leaks = tries(v.report, file)
+		}
+	})
+	<-done
+	return leaks, err
+}
+
+// tries lists what this thread can do although a report says that it cannot.
+func tries(r *Report, file string) (leaks []string) {
+	add := func(claimed bool, err error, what string) {
+		if claimed && err != unix.EPERM && err != unix.EACCES {
+			leaks = append(leaks, fmt.Sprintf("it can %s (%v)", what, err))
+		}
+	}
+	open := func(do func() (int, error)) error {
+		fd, err := do()
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return err
+	}
+	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	add(r.Filesystem, open(func() (int, error) { return unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0) }), "write")
+	add(r.Filesystem, unix.Truncate(file, 0), "truncate")
+	add(r.Filesystem, unix.Mkdir(file+".d", 0o700), "make a directory")
+	add(r.Network, open(func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0) }), "use the network")
+	add(r.ReadOnly, open(func() (int, error) { return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0) }), "use a socket")
+	add(r.ReadOnly, unix.Fchmodat(unix.AT_FDCWD, file, 0o600, 0), "change a mode")
+	add(r.ReadOnly, unix.Lchown(file, os.Getuid(), os.Getgid()), "change an owner")
+	add(r.ReadOnly, unix.UtimesNanoAt(unix.AT_FDCWD, file, now, 0), "change a time")
+	add(r.ReadOnly, unix.Lsetxattr(file, "user.trial", []byte("x"), 0), "change an attribute")
+	return leaks
 }
 
 func (l *landlock) start(cmd *exec.Cmd, v *view) error {
@@ -337,7 +433,7 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	if err != nil {
 		return l.fail("check the command", err)
 	}
-	if c := attr(cmd).Credential; c != nil {
+	if c := attr(cmd).Credential; c != nil && v.temp != "" {
 		if err := os.Lchown(v.temp, int(c.Uid), int(c.Gid)); err != nil {
 			return l.fail("give the user a temporary folder", err)
 		}
@@ -357,7 +453,7 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	done := make(chan struct{})
 	onFreshThread(func() {
 		defer l.threads.Done()
-		confined := l.confine(needs, rules, v.filter)
+		confined := l.confine(needs, rules, v)
 		if err = confined; err == nil {
 			err = cmd.Start()
 		}
@@ -373,17 +469,21 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 func (l *landlock) fail(step string, err error) error { return &Error{l.name(), step, err} }
 
 // confine takes from this thread, for good, what commands must not have.
-func (l *landlock) confine(keep capabilities, rules *ruleset, f []byte) error {
+func (l *landlock) confine(keep capabilities, rules *ruleset, v *view) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return l.fail("give up new privileges", err)
 	}
-	if err := keep.dropOthers(); err != nil {
+	var pass capabilities
+	if v.everything && hasReadAll() {
+		pass = readAll
+	}
+	if err := keep.dropOthers(pass); err != nil {
 		return l.fail("drop capabilities", err)
 	}
 	if err := rules.restrict(); err != nil {
 		return l.fail("restrict the thread", err)
 	}
-	if err := installFilter(f); err != nil {
+	if err := installFilter(v.filter); err != nil {
 		return l.fail("filter system calls", err)
 	}
 	return nil

@@ -10,14 +10,37 @@ import (
 // view is what a command gets.
 type view struct {
 	Policy
-	temp   string
-	report *Report
-	filter []byte // for system calls, where the mechanism has one
+	temp     string // "" if there is none
+	readOnly bool   // see [Call]
+	report   *Report
+	filter   []byte // for system calls, where the mechanism has one
+}
+
+// onlyReading is the policy of commands that change nothing. temp is the folder of the
+// other commands' temporary files.
+func (p Policy) onlyReading(temp string) Policy {
+	p.Read = slices.Concat(p.Read, p.Write, p.Fetch)
+	if temp != "" {
+		p.Read = append(p.Read, temp)
+	}
+	p.Write, p.Fetch, p.Protect = nil, nil, nil
+	p.Network, p.Sockets, p.Debug = false, false, false
+	return p
+}
+
+// withTemp is the view for one command that only reads.
+func (v *view) withTemp(dir string) *view {
+	c := *v
+	c.temp = dir
+	return &c
 }
 
 // writes are the roots that may be changed, reads those that may only be looked at.
 func (v *view) writes() []string {
-	out := append(slices.Clone(v.Write), v.temp)
+	out := slices.Clone(v.Write)
+	if v.temp != "" {
+		out = append(out, v.temp)
+	}
 	if v.Network {
 		out = append(out, v.Fetch...)
 	}
@@ -33,6 +56,9 @@ func (v *view) reads() []string {
 
 // env are the variables that a command gets.
 func (v *view) env() []string {
+	if v.temp == "" {
+		return nil
+	}
 	out := []string{"TMPDIR=" + v.temp, "TMP=" + v.temp, "TEMP=" + v.temp}
 	for _, name := range v.Private {
 		out = append(out, name+"="+filepath.Join(v.temp, strings.ToLower(name)))
@@ -42,7 +68,7 @@ func (v *view) env() []string {
 
 // readable and writable say what a command may do with a path that is no link.
 func (v *view) readable(path string) bool {
-	return v.writable(path) || covers(v.reads(), path) && !covers(v.Hide, path)
+	return v.writable(path) || (v.everything || covers(v.reads(), path)) && !covers(v.Hide, path)
 }
 
 func (v *view) writable(path string) bool {

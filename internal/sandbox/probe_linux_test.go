@@ -25,10 +25,12 @@ const probeVar = "SANDBOX_TEST_PROBE"
 func TestMain(m *testing.M) {
 	switch os.Getenv(probeVar) {
 	case "":
+	case "reading":
+		os.Exit(probe(append(effects, readingEffects...), os.Args[1], os.Args[2], os.Args[3:]))
 	case "nest":
 		os.Exit(nest(os.Args[1], os.Args[2]))
 	default:
-		os.Exit(probe(os.Args[1], os.Args[2], os.Args[3:]))
+		os.Exit(probe(effects, os.Args[1], os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
 }
@@ -48,7 +50,7 @@ func (p *place) args() []string {
 }
 
 // probe tries effects, and prints of each whether it happened.
-func probe(ws, out string, rest []string) int {
+func probe(effects []effect, ws, out string, rest []string) int {
 	p := &place{ws: ws, out: out, tcp: rest[1], udp: rest[2], unix: rest[3], hidden: rest[4]}
 	p.host, _ = strconv.Atoi(rest[0])
 	for _, e := range effects {
@@ -151,6 +153,17 @@ func pair(*place) error {
 	return err
 }
 
+// datagram sends from one of a pair of sockets to another one.
+func datagram(to string) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	return unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: to})
+}
+
 // listen binds a socket in the workspace and connects to it.
 func listen(p *place) error {
 	name := in(p.ws, "own.sock")
@@ -246,6 +259,12 @@ var effects = []effect{
 		return err
 	}},
 
+	{"settings of the kernel", want{plain: os.Getuid() == 0}, func(*place) error {
+		f, err := os.OpenFile("/proc/sys/kernel/core_pattern", os.O_WRONLY, 0)
+		closeIt(f)
+		return err
+	}},
+
 	{"TCP: connect", onlyPlain, func(p *place) error { return dial("tcp", p.tcp) }},
 	{"TCP: listen", notLandlock, func(*place) error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -260,6 +279,8 @@ var effects = []effect{
 	{"list of interfaces", always, func(*place) error { _, err := net.Interfaces(); return err }},
 	{"socket pair", always, pair},
 	{"own UNIX socket", notLandlock, listen},
+	{"UNIX datagram by a pair", onlyPlain, func(p *place) error { return datagram(p.unix + "d") }},
+	{"abstract UNIX datagram by a pair", onlyPlain, func(p *place) error { return datagram("@" + p.unix + "d") }},
 	{"UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", p.unix) }},
 	{"abstract UNIX socket outside", onlyPlain, func(p *place) error { return dial("unix", "@"+p.unix) }},
 
@@ -327,7 +348,7 @@ func newPlace(t testing.TB, owner int) *place {
 	t.Helper()
 	base, err := os.MkdirTemp("", "sandbox-test-")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, removeAll(base)) })
+	t.Cleanup(func() { require.NoError(t, RemoveAll(base)) })
 	p := &place{ws: in(base, "ws"), out: in(base, "out"), host: os.Getpid(), hidden: in(base, "sys/secret")}
 	for _, dir := range []string{p.ws, p.out, in(base, "sys")} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
@@ -357,6 +378,11 @@ func (p *place) serve(t testing.TB) {
 	require.NoError(t, err)
 	abstract, err := net.Listen("unix", "@"+p.unix)
 	require.NoError(t, err)
+	for _, name := range []string{p.unix + "d", "@" + p.unix + "d"} {
+		c, err := net.ListenPacket("unixgram", name)
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+	}
 	go func() {
 		buf := make([]byte, 16)
 		for {

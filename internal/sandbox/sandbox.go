@@ -30,7 +30,8 @@ type Policy struct {
 	// Debug lets them trace each other.
 	Network, Sockets, Debug bool
 
-	links map[string]string // names of the roots that are links, and what they lead to
+	everything bool              // they may look at all that the host may
+	links      map[string]string // names of the roots that are links, and what they lead to
 }
 
 // Call is what one command may do or needs beyond the policy.
@@ -39,6 +40,13 @@ type Call struct {
 	Network bool
 	// Require refuses to start it if anything of the policy cannot be enforced.
 	Require bool
+	// ReadOnly lets this command look at what the policy lets it look at or change, and
+	// change nothing but /dev/null and Temp: no file, no mode, owner, time or attribute of
+	// one, and nothing of another process. It has no network and no sockets.
+	ReadOnly bool
+	// Temp is the directory for the temporary files of a command that only reads. The
+	// caller makes and removes it. Default: it has none.
+	Temp string
 }
 
 // Report says what is enforced.
@@ -46,11 +54,12 @@ type Report struct {
 	Mechanism string
 	ABI       int
 
-	Filesystem, Network, Signals, Syscalls, Capabilities, NoNewPrivs bool
+	Filesystem, Network, Signals, Syscalls, Capabilities, NoNewPrivs, ReadOnly bool
 
 	Missing, Limits []string
 
-	ownPIDs bool // other processes have other ids in the sandbox
+	// namespaces says that processes, mounts and the network are the sandbox's own.
+	namespaces bool
 }
 
 // An Error says which step of confining a command went wrong.
@@ -66,6 +75,9 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// StepLook is the step in which a mechanism is found to be missing on this machine.
+const StepLook = "look for it"
 
 var (
 	// ErrIncomplete says that a command which required everything was not started.
@@ -95,9 +107,9 @@ type Box struct {
 
 	busy chan struct{} // held by the one who looks at or changes what follows
 	temp string
-	// tried are the views that a trial command has confirmed, without and with the
-	// network. They do not change any more.
-	tried  [2]*view
+	// tried are the views that a trial command has confirmed: without the network, with
+	// it, and for commands that only read. They do not change any more.
+	tried  [3]*view
 	closed bool
 }
 
@@ -117,9 +129,12 @@ func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, err
 	if cmd.Err != nil {
 		return nil, cmd.Err
 	}
-	v, err := b.prepare(ctx, call.Network || b.policy.Network)
+	v, err := b.prepare(ctx, call)
 	if err != nil {
 		return nil, err
+	}
+	if call.ReadOnly {
+		v = v.withTemp(call.Temp)
 	}
 	if lacks := v.report.Missing; call.Require && len(lacks) > 0 {
 		return nil, b.fail("require", fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(lacks, "; ")))
@@ -147,7 +162,7 @@ func (b *Box) Close() error {
 	if b.temp == "" {
 		return nil
 	}
-	err := removeAll(filepath.Dir(b.temp))
+	err := RemoveAll(filepath.Dir(b.temp))
 	if err != nil {
 		return fmt.Errorf("remove the sandbox's temporary folder: %w", err)
 	}
@@ -160,7 +175,7 @@ func (b *Box) fail(step string, err error) error { return &Error{b.mech.name(), 
 func (b *Box) unlock() { <-b.busy }
 
 // prepare returns what a command gets, which a trial command has confirmed.
-func (b *Box) prepare(ctx context.Context, network bool) (*view, error) {
+func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
 	select {
 	case b.busy <- struct{}{}:
 		defer b.unlock()
@@ -173,18 +188,19 @@ func (b *Box) prepare(ctx context.Context, network bool) (*view, error) {
 	if err := b.makeTemp(); err != nil {
 		return nil, b.fail("make a temporary folder", err)
 	}
-	kind := 0
-	if network {
-		kind = 1
+	v, kind := &view{Policy: b.policy, temp: b.temp}, 0
+	switch {
+	case call.ReadOnly:
+		v, kind = &view{Policy: b.policy.onlyReading(b.temp), readOnly: true}, 2
+	case call.Network || b.policy.Network:
+		v.Network, kind = true, 1
 	}
 	if v := b.tried[kind]; v != nil {
 		return v, nil
 	}
-	v := &view{Policy: b.policy, temp: b.temp}
-	v.Network = network
 	var err error
 	if v.report, err = b.mech.report(v); err != nil {
-		return nil, b.fail("look for it", err)
+		return nil, b.fail(StepLook, err)
 	}
 	if err := b.try(ctx, v); err != nil {
 		return nil, err
@@ -194,8 +210,12 @@ func (b *Box) prepare(ctx context.Context, network bool) (*view, error) {
 }
 
 // makeTemp makes the folder for temporary files, unless it is there. It is in another
-// one, which is out of reach for commands: there is room for the bait of a trial.
+// one, which is out of reach for commands: there is room for the bait of a trial. A box
+// for commands that only read has none, as each of those has its own.
 func (b *Box) makeTemp() error {
+	if b.policy.everything {
+		return nil
+	}
 	if b.temp != "" {
 		return os.MkdirAll(b.temp, 0o700)
 	}
@@ -228,8 +248,8 @@ func (r *Report) clone() *Report {
 	return &c
 }
 
-// removeAll removes a folder, also where a command took the right to from itself.
-func removeAll(dir string) error {
+// RemoveAll removes a folder, also where a command took the right to from itself.
+func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
 		return nil

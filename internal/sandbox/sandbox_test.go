@@ -68,6 +68,9 @@ func TestTrialFindsLeaks(t *testing.T) {
 		{"files", Report{Filesystem: true}, Policy{}, "a trial command got out: it read "},
 		{"writing", Report{Filesystem: true}, Policy{Read: []string{"/"}}, "a trial command got out: it changed "},
 		{"signals", Report{Signals: true}, Policy{}, "a trial command got out: it can signal the host"},
+		{"settings", Report{Filesystem: true}, Policy{}, "it can change the settings of the kernel"},
+		{"mounts", Report{Filesystem: true, namespaces: true}, Policy{}, "it can change /"},
+		{"routes", Report{Network: true, namespaces: true}, Policy{}, "it has a way into the network"},
 		{"privileges", Report{NoNewPrivs: true}, Policy{}, "it can gain privileges"},
 		{"calls", Report{Syscalls: true}, Policy{}, "its system calls are not filtered"},
 		{"nothing", Report{}, Policy{}, ""},
@@ -75,6 +78,15 @@ func TestTrialFindsLeaks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if runtime.GOOS != "linux" && (tt.says.NoNewPrivs || tt.says.Syscalls) {
+				t.Skip("only Linux shows that in /proc")
+			}
+			if tt.name == "settings" && os.Getuid() != 0 {
+				t.Skip("only root can change them outside of a sandbox")
+			}
+			if routes, _ := os.ReadFile("/proc/self/net/route"); tt.name == "routes" && strings.Count(string(routes), "\n") < 2 {
+				t.Skip("this machine has no network")
+			}
+			if tt.name == "mounts" && runtime.GOOS != "linux" {
 				t.Skip("only Linux shows that in /proc")
 			}
 			f := &fake{Report: tt.says}
@@ -323,7 +335,7 @@ func TestProfile(t *testing.T) {
 		Read: []string{"/usr", `/a "b" \c`}, Write: []string{"/ws"},
 		Hide: []string{"/usr/x"}, Protect: []string{"/ws/.git"},
 	}, temp: "/tmp/t"}
-	want := profileStart + `(allow file-read* (subpath "/usr"))
+	want := profileStart + profileDevices + `(allow file-read* (subpath "/usr"))
 (allow file-read* (subpath "/a \"b\" \\c"))
 (deny file-read* (subpath "/usr/x"))
 (allow file-read* file-write* (subpath "/ws"))
@@ -335,6 +347,16 @@ func TestProfile(t *testing.T) {
 	assert.Equal(t, want+"(allow network* system-socket)\n", profile(v))
 	v.Network, v.Sockets = false, true
 	assert.Contains(t, profile(v), "(local unix-socket)")
+	all := view{Policy: Policy{everything: true}.onlyReading(""), readOnly: true, temp: "/tmp/t"}
+	want = profileStart + profileReading + "(allow file-read*)\n(allow file-read* file-write* (subpath \"/tmp/t\"))\n"
+	assert.Equal(t, want, profile(&all))
+	v.Policy = Policy{Read: []string{"/usr"}, Write: []string{"/ws"}, Network: true, Sockets: true}.onlyReading("/tmp/box")
+	v.readOnly, v.temp = true, ""
+	want = profileStart + profileReading + `(allow file-read* (subpath "/usr"))
+(allow file-read* (subpath "/ws"))
+(allow file-read* (subpath "/tmp/box"))
+`
+	assert.Equal(t, want, profile(v))
 }
 
 func FuzzProfile(f *testing.F) {

@@ -28,6 +28,7 @@ func (s seatbelt) report(v *view) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Mechanism: "seatbelt", Filesystem: true, Network: !v.Network, Signals: true}
+	// So a report does not say of it that commands are held to reading.
 	r.lacks(true, "nobody has tried this mechanism yet")
 	return r, nil
 }
@@ -54,18 +55,33 @@ const profileStart = `(version 1)
  (global-name "com.apple.trustd.agent"))
 (allow file-read-metadata)
 (allow file-read* (literal "/"))
-(allow file-read* file-write* file-ioctl
+`
+
+// profileDevices are for commands that may change something, profileReading for others.
+const (
+	profileDevices = `(allow file-read* file-write* file-ioctl
  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/random") (literal "/dev/urandom") (subpath "/dev/fd"))
 `
+	profileReading = `(allow file-read* file-write-data file-ioctl (literal "/dev/null") (subpath "/dev/fd"))
+`
+)
 
 // profile is a view in the language of seatbelt, where the last rule that fits counts.
 func profile(v *view) string {
 	var b strings.Builder
 	b.WriteString(profileStart)
+	if v.readOnly {
+		b.WriteString(profileReading)
+	} else {
+		b.WriteString(profileDevices)
+	}
 	rule := func(action string, paths []string) {
 		for _, p := range paths {
 			b.WriteString("(" + action + " (subpath " + quoteProfile(p) + "))\n")
 		}
+	}
+	if v.everything {
+		b.WriteString("(allow file-read*)\n")
 	}
 	rule("allow file-read*", v.reads())
 	rule("deny file-read*", v.Hide)

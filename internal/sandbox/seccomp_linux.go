@@ -21,6 +21,9 @@ const (
 	// namespaces open more of the kernel to a process than it has any use for.
 	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	// strangers are those and the children of somebody else: one that a command makes for
+	// the host stays there as a zombie, which nobody waits for.
+	strangers = namespaces | unix.CLONE_PARENT
 
 	allow = unix.SECCOMP_RET_ALLOW
 	kill  = unix.SECCOMP_RET_KILL_PROCESS
@@ -84,41 +87,67 @@ func (r rule) code() filter {
 }
 
 // newFilter makes the filter for commands. debug lets them trace each other.
-func newFilter(s sockets, debug bool) filter {
+func newFilter(s sockets, debug bool) filter { return answers(s, debug).filter() }
+
+// newReadingFilter makes the filter for commands that only read. Calls that are newer
+// than its table are unknown to them.
+func newReadingFilter() filter {
+	t := answers(sockets{}, false)
+	t.onlyReading()
+	return t.filter(rule{newestCall + 1, math.MaxUint32, []unix.SockFilter{ret(errno(unix.ENOSYS))}})
+}
+
+// A table has what is run for each call that is not simply allowed.
+type table map[uint32][]unix.SockFilter
+
+func (t table) add(body []unix.SockFilter, calls ...uint32) {
+	for _, nr := range calls {
+		t[nr] = body
+	}
+}
+
+// refuse answers calls with an error.
+func (t table) refuse(e unix.Errno, calls ...uint32) {
+	t.add([]unix.SockFilter{ret(errno(e))}, calls...)
+}
+
+// answers are what commands get for their calls.
+func answers(s sockets, debug bool) table {
+	t := table{}
+	t.refuse(unix.EPERM, refused...)
+	t.refuse(unix.ENOSYS, absent...)
+	if !debug {
+		t.refuse(unix.EPERM, unix.SYS_PTRACE)
+	}
+	t.add(noneOf(0, strangers, unix.EPERM), unix.SYS_CLONE)
+	t.add(noneOf(0, namespaces|unix.CLONE_NEWTIME, unix.EPERM), unix.SYS_UNSHARE)
+	for _, m := range modes {
+		t.add(noneOf(m.arg, unix.S_ISUID, unix.EPERM), m.nr)
+	}
+	// These ioctls type into a terminal what a shell outside would run.
+	t.add([]unix.SockFilter{
+		load(arg(1)), jump(unix.BPF_JEQ, unix.TIOCSTI, 1, 0),
+		jump(unix.BPF_JEQ, unix.TIOCLINUX, 0, 1), ret(errno(unix.EPERM)), ret(allow),
+	}, unix.SYS_IOCTL)
+	t.add(socketRule(s.families()), unix.SYS_SOCKET)
+	t.add(pairRule(s.unix), unix.SYS_SOCKETPAIR)
+	t.add(limitRule, unix.SYS_PRLIMIT64)
+	return t
+}
+
+// filter is the program that finds what is run for a call; more rules have no calls of
+// the table.
+func (t table) filter(more ...rule) filter {
+	rules := more
+	for nr, body := range t {
+		rules = append(rules, rule{nr, nr, body})
+	}
+	slices.SortFunc(rules, func(a, b rule) int { return cmp.Compare(a.first, b.first) })
 	f := filter{
 		load(offArch), jump(unix.BPF_JEQ, auditArch, 1, 0), ret(kill),
 		load(offNumber),
 	}
-	return slices.Concat(f, foreignNumbers, search(rules(s, debug)))
-}
-
-// rules are sorted by the numbers of the calls.
-func rules(s sockets, debug bool) []rule {
-	var out []rule
-	add := func(nr uint32, body ...unix.SockFilter) { out = append(out, rule{nr, nr, body}) }
-	for _, nr := range refused {
-		add(nr, ret(errno(unix.EPERM)))
-	}
-	for _, nr := range absent {
-		add(nr, ret(errno(unix.ENOSYS)))
-	}
-	if !debug {
-		add(unix.SYS_PTRACE, ret(errno(unix.EPERM)))
-	}
-	add(unix.SYS_CLONE, noneOf(0, namespaces)...)
-	add(unix.SYS_UNSHARE, noneOf(0, namespaces|unix.CLONE_NEWTIME)...)
-	for _, m := range modes {
-		add(m.nr, noneOf(m.arg, unix.S_ISUID)...)
-	}
-	// These ioctls type into a terminal what a shell outside would run.
-	add(unix.SYS_IOCTL, load(arg(1)), jump(unix.BPF_JEQ, unix.TIOCSTI, 1, 0),
-		jump(unix.BPF_JEQ, unix.TIOCLINUX, 0, 1), ret(errno(unix.EPERM)), ret(allow))
-	add(unix.SYS_SOCKET, socketRule(s.families())...)
-	add(unix.SYS_SOCKETPAIR, load(arg(0)), jump(unix.BPF_JEQ, unix.AF_UNIX, 0, 1), ret(allow),
-		ret(errno(unix.EACCES)))
-	add(unix.SYS_PRLIMIT64, limitRule...)
-	slices.SortFunc(out, func(a, b rule) int { return cmp.Compare(a.first, b.first) })
-	return merge(out)
+	return slices.Concat(f, foreignNumbers, search(merge(rules)))
 }
 
 // merge makes one rule of those that follow each other and say the same.
@@ -175,9 +204,19 @@ var limitRule = []unix.SockFilter{
 	jump(unix.BPF_JEQ, 0, 1, 0), ret(errno(unix.EPERM)), ret(allow),
 }
 
+// pairRule allows pairs of UNIX sockets. Where no other UNIX socket may be had, these
+// are not of datagrams: one of those sends to whatever name it is given.
+func pairRule(others bool) []unix.SockFilter {
+	out := []unix.SockFilter{load(arg(0)), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), ret(errno(unix.EACCES))}
+	if others {
+		return append(out, ret(allow))
+	}
+	return append(out, noneOf(1, unix.SOCK_DGRAM, unix.EACCES)...)
+}
+
 // noneOf allows a call if none of some bits are set in an argument.
-func noneOf(n int, bits uint32) []unix.SockFilter {
-	return []unix.SockFilter{load(arg(n)), jump(unix.BPF_JSET, bits, 0, 1), ret(errno(unix.EPERM)), ret(allow)}
+func noneOf(n int, bits uint32, e unix.Errno) []unix.SockFilter {
+	return []unix.SockFilter{load(arg(n)), jump(unix.BPF_JSET, bits, 0, 1), ret(errno(e)), ret(allow)}
 }
 
 // arg is where the lower half of an argument is: both kinds of machine put it first.

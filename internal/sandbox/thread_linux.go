@@ -34,11 +34,11 @@ func onFreshThread(fn func()) {
 // capabilities is a set of them, as in capabilities(7).
 type capabilities uint64
 
-// dropOthers takes all capabilities but these from this thread, and all from what it
-// will run. The bounding set stays: to drop it takes a tenth of the time to start a
+// dropOthers takes all capabilities but these from this thread, and all but those of pass,
+// which the thread must have, from what it will run. The bounding set stays: to drop it takes a tenth of the time to start a
 // command, and it bounds nothing for a process that has no new privileges and whose
 // user 0 is nobody special.
-func (keep capabilities) dropOthers() error {
+func (keep capabilities) dropOthers(pass capabilities) error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
 	if err := unix.Capget(&head, &has[0]); err != nil {
@@ -52,12 +52,31 @@ func (keep capabilities) dropOthers() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear the ambient set: %w", err)
 	}
-	low := uint32(keep) & has[0].Permitted
-	data := [2]unix.CapUserData{{Effective: low, Permitted: low}}
+	low := uint32(keep|pass) & has[0].Permitted
+	data := [2]unix.CapUserData{{Effective: low, Permitted: low, Inheritable: uint32(pass)}}
 	if err := unix.Capset(&head, &data[0]); err != nil {
 		return fmt.Errorf("set none: %w", err)
 	}
+	if pass == 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_DAC_READ_SEARCH, 0, 0); err != nil {
+		return fmt.Errorf("pass on the right to read: %w", err)
+	}
 	return nil
+}
+
+// readAll is the capability to read what any user has. With it alone, user 0 reads what
+// it could before, and changes no more than without.
+const readAll capabilities = 1 << unix.CAP_DAC_READ_SEARCH
+
+// hasReadAll reports whether what this thread runs as it is has that capability.
+func hasReadAll() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	bits, err := unix.PrctlRetInt(unix.PR_GET_SECUREBITS, 0, 0, 0, 0)
+	return err == nil && bits&noRoot == 0 && os.Geteuid() == 0 && unix.Capget(&head, &has[0]) == nil &&
+		has[0].Permitted&uint32(readAll) != 0
 }
 
 // noRoot is SECBIT_NOROOT and SECBIT_NOROOT_LOCKED of capabilities(7): what user 0 runs
