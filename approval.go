@@ -134,7 +134,8 @@ const (
 )
 
 // Verdict is what an [Approver] says: made by [Allow], [AllowWith], [Deny], [Ask]
-// or [Suspend]. The zero value asks. It encodes as JSON, without its [Grounds].
+// or [Suspend]. The zero value asks. It encodes as JSON, of its [Grounds] with ReadOnly
+// alone.
 type Verdict struct {
 	kind   verdictKind
 	reason string
@@ -159,6 +160,10 @@ type Grounds struct {
 	// Suggested are rules that would answer the question from now on, the narrowest
 	// first. Nil leaves them to the loop; none is an empty list.
 	Suggested []Rule
+	// ReadOnly says that the call is allowed only because it changes nothing, and by no
+	// rule: the tool then holds the call to that where it can, see [Invocation]. It means
+	// nothing unless the verdict allows the call.
+	ReadOnly bool
 }
 
 // On returns the verdict with what it rests on.
@@ -230,11 +235,23 @@ type verdictJSON struct {
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Plan   *EditPlan       `json:"plan,omitempty"`
+	// ReadOnly is that of the grounds.
+	ReadOnly bool `json:"read_only,omitempty"`
 }
 
-// MarshalJSON encodes v as {"kind", "reason", "args", "plan"}.
+// MarshalJSON encodes v as {"kind", "reason", "args", "plan", "read_only"}.
 func (v Verdict) MarshalJSON() ([]byte, error) {
-	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan})
+	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan, v.readOnly()})
+}
+
+// readOnly reports whether the call is allowed only because it changes nothing.
+func (v Verdict) readOnly() bool { return v.kind == verdictAllow && v.why != nil && v.why.ReadOnly }
+
+// held returns the verdict with ReadOnly among its grounds.
+func (v Verdict) held() Verdict {
+	g := v.Grounds()
+	g.ReadOnly = true
+	return v.On(g)
 }
 
 // UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
@@ -249,6 +266,9 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 			w.Args = nil
 		}
 		*v = Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
+		if w.ReadOnly {
+			*v = v.held()
+		}
 		return nil
 	}
 	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)

@@ -2,6 +2,7 @@ package aycoder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,7 +22,8 @@ func (e *StaleApprovalError) Error() string {
 func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
 
 // unfit returns why a call that was allowed must not start: it is not on record, or a
-// command is not the one that was shown. What an edit would do now is merged instead.
+// command is not the one that was shown. What an edit would do now is merged instead. If
+// the call may start only because it changes nothing by now, the action says so after.
 func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 	if r.trail != nil {
@@ -39,7 +41,7 @@ func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
 		return nil
 	case req == nil && shows && by == "": // allowed before the run was suspended
-		if !r.allowsNow(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: t.fitArgs(a)}, t) {
+		if !r.allowsNow(a, t.fitArgs(a), t) {
 			return &StaleApprovalError{base}
 		}
 		return nil
@@ -52,16 +54,18 @@ func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
 		return nil
 	}
 	if by == ByPolicy { // it has not seen where the command starts by now
-		if r.allowsNow(&ToolUse{ID: req.CallID, Name: req.Tool, Args: req.Args}, t) {
+		if r.allowsNow(a, req.Args, t) {
 			return nil
 		}
 	}
 	return &StaleApprovalError{base}
 }
 
-// allowsNow asks the policy once more whether a call may run as it is.
-func (r *run) allowsNow(use *ToolUse, t *tool) bool {
-	v := r.policy(use, &t.spec)
+// allowsNow asks the policy once more whether a call may run as it is. What it says now
+// can only hold the call to more.
+func (r *run) allowsNow(a *RunTool, args json.RawMessage, t *tool) bool {
+	v := r.policy(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: args}, &t.spec)
+	a.ReadOnly = a.ReadOnly || v.readOnly()
 	return v.kind == verdictAllow && v.args == nil
 }
 

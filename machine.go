@@ -103,7 +103,9 @@ type call struct {
 	ran     bool
 	edited  json.RawMessage // the arguments of an edited approval
 	plan    *EditPlan       // that was approved, until the call is settled
-	output  *ToolOutput
+	// readOnly says that it was allowed only because it changes nothing.
+	readOnly bool
+	output   *ToolOutput
 }
 
 // StartInput is what a run starts from.
@@ -204,8 +206,10 @@ type RunTool struct {
 	Args json.RawMessage
 	// Edited says that they are the approver's.
 	Edited bool
-	// Plan is what was approved, or nil: see [Invocation].
-	Plan *EditPlan
+	// Plan is what was approved, or nil, and ReadOnly that the call was allowed only
+	// because it changes nothing: see [Invocation].
+	Plan     *EditPlan
+	ReadOnly bool
 }
 
 // Wait waits. It is answered by [Waited].

@@ -166,10 +166,15 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 		return outer
 	case own.kind == verdictAsk:
 		return own
-	case own.args != nil:
-		return own
 	}
-	return outer
+	v, other := outer, own
+	if own.args != nil {
+		v, other = own, outer
+	}
+	if other.readOnly() {
+		return v.held()
+	}
+	return v
 }
 
 // unsuspended is a verdict about a call in a run that cannot be suspended, as the

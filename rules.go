@@ -26,8 +26,8 @@ type Rule struct {
 	// for words of plain characters: no operator, no quote and no substitution gets
 	// through a * of an allow rule, and none that could make the command destroy, gain
 	// power or write outside of the workspace: no path out of it, no file that runs code
-	// by itself, no option of a program but a few. A
-	// call whose argument "network" is true is covered by none with a pattern. Of an
+	// by itself, no option of a program but a few. A call whose argument "network" or
+	// "request_approval" is true is covered by none with a pattern. Of an
 	// address, the host is matched: "example.com" or "*.example.com", with the port if
 	// it is not the usual one. A backslash takes the meaning from the next character.
 	Pattern string `json:"pattern,omitempty"`
@@ -150,7 +150,7 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 		}
 		return ok && !slices.ContainsFunc(names, func(name string) bool { return !covers(name) })
 	case SubjectCommand:
-		return !(allow && online(call)) && coversCommand(r.Pattern, subject, allow)
+		return !(allow && wantsMore(call)) && coversCommand(r.Pattern, subject, allow)
 	case SubjectURL:
 		return coversURL(r.Pattern, subject, allow)
 	}
@@ -173,15 +173,22 @@ func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
 	return s, true
 }
 
-// online reports whether a command is to get the network by an argument, which a sandbox
-// keeps from it otherwise. Its words do not say so, and no pattern for them means it.
-func online(call *ToolUse) bool {
-	var args struct{ Network json.RawMessage }
+// wantsMore reports whether a command is to get by an argument what a sandbox keeps from
+// it otherwise: the network, or to do more than read. Its words do not say so, and no
+// pattern for them means it.
+func wantsMore(call *ToolUse) bool {
+	var args struct {
+		Network json.RawMessage `json:"network"`
+		Request json.RawMessage `json:"request_approval"`
+	}
 	if json.Unmarshal(call.Args, &args) != nil {
 		return true
 	}
-	text := string(args.Network)
-	return text != "" && text != "false" && text != "null"
+	return isSet(args.Network) || isSet(args.Request)
+}
+
+func isSet(flag json.RawMessage) bool {
+	return len(flag) > 0 && string(flag) != "false" && string(flag) != "null"
 }
 
 // What is longer than this is covered by every deny rule and by no allow rule: it is
@@ -345,7 +352,7 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 		return []Rule{allow("")}
 	case !ok:
 		return nil
-	case spec.Subject.Kind == SubjectCommand && online(call):
+	case spec.Subject.Kind == SubjectCommand && wantsMore(call):
 		return nil
 	case spec.Subject.Kind == SubjectCommand:
 		rules := []Rule{allow(quoteStars.Replace(strings.TrimSpace(subject)))}

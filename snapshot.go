@@ -32,14 +32,15 @@ type stateJSON struct {
 }
 
 type callJSON struct {
-	ID      string     `json:"id"`
-	Attempt int        `json:"attempt,omitempty"`
-	Effect  Effect     `json:"effect"`
-	Status  callStatus `json:"status"`
-	Ran     bool       `json:"ran,omitempty"`
-	Edited  string     `json:"edited,omitempty"`
-	Plan    *EditPlan  `json:"plan,omitempty"`
-	Output  *Message   `json:"output,omitempty"`
+	ID       string     `json:"id"`
+	Attempt  int        `json:"attempt,omitempty"`
+	Effect   Effect     `json:"effect"`
+	Status   callStatus `json:"status"`
+	Ran      bool       `json:"ran,omitempty"`
+	Edited   string     `json:"edited,omitempty"`
+	Plan     *EditPlan  `json:"plan,omitempty"`
+	ReadOnly bool       `json:"read_only,omitempty"`
+	Output   *Message   `json:"output,omitempty"`
 }
 
 // MarshalJSON encodes the state, with the history.
@@ -60,7 +61,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 		c := &s.calls[i]
 		cj := callJSON{
 			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran,
-			Edited: string(c.edited), Plan: c.plan,
+			Edited: string(c.edited), Plan: c.plan, ReadOnly: c.readOnly,
 		}
 		if c.output != nil {
 			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
@@ -153,7 +154,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 		}
 		c := call{
 			use: s.parts.items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
-			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan,
+			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {

@@ -618,7 +618,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		return
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: args,
-		Plan: a.Plan, run: r}
+		Plan: a.Plan, ReadOnly: a.ReadOnly, run: r}
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	if !r.single {

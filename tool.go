@@ -109,6 +109,11 @@ type Invocation struct {
 	// [Workspace]: only with [WithApproved] is such a file written. It is nil if nobody was
 	// asked; the tool then plans itself.
 	Plan *EditPlan
+	// ReadOnly says that nobody approved the call: it runs only because the [Approver]
+	// takes it to change nothing. A tool whose calls might do more holds it to that where
+	// the system has a way to, as bash of package tools does. A tool that wraps another
+	// passes it on, as every copy of the Invocation does.
+	ReadOnly bool
 
 	progress func(Progress)
 	emit     func(context.Context, Event) error

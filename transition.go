@@ -27,7 +27,7 @@ func (s *State) ask(i int) *AskApproval {
 
 func (s *State) runTool(i int) *RunTool {
 	c := &s.calls[i]
-	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan}
+	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
 	}
@@ -230,6 +230,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	switch d.Verdict.kind {
 	case verdictAllow:
 		c.status, c.edited, c.plan = callApproved, d.Verdict.unless(c.use.Args).args, d.Verdict.plan
+		c.readOnly = d.By != ByUser && d.Verdict.readOnly()
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
 	case verdictSuspend:
