@@ -43,6 +43,7 @@ type bashArgs struct {
 	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Folder to run this one command in, relative to the workspace. Default: where the last command ended."`
 	Network     bool   `json:"network,omitempty" jsonschema_description:"The command needs the network, for a download or an install: in a sandbox there is none otherwise."`
 	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for bash_output and bash_kill, and let the command run."`
+	Request     bool   `json:"request_approval,omitempty" jsonschema_description:"Have the user asked to let this command do more than read. Only if a result said that the command was held to reading, and it needs more."`
 	Description string `json:"description,omitempty" jsonschema_description:"What the command does, in a few words, for the user."`
 }
 
@@ -71,6 +72,13 @@ func (in *bashArgs) check() error {
 //
 // On Linux a command that takes too much memory is killed, see [WithMemoryLimit].
 //
+// A call that runs unasked because it only reads ([aycoder.Invocation] says so) is held to
+// reading, also without [WithSandbox]: see [NoSandbox] for where that can be had, and
+// SandboxCall for what it means. If such a command does not succeed, the result says what
+// it was held to, and that the argument request_approval has the user asked. Events for
+// the audit log are "held_to_reading", with a line in which a program says what
+// it was refused, and "not_held_to_reading" where this machine has no way to.
+//
 // A call holds 30 kB of output, one in the background 512 kB; 16 of those may run.
 //
 // On Windows every call is an error result: without process groups the tool could
@@ -95,6 +103,8 @@ type basher struct {
 	env   []string
 	exec  Exec
 	shell *Shell
+
+	unheld sync.Once // said that nothing holds commands to reading
 }
 
 // bashTool adds to a tool that it can show a call.
@@ -119,6 +129,9 @@ func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 	}
 	if in.Network {
 		place += ", with the network"
+	}
+	if in.Request {
+		place += ", not held to reading"
 	}
 	if strings.Contains(in.Command, "\n") {
 		gap = "\n"
@@ -150,7 +163,10 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 	root := b.ws.Dir()
 	c := &ExecCommand{
 		Script: in.Command, Root: root, Dir: filepath.Join(root, filepath.FromSlash(dir)),
-		Env: environ(os.Environ(), b.env), Network: in.Network,
+		Env: environ(os.Environ(), b.env), Network: in.Network && !inv.ReadOnly, ReadOnly: inv.ReadOnly, run: inv.Run,
+	}
+	if l, ok := b.exec.(*localExec); ok && inv.ReadOnly {
+		l.temps.begin(inv)
 	}
 	if in.Background {
 		return b.background(ctx, inv, c, &in)
@@ -189,6 +205,7 @@ func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand
 		return nil, err
 	}
 	e.note = b.follow(&e, c, inv, in)
+	b.alert(&e, c, inv, out)
 	return e.result(out, path.Clean(b.shell.dir(inv))), nil
 }
 
@@ -311,6 +328,9 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	}
 	fmt.Fprintf(&b, "[%s%s]\n", e.summary(), place)
 	r := textResult(b.String(), e.summary())
+	if e.heldBack() {
+		r.Summary += ", held to reading"
+	}
 	r.IsError = e.stopped()
 	return r
 }
@@ -349,6 +369,7 @@ func (e *ending) writeNotes(b *strings.Builder) {
 		note, _ := proc.Clean([]byte(runes.Shorten(n, 1000)))
 		b.WriteString("[" + note + "]\n")
 	}
+	e.writeHeld(b)
 	b.WriteString(e.note)
 }
 

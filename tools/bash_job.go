@@ -134,7 +134,7 @@ func (j *job) state() string {
 
 // ending is how it ended, if it was started.
 func (j *job) ending() *ending {
-	e := &ending{res: j.res}
+	e := &ending{res: j.res, cancelled: errors.Is(j.err, errStopped) || errors.Is(j.err, errTimeout)}
 	if e.memory, _ = errors.AsType[*proc.MemoryError](j.err); e.memory != nil {
 		e.note = "[" + memoryAdvice(e.memory) + "]\n"
 	}

@@ -30,11 +30,17 @@ type ExecCommand struct {
 	// Network says that the command needs the network, which a [Sandbox] keeps from
 	// others.
 	Network bool
+	// ReadOnly says that nobody approved the command: it runs because it only reads, see
+	// [aycoder.Invocation]. An Exec that can hold it to that does, see SandboxCall.ReadOnly,
+	// and says so in the result; with one that cannot, the prediction is all there is.
+	ReadOnly bool
 	// Env is the whole environment, made of this machine's and of [WithEnv].
 	Env []string
 	// Output gets standard output and error in the order in which they were written. It
 	// does not block, is not written to by two at a time, nor after Run has returned.
 	Output io.Writer
+
+	run string // see [temps]
 }
 
 // ExecResult is how a command ended.
@@ -49,6 +55,9 @@ type ExecResult struct {
 	// one that is not known kept the output open.
 	Survivors int
 	Held      bool
+	// ReadOnly says that the command was held to reading, so that its failure may be due to
+	// that.
+	ReadOnly bool
 	// Notes are lines for the model, such as what a sandbox has forbidden.
 	Notes []string
 }

@@ -17,9 +17,11 @@ import (
 // localExec runs commands on this machine.
 type localExec struct {
 	census proc.Census
-	// confine returns what starts the shell in a sandbox; nil without one.
-	confine func(context.Context, SandboxCall, **SandboxReport) func(*exec.Cmd) error
-	memory  int64 // see [WithMemoryLimit]
+	// confiner is for all commands if they are confined, else for those that only read.
+	confiner *confiner
+	confined bool
+	temps    temps
+	memory   int64 // see [WithMemoryLimit]
 }
 
 func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
@@ -40,17 +42,31 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		Argv: s.argv, Dir: dir, Env: c.Env, Files: s.files, Output: c.Output,
 		Memory: l.memory, Census: &l.census,
 	}
-	var confined *SandboxReport
-	if l.confine != nil {
-		cmd.Start = l.confine(ctx, SandboxCall{Network: c.Network}, &confined)
+	var report *SandboxReport
+	run := c.run
+	if c.ReadOnly {
+		temp, err := l.temps.take()
+		if err != nil {
+			return nil, fmt.Errorf("make a temporary directory: %w", err)
+		}
+		defer func() { l.temps.give(temp, run) }()
+		cmd.Start = l.confiner.starter(ctx, SandboxCall{ReadOnly: true, Temp: temp}, &report)
+	} else if l.confined {
+		cmd.Start = l.confiner.starter(ctx, SandboxCall{Network: c.Network}, &report)
 	}
 	res, err := proc.Run(ctx, cmd)
 	if res == nil {
 		return nil, err
 	}
+	if res.Survivors > 0 || res.Held {
+		run = "" // who still runs must not share a directory with another command
+	}
 	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held}
-	if confined != nil && res.Code != 0 {
-		out.Notes = confined.hints()
+	if report != nil {
+		out.ReadOnly = c.ReadOnly && report.confinesReading()
+	}
+	if report != nil && !out.ReadOnly && res.Code != 0 {
+		out.Notes = report.hints()
 	}
 	return out, err
 }

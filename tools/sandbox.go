@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
@@ -35,6 +37,19 @@ type SandboxCall struct {
 	// Require refuses to start the command unless all that the sandbox is for can be
 	// enforced. Default: what can be is, and the report says what cannot.
 	Require bool
+	// ReadOnly says that nobody approved the command: it runs because it only reads, see
+	// [aycoder.Invocation], and the sandbox holds it to that. The command looks at what
+	// the sandbox lets commands look at or change. It changes nothing but /dev/null and
+	// Temp: no file, no mode, owner, time or attribute of one. It has no network, no
+	// sockets of others, and no way to other processes.
+	//
+	// A sandbox that holds a command to that says so in its report. One whose reports do
+	// not is not used for such commands where this machine has a way to hold them, see
+	// [NoSandbox]: they are not run, and the result says why.
+	ReadOnly bool
+	// Temp is a directory for the temporary files of this command alone, if it only
+	// reads: TMPDIR is to name it. Whoever starts the command makes and removes it.
+	Temp string
 }
 
 // SandboxReport says what is enforced for a command.
@@ -46,13 +61,16 @@ type SandboxReport struct {
 	// Filesystem says that the command can read and change only what it was allowed to,
 	// Network that it has no network, Signals that it cannot signal programs outside,
 	// Syscalls that its system calls are filtered, Capabilities that it has none, and
-	// NoNewPrivs that it cannot gain privileges, as by sudo.
+	// NoNewPrivs that it cannot gain privileges, as by sudo. Limits says what a command
+	// can do to files all the same.
 	Filesystem   bool `json:"filesystem"`
 	Network      bool `json:"network"`
 	Signals      bool `json:"signals"`
 	Syscalls     bool `json:"syscalls"`
 	Capabilities bool `json:"capabilities"`
 	NoNewPrivs   bool `json:"no_new_privs"`
+	// ReadOnly says that this command was held to reading, as SandboxCall.ReadOnly asks.
+	ReadOnly bool `json:"read_only"`
 	// Missing says in words what was asked for and is not enforced on this machine,
 	// Limits what the mechanism is not able to do anywhere.
 	Missing []string `json:"missing,omitempty"`
@@ -67,7 +85,7 @@ func (r *SandboxReport) String() string {
 		name string
 	}{
 		{r.Filesystem, "files"}, {r.Network, "no network"}, {r.Signals, "signals"}, {r.Syscalls, "system calls"},
-		{r.Capabilities, "capabilities"}, {r.NoNewPrivs, "no new privileges"},
+		{r.Capabilities, "capabilities"}, {r.NoNewPrivs, "no new privileges"}, {r.ReadOnly, "only reading"},
 	} {
 		if p.is {
 			does = append(does, p.name)
@@ -117,7 +135,11 @@ type LocalSandbox struct{ box *sandbox.Box }
 
 // Start starts a command in the sandbox.
 func (s *LocalSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
-	r, err := s.box.Start(ctx, cmd, sandbox.Call(call))
+	return startIn(ctx, s.box, cmd, call)
+}
+
+func startIn(ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
+	r, err := box.Start(ctx, cmd, sandbox.Call(call))
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		return nil, &SandboxError{e.Mechanism, e.Step, e.Err}
 	}
@@ -126,7 +148,7 @@ func (s *LocalSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCal
 	}
 	return &SandboxReport{
 		r.Mechanism, r.ABI, r.Filesystem, r.Network, r.Signals, r.Syscalls, r.Capabilities, r.NoNewPrivs,
-		r.Missing, r.Limits,
+		r.ReadOnly, r.Missing, r.Limits,
 	}, nil
 }
 
@@ -278,23 +300,46 @@ func SandboxSharedCaches(on bool) SandboxOption {
 	}
 }
 
-// NoSandbox starts commands as they are. Its reports say that nothing is enforced, and
-// it refuses calls that require more.
-func NoSandbox() Sandbox { return noSandbox{} }
+// NoSandbox starts commands as they are, and so does bash without [WithSandbox]. Its
+// reports say that nothing is enforced, and it refuses calls that require more.
+//
+// Commands that only read are held to that by it too: with SandboxCall.ReadOnly they can
+// still look at all that the host can, and change nothing. That takes Landlock, on Linux
+// 6.2 and newer, or sandbox-exec, on macOS, with a profile that nobody has tried yet.
+// Elsewhere they start as they are: that they were taken to only read is all there is.
+// The report says which it is, and [CheckSandbox] asks for it up front:
+//
+//	report, err := tools.CheckSandbox(ctx, tools.NoSandbox(), tools.SandboxCall{ReadOnly: true})
+//	…
+//	if !report.ReadOnly {
+//		log.Print(report)
+//	}
+func NoSandbox() Sandbox { return &noSandbox{sandbox.Reader()} }
 
-type noSandbox struct{}
+type noSandbox struct{ reader *sandbox.Box }
 
 // Start starts the command.
-func (noSandbox) Start(_ context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
+func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	r := &SandboxReport{Mechanism: "none", Missing: []string{"commands can do all that the host can"}}
 	if call.Require {
 		return nil, &SandboxError{r.Mechanism, "require", sandbox.ErrIncomplete}
+	}
+	if call.ReadOnly {
+		held, err := startIn(ctx, s.reader, cmd, call)
+		if e, ok := errors.AsType[*SandboxError](err); !ok || !isAbsent(e) {
+			return held, err
+		}
+		r.Missing = append(r.Missing, fmt.Sprintf("commands that only read are not held to that: %v", err))
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
+
+// isAbsent reports whether a sandbox was not found on this machine, and did not just
+// fail. One that nobody has tried may fail where it is found.
+func isAbsent(e *SandboxError) bool { return e.Step == sandbox.StepLook || runtime.GOOS == "darwin" }
 
 // FirstSandbox returns a sandbox that asks others in turn, until one does not refuse with
 // an [ErrSandbox]. If all refuse, the error has the reason of each.
@@ -343,6 +388,12 @@ func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxRep
 	return r, cmd.Wait()
 }
 
+// confinesReading reports whether a command that only reads was held to that, or to some
+// of it: by a mechanism that nobody has tried, or by a kernel that lacks a part.
+func (r *SandboxReport) confinesReading() bool {
+	return r.ReadOnly || r.Mechanism == "landlock" || r.Mechanism == "seatbelt"
+}
+
 // hints are for a model whose command did not succeed.
 func (r *SandboxReport) hints() (lines []string) {
 	if r.Filesystem {
@@ -376,23 +427,66 @@ func RequireSandbox() Option {
 	}
 }
 
+// A confiner starts the commands of bash in a sandbox.
+type confiner struct {
+	sandbox Sandbox
+	require bool
+
+	mu    sync.Mutex
+	holds bool // sandbox is known to hold commands to reading, as far as this machine can
+}
+
 // starter returns what starts a command in the place of [exec.Cmd.Start]. A report is
 // stored when the command was started.
-func (c *config) starter(ctx context.Context, call SandboxCall, report **SandboxReport) func(*exec.Cmd) error {
-	s := c.sandbox
-	if s == nil {
-		s = NoSandbox()
-	}
-	call.Require = call.Require || c.requireSandbox
+func (c *confiner) starter(ctx context.Context, call SandboxCall, report **SandboxReport) func(*exec.Cmd) error {
+	call.Require = call.Require || c.require
 	return func(cmd *exec.Cmd) error {
-		r, err := s.Start(ctx, cmd, call)
-		if errors.Is(err, ErrSandbox) {
-			return problemf("no_sandbox", "%v; this does not change by trying again: "+
-				"use the other tools, and tell the user that commands cannot be run", err)
+		if call.ReadOnly {
+			if err := c.checkReading(ctx); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			*report = r
+		r, err := c.sandbox.Start(ctx, cmd, call)
+		if err != nil {
+			return noSandboxProblem(err, call.ReadOnly)
 		}
-		return err
+		*report = r
+		return nil
 	}
+}
+
+// checkReading refuses a sandbox of the host's own that does not hold commands to reading,
+// where this machine can: what nobody approved is not run on a prediction alone.
+func (c *confiner) checkReading(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.sandbox.(type) {
+	case *LocalSandbox, *noSandbox:
+		return nil // they say in each report what is so
+	}
+	if c.holds {
+		return nil
+	}
+	call := SandboxCall{ReadOnly: true}
+	r, err := CheckSandbox(ctx, c.sandbox, call)
+	if err == nil && !r.ReadOnly {
+		if here, errHere := CheckSandbox(ctx, NoSandbox(), call); errHere != nil || here.ReadOnly {
+			err = fmt.Errorf("%w: the host's sandbox does not hold commands to reading", ErrSandbox)
+		}
+	}
+	c.holds = err == nil
+	return noSandboxProblem(err, true)
+}
+
+// noSandboxProblem tells the model of a command that could not be confined.
+func noSandboxProblem(err error, readOnly bool) error {
+	switch {
+	case !errors.Is(err, ErrSandbox):
+		return err
+	case readOnly:
+		return problemf("no_sandbox", "%v; the command was to run unasked, as it only reads, and could not be held to "+
+			"that: use the other tools, or call again with request_approval true, and the user is asked", err)
+	}
+	return problemf("no_sandbox", "%v; this does not change by trying again: "+
+		"use the other tools, and tell the user that commands cannot be run", err)
 }

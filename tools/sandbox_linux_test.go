@@ -262,7 +262,7 @@ func TestSandboxStarter(t *testing.T) {
 		require.NoError(t, err)
 		var r *SandboxReport
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", ":")
-		if err := c.starter(t.Context(), SandboxCall{}, &r)(cmd); err != nil {
+		if err := c.exec.(*localExec).confiner.starter(t.Context(), SandboxCall{}, &r)(cmd); err != nil {
 			return nil, err
 		}
 		return r, cmd.Wait()

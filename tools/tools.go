@@ -25,7 +25,8 @@
 //
 // The file tools see the workspace through its fence. The shell does not: what a
 // command can reach is up to the system that the host runs on, unless [WithSandbox]
-// confines it.
+// confines it. A command that runs unasked because it only reads is held to reading in
+// any case, where the system can do that: see [NoSandbox].
 package tools
 
 import (
@@ -139,15 +140,17 @@ func optioned(opts []Option) (*config, error) {
 		}
 	}
 	confined := c.sandbox != nil || c.requireSandbox
+	if c.sandbox == nil {
+		c.sandbox = NoSandbox()
+	}
 	if c.exec != nil && (confined || c.memory > 0) {
 		return nil, errors.New("new tool: WithExec goes without WithSandbox, RequireSandbox and WithMemoryLimit, which are for this machine")
 	}
 	if c.exec == nil {
-		l := &localExec{memory: c.memory}
-		if confined {
-			l.confine = c.starter
+		c.exec = &localExec{
+			memory: c.memory, confined: confined,
+			confiner: &confiner{sandbox: c.sandbox, require: c.requireSandbox},
 		}
-		c.exec = l
 	}
 	c.shell = cmp.Or(c.shell, new(Shell))
 	return &c, nil

@@ -1,0 +1,213 @@
+package tools
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/sandbox"
+)
+
+func needReading(t *testing.T) {
+	t.Helper()
+	r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true})
+	require.NoError(t, err)
+	if !r.ReadOnly {
+		t.Skipf("nothing holds commands to reading here: %v", r)
+	}
+}
+
+// held calls a tool as if nobody approved it.
+func (w *world) held(tool aycoder.Tool, in args) *aycoder.ToolResult {
+	w.t.Helper()
+	inv := aycoder.NewInvocation("1", "bash", mustJSON(w.t, in), nil)
+	inv.ReadOnly = true
+	r, err := tool.Call(w.t.Context(), inv)
+	require.NoError(w.t, err)
+	return r
+}
+
+// forgetful is a sandbox of a host that was written before commands were held to reading.
+type forgetful struct {
+	Sandbox
+	starts int
+}
+
+func (s *forgetful) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
+	s.starts++
+	return s.Sandbox.Start(ctx, cmd, SandboxCall{Network: call.Network, Require: call.Require})
+}
+
+// passing is one that passes on what it was asked.
+type passing struct{ Sandbox }
+
+func TestHeldBesideASandbox(t *testing.T) {
+	needReading(t)
+	w := newWorld(t, map[string]string{"f": "text\n"})
+	script := "cat f; touch made"
+	for name, tt := range map[string]struct {
+		open func() Sandbox
+		runs bool
+	}{
+		"none":             {func() Sandbox { return NoSandbox() }, true},
+		"passes on":        {func() Sandbox { return passing{NoSandbox()} }, true},
+		"first":            {func() Sandbox { return FirstSandbox(refusing{}, NoSandbox()) }, true},
+		"forgets":          {func() Sandbox { return &forgetful{Sandbox: NoSandbox()} }, false},
+		"first of another": {func() Sandbox { return FirstSandbox(&forgetful{Sandbox: NoSandbox()}, NoSandbox()) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tt.open()
+			bash, err := Bash(w.ws, WithSandbox(s))
+			require.NoError(t, err)
+			r := w.held(bash, args{"command": script})
+			require.NoFileExists(t, w.path("made"))
+			if tt.runs {
+				assert.Contains(t, r.Text(), "text\n")
+				assert.Contains(t, r.Text(), "call again with request_approval true")
+				assert.Equal(t, "exit 1, held to reading", r.Summary)
+				return
+			}
+			assert.True(t, r.IsError)
+			assert.Contains(t, r.Text(), "no_sandbox: the command was not started: the host's sandbox does not hold commands to reading")
+			if f, ok := s.(*forgetful); ok {
+				assert.Equal(t, 1, f.starts, "the command itself was started")
+			}
+			r = w.call("bash", args{"command": "cat f"})
+			assert.Contains(t, r.Text(), "text\n", "what is approved runs in it")
+		})
+	}
+	for name, s := range sandboxes(t, w.ws) {
+		bash, err := Bash(w.ws, WithSandbox(s))
+		require.NoError(t, err)
+		r := w.held(bash, args{"command": script + "; cat " + os.Args[0] + " >/dev/null", "network": true})
+		assert.Contains(t, r.Text(), "text\n", name)
+		assert.Contains(t, r.Text(), "call again with request_approval true", name)
+		assert.NoFileExists(t, w.path("made"))
+	}
+}
+
+// Where nothing can hold commands to reading, they run as before, and who reads a report
+// knows. Nothing but the lack of a mechanism has that effect.
+func TestHeldByNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	s := &noSandbox{sandbox.Seatbelt(sandbox.Policy{})} // of another system
+	r, err := CheckSandbox(t.Context(), s, SandboxCall{ReadOnly: true})
+	require.NoError(t, err)
+	assert.False(t, r.ReadOnly)
+	assert.Equal(t, []string{
+		"commands can do all that the host can",
+		"commands that only read are not held to that: sandbox by seatbelt: look for it: there is none on linux: unsupported operation",
+	}, r.Missing)
+	bash, err := Bash(w.ws, WithSandbox(s))
+	require.NoError(t, err)
+	got := w.held(bash, args{"command": "touch made; false"})
+	assert.FileExists(t, w.path("made"))
+	assert.NotContains(t, got.Text(), "request_approval")
+	assert.Equal(t, "exit 1", got.Summary)
+
+	needReading(t)
+	closed := &noSandbox{sandbox.Reader()}
+	require.NoError(t, closed.reader.Close())
+	_, err = CheckSandbox(t.Context(), closed, SandboxCall{ReadOnly: true})
+	require.ErrorIs(t, err, ErrSandbox)
+	_, err = CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true, Require: true})
+	require.ErrorIs(t, err, ErrSandbox)
+}
+
+// What a refusal names is said, and what is none is not.
+func TestHeldResults(t *testing.T) {
+	needReading(t)
+	w := newWorld(t, map[string]string{"f": "text\n"})
+	bash := w.tool["bash"]
+	for _, tt := range []struct {
+		command, summary string
+		has              []string
+		not              string
+	}{
+		{"cat f", "exit 0", []string{"text\n"}, "held"},
+		{"grep -q nothing f", "exit 1, held to reading", []string{"ran without asking", "[exit 1]"}, "refused"},
+		{"touch x", "exit 1, held to reading", []string{
+			"[refused, perhaps by that: no file may be changed, and there is no network: touch: cannot touch 'x': Permission denied]",
+		}, "no mode"},
+		{"chmod 777 f", "exit 1, held to reading", []string{
+			"[refused, perhaps by that: no mode, owner, time or attribute may be changed, and no other process: chmod: changing permissions of 'f': Operation not permitted]",
+		}, "no file may"},
+		{"kill -9 $$", "killed by signal: killed, held to reading", nil, "refused"},
+		{"exec 3<>/dev/tcp/127.0.0.1/9; exit 3", "exit 3, held to reading", []string{"[refused, perhaps by that: ", "Permission denied"}, "no mode"},
+		{"sleep 60", "timed out after 1s", nil, "held"},
+	} {
+		in := args{"command": tt.command}
+		if strings.HasPrefix(tt.command, "sleep") {
+			in["timeout"] = 1
+		}
+		r := w.held(bash, in)
+		if strings.HasPrefix(tt.command, "sleep") {
+			assert.True(t, r.IsError)
+			assert.NotContains(t, r.Text(), tt.not)
+			continue
+		}
+		assert.Equal(t, tt.summary, r.Summary, tt.command)
+		for _, want := range tt.has {
+			assert.Contains(t, r.Text(), want)
+		}
+		if tt.not != "held" || tt.command == "cat f" {
+			assert.NotContains(t, r.Text(), tt.not, tt.command)
+		}
+	}
+	assert.Equal(t, "text\n", w.read("f"))
+}
+
+// The directory for temporary files is each command's own, and goes with it.
+func TestHeldTemporaryFiles(t *testing.T) {
+	needReading(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	w := newWorld(t, nil)
+	left := func() (names []string) {
+		entries, err := os.ReadDir(temp)
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	r := w.held(w.tool["bash"], args{"command": `echo $TMPDIR; mkdir -p -m 300 $TMPDIR/a/b; echo x >$TMPDIR/a/b/c; mkfifo $TMPDIR/p; seq 300000 | sort -R -S 1M | wc -l; ls -R $TMPDIR | wc -l`})
+	dir, rest, _ := strings.Cut(r.Text(), "\n")
+	assert.Equal(t, temp, filepath.Dir(dir))
+	assert.Contains(t, rest, "300000\n")
+	assert.NoDirExists(t, dir)
+	assert.Empty(t, left())
+
+	r = w.held(w.tool["bash"], args{"command": "echo x >$TMPDIR/x; sleep 60", "background": true})
+	assert.Len(t, left(), 1)
+	assert.Contains(t, r.Text(), "bash-1: running")
+	w.call("bash_kill", args{"id": "bash-1"})
+	assert.Empty(t, left())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	inv := aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": "true"}), nil)
+	inv.ReadOnly = true
+	_, err := w.tool["bash"].Call(ctx, inv)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, left())
+}
+
+// An Exec of the host's is told, and says itself what it has done.
+func TestHeldByAnExec(t *testing.T) {
+	w := newWorld(t, nil)
+	e := fakeExec(func(_ context.Context, c *ExecCommand) (*ExecResult, error) {
+		return &ExecResult{Code: 1, ReadOnly: c.ReadOnly && strings.Contains(c.Script, "holds"), Dir: c.Dir}, nil
+	})
+	bash, err := Bash(w.ws, WithExec(e))
+	require.NoError(t, err)
+	assert.Contains(t, w.held(bash, args{"command": "holds"}).Text(), "request_approval")
+	assert.NotContains(t, w.held(bash, args{"command": "does not"}).Text(), "request_approval")
+}

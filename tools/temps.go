@@ -1,0 +1,89 @@
+package tools
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/sandbox"
+)
+
+// temps are directories for the temporary files of commands that only read. Each command
+// has one for itself. One that it has left empty, as almost all do, serves a later one of
+// the same run: to make a directory can take as long as to start a command.
+type temps struct {
+	mu   sync.Mutex
+	free []string
+	runs map[string]bool // those that go on, at whose end the free ones are removed
+}
+
+// take returns an empty directory.
+func (t *temps) take() (string, error) {
+	t.mu.Lock()
+	for len(t.free) > 0 {
+		dir := t.free[len(t.free)-1]
+		t.free = t.free[:len(t.free)-1]
+		if isEmpty(dir) { // it is still there
+			t.mu.Unlock()
+			return dir, nil
+		}
+	}
+	t.mu.Unlock()
+	dir, err := os.MkdirTemp("", "aycoder-read-")
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// give takes a directory back when the command has ended. It is removed with all that is
+// in it, unless it is empty and the command's run goes on.
+func (t *temps) give(dir, run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs[run] && isEmpty(dir) {
+		t.free = append(t.free, dir)
+		return
+	}
+	_ = sandbox.RemoveAll(dir)
+}
+
+// begin has what is free removed at the end of a run, if the call is of one.
+func (t *temps) begin(inv *aycoder.Invocation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runs[inv.Run] {
+		return
+	}
+	if t.runs == nil {
+		t.runs = map[string]bool{}
+	}
+	t.runs[inv.Run] = true
+	if !inv.AtRunEnd(func() { t.end(inv.Run) }) {
+		delete(t.runs, inv.Run)
+	}
+}
+
+// end removes what is free when a run ends. Other runs make theirs anew.
+func (t *temps) end(run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.runs, run)
+	for _, dir := range t.free {
+		_ = sandbox.RemoveAll(dir)
+	}
+	t.free = nil
+}
+
+func isEmpty(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
