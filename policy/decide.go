@@ -25,7 +25,7 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	switch {
 	case sure:
 		return q.deny(denyText(denied), denied)
-	case s.mode == Plan && q.class > shell.ReadOnly:
+	case s.mode == Plan && (q.class > shell.ReadOnly || q.requested):
 		return q.deny(planText, nil)
 	case q.script != nil && q.script.Deny && !s.exactly(q):
 		return q.deny("a command of this kind destroys too much: "+strings.Join(q.reasons(), ", "), nil)
@@ -35,14 +35,28 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 		return q.ask(asked, "is what the rule "+short(asked.String())+" asks about")
 	case s.tainted && q.far() && !s.trusted(q):
 		return q.ask(nil, "comes after a stranger's text, and reaches far or is not known")
+	case q.requested && !s.exactly(q):
+		return q.request()
 	}
 	if r, ok := s.allows(q, func(*rule) bool { return true }); ok {
 		return aycoder.Allow().On(q.grounds(r))
 	}
 	if s.runs(q) {
-		return aycoder.Allow().On(q.grounds(nil))
+		g := q.grounds(nil)
+		g.ReadOnly = q.script != nil && q.harmless() && !q.requested
+		return aycoder.Allow().On(g)
 	}
 	return s.question(q)
+}
+
+// request asks about a command that is to do more than read though its words do not say
+// so. Only a rule that is the very command answers it.
+func (q *inquiry) request() aycoder.Verdict {
+	g := q.grounds(nil)
+	g.Reasons = append(g.Reasons, "asks to do more than read")
+	g.Suggested = q.suggest()
+	g.Suggested = g.Suggested[:min(1, len(g.Suggested))]
+	return aycoder.Ask().On(g)
 }
 
 // runs reports whether the mode lets run what no rule decides about.

@@ -27,6 +27,9 @@ type inquiry struct {
 	why     []string
 	script  *shell.Analysis // nil if it is no command
 	online  bool            // a command gets the network by an argument
+	// requested says that the model asks, by an argument, for a command to do more than
+	// read, whatever its class.
+	requested bool
 	world   shell.World
 	guarded []guarded
 }
@@ -145,6 +148,7 @@ func (q *inquiry) command() {
 	if dir, ok := stringArg(q.call, "working_dir"); ok && dir != "" {
 		q.world.Dir = q.join(dir)
 	}
+	q.requested = flagArg(q.call, "request_approval")
 	q.script = shell.Analyze(q.subject, q.world)
 	q.class, q.why = q.script.Class, slices.Clone(q.script.Why)
 	if !q.script.Allow && flagArg(q.call, "network") {

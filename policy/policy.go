@@ -27,12 +27,15 @@
 //   - After a stranger's text came in ([aycoder.ToolResult] says so), what reaches other
 //     machines, writes outside of the workspace or is not known, such as make or ./x.sh,
 //     asks, whatever else allows it.
+//   - A command with the argument "request_approval", by which the model asks that it may
+//     do more than read, asks, unless an allow rule is exactly this command.
 //   - Names of secrets, and of files that run code though nobody runs them by name (CI
 //     configuration, hooks, start files of shells and editors) or steer agents, ask in
 //     every mode, unless a rule names them. The question says why they run code. Of a
 //     command that is what its text says: nobody knows what a program writes.
 //   - An allow rule that covers the call allows it.
-//   - At last the [Mode] decides.
+//   - At last the [Mode] decides. A command that it lets run because it only reads is held
+//     to that by the tool, see [aycoder.Invocation].
 //
 // A rule's action counts before its source, so no rule can take back a deny or an ask.
 // Rules of a [Project] come with the code that is worked on: they can only tighten, and
