@@ -189,16 +189,17 @@ func (s *scene) look() map[string]string {
 func describe(t *testing.T, name string) string {
 	var st unix.Stat_t
 	require.NoError(t, unix.Lstat(name, &st))
-	text := fmt.Sprintf("%o %d:%d %d links, %d bytes, %v %v", st.Mode, st.Uid, st.Gid, st.Nlink, st.Size, st.Mtim, st.Ctim)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%o %d:%d %d links, %d bytes, %v %v", st.Mode, st.Uid, st.Gid, st.Nlink, st.Size, st.Mtim, st.Ctim))
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)
-		text += fmt.Sprintf(" %q", data)
+		text.WriteString(fmt.Sprintf(" %q", data))
 	case unix.S_IFLNK:
 		to, err := os.Readlink(name)
 		require.NoError(t, err)
-		text += " to " + to
+		text.WriteString(" to " + to)
 	}
 	list := make([]byte, 1<<12)
 	n, err := unix.Llistxattr(name, list)
@@ -206,14 +207,14 @@ func describe(t *testing.T, name string) string {
 	for attr := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
 		value := make([]byte, 1<<12)
 		n, _ := unix.Lgetxattr(name, attr, value)
-		text += fmt.Sprintf(" %s=%q", attr, value[:max(n, 0)])
+		text.WriteString(fmt.Sprintf(" %s=%q", attr, value[:max(n, 0)]))
 	}
 	if f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
 		flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
-		text += fmt.Sprintf(" flags %x %v", flags, err)
+		text.WriteString(fmt.Sprintf(" flags %x %v", flags, err))
 		f.Close()
 	}
-	return text
+	return text.String()
 }
 
 // others are the processes beside this one and the first of the namespace, but those that
