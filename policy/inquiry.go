@@ -30,8 +30,8 @@ type inquiry struct {
 	// requested says that the model asks, by an argument, for a command to do more than
 	// read, whatever its class.
 	requested bool
-	world   shell.World
-	guarded []guarded
+	world     shell.World
+	guarded   []guarded
 }
 
 // A guarded file is one that a call touches and that no mode and no rule covers, but one
