@@ -41,8 +41,10 @@ type fragment struct {
 // Encoded returns the wire form of m that was stored under key, or makes it with
 // encode and stores it. A provider calls it with a key of its own (a pointer or a
 // value that names dialect and settings) so that a request costs what is new in
-// it, not the whole history. One form is kept, that of the last key. The bytes
-// must not be changed. It is safe for concurrent use.
+// it, not the whole history. It makes key and encode once for a request, before the
+// loop over its messages: a struct that becomes an any in the loop, or a method that
+// becomes a func, is an allocation for each old message. One form is kept, that of
+// the last key. The bytes must not be changed. It is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
 		return f.data, nil

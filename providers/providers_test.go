@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers"
+	"github.com/aycoder/aycoder/providers/openai"
 )
 
 // keyless are the providers that need no key.
@@ -119,4 +120,61 @@ func ExampleOpen() {
 	// Output:
 	// ollama.Client(qwen3:8b at http://localhost:11434)
 	// open model: name: "olama/qwen3:8b" names an unknown provider
+}
+
+// A step of a conversation costs what is new in it: what was sent before is not encoded
+// again, and is not worth an allocation. (The list of what is sent grows, in few.)
+func TestStepCostsWhatIsNew(t *testing.T) {
+	clients := map[string]aycoder.ModelClient{}
+	for _, name := range providers.Names() {
+		m, err := providers.Open(name+"/maker/model-1", providers.WithAPIKey("key-0123456789"),
+			providers.WithBaseURL("http://localhost"), providers.WithHTTPClient(&http.Client{Transport: refusing{}}))
+		require.NoError(t, err)
+		clients[name] = m
+	}
+	m, err := openai.New("model-1", openai.WithAPIKey("key-0123456789"), openai.WithResponses(),
+		openai.WithHTTPClient(&http.Client{Transport: refusing{}}))
+	require.NoError(t, err)
+	clients["responses"] = m
+	for name, m := range clients {
+		t.Run(name, func(t *testing.T) {
+			allocs := func(turns int) float64 {
+				req := &aycoder.Request{Messages: conversation(turns)}
+				return testing.AllocsPerRun(5, func() {
+					_, err := aycoder.Complete(t.Context(), m, req)
+					if _, ok := errors.AsType[*aycoder.OverloadedError](err); !ok {
+						t.Fatal(err)
+					}
+				})
+			}
+			few, many := allocs(100), allocs(2000)
+			t.Logf("%.0f allocations with 100 turns, %.0f with 2,000", few, many)
+			assert.LessOrEqual(t, many, 1.1*few)
+		})
+	}
+}
+
+// refusing reads requests and is too busy for them.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, err := io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, err
+}
+
+// conversation has turns of all kinds of messages: calls with their outputs, and what the
+// user says after them, twice.
+func conversation(turns int) []*aycoder.Message {
+	messages := []*aycoder.Message{aycoder.User("go")}
+	for i := range turns {
+		said := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "some words"}}}
+		got := &aycoder.Message{Role: aycoder.RoleUser}
+		for n := range 3 {
+			id := fmt.Sprintf("call_%d_%d", i, n)
+			said.Parts = append(said.Parts, &aycoder.ToolUse{ID: id, Name: "lookup", Args: []byte(`{"query":"x"}`)})
+			got.Parts = append(got.Parts, &aycoder.ToolOutput{ID: id, Name: "lookup", Parts: []aycoder.Part{&aycoder.Text{Text: "found"}}})
+		}
+		messages = append(messages, said, got, aycoder.User("and"), aycoder.User("then"))
+	}
+	return messages
 }

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,10 +14,23 @@ import (
 
 // wireKey is the key of messages that are encoded for this API: what their form depends
 // on. No two documents of a conversation may have the same name, so a message's place
-// is part of the names of those in it.
+// is part of the names of those in it; it is 0 for one without.
 type wireKey struct {
 	at    int
 	plain bool
+}
+
+// hasMedia reports whether there may be documents among parts, or in outputs.
+func hasMedia(parts []aycoder.Part) bool {
+	return slices.ContainsFunc(parts, func(p aycoder.Part) bool {
+		switch p := p.(type) {
+		case *aycoder.Media:
+			return true
+		case *aycoder.ToolOutput:
+			return p != nil && hasMedia(p.Parts)
+		}
+		return false
+	})
 }
 
 // wireRole is the role of a message there: a system message is the user's.

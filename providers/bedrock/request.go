@@ -289,12 +289,18 @@ func (w *body) messages() (*api.Payload, error) {
 	w.b = append(w.b, `"messages":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, 2*len(w.req.Messages)+3)}
 	role, lastUser := aycoder.Role(""), 0
+	k := wireKey{plain: w.model.plain}
+	key, encode := any(k), k.fragment
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		k := wireKey{at: i, plain: w.model.plain}
-		data, err := m.Encoded(k, k.fragment)
+		key, encode := key, encode
+		if hasMedia(m.Parts) {
+			k := wireKey{at: i, plain: w.model.plain}
+			key, encode = k, k.fragment
+		}
+		data, err := m.Encoded(key, encode)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
@@ -318,17 +324,28 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
+// What ends the turn before and begins one.
+var (
+	userTurn  = []byte(`]},{"role":"user","content":[`)
+	modelTurn = []byte(`]},{"role":"assistant","content":[`)
+)
+
 // between is what stands between a message and the one before, which may be none.
 func between(before, role aycoder.Role) []byte {
+	const next = "]},"
+	begin := userTurn
+	if role == aycoder.RoleAssistant {
+		begin = modelTurn
+	}
 	switch before {
 	case role:
-		return []byte(",")
+		return begin[len(next)-1 : len(next)] // the comma
 	case "":
 		first := ""
 		if role == aycoder.RoleAssistant { // "A conversation must start with a user message."
 			first = `{"role":"user","content":[{"text":"(The conversation began before this.)"}]},`
 		}
-		return []byte(first + `{"role":"` + string(role) + `","content":[`)
+		return append([]byte(first), begin[len(next):]...)
 	}
-	return []byte(`]},{"role":"` + string(role) + `","content":[`)
+	return begin
 }

@@ -310,12 +310,12 @@ func (w *body) rest() {
 }
 
 // The text around the parts of messages.
-const (
-	firstUser  = `{"role":"user","parts":[`
-	firstModel = `{"role":"user","parts":[{"text":"(The conversation began before this.)"}]},{"role":"model","parts":[`
-	nextUser   = `]},{"role":"user","parts":[`
-	nextModel  = `]},{"role":"model","parts":[`
-	sameRole   = `,`
+var (
+	firstUser  = []byte(`{"role":"user","parts":[`)
+	firstModel = []byte(`{"role":"user","parts":[{"text":"(The conversation began before this.)"}]},{"role":"model","parts":[`)
+	nextUser   = []byte(`]},{"role":"user","parts":[`)
+	nextModel  = []byte(`]},{"role":"model","parts":[`)
+	sameRole   = []byte(`,`)
 )
 
 // contents adds the conversation, from its encoded messages: "function call turn comes
@@ -326,17 +326,24 @@ func (w *body) contents(key wireKey) (*api.Payload, error) {
 	w.b = append(rawjson.AppendKey(w.b, "contents"), '[')
 	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(w.req.Messages)+2), nil)}
 	last := aycoder.Role("")
+	kept, encode := any(key), key.encode
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := w.message(m, key)
+		var data []byte
+		var err error
+		if api.Unnamed(m) {
+			data, err = w.unnamed(m, key)
+		} else {
+			data, err = m.Encoded(kept, encode)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 		if len(data) > 0 {
 			role := speaker(m.Role)
-			p.Pieces = append(p.Pieces, []byte(between(last, role)), data)
+			p.Pieces = append(p.Pieces, between(last, role), data)
 			last = role
 		}
 	}
@@ -349,7 +356,7 @@ func (w *body) contents(key wireKey) (*api.Payload, error) {
 }
 
 // between is what stands before the parts of a message.
-func between(last, role aycoder.Role) string {
+func between(last, role aycoder.Role) []byte {
 	model := role == aycoder.RoleAssistant
 	switch {
 	case last == role:
@@ -364,12 +371,9 @@ func between(last, role aycoder.Role) string {
 	return nextUser
 }
 
-// message returns the parts of a message. An output that does not name its tool gets
-// the name of the call, which is in another message: such a form is not kept.
-func (w *body) message(m *aycoder.Message, key wireKey) ([]byte, error) {
-	if !api.Unnamed(m) {
-		return m.Encoded(key, key.encode)
-	}
+// unnamed returns the parts of a message with an output that does not name its tool,
+// which gets the name of the call. That is in another message: such a form is not kept.
+func (w *body) unnamed(m *aycoder.Message, key wireKey) ([]byte, error) {
 	nameOf := func(id string) string { return api.CallName(w.req.Messages, id) }
 	e := &encoder{key: key, nameOf: nameOf}
 	return e.encode(m)

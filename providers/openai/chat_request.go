@@ -331,12 +331,13 @@ func (w *chatBody) messages() (*api.Payload, error) {
 	}
 	w.b = append(w.b, system...)
 	form := w.c.chatForm(w.model)
+	key, encode := any(form), form.fragment
 	turns := &chatTurns{dialect: w.c.dialect, pieces: make([][]byte, 1, len(w.req.Messages)+2)}
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := m.Encoded(form, form.fragment)
+		data, err := m.Encoded(key, encode)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}

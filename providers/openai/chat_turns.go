@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/aycoder/aycoder"
 )
@@ -10,8 +11,18 @@ const (
 	chatUser      = `,{"role":"user","content":`
 	chatTextPart  = `{"type":"text","text":`
 	chatEmptyUser = chatUser + `"(empty)"}`
+)
+
+// What stands between encoded messages, and within those that are joined.
+var (
 	// chatBetween stands between what tools put out and what the user says.
-	chatBetween = `,{"role":"assistant","content":"OK."}`
+	chatBetween   = []byte(`,{"role":"assistant","content":"OK."}`)
+	chatNewText   = []byte(`\n\n`)
+	chatListUser  = []byte(chatUser + "[" + chatTextPart)
+	chatNextPart  = []byte(",")
+	chatAfterText = []byte(`"},`)
+	chatNextText  = []byte("," + chatTextPart)
+	chatEndText   = []byte(`}]}`)
 )
 
 // chatTurns puts the messages of a conversation one after the other, in the order of
@@ -30,7 +41,7 @@ func (t *chatTurns) add(data []byte) {
 	content, isUser := bytes.CutPrefix(data, []byte(chatUser))
 	switch {
 	case isUser && t.toolUser && t.tool:
-		t.pieces = append(t.pieces, []byte(chatBetween))
+		t.pieces = append(t.pieces, chatBetween)
 	case isUser && t.userSystem && t.user > 0:
 		t.join(content)
 		return
@@ -48,30 +59,25 @@ func (t *chatTurns) add(data []byte) {
 func (t *chatTurns) join(content []byte) {
 	last := &t.pieces[len(t.pieces)-1]
 	*last = (*last)[:len(*last)-2] // less the end of its content
-	isList := content[0] == '['
-	if !t.list && !isList {
-		t.pieces = append(t.pieces, []byte(`\n\n`), content[1:])
-		return
-	}
-	between := ","
-	if !t.list {
+	switch isList := content[0] == '['; {
+	case !isList && !t.list:
+		t.pieces = append(t.pieces, chatNewText, content[1:])
+	case !isList:
+		t.pieces = append(t.pieces, chatNextText, content[:len(content)-1], chatEndText)
+	case t.list:
+		t.pieces = append(t.pieces, chatNextPart, content[1:])
+	default:
 		t.toList()
-		between = `"},`
+		t.list = true
+		t.pieces = append(t.pieces, chatAfterText, content[1:])
 	}
-	t.list = true
-	if isList {
-		t.pieces = append(t.pieces, []byte(between), content[1:])
-		return
-	}
-	t.pieces = append(t.pieces, []byte(between+chatTextPart), content[:len(content)-1], []byte(`}]}`))
 }
 
 // toList makes the text that the last message is into the first part of a list.
 func (t *chatTurns) toList() {
 	first := t.pieces[t.user]
-	t.pieces[t.user] = []byte(chatUser + "[" + chatTextPart)
-	rest := append([][]byte{first[len(chatUser):]}, t.pieces[t.user+1:]...)
-	t.pieces = append(t.pieces[:t.user+1], rest...)
+	t.pieces[t.user] = chatListUser
+	t.pieces = slices.Insert(t.pieces, t.user+1, first[len(chatUser):])
 }
 
 // endsWithTool reports whether the last of some messages is a tool's. It ends with the

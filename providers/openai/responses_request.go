@@ -255,11 +255,12 @@ func appendRespTool(b []byte, s *aycoder.ToolSpec) []byte {
 func (w *respBody) input(form respForm) (*api.Payload, error) {
 	w.b = append(w.b, `,"input":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
+	key, encode := any(form), form.fragment
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := m.Encoded(form, form.fragment)
+		data, err := m.Encoded(key, encode)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
