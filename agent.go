@@ -371,13 +371,13 @@ func (r *run) enter(in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 {
 		messages = append(messages, in.message())
 	}
-	messages, err := checkInput(messages)
+	messages, ids, err := checkInput(messages)
 	if err != nil {
 		return err
 	}
 	l := r.loop
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model,
+		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model, ids: ids,
 	})
 	return nil
 }
@@ -393,14 +393,15 @@ func (in *Input) message() *Message {
 	return m
 }
 
-// checkInput returns a conversation as a run starts with it: text that is not valid
-// UTF-8, which could not be stored, is made so.
-func checkInput(messages []*Message) ([]*Message, error) {
-	if err := CheckHistory(messages); err != nil {
-		return nil, err
+// checkInput returns a conversation as a run starts with it, and where its calls are:
+// text that is not valid UTF-8, which could not be stored, is made so.
+func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
+	ids, err := checkHistory(messages)
+	if err != nil {
+		return nil, nil, err
 	}
 	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant {
-		return nil, &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
+		return nil, nil, &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
 	}
 	clean := messages
 	for i, m := range messages {
@@ -414,9 +415,9 @@ func checkInput(messages []*Message) ([]*Message, error) {
 		clean[i] = c
 	}
 	if &clean[0] != &messages[0] { // ids that differed may be the same now
-		return clean, CheckHistory(clean)
+		ids, err = checkHistory(clean)
 	}
-	return clean, nil
+	return clean, ids, err
 }
 
 // request builds the request of a turn and checks what the builder made of it.
@@ -475,6 +476,7 @@ type settings struct {
 	maxCalls    int
 	maxOutput   int
 	maxResponse int64
+	keepEncoded bool
 	parallel    int
 	grace       time.Duration
 	askTimeout  time.Duration

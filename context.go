@@ -74,16 +74,23 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 // Outputs stand in the user message right after the calls. The error is a
 // [*ContextError].
 func CheckHistory(messages []*Message) error {
-	c := checker{open: map[string]bool{}, seen: map[string]bool{}}
+	_, err := checkHistory(messages)
+	return err
+}
+
+// checkHistory is CheckHistory, and returns where the calls are.
+func checkHistory(messages []*Message) (*callIDs, error) {
+	c := checker{callIDs: newCallIDs(messages)}
 	for i, m := range messages {
+		c.index = i
 		if err := c.message(m); err != nil {
-			return &ContextError{Op: "check history", Err: fmt.Errorf("message %d: %w", i, err)}
+			return nil, &ContextError{Op: "check history", Err: fmt.Errorf("message %d: %w", i, err)}
 		}
 	}
 	if err := c.answered(); err != nil {
-		return &ContextError{Op: "check history", Err: err}
+		return nil, &ContextError{Op: "check history", Err: err}
 	}
-	return nil
+	return c.callIDs, nil
 }
 
 // RepairHistory returns what can be kept of a conversation that [CheckHistory] refuses,
@@ -104,7 +111,7 @@ func RepairHistory(messages []*Message) []*Message {
 			}
 		}
 	}
-	c := checker{open: map[string]bool{}, seen: map[string]bool{}}
+	c := checker{callIDs: newCallIDs(messages)}
 	var out []*Message
 	for _, m := range messages {
 		if m = c.repaired(m); m == nil {
@@ -164,10 +171,13 @@ func (c *checker) repaired(m *Message) *Message {
 	return kept
 }
 
-// A checker holds the calls that wait for their output.
+// A checker goes through a history. It makes one map of a long one.
 type checker struct {
-	open, seen map[string]bool
-	order      []string
+	*callIDs
+	index int        // of the message
+	calls []*ToolUse // of the last message that had any; nil where the output has come
+	open  int        // how many are not nil
+	next  int        // the call behind the one whose output came last
 }
 
 func (c *checker) message(m *Message) error {
@@ -201,18 +211,20 @@ func (c *checker) message(m *Message) error {
 }
 
 func (c *checker) assistant(m *Message) error {
+	c.calls, c.next = c.calls[:0], 0
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *ToolUse:
-			if p.ID == "" || c.seen[p.ID] {
+			if _, twice := c.at[p.ID]; twice || p.ID == "" {
 				return fmt.Errorf("call id %q is empty or used twice", p.ID)
 			}
-			c.seen[p.ID], c.open[p.ID] = true, true
-			c.order = append(c.order, p.ID)
+			c.at[p.ID] = callPlace{int32(c.index), int32(len(c.calls))}
+			c.calls = append(c.calls, p)
 		case *ToolOutput:
 			return errors.New("an assistant message holds no tool output")
 		}
 	}
+	c.open = len(c.calls)
 	return nil
 }
 
@@ -220,13 +232,12 @@ func (c *checker) user(m *Message) error {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *ToolOutput:
-			if !c.open[p.ID] {
+			if !c.answer(p.ID) {
 				return fmt.Errorf("output %q has no call before it", p.ID)
 			}
 			if err := checkOutput(p); err != nil {
 				return err
 			}
-			delete(c.open, p.ID)
 		case *ToolUse, *Thinking:
 			return fmt.Errorf("a user message holds no %T", p)
 		}
@@ -234,15 +245,32 @@ func (c *checker) user(m *Message) error {
 	return nil
 }
 
-// answered reports the first call that has no output.
-func (c *checker) answered() error {
-	for _, id := range c.order {
-		if c.open[id] {
-			return fmt.Errorf("call %q has no output", id)
+// answer takes an output, most often that of the next call. It reports whether there is
+// such a call that has none.
+func (c *checker) answer(id string) bool {
+	if c.open == 0 {
+		return false
+	}
+	i := c.next
+	if i >= len(c.calls) || c.calls[i] == nil || c.calls[i].ID != id {
+		at, ok := c.at[id]
+		if i = int(at.call); !ok || i >= len(c.calls) || c.calls[i] == nil || c.calls[i].ID != id {
+			return false
 		}
 	}
-	c.order = c.order[:0]
-	return nil
+	c.calls[i] = nil
+	c.open--
+	c.next = i + 1
+	return true
+}
+
+// answered reports the first call that has no output.
+func (c *checker) answered() error {
+	if c.open == 0 {
+		return nil
+	}
+	first := slices.IndexFunc(c.calls, func(u *ToolUse) bool { return u != nil })
+	return fmt.Errorf("call %q has no output", c.calls[first].ID)
 }
 
 // checkOutput reports whether o holds what a tool can give.

@@ -49,25 +49,51 @@ type content struct {
 	ids *callIDs
 }
 
-// callIDs holds, for each call id, the index of the item it stands in. Lists of
-// different lengths share it: an id belongs to those that reach that far.
+// callIDs holds the place of each call id. Lists of different lengths share it: an id
+// belongs to those that reach that far.
 type callIDs struct {
 	mu sync.Mutex
-	at map[string]int // nil while there is none
+	at map[string]callPlace // nil while there is none
 }
 
-func newTranscript(messages []*Message) transcript {
-	t := transcript{newList(messages), &callIDs{}}
-	for i, m := range messages {
-		t.ids.note(i, m.Parts...)
+// A callPlace is where a call stands: the index of its item in the list, and that of the
+// call among those of the item.
+type callPlace struct{ item, call int32 }
+
+// newCallIDs has room for the calls of messages.
+func newCallIDs(messages []*Message) *callIDs {
+	n := 0
+	for _, m := range messages {
+		if m == nil {
+			continue
+		}
+		for _, p := range m.Parts {
+			if _, ok := p.(*ToolUse); ok {
+				n++
+			}
+		}
 	}
-	return t
+	if n == 0 {
+		return &callIDs{}
+	}
+	return &callIDs{at: make(map[string]callPlace, n)}
+}
+
+// newTranscript makes a transcript of messages, whose calls are in ids if that is known.
+func newTranscript(messages []*Message, ids *callIDs) transcript {
+	if ids == nil {
+		ids = newCallIDs(messages)
+		for i, m := range messages {
+			ids.note(i, m.Parts...)
+		}
+	}
+	return transcript{newList(messages), ids}
 }
 
 func (t transcript) append(m *Message) transcript {
 	next := transcript{t.list.append(m), t.ids}
 	if next.used != t.used { // a second branch grows from here: it has ids of its own
-		return newTranscript(next.items)
+		return newTranscript(next.items, nil)
 	}
 	t.ids.note(len(t.items), m.Parts...)
 	return next
@@ -99,7 +125,7 @@ func (c *callIDs) note(i int, parts ...Part) {
 	defer c.mu.Unlock()
 	for _, p := range parts {
 		if u, ok := p.(*ToolUse); ok {
-			put(&c.at, u.ID, i)
+			put(&c.at, u.ID, callPlace{item: int32(i)})
 		}
 	}
 }
@@ -118,6 +144,6 @@ func (c *callIDs) has(id string, n int) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, ok := c.at[id]
-	return ok && i < n
+	p, ok := c.at[id]
+	return ok && int(p.item) < n
 }

@@ -121,6 +121,8 @@ type StartInput struct {
 	// Model names the model. What Messages say about the size of the context is about
 	// the model that was asked then.
 	Model string
+
+	ids *callIDs // of the calls in Messages, if they were checked
 }
 
 // Start returns the first state of a run and what is to be done first.
@@ -141,7 +143,7 @@ func (s *State) start(in *StartInput) []Action {
 	for _, t := range in.Tools {
 		r.effects = append(r.effects, toolEffect{t.Name, t.Effect})
 	}
-	s.rules, s.history, s.phase = r, newTranscript(in.Messages), PhaseModel
+	s.rules, s.history, s.phase = r, newTranscript(in.Messages, in.ids), PhaseModel
 	s.marked = limitIn(in.Messages, in.Model)
 	s.cut = cut{limit: s.marked}.at(in.Messages)
 	return []Action{s.callModel()}

@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"sync/atomic"
@@ -30,12 +31,14 @@ type Message struct {
 	Parts []Part
 
 	wire atomic.Pointer[fragment]
+	runs atomic.Int32 // that began with it and go on
 }
 
 // A fragment is a message in one provider's wire format.
 type fragment struct {
-	key  any
-	data []byte
+	key    any
+	data   []byte
+	packed bool // data is part of a block, see pack
 }
 
 // Encoded returns the wire form of m that was stored under key, or makes it with
@@ -44,7 +47,8 @@ type fragment struct {
 // it, not the whole history. It makes key and encode once for a request, before the
 // loop over its messages: a struct that becomes an any in the loop, or a method that
 // becomes a func, is an allocation for each old message. One form is kept, that of
-// the last key. The bytes must not be changed. It is safe for concurrent use.
+// the last key, and for how long says [WithEncodedHistory]. The bytes must not be
+// changed. It is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
 		return f.data, nil
@@ -53,8 +57,84 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	m.wire.Store(&fragment{key, data})
+	if room := cap(data) - len(data); room > len(data)/8 {
+		data = bytes.Clone(data) // it may be kept for as long as the message
+	}
+	m.wire.Store(&fragment{key: key, data: data})
 	return data, nil
+}
+
+// smallHistory is how many encoded bytes are made again rather than kept: an idle agent
+// holds nothing for a short conversation.
+const smallHistory = 16 << 10
+
+// hold says that a run goes on with messages.
+func hold(messages []*Message) {
+	for _, m := range messages {
+		m.runs.Add(1)
+	}
+}
+
+// release ends a run of messages, the first of which it held. What is encoded of them is
+// let go of, unless another run goes on with it, or it is to be kept and is not small.
+func release(messages []*Message, held int, keep bool) {
+	size, loose := 0, 0
+	for i, m := range messages {
+		if i < held {
+			m.runs.Add(-1)
+		}
+		if f := m.wire.Load(); f != nil {
+			size += len(f.data)
+			if !f.packed {
+				loose += len(f.data)
+			}
+		}
+	}
+	if keep && size > smallHistory {
+		if loose > size/16 {
+			pack(messages)
+		}
+		return
+	}
+	for _, m := range messages {
+		if m.runs.Load() == 0 {
+			m.wire.Store(nil)
+		}
+	}
+}
+
+// packBlock is the least size of a block that a long history is packed into. It is what
+// a message may hold beside its own form when all others are gone.
+const packBlock = 64 << 10
+
+// pack moves the encoded forms of messages side by side into blocks: there they take no
+// more than their length, and are quick to read.
+func pack(messages []*Message) {
+	for len(messages) > 0 {
+		n, size := 0, 0
+		for n < len(messages) && size < packBlock {
+			if f := messages[n].wire.Load(); f != nil && !f.packed {
+				size += len(f.data)
+			}
+			n++
+		}
+		packInto(make([]byte, 0, size), messages[:n])
+		messages = messages[n:]
+	}
+}
+
+func packInto(block []byte, messages []*Message) {
+	forms := make([]fragment, len(messages))
+	for i, m := range messages {
+		f := m.wire.Load()
+		if f == nil || f.packed || len(f.data) > cap(block)-len(block) {
+			continue
+		}
+		start := len(block)
+		block = append(block, f.data...)
+		forms[i] = fragment{f.key, block[start:len(block):len(block)], true}
+		m.wire.CompareAndSwap(f, &forms[i])
+	}
 }
 
 // User returns a user message of one text.

@@ -54,7 +54,7 @@ func newID() string {
 func defaults() config {
 	return config{settings: settings{
 		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
-		maxOutput: 256 << 10, maxResponse: maxAnswer, parallel: 8, grace: time.Second,
+		maxOutput: 256 << 10, maxResponse: maxAnswer, keepEncoded: true, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent{},
 	}}
@@ -197,6 +197,16 @@ func WithMaxToolOutput(n int) Option {
 // calls are not run. Default: 32 MiB.
 func WithMaxResponse(n int64) Option {
 	return option("WithMaxResponse", n > 0, "must be positive", func(c *config) { c.maxResponse = n })
+}
+
+// WithEncodedHistory says whether the messages of a conversation keep the form in which
+// they were sent when its run is over. With it, a run that goes on sends an old message
+// as it stands, and an idle conversation holds about twice the bytes of its history;
+// without it, each run encodes the history once, and the idle one holds that alone. The
+// form goes with the messages in any case, and is not kept of a history of less than 16
+// KiB, which is encoded in no time. Default: true.
+func WithEncodedHistory(keep bool) Option {
+	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
 }
 
 // WithParallelTools bounds how many read-only calls work at the same time.

@@ -24,6 +24,7 @@ type run struct {
 	again   bool // it was suspended before
 	// build makes the request of a model call.
 	build  func(context.Context, ContextInput) (*Request, error)
+	held   int                         // messages of the history that it began with
 	within func(func(context.Context)) // calls under the run's context
 	wake   chan struct{}               // of the consumer; one slot
 	slots  chan struct{}               // of parallel tools; made for the first
@@ -211,6 +212,8 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		r.mu.Unlock()
 		defer func() { _ = r.trail.flush(ctx, r, true) }()
 	}
+	hold(r.state.history.items)
+	r.held = len(r.state.history.items)
 	defer r.close()
 	defer r.stop(cancel)
 	next := func() Event { return r.next(work) }
@@ -559,9 +562,7 @@ func (r *run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.control.detach(&r.state)
-	for _, m := range r.state.history.items {
-		m.wire.Store(nil) // the next run makes them again; an idle agent holds them for nothing
-	}
+	release(r.state.history.items, r.held, r.loop.keepEncoded)
 }
 
 func (r *run) result() *Result {

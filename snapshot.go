@@ -91,7 +91,8 @@ func (s *State) UnmarshalJSON(data []byte) error {
 }
 
 func (w *stateJSON) state() (State, error) {
-	if err := CheckHistory(w.History); err != nil {
+	ids, err := checkHistory(w.History)
+	if err != nil {
 		return State{}, err
 	}
 	if w.MaxTurns <= 0 || w.MaxCalls <= 0 || w.Turn < 0 || w.Attempt < 0 || w.Made < 0 {
@@ -104,7 +105,7 @@ func (w *stateJSON) state() (State, error) {
 		rules:   &rules{w.Model, w.Effects, w.MaxTurns, w.MaxCalls},
 		cut:     cut{limit: w.Limit, from: w.Elide, seen: w.Seen, size: w.Size},
 		marked:  w.Marked,
-		history: newTranscript(w.History), queue: w.Queue, phase: w.Phase, end: w.End,
+		history: newTranscript(w.History, ids), queue: w.Queue, phase: w.Phase, end: w.End,
 		turn: w.Turn, attempt: w.Attempt, made: w.Made, stop: w.Stop, usage: w.Usage, broken: w.Broken,
 	}
 	if w.Parts != nil {
@@ -129,7 +130,7 @@ func (s *State) checkParts() error {
 	for i, p := range s.parts.items {
 		switch p := p.(type) {
 		case *ToolUse:
-			if p.ID == "" || s.history.has(p.ID) || s.parts.ids.at[p.ID] != i {
+			if p.ID == "" || s.history.has(p.ID) || int(s.parts.ids.at[p.ID].item) != i {
 				return fmt.Errorf("call id %q is empty or used twice", p.ID)
 			}
 		case *Text, *Thinking, *Media, *Opaque:

@@ -3,6 +3,7 @@ package aycoder
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync/atomic"
 )
 
@@ -43,12 +44,12 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 		if req == nil {
 			req = &Request{}
 		}
-		messages, err := checkInput(req.Messages)
+		messages, ids, err := checkInput(req.Messages)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		r, before := l.turn(req, messages), len(messages)
+		r, before := l.turn(req, messages, ids), len(messages)
 		defer func() {
 			if into != nil {
 				*into = r.turnResult(before)
@@ -64,7 +65,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 }
 
 // turn makes a run of one turn.
-func (l *Loop) turn(req *Request, messages []*Message) *run {
+func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	r := newRun(l, &RunConfig{})
 	r.fixed = true
 	r.single = true
@@ -81,7 +82,7 @@ func (l *Loop) turn(req *Request, messages []*Message) *run {
 		return &next, nil
 	}
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls,
+		Messages: slices.Clone(messages), Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls, ids: ids,
 	})
 	return r
 }

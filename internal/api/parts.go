@@ -27,6 +27,33 @@ func CheckParts(parts []aycoder.Part) error {
 	return nil
 }
 
+// Room is about how many bytes the wire form of a message of these parts takes: a buffer
+// of that size seldom grows, and holds little that is not used.
+func Room(parts []aycoder.Part) int {
+	const around = 100 // a part, or a message
+	n := around
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			n += around + escaped(len(p.Text))
+		case *aycoder.Thinking:
+			n += around + escaped(len(p.Text)) + len(p.Signature)
+		case *aycoder.ToolUse:
+			n += around + escaped(len(p.Args))
+		case *aycoder.Opaque:
+			n += around + len(p.Raw)
+		case *aycoder.Media:
+			n += around + len(p.URL) + base64.StdEncoding.EncodedLen(len(p.Data))
+		case *aycoder.ToolOutput:
+			n += Room(p.Parts)
+		}
+	}
+	return n
+}
+
+// escaped is about how long a text of n bytes is in JSON: the ends of lines are two.
+func escaped(n int) int { return n + n/16 }
+
 // NotShown is said in the place of what a model is not shown, so that one odd file does
 // not make the whole conversation unsendable.
 func NotShown(m *aycoder.Media) string {

@@ -346,7 +346,7 @@ func check(t *testing.T, a answer) {
 	require.NoError(t, err)
 	data, err := encodeMessage(a.Message)
 	require.NoError(t, err)
-	require.True(t, len(data) == 0 || json.Valid(data), "%q", data)
+	require.True(t, len(data) == 0 || json.Valid(data[1:]), "%q", data)
 }
 
 func deltas(n int, one string) string {

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,17 +17,8 @@ const maxName = 128
 // in it, since none changes the form of a message.
 type wireKey struct{}
 
-// fragment is encodeMessage behind a comma.
-func fragment(m *aycoder.Message) ([]byte, error) {
-	data, err := encodeMessage(m)
-	if err != nil || len(data) == 0 {
-		return nil, err
-	}
-	return slices.Concat([]byte(","), data), nil
-}
-
-// encodeMessage returns the wire form of m, or nothing if no part of it can be sent:
-// the API refuses a message without content.
+// encodeMessage returns the wire form of m behind a comma, or nothing if no part of it
+// can be sent: the API refuses a message without content.
 func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	role := aycoder.RoleUser
 	if m.Role == aycoder.RoleAssistant {
@@ -37,12 +27,8 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	head := `{"role":"` + string(role) + `","content":[`
-	size := len(head) + 2
-	for _, p := range m.Parts {
-		size += roomFor(p)
-	}
-	w := &blocks{b: append(make([]byte, 0, size), head...), role: m.Role}
+	w := &blocks{b: append(make([]byte, 0, api.Room(m.Parts)), `,{"role":"`...), role: m.Role}
+	w.b = append(append(w.b, role...), `","content":[`...)
 	// "In the user message containing tool results, the tool_result blocks must come
 	// FIRST in the content array. Any text must come AFTER all tool results."
 	for _, p := range m.Parts {
@@ -57,28 +43,6 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 		return nil, nil
 	}
 	return append(w.b, ']', '}'), nil
-}
-
-// roomFor is about how many bytes a part takes.
-func roomFor(p aycoder.Part) int {
-	const around = 100
-	switch p := p.(type) {
-	case *aycoder.Text:
-		return around + len(p.Text)
-	case *aycoder.Thinking:
-		return around + len(p.Text) + len(p.Signature)
-	case *aycoder.ToolUse:
-		return around + len(p.Args)
-	case *aycoder.Opaque:
-		return around + len(p.Raw)
-	case *aycoder.ToolOutput:
-		n := around
-		for _, q := range p.Parts {
-			n += roomFor(q)
-		}
-		return n
-	}
-	return around
 }
 
 // blocks is a list of content blocks that is being written.

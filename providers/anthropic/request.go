@@ -318,7 +318,7 @@ func (w *body) messages() (*api.Payload, error) {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
 		}
-		data, err := m.Encoded(wireKey{}, fragment)
+		data, err := m.Encoded(wireKey{}, encodeMessage)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}

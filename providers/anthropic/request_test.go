@@ -187,12 +187,12 @@ func TestEncodeMessage(t *testing.T) {
 				assert.Empty(t, data)
 				return
 			}
-			assert.True(t, json.Valid(data))
+			assert.True(t, json.Valid(data[1:]))
 			role := "user"
 			if tt.role == assistant {
 				role = "assistant"
 			}
-			assert.Equal(t, `{"role":"`+role+`","content":[`+tt.want+`]}`, string(data))
+			assert.Equal(t, `,{"role":"`+role+`","content":[`+tt.want+`]}`, string(data))
 		})
 	}
 }

@@ -46,7 +46,7 @@ func (k wireKey) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	w := &blocks{role: m.Role, key: k}
+	w := &blocks{role: m.Role, key: k, b: make([]byte, 0, api.Room(m.Parts))}
 	// Claude wants results before anything else that the user says.
 	for _, p := range m.Parts {
 		if out, ok := p.(*aycoder.ToolOutput); ok && wireRole(m.Role) == aycoder.RoleUser {

@@ -324,28 +324,24 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// What ends the turn before and begins one.
-var (
-	userTurn  = []byte(`]},{"role":"user","content":[`)
-	modelTurn = []byte(`]},{"role":"assistant","content":[`)
-)
+// turns end the turn before and begin one.
+var turns = map[aycoder.Role][]byte{
+	aycoder.RoleUser:      []byte(`]},{"role":"user","content":[`),
+	aycoder.RoleAssistant: []byte(`]},{"role":"assistant","content":[`),
+}
 
 // between is what stands between a message and the one before, which may be none.
 func between(before, role aycoder.Role) []byte {
-	const next = "]},"
-	begin := userTurn
-	if role == aycoder.RoleAssistant {
-		begin = modelTurn
-	}
+	const end = "]}"
 	switch before {
 	case role:
-		return begin[len(next)-1 : len(next)] // the comma
+		return turns[role][len(end) : len(end)+1] // the comma
 	case "":
 		first := ""
 		if role == aycoder.RoleAssistant { // "A conversation must start with a user message."
 			first = `{"role":"user","content":[{"text":"(The conversation began before this.)"}]},`
 		}
-		return append([]byte(first), begin[len(next):]...)
+		return append([]byte(first), turns[role][len(end)+1:]...)
 	}
-	return begin
+	return turns[role]
 }

@@ -52,7 +52,7 @@ func (e *encoder) encode(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	e.role = m.Role
+	e.role, e.b = m.Role, make([]byte, 0, api.Room(m.Parts))
 	for _, p := range m.Parts {
 		if out, ok := p.(*aycoder.ToolOutput); ok && speaker(e.role) == aycoder.RoleUser {
 			e.output(out)

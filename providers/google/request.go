@@ -309,14 +309,22 @@ func (w *body) rest() {
 	}
 }
 
-// The text around the parts of messages.
-var (
-	firstUser  = []byte(`{"role":"user","parts":[`)
-	firstModel = []byte(`{"role":"user","parts":[{"text":"(The conversation began before this.)"}]},{"role":"model","parts":[`)
-	nextUser   = []byte(`]},{"role":"user","parts":[`)
-	nextModel  = []byte(`]},{"role":"model","parts":[`)
-	sameRole   = []byte(`,`)
+// What stands around the parts of messages.
+const (
+	sameRole = iota
+	firstUser
+	firstModel
+	nextUser
+	nextModel
 )
+
+var around = [...][]byte{
+	sameRole:   []byte(`,`),
+	firstUser:  []byte(`{"role":"user","parts":[`),
+	firstModel: []byte(`{"role":"user","parts":[{"text":"(The conversation began before this.)"}]},{"role":"model","parts":[`),
+	nextUser:   []byte(`]},{"role":"user","parts":[`),
+	nextModel:  []byte(`]},{"role":"model","parts":[`),
+}
 
 // contents adds the conversation, from its encoded messages: "function call turn comes
 // immediately after a user turn or after a function response turn", and the outputs of
@@ -360,15 +368,15 @@ func between(last, role aycoder.Role) []byte {
 	model := role == aycoder.RoleAssistant
 	switch {
 	case last == role:
-		return sameRole
+		return around[sameRole]
 	case last == "" && model:
-		return firstModel
+		return around[firstModel]
 	case last == "":
-		return firstUser
+		return around[firstUser]
 	case model:
-		return nextModel
+		return around[nextModel]
 	}
-	return nextUser
+	return around[nextUser]
 }
 
 // unnamed returns the parts of a message with an output that does not name its tool,

@@ -170,7 +170,7 @@ func TestContents(t *testing.T) {
 			`{"role":"user","parts":[{"text":"a"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"},{"text":"d"}]},` +
 				`{"role":"user","parts":[{"text":"<system>\ne\n</system>"}]}`},
 		{"the user speaks first", "gemini-2.5-pro", []*aycoder.Message{aycoder.Assistant("a")},
-			string(firstModel) + `{"text":"a"}]}`},
+			string(around[firstModel]) + `{"text":"a"}]}`},
 		{"signatures go back as they came", "gemini-3-pro-preview", []*aycoder.Message{aycoder.User("a"), says(aycoder.RoleAssistant,
 			&aycoder.Thinking{Text: "summary", Provider: provider},
 			&aycoder.Thinking{Text: "signed", Signature: "c2ln", Provider: provider},

@@ -31,7 +31,7 @@ func encodeWith(m *aycoder.Message, nameOf func(id string) string) ([]byte, erro
 		return encodeAnswer(m), nil
 	}
 	w := &said{}
-	var b []byte
+	b := make([]byte, 0, api.Room(m.Parts))
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *aycoder.ToolOutput:
@@ -144,7 +144,8 @@ func encodeAnswer(m *aycoder.Message) []byte {
 	if text.Len()+thinking.Len()+len(calls) == 0 {
 		return nil
 	}
-	b := rawjson.AppendString([]byte(`,{"role":"assistant","content":`), text.String())
+	b := append(make([]byte, 0, api.Room(m.Parts)), `,{"role":"assistant","content":`...)
+	b = rawjson.AppendString(b, text.String())
 	if thinking.Len() > 0 {
 		b = rawjson.AppendField(b, "thinking", thinking.String())
 	}

@@ -31,7 +31,7 @@ func (f chatForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	w := &chatWriter{chatForm: f, b: make([]byte, 0, 256)}
+	w := &chatWriter{chatForm: f, b: make([]byte, 0, api.Room(m.Parts))}
 	switch m.Role {
 	case aycoder.RoleAssistant:
 		w.assistant(m)
@@ -91,7 +91,7 @@ func (w *chatWriter) user(m *aycoder.Message) {
 	}
 	if len(c.items) > 0 {
 		if w.toolUser && len(w.b) > 0 {
-			w.b = append(w.b, chatBetween...)
+			w.b = append(w.b, chatGlue[chatBetween]...)
 		}
 		w.begin("user")
 		w.b = append(c.appendTo(w.b), '}')

@@ -14,16 +14,25 @@ const (
 )
 
 // What stands between encoded messages, and within those that are joined.
-var (
-	// chatBetween stands between what tools put out and what the user says.
-	chatBetween   = []byte(`,{"role":"assistant","content":"OK."}`)
-	chatNewText   = []byte(`\n\n`)
-	chatListUser  = []byte(chatUser + "[" + chatTextPart)
-	chatNextPart  = []byte(",")
-	chatAfterText = []byte(`"},`)
-	chatNextText  = []byte("," + chatTextPart)
-	chatEndText   = []byte(`}]}`)
+const (
+	chatBetween = iota // between what tools put out and what the user says
+	chatNewText
+	chatListUser
+	chatNextPart
+	chatAfterText
+	chatNextText
+	chatEndText
 )
+
+var chatGlue = [...][]byte{
+	chatBetween:   []byte(`,{"role":"assistant","content":"OK."}`),
+	chatNewText:   []byte(`\n\n`),
+	chatListUser:  []byte(chatUser + "[" + chatTextPart),
+	chatNextPart:  []byte(","),
+	chatAfterText: []byte(`"},`),
+	chatNextText:  []byte("," + chatTextPart),
+	chatEndText:   []byte(`}]}`),
+}
 
 // chatTurns puts the messages of a conversation one after the other, in the order of
 // roles that the service takes. What is there does not change when messages are added,
@@ -36,12 +45,17 @@ type chatTurns struct {
 	tool   bool // the last message is a tool's
 }
 
-// add adds the encoded form of a message, which may be of several.
+// add adds the encoded form of a message, which may be of several. Only where the
+// service minds the order is it looked at: a long history is read once, to be sent.
 func (t *chatTurns) add(data []byte) {
+	if !t.toolUser && !t.userSystem {
+		t.pieces = append(t.pieces, data)
+		return
+	}
 	content, isUser := bytes.CutPrefix(data, []byte(chatUser))
 	switch {
 	case isUser && t.toolUser && t.tool:
-		t.pieces = append(t.pieces, chatBetween)
+		t.pieces = append(t.pieces, chatGlue[chatBetween])
 	case isUser && t.userSystem && t.user > 0:
 		t.join(content)
 		return
@@ -50,7 +64,7 @@ func (t *chatTurns) add(data []byte) {
 	if isUser {
 		t.user, t.list = len(t.pieces), content[0] == '['
 	}
-	t.tool = endsWithTool(data)
+	t.tool = t.toolUser && endsWithTool(data)
 	t.pieces = append(t.pieces, data)
 }
 
@@ -61,22 +75,22 @@ func (t *chatTurns) join(content []byte) {
 	*last = (*last)[:len(*last)-2] // less the end of its content
 	switch isList := content[0] == '['; {
 	case !isList && !t.list:
-		t.pieces = append(t.pieces, chatNewText, content[1:])
+		t.pieces = append(t.pieces, chatGlue[chatNewText], content[1:])
 	case !isList:
-		t.pieces = append(t.pieces, chatNextText, content[:len(content)-1], chatEndText)
+		t.pieces = append(t.pieces, chatGlue[chatNextText], content[:len(content)-1], chatGlue[chatEndText])
 	case t.list:
-		t.pieces = append(t.pieces, chatNextPart, content[1:])
+		t.pieces = append(t.pieces, chatGlue[chatNextPart], content[1:])
 	default:
 		t.toList()
 		t.list = true
-		t.pieces = append(t.pieces, chatAfterText, content[1:])
+		t.pieces = append(t.pieces, chatGlue[chatAfterText], content[1:])
 	}
 }
 
 // toList makes the text that the last message is into the first part of a list.
 func (t *chatTurns) toList() {
 	first := t.pieces[t.user]
-	t.pieces[t.user] = chatListUser
+	t.pieces[t.user] = chatGlue[chatListUser]
 	t.pieces = slices.Insert(t.pieces, t.user+1, first[len(chatUser):])
 }
 

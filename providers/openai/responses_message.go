@@ -45,7 +45,7 @@ func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
 	}
-	w := &respItems{respForm: f, role: m.Role}
+	w := &respItems{respForm: f, role: m.Role, b: make([]byte, 0, api.Room(m.Parts))}
 	if m.Role == aycoder.RoleAssistant {
 		w.assistant(m.Parts)
 		return w.b, nil
