@@ -1,7 +1,6 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -343,17 +342,12 @@ func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 // fitArgs is CheckArgs with a schema that was checked. It returns args themselves if
 // they are as the tool gets them.
 func fitArgs(c *schema.Schema, id, tool string, args json.RawMessage) (json.RawMessage, error) {
-	problems := c.Validate(args)
-	if len(problems) > 0 {
-		if meant := c.Coerce(args); !bytes.Equal(meant, args) {
-			args, problems = meant, c.Validate(meant)
-		}
-	}
+	fit, problems := c.Fit(args)
 	if len(problems) > 0 {
 		base := &ToolError{Tool: tool, CallID: id}
 		return nil, &ToolArgsError{ToolError: base, Problems: problems}
 	}
-	return c.Normalize(args), nil
+	return fit, nil
 }
 
 // isToolName reports whether s is 1 to 64 letters, digits, "_" and "-".

@@ -23,6 +23,12 @@ func (s *Schema) Normalize(data []byte) []byte {
 		return data
 	}
 	r.root(s)
+	return r.normalized()
+}
+
+// normalized is the document, which was checked, with its integers in plain digits.
+func (r *run) normalized() []byte {
+	data := r.doc.data
 	var out []byte
 	last := int32(0)
 	for _, c := range r.doc.cells {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -50,6 +51,25 @@ func (s *Schema) validate(r *run) []string {
 	return r.found.problems
 }
 
+// Fit returns the arguments as the schema wants them, or all that is wrong with them as
+// [Schema.Validate] does. Values that were written as text are what the text says, as
+// [Schema.Coerce] makes them, and integers such as 2.0 are in plain digits, as
+// [Schema.Normalize] makes them. What fits as it is comes back itself.
+func (s *Schema) Fit(data []byte) (args []byte, problems []string) {
+	r := newRun(data)
+	if problems = s.validate(r); len(problems) > 0 {
+		coerced := s.Coerce(data)
+		if bytes.Equal(coerced, data) {
+			return data, problems
+		}
+		r = newRun(coerced)
+		if problems = s.validate(r); len(problems) > 0 {
+			return data, problems
+		}
+	}
+	return r.normalized(), nil
+}
+
 // A run is one validation.
 type run struct {
 	doc    doc
@@ -61,8 +81,8 @@ type run struct {
 	trying int            // trials that are on
 	spoken map[int][]byte // what the strings in cells stand for, if that is asked for
 
-	cells [24]cell // where doc.cells and path start
-	steps [8]step
+	cells [16]cell // where doc.cells and path start
+	steps [4]step
 }
 
 func newRun(data []byte) *run {

@@ -18,12 +18,29 @@ type shape struct {
 	usage   string
 	after   string
 	thought bool
+
+	misses int // shapes that were learnt in a row and not seen again
+	skip   int // events that are not learnt
 }
+
+// maxMisses is how many shapes are learnt in a row of which none comes again. After that
+// many, only one event in [relearn] is worth the time.
+const (
+	maxMisses = 4
+	relearn   = 32
+)
 
 // learn takes the shape of an event that was taken apart, and says nothing but the
 // text of p and its usage.
 func (s *shape) learn(data string, p *part) {
-	*s = shape{}
+	if s.skip > 0 {
+		s.skip--
+		return
+	}
+	if s.misses++; s.misses > maxMisses {
+		s.skip = relearn
+	}
+	*s = shape{misses: s.misses, skip: s.skip}
 	value, ok := after(data, `"text"`)
 	if !ok || value == "" || value[0] != '"' {
 		return
@@ -43,7 +60,7 @@ func (s *shape) learn(data string, p *part) {
 // after returns what stands after a key, if there is only one.
 func after(data, key string) (string, bool) {
 	i := strings.Index(data, key)
-	if i < 0 || strings.LastIndex(data, key) != i {
+	if i < 0 || strings.Contains(data[i+len(key):], key) {
 		return "", false
 	}
 	return strings.TrimLeft(data[i+len(key):], ": "), true
@@ -60,7 +77,11 @@ func (s *shape) match(data string) (p part, usage string, ok bool) {
 		return p, "", false
 	}
 	usage = tail[len(s.middle) : len(tail)-len(s.after)]
-	return part{text: text, thought: s.thought, plain: true}, usage, sameButNumbers(usage, s.usage)
+	if !sameButNumbers(usage, s.usage) {
+		return p, "", false
+	}
+	s.misses, s.skip = 0, 0
+	return part{text: text, thought: s.thought, plain: true}, usage, true
 }
 
 // sameButNumbers reports whether two JSON texts differ in nothing but whole numbers.
