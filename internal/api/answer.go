@@ -70,14 +70,23 @@ func (a *Answer) Close() error {
 	var p aycoder.Part
 	switch {
 	case a.thinking.Len() > 0 || a.sig != "":
-		p = &aycoder.Thinking{Text: a.thinking.String(), Signature: a.sig, Provider: a.call.x.Config.Provider}
+		p = &aycoder.Thinking{Text: fitted(&a.thinking), Signature: a.sig, Provider: a.call.x.Config.Provider}
 	case a.text.Len() > 0 || a.extra != nil:
-		p = &aycoder.Text{Text: a.text.String(), Extra: a.extra}
+		p = &aycoder.Text{Text: fitted(&a.text), Extra: a.extra}
 	default:
 		return nil
 	}
 	a.text, a.thinking, a.sig, a.extra = strings.Builder{}, strings.Builder{}, "", nil
 	return a.call.Emit(&aycoder.BlockDone{Part: p})
+}
+
+// fitted is what was built, in little more room than it takes: it is kept for as long as
+// the conversation, and what grows in pieces has up to twice the room.
+func fitted(b *strings.Builder) string {
+	if b.Cap()-b.Len() > b.Len()/8 {
+		return strings.Clone(b.String())
+	}
+	return b.String()
 }
 
 // Opaque adds a block of the service's own.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ func Reflect[T any]() (raw json.RawMessage, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	return s.AppendTo(nil), nil
+	return bytes.Clone(s.AppendTo(nil)), nil // it is kept, and has grown
 }
 
 // describeRoot describes a struct, also one that reads itself.

@@ -189,7 +189,10 @@ func (f *framer) makeRoom() {
 		return
 	}
 	buf := f.buf[:0]
-	if len(held) >= cap(f.buf)/2 || f.full && cap(f.buf) < fullBuffer {
+	switch {
+	case f.full && cap(f.buf) < fullBuffer: // more has come than fits
+		buf = make([]byte, 0, max(minBuffer, 4*cap(f.buf)))
+	case len(held) >= cap(f.buf)/2:
 		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
 	}
 	f.buf = append(buf, held...)

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A text that came in pieces takes little more room than its length: a conversation
+// holds it as long as it lasts.
+func TestFitted(t *testing.T) {
+	const texts, size = 1000, 5000
+	kept := make([]string, texts)
+	used := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range kept {
+		var b strings.Builder
+		for b.Len() < size {
+			b.WriteString("pieces of text, ")
+		}
+		kept[i] = fitted(&b)
+		assert.Equal(t, b.String(), kept[i])
+	}
+	each := float64(used()-before) / texts
+	t.Logf("%.0f bytes a text of %d", each, size)
+	assert.Less(t, each, 1.125*size)
+	runtime.KeepAlive(kept)
+}
