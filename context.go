@@ -215,10 +215,11 @@ func (c *checker) assistant(m *Message) error {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case *ToolUse:
-			if _, twice := c.at[p.ID]; twice || p.ID == "" {
+			before := len(c.at)
+			c.at[p.ID] = callPlace{int32(c.index), int32(len(c.calls))}
+			if len(c.at) == before || p.ID == "" {
 				return fmt.Errorf("call id %q is empty or used twice", p.ID)
 			}
-			c.at[p.ID] = callPlace{int32(c.index), int32(len(c.calls))}
 			c.calls = append(c.calls, p)
 		case *ToolOutput:
 			return errors.New("an assistant message holds no tool output")

@@ -103,8 +103,8 @@ func release(messages []*Message, held int, keep bool) {
 	}
 }
 
-// packBlock is the least size of a block that a long history is packed into. It is what
-// a message may hold beside its own form when all others are gone.
+// packBlock is the size of the blocks that a long history is packed into. It is what a
+// message may hold beside its own form when all others are gone.
 const packBlock = 64 << 10
 
 // pack moves the encoded forms of messages side by side into blocks: there they take no
@@ -112,11 +112,15 @@ const packBlock = 64 << 10
 func pack(messages []*Message) {
 	for len(messages) > 0 {
 		n, size := 0, 0
-		for n < len(messages) && size < packBlock {
-			if f := messages[n].wire.Load(); f != nil && !f.packed {
-				size += len(f.data)
+		for ; n < len(messages); n++ {
+			f := messages[n].wire.Load()
+			if f == nil || f.packed {
+				continue
 			}
-			n++
+			if size > 0 && size+len(f.data) > packBlock {
+				break
+			}
+			size += len(f.data)
 		}
 		packInto(make([]byte, 0, size), messages[:n])
 		messages = messages[n:]

@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"reflect"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,5 +40,5 @@ func TestFitCost(t *testing.T) {
 	require.NoError(t, err)
 	args := []byte(`{"query":"some words","limit":3}`)
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { s.Fit(args) }), 1.0)
-	assert.LessOrEqual(t, unsafe.Sizeof(run{}), uintptr(576))
+	assert.LessOrEqual(t, reflect.TypeFor[run]().Size(), uintptr(576))
 }
