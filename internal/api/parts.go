@@ -35,11 +35,11 @@ func Room(parts []aycoder.Part) int {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *aycoder.Text:
-			n += around + escaped(len(p.Text))
+			n += around + escapedLen(len(p.Text))
 		case *aycoder.Thinking:
-			n += around + escaped(len(p.Text)) + len(p.Signature)
+			n += around + escapedLen(len(p.Text)) + len(p.Signature)
 		case *aycoder.ToolUse:
-			n += around + escaped(len(p.Args))
+			n += around + escapedLen(len(p.Args))
 		case *aycoder.Opaque:
 			n += around + len(p.Raw)
 		case *aycoder.Media:
@@ -51,8 +51,8 @@ func Room(parts []aycoder.Part) int {
 	return n
 }
 
-// escaped is about how long a text of n bytes is in JSON: the ends of lines are two.
-func escaped(n int) int { return n + n/16 }
+// escapedLen is about how long a text of n bytes is in JSON: the ends of lines are two.
+func escapedLen(n int) int { return n + n/16 }
 
 // NotShown is said in the place of what a model is not shown, so that one odd file does
 // not make the whole conversation unsendable.
