@@ -219,6 +219,7 @@ func (c *call) here(w *syntax.Word) {
 // what a pipe behind the command gets.
 func (c *call) redirectTo(r *syntax.Redirect, w word) {
 	out := r.N == nil || r.N.Value == "1"
+	c.crosses(r, w)
 	switch r.Op {
 	case syntax.RdrIn:
 		c.bounded = true // the program decides how much
@@ -249,6 +250,21 @@ func (c *call) redirectTo(r *syntax.Redirect, w word) {
 	default:
 		c.captured = c.captured || out || r.Op == syntax.RdrAll || r.Op == syntax.AppAll
 		c.write(w)
+	}
+}
+
+// crosses asks for a redirection by which a file that is read may get behind a descriptor
+// of the output: Linux opens that again to write where a path such as /dev/stdout says so.
+func (c *call) crosses(r *syntax.Redirect, w word) {
+	reads := r.Op == syntax.RdrIn || r.Op == syntax.DplIn
+	if reads && r.N == nil || r.N != nil && strings.Trim(r.N.Value, "0") == "" {
+		return // it stays what comes in
+	}
+	from := strings.TrimSuffix(w.text, "-")
+	switch {
+	case r.Op == syntax.RdrIn,
+		(r.Op == syntax.DplIn || r.Op == syntax.DplOut) && from != "" && strings.Trim(from, "0") == "":
+		c.raise(NeedsApproval, "opens what comes in as another descriptor")
 	}
 }
 

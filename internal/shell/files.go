@@ -205,8 +205,14 @@ func tar(c *call, argv []word) {
 	if f, ok := o.args["--file"]; ok {
 		file, named = f, true
 	}
-	if strings.Contains(file.text, ":") {
-		c.raise(Network, "an archive on another machine")
+	for _, w := range o.all("-f", "--file") {
+		host, _, path := strings.Cut(w.text, "/")
+		switch {
+		case strings.Contains(host, ":"):
+			c.raise(Network, "an archive on another machine")
+		case w.kind > digits && (!path || w.many || strings.ContainsAny(host, "*?[")):
+			c.raise(NeedsApproval, "may be an archive on another machine")
+		}
 	}
 	dir, moved := o.args["-C"]
 	if d, ok := o.args["--directory"]; ok {

@@ -72,7 +72,7 @@ func (c *call) actions(args, starts []word) {
 		case findAlone[name]:
 		case findRuns[name]:
 			n := i + 1 + end(args[i+1:])
-			c.exec(args[i+1:n], starts)
+			c.exec(args[i+1:n], starts, n < len(args) && args[n].text == "+")
 			i = n
 		case findTakes[name]:
 			c.findTest(name, next)
@@ -106,7 +106,8 @@ func end(args []word) int {
 // findTest notes a test with an argument.
 func (c *call) findTest(name string, arg word) {
 	switch {
-	case arg.many:
+	case arg.many, arg.kind == glob && (strings.Contains(arg.text, "[") || !strings.ContainsAny(arg.text, "./")):
+		// files may be named as actions are, but for a dot or a slash
 		c.raise(NeedsApproval, "a word that is not known may be an action")
 	case name == "-printf":
 		c.out = word{kind: anything, many: true}
@@ -131,12 +132,12 @@ func (c *call) seeks(pattern word) {
 	}
 }
 
-// exec runs a command with the paths that were found.
-func (c *call) exec(argv, starts []word) {
+// exec runs a command with the paths that were found, one or many at a time.
+func (c *call) exec(argv, starts []word, many bool) {
 	c.k.opaque = true
 	found := c.names(starts)
 	found.nodash = found.kind == listing
-	found.many = false
+	found.many = many
 	if found.kind == listing && len(starts) == 1 && starts[0].kind <= digits {
 		found.text = strings.TrimRight(starts[0].text, "/") + "/"
 	}
@@ -168,7 +169,8 @@ func fd(c *call, argv []word) {
 	for i, w := range args {
 		if w.kind == known && (w.text == "-x" || w.text == "-X" || strings.HasPrefix(w.text, "--exec")) {
 			c.k.opaque = true
-			c.exec(args[i+1:], nil)
+			c.raise(NeedsApproval, "runs a command for what it finds, wherever that is put")
+			c.exec(args[i+1:], nil, true)
 			args = args[:i]
 			break
 		}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -171,17 +172,21 @@ func (c *call) gitOperands(p program, o *parsed) {
 // gitFormat refuses formats that verify signatures, which starts programs, and names of
 // formats that the configuration defines.
 func (c *call) gitFormat(o *parsed) {
-	for _, f := range o.all("--format", "--pretty", "--sort") {
-		if strings.Contains(f.text, "%G") || strings.Contains(f.text, "signature") || f.kind > digits {
+	for _, f := range o.all("--format", "--pretty", "--sort", "--group") {
+		if signed.MatchString(f.text) || strings.Contains(f.text, "signature") || f.kind > digits {
 			c.raise(NeedsApproval, "verifies signatures")
 		}
 	}
-	for _, f := range o.all("--pretty") {
+	for _, f := range o.all("--format", "--pretty") {
 		if !strings.Contains(f.text, "%") && !prettyFormats[f.text] {
 			c.raise(NeedsApproval, "has a format that the configuration defines")
 		}
 	}
 }
+
+// signed is a placeholder that verifies a signature, with or without one of the signs that
+// may stand behind the percent sign.
+var signed = regexp.MustCompile(`%[-+ ]*G`)
 
 // prettyFormats are those that git-log(1) has.
 var prettyFormats = set("", "oneline", "short", "medium", "full", "fuller", "reference", "email", "mboxrd", "raw")

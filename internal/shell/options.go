@@ -130,8 +130,10 @@ func (w word) keep(text string) word {
 // options goes through the arguments, and notes the effects of options.
 func (c *call) options(p program, args []word) *parsed {
 	r := &parsed{args: map[string]word{}}
+	value := false // w may be the argument of the option before it
 	for i := 0; i < len(args); i++ {
-		w := args[i]
+		w, isValue := args[i], value
+		value = false
 		switch {
 		case w.kind == known && w.text == "--":
 			r.operands = append(r.operands, args[i+1:]...)
@@ -142,7 +144,12 @@ func (c *call) options(p program, args []word) *parsed {
 				next = &args[i+1]
 			}
 			r.late = r.late || len(r.operands) > 0
-			if c.option(p, r, w, next) && !next.dash() {
+			took := c.option(p, r, w, next)
+			value = took && next.dash() // judged as an argument, and as an option
+			if took && (isValue || next.kind == known && next.text == "--") && c.strict {
+				c.raise(NeedsApproval, "the argument of an option may be an option of its own")
+			}
+			if took && !value {
 				i++
 			}
 			continue

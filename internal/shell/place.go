@@ -139,6 +139,17 @@ func harmlessDevice(p string) bool {
 	return ok && strings.Trim(fd, "0123456789") == ""
 }
 
+// sink is for the devices that keep nothing, and for the descriptors of the output. Linux
+// opens the file behind a descriptor again, so what came in would be written over; no file
+// to read may be behind one of these.
+func sink(p string) bool {
+	switch p {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2":
+		return true
+	}
+	return false
+}
+
 // set makes a set of names.
 func set(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
@@ -172,7 +183,7 @@ func (c *call) write(w word) {
 	for _, a := range all {
 		c.writePath(a)
 	}
-	if w.kind <= digits && !harmlessDevice(all[0]) {
+	if w.kind <= digits && !sink(all[0]) {
 		c.cmd.Writes = append(c.cmd.Writes, c.k.shown(all[0]))
 	}
 }
@@ -191,7 +202,7 @@ func (c *call) writePath(a string) {
 	switch {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
 		c.raise(Network, "opens a connection")
-	case harmlessDevice(a) || a == "/dev/tty":
+	case sink(a) || a == "/dev/tty":
 	case blockDevice(a):
 		c.catastrophe("overwrites a disk")
 	case a == "/proc/sysrq-trigger":

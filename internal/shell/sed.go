@@ -121,6 +121,8 @@ func (s *sedScript) part(delim byte, expression bool) bool {
 			if n := len(s.skipAhead("^")); s.pos+n+1 < len(s.text) && s.text[s.pos+n+1] == ']' {
 				return false
 			}
+		case expression && ch == '[' && strings.ContainsAny(s.skipAhead(".="), ".="):
+			return false // a name in brackets, in which a bracket need not close
 		case expression && ch == '[' && strings.HasPrefix(s.text[s.pos:], "[:"):
 			n := strings.Index(s.text[s.pos:], ":]")
 			if n < 0 {

@@ -10,6 +10,7 @@ import (
 
 // harmless are commands that agents run every day.
 var harmless = []string{
+	"find . -name *.go", "head -n -5 main.go", "tail -c -20 main.go", "sort -t - -k 2 main.go", "find . -name src/*", "git log --format=oneline", "tar -tf ./a*", "ls 3>&1 1>&2 2>&3", "cat 0< a 2>&1", "sed 's/[.=]/x/' a", "find src -type f -exec wc -l {} +",
 	"ls -la src/", "ls -R . | head -50", "ls *.go | wc -l", "cat -n main.go | sed -n '10,40p'",
 	"cat main.go | head -n 20 | tail -5",
 	"head -100 README.md", "tail -n +10 notes.txt", "wc -l $(git ls-files '*.go')",
@@ -176,6 +177,7 @@ var asks = map[string][]string{
 		"${x:-rm} y",
 	},
 	"programs": {
+		"find . -name *", "find . -name [!a]*", "find . -path ??????? -print", "find src -exec uniq {} +", "find src -type f -exec xxd {} +", "find src -exec env uniq {} +", "fd a -X uniq",
 		"find . -exec rm {} +", "find . -ok rm {} \\;", "find . -execdir sh -c 'rm x' \\;",
 		"find . -fprintf out x", "find . -fls out", "find . -delete -name x", "find . $(echo -delete)",
 		"find . -exec sh -c 'cat {}' \\;", "find . -name x -exec sh {} \\;", "fd -x rm", "fd -X rm",
@@ -241,6 +243,9 @@ var asks = map[string][]string{
 		"compgen -v; rm x",
 	},
 	"redirects": {
+		"cat < a > /dev/stdin", "ls 3< a > /dev/fd/3", "ls 1< a > /dev/stdout", "ls 2< a > /dev/stderr", "cat < a 1<&0 > /dev/stdout",
+		"cat < a >&0 > /dev/stdout", "cat < a 2>&00 > /dev/stderr", "cat < a 1<&0- > /dev/stdout", "cat < a 3<&0 1>&3 > /dev/stdout",
+		"{ ls > /dev/stdout; } 1< a", "while read -r x; do echo \"$x\" > /dev/stdin; done < a", "cat < a > /dev/fd/0",
 		"ls > x", "ls >> x", "ls >| x", "ls &> x", "ls >& x", "ls 2> x", "ls <> x", ": > x", "> x", "ls > $x", "ls > \"$1\"", "ls > ''",
 		"ls > *", "ls > /tmp/x", "ls > ~/x", "ls > ../x", "{ ls; } > x", "(ls) > x",
 		"for i in 1; do ls; done > x", "if true; then ls; fi > x", "f() { ls; } > x; f",
@@ -348,6 +353,11 @@ var asks = map[string][]string{
 		"export x=1", "export FOO", "export PAGER=x", "X=1 ls", "pager=x ls", "LC_ALL=../x ls", "TZ=/x date", "LANG=:x ls", "histchars=x", "COLUMNS=x ls",
 	},
 	"parsers of their own": {
+		"xxd -c -o a b", "time xxd -c -o a .", "tree -P -- -o x", "tree -I -- -o x", "rg -g -- --pre=./x y", "rg -e -- --pre ./x y", "nl -b -d /etc/passwd",
+		"rg -m -g --pre=./x y", "git log -S -- --output=x", "git log -S -G --output=x", "git grep -e -- -O x", "sed -e -- -i f", "head -n -c /etc/passwd",
+		"git log --format='%+G?'", "git show --format='%-GK'", "git log --pretty='format:% GS'", "git shortlog --group=%GS", "git log --format=mine", "git stash list --format=mine",
+		"sed 's/[[.].]/]/;s/w out/a/p' f", "sed 's/[^[=]=]/]/;s/w out/a/p' f", "awk '/[[.].]/]/;/> \"out\"/' f",
+		"tar tf host:a -f b", "tar -t -f host:a --file=b", "tar -t --file=host:a --file=b", "tar -tf a*", "tar -tf */a", "tar -tf [a:]*/a",
 		"npm --version",
 		"xxd -ps a.txt out", "xxd -pc a b", "tree -Io '*.x' out", "tree -aIo x out", "nm @opts", "objdump @opts", "size @opts", "strings @opts", "nm *", "readelf $(ls)", "c++filt @opts",
 		"unzip -p- x.zip", "unzip -l- x.zip", "bash -n +n x", "bash -c +n 'rm x'", "env -i git status", "env -u GIT_CONFIG_COUNT git status", "env - git status", "GIT_OPTIONAL_LOCKS=1 git status",
