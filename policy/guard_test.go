@@ -19,7 +19,7 @@ func TestCommandsThatWriteStartFiles(t *testing.T) {
 	commands := []string{
 		"echo x > conftest.py", "echo x >> ~/.bashrc", "echo x >> $HOME/.bashrc", "echo x >> ${HOME}/.profile", "tee .envrc < a", "printf x | dd of=.envrc",
 		"cp a .github/workflows/x.yml", "cp a/.gitlab-ci.yml .", "cp -t . a/.gitlab-ci.yml", "mv a .vscode", "mv a/conftest.py b/", "install -m 755 a .git/hooks/pre-commit",
-		"ln -s a .envrc", "sed -i s/a/b/ AGENTS.md", "sed -n 'w conftest.py' a", "awk '{print > \"conftest.py\"}' a", "find . -fprint conftest.py", "sort a -o conftest.py",
+		"ln -s a .envrc", "sed -i s/a/b/ AGENTS.md", "sed -n 'w conftest.py' a", "sed 's/a/b/w .envrc' a", "perl -e 'open(F, \">.github/workflows/x.yml\")'", "python3 -c 'open(\"conftest.py\",\"w\")'", "find . -exec sh -c 'cp $1 .envrc' _ {} +", "awk '{print > \"conftest.py\"}' a", "find . -fprint conftest.py", "sort a -o conftest.py",
 		"sort -oconftest.py a", "curl -o .cargo/config.toml https://example.com", "wget -O conftest.py https://example.com", "wget -Oconftest.py https://example.com",
 		"git checkout main -- conftest.py", "git restore conftest.py", "git mv a conftest.py", "git rm .pre-commit-config.yaml", "rm .gitattributes", "truncate -s 0 conftest.py",
 		"patch conftest.py < d", "tar xf a.tar conftest.py", "unzip a.zip conftest.py", "rsync a conftest.py", "python3 x.py --out=conftest.py", "ed -s conftest.py < a",

@@ -181,7 +181,7 @@ var settings = []struct{ words, file string }{
 	{"git init", ".git/config"}, {"git worktree", ".git/worktrees"}, {"hg config", ".hg/hgrc"}, {"jj config", ".jjconfig.toml"},
 	{"npm config", ".npmrc"}, {"npm set", ".npmrc"}, {"pnpm config", ".npmrc"}, {"yarn config", ".yarnrc.yml"},
 	{"yarn set", ".yarnrc.yml"}, {"yarn plugin", ".yarn/plugins"}, {"pip config", "pip.conf"}, {"pip3 config", "pip.conf"},
-	{"go env", ".config/go/env"}, {"bundle config", ".bundle/config"}, {"composer config", ".composer"}, {"rustup override", ".rustup"},
+	{"go env -w", ".config/go/env"}, {"bundle config", ".bundle/config"}, {"composer config", ".composer"}, {"rustup override", ".rustup"},
 	{"crontab", "crontab"}, {"at", "/var/spool/at"}, {"batch", "/var/spool/at"}, {"systemctl", "/etc/systemd"}, {"launchctl", "launchagents"},
 	{"pre-commit install", ".git/hooks"}, {"lefthook install", ".git/hooks"}, {"lefthook add", "lefthook.yml"}, {"husky", ".husky"},
 	{"npx husky", ".husky"}, {"overcommit", ".git/hooks"}, {"ssh-copy-id", "authorized_keys"}, {"ssh-keygen", ".ssh"},
@@ -208,7 +208,11 @@ func (q *inquiry) guardWords(c *shell.Command) {
 		return
 	}
 	for _, word := range c.Argv[1:] {
-		for _, name := range []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"), afterLetter(word)} {
+		names := []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"), afterLetter(word)}
+		if !slices.Contains(printing, path.Base(c.Argv[0])) { // it may be a program, as of sed, awk or python
+			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=", r) })...)
+		}
+		for _, name := range names {
 			if name != "" && !strings.EqualFold(name, "HEAD") && ignore.Runs(name) != "" {
 				q.guard("may write", name)
 				break
@@ -216,6 +220,9 @@ func (q *inquiry) guardWords(c *shell.Command) {
 		}
 	}
 }
+
+// printing are builtins whose words are texts.
+var printing = []string{"echo", "printf"}
 
 func after(word, sep string) string {
 	_, rest, _ := strings.Cut(word, sep)
