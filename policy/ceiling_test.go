@@ -72,7 +72,6 @@ func TestRulesHaveACeiling(t *testing.T) {
 func TestAttacksWithStars(t *testing.T) {
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
-	p := newPolicy(t)
 	checked := 0
 	for _, c := range cases {
 		a := shell.Analyze(c.Cmd, shell.World{Dir: root, Root: root, Home: "/home/user"})
@@ -92,7 +91,7 @@ func TestAttacksWithStars(t *testing.T) {
 			entries = append(entries, entry(t, aycoder.RuleAllow, text))
 		}
 		checked++
-		p = newPolicy(t, policy.WithRules(policy.User, entries...))
+		p := newPolicy(t, policy.WithRules(policy.User, entries...))
 		if got, v := ask(t, p, &bashSpec, c.Cmd); got == "allow" {
 			t.Errorf("%s (%s) runs by %s: %s", c.ID, c.Class, v.Grounds().Rule, c.Cmd)
 		}

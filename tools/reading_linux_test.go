@@ -108,7 +108,6 @@ func effects(l *listeners) []string {
 type listeners struct {
 	tcp, udp string
 	reached  atomic.Int64
-	close    func()
 }
 
 func listenAll(t *testing.T) *listeners {
