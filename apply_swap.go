@@ -82,6 +82,18 @@ func (f *fileApply) exchange(in, out *held) (string, error) {
 // exchangeBack puts back what came out under a name, since it is not what was read.
 // Others may have found what was put in place meanwhile, so that it counts as taken out.
 func (f *fileApply) exchangeBack(in *held, name string) error {
+	known := false
+	if in != nil { // its name is that of what came out
+		if in == f.staged {
+			f.staged = nil
+		}
+		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
+		defer func() {
+			if !known { // somebody replaced or removed it
+				in.close()
+			}
+		}()
+	}
 	var back string
 	err := fs.ErrNotExist
 	if in != nil {
@@ -96,11 +108,8 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 		return err
 	}
 	if f.at.isAt(back, in) {
-		in.name = back
+		in.name, known = back, true
 		f.out = append(f.out, in)
-		if in == f.staged {
-			f.staged = nil
-		}
 		return nil
 	}
 	// Somebody replaced it in this very moment, and theirs is the newest.
@@ -148,6 +157,7 @@ func (f *fileApply) look(ctx context.Context) (bool, error) {
 		} else if ok {
 			return false, f.reach(ctx)
 		}
+		loud = f.loud()
 	}
 	for _, h := range loud {
 		now, err := h.settle(ctx, f.until)
