@@ -132,7 +132,9 @@ func TestKeyKnowsAllFields(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"Model", "System", "Tools", "ToolChoice", "Messages", "MaxTokens", "Temperature",
-		"Stop", "Thinking", "NoCache", "Output", "Extra"}, names(reflect.TypeFor[aycoder.Request]()))
+		"Stop", "Thinking", "NoCache", "Output",
+		"MaxResponse", // bounds the answer wherever it comes from, and changes none
+		"Extra"}, names(reflect.TypeFor[aycoder.Request]()))
 	require.Equal(t, []string{"Mode", "Name"}, names(reflect.TypeFor[aycoder.ToolChoice]()))
 	require.Equal(t, []string{"Name", "Schema"}, names(reflect.TypeFor[aycoder.OutputFormat]()))
 	require.Equal(t, []string{"Name", "Description", "Schema", "Effect", "Destructive", "OpenWorld", "Subject"},
