@@ -80,7 +80,7 @@ func (w *world) call(tool string, in args) *aycoder.ToolResult {
 func (w *world) callCtx(ctx context.Context, tool string, in args) (*aycoder.ToolResult, error) {
 	w.t.Helper()
 	raw := mustJSON(w.t, in)
-	r, err := w.tool[tool].Call(ctx, aycoder.NewInvocation("c1", tool, raw, nil))
+	r, err := answered(w.tool[tool].Call(ctx, aycoder.NewInvocation("c1", tool, raw, nil)))
 	if r != nil {
 		assert.True(w.t, utf8.ValidString(r.Text()))
 		assert.NotContains(w.t, r.Text(), "\x00")
@@ -90,6 +90,16 @@ func (w *world) callCtx(ctx context.Context, tool string, in args) (*aycoder.Too
 		}
 	}
 	return r, err
+}
+
+// answered makes of arguments that the schema refuses what the model gets for them.
+func answered(r *aycoder.ToolResult, err error) (*aycoder.ToolResult, error) {
+	if _, ok := errors.AsType[*aycoder.ToolArgsError](err); !ok {
+		return r, err
+	}
+	r = aycoder.TextResult("invalid_arguments: " + err.Error())
+	r.IsError, r.Summary = true, "not run"
+	return r, nil
 }
 
 // ok runs a tool that has to do what it was asked to.

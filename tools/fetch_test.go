@@ -53,7 +53,7 @@ func fetchTool(t testing.TB, opts ...Option) aycoder.Tool {
 
 func fetch(t testing.TB, tool aycoder.Tool, in args) *aycoder.ToolResult {
 	t.Helper()
-	r, err := tool.Call(t.Context(), aycoder.NewInvocation("c1", "fetch", mustJSON(t, in), nil))
+	r, err := answered(tool.Call(t.Context(), aycoder.NewInvocation("c1", "fetch", mustJSON(t, in), nil)))
 	require.NoError(t, err)
 	require.True(t, utf8.ValidString(r.Text()))
 	require.NotEmpty(t, r.Summary)

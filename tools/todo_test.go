@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ func TestTodo(t *testing.T) {
 	require.NoError(t, err)
 	call := func(in args) *aycoder.ToolResult {
 		t.Helper()
-		r, err := tool.Call(t.Context(), aycoder.NewInvocation("c", "todo", mustJSON(t, in), nil))
+		r, err := answered(tool.Call(t.Context(), aycoder.NewInvocation("c", "todo", mustJSON(t, in), nil)))
 		require.NoError(t, err)
 		require.Less(t, len(r.Text()), 4096)
 		return r
@@ -46,11 +47,11 @@ func TestTodo(t *testing.T) {
 		in   any
 		want string
 	}{
-		{"status", []args{{"content": "a", "status": "done"}}, `invalid_arguments: item 1 has the status "done"; it must be pending, in_progress, completed or cancelled`},
-		{"no status", []args{{"content": "a"}}, "invalid_arguments: item 1 has the status"},
+		{"status", []args{{"content": "a", "status": "done"}}, `/todos/0/status: must be one of "pending"`},
+		{"no status", []args{{"content": "a"}}, "/todos/0/status: required"},
 		{"no content", []args{{"content": "a", "status": "pending"}, {"content": " ", "status": "pending"}}, "invalid_arguments: item 2 has no content"},
 		{"long", []args{{"content": strings.Repeat("x", 1001), "status": "pending"}}, "too_long: item 1 has 1001 bytes"},
-		{"many", make([]args, 10_000), "too_many: the list has 10000 items, at most 100"},
+		{"many", slices.Repeat([]args{{"content": "a", "status": "pending"}}, 10_000), "too_many: the list has 10000 items, at most 100"},
 	}
 	for _, tt := range refused {
 		r := call(args{"todos": tt.in})

@@ -102,7 +102,7 @@ func TestReadRefuses(t *testing.T) {
 		{"not_regular", args{"path": "pipe"}, "not a regular file"},
 		{"binary_file", args{"path": "bin"}, "bash"},
 		{"offset_out_of_range", args{"path": "README.md", "offset": 9}, "2 lines"},
-		{"invalid_arguments", args{"path": "README.md", "limit": -1}, "negative"},
+		{"invalid_arguments", args{"path": "README.md", "limit": -1}, "at least 0"},
 		{"invalid_arguments", args{"path": "a\x00b"}, "NUL"},
 		{"invalid_arguments", args{"path": ""}, "empty"},
 		{"outside_workspace", args{"path": "../x"}, "relative"},
@@ -116,10 +116,9 @@ func TestReadRefuses(t *testing.T) {
 func TestArgumentsAreText(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a"})
 	for raw, ok := range map[string]bool{
-		`{"path":"f"}`: true, `{"path":"\u0066"}`: true, `{"path":"f","x":"\ud83d\ude00"}`: true, `{"path":"f","x":"\\u0000"}`: true,
-		`{"path":"f\u0000"}`: false, "{\"path\":\"f\xff\"}": false, `{"path":"f\ud800"}`: false, `{"path":"\udc00f"}`: false, `{"path":"f\ud800\u0041"}`: false,
+		`{"path":"f"}`: true, `{"path":"\u0066"}`: true, `{"path":"f\u0000"}`: false, "{\"path\":\"f\xff\"}": false, `{"path":"f\ud800"}`: false, `{"path":"\udc00f"}`: false, `{"path":"f\ud800\u0041"}`: false,
 	} {
-		r, err := w.tool["read_file"].Call(t.Context(), aycoder.NewInvocation("c", "read_file", json.RawMessage(raw), nil))
+		r, err := answered(w.tool["read_file"].Call(t.Context(), aycoder.NewInvocation("c", "read_file", json.RawMessage(raw), nil)))
 		require.NoError(t, err)
 		assert.Equal(t, ok, !r.IsError, "%s: %s", raw, r.Text())
 	}
