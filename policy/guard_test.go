@@ -25,7 +25,7 @@ func TestCommandsThatWriteStartFiles(t *testing.T) {
 		"patch conftest.py < d", "tar xf a.tar conftest.py", "unzip a.zip conftest.py", "rsync a conftest.py", "python3 x.py --out=conftest.py", "ed -s conftest.py < a",
 		"mkdir -p .github/workflows", "touch {conftest,a}.py", "cd .github && touch x.yml", "cd sub; echo x > ../.envrc", "bash -c 'echo x > conftest.py'",
 		"env A=1 sh -c 'cp a .envrc'", "xargs -a list cp -t .github", "echo x > CONFTEST.PY", "echo x > ./a/../conftest.py", "echo x > .github//x.yml", "for f in a; do cp $f .github/x; done",
-		"git config core.hooksPath x", "git -C . config alias.x '!sh'", "git config --global core.pager x", "npm config set script-shell ./x", "go env -w GOFLAGS=-toolexec=x",
+		"git config core.hooksPath x", "git -C . config alias.x '!sh'", "git config --global core.pager x", "npm config set script-shell ./x", "go env -w GOFLAGS=-toolexec=x", "go env -u GOFLAGS",
 		"crontab a", "pre-commit install", "yarn set version ./x.cjs", "echo x > .git/hooks/pre-commit", "echo x > fixture/HEAD", "gzip -c a > .mcp.json", "diff a b > CLAUDE.md",
 	}
 	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.FullAuto} {

@@ -181,7 +181,7 @@ var settings = []struct{ words, file string }{
 	{"git init", ".git/config"}, {"git worktree", ".git/worktrees"}, {"hg config", ".hg/hgrc"}, {"jj config", ".jjconfig.toml"},
 	{"npm config", ".npmrc"}, {"npm set", ".npmrc"}, {"pnpm config", ".npmrc"}, {"yarn config", ".yarnrc.yml"},
 	{"yarn set", ".yarnrc.yml"}, {"yarn plugin", ".yarn/plugins"}, {"pip config", "pip.conf"}, {"pip3 config", "pip.conf"},
-	{"go env -w", ".config/go/env"}, {"bundle config", ".bundle/config"}, {"composer config", ".composer"}, {"rustup override", ".rustup"},
+	{"go env -w", ".config/go/env"}, {"go env -u", ".config/go/env"}, {"bundle config", ".bundle/config"}, {"composer config", ".composer"}, {"rustup override", ".rustup"},
 	{"crontab", "crontab"}, {"at", "/var/spool/at"}, {"batch", "/var/spool/at"}, {"systemctl", "/etc/systemd"}, {"launchctl", "launchagents"},
 	{"pre-commit install", ".git/hooks"}, {"lefthook install", ".git/hooks"}, {"lefthook add", "lefthook.yml"}, {"husky", ".husky"},
 	{"npx husky", ".husky"}, {"overcommit", ".git/hooks"}, {"ssh-copy-id", "authorized_keys"}, {"ssh-keygen", ".ssh"},

@@ -591,3 +591,15 @@ func BenchmarkFlood(b *testing.B) {
 		w.call("bash", args{"command": fmt.Sprintf("yes | head -c %d", n)})
 	}
 }
+
+// A name in another case is no second command: the policy reads one, and encoding/json
+// would take the other.
+func TestBashRefusesNamesInAnotherCase(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, raw := range []string{`{"command":"true","Command":"touch x"}`, `{"COMMAND":"touch x"}`, `{"command":"true","Request_approval":true}`} {
+		_, err := w.tool["bash"].Call(t.Context(), aycoder.NewInvocation("c", "bash", json.RawMessage(raw), nil))
+		_, refused := errors.AsType[*aycoder.ToolArgsError](err)
+		require.True(t, refused, "%s: %v", raw, err)
+	}
+	require.NoFileExists(t, w.path("x"))
+}
