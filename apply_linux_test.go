@@ -230,7 +230,7 @@ func TestApplyRace(t *testing.T) {
 			swap("t", "d")
 		}
 	})
-	text, applied, tries := "inside", 0, 1500
+	text, applied, tries := "inside", 0, 300
 	for i := range tries {
 		next := fmt.Sprintf("inside %d", i)
 		r, err := w.Apply(t.Context(), mustPlan(t, change("d/f", text, next), FileEdit{Path: "d/n", Kind: EditCreate, Proposed: "n"}))

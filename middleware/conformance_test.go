@@ -23,7 +23,7 @@ func wrappers() map[string]func() aycoder.ModelMiddleware {
 	limit := func() aycoder.ModelMiddleware {
 		return middleware.RateLimit(middleware.Limits{Requests: 1 << 30, Tokens: 1 << 40})
 	}
-	idle := func() aycoder.ModelMiddleware { return middleware.IdleTimeout(time.Hour) }
+	idle := func() aycoder.ModelMiddleware { return middleware.IdleTimeout(2 * time.Hour) }
 	fall := func() aycoder.ModelMiddleware {
 		return middleware.Fallback(failing("other", broken(), "x"))
 	}
