@@ -230,8 +230,7 @@ func (r *savesRound) check() string {
 	// The formatter may have read the agent's line too, before the plan was taken back.
 	has := strings.Contains(now, agentLine) && !(r.how == "format" && r.done > r.looked)
 	switch {
-	// Unchanged says that the line was there: a formatter had read it, and saved it again.
-	case has && !r.res.Written && r.res.Outcome != OutcomeUnchanged:
+	case has && !r.res.Written:
 		return "it is said that nothing was written, and the agent's line is in the file"
 	case strings.Contains(said, agentLine) && !r.res.Written:
 		return "it is said that nothing was written, and that the agent's line is in the file"
