@@ -161,7 +161,7 @@ func isWhole(data string) bool {
 }
 
 func onlyComments(block []byte) bool {
-	for line := range bytes.Lines(block) {
+	for line := range bytes.FieldsFuncSeq(block, func(r rune) bool { return r == '\r' || r == '\n' }) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != ':' {
 			return false
 		}

@@ -64,6 +64,7 @@ func TestEvents(t *testing.T) {
 		{"no blank line", "event: a\ndata: {\"x\":1}\n", []Event{{"a", `{"x":1}`}}, nil},
 		{"no line end", "event: a\r\ndata: {\"x\":1}", []Event{{"a", `{"x":1}`}}, nil},
 		{"object in two lines", "data: {\"x\":\ndata: 1}", []Event{{"", "{\"x\":\n1}"}}, nil},
+		{"comment and half a field", "data: 1\n\n:\r0", []Event{{"", "1"}}, ErrTruncated},
 		{"end marker without a line end", "data: 1\n\ndata: [DONE]", []Event{{"", "1"}, {"", "[DONE]"}}, nil},
 		{"failure without a line end", "error: {\"message\":1", []Event{{"error", `{"message":1`}}, nil},
 		{"half an object", "event: a\ndata: {\"x\":1", nil, ErrTruncated},
