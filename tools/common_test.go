@@ -79,7 +79,11 @@ func (w *world) call(tool string, in args) *aycoder.ToolResult {
 
 func (w *world) callCtx(ctx context.Context, tool string, in args) (*aycoder.ToolResult, error) {
 	w.t.Helper()
-	raw := mustJSON(w.t, in)
+	return w.callRaw(ctx, tool, mustJSON(w.t, in))
+}
+
+func (w *world) callRaw(ctx context.Context, tool string, raw json.RawMessage) (*aycoder.ToolResult, error) {
+	w.t.Helper()
 	r, err := answered(w.tool[tool].Call(ctx, aycoder.NewInvocation("c1", tool, raw, nil)))
 	if r != nil {
 		assert.True(w.t, utf8.ValidString(r.Text()))

@@ -90,7 +90,7 @@ func (t *maskedTool) unusable(inv *invocation) error {
 	if t.edits || t.Tool.Spec().Subject.Kind != aycoder.SubjectCommand {
 		return nil
 	}
-	for _, p := range t.masker.mask.Unresolved(string(inv.Args)) {
+	for _, p := range t.masker.mask.Unresolved(view.String(inv.Args)) {
 		return problemf("masked_secret", "%s stands for a secret, which commands are not given; "+
 			"use the file or the variable that has it, or change the file with edit_file", p)
 	}
