@@ -60,7 +60,7 @@ type fileApply struct {
 
 	merged   bool // found and want are known
 	has      bool // the plan is in what is in place
-	wrote    bool // something was exchanged
+	wrote    bool // something was exchanged, so that others may have read the plan
 	undoing  bool // it is not to be
 	marked   bool // want has conflicts between markers
 	unsynced bool // what is in place is not known to be on the disk
@@ -235,7 +235,9 @@ func (f *fileApply) decide(now fileState) (next fileState, err error) {
 	case f.merged && now.same(f.found):
 		next = f.want
 	default:
-		if next, err = f.merge(now); err == nil {
+		// If the plan is in the file already because others read it and saved it, it can
+		// still be taken out by what was merged before.
+		if next, err = f.merge(now); err == nil && !(f.wrote && next.same(now)) {
 			f.found, f.want, f.merged = now, next, true
 		}
 	}
@@ -444,7 +446,7 @@ func (f *fileApply) reach(ctx context.Context) error {
 			if done, err = f.isStaged(next); err == nil && done {
 				done, err = f.swap(next)
 			}
-			if f.wrote = f.wrote || done; done && len(f.late) > 0 {
+			if done && len(f.late) > 0 {
 				f.last = nil
 			}
 		}

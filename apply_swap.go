@@ -47,6 +47,8 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 	case err != nil:
 		return false, err
 	}
+	f.wrote = true
+	_ = f.step("exchanged") // there is no error here that leaves the file as it was
 	if out != nil && (!f.at.isAt(name, out) || !out.quiet()) {
 		return false, f.exchangeBack(in, name)
 	}
@@ -196,13 +198,25 @@ func (f *fileApply) beside(name string) {
 
 // undo takes back what was done to the file, since the plan is not carried out.
 func (f *fileApply) undo(ctx context.Context) {
-	if f.has {
+	if f.has || f.wrote && f.savedByOthers(ctx) {
+		f.has = true
 		f.undoing = true
 		if ok, _ := f.goBack(); !ok {
 			_ = f.reach(ctx) // what others saved stays, and the result says so
 		}
 	}
 	f.undoing = true
+}
+
+// savedByOthers reports whether the plan, which is taken out again, is in the file all
+// the same, as a program that read it meanwhile saved it.
+func (f *fileApply) savedByOthers(ctx context.Context) bool {
+	now, err := f.inPlace(ctx)
+	if err != nil || now.same(f.found) {
+		return false
+	}
+	merged, err := f.merge(now)
+	return err == nil && merged.same(now)
 }
 
 // letGo gives up what was taken out, when nobody writes to it any more. What somebody

@@ -3,6 +3,7 @@ package aycoder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -464,6 +465,65 @@ func TestApplyWhileEditorRenames(t *testing.T) {
 		assert.Equal(t, OutcomeMerged, r.Files[0].Outcome)
 		now, _ := tree(t, dir)
 		assert.Equal(t, "A\nb\nc\nD\n", now["f"])
+	}
+}
+
+// A formatter reads the new text in the moment of an exchange that is then taken back, as
+// somebody wrote to the old file, and saves what it read: the plan is in the file, by
+// another's hand, and if it fails later it is taken out of there.
+func TestApplySavedByReader(t *testing.T) {
+	for _, fails := range []string{"", "swap", "commit"} {
+		for _, plain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("fails %q, plain %t", fails, plain), func(t *testing.T) {
+				w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+				file := filepath.Join(dir, "f")
+				old, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+				require.NoError(t, err)
+				var formatted []byte
+				saved, failed := false, false
+				r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), without(plain, true),
+					at("exchanged", func() {
+						formatted, err = os.ReadFile(file)
+						require.NoError(t, err)
+						_, err = old.WriteString("user\n")
+						require.NoError(t, errors.Join(err, old.Close()))
+					}),
+					func(c *applyConfig) error {
+						before := c.step
+						c.step = func(step, name string) error {
+							if err := before(step, name); err != nil || formatted == nil {
+								return err
+							}
+							if step == "swap" && !saved {
+								saved = true
+								require.NoError(t, os.WriteFile(file, append(formatted, "more\n"...), 0o644))
+							}
+							if step == fails && !failed {
+								failed = true
+								return syscall.EIO
+							}
+							return nil
+						}
+						return nil
+					})
+				now, _ := tree(t, dir)
+				require.Equal(t, now["f"], r.Files[0].Content)
+				if fails != "" {
+					require.ErrorIs(t, err, syscall.EIO)
+					assert.Equal(t, "a\nb\nc\nmore\n", now["f"])
+					assert.False(t, r.Files[0].Written)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, "A\nb\nc\nmore\n", now["f"])
+				assert.True(t, r.Files[0].Written)
+				assert.Equal(t, OutcomeMerged, r.Files[0].Outcome)
+				_, err = w.Apply(t.Context(), r.Undo())
+				require.NoError(t, err)
+				now, _ = tree(t, dir)
+				assert.Equal(t, "a\nb\nc\nmore\n", now["f"])
+			})
+		}
 	}
 }
 
