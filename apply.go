@@ -16,122 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/runes"
 )
-
-// Outcome says what became of a file of a plan.
-type Outcome string
-
-// The outcomes. With the first four nothing stands in the way of the plan, with the
-// others nothing of it is done.
-const (
-	// OutcomeApplied: the file is what was proposed.
-	OutcomeApplied Outcome = "applied"
-	// OutcomeMerged: the file has what was proposed and what the user changed since
-	// the model was shown it.
-	OutcomeMerged Outcome = "merged"
-	// OutcomeUnchanged: the file was what was to be made of it already.
-	OutcomeUnchanged Outcome = "unchanged"
-	// OutcomeConflicted: the user changed the same lines, or a file that was to be
-	// deleted, or created one of the name. See [WithWrittenConflicts].
-	OutcomeConflicted Outcome = "conflicted"
-	// OutcomeGone: the file that was to be changed is not there any more.
-	OutcomeGone Outcome = "gone"
-	// OutcomeKindChanged: the file is a folder now, or a link, binary, or very large.
-	OutcomeKindChanged Outcome = "kind_changed"
-	// OutcomeBusy: another program has the file open for writing, or changes it again
-	// and again.
-	OutcomeBusy Outcome = "busy"
-	// OutcomeSkipped: nothing was wrong with this file, but with another.
-	OutcomeSkipped Outcome = "skipped"
-)
-
-// FileResult says what [Workspace.Apply] did to a file.
-type FileResult struct {
-	Path    string   `json:"path"`
-	Kind    EditKind `json:"kind"`
-	Outcome Outcome  `json:"outcome"`
-	// Reason says in words why the outcome is none of the first three.
-	Reason string `json:"reason,omitempty"`
-	// Written says that the plan is in the file: it was created, changed or deleted.
-	Written bool `json:"written"`
-	// Content is what is in the file now, as far as it was read; Exists whether there
-	// is one. A model that is told of the result has been shown this.
-	Content string `json:"-"`
-	Exists  bool   `json:"exists"`
-	// Kept are the changes of the user in a merged file: what it has beside what was
-	// proposed, which is the old side, with the lines that they have now.
-	Kept []LineChange `json:"kept,omitempty"`
-	// Base, Ours and Theirs were merged last, and Merge is what came of it. Of a
-	// conflict its Bytes are the text with markers, for a person to resolve. Ours is
-	// what the user has.
-	Base   string       `json:"-"`
-	Ours   string       `json:"-"`
-	Theirs string       `json:"-"`
-	Merge  *MergeResult `json:"-"`
-	// Beside names files that hold a text of the user's that is in no other file: they are
-	// called as the file with ".save" at the end. There are some only if two programs saved
-	// a file while it was replaced, and what they saved does not merge.
-	Beside []string `json:"beside,omitempty"`
-	// OtherNames says that the file had other hard links, which keep the old content.
-	OtherNames bool `json:"other_names,omitempty"`
-	// Undo takes back what was done to the file; nil if nothing was. It holds the whole
-	// file, before and after.
-	Undo *FileEdit `json:"undo,omitempty"`
-
-	cause error // of an outcome that stops the plan
-}
-
-// stops reports whether the outcome keeps the plan from being done.
-func (r *FileResult) stops() bool {
-	switch r.Outcome {
-	case OutcomeGone, OutcomeKindChanged, OutcomeBusy:
-		return true
-	}
-	return r.Outcome == OutcomeConflicted && !r.Written
-}
-
-// ApplyResult says what [Workspace.Apply] did, file by file in the order of the plan.
-type ApplyResult struct {
-	Files []FileResult `json:"files"`
-}
-
-// Undo returns the plan that takes back what was done. It is applied like any other, so
-// that what the user changed since is merged with it or in its way. A file that was
-// deleted comes back with its permissions. A symbolic link that was deleted does not come
-// back: no plan makes one.
-func (r *ApplyResult) Undo() EditPlan {
-	var p EditPlan
-	for i := range r.Files {
-		if e := r.Files[i].Undo; e != nil {
-			p.files = append(p.files, *e)
-		}
-	}
-	return p
-}
-
-// ConflictError says that a plan was not carried out, since files are not any more
-// what the model was shown, and the changes do not merge. No file was changed.
-type ConflictError struct {
-	// Files are those that stood in the way.
-	Files []FileResult
-}
-
-// Error implements error.
-func (e *ConflictError) Error() string {
-	var b strings.Builder
-	b.WriteString("apply plan: ")
-	for i := range e.Files[:min(len(e.Files), 5)] {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(showPath(e.Files[i].Path) + ": " + e.Files[i].Reason)
-	}
-	if n := len(e.Files) - 5; n > 0 {
-		fmt.Fprintf(&b, "; and %d more", n)
-	}
-	return b.String()
-}
 
 // ApplyOption changes how [Workspace.Apply] works.
 type ApplyOption func(*applyConfig) error
@@ -147,8 +33,7 @@ type applyConfig struct {
 	step           func(step, path string) error
 	plain, noLease bool
 
-	missed   int  // how often files were looked for again
-	exact    bool // nothing is merged
+	missed   int // how often files were looked for again
 	record   *planRecord
 	recovers bool // the record is that of a plan that is finished or taken back
 }
@@ -250,24 +135,6 @@ func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOptio
 	return w.apply(ctx, plan, opts)
 }
 
-// applyExactly makes an edit to a file that is what the edit was made of, or none.
-func (w *Workspace) applyExactly(e FileEdit, opts ...ApplyOption) error {
-	res, err := w.apply(context.Background(), EditPlan{files: []FileEdit{e}},
-		append(opts, func(c *applyConfig) error { c.exact = true; return nil }))
-	if err == nil && len(res.Files[0].Beside) > 0 {
-		err = fmt.Errorf("was saved while it was written; that text is in %s", showPath(res.Files[0].Beside[0]))
-		return &WorkspaceError{"write", e.Path, "stale", err}
-	}
-	if c, ok := errors.AsType[*ConflictError](err); ok {
-		err = c.Files[0].cause
-		if _, ok := errors.AsType[*stopError](err); ok || errors.Is(err, atomicswap.ErrBusy) {
-			err = &WorkspaceError{"write", e.Path, "stale", err}
-		}
-		err = wrapError("write", e.Path, err)
-	}
-	return err
-}
-
 func (w *Workspace) apply(ctx context.Context, plan EditPlan, opts []ApplyOption) (*ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
@@ -288,7 +155,7 @@ func (w *Workspace) apply(ctx context.Context, plan EditPlan, opts []ApplyOption
 		return nil, context.Cause(ctx)
 	}
 	a := &applier{w: w, applyConfig: c, id: rand.Text()}
-	for i, e := range plan.files {
+	for i, e := range plan.Files() {
 		f := &fileApply{applyConfig: c, edit: e, prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
 		f.note = func() error { return a.record.note(a.id, i, f) }
 		f.res = FileResult{Path: e.Path, Kind: e.Kind}
@@ -332,7 +199,7 @@ func (a *applier) open(ctx context.Context) error {
 	for i, f := range sorted {
 		if i > 0 && f.final != "" && f.final == sorted[i-1].final {
 			return &WorkspaceError{"write", f.edit.Path, "invalid_path",
-				fmt.Errorf("is the same file as %s", showPath(sorted[i-1].edit.Path))}
+				fmt.Errorf("is the same file as %s", runes.Path(sorted[i-1].edit.Path))}
 		}
 		if f.res.Outcome != "" {
 			continue
@@ -381,8 +248,8 @@ func (w *Workspace) readLarge(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxPlanBytes+1))
-	if err == nil && len(data) > maxPlanBytes {
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
 		err = errLarge
 	}
 	return data, err
@@ -611,7 +478,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 func (a *applier) conflict() error {
 	var e ConflictError
 	for _, f := range a.files {
-		if f.res.stops() {
+		if f.res.Stops() {
 			e.Files = append(e.Files, f.res)
 		}
 	}

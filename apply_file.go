@@ -90,7 +90,7 @@ func (e *stopError) Error() string { return e.reason }
 func (f *fileApply) stopped(err error) bool {
 	s := f.reason(err)
 	if s != nil {
-		f.res.Outcome, f.res.Reason, f.res.cause = s.outcome, s.reason, err
+		f.res.Outcome, f.res.Reason = s.outcome, s.reason
 		f.res.Exists = s.outcome == OutcomeKindChanged || s.outcome == OutcomeBusy
 	}
 	return s != nil
@@ -253,10 +253,6 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 		return theirs, nil
 	case found.absent:
 		return found, fs.ErrNotExist
-	case f.exact && f.edit.Kind == EditCreate:
-		return found, &stopError{OutcomeConflicted, "exists already; read it and change it instead"}
-	case f.exact && found.text != f.edit.Base:
-		return found, &stopError{OutcomeConflicted, "the file was changed meanwhile; read it again"}
 	case f.edit.Kind == EditDelete && found.text == f.edit.Base:
 		return fileState{absent: true}, nil
 	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):

@@ -230,7 +230,7 @@ func (h *held) settle(ctx context.Context, until time.Time) (fileState, error) {
 }
 
 // errLarge says that a file is too large to be merged.
-var errLarge = fmt.Errorf("is larger than %d MiB now", maxPlanBytes>>20)
+var errLarge = fmt.Errorf("is larger than %d MiB now", maxFile>>20)
 
 // read returns all that is in the file.
 func (h *held) read() (fileState, error) {
@@ -238,13 +238,13 @@ func (h *held) read() (fileState, error) {
 	if err != nil {
 		return fileState{}, err
 	}
-	if info.Size() > maxPlanBytes {
+	if info.Size() > maxFile {
 		return fileState{}, errLarge
 	}
 	var b strings.Builder
 	b.Grow(int(info.Size()))
-	_, err = io.CopyBuffer(&b, io.NewSectionReader(h.file, 0, maxPlanBytes+1), make([]byte, min(info.Size()+1, 32<<10)))
-	if err == nil && b.Len() > maxPlanBytes {
+	_, err = io.CopyBuffer(&b, io.NewSectionReader(h.file, 0, maxFile+1), make([]byte, min(info.Size()+1, 32<<10)))
+	if err == nil && b.Len() > maxFile {
 		err = errLarge
 	}
 	return fileState{text: b.String(), mode: info.Mode()}, err

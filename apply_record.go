@@ -27,7 +27,7 @@ import (
 
 const (
 	recordVersion = 1
-	maxRecord     = 8 * maxPlanBytes
+	maxRecord     = 8 * maxFile
 	maxRecords    = 256 // that are looked at
 )
 
@@ -137,20 +137,34 @@ type recordFile struct {
 }
 
 func (f *fileApply) recorded(id string, index int) recordFile {
-	e := f.edit.between(f.final, f.found, f.want)
+	e := between(f.final, f.edit.Mode, f.found, f.want)
 	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(), f.found.link}
 }
 
-// between returns the edit that makes of what was found what was wanted.
-func (e FileEdit) between(name string, found, want fileState) FileEdit {
+// between returns the edit that makes of what was found what was wanted. Mode is that of
+// a file that is created.
+func between(name string, mode fs.FileMode, found, want fileState) FileEdit {
 	b := FileEdit{Path: name, Kind: EditChange, Base: found.text, Proposed: want.text}
 	switch {
 	case found.absent:
-		b.Kind, b.Mode = EditCreate, e.Mode
+		b.Kind, b.Mode = EditCreate, mode
 	case want.absent:
 		b.Kind = EditDelete
 	}
 	return b
+}
+
+// reverse returns the edit that takes another back. Was is the mode of a file that is
+// deleted.
+func reverse(e FileEdit, was fs.FileMode) FileEdit {
+	back := FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
+	switch e.Kind {
+	case EditCreate:
+		back.Kind = EditDelete
+	case EditDelete:
+		back.Kind, back.Mode = EditCreate, was.Perm()
+	}
+	return back
 }
 
 // writeRecord writes down what a plan is about to do. The record of several files is on
@@ -349,7 +363,7 @@ func readEntry(in *bufio.Reader) (line recordLine, size int64, err error) {
 	for i := range line.Files {
 		f := &line.Files[i]
 		for k, text := range []*string{&f.Edit.Base, &f.Edit.Proposed} {
-			if n := f.Sizes[k]; err == nil && (n < 0 || n > maxPlanBytes) {
+			if n := f.Sizes[k]; err == nil && (n < 0 || n > maxFile) {
 				err = errLarge
 			} else if err == nil {
 				var b strings.Builder

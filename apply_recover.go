@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // InterruptedPlan is a plan that [Workspace.Apply] had begun when its process ended, and
@@ -237,7 +239,7 @@ func (l *leftover) interrupted() *InterruptedPlan {
 			p.Open = append(p.Open, e.Path)
 		}
 	}
-	p.Plan.files, _ = checkEdits(edits)
+	p.Plan, _ = NewEditPlan(edits...)
 	return p
 }
 
@@ -257,25 +259,26 @@ func (l *leftover) edits(back bool) ([]FileEdit, error) {
 			f.temps[i].late = back || e.Kind == EditChange
 			if back {
 				e.Base = f.temps[i].text
-				e = e.reverse(v.Was)
+				e = reverse(e, v.Was)
 			} else if e.Kind == EditChange {
 				e.Proposed = f.temps[i].text
 			}
 		case back && v.Link != "" && f.done: // a link cannot be made by an edit
 			continue
 		case back:
-			e = e.reverse(v.Was)
+			e = reverse(e, v.Was)
 		}
 		edits = append(edits, e)
 	}
-	return checkEdits(edits)
+	plan, err := NewEditPlan(edits...) // without what changes nothing
+	return plan.Files(), err
 }
 
 // recoverPlan finishes a plan or takes it back.
 func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts []ApplyOption) (*ApplyResult, error) {
 	r := w.openRecord(id)
 	if r == nil {
-		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", showPath(id))
+		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", runes.Path(id))
 	}
 	defer r.file.Close()
 	l := w.leftOf(r)
@@ -288,7 +291,11 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 	}
 	all := &ApplyResult{}
 	for {
-		res, err := w.apply(ctx, EditPlan{files: todo}, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
+		plan, err := NewEditPlan(todo...)
+		if err != nil {
+			return nil, fmt.Errorf("recover plan %s: %w", id, err)
+		}
+		res, err := w.apply(ctx, plan, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
 		e, conflict := errors.AsType[*ConflictError](err)
 		if err != nil && !conflict {
 			return res, err
@@ -329,7 +336,7 @@ func (l *leftover) putLinksBack() {
 func (l *leftover) remove(back bool, res *ApplyResult) {
 	for _, f := range l.files {
 		e := f.recordFile().Edit
-		stops := res == nil || slices.ContainsFunc(res.Files, func(r FileResult) bool { return r.Path == e.Path && r.stops() })
+		stops := res == nil || slices.ContainsFunc(res.Files, func(r FileResult) bool { return r.Path == e.Path && r.Stops() })
 		for _, t := range f.temps {
 			target, err := l.w.openTarget(context.Background(), e.Path, e.Path)
 			if err != nil {

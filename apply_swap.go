@@ -275,11 +275,24 @@ func (f *fileApply) finish(failed bool) {
 		r.Outcome = OutcomeMerged
 	}
 	if !failed && !as && r.Exists && f.edit.Kind != EditDelete {
-		r.Kept = lineChanges(f.edit.Proposed, r.Content)
+		r.Kept = changes(f.edit.Proposed, r.Content)
 	}
 	if r.Written && f.found.link == "" {
-		r.Undo = new(f.edit.between(f.edit.Path, f.found, f.want).reverse(f.found.mode))
+		r.Undo = new(reverse(between(f.edit.Path, f.edit.Mode, f.found, f.want), f.found.mode))
 	}
+}
+
+// changes compares two texts line by line, or as a whole if they are too large for a plan.
+func changes(before, after string) []LineChange {
+	plan, err := NewEditPlan(FileEdit{Path: "text", Kind: EditChange, Base: before, Proposed: after})
+	if err != nil {
+		return []LineChange{{OldLine: 1, NewLine: 1, Old: before, New: after}}
+	}
+	var all []LineChange
+	for _, h := range plan.Hunks() {
+		all = append(all, h.LineChange)
+	}
+	return all
 }
 
 // close lets go of everything, in case that something went wrong.

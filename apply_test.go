@@ -145,7 +145,7 @@ func TestApply(t *testing.T) {
 				got := r.Files[0]
 				assert.Equal(t, tt.outcome, got.Outcome, "%v", err)
 				e, conflict := errors.AsType[*ConflictError](err)
-				assert.Equal(t, got.stops(), conflict, "%v", err)
+				assert.Equal(t, got.Stops(), conflict, "%v", err)
 				told := r.ModelText()
 				if conflict {
 					assert.Equal(t, told, e.ModelText())

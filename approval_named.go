@@ -7,6 +7,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // This file keeps files that run code though nobody runs them by name, and those that
@@ -39,7 +40,7 @@ func runsCode(names []string) []string {
 	var why []string
 	for _, name := range names {
 		if w := ignore.Runs(name); w != "" && len(why) < maxReasons {
-			why = append(why, "writes "+showPath(name)+": "+w)
+			why = append(why, "writes "+runes.Path(name)+": "+w)
 		}
 	}
 	return why
@@ -85,7 +86,7 @@ func (p EditPlan) reasons(told []string) []string {
 	for _, f := range p.files {
 		w := ignore.Runs(f.Path)
 		if w != "" && !slices.ContainsFunc(told, func(s string) bool { return strings.HasSuffix(s, w) }) {
-			told = append(slices.Clip(told), "writes "+showPath(f.Path)+": "+w)
+			told = append(slices.Clip(told), "writes "+runes.Path(f.Path)+": "+w)
 		}
 	}
 	return told

@@ -16,11 +16,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 )
 
 const (
 	maxPlanFiles = 256
+	maxPlanPath  = 4096     // bytes
 	maxPlanBytes = 64 << 20 // of all texts of a plan
 )
 
@@ -86,7 +88,7 @@ func checkEdits(edits []FileEdit) ([]FileEdit, error) {
 			err = errTwice
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", showPath(e.Path), err)
+			return nil, fmt.Errorf("%s: %w", runes.Path(e.Path), err)
 		}
 		seen[e.Path] = true
 		size += len(e.Base) + len(e.Proposed)
@@ -105,7 +107,7 @@ var errTwice = errors.New("is in the plan twice")
 
 func (e FileEdit) check() error {
 	switch {
-	case e.Path == "" || len(e.Path) > maxPath || strings.ContainsRune(e.Path, 0) || !utf8.ValidString(e.Path):
+	case e.Path == "" || len(e.Path) > maxPlanPath || strings.ContainsRune(e.Path, 0) || !utf8.ValidString(e.Path):
 		return errors.New("path is empty, too long, or not valid text")
 	case e.Kind == EditCreate && e.Base != "":
 		return errors.New("a file that is created has no base")
@@ -192,19 +194,6 @@ func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, &w)
 	*e = FileEdit{w.Path, w.Kind, string(w.Base), string(w.Proposed), w.Mode}
 	return err
-}
-
-// reverse returns the edit that takes another back. Was is the mode of a file that is
-// deleted.
-func (e FileEdit) reverse(was fs.FileMode) FileEdit {
-	back := FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
-	switch e.Kind {
-	case EditCreate:
-		back.Kind = EditDelete
-	case EditDelete:
-		back.Kind, back.Mode = EditCreate, was.Perm()
-	}
-	return back
 }
 
 // anyText is a JSON string, or {"base64": …} for bytes that are not UTF-8.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/diff3"
@@ -46,18 +47,15 @@ func (e FileEdit) hunks() []EditHunk {
 	if e.Kind == EditChange {
 		changes = lineChanges(e.Base, e.Proposed)
 	}
+	sum := sha256.New()
+	e.hash(sum)
+	all := sum.Sum(nil)
 	out := make([]EditHunk, len(changes))
 	for i, c := range changes {
-		out[i] = EditHunk{e.hunkID(i), e.Path, e.Kind, c}
+		id := sha256.Sum256(strconv.AppendInt(slices.Clip(all), int64(i), 10))
+		out[i] = EditHunk{hex.EncodeToString(id[:8]), e.Path, e.Kind, c}
 	}
 	return out
-}
-
-func (e FileEdit) hunkID(i int) string {
-	h := sha256.New()
-	e.hash(h)
-	fmt.Fprint(h, i)
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // lineChanges compares two texts.
@@ -142,7 +140,7 @@ func countLines(s string) int {
 func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	for _, name := range paths {
 		if editOf(p.files, name) < 0 {
-			return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", showPath(name))
+			return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
 		}
 	}
 	files := slices.DeleteFunc(p.Files(), func(e FileEdit) bool { return !slices.Contains(paths, e.Path) })
@@ -154,7 +152,7 @@ func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	i := editOf(p.files, name)
 	if i < 0 {
-		return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", showPath(name))
+		return EditPlan{}, fmt.Errorf("review edit plan: %s: is not in the plan", runes.Path(name))
 	}
 	files := p.Files()
 	files[i].Proposed = text
@@ -234,7 +232,7 @@ func (p EditPlan) LeftOut() string {
 		i := editOf(p.files, was.Path)
 		switch {
 		case i < 0:
-			b.add("\n" + showPath(was.Path) + ": left out; the file stays as it is.\n")
+			b.add("\n" + runes.Path(was.Path) + ": left out; the file stays as it is.\n")
 		case p.files[i] != was:
 			b.leftOut(was, p.files[i])
 		}
@@ -245,9 +243,9 @@ func (p EditPlan) LeftOut() string {
 // leftOut shows how what is done differs from what was asked for.
 func (b *modelNote) leftOut(was, now FileEdit) {
 	if was.Kind == EditDelete {
-		b.add("\n" + showPath(was.Path) + ": changed instead of deleted.\n")
+		b.add("\n" + runes.Path(was.Path) + ": changed instead of deleted.\n")
 	} else {
-		b.add("\n" + showPath(was.Path) + ": your text (-) and what was approved (+):\n")
+		b.add("\n" + runes.Path(was.Path) + ": your text (-) and what was approved (+):\n")
 	}
 	b.changes(lineChanges(was.Proposed, now.Proposed))
 }

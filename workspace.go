@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -17,15 +16,16 @@ import (
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
 	maxPath  = 4096 // bytes of an asked name
 	maxDepth = 512  // elements of one, and twice as many with those of links: each is looked up anew
 	maxLinks = 40   // symbolic links on the way to a file, as Linux has it
-	maxShown = 200  // bytes of a name in an error text
 
-	maxEntries = 200_000 // of a folder
+	maxEntries = 200_000  // of a folder
+	maxFile    = 64 << 20 // bytes of a file that is merged, as in all of a plan
 )
 
 // Workspace is the files of one folder. No name leads out of it: names are resolved
@@ -88,23 +88,11 @@ type WorkspaceError struct {
 
 // Error implements error. The text is short whatever the name.
 func (e *WorkspaceError) Error() string {
-	return e.Op + " " + showPath(e.Path) + ": " + e.Err.Error()
+	return e.Op + " " + runes.Path(e.Path) + ": " + e.Err.Error()
 }
 
 // Unwrap returns the cause.
 func (e *WorkspaceError) Unwrap() error { return e.Err }
-
-// showPath quotes a name that would confuse a reader, and cuts a long one.
-func showPath(p string) string {
-	cut := ""
-	if len(p) > maxShown {
-		p, cut = strings.ToValidUTF8(p[:maxShown], ""), "…"
-	}
-	if q := strconv.Quote(p); q != `"`+p+`"` || strings.TrimSpace(p) != p || p == "" {
-		p = q
-	}
-	return p + cut
-}
 
 // OpenWorkspace returns the workspace of an existing folder. Close it after use.
 //
@@ -245,7 +233,7 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 	}
 	if why := ignore.Runs(final); why != "" && final != rel && !w.allows(final) {
 		return &WorkspaceError{"write", name, protected,
-			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", showPath(final), why)}
+			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
 	}
 	for dir := final; dir != "."; {
 		if dir = path.Dir(dir); w.bare(dir) {
@@ -338,21 +326,6 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 		todo = append(strings.Split(filepath.ToSlash(to), "/"), todo...)
 	}
 	return done, nil
-}
-
-// Create writes a new file, and the folders above it. If there is something of that
-// name already it changes nothing, and the error is of kind "stale".
-func (w *Workspace) Create(name string, data []byte) error {
-	return w.applyExactly(FileEdit{Path: name, Kind: EditCreate, Proposed: string(data)})
-}
-
-// Replace writes a file whose content is old, as the caller has read it. If the
-// content is another by now, it changes nothing, and the error is of kind "stale".
-//
-// It is [Workspace.Apply] of one file without the merge: what is guaranteed there is
-// here too.
-func (w *Workspace) Replace(name string, old, data []byte) error {
-	return w.applyExactly(FileEdit{Path: name, Kind: EditChange, Base: string(old), Proposed: string(data)})
 }
 
 // target is a file that is about to be written: its folder, held open so that

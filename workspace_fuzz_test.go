@@ -95,7 +95,7 @@ func FuzzWorkspaceCreate(f *testing.F) {
 		if strings.Count(name, "/") > 20 {
 			return // slow
 		}
-		err := w.Create(name, []byte("NEW"))
+		err := create(w, name, "NEW")
 		if err != nil {
 			require.NotEmpty(t, kindOf(err))
 			require.Less(t, len(err.Error()), 2000)

@@ -160,7 +160,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		_, err = w.ReadDir(t.Context(), tt.name)
 		check(tt.list, "list", tt.name, err)
-		err = w.Create(tt.name, []byte("NEW"))
+		err = create(w, tt.name, "NEW")
 		check(tt.create, "create", tt.name, err)
 		if plan, err := NewEditPlan(FileEdit{Path: tt.name, Kind: EditDelete, Base: "SECRET"}); err == nil {
 			_, err = w.Apply(t.Context(), plan)
@@ -198,7 +198,7 @@ func TestDevices(t *testing.T) {
 		}
 		_, err := w.Open(name)
 		assert.Contains(t, []string{"not_regular", "permission"}, kindOf(err), "%s: %v", name, err)
-		err = w.Replace(name, nil, []byte("x"))
+		err = replace(w, name, "", "x")
 		assert.Equal(t, "not_regular", kindOf(err), "%s: %v", name, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestWorkspaceMoves(t *testing.T) {
 		assert.Equal(t, "A", string(data))
 		require.NoError(t, f.Close())
 	}
-	require.NoError(t, w.Replace("l/a", []byte("A"), []byte("new")))
+	require.NoError(t, replace(w, "l/a", "A", "new"))
 	data, err := os.ReadFile(dir + "-moved/d/a")
 	require.NoError(t, err)
 	assert.Equal(t, "new", string(data))

@@ -98,7 +98,7 @@ func (r *race) list(int) error {
 
 func (r *race) create(i int) error {
 	name := "n" + strconv.Itoa(i)
-	err := r.w.Create("d/"+name, []byte("new"))
+	err := create(r.w, "d/"+name, "new")
 	if err == nil {
 		require.NoError(r.t, r.inside.Remove(name))
 	}
@@ -107,12 +107,12 @@ func (r *race) create(i int) error {
 
 func (r *race) makeFolder(i int) error {
 	name := "m" + strconv.Itoa(i)
-	err := r.w.Create("d/"+name+"/x/y", []byte("new"))
+	err := create(r.w, "d/"+name+"/x/y", "new")
 	require.NoError(r.t, r.inside.RemoveAll(name))
 	return err
 }
 
-func (r *race) replace(int) error { return r.w.Replace("d/f", []byte("inside"), []byte("inside")) }
+func (r *race) replace(int) error { return replace(r.w, "d/f", "inside", "inside+") }
 
 func (r *race) apply(edit FileEdit) error {
 	_, err := r.w.Apply(r.t.Context(), mustPlan(r.t, edit))

@@ -24,7 +24,7 @@ func addLine(w *Workspace, file, line string) error {
 		if err != nil {
 			return err
 		}
-		err = w.Replace(filepath.Base(file), old, append(old, line...))
+		err = replace(w, filepath.Base(file), string(old), string(old)+line)
 		if kindOf(err) != "stale" {
 			return err
 		}
@@ -63,7 +63,7 @@ func TestWrittenWhileReplaced(t *testing.T) {
 		{name: "written", written: "old+user", kind: "stale", want: "old+user"},
 		{name: "same length", written: "odd", kind: "stale", want: "odd"},
 		{name: "emptied", written: "-", kind: "stale", want: ""},
-		{name: "both", written: "old+user", after: "new+user", kind: "stale", want: "new+user", kept: "old+user"},
+		{name: "both", written: "old+user", after: "new+user", want: "new+user", kept: "old+user"},
 	}
 	for _, tt := range tests {
 		for _, plain := range []bool{false, true} {
@@ -73,7 +73,7 @@ func TestWrittenWhileReplaced(t *testing.T) {
 				user, err := os.OpenFile(file, os.O_WRONLY, 0)
 				require.NoError(t, err)
 				defer user.Close()
-				err = w.applyExactly(FileEdit{Path: "f", Kind: EditChange, Base: "old", Proposed: "new"}, without(plain, true),
+				r, err := w.Apply(t.Context(), mustPlan(t, change("f", "old", "new")), without(plain, true),
 					at("look", func() {
 						if tt.written != "" {
 							text := strings.TrimPrefix(tt.written, "-")
@@ -84,13 +84,13 @@ func TestWrittenWhileReplaced(t *testing.T) {
 							require.NoError(t, os.WriteFile(file, []byte(tt.after), 0o644))
 						}
 					}))
-				assert.Equal(t, tt.kind, kindOf(err), "%v", err)
+				assert.Equal(t, tt.kind, kindOf(conflictKind(err)), "%v", err)
 				now, temps := tree(t, dir)
 				assert.Zero(t, temps)
 				assert.Equal(t, tt.want, now["f"])
 				assert.Equal(t, tt.kept, now["f.save"])
 				if tt.kept != "" {
-					assert.ErrorContains(t, err, "f.save")
+					assert.Equal(t, []string{"f.save"}, r.Files[0].Beside)
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -149,9 +150,9 @@ func TestWorkspaceWrite(t *testing.T) {
 			}
 			var err error
 			if tt.create {
-				err = w.Create(tt.file, []byte("new"))
+				err = create(w, tt.file, "new")
 			} else {
-				err = w.Replace(tt.file, []byte(tt.old), []byte("new"))
+				err = replace(w, tt.file, tt.old, "new")
 			}
 			require.Equal(t, tt.kind, kindOf(err), "%v", err)
 			if err == nil {
@@ -215,7 +216,7 @@ func TestWorkspaceRace(t *testing.T) {
 			f.Close()
 			read++
 		}
-		if err := w.Replace("d/f", []byte("inside"), []byte("inside")); err == nil {
+		if err := replace(w, "d/f", "inside", "inside2"); err == nil {
 			written++
 		}
 	}
@@ -239,4 +240,44 @@ func TestReadDirIsBounded(t *testing.T) {
 	entries, err = w.readDir(t.Context(), "d", 4)
 	require.NoError(t, err)
 	require.Len(t, entries, 4)
+}
+
+// replace changes a file, or fails with a kind, as one does that merges nothing.
+func replace(w *Workspace, name, old, text string) error {
+	return write1(w, FileEdit{Path: name, Kind: EditChange, Base: old, Proposed: text})
+}
+
+// create makes a file, or fails with a kind.
+func create(w *Workspace, name, text string) error {
+	return write1(w, FileEdit{Path: name, Kind: EditCreate, Proposed: text})
+}
+
+func write1(w *Workspace, e FileEdit) error {
+	plan, err := NewEditPlan(e)
+	if err != nil {
+		return &WorkspaceError{"write", e.Path, "invalid_path", err}
+	}
+	_, err = w.Apply(context.Background(), plan)
+	return conflictKind(err)
+}
+
+// conflictKind gives a conflict of one file the kind of what stands in its way.
+func conflictKind(err error) error {
+	c, ok := errors.AsType[*ConflictError](err)
+	if !ok {
+		return err
+	}
+	f := c.Files[0]
+	kind := "stale"
+	switch {
+	case f.Outcome == OutcomeGone:
+		kind = "not_found"
+	case f.Reason == "is a folder":
+		kind = "is_directory"
+	case f.Reason == "is not a regular file":
+		kind = "not_regular"
+	case f.Outcome == OutcomeKindChanged:
+		kind = "not_directory"
+	}
+	return &WorkspaceError{"write", f.Path, kind, errors.New(f.Reason)}
 }
