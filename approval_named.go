@@ -17,7 +17,7 @@ import (
 //   - [Rule.Covers] and the verdict: what is allowed without naming such a file is asked
 //     about, by the names in the arguments;
 //   - the question: it says why, by the names in the plan;
-//   - [Workspace.Apply]: it writes none without [WithApproved], by the names on the disk.
+//   - Workspace.Apply of package workspace: it writes none without WithApproved, by the names on the disk.
 
 // written returns the names of the files that a call writes, as far as its arguments say.
 func written(call *ToolUse, spec *ToolSpec) []string {

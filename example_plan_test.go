@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // exampleFolder returns a workspace with one file in it.
-func exampleFolder(text string) (ws *aycoder.Workspace, file string, remove func()) {
+func exampleFolder(text string) (ws *workspace.Workspace, file string, remove func()) {
 	dir, err := os.MkdirTemp("", "aycoder")
 	if err != nil {
 		panic(err)
@@ -20,45 +21,10 @@ func exampleFolder(text string) (ws *aycoder.Workspace, file string, remove func
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		panic(err)
 	}
-	if ws, err = aycoder.OpenWorkspace(dir); err != nil {
+	if ws, err = workspace.Open(dir); err != nil {
 		panic(err)
 	}
 	return ws, file, func() { ws.Close(); os.RemoveAll(dir) }
-}
-
-// The user saves the file while the approval is open. Both changes are in it after.
-func ExampleWorkspace_Apply() {
-	shown := "milk\nbread\neggs\n"
-	ws, file, remove := exampleFolder(shown)
-	defer remove()
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{
-		Path: "list.txt", Kind: aycoder.EditChange, Base: shown, Proposed: "oat milk\nbread\neggs\n",
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	approved := plan.Digest() // of what the user saw
-
-	_ = os.WriteFile(file, []byte("milk\nbread\neggs\ncheese\n"), 0o644)
-
-	res, err := ws.Apply(context.Background(), plan, aycoder.WithApproved(approved))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Print(res.ModelText())
-	text, _ := os.ReadFile(file)
-	fmt.Print("---\n", string(text))
-	// Output:
-	// list.txt: changed and merged; it had changed since you read it. What is in it now (+) in place of your text (-):
-	// @@ line 4 @@
-	// +cheese
-	// ---
-	// oat milk
-	// bread
-	// eggs
-	// cheese
 }
 
 // A conflict changes nothing, and says what is needed to go on.

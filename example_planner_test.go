@@ -8,6 +8,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 type listArgs struct {
@@ -17,11 +18,11 @@ type listArgs struct {
 // listTool writes a list. Its plan says what is in it now and what will be.
 type listTool struct {
 	aycoder.Tool
-	ws   *aycoder.Workspace
+	ws   *workspace.Workspace
 	file string
 }
 
-func newListTool(ws *aycoder.Workspace, file string) (*listTool, error) {
+func newListTool(ws *workspace.Workspace, file string) (*listTool, error) {
 	l := &listTool{ws: ws, file: file}
 	var err error
 	l.Tool, err = aycoder.NewTool("write_list", "Write the list.", l.write, aycoder.WithEffect(aycoder.EffectWrite))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // The examples use a scripted model, so that they run offline and print the same
@@ -432,30 +432,8 @@ func ExampleComplete() {
 	// Output: end_turn 2 A monoid of endofunctors.
 }
 
-func ExampleOpenWorkspace() {
-	dir, err := os.MkdirTemp("", "workspace")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	ws, err := aycoder.OpenWorkspace(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer ws.Close()
-	for _, name := range []string{"../secret", ".env"} {
-		_, err := ws.Open(name)
-		if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
-			fmt.Println(e.Kind)
-		}
-	}
-	// Output:
-	// outside_workspace
-	// sensitive_path
-}
-
 // coder is a coding agent on Anthropic's API. The key is in ANTHROPIC_API_KEY.
-func coder(ws *aycoder.Workspace) (*aycoder.Loop, error) {
+func coder(ws *workspace.Workspace) (*aycoder.Loop, error) {
 	client, err := anthropic.New("claude-sonnet-4-5")
 	if err != nil {
 		return nil, err
@@ -470,7 +448,7 @@ func coder(ws *aycoder.Workspace) (*aycoder.Loop, error) {
 
 func TestCoder(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "example")
-	ws, err := aycoder.OpenWorkspace(t.TempDir())
+	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	defer ws.Close()
 	_, err = coder(ws)

@@ -54,7 +54,7 @@ type FileEdit struct {
 
 // EditPlan is a change to one or more files that is proposed and not made: it is
 // shown to who approves it, may be cut down in a review, and is carried out by
-// [Workspace.Apply]. It is a value that never changes, and encodes as JSON. The zero
+// Workspace.Apply of package workspace. It is a value that never changes, and encodes as JSON. The zero
 // value does nothing.
 type EditPlan struct {
 	files []FileEdit
@@ -148,7 +148,7 @@ func sameEdits(a, b []FileEdit) bool {
 
 // Digest names what the plan does: it is "sha256:" and a hash of the path, the kind,
 // the base and the proposed content of each file. Two plans of the same digest do the
-// same; pass it to [WithApproved], so that what was approved is what runs.
+// same; pass it to WithApproved of package workspace, so that what was approved is what runs.
 func (p EditPlan) Digest() string {
 	h := sha256.New()
 	for _, e := range p.files {

@@ -22,7 +22,7 @@ const (
 	// OutcomeUnchanged: the file was what was to be made of it already.
 	OutcomeUnchanged Outcome = "unchanged"
 	// OutcomeConflicted: the user changed the same lines, or a file that was to be
-	// deleted, or created one of the name. See [WithWrittenConflicts].
+	// deleted, or created one of the name. See WithWrittenConflicts of package workspace.
 	OutcomeConflicted Outcome = "conflicted"
 	// OutcomeGone: the file that was to be changed is not there any more.
 	OutcomeGone Outcome = "gone"
@@ -35,7 +35,7 @@ const (
 	OutcomeSkipped Outcome = "skipped"
 )
 
-// FileResult says what [Workspace.Apply] did to a file.
+// FileResult says what Workspace.Apply of package workspace did to a file.
 type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
@@ -78,7 +78,7 @@ func (r *FileResult) Stops() bool {
 	return r.Outcome == OutcomeConflicted && !r.Written
 }
 
-// ApplyResult says what [Workspace.Apply] did, file by file in the order of the plan.
+// ApplyResult says what Workspace.Apply of package workspace did, file by file in the order of the plan.
 type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }

@@ -33,7 +33,7 @@ func TestNewEditPlanRefuses(t *testing.T) {
 		{"no path", "path is empty", []FileEdit{change("", "a", "b")}},
 		{"nul", "path is empty, too long", []FileEdit{change("a\x00", "a", "b")}},
 		{"not utf-8", "not valid text", []FileEdit{change("\xff", "a", "b")}},
-		{"long path", "too long", []FileEdit{change(strings.Repeat("a", maxPath+1), "a", "b")}},
+		{"long path", "too long", []FileEdit{change(strings.Repeat("a", maxPlanPath+1), "a", "b")}},
 		{"create with base", "has no base", []FileEdit{{Path: "a", Kind: EditCreate, Base: "x", Proposed: "y"}}},
 		{"delete with proposal", "no proposed content", []FileEdit{{Path: "a", Kind: EditDelete, Base: "x", Proposed: "y"}}},
 		{"no kind", `no kind of edit ""`, []FileEdit{{Path: "a", Base: "x", Proposed: "y"}}},

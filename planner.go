@@ -12,7 +12,7 @@ import (
 // change that a call would make, and makes none. The loop asks for it when somebody is
 // to be asked about the call: they are shown the plan, may cut it down, and the call
 // then gets what was approved in [Invocation.Plan], to carry it out with
-// [Workspace.Apply]. So what is approved is what runs, and what others write into the
+// Workspace.Apply. So what is approved is what runs, and what others write into the
 // files meanwhile is merged. The result tells the model [EditPlan.LeftOut]. If the tool
 // is a [Previewer] too, it gets the plan in [Invocation.Plan] to show it, and
 // [EditPlan.Preview] does.

@@ -13,12 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // planTool replaces text in files of a workspace.
 type planTool struct {
 	aycoder.Tool
-	ws    *aycoder.Workspace
+	ws    *workspace.Workspace
 	calls int
 	plan  func(ctx context.Context) error // before it plans
 }
@@ -29,7 +30,7 @@ type swapArgs struct {
 	New  string `json:"new"`
 }
 
-func newPlanTool(t testing.TB, ws *aycoder.Workspace) *planTool {
+func newPlanTool(t testing.TB, ws *workspace.Workspace) *planTool {
 	t.Helper()
 	p := &planTool{ws: ws, plan: func(context.Context) error { return nil }}
 	tool, err := aycoder.NewTool("swap", "Swaps.", p.call, aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectPath, "path"))
@@ -99,7 +100,7 @@ func newPlans(t testing.TB, files map[string]string) *plans {
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
 	return &plans{t, newPlanTool(t, ws)}

@@ -189,7 +189,7 @@ type ToolResult struct {
 	// that of the run.
 	Usage Usage
 	// Changes says what became of the files that the call was to change: what
-	// [Workspace.Apply] returned. It is for the host, see [ToolFinished]; the model
+	// Workspace.Apply of package workspace returned. It is for the host, see [ToolFinished]; the model
 	// reads Parts only.
 	Changes *ApplyResult
 }

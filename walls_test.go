@@ -40,7 +40,8 @@ var walls = []wall{
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, nil},
 	{"catalog", []string{".", "internal"}, nil},
-	{"tools", []string{".", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"workspace", []string{".", "internal"}, modules[:4]},
+	{"tools", []string{".", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
@@ -51,7 +52,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "providers", "tools", "policy", "workspace"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a

@@ -12,17 +12,18 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // folders opens a workspace for commands, which has a folder "a" and whose own is "ws" in
 // an empty one.
-func folders(t *testing.T) (dir string, ws *aycoder.Workspace) {
+func folders(t *testing.T) (dir string, ws *workspace.Workspace) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash tool")
 	}
 	dir = filepath.Join(t.TempDir(), "ws")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ws.Close() })
 	return dir, ws

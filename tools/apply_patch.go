@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const maxChunks = 1000 // of one patch
@@ -117,7 +118,7 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 		return f.add(file)
 	}
 	if !f.exists {
-		return nil, missing(ctx, p.ws, file.Path, &aycoder.WorkspaceError{Op: "patch", Path: file.Path, Kind: "not_found", Err: errNoFile})
+		return nil, missing(ctx, p.ws, file.Path, &workspace.Error{Op: "patch", Path: file.Path, Kind: "not_found", Err: errNoFile})
 	}
 	if file.Kind == patch.Delete {
 		return f.delete()

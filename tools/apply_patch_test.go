@@ -113,7 +113,7 @@ func TestPatchOfStaleFiles(t *testing.T) {
 	user := strings.Replace(base, "line 15\n", "user\n", 1)
 	stale := func() *world {
 		w := newWorld(t, map[string]string{"f": user})
-		w.ws.Shown().Add("f", base)
+		w.ws.Seen().Add("f", base)
 		return w
 	}
 	w := stale()

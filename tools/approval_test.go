@@ -83,7 +83,7 @@ func TestUserSavesDuringTheApproval(t *testing.T) {
 			for _, s := range saves {
 				t.Run(tool+" "+how+" "+s.name, func(t *testing.T) {
 					w := newWorld(t, map[string]string{"f": base})
-					w.ws.Shown().Add("f", base)
+					w.ws.Seen().Add("f", base)
 					uses := []*aycoder.ToolUse{{ID: "c1", Name: tool, Args: mustJSON(t, in)}}
 					var names []string
 					for _, ev := range w.runAll(uses, func(a *aycoder.ApprovalRequested) {
@@ -143,7 +143,7 @@ func TestSavesAtRandomMoments(t *testing.T) {
 	outcomes := map[string]int{}
 	for round := range 100 {
 		w.write("f", base)
-		w.ws.Shown().Add("f", base)
+		w.ws.Seen().Add("f", base)
 		tool, how, late := tools[rnd.IntN(len(tools))], ways[rnd.IntN(len(ways))], time.Duration(rnd.IntN(3000))*time.Microsecond
 		user := fmt.Sprintf("user %d\n", round)
 		saved := strings.Replace(base, "line 15\n", user, 1)
@@ -180,7 +180,7 @@ func TestReviewedPatch(t *testing.T) {
 	assert.Contains(t, text, "g: left out")
 	assert.Contains(t, text, "-LINE 9\n+line 9\n")
 	assert.Equal(t, "+1 −1", fin.Summary)
-	assert.Equal(t, strings.Replace(numbered(20), "line 2\n", "LINE 2\n", 1), w.ws.Shown().Contents("f")[0])
+	assert.Equal(t, strings.Replace(numbered(20), "line 2\n", "LINE 2\n", 1), w.ws.Seen().Contents("f")[0])
 }
 
 // What was left out as a whole is not done, and that is no error.

@@ -39,10 +39,10 @@ func (b *basher) looking(dir, script string, run func() (*result, error)) (*resu
 		case !out.has(now, was.text):
 			now = was.text
 		case out.has(was.text, now):
-			b.ws.Shown().AddPart(was.path, was.text)
+			b.ws.Seen().AddPart(was.path, was.text)
 		}
 		if out.has(now, "") {
-			b.ws.Shown().AddPart(was.path, now)
+			b.ws.Seen().AddPart(was.path, now)
 		}
 	}
 	return r, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const maxDiff = 48 << 10 // bytes of the diffs of a result
@@ -107,7 +108,7 @@ func readable(err error) error {
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
 		return &conflict{e}
 	}
-	if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
+	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		return &problem{e.Kind, printable(e.Error())}
 	}
 	if e, ok := errors.AsType[*problem](err); ok {
@@ -136,9 +137,9 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	if len(plan.Files()) == 0 {
 		return textResult(plan.LeftOut()+"Nothing was changed.\n", "nothing changed"), nil
 	}
-	var opts []aycoder.ApplyOption
+	var opts []workspace.ApplyOption
 	if inv.Plan != nil {
-		opts = append(opts, aycoder.WithApproved(plan.Digest()))
+		opts = append(opts, workspace.WithApproved(plan.Digest()))
 	}
 	res, err := c.ws.Apply(ctx, plan, opts...)
 	if err == nil {
@@ -220,7 +221,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 	if !f.Exists {
 		return
 	}
-	shown := c.ws.Shown()
+	shown := c.ws.Seen()
 	last, contents := shown.Hash(f.Path), shown.Contents(f.Path)
 	add := shown.AddPart
 	switch {

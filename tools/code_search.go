@@ -153,7 +153,7 @@ func showFound(ws FS, r *search.Result) *result {
 		}
 		shown += showFile(&b, f)
 		if rel, err := ws.Rel(f.Path); err == nil && f.Text != "" {
-			ws.Shown().AddPart(rel, f.Text)
+			ws.Seen().AddPart(rel, f.Text)
 		}
 	}
 	switch {

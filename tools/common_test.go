@@ -16,19 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // world is a workspace with its tools, in a folder of its own beside others.
 type world struct {
 	t    testing.TB
 	base string // has ws and what lies outside
-	ws   *aycoder.Workspace
+	ws   *workspace.Workspace
 	tool map[string]aycoder.Tool
 }
 
 type args = map[string]any
 
-func newWorld(t testing.TB, files map[string]string, opts ...aycoder.WorkspaceOption) *world {
+func newWorld(t testing.TB, files map[string]string, opts ...workspace.Option) *world {
 	t.Helper()
 	w := &world{t: t, base: t.TempDir(), tool: map[string]aycoder.Tool{}}
 	require.NoError(t, os.MkdirAll(filepath.Join(w.base, "ws"), 0o755))
@@ -39,9 +40,9 @@ func newWorld(t testing.TB, files map[string]string, opts ...aycoder.WorkspaceOp
 	return w
 }
 
-func (w *world) open(opts ...aycoder.WorkspaceOption) {
+func (w *world) open(opts ...workspace.Option) {
 	w.t.Helper()
-	ws, err := aycoder.OpenWorkspace(filepath.Join(w.base, "ws"), opts...)
+	ws, err := workspace.Open(filepath.Join(w.base, "ws"), opts...)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { ws.Close() })
 	all, err := Coding(ws)

@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 type maker func(tools.FS, ...tools.Option) (aycoder.Tool, error)
@@ -35,7 +36,7 @@ func fixture(build maker) func(testing.TB) agenttest.ToolSetup {
 				t.Fatal(err)
 			}
 		}
-		ws, err := aycoder.OpenWorkspace(dir)
+		ws, err := workspace.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func TestRecordedEdits(t *testing.T) {
 		c := &cases[i]
 		w.write("f", c.File)
 		if !c.stale() {
-			w.ws.Shown().Add("f", c.File)
+			w.ws.Seen().Add("f", c.File)
 		}
 		now := c.File
 		plan, err := w.tryPlan("edit_file", c.args())
@@ -175,7 +175,7 @@ func TestRecordedStaleEdits(t *testing.T) {
 			counts[c.Cat] = map[string]int{}
 		}
 		w.forget()
-		w.ws.Shown().Add("f", base)
+		w.ws.Seen().Add("f", base)
 		w.write("f", c.File)
 		counts[c.Cat][w.staleOutcome(c)]++
 	}

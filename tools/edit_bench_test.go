@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // BenchmarkEditFile changes a line of a file of 1 MB that the model has read, from the
@@ -24,12 +25,12 @@ func BenchmarkEditFile(b *testing.B) {
 	text := strings.Repeat("\tsome line of code, as long as others\n", 14_000) + "needle\n" +
 		strings.Repeat("\tmore of it, which is not much shorter\n", 14_000)
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "f"), []byte(text), 0o644))
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(b, err)
 	defer ws.Close()
 	tool, err := EditFile(ws)
 	require.NoError(b, err)
-	ws.Shown().Add("f", text)
+	ws.Seen().Add("f", text)
 	words := []string{"needle", "pin"}
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()

@@ -8,6 +8,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const editDescription = `Change a text file of the workspace: replace old_string by new_string.
@@ -64,7 +65,7 @@ func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits [
 // begin proposes a new file, which the first edit begins.
 func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits []editmatch.Edit) (*proposal, error) {
 	if edits[0].Old != "" {
-		err := missing(ctx, e.ws, name, &aycoder.WorkspaceError{Op: "edit", Path: name, Kind: "not_found", Err: errNoFile})
+		err := missing(ctx, e.ws, name, &workspace.Error{Op: "edit", Path: name, Kind: "not_found", Err: errNoFile})
 		return nil, problemf("not_found", "%s; to create a file, leave old_string empty",
 			strings.TrimPrefix(err.Error(), "not_found: "))
 	}

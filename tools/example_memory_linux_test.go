@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // A command that takes more than its share is killed, and the model is told why.
@@ -19,7 +20,7 @@ func ExampleWithMemoryLimit() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	if err != nil {
 		log.Fatal(err)
 	}

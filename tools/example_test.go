@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 func ExampleCoding() {
@@ -22,7 +23,7 @@ func ExampleCoding() {
 	if err := os.WriteFile(filepath.Join(dir, "greet.go"), []byte("package greet\nconst Hello = \"helo\"\n"), 0o644); err != nil {
 		log.Fatal(err)
 	}
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func ExampleWithShell() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func ExampleWithExec() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func ExampleWithExec() {
 }
 
 func ExampleLandlock() {
-	ws, err := aycoder.OpenWorkspace(".")
+	ws, err := workspace.Open(".")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // BenchmarkGlob lists files of the tree AYCODER_TREE, or the Go installation, beside
@@ -30,7 +31,7 @@ func BenchmarkGlob(b *testing.B) {
 		require.NoError(b, err)
 		dir = strings.TrimSpace(string(out))
 	}
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(b, err)
 	defer ws.Close()
 	tool, err := Glob(ws)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 func TestGlob(t *testing.T) {
@@ -84,14 +85,14 @@ func TestReadRemembers(t *testing.T) {
 	for name, want := range map[string][]string{
 		"f": {text}, "empty": {""}, "bin": nil, "utf16": {"\xff\xfeh\x00i\x00"}, "large": nil, "past": nil, "d": nil, "d/g": nil,
 	} {
-		assert.Equal(t, want, w.ws.Shown().Contents(name), name)
+		assert.Equal(t, want, w.ws.Seen().Contents(name), name)
 	}
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() { assert.False(t, w.call("read_file", args{"path": "d/g"}).IsError) })
 	}
 	wg.Wait()
-	assert.Equal(t, []string{"g"}, w.ws.Shown().Contents("d/g"))
+	assert.Equal(t, []string{"g"}, w.ws.Seen().Contents("d/g"))
 }
 
 // A large file is shown in part, without a range, and a very long line cut.
@@ -239,7 +240,7 @@ type partial struct{ FS }
 func (p partial) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	all, err := p.FS.ReadDir(ctx, name)
 	if err == nil && name != "." {
-		all, err = all[:1], &aycoder.WorkspaceError{Op: "list", Path: name, Kind: "too_large", Err: errors.New("has too many")}
+		all, err = all[:1], &workspace.Error{Op: "list", Path: name, Kind: "too_large", Err: errors.New("has too many")}
 	}
 	return all, err
 }

@@ -5,12 +5,13 @@ import (
 	"io/fs"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
-// FS is the files that the tools work on: an [aycoder.Workspace], or what a host puts
+// FS is the files that the tools work on: an [workspace.Workspace], or what a host puts
 // in its place to send them into a container or to another machine. It keeps names
 // within its folder, refuses what must not be read or written, and never waits for a
-// pipe or a device. Errors are [*aycoder.WorkspaceError], whose Kind the model is told.
+// pipe or a device. Errors are [*workspace.Error], whose Kind the model is told.
 // The methods are safe for concurrent use.
 type FS interface {
 	// Dir is the absolute path of the folder, where commands run.
@@ -23,9 +24,9 @@ type FS interface {
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Apply carries out a plan, all of it or nothing, and loses nothing that was
 	// written to the files meanwhile. The tools pass [aycoder.WithApproved], or no option.
-	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...aycoder.ApplyOption) (*aycoder.ApplyResult, error)
+	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*aycoder.ApplyResult, error)
 	// Shown is what the model has been shown of the files.
-	Shown() *aycoder.ShownFiles
+	Seen() *workspace.SeenFiles
 }
 
-var _ FS = (*aycoder.Workspace)(nil)
+var _ FS = (*workspace.Workspace)(nil)

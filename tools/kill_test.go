@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const killFolder = "AYCODER_TEST_KILL_FOLDER"
@@ -98,7 +99,7 @@ func whole(t *testing.T, dir string, i int) string {
 
 // writeForEver changes the files again and again, with one tool after the other.
 func writeForEver(t *testing.T, dir string) {
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	w := &world{t: t, ws: ws, tool: map[string]aycoder.Tool{}}
 	all, err := Coding(ws)
@@ -116,7 +117,7 @@ func writeForEver(t *testing.T, dir string) {
 			_, err = fmt.Sscanf(string(data), "file %d version %d.", &file, &v)
 			require.NoError(t, err)
 			olds[i], news[i], texts[i] = fmt.Sprintf("version %d.", v), fmt.Sprintf("version %d.", v+1), string(data)
-			ws.Shown().Add(fmt.Sprint("f", i), string(data))
+			ws.Seen().Add(fmt.Sprint("f", i), string(data))
 		}
 		switch n % 4 {
 		case 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Nothing that a host can log or record of a run has the secret, while the model's
@@ -23,7 +24,7 @@ func TestMaskedRun(t *testing.T) {
 	token := strings.Join([]string{"gh", "p_", "k5Ns3qB6Rh7Hj4Gz9KR4LB3Nt4ZN6bh2Sj9D"}, "")
 	file := filepath.Join(t.TempDir(), "a.env")
 	require.NoError(t, os.WriteFile(file, []byte("TOKEN="+token+"\n"), 0o600))
-	ws, err := aycoder.OpenWorkspace(filepath.Dir(file))
+	ws, err := workspace.Open(filepath.Dir(file))
 	require.NoError(t, err)
 	defer ws.Close()
 	m := tools.NewMasker([]byte("k"))

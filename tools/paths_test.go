@@ -5,6 +5,7 @@ package tools
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -177,8 +178,8 @@ func (c *pathCase) leftOut() string {
 // ways say how an operation that no tool has is expressed: what keeps it inside is the
 // same code.
 var ways = map[string]string{
-	"write":  "Create, or Replace what is there",
-	"mkdir":  "Create a file in the new folder",
+	"write":  "a plan that creates, or changes what is there",
+	"mkdir":  "a plan that creates a file in the new directory",
 	"delete": "a plan that deletes",
 	"rename": "a plan that creates and deletes",
 	"chdir":  "ReadDir: a command starts where a folder can be listed",
@@ -269,7 +270,11 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 		}
 	case ways[c.Op] != "":
 		if err := c.change(w, name); err != nil {
-			return kindOf(err), err.Error()
+			kind := kindOf(err)
+			if c.Op == "write" || c.Op == "mkdir" {
+				kind = cmp.Or(kind, "conflict")
+			}
+			return kind, err.Error()
 		}
 		return "", ""
 	case c.Op == "list":
@@ -291,19 +296,19 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 // change carries out what no tool does. A kind that is no error of the workspace is
 // that of a plan that could not be made.
 func (c *pathCase) change(w *world, name string) error {
-	ctx, data := w.t.Context(), []byte("written")
+	ctx, data := w.t.Context(), "written"
 	edit := aycoder.FileEdit{Path: name, Kind: aycoder.EditDelete}
 	switch c.Op {
 	case "write":
-		err := w.ws.Create(name, data)
-		if kindOf(err) == "stale" {
+		err := apply(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: data})
+		if c, ok := errors.AsType[*aycoder.ConflictError](err); ok && c.Files[0].Outcome == aycoder.OutcomeConflicted {
 			old, readErr := os.ReadFile(w.path(name))
 			require.NoError(w.t, readErr)
-			err = w.ws.Replace(name, old, data)
+			err = apply(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: string(old), Proposed: data})
 		}
 		return err
 	case "mkdir":
-		return w.ws.Create(name+"/f", data)
+		return apply(w, aycoder.FileEdit{Path: name + "/f", Kind: aycoder.EditCreate, Proposed: data})
 	case "chdir":
 		_, err := w.ws.ReadDir(ctx, name)
 		return err
@@ -315,11 +320,15 @@ func (c *pathCase) change(w *world, name string) error {
 	if c.Op == "rename" {
 		edits = append(edits, aycoder.FileEdit{Path: placed(w.base, c.To), Kind: aycoder.EditCreate, Proposed: edit.Base})
 	}
+	return apply(w, edits...)
+}
+
+// apply carries out a plan of these edits.
+func apply(w *world, edits ...aycoder.FileEdit) error {
 	plan, err := aycoder.NewEditPlan(edits...)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = w.ws.Apply(w.t.Context(), plan)
 	}
-	_, err = w.ws.Apply(ctx, plan)
 	return err
 }
 

@@ -85,7 +85,7 @@ func readFile(
 		return nil, err
 	}
 	if rel, err := ws.Rel(in.Path); err == nil && t.kept && (p.shown > 0 || p.total == 0) {
-		ws.Shown().Add(rel, string(t.whole))
+		ws.Seen().Add(rel, string(t.whole))
 	}
 	return p.result(in)
 }

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Commands that would do whatever harm is known are run here as if each only read, so
@@ -325,7 +326,7 @@ func (s *scene) controls() {
 // held runs commands as if each only read, and finds nothing.
 func (s *scene) held(cases []string) {
 	require.NoError(s.t, os.RemoveAll("/dev/shm/x"))
-	ws, err := aycoder.OpenWorkspace("/ws")
+	ws, err := workspace.Open("/ws")
 	require.NoError(s.t, err)
 	defer ws.Close()
 	bash, err := Bash(ws, WithMemoryLimit(512<<20), WithEnv("HOME=/home/user"))

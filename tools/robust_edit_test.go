@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // editCase is a recorded awkward situation for a tool that changes files.
@@ -121,7 +122,7 @@ func (c *editCase) call(w *world) (text string, failed bool) {
 	}
 	r, err := w.callCtx(w.t.Context(), c.Tool, c.args())
 	if err != nil {
-		if _, ok := errors.AsType[*aycoder.WorkspaceError](err); ok { // it ends the run
+		if _, ok := errors.AsType[*workspace.Error](err); ok { // it ends the run
 			return readable(err).Error(), true
 		}
 		return err.Error(), true
@@ -135,7 +136,7 @@ func (c *editCase) change(w *world) {
 	info, err := os.Stat(w.path(name))
 	require.NoError(w.t, err)
 	w.ok("read_file", args{"path": name})
-	w.ws.Shown().Add(name, w.read(name))
+	w.ws.Seen().Add(name, w.read(name))
 	w.write(name, c.Args["external_change"].(string))
 	if c.Args["same_mtime"] == true {
 		require.NoError(w.t, os.Chtimes(w.path(name), info.ModTime(), info.ModTime()))

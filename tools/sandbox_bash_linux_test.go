@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // What a sandbox forbids, bash cannot do, and the model is told why.
 func TestBashInASandbox(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "f")
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	defer ws.Close()
 	box, err := Landlock(ws)

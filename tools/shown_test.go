@@ -100,7 +100,7 @@ func TestSeenOtherwise(t *testing.T) {
 				w.fails("no_match", "edit_file", edit)
 				return
 			}
-			assert.Equal(t, []string{nested}, w.ws.Shown().Contents("d/f"))
+			assert.Equal(t, []string{nested}, w.ws.Seen().Contents("d/f"))
 			// The user moves the block, and has the text elsewhere: it is the old place that is meant.
 			now := strings.Replace(nested, "\tif x {\n\t\tgo(1)\n\t}\n", "\tif y {\n\t\tgo(1)\n\t}\n", 1) + "if x {\n    go(1)\n}\n"
 			w.write("d/f", now)
@@ -133,7 +133,7 @@ func TestSeenWhileItChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"f": "same\nold\n"})
 			w.call("bash", args{"command": tt.script})
-			assert.Equal(t, tt.want, w.ws.Shown().Contents("f"))
+			assert.Equal(t, tt.want, w.ws.Seen().Contents("f"))
 		})
 	}
 }
@@ -155,11 +155,11 @@ func TestSeenIsBounded(t *testing.T) {
 	require.NoError(t, os.Symlink("../outside", w.path("out")))
 	w.call("bash", args{"command": "cat .env bin large d out ../outside " + strings.Join(names, " ")})
 	for _, name := range []string{".env", "bin", "large", "d", "d/x", "out", "../outside", names[maxLooked]} {
-		assert.Empty(t, w.ws.Shown().Contents(name), name)
+		assert.Empty(t, w.ws.Seen().Contents(name), name)
 	}
-	assert.NotEmpty(t, w.ws.Shown().Contents(names[0]))
+	assert.NotEmpty(t, w.ws.Seen().Contents(names[0]))
 	w.ok("code_search", args{"pattern": "line", "max_results": 1000})
-	assert.Empty(t, w.ws.Shown().Contents("large"), "nor by a search")
+	assert.Empty(t, w.ws.Seen().Contents("large"), "nor by a search")
 }
 
 // The lines that an edit left are quoted where they are when all edits are made.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // runBy makes one call in a run whose approver is a, and returns its end.
@@ -147,7 +148,7 @@ func (w *world) readAll() {
 	for p, text := range w.snapshot() {
 		rel, err := filepath.Rel(w.path("."), p)
 		require.NoError(w.t, err)
-		w.ws.Shown().Add(filepath.ToSlash(rel), text)
+		w.ws.Seen().Add(filepath.ToSlash(rel), text)
 	}
 }
 
@@ -244,7 +245,7 @@ func TestStartFilesOutsideOfARun(t *testing.T) {
 	_, err = w.ws.Apply(t.Context(), plan)
 	require.ErrorContains(t, err, "a shell")
 	require.NoFileExists(t, w.path(".envrc"))
-	_, err = w.ws.Apply(t.Context(), plan, aycoder.WithApproved(plan.Digest()))
+	_, err = w.ws.Apply(t.Context(), plan, workspace.WithApproved(plan.Digest()))
 	require.NoError(t, err)
 	require.Equal(t, "x\n", w.read(".envrc"))
 	back, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: ".envrc", Kind: aycoder.EditDelete, Base: "x\n"})

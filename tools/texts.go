@@ -52,7 +52,7 @@ func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
 			return nil, err
 		}
 	}
-	f := &textFile{path: rel, shown: d.ws.Shown().Contents(rel), last: d.ws.Shown().Hash(rel)}
+	f := &textFile{path: rel, shown: d.ws.Seen().Contents(rel), last: d.ws.Seen().Hash(rel)}
 	data, mode, err := read(d.ws, name)
 	switch {
 	case kindOf(err) == "not_found":

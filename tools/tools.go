@@ -3,7 +3,7 @@
 // apply_patch; for commands bash, bash_output and bash_kill; beside them fetch for pages
 // of the web, and todo. A host that has what they need adds [AskUser] and [Subagent].
 //
-//	ws, err := aycoder.OpenWorkspace(dir)
+//	ws, err := workspace.Open(dir)
 //	…
 //	coding, err := tools.Coding(ws)
 //	…
@@ -41,6 +41,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // Option sets a property of the tools.
@@ -200,7 +201,7 @@ func explain(err error) (*aycoder.ToolResult, error) {
 	kind, text := "", ""
 	if p, ok := errors.AsType[*problem](err); ok {
 		kind, text = p.kind, p.text
-	} else if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
+	} else if e, ok := errors.AsType[*workspace.Error](err); ok {
 		kind, text = e.Kind, e.Error()
 	}
 	switch kind {
@@ -215,7 +216,7 @@ func explain(err error) (*aycoder.ToolResult, error) {
 }
 
 func kindOf(err error) string {
-	if e, ok := errors.AsType[*aycoder.WorkspaceError](err); ok {
+	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		return e.Kind
 	}
 	return ""

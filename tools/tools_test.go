@@ -22,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 func TestRead(t *testing.T) {
@@ -237,9 +238,9 @@ func TestGitWorksInBash(t *testing.T) {
 }
 
 func TestFullDiskEndsTheRun(t *testing.T) {
-	_, err := explain(&aycoder.WorkspaceError{Op: "write", Path: "f", Kind: "no_space", Err: syscall.ENOSPC})
+	_, err := explain(&workspace.Error{Op: "write", Path: "f", Kind: "no_space", Err: syscall.ENOSPC})
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	r, err := explain(&aycoder.WorkspaceError{Op: "write", Path: "f", Kind: "stale", Err: errors.New("x")})
+	r, err := explain(&workspace.Error{Op: "write", Path: "f", Kind: "stale", Err: errors.New("x")})
 	require.NoError(t, err)
 	assert.True(t, r.IsError)
 }

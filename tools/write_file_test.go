@@ -38,7 +38,7 @@ func TestWriteFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"f": tt.now})
 			if tt.shown != "" {
-				w.ws.Shown().Add("f", tt.shown)
+				w.ws.Seen().Add("f", tt.shown)
 			}
 			in := args{"path": "f", "content": tt.content}
 			if tt.kind != "" {
@@ -66,15 +66,15 @@ func TestWriteFileCreates(t *testing.T) {
 // What the model knows only by its hash is written if it is the same still.
 func TestWriteFileThatIsForgotten(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
-	w.ws.Shown().Add("f", "a\n")
+	w.ws.Seen().Add("f", "a\n")
 	for i := range 9 { // 64 MiB are kept
-		w.ws.Shown().Add("big"+string(rune('0'+i)), strings.Repeat(string(rune('a'+i)), 8<<20))
+		w.ws.Seen().Add("big"+string(rune('0'+i)), strings.Repeat(string(rune('a'+i)), 8<<20))
 	}
-	require.Empty(t, w.ws.Shown().Contents("f"))
+	require.Empty(t, w.ws.Seen().Contents("f"))
 	w.ok("write_file", args{"path": "f", "content": "b\n"})
 	assert.Equal(t, "b\n", w.read("f"))
 	for i := range 9 {
-		w.ws.Shown().Add("big"+string(rune('0'+i)), strings.Repeat(string(rune('b'+i)), 8<<20))
+		w.ws.Seen().Add("big"+string(rune('0'+i)), strings.Repeat(string(rune('b'+i)), 8<<20))
 	}
 	w.write("f", "user\n")
 	w.fails("stale", "write_file", args{"path": "f", "content": "c\n"})
@@ -107,7 +107,7 @@ func TestStaleEdits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"f": tt.now})
 			for _, s := range tt.shown {
-				w.ws.Shown().Add("f", s)
+				w.ws.Seen().Add("f", s)
 			}
 			in := args{"path": "f", "old_string": tt.old, "new_string": tt.text}
 			if tt.kind == "" {

@@ -28,6 +28,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // The exit codes.
@@ -191,7 +192,7 @@ func (s *session) onClose(f func() error) {
 
 // build makes the loop of a session: the tools for a folder and the rules.
 func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules aycoder.Rules) error {
-	ws, err := aycoder.OpenWorkspace(dir)
+	ws, err := workspace.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // sandbox returns what confines commands to the workspace, after a trial.
-func sandbox(ctx context.Context, ws *aycoder.Workspace) (box *tools.LocalSandbox, err error) {
+func sandbox(ctx context.Context, ws *workspace.Workspace) (box *tools.LocalSandbox, err error) {
 	switch runtime.GOOS {
 	case "linux":
 		box, err = tools.Landlock(ws)

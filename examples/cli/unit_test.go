@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 func TestClean(t *testing.T) {
@@ -237,7 +238,7 @@ func TestStatusLine(t *testing.T) {
 // except for what the model brings out.
 func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.Writer) *chat {
 	t.Helper()
-	ws, err := aycoder.OpenWorkspace(t.TempDir())
+	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { ws.Close() })
 	coding, err := tools.Coding(ws)

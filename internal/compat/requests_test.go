@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/tools"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // A testCase is a request that must be one for the SDKs as well.
@@ -26,7 +27,7 @@ const schema = `{"type":"object","properties":{"city":{"type":"string","descript
 // coding are the tools of this library, and others with more in their schemas.
 func coding(t testing.TB) []*aycoder.ToolSpec {
 	t.Helper()
-	ws, err := aycoder.OpenWorkspace(t.TempDir())
+	ws, err := workspace.Open(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ws.Close()) })
 	all, err := tools.Coding(ws)

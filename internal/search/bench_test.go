@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/search"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 // The first ones have words in them, the others have none, or as good as none.
@@ -61,7 +61,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Skip("ripgrep is not on this machine: nothing to compare with")
 	}
 	for _, dir := range trees(b) {
-		ws, err := aycoder.OpenWorkspace(dir, aycoder.WithAllowed("**"))
+		ws, err := workspace.Open(dir, workspace.WithAllowed("**"))
 		require.NoError(b, err)
 		defer ws.Close()
 		for _, tt := range benchmarked {

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	linked "container/list"
@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// maxShownBytes is how many bytes of contents [ShownFiles] keeps.
-	maxShownBytes = 64 << 20
-	// maxShownVersions is how many contents of one file it keeps, and maxShownFiles of
+	// maxSeenBytes is how many bytes of contents [SeenFiles] keeps.
+	maxSeenBytes = 64 << 20
+	// maxSeenVersions is how many contents of one file it keeps, and maxSeenFiles of
 	// how many files it keeps at least the hash.
-	maxShownVersions = 4
-	maxShownFiles    = 100_000
+	maxSeenVersions = 4
+	maxSeenFiles    = 100_000
 )
 
-// ShownFiles remembers what a model has been shown of files, by their paths: the
+// SeenFiles remembers what a model has been shown of files, by their paths: the
 // content as a whole, also if it saw a part of it. It is the base of a three-way merge
 // when somebody changed a file since. Contents are kept up to 64 MiB, those that were
 // not used for longest go first; the hash of the last one stays for the last 100,000
 // files. The zero value is ready to use, and its methods are safe for concurrent use.
-type ShownFiles struct {
+type SeenFiles struct {
 	mu    sync.Mutex
-	files map[string]*shownFile
+	files map[string]*seenFile
 	bytes int
 
 	// The one that was used last is at the front of all, and of those with contents.
 	all, held linked.List
 }
 
-type shownFile struct {
+type seenFile struct {
 	path      string
 	hash      string
 	contents  []string // newest first
@@ -41,7 +41,7 @@ type shownFile struct {
 
 // Add says that the model has been shown a file, or read a part of it, and what was in
 // it.
-func (s *ShownFiles) Add(path, content string) {
+func (s *SeenFiles) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
 	s.add(path, content, hex.EncodeToString(sum[:]))
 }
@@ -49,20 +49,20 @@ func (s *ShownFiles) Add(path, content string) {
 // AddPart says that the model has been shown some lines of a file, as a search or a
 // command prints them, and what was in the file. That is the base of a merge, too, but
 // the file has not been read: what Hash returns stays as it was.
-func (s *ShownFiles) AddPart(path, content string) { s.add(path, content, "") }
+func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
 
-func (s *ShownFiles) add(path, content, hash string) {
+func (s *SeenFiles) add(path, content, hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
 	if f == nil {
 		if s.files == nil {
-			s.files = map[string]*shownFile{}
+			s.files = map[string]*seenFile{}
 		}
-		if len(s.files) >= maxShownFiles {
-			s.forget(s.all.Back().Value.(*shownFile))
+		if len(s.files) >= maxSeenFiles {
+			s.forget(s.all.Back().Value.(*seenFile))
 		}
-		f = &shownFile{path: path}
+		f = &seenFile{path: path}
 		f.all = s.all.PushFront(f)
 		s.files[path] = f
 	}
@@ -74,17 +74,17 @@ func (s *ShownFiles) add(path, content, hash string) {
 		f.held = s.held.PushFront(f)
 	}
 	s.use(f)
-	for s.bytes > maxShownBytes {
-		s.drop(s.held.Back().Value.(*shownFile))
+	for s.bytes > maxSeenBytes {
+		s.drop(s.held.Back().Value.(*seenFile))
 	}
 }
 
 // put makes a content the newest.
-func (f *shownFile) put(content string, bytes *int) {
+func (f *seenFile) put(content string, bytes *int) {
 	kept := []string{content}
 	*bytes += len(content)
 	for _, c := range f.contents {
-		if c == content || len(kept) == maxShownVersions {
+		if c == content || len(kept) == maxSeenVersions {
 			*bytes -= len(c)
 			continue
 		}
@@ -94,7 +94,7 @@ func (f *shownFile) put(content string, bytes *int) {
 }
 
 // use makes a file the one that was used last.
-func (s *ShownFiles) use(f *shownFile) {
+func (s *SeenFiles) use(f *seenFile) {
 	s.all.MoveToFront(f.all)
 	if f.held != nil {
 		s.held.MoveToFront(f.held)
@@ -102,7 +102,7 @@ func (s *ShownFiles) use(f *shownFile) {
 }
 
 // drop gives up the contents of a file, forget all that is known of it.
-func (s *ShownFiles) drop(f *shownFile) {
+func (s *SeenFiles) drop(f *seenFile) {
 	for _, c := range f.contents {
 		s.bytes -= len(c)
 	}
@@ -113,7 +113,7 @@ func (s *ShownFiles) drop(f *shownFile) {
 	}
 }
 
-func (s *ShownFiles) forget(f *shownFile) {
+func (s *SeenFiles) forget(f *seenFile) {
 	s.drop(f)
 	s.all.Remove(f.all)
 	delete(s.files, f.path)
@@ -121,7 +121,7 @@ func (s *ShownFiles) forget(f *shownFile) {
 
 // Contents returns what the model has been shown of a file, the newest first, at most
 // four; none if it was shown nothing or the contents were given up.
-func (s *ShownFiles) Contents(path string) []string {
+func (s *SeenFiles) Contents(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[path]
@@ -134,7 +134,7 @@ func (s *ShownFiles) Contents(path string) []string {
 
 // Hash returns the SHA-256 of what the model was last shown of a file by Add, in
 // hexadecimal digits, or "" if there was no such call.
-func (s *ShownFiles) Hash(path string) string {
+func (s *SeenFiles) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.files[path]; f != nil {

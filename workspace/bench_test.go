@@ -1,6 +1,6 @@
 //go:build unix
 
-package aycoder
+package workspace
 
 import (
 	"io"
@@ -54,7 +54,7 @@ func spent() time.Duration {
 // are of the time of the processors in the best turns.
 func BenchmarkWorkspaceOpen(b *testing.B) {
 	dir, names := bigTree(b)
-	w, err := OpenWorkspace(dir, WithAllowed("**"))
+	w, err := Open(dir, WithAllowed("**"))
 	require.NoError(b, err)
 	defer w.Close()
 	ways := []struct {

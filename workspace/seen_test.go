@@ -1,19 +1,18 @@
-package aycoder_test
+package workspace_test
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/workspace"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/aycoder/aycoder"
 )
 
 // What was not used for longest is given up: of the contents beyond 64 MiB, and of files
 // beyond 100,000.
-func TestShownFilesForget(t *testing.T) {
-	var s aycoder.ShownFiles
+func TestSeenFilesForget(t *testing.T) {
+	var s workspace.SeenFiles
 	big := strings.Repeat("x", 8<<20)
 	for i := range 8 {
 		s.Add(strconv.Itoa(i), big[i:])
@@ -36,7 +35,7 @@ func TestShownFilesForget(t *testing.T) {
 
 // Lines that were shown are a base for merges, but no file that was read.
 func TestShownInPart(t *testing.T) {
-	var s aycoder.ShownFiles
+	var s workspace.SeenFiles
 	s.AddPart("f", "a")
 	assert.Equal(t, []string{"a"}, s.Contents("f"))
 	assert.Empty(t, s.Hash("f"))
@@ -52,10 +51,10 @@ func TestShownInPart(t *testing.T) {
 }
 
 // A file more, when as many are remembered as can be.
-func BenchmarkShownFilesAdd(b *testing.B) {
+func BenchmarkSeenFilesAdd(b *testing.B) {
 	for _, n := range []int{10, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			var s aycoder.ShownFiles
+			var s workspace.SeenFiles
 			for i := range n {
 				s.Add(strconv.Itoa(i), "text")
 			}

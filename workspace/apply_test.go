@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -100,37 +101,37 @@ func TestApply(t *testing.T) {
 	tests := []struct {
 		name    string
 		now     string // "-" is no file
-		edit    FileEdit
-		outcome Outcome
+		edit    aycoder.FileEdit
+		outcome aycoder.Outcome
 		want    string // "-" is no file
 		told    string
 	}{
-		{"applied", applyBase, change("f", applyBase, proposed), OutcomeApplied, proposed, "f: changed.\n"},
-		{"merged", user, change("f", applyBase, proposed), OutcomeMerged, both, "@@ line 5 @@\n-five\n+5\n"},
-		{"conflict", clash, change("f", applyBase, proposed), OutcomeConflicted, clash, "zwei"},
-		{"gone", "-", change("f", applyBase, proposed), OutcomeGone, "-", "not there any more"},
-		{"unchanged", proposed, change("f", applyBase, proposed), OutcomeUnchanged, proposed, "nothing to do"},
-		{"unchanged and more", both, change("f", applyBase, proposed), OutcomeUnchanged, both, "+5"},
-		{"binary now", "\x00\x01", change("f", applyBase, proposed), OutcomeKindChanged, "\x00\x01", "binary"},
-		{"binary both", "\x00u", change("f", "\x00", "\x00t"), OutcomeConflicted, "\x00u", "binary"},
-		{"binary, only the model", "\x00", change("f", "\x00", "\x00t"), OutcomeApplied, "\x00t", "changed"},
-		{"emptied by the user", "", change("f", applyBase, proposed), OutcomeConflicted, "", "lines"},
-		{"empty base", "", change("f", "", "x"), OutcomeApplied, "x", "changed"},
-		{"create", "-", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeApplied, "new", "f: created.\n"},
-		{"create, is there", "other", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeConflicted, "other", "exists already"},
-		{"create, the same", "new", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeUnchanged, "new", "nothing to do"},
-		{"create, is empty", "", FileEdit{Path: "f", Kind: EditCreate, Proposed: "new"}, OutcomeApplied, "new", "created"},
-		{"create empty", "-", FileEdit{Path: "f", Kind: EditCreate}, OutcomeApplied, "", "created"},
-		{"delete", applyBase, FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeApplied, "-", "f: deleted.\n"},
-		{"delete, changed", user, FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeConflicted, user, "+5"},
-		{"delete, emptied", "", FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeConflicted, "", "was changed"},
-		{"delete, is deleted", "-", FileEdit{Path: "f", Kind: EditDelete, Base: applyBase}, OutcomeUnchanged, "-", "nothing to do"},
+		{"applied", applyBase, change("f", applyBase, proposed), aycoder.OutcomeApplied, proposed, "f: changed.\n"},
+		{"merged", user, change("f", applyBase, proposed), aycoder.OutcomeMerged, both, "@@ line 5 @@\n-five\n+5\n"},
+		{"conflict", clash, change("f", applyBase, proposed), aycoder.OutcomeConflicted, clash, "zwei"},
+		{"gone", "-", change("f", applyBase, proposed), aycoder.OutcomeGone, "-", "not there any more"},
+		{"unchanged", proposed, change("f", applyBase, proposed), aycoder.OutcomeUnchanged, proposed, "nothing to do"},
+		{"unchanged and more", both, change("f", applyBase, proposed), aycoder.OutcomeUnchanged, both, "+5"},
+		{"binary now", "\x00\x01", change("f", applyBase, proposed), aycoder.OutcomeKindChanged, "\x00\x01", "binary"},
+		{"binary both", "\x00u", change("f", "\x00", "\x00t"), aycoder.OutcomeConflicted, "\x00u", "binary"},
+		{"binary, only the model", "\x00", change("f", "\x00", "\x00t"), aycoder.OutcomeApplied, "\x00t", "changed"},
+		{"emptied by the user", "", change("f", applyBase, proposed), aycoder.OutcomeConflicted, "", "lines"},
+		{"empty base", "", change("f", "", "x"), aycoder.OutcomeApplied, "x", "changed"},
+		{"create", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeApplied, "new", "f: created.\n"},
+		{"create, is there", "other", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeConflicted, "other", "exists already"},
+		{"create, the same", "new", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeUnchanged, "new", "nothing to do"},
+		{"create, is empty", "", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new"}, aycoder.OutcomeApplied, "new", "created"},
+		{"create empty", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate}, aycoder.OutcomeApplied, "", "created"},
+		{"delete", applyBase, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeApplied, "-", "f: deleted.\n"},
+		{"delete, changed", user, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeConflicted, user, "+5"},
+		{"delete, emptied", "", aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeConflicted, "", "was changed"},
+		{"delete, is deleted", "-", aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: applyBase}, aycoder.OutcomeUnchanged, "-", "nothing to do"},
 		{"user made it crlf", strings.ReplaceAll(applyBase, "\n", "\r\n"), change("f", applyBase, proposed),
-			OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
+			aycoder.OutcomeConflicted, strings.ReplaceAll(applyBase, "\n", "\r\n"), "one side has other line endings"},
 		{"mark and no last newline", "\xef\xbb\xbfa\nb\nC", change("f", "\xef\xbb\xbfa\nb\nc", "\xef\xbb\xbfA\nb\nc"),
-			OutcomeMerged, "\xef\xbb\xbfA\nb\nC", "merged"},
+			aycoder.OutcomeMerged, "\xef\xbb\xbfA\nb\nC", "merged"},
 		{"not utf-8", "\xff\nb\n\xfe\n",
-			change("f", "\xff\nb\nc\n", "\xfd\nb\nc\n"), OutcomeMerged, "\xfd\nb\n\xfe\n", "merged"},
+			change("f", "\xff\nb\nc\n", "\xfd\nb\nc\n"), aycoder.OutcomeMerged, "\xfd\nb\n\xfe\n", "merged"},
 	}
 	for _, tt := range tests {
 		for _, plain := range []bool{false, true} {
@@ -144,7 +145,7 @@ func TestApply(t *testing.T) {
 				require.Len(t, r.Files, 1)
 				got := r.Files[0]
 				assert.Equal(t, tt.outcome, got.Outcome, "%v", err)
-				e, conflict := errors.AsType[*ConflictError](err)
+				e, conflict := errors.AsType[*aycoder.ConflictError](err)
 				assert.Equal(t, got.Stops(), conflict, "%v", err)
 				told := r.ModelText()
 				if conflict {
@@ -161,7 +162,7 @@ func TestApply(t *testing.T) {
 				assert.Equal(t, tt.want != "-", there)
 				assert.Equal(t, there, got.Exists)
 				assert.Equal(t, strings.TrimPrefix(tt.want, "-"), text)
-				if got.Outcome != OutcomeKindChanged {
+				if got.Outcome != aycoder.OutcomeKindChanged {
 					assert.Equal(t, text, got.Content)
 				}
 				assert.Equal(t, tt.now != tt.want, got.Written)
@@ -174,14 +175,14 @@ func TestApplyConflictCanBeResolved(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "a\nuser\nc\n"})
 	p := mustPlan(t, change("f", "a\nb\nc\n", "a\nmodel\nc\n"))
 	_, err := w.Apply(t.Context(), p)
-	e, ok := errors.AsType[*ConflictError](err)
+	e, ok := errors.AsType[*aycoder.ConflictError](err)
 	require.True(t, ok)
 	f := e.Files[0]
 	assert.Equal(t, "a\n<<<<<<< the file now\nuser\n=======\nmodel\n>>>>>>> your change\nc\n", string(f.Merge.Bytes()))
 	for i, g := range f.Merge.Regions {
-		if g.Kind == MergeConflict {
+		if g.Kind == aycoder.MergeConflict {
 			assert.Equal(t, "user\n", string(g.Ours.Of([]byte(f.Ours))))
-			require.NoError(t, f.Merge.Resolve(i, ChooseOursFirst))
+			require.NoError(t, f.Merge.Resolve(i, aycoder.ChooseOursFirst))
 		}
 	}
 	q := mustPlan(t, change("f", f.Ours, string(f.Merge.Bytes())))
@@ -194,9 +195,9 @@ func TestApplyConflictCanBeResolved(t *testing.T) {
 func TestApplyWritesConflicts(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "a\nuser\nc\n", "g": "x\n"})
 	p := mustPlan(t, change("f", "a\nb\nc\n", "a\nmodel\nc\n"), change("g", "x\n", "y\n"))
-	r, err := w.Apply(t.Context(), p, WithWrittenConflicts(true), WithMerge(WithMergeStyle(StyleDiff3)))
+	r, err := w.Apply(t.Context(), p, WithWrittenConflicts(true), WithMerge(aycoder.WithMergeStyle(aycoder.StyleDiff3)))
 	require.NoError(t, err)
-	assert.Equal(t, OutcomeConflicted, r.Files[0].Outcome)
+	assert.Equal(t, aycoder.OutcomeConflicted, r.Files[0].Outcome)
 	assert.True(t, r.Files[0].Written)
 	now, temps := tree(t, dir)
 	assert.Zero(t, temps)
@@ -224,16 +225,16 @@ func TestApplyRefuses(t *testing.T) {
 		{".", "protected_path"},
 	}
 	for _, tt := range tests {
-		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), FileEdit{Path: tt.path, Kind: EditCreate, Proposed: "x"}))
+		r, err := w.Apply(t.Context(), mustPlan(t, change("f", "b", "c"), aycoder.FileEdit{Path: tt.path, Kind: aycoder.EditCreate, Proposed: "x"}))
 		assert.Equal(t, tt.kind, kindOf(err), "%s: %v", tt.path, err)
-		assert.Equal(t, OutcomeSkipped, r.Files[0].Outcome)
+		assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
 	}
 	r, err := w.Apply(t.Context(), mustPlan(t, change("d", "b", "c"), change("f/x", "1", "2"), change("no/x", "1", "2")))
-	_, conflict := errors.AsType[*ConflictError](err)
+	_, conflict := errors.AsType[*aycoder.ConflictError](err)
 	assert.True(t, conflict, "%v", err)
-	assert.Equal(t, OutcomeKindChanged, r.Files[0].Outcome)
-	assert.Equal(t, OutcomeKindChanged, r.Files[1].Outcome)
-	assert.Equal(t, OutcomeGone, r.Files[2].Outcome)
+	assert.Equal(t, aycoder.OutcomeKindChanged, r.Files[0].Outcome)
+	assert.Equal(t, aycoder.OutcomeKindChanged, r.Files[1].Outcome)
+	assert.Equal(t, aycoder.OutcomeGone, r.Files[2].Outcome)
 	now, temps := tree(t, dir)
 	assert.Equal(t, map[string]string{"f": "b", "d/x": "x"}, now)
 	assert.Zero(t, temps)
@@ -249,7 +250,7 @@ func TestApplyCancelled(t *testing.T) {
 			if step == "" {
 				cancel(stop)
 			}
-			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), FileEdit{Path: "n/h", Kind: EditCreate, Proposed: "x"})
+			p := mustPlan(t, change("f", "a", "b"), change("g", "a", "b"), aycoder.FileEdit{Path: "n/h", Kind: aycoder.EditCreate, Proposed: "x"})
 			_, err := w.Apply(ctx, p, at(step, func() { cancel(stop) }))
 			now, temps := tree(t, dir)
 			assert.Zero(t, temps)
@@ -269,8 +270,8 @@ func TestApplyAllOrNothing(t *testing.T) {
 	inMemory(t)
 	before := map[string]string{"a": "a\n", "d/b": "b\n", "gone": "old\n", "z": "z\n"}
 	after := map[string]string{"a": "A\n", "d/b": "B\n", "new/deep/c": "c\n", "z": "Z\n"}
-	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), FileEdit{Path: "new/deep/c", Kind: EditCreate, Proposed: "c\n"},
-		FileEdit{Path: "gone", Kind: EditDelete, Base: "old\n"}, change("z", "z\n", "Z\n"))
+	p := mustPlan(t, change("a", "a\n", "A\n"), change("d/b", "b\n", "B\n"), aycoder.FileEdit{Path: "new/deep/c", Kind: aycoder.EditCreate, Proposed: "c\n"},
+		aycoder.FileEdit{Path: "gone", Kind: aycoder.EditDelete, Base: "old\n"}, change("z", "z\n", "Z\n"))
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"read", "merged", "stage", "staged", "swap", "swapped", "look", "commit", "none"} {
 			for _, file := range []string{"a", "new/deep/c", "gone", "z"} {
@@ -338,13 +339,13 @@ func TestApplyInterleaved(t *testing.T) {
 						require.Equal(t, text, now["f"], name)
 						require.True(t, r.Files[0].Written)
 					case text == clash:
-						_, conflict := errors.AsType[*ConflictError](err)
+						_, conflict := errors.AsType[*aycoder.ConflictError](err)
 						require.True(t, conflict, "%s: %v", name, err)
 						require.Equal(t, map[string]string{"f": clash, "g": "g\n"}, now, name)
 						require.Equal(t, clash, r.Files[0].Ours)
 					default:
 						require.NoError(t, err, name)
-						require.Equal(t, OutcomeMerged, r.Files[0].Outcome, name)
+						require.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome, name)
 						require.Equal(t, "ONE\ntwo\nthree\nfour\n5\n", now["f"], name)
 						require.Equal(t, "G\n", now["g"], name)
 					}
@@ -363,14 +364,14 @@ func TestApplyKindChangesMeanwhile(t *testing.T) {
 	tests := []struct {
 		name    string
 		do      func(file string) error
-		outcome Outcome
+		outcome aycoder.Outcome
 	}{
-		{"deleted", os.Remove, OutcomeGone},
+		{"deleted", os.Remove, aycoder.OutcomeGone},
 		{"folder", func(file string) error {
 			return errors.Join(os.Remove(file), os.Mkdir(file, 0o755))
-		}, OutcomeKindChanged},
-		{"link", func(file string) error { return errors.Join(os.Remove(file), os.Symlink("g", file)) }, OutcomeKindChanged},
-		{"binary", func(file string) error { return os.WriteFile(file, []byte("\x00"), 0o644) }, OutcomeKindChanged},
+		}, aycoder.OutcomeKindChanged},
+		{"link", func(file string) error { return errors.Join(os.Remove(file), os.Symlink("g", file)) }, aycoder.OutcomeKindChanged},
+		{"binary", func(file string) error { return os.WriteFile(file, []byte("\x00"), 0o644) }, aycoder.OutcomeKindChanged},
 	}
 	for _, tt := range tests {
 		for _, step := range []string{"read", "swap"} {
@@ -390,10 +391,10 @@ func TestApplyKindChangesMeanwhile(t *testing.T) {
 						}
 						return nil
 					})
-					_, conflict := errors.AsType[*ConflictError](err)
+					_, conflict := errors.AsType[*aycoder.ConflictError](err)
 					require.True(t, conflict, "%v", err)
 					assert.Equal(t, tt.outcome, r.Files[1].Outcome)
-					assert.Equal(t, OutcomeSkipped, r.Files[0].Outcome)
+					assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
 					want, _ := os.MkdirTemp(t.TempDir(), "")
 					require.NoError(t, os.WriteFile(filepath.Join(want, "f"), []byte("f\n"), 0o644))
 					require.NoError(t, tt.do(filepath.Join(want, "f")))
@@ -418,27 +419,27 @@ func TestApplyCreateAndDeleteInterleaved(t *testing.T) {
 	write := func(text string) func(string) {
 		return func(file string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
 	}
-	create, remove := FileEdit{Path: "f", Kind: EditCreate, Proposed: "new\n"}, FileEdit{Path: "f", Kind: EditDelete, Base: "old\n"}
+	create, remove := aycoder.FileEdit{Path: "f", Kind: aycoder.EditCreate, Proposed: "new\n"}, aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: "old\n"}
 	tests := []struct {
 		name    string
-		edit    FileEdit
+		edit    aycoder.FileEdit
 		step    string
 		do      func(string)
-		outcome Outcome
+		outcome aycoder.Outcome
 		want    string
 	}{
-		{"created by another", create, "swap", write("user\n"), OutcomeConflicted, "user\n"},
-		{"the same created", create, "swap", write("new\n"), OutcomeUnchanged, "new\n"},
-		{"empty created", create, "swap", write(""), OutcomeApplied, "new\n"},
-		{"changed before deletion", remove, "swap", write("user\n"), OutcomeConflicted, "user\n"},
-		{"created again after", remove, "swapped", write("user\n"), OutcomeApplied, "user\n"},
-		{"deleted before", remove, "swap", func(f string) { require.NoError(t, os.Remove(f)) }, OutcomeUnchanged, ""},
+		{"created by another", create, "swap", write("user\n"), aycoder.OutcomeConflicted, "user\n"},
+		{"the same created", create, "swap", write("new\n"), aycoder.OutcomeUnchanged, "new\n"},
+		{"empty created", create, "swap", write(""), aycoder.OutcomeApplied, "new\n"},
+		{"changed before deletion", remove, "swap", write("user\n"), aycoder.OutcomeConflicted, "user\n"},
+		{"created again after", remove, "swapped", write("user\n"), aycoder.OutcomeApplied, "user\n"},
+		{"deleted before", remove, "swap", func(f string) { require.NoError(t, os.Remove(f)) }, aycoder.OutcomeUnchanged, ""},
 	}
 	for _, tt := range tests {
 		for _, plain := range []bool{false, true} {
 			t.Run(tt.name, func(t *testing.T) {
 				files := map[string]string{"f": "old\n"}
-				if tt.edit.Kind == EditCreate {
+				if tt.edit.Kind == aycoder.EditCreate {
 					files = nil
 				}
 				w, dir := testWorkspace(t, files)
@@ -462,7 +463,7 @@ func TestApplyWhileEditorRenames(t *testing.T) {
 			at(step, func() { require.NoError(t, os.Rename(file, file+"~")) }),
 			at("missing", func() { require.NoError(t, os.WriteFile(file, []byte("a\nb\nc\nD\n"), 0o644)) }))
 		require.NoError(t, err, step)
-		assert.Equal(t, OutcomeMerged, r.Files[0].Outcome)
+		assert.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome)
 		now, _ := tree(t, dir)
 		assert.Equal(t, "A\nb\nc\nD\n", now["f"])
 	}
@@ -517,7 +518,7 @@ func TestApplySavedByReader(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "A\nb\nc\nmore\n", now["f"])
 				assert.True(t, r.Files[0].Written)
-				assert.Equal(t, OutcomeMerged, r.Files[0].Outcome)
+				assert.Equal(t, aycoder.OutcomeMerged, r.Files[0].Outcome)
 				_, err = w.Apply(t.Context(), r.Undo())
 				require.NoError(t, err)
 				now, _ = tree(t, dir)
@@ -529,7 +530,7 @@ func TestApplySavedByReader(t *testing.T) {
 
 func TestApplyTextBounded(t *testing.T) {
 	inMemory(t)
-	files, edits := map[string]string{}, []FileEdit{}
+	files, edits := map[string]string{}, []aycoder.FileEdit{}
 	for i := range 200 {
 		name := strings.Repeat("d", i%7+1) + string(rune('a'+i%26)) + strings.Repeat("x", i)
 		files[name] = strings.Repeat("user\xff\n", 5000)

@@ -1,4 +1,9 @@
-package aycoder
+// Package workspace reads and changes the files of one directory, and keeps everything
+// else out of reach. [Workspace] opens files that no name and no symbolic link leads out
+// of the directory; [Workspace.Apply] carries out an [aycoder.EditPlan] by a three-way
+// merge with what others have saved meanwhile, so that no line of theirs is lost;
+// [SeenFiles] remembers what a model has read, which is the base of those merges.
+package workspace
 
 import (
 	"cmp"
@@ -39,7 +44,7 @@ const (
 // wall: a hard link or a shell gets around them.
 //
 // Names are relative to the folder, or absolute and below it. Its methods are safe
-// for concurrent use and return a [*WorkspaceError].
+// for concurrent use and return a [*Error].
 type Workspace struct {
 	root    *os.Root
 	self    *os.File // the folder
@@ -47,21 +52,21 @@ type Workspace struct {
 	real    string   // without symbolic links
 	allowed []*glob.Pattern
 
-	shown   ShownFiles
+	shown   SeenFiles
 	records recordStore
 
 	turn chan struct{} // is full during a write: one at a time
 }
 
-// WorkspaceOption sets a property of a [Workspace].
-type WorkspaceOption func(*Workspace) error
+// Option sets a property of a [Workspace].
+type Option func(*Workspace) error
 
 // WithAllowed lets files be opened and written that are refused by their name, such
 // as ".env.test" or ".github/**". The patterns are for slash-separated paths in the
 // workspace: * stays within a directory, ** does not. Nothing lets .git be
 // written. It does not answer the question that an agent's call raises, see
 // [Grounds].Named. Default: none; patterns add up.
-func WithAllowed(patterns ...string) WorkspaceOption {
+func WithAllowed(patterns ...string) Option {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
 			c, err := glob.Compile(p)
@@ -74,8 +79,8 @@ func WithAllowed(patterns ...string) WorkspaceOption {
 	}
 }
 
-// WorkspaceError says that a file of a [Workspace] could not be read or written.
-type WorkspaceError struct {
+// Error says that a file of a [Workspace] could not be read or written.
+type Error struct {
 	// Op is what was being done, such as "read"; Path the name that was asked for.
 	Op, Path string
 	// Kind is stable, for programs: "outside_workspace", "sensitive_path",
@@ -87,19 +92,19 @@ type WorkspaceError struct {
 }
 
 // Error implements error. The text is short whatever the name.
-func (e *WorkspaceError) Error() string {
+func (e *Error) Error() string {
 	return e.Op + " " + runes.Path(e.Path) + ": " + e.Err.Error()
 }
 
 // Unwrap returns the cause.
-func (e *WorkspaceError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// OpenWorkspace returns the workspace of an existing folder. Close it after use.
+// Open returns the workspace of an existing folder. Close it after use.
 //
 // It removes the temporary files of plans that a crash interrupted before anything, or
 // after everything, was done. [Workspace.Interrupted] returns those that were half done;
 // nothing else is changed before somebody asks for it.
-func OpenWorkspace(dir string, opts ...WorkspaceOption) (*Workspace, error) {
+func Open(dir string, opts ...Option) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
@@ -144,8 +149,8 @@ func (w *Workspace) Close() error {
 // Dir returns the absolute path of the folder.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Shown returns what the model has been shown of the files. The tools tell it.
-func (w *Workspace) Shown() *ShownFiles { return &w.shown }
+// Seen returns what the model has been shown of the files. The tools tell it.
+func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 
 // Rel returns the clean, slash-separated path in the workspace that name stands for;
 // "." is the folder itself. It looks at the name only: that there is no such file,
@@ -154,7 +159,7 @@ func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", n
 
 func (w *Workspace) rel(op, name string) (string, error) {
 	fail := func(kind, why string) (string, error) {
-		return "", &WorkspaceError{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
+		return "", &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
 	}
 	switch {
 	case name == "":
@@ -191,12 +196,12 @@ func (w *Workspace) below(name string) string {
 // mayRead refuses secrets. Temporary files are nobody's.
 func (w *Workspace) mayRead(name, rel string) error {
 	if ignore.Temp(rel) {
-		return &WorkspaceError{"read", name, "not_found", fs.ErrNotExist}
+		return &Error{"read", name, "not_found", fs.ErrNotExist}
 	}
 	if !ignore.Secret(rel) || w.allows(rel) {
 		return nil
 	}
-	return &WorkspaceError{"read", name, "sensitive_path",
+	return &Error{"read", name, "sensitive_path",
 		errors.New("files of this name hold secrets; ask the user for what is needed of it")}
 }
 
@@ -222,7 +227,7 @@ func (w *Workspace) mayWrite(name, rel string, approved bool) error {
 	if kind == "" {
 		return nil
 	}
-	return &WorkspaceError{"write", name, kind, errors.New(why)}
+	return &Error{"write", name, kind, errors.New(why)}
 }
 
 // mayWriteResolved is mayWrite for the path that the links on the way to rel lead to. An
@@ -232,12 +237,12 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 		return err
 	}
 	if why := ignore.Runs(final); why != "" && final != rel && !w.allows(final) {
-		return &WorkspaceError{"write", name, protected,
+		return &Error{"write", name, protected,
 			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
 	}
 	for dir := final; dir != "."; {
 		if dir = path.Dir(dir); w.bare(dir) {
-			return &WorkspaceError{"write", name, protected,
+			return &Error{"write", name, protected,
 				errors.New("is in a bare repository, which is changed with git commands only")}
 		}
 	}
@@ -284,7 +289,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 	if beneath.Exact(w.self, rel) {
 		return rel, nil
 	}
-	outside := &WorkspaceError{op, name, "outside_workspace",
+	outside := &Error{op, name, "outside_workspace",
 		errors.New("a symbolic link leads out of the workspace")}
 	todo := strings.Split(rel, "/")
 	done, links := ".", 0
@@ -312,7 +317,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 		}
 		to, err := w.root.Readlink(filepath.FromSlash(next))
 		if errors.Is(err, syscall.EINVAL) { // it is no link any more
-			return "", &WorkspaceError{op, name, "stale", errMoved}
+			return "", &Error{op, name, "stale", errMoved}
 		}
 		if err != nil {
 			return "", wrapError(op, name, err)
@@ -362,7 +367,7 @@ func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target
 func (w *Workspace) openParent(name, final string) (*target, error) {
 	dir, err := w.root.OpenRoot(filepath.FromSlash(path.Dir(final)))
 	if errors.Is(err, syscall.ELOOP) { // there was no link a moment ago
-		err = &WorkspaceError{"write", name, "stale", errMoved}
+		err = &Error{"write", name, "stale", errMoved}
 	}
 	if err != nil {
 		return nil, wrapError("write", name, err)
@@ -381,7 +386,7 @@ var errMoved = errors.New("a folder on the path was moved meanwhile; try again")
 // place leads to.
 func (w *Workspace) checkParent(t *target, final string) error {
 	if now, ok := w.finalName(t.lock); ok && now != path.Dir(final) {
-		return &WorkspaceError{"write", t.asked, "stale", errMoved}
+		return &Error{"write", t.asked, "stale", errMoved}
 	}
 	return nil
 }
@@ -414,7 +419,7 @@ func (w *Workspace) makeFolders(name, folder string) error {
 }
 
 func (t *target) stale(why string) error {
-	return &WorkspaceError{"write", t.asked, "stale", errors.New(why)}
+	return &Error{"write", t.asked, "stale", errors.New(why)}
 }
 
 // is reports whether a name stands for an open file.
@@ -478,7 +483,7 @@ func keepAttributes(f, of *os.File) error {
 
 // wrapError gives an error a kind. One that has a kind keeps it.
 func wrapError(op, name string, err error) error {
-	if _, ok := errors.AsType[*WorkspaceError](err); ok {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	kind := "io"
@@ -502,7 +507,7 @@ func wrapError(op, name string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		kind = "invalid_path"
 	}
-	return &WorkspaceError{Op: op, Path: name, Kind: kind, Err: cause(err)}
+	return &Error{Op: op, Path: name, Kind: kind, Err: cause(err)}
 }
 
 // cause strips the names from an error of package os: they may be long, and name

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func testWorkspace(t testing.TB, files map[string]string, opts ...WorkspaceOption) (*Workspace, string) {
+func testWorkspace(t testing.TB, files map[string]string, opts ...Option) (*Workspace, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ws")
 	require.NoError(t, os.Mkdir(dir, 0o755))
@@ -25,14 +26,14 @@ func testWorkspace(t testing.TB, files map[string]string, opts ...WorkspaceOptio
 		require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
 		require.NoError(t, os.WriteFile(full, []byte(text), 0o644))
 	}
-	w, err := OpenWorkspace(dir, opts...)
+	w, err := Open(dir, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, w.Close()) })
 	return w, dir
 }
 
 func kindOf(err error) string {
-	if e, ok := errors.AsType[*WorkspaceError](err); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return ""
@@ -172,17 +173,17 @@ func TestWorkspaceWrite(t *testing.T) {
 	}
 }
 
-func TestWorkspaceErrorText(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	w, _ := testWorkspace(t, nil)
 	_, err := w.Open("\x1b[31m" + strings.Repeat("x", 4000))
 	assert.True(t, strings.HasPrefix(err.Error(), `read "\x1b[31mxxx`), err)
 	assert.Less(t, len(err.Error()), 300)
 }
 
-func TestOpenWorkspaceRefuses(t *testing.T) {
-	_, err := OpenWorkspace(filepath.Join(t.TempDir(), "missing"))
+func TestOpenRefuses(t *testing.T) {
+	_, err := Open(filepath.Join(t.TempDir(), "missing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = OpenWorkspace(t.TempDir(), WithAllowed("{"))
+	_, err = Open(t.TempDir(), WithAllowed("{"))
 	require.ErrorContains(t, err, "WithAllowed")
 }
 
@@ -244,18 +245,21 @@ func TestReadDirIsBounded(t *testing.T) {
 
 // replace changes a file, or fails with a kind, as one does that merges nothing.
 func replace(w *Workspace, name, old, text string) error {
-	return write1(w, FileEdit{Path: name, Kind: EditChange, Base: old, Proposed: text})
+	return write1(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: old, Proposed: text})
 }
 
 // create makes a file, or fails with a kind.
 func create(w *Workspace, name, text string) error {
-	return write1(w, FileEdit{Path: name, Kind: EditCreate, Proposed: text})
+	return write1(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: text})
 }
 
-func write1(w *Workspace, e FileEdit) error {
-	plan, err := NewEditPlan(e)
+func write1(w *Workspace, e aycoder.FileEdit) error {
+	if _, err := w.rel("write", e.Path); err != nil { // before a plan makes it clean
+		return err
+	}
+	plan, err := aycoder.NewEditPlan(e)
 	if err != nil {
-		return &WorkspaceError{"write", e.Path, "invalid_path", err}
+		return &Error{"write", e.Path, "invalid_path", err}
 	}
 	_, err = w.Apply(context.Background(), plan)
 	return conflictKind(err)
@@ -263,21 +267,32 @@ func write1(w *Workspace, e FileEdit) error {
 
 // conflictKind gives a conflict of one file the kind of what stands in its way.
 func conflictKind(err error) error {
-	c, ok := errors.AsType[*ConflictError](err)
+	c, ok := errors.AsType[*aycoder.ConflictError](err)
 	if !ok {
 		return err
 	}
 	f := c.Files[0]
 	kind := "stale"
 	switch {
-	case f.Outcome == OutcomeGone:
+	case f.Outcome == aycoder.OutcomeGone:
 		kind = "not_found"
 	case f.Reason == "is a folder":
 		kind = "is_directory"
 	case f.Reason == "is not a regular file":
 		kind = "not_regular"
-	case f.Outcome == OutcomeKindChanged:
+	case f.Outcome == aycoder.OutcomeKindChanged:
 		kind = "not_directory"
 	}
-	return &WorkspaceError{"write", f.Path, kind, errors.New(f.Reason)}
+	return &Error{"write", f.Path, kind, errors.New(f.Reason)}
+}
+
+func mustPlan(t testing.TB, edits ...aycoder.FileEdit) aycoder.EditPlan {
+	t.Helper()
+	p, err := aycoder.NewEditPlan(edits...)
+	require.NoError(t, err)
+	return p
+}
+
+func change(name, base, proposed string) aycoder.FileEdit {
+	return aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: base, Proposed: proposed}
 }

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -39,9 +40,9 @@ func TestApplyBusy(t *testing.T) {
 			require.NoError(t, err)
 			p := mustPlan(t, change("g", "g\n", "G\n"), change("f", "a\nb\nc\n", "A\nb\nc\n"))
 			r, err := w.Apply(t.Context(), p, WithWriterWait(20*time.Millisecond), at(step, open))
-			_, conflict := errors.AsType[*ConflictError](err)
+			_, conflict := errors.AsType[*aycoder.ConflictError](err)
 			require.True(t, conflict, "%v", err)
-			assert.Equal(t, OutcomeBusy, r.Files[1].Outcome)
+			assert.Equal(t, aycoder.OutcomeBusy, r.Files[1].Outcome)
 			assert.Contains(t, r.ModelText(), "open for writing")
 			after, err := os.Stat(file)
 			require.NoError(t, err)
@@ -54,7 +55,7 @@ func TestApplyBusy(t *testing.T) {
 			assert.Zero(t, temps)
 			r, err = w.Apply(t.Context(), p)
 			require.NoError(t, err)
-			assert.Equal(t, OutcomeMerged, r.Files[1].Outcome)
+			assert.Equal(t, aycoder.OutcomeMerged, r.Files[1].Outcome)
 			now, _ = tree(t, dir)
 			assert.Equal(t, map[string]string{"f": "A\nb\nc\nuser\n", "g": "G\n"}, now)
 		})
@@ -86,16 +87,16 @@ func TestApplyLateWrites(t *testing.T) {
 	tests := []struct {
 		name    string
 		do      func(*os.File, string) error
-		outcome Outcome
+		outcome aycoder.Outcome
 		want    string
 		beside  string
 	}{
-		{"merges", late("X"), OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\n", ""},
-		{"conflicts", late("1\n2\n3\nX"), OutcomeConflicted, "1\n2\n3\nX\n5\n6\n7\n", ""},
-		{"nothing", late("1"), OutcomeApplied, "1\n2\n3\nFOUR\n5\n6\n7\n", ""},
-		{"and the new file is saved", both, OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\nuser\n", ""},
-		{"and the new file is another", clash, OutcomeMerged, "all is new\n", "X\n2\n3\n4\n5\n6\n7\n"},
-		{"and the new file is deleted", gone, OutcomeMerged, "", "X\n2\n3\n4\n5\n6\n7\n"},
+		{"merges", late("X"), aycoder.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\n", ""},
+		{"conflicts", late("1\n2\n3\nX"), aycoder.OutcomeConflicted, "1\n2\n3\nX\n5\n6\n7\n", ""},
+		{"nothing", late("1"), aycoder.OutcomeApplied, "1\n2\n3\nFOUR\n5\n6\n7\n", ""},
+		{"and the new file is saved", both, aycoder.OutcomeMerged, "X\n2\n3\nFOUR\n5\n6\n7\nuser\n", ""},
+		{"and the new file is another", clash, aycoder.OutcomeMerged, "all is new\n", "X\n2\n3\n4\n5\n6\n7\n"},
+		{"and the new file is deleted", gone, aycoder.OutcomeMerged, "", "X\n2\n3\n4\n5\n6\n7\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestApplyRollBackInterleaved(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dir := testWorkspace(t, map[string]string{"f": base, "g": "g\n"})
-			p := mustPlan(t, change("f", base, proposed), FileEdit{Path: "n", Kind: EditCreate, Proposed: "n\n"}, change("g", "g\n", "G\n"))
+			p := mustPlan(t, change("f", base, proposed), aycoder.FileEdit{Path: "n", Kind: aycoder.EditCreate, Proposed: "n\n"}, change("g", "g\n", "G\n"))
 			r, err := w.Apply(t.Context(), p, without(false, true), func(c *applyConfig) error {
 				c.step = func(step, name string) error {
 					if step == "swap" && name == "g" {
@@ -146,7 +147,7 @@ func TestApplyRollBackInterleaved(t *testing.T) {
 				return nil
 			})
 			require.Error(t, err)
-			assert.Equal(t, OutcomeGone, r.Files[2].Outcome)
+			assert.Equal(t, aycoder.OutcomeGone, r.Files[2].Outcome)
 			now, _ := tree(t, dir)
 			assert.Equal(t, map[string]string{"f": tt.want}, now)
 			assert.Equal(t, tt.name == "conflicts", r.Files[0].Written)
@@ -205,7 +206,7 @@ func TestApplyFullDisk(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(small, "b"), []byte(base), 0o644))
 	r, err := w.Apply(t.Context(), mustPlan(t, change("small/a", base, "A\n"+base), change("small/b", base, "B\n"+base)))
 	assert.Equal(t, "no_space", kindOf(err), "%v", err)
-	assert.Equal(t, OutcomeSkipped, r.Files[0].Outcome)
+	assert.Equal(t, aycoder.OutcomeSkipped, r.Files[0].Outcome)
 	now, temps := tree(t, dir)
 	assert.Equal(t, map[string]string{"small/a": base, "small/b": base}, now)
 	assert.Zero(t, temps)
@@ -233,11 +234,11 @@ func TestApplyRace(t *testing.T) {
 	text, applied, tries := "inside", 0, 300
 	for i := range tries {
 		next := fmt.Sprintf("inside %d", i)
-		r, err := w.Apply(t.Context(), mustPlan(t, change("d/f", text, next), FileEdit{Path: "d/n", Kind: EditCreate, Proposed: "n"}))
-		if err == nil && r.Files[0].Outcome == OutcomeApplied {
+		r, err := w.Apply(t.Context(), mustPlan(t, change("d/f", text, next), aycoder.FileEdit{Path: "d/n", Kind: aycoder.EditCreate, Proposed: "n"}))
+		if err == nil && r.Files[0].Outcome == aycoder.OutcomeApplied {
 			text = next
 			applied++
-			_, _ = w.Apply(t.Context(), mustPlan(t, FileEdit{Path: "d/n", Kind: EditDelete, Base: "n"}))
+			_, _ = w.Apply(t.Context(), mustPlan(t, aycoder.FileEdit{Path: "d/n", Kind: aycoder.EditDelete, Base: "n"}))
 		}
 	}
 	stop.Store(true)
@@ -355,7 +356,7 @@ func TestApplyTorture(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	w, dir := testWorkspace(t, nil)
-	outcomes, n, saves, beside := map[Outcome]int{}, 0, 0, 0
+	outcomes, n, saves, beside := map[aycoder.Outcome]int{}, 0, 0, 0
 	for ; n < rounds || rounds == 0 && time.Now().Before(until); n++ {
 		s, res := tortureRound(t, w, dir, rand.New(rand.NewPCG(seed, uint64(n)+2)), r)
 		outcomes[res.Outcome]++
@@ -370,7 +371,7 @@ func TestApplyTorture(t *testing.T) {
 	t.Logf("%d rounds, %d saves: %v, %d texts kept beside", n, saves, outcomes, beside)
 }
 
-func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*saver, FileResult) {
+func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*saver, aycoder.FileResult) {
 	base := tortureBase()
 	s := &saver{file: filepath.Join(dir, "f"), rand: mine, lines: base}
 	require.NoError(t, os.WriteFile(s.file, []byte(strings.Join(base, "")), 0o644))
@@ -378,7 +379,7 @@ func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*
 	for range 1 + r.IntN(3) {
 		proposed = strings.Replace(proposed, fmt.Sprintf("line %d\n", r.IntN(tortureLines)), "agent\nagent\n", 1)
 	}
-	edits := []FileEdit{change("f", strings.Join(base, ""), proposed)}
+	edits := []aycoder.FileEdit{change("f", strings.Join(base, ""), proposed)}
 	if r.IntN(3) == 0 { // a second file that stops the plan late
 		edits = append(edits, change("g", "g\n", "G\n"))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "g"), []byte("g\n"), 0o644))
@@ -421,7 +422,7 @@ func tortureRound(t *testing.T, w *Workspace, dir string, mine, r *rand.Rand) (*
 		close(begin)
 	}
 	wg.Wait()
-	if _, conflict := errors.AsType[*ConflictError](err); !conflict {
+	if _, conflict := errors.AsType[*aycoder.ConflictError](err); !conflict {
 		require.NoError(t, err)
 	}
 	return s, res.Files[0]

@@ -1,6 +1,6 @@
 //go:build unix
 
-package aycoder
+package workspace
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ func addLine(w *Workspace, file, line string) error {
 // Two workspaces of one folder, as in two processes, lose nothing of each other.
 func TestTwoWorkspaces(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": ""})
-	other, err := OpenWorkspace(dir)
+	other, err := Open(dir)
 	require.NoError(t, err)
 	defer other.Close()
 	const each = 60

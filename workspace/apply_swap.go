@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 )
 
@@ -257,24 +258,24 @@ func (f *fileApply) readLast(ctx context.Context) {
 func (f *fileApply) finish(failed bool) {
 	r := &f.res
 	r.Written = f.has && f.wrote
-	as := !r.Exists && f.edit.Kind == EditDelete || r.Exists && r.Content == f.edit.Proposed
+	as := !r.Exists && f.edit.Kind == aycoder.EditDelete || r.Exists && r.Content == f.edit.Proposed
 	switch {
 	case failed && r.Written:
-		r.Outcome = OutcomeMerged
+		r.Outcome = aycoder.OutcomeMerged
 		r.Reason = "was saved again by another program while the plan was taken back, and stays as it is"
 	case failed:
-		r.Outcome = cmp.Or(r.Outcome, OutcomeSkipped)
+		r.Outcome = cmp.Or(r.Outcome, aycoder.OutcomeSkipped)
 	case r.Outcome != "":
 	case f.marked:
-		r.Outcome, r.Reason = OutcomeConflicted, "conflicts are marked in the text"
+		r.Outcome, r.Reason = aycoder.OutcomeConflicted, "conflicts are marked in the text"
 	case !f.wrote:
-		r.Outcome = OutcomeUnchanged
-	case as || f.edit.Kind == EditDelete:
-		r.Outcome = OutcomeApplied
+		r.Outcome = aycoder.OutcomeUnchanged
+	case as || f.edit.Kind == aycoder.EditDelete:
+		r.Outcome = aycoder.OutcomeApplied
 	default:
-		r.Outcome = OutcomeMerged
+		r.Outcome = aycoder.OutcomeMerged
 	}
-	if !failed && !as && r.Exists && f.edit.Kind != EditDelete {
+	if !failed && !as && r.Exists && f.edit.Kind != aycoder.EditDelete {
 		r.Kept = changes(f.edit.Proposed, r.Content)
 	}
 	if r.Written && f.found.link == "" {
@@ -283,12 +284,12 @@ func (f *fileApply) finish(failed bool) {
 }
 
 // changes compares two texts line by line, or as a whole if they are too large for a plan.
-func changes(before, after string) []LineChange {
-	plan, err := NewEditPlan(FileEdit{Path: "text", Kind: EditChange, Base: before, Proposed: after})
+func changes(before, after string) []aycoder.LineChange {
+	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "text", Kind: aycoder.EditChange, Base: before, Proposed: after})
 	if err != nil {
-		return []LineChange{{OldLine: 1, NewLine: 1, Old: before, New: after}}
+		return []aycoder.LineChange{{OldLine: 1, NewLine: 1, Old: before, New: after}}
 	}
-	var all []LineChange
+	var all []aycoder.LineChange
 	for _, h := range plan.Hunks() {
 		all = append(all, h.LineChange)
 	}

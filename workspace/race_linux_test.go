@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 )
 
@@ -114,14 +115,14 @@ func (r *race) makeFolder(i int) error {
 
 func (r *race) replace(int) error { return replace(r.w, "d/f", "inside", "inside+") }
 
-func (r *race) apply(edit FileEdit) error {
+func (r *race) apply(edit aycoder.FileEdit) error {
 	_, err := r.w.Apply(r.t.Context(), mustPlan(r.t, edit))
 	return err
 }
 
 func (r *race) applyCreate(i int) error {
 	name := "n" + strconv.Itoa(i)
-	err := r.apply(FileEdit{Path: "d/" + name, Kind: EditCreate, Proposed: "new"})
+	err := r.apply(aycoder.FileEdit{Path: "d/" + name, Kind: aycoder.EditCreate, Proposed: "new"})
 	if err == nil {
 		require.NoError(r.t, r.inside.Remove(name))
 	}
@@ -134,12 +135,12 @@ func (r *race) applyChange(i int) error {
 		was, now = now, was
 	}
 	require.NoError(r.t, r.inside.WriteFile("g", []byte(was), 0o644))
-	return r.apply(FileEdit{Path: "d/g", Kind: EditChange, Base: was, Proposed: now})
+	return r.apply(aycoder.FileEdit{Path: "d/g", Kind: aycoder.EditChange, Base: was, Proposed: now})
 }
 
 func (r *race) applyDelete(int) error {
 	require.NoError(r.t, r.inside.WriteFile("h", []byte("gone soon"), 0o644))
-	return r.apply(FileEdit{Path: "d/h", Kind: EditDelete, Base: "gone soon"})
+	return r.apply(aycoder.FileEdit{Path: "d/h", Kind: aycoder.EditDelete, Base: "gone soon"})
 }
 
 // Somebody exchanges a folder and a link while all kinds of reads and writes go on

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"bufio"
@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder"
 )
 
 // A plan is written down before anything is made of it, in a file of entries: the
@@ -40,13 +42,13 @@ type recordStore struct {
 }
 
 // WithPlanRecords sets the directory in which [Workspace.Apply] writes down what it is
-// about to do, so that the next [OpenWorkspace] with the same directory finds a plan
+// about to do, so that the next [Open] with the same directory finds a plan
 // that a crash interrupted: see [Workspace.Interrupted]. It should be out of reach of
 // the workspace's tools and commands, since what is written there is believed; it is made
 // if it is missing, and may be the same for many workspaces. Records hold the texts of
 // the files, and only the user can read them. Default: the directory of the workspace
 // itself, and only on Unix.
-func WithPlanRecords(dir string) WorkspaceOption {
+func WithPlanRecords(dir string) Option {
 	return func(w *Workspace) error {
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
@@ -128,12 +130,12 @@ type recordBegin struct {
 
 // recordFile says what a file is and what it is to become.
 type recordFile struct {
-	ID    string      `json:"id"`
-	Index int         `json:"index"`
-	Edit  FileEdit    `json:"edit"`           // without its texts; its path has no symbolic links
-	Sizes [2]int      `json:"sizes"`          // of the texts, before and after
-	Was   fs.FileMode `json:"was,omitempty"`  // mode
-	Link  string      `json:"link,omitempty"` // where it leads, if it is a link that is deleted
+	ID    string           `json:"id"`
+	Index int              `json:"index"`
+	Edit  aycoder.FileEdit `json:"edit"`           // without its texts; its path has no symbolic links
+	Sizes [2]int           `json:"sizes"`          // of the texts, before and after
+	Was   fs.FileMode      `json:"was,omitempty"`  // mode
+	Link  string           `json:"link,omitempty"` // where it leads, if it is a link that is deleted
 }
 
 func (f *fileApply) recorded(id string, index int) recordFile {
@@ -143,26 +145,26 @@ func (f *fileApply) recorded(id string, index int) recordFile {
 
 // between returns the edit that makes of what was found what was wanted. Mode is that of
 // a file that is created.
-func between(name string, mode fs.FileMode, found, want fileState) FileEdit {
-	b := FileEdit{Path: name, Kind: EditChange, Base: found.text, Proposed: want.text}
+func between(name string, mode fs.FileMode, found, want fileState) aycoder.FileEdit {
+	b := aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: found.text, Proposed: want.text}
 	switch {
 	case found.absent:
-		b.Kind, b.Mode = EditCreate, mode
+		b.Kind, b.Mode = aycoder.EditCreate, mode
 	case want.absent:
-		b.Kind = EditDelete
+		b.Kind = aycoder.EditDelete
 	}
 	return b
 }
 
 // reverse returns the edit that takes another back. Was is the mode of a file that is
 // deleted.
-func reverse(e FileEdit, was fs.FileMode) FileEdit {
-	back := FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
+func reverse(e aycoder.FileEdit, was fs.FileMode) aycoder.FileEdit {
+	back := aycoder.FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
 	switch e.Kind {
-	case EditCreate:
-		back.Kind = EditDelete
-	case EditDelete:
-		back.Kind, back.Mode = EditCreate, was.Perm()
+	case aycoder.EditCreate:
+		back.Kind = aycoder.EditDelete
+	case aycoder.EditDelete:
+		back.Kind, back.Mode = aycoder.EditCreate, was.Perm()
 	}
 	return back
 }

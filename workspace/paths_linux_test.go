@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"io"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +43,7 @@ func hostile(t *testing.T) (w *Workspace, dir string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	require.NoError(t, os.Symlink("ws", filepath.Join(base, "link")))
-	w, err = OpenWorkspace(filepath.Join(base, "link"))
+	w, err = Open(filepath.Join(base, "link"))
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Close() })
 	return w, dir
@@ -86,7 +87,7 @@ func TestHostileNames(t *testing.T) {
 		{"a\x00/../../out/secret", "invalid_path", "invalid_path", "invalid_path"},
 		{"", "invalid_path", "invalid_path", "invalid_path"},
 		{" a", "not_found", "not_found", ""},
-		{"\xff\xfe", "not_found", "not_found", ""},
+		{"\xff\xfe", "not_found", "not_found", "invalid_path"},
 		{"~/x", "not_found", "not_found", ""},
 		{"%2e%2e/out/secret", "not_found", "not_found", ""},
 		{"．．/out/secret", "not_found", "not_found", ""},
@@ -162,7 +163,7 @@ func TestHostileNames(t *testing.T) {
 		check(tt.list, "list", tt.name, err)
 		err = create(w, tt.name, "NEW")
 		check(tt.create, "create", tt.name, err)
-		if plan, err := NewEditPlan(FileEdit{Path: tt.name, Kind: EditDelete, Base: "SECRET"}); err == nil {
+		if plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: tt.name, Kind: aycoder.EditDelete, Base: "SECRET"}); err == nil {
 			_, err = w.Apply(t.Context(), plan)
 			assert.Error(t, err, tt.name)
 		}

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -73,9 +73,9 @@ func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
 func checkRegular(op, name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
-		return &WorkspaceError{op, name, "is_directory", errors.New("is a folder")}
+		return &Error{op, name, "is_directory", errors.New("is a folder")}
 	case !info.Mode().IsRegular():
-		return &WorkspaceError{op, name, "not_regular", errors.New("is not a regular file")}
+		return &Error{op, name, "not_regular", errors.New("is not a regular file")}
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.IsDir() {
-		return nil, &WorkspaceError{"list", name, "not_directory", errors.New("is not a folder")}
+		return nil, &Error{"list", name, "not_directory", errors.New("is not a folder")}
 	}
 	var entries []fs.DirEntry
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
@@ -112,7 +112,7 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 		return nil, context.Cause(ctx)
 	case len(entries) > limit:
 		entries = entries[:limit]
-		err = &WorkspaceError{"list", name, "too_large", fmt.Errorf("has more than %d entries", limit)}
+		err = &Error{"list", name, "too_large", fmt.Errorf("has more than %d entries", limit)}
 	case err == io.EOF:
 		err = nil
 	default:

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -26,7 +27,7 @@ type applyConfig struct {
 	approved string
 	markers  bool
 	wait     time.Duration
-	merge    []MergeOption
+	merge    []aycoder.MergeOption
 
 	// For tests: steps are what happens between two, and plain and noLease take away
 	// what not every system has.
@@ -69,13 +70,13 @@ func WithWriterWait(d time.Duration) ApplyOption {
 
 // WithMerge sets how files are merged, such as [WithTouchingEdits]. Default: labels
 // that say whose side is whose.
-func WithMerge(opts ...MergeOption) ApplyOption {
+func WithMerge(opts ...aycoder.MergeOption) ApplyOption {
 	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
 }
 
 func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	c := &applyConfig{wait: time.Second}
-	c.merge = []MergeOption{WithMergeLabels("the file now", "when you read it", "your change")}
+	c.merge = []aycoder.MergeOption{aycoder.WithMergeLabels("the file now", "when you read it", "your change")}
 	var errs []error
 	for _, opt := range opts {
 		errs = append(errs, opt(c))
@@ -109,7 +110,7 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 //     finding the file by its name and opening it, for all this time.
 //   - A crash at any moment, kill -9 and loss of power too, leaves every single file
 //     old or new, whole. If that leaves a plan of several files half done, the next
-//     [OpenWorkspace] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Of a
+//     [Open] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Of a
 //     plan that is done or was not begun it removes what is left.
 //   - No file outside the workspace is touched, whatever is renamed meanwhile.
 //
@@ -131,11 +132,11 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 // and the file stays. Other hard links of a file keep the old content, since they may
 // be outside of the workspace; the result says that there are some. Other Workspaces,
 // also those of other processes, wait meanwhile.
-func (w *Workspace) Apply(ctx context.Context, plan EditPlan, opts ...ApplyOption) (*ApplyResult, error) {
+func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return w.apply(ctx, plan, opts)
 }
 
-func (w *Workspace) apply(ctx context.Context, plan EditPlan, opts []ApplyOption) (*ApplyResult, error) {
+func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption) (*aycoder.ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
@@ -158,7 +159,7 @@ func (w *Workspace) apply(ctx context.Context, plan EditPlan, opts []ApplyOption
 	for i, e := range plan.Files() {
 		f := &fileApply{applyConfig: c, edit: e, prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
 		f.note = func() error { return a.record.note(a.id, i, f) }
-		f.res = FileResult{Path: e.Path, Kind: e.Kind}
+		f.res = aycoder.FileResult{Path: e.Path, Kind: e.Kind}
 		a.files = append(a.files, f)
 	}
 	defer a.close()
@@ -198,7 +199,7 @@ func (a *applier) open(ctx context.Context) error {
 	})
 	for i, f := range sorted {
 		if i > 0 && f.final != "" && f.final == sorted[i-1].final {
-			return &WorkspaceError{"write", f.edit.Path, "invalid_path",
+			return &Error{"write", f.edit.Path, "invalid_path",
 				fmt.Errorf("is the same file as %s", runes.Path(sorted[i-1].edit.Path))}
 		}
 		if f.res.Outcome != "" {
@@ -217,16 +218,16 @@ func (a *applier) find(f *fileApply) (err error) {
 	// Whoever asks for a recovery approves it, unless the record may be another's.
 	approved := a.approved != "" || a.recovers && !a.record.beside
 	f.final, err = a.w.finalOf(f.edit, approved)
-	if f.edit.Kind == EditDelete {
+	if f.edit.Kind == aycoder.EditDelete {
 		f.leadsTo = func() ([]byte, error) { return a.w.readLarge(f.final) }
 	}
 	return err
 }
 
 // finalOf returns the path without symbolic links of what an edit is about.
-func (w *Workspace) finalOf(e FileEdit, approved bool) (string, error) {
+func (w *Workspace) finalOf(e aycoder.FileEdit, approved bool) (string, error) {
 	final, err := w.findWritable(e.Path, approved)
-	if err != nil || e.Kind != EditDelete {
+	if err != nil || e.Kind != aycoder.EditDelete {
 		return final, err
 	}
 	rel, err := w.rel("write", e.Path)
@@ -286,7 +287,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 			return nil
 		}
 	}
-	if f.edit.Kind == EditCreate {
+	if f.edit.Kind == aycoder.EditCreate {
 		if err := a.makeFolders(f.edit.Path, parent); err != nil {
 			return err
 		}
@@ -468,7 +469,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 		}
 		f.finish(err != nil)
 	}
-	if _, ok := errors.AsType[*ConflictError](err); ok {
+	if _, ok := errors.AsType[*aycoder.ConflictError](err); ok {
 		return a.conflict()
 	}
 	return err
@@ -476,7 +477,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 
 // conflict returns an error if files stand in the way.
 func (a *applier) conflict() error {
-	var e ConflictError
+	var e aycoder.ConflictError
 	for _, f := range a.files {
 		if f.res.Stops() {
 			e.Files = append(e.Files, f.res)
@@ -488,8 +489,8 @@ func (a *applier) conflict() error {
 	return &e
 }
 
-func (a *applier) result() *ApplyResult {
-	r := &ApplyResult{Files: make([]FileResult, len(a.files))}
+func (a *applier) result() *aycoder.ApplyResult {
+	r := &aycoder.ApplyResult{Files: make([]aycoder.FileResult, len(a.files))}
 	for i, f := range a.files {
 		r.Files[i] = f.res
 	}

@@ -1,11 +1,23 @@
 //go:build !unix
 
-package aycoder
+package workspace
 
 import (
 	"errors"
 	"io/fs"
+	"os"
 )
+
+const openFlags, folderFlags = 0, 0
+
+// renamesOpen says that a file that is open may not be replaced.
+const renamesOpen = false
+
+// keepMode gives a new file the mode of another: on Windows, read-only or not.
+func keepMode(f *os.File, like fs.FileInfo) error { return f.Chmod(like.Mode()) }
+
+// sync flushes the folder; here that is not possible, and not needed.
+func (t *target) sync() error { return nil }
 
 // links returns 1: how many names a file has is not in its information here.
 func links(fs.FileInfo) uint64 { return 1 }

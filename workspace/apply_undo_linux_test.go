@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -36,10 +37,10 @@ func TestApplyUndo(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(dir, "d/gone"), 0o600))
 		before := modes(t, dir)
 		r, err := w.Apply(t.Context(), mustPlan(t, change("a", files["a"], "1\nTWO\n3\n4\n5\n"),
-			FileEdit{Path: "new/x", Kind: EditCreate, Proposed: "x\n", Mode: 0o700},
-			FileEdit{Path: "run.sh", Kind: EditDelete, Base: files["run.sh"]},
-			FileEdit{Path: "bin/run.sh", Kind: EditCreate, Proposed: files["run.sh"] + "true\n", Mode: 0o751},
-			FileEdit{Path: "d/gone", Kind: EditDelete, Base: files["d/gone"]},
+			aycoder.FileEdit{Path: "new/x", Kind: aycoder.EditCreate, Proposed: "x\n", Mode: 0o700},
+			aycoder.FileEdit{Path: "run.sh", Kind: aycoder.EditDelete, Base: files["run.sh"]},
+			aycoder.FileEdit{Path: "bin/run.sh", Kind: aycoder.EditCreate, Proposed: files["run.sh"] + "true\n", Mode: 0o751},
+			aycoder.FileEdit{Path: "d/gone", Kind: aycoder.EditDelete, Base: files["d/gone"]},
 			change("same", "r\n", "s\n")))
 		require.NoError(t, err)
 		after := modes(t, dir)
@@ -48,12 +49,12 @@ func TestApplyUndo(t *testing.T) {
 		if asJSON {
 			data, err := json.Marshal(r)
 			require.NoError(t, err)
-			r = &ApplyResult{}
+			r = &aycoder.ApplyResult{}
 			require.NoError(t, json.Unmarshal(data, r))
 		}
 		undo := r.Undo()
 		assert.Len(t, undo.Files(), 5)
-		again, err := NewEditPlan(undo.Files()...)
+		again, err := aycoder.NewEditPlan(undo.Files()...)
 		require.NoError(t, err)
 		assert.Equal(t, again.Digest(), undo.Digest())
 		// What the user saves in between stays.
@@ -85,9 +86,9 @@ func TestEventsLeaveOutUndo(t *testing.T) {
 	w, _ := testWorkspace(t, map[string]string{"f": "SECRET\nb\n"})
 	r, err := w.Apply(t.Context(), mustPlan(t, change("f", "SECRET\nb\n", "SECRET\nc\n")))
 	require.NoError(t, err)
-	call := &ToolUse{ID: "1", Name: "edit_file"}
-	for _, e := range []Event{
-		&ToolFinished{Call: call, Output: &ToolOutput{ID: "1"}, Changes: r}, &Merged{call, &r.Files[0]}, &Conflicted{call, &r.Files[0]},
+	call := &aycoder.ToolUse{ID: "1", Name: "edit_file"}
+	for _, e := range []aycoder.Event{
+		&aycoder.ToolFinished{Call: call, Output: &aycoder.ToolOutput{ID: "1"}, Changes: r}, &aycoder.Merged{Call: call, File: &r.Files[0]}, &aycoder.Conflicted{Call: call, File: &r.Files[0]},
 	} {
 		data, err := json.Marshal(e)
 		require.NoError(t, err)
@@ -97,12 +98,12 @@ func TestEventsLeaveOutUndo(t *testing.T) {
 }
 
 func TestPreviewShowsMode(t *testing.T) {
-	p := mustPlan(t, FileEdit{Path: "x", Kind: EditCreate, Proposed: "new file mode 100644\n", Mode: 0o755})
+	p := mustPlan(t, aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Proposed: "new file mode 100644\n", Mode: 0o755})
 	assert.Contains(t, p.Preview(), "new file mode 100755\n")
 	assert.Contains(t, p.Preview(), "+new file mode 100644\n")
-	_, err := NewEditPlan(FileEdit{Path: "x", Kind: EditCreate, Mode: fs.ModeSetuid | 0o755})
+	_, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Mode: fs.ModeSetuid | 0o755})
 	require.ErrorContains(t, err, "mode")
-	plain := mustPlan(t, FileEdit{Path: "x", Kind: EditCreate, Proposed: "new file mode 100644\n"})
+	plain := mustPlan(t, aycoder.FileEdit{Path: "x", Kind: aycoder.EditCreate, Proposed: "new file mode 100644\n"})
 	assert.NotEqual(t, plain.Digest(), p.Digest(), "who approves sees the mode")
 }
 

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -37,10 +38,10 @@ const maxMissed = 10
 // fileApply carries out what a plan does to one file.
 type fileApply struct {
 	*applyConfig
-	edit   FileEdit
+	edit   aycoder.FileEdit
 	final  string // path without symbolic links
 	at     place
-	res    FileResult
+	res    aycoder.FileResult
 	prefix string       // of its temporary files
 	temps  int          // how many names it used
 	note   func() error // writes down found and want before anything is made of them
@@ -80,7 +81,7 @@ type lateText struct {
 
 // stopError says that a file stands in the way of the plan.
 type stopError struct {
-	outcome Outcome
+	outcome aycoder.Outcome
 	reason  string
 }
 
@@ -91,7 +92,7 @@ func (f *fileApply) stopped(err error) bool {
 	s := f.reason(err)
 	if s != nil {
 		f.res.Outcome, f.res.Reason = s.outcome, s.reason
-		f.res.Exists = s.outcome == OutcomeKindChanged || s.outcome == OutcomeBusy
+		f.res.Exists = s.outcome == aycoder.OutcomeKindChanged || s.outcome == aycoder.OutcomeBusy
 	}
 	return s != nil
 }
@@ -103,18 +104,18 @@ func (f *fileApply) reason(err error) *stopError {
 	}
 	switch {
 	case errors.Is(err, atomicswap.ErrBusy), errors.Is(err, syscall.EAGAIN): // a lease of another program
-		return &stopError{OutcomeBusy, atomicswap.ErrBusy.Error()}
+		return &stopError{aycoder.OutcomeBusy, atomicswap.ErrBusy.Error()}
 	case errors.Is(err, errLarge):
-		return &stopError{OutcomeKindChanged, err.Error()}
+		return &stopError{aycoder.OutcomeKindChanged, err.Error()}
 	}
-	e, _ := errors.AsType[*WorkspaceError](wrapError("write", f.edit.Path, err))
+	e, _ := errors.AsType[*Error](wrapError("write", f.edit.Path, err))
 	switch {
-	case e.Kind == "not_found" && f.edit.Kind == EditDelete:
-		return &stopError{OutcomeUnchanged, "is deleted already"}
+	case e.Kind == "not_found" && f.edit.Kind == aycoder.EditDelete:
+		return &stopError{aycoder.OutcomeUnchanged, "is deleted already"}
 	case e.Kind == "not_found":
-		return &stopError{OutcomeGone, "is not there any more"}
+		return &stopError{aycoder.OutcomeGone, "is not there any more"}
 	case slices.Contains([]string{"is_directory", "not_regular", "not_directory"}, e.Kind):
-		return &stopError{OutcomeKindChanged, e.Err.Error()}
+		return &stopError{aycoder.OutcomeKindChanged, e.Err.Error()}
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 		f.cur.release() // until all is ready
 	}
 	if f.want.same(now) {
-		f.res.Outcome = OutcomeUnchanged
+		f.res.Outcome = aycoder.OutcomeUnchanged
 	}
 	return f.step("merged")
 }
@@ -159,7 +160,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	info, err := f.at.dir.Lstat(f.at.name)
 	// Some editors rename the old file before they write the new one.
-	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != EditCreate && !f.has && f.missed < maxMissed; f.missed++ {
+	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != aycoder.EditCreate && !f.has && f.missed < maxMissed; f.missed++ {
 		if err := cmp.Or(f.step("missing"), sleep(ctx, 5*time.Millisecond)); err != nil {
 			return fileState{}, err
 		}
@@ -249,40 +250,40 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.marked = false
 	theirs := fileState{text: f.edit.Proposed, mode: found.mode}
 	switch {
-	case found.absent && f.edit.Kind == EditCreate:
+	case found.absent && f.edit.Kind == aycoder.EditCreate:
 		return theirs, nil
 	case found.absent:
 		return found, fs.ErrNotExist
-	case f.edit.Kind == EditDelete && found.text == f.edit.Base:
+	case f.edit.Kind == aycoder.EditDelete && found.text == f.edit.Base:
 		return fileState{absent: true}, nil
 	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):
-		return found, &stopError{OutcomeKindChanged, "is a binary file now"}
+		return found, &stopError{aycoder.OutcomeKindChanged, "is a binary file now"}
 	}
-	m := Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
+	m := aycoder.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
 	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
-	deleted := f.edit.Kind == EditDelete
+	deleted := f.edit.Kind == aycoder.EditDelete
 	if (m.Clean() || f.markers && !m.Binary) && !deleted {
 		theirs.text, f.marked = string(m.Bytes()), !m.Clean()
 		return theirs, nil
 	}
-	return found, &stopError{OutcomeConflicted, f.why(m)}
+	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}
 }
 
 // isBinary says what [Merge] takes for binary, by git's rule.
 func isBinary(text string) bool { return strings.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }
 
 // why says what does not merge.
-func (f *fileApply) why(m MergeResult) string {
+func (f *fileApply) why(m aycoder.MergeResult) string {
 	switch {
-	case f.edit.Kind == EditDelete:
+	case f.edit.Kind == aycoder.EditDelete:
 		return "was changed, and was to be deleted"
-	case f.edit.Kind == EditCreate:
+	case f.edit.Kind == aycoder.EditCreate:
 		return "exists already with another content"
 	case m.Binary:
 		return "is binary and was changed"
 	}
 	for _, g := range m.Regions {
-		if g.Kind == MergeConflict {
+		if g.Kind == aycoder.MergeConflict {
 			return fmt.Sprintf("the user changed the same lines (conflicts: %d, the first in line %d)",
 				m.Conflicts(), g.Ours.FirstLine+1)
 		}
@@ -319,7 +320,7 @@ func (f *fileApply) combine(base, a, b fileState) (fileState, bool) {
 		b.text = a.text + added
 		return b, true
 	}
-	m := Merge([]byte(base.text), []byte(a.text), []byte(b.text), f.applyConfig.merge...)
+	m := aycoder.Merge([]byte(base.text), []byte(a.text), []byte(b.text), f.applyConfig.merge...)
 	b.text = string(m.Bytes())
 	return b, m.Clean()
 }
@@ -455,5 +456,5 @@ func (f *fileApply) reach(ctx context.Context) error {
 			return f.step("swapped")
 		}
 	}
-	return &stopError{OutcomeBusy, "is saved again and again by another program"}
+	return &stopError{aycoder.OutcomeBusy, "is saved again and again by another program"}
 }

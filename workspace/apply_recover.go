@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -24,7 +25,7 @@ type InterruptedPlan struct {
 	ID string
 	// Plan is what each of its files was to become when it was interrupted: what the
 	// model proposed, merged with what the user had.
-	Plan EditPlan
+	Plan aycoder.EditPlan
 	// Done are the paths of the files that are changed already, Open of those that are
 	// not. A file that was changed otherwise since may be in neither.
 	Done, Open []string
@@ -35,14 +36,14 @@ type InterruptedPlan struct {
 // Finish carries out what is left of the plan. A file that the user has changed in the
 // same lines since stays as it is, and its result says so. The result is like that
 // of [Workspace.Apply].
-func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*ApplyResult, error) {
+func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, false, opts)
 }
 
 // TakeBack takes out of the files what was done of the plan. A file that the user has
 // changed in the same lines since stays as it is, and its result says so. The result
 // is like that of [Workspace.Apply].
-func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*ApplyResult, error) {
+func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, true, opts)
 }
 
@@ -120,7 +121,7 @@ func (w *Workspace) leftOf(r *planRecord) *leftover {
 		// A record is not believed in where its files are.
 		final, err := w.finalOf(f.recordFile().Edit, true)
 		if err == nil && final != name {
-			err = &WorkspaceError{"write", name, "stale", errMoved}
+			err = &Error{"write", name, "stale", errMoved}
 		}
 		if f.err = err; err == nil {
 			w.look(r, f, name)
@@ -139,8 +140,8 @@ func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 		return
 	}
 	text := string(now)
-	f.done = absent && e.Kind == EditDelete || !absent && e.Kind != EditDelete && text == e.Proposed
-	f.open = !f.done && (absent && e.Kind == EditCreate || !absent && e.Kind != EditCreate && text == e.Base)
+	f.done = absent && e.Kind == aycoder.EditDelete || !absent && e.Kind != aycoder.EditDelete && text == e.Proposed
+	f.open = !f.done && (absent && e.Kind == aycoder.EditCreate || !absent && e.Kind != aycoder.EditCreate && text == e.Base)
 	dir, err := w.root.Open(filepath.FromSlash(path.Dir(name)))
 	if err != nil {
 		return
@@ -191,7 +192,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 	f.temps = append(f.temps, t)
 	if !f.done && !f.open && k.id == r.id {
 		e := f.recordFile().Edit
-		f.done, f.open = t.text == e.Base && e.Kind != EditCreate, t.text == e.Proposed && e.Kind != EditDelete
+		f.done, f.open = t.text == e.Base && e.Kind != aycoder.EditCreate, t.text == e.Proposed && e.Kind != aycoder.EditDelete
 	}
 }
 
@@ -229,7 +230,7 @@ func (l *leftover) done() bool {
 
 func (l *leftover) interrupted() *InterruptedPlan {
 	p := &InterruptedPlan{ID: l.record.id, w: l.w}
-	var edits []FileEdit
+	var edits []aycoder.FileEdit
 	for _, f := range l.files {
 		e := f.recordFile().Edit
 		edits = append(edits, e)
@@ -239,13 +240,13 @@ func (l *leftover) interrupted() *InterruptedPlan {
 			p.Open = append(p.Open, e.Path)
 		}
 	}
-	p.Plan, _ = NewEditPlan(edits...)
+	p.Plan, _ = aycoder.NewEditPlan(edits...)
 	return p
 }
 
 // edits returns what has to be done to finish the plan, or to take it back.
-func (l *leftover) edits(back bool) ([]FileEdit, error) {
-	var edits []FileEdit
+func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
+	var edits []aycoder.FileEdit
 	for _, f := range l.files {
 		if f.err != nil {
 			return nil, f.err
@@ -254,13 +255,13 @@ func (l *leftover) edits(back bool) ([]FileEdit, error) {
 		e := v.Edit
 		i := slices.IndexFunc(f.temps, func(t leftTemp) bool { return !t.ours })
 		switch {
-		case i >= 0 && f.done && e.Kind != EditCreate:
+		case i >= 0 && f.done && e.Kind != aycoder.EditCreate:
 			// Somebody wrote to the old file after it was exchanged.
-			f.temps[i].late = back || e.Kind == EditChange
+			f.temps[i].late = back || e.Kind == aycoder.EditChange
 			if back {
 				e.Base = f.temps[i].text
 				e = reverse(e, v.Was)
-			} else if e.Kind == EditChange {
+			} else if e.Kind == aycoder.EditChange {
 				e.Proposed = f.temps[i].text
 			}
 		case back && v.Link != "" && f.done: // a link cannot be made by an edit
@@ -270,12 +271,12 @@ func (l *leftover) edits(back bool) ([]FileEdit, error) {
 		}
 		edits = append(edits, e)
 	}
-	plan, err := NewEditPlan(edits...) // without what changes nothing
+	plan, err := aycoder.NewEditPlan(edits...) // without what changes nothing
 	return plan.Files(), err
 }
 
 // recoverPlan finishes a plan or takes it back.
-func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts []ApplyOption) (*ApplyResult, error) {
+func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts []ApplyOption) (*aycoder.ApplyResult, error) {
 	r := w.openRecord(id)
 	if r == nil {
 		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", runes.Path(id))
@@ -289,14 +290,14 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 	if back {
 		l.putLinksBack()
 	}
-	all := &ApplyResult{}
+	all := &aycoder.ApplyResult{}
 	for {
-		plan, err := NewEditPlan(todo...)
+		plan, err := aycoder.NewEditPlan(todo...)
 		if err != nil {
 			return nil, fmt.Errorf("recover plan %s: %w", id, err)
 		}
 		res, err := w.apply(ctx, plan, append(opts, func(c *applyConfig) error { c.record, c.recovers = r, true; return nil }))
-		e, conflict := errors.AsType[*ConflictError](err)
+		e, conflict := errors.AsType[*aycoder.ConflictError](err)
 		if err != nil && !conflict {
 			return res, err
 		}
@@ -305,11 +306,11 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 			break
 		}
 		all.Files = append(all.Files, e.Files...)
-		todo = slices.DeleteFunc(todo, func(d FileEdit) bool {
-			return slices.ContainsFunc(e.Files, func(f FileResult) bool { return f.Path == d.Path })
+		todo = slices.DeleteFunc(todo, func(d aycoder.FileEdit) bool {
+			return slices.ContainsFunc(e.Files, func(f aycoder.FileResult) bool { return f.Path == d.Path })
 		})
 	}
-	slices.SortStableFunc(all.Files, func(a, b FileResult) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all.Files, func(a, b aycoder.FileResult) int { return cmp.Compare(a.Path, b.Path) })
 	l.remove(back, all)
 	return all, nil
 }
@@ -333,10 +334,10 @@ func (l *leftover) putLinksBack() {
 
 // remove removes the temporary files, and the record. A text that is nowhere else
 // becomes a file that the user sees, and that the result names.
-func (l *leftover) remove(back bool, res *ApplyResult) {
+func (l *leftover) remove(back bool, res *aycoder.ApplyResult) {
 	for _, f := range l.files {
 		e := f.recordFile().Edit
-		stops := res == nil || slices.ContainsFunc(res.Files, func(r FileResult) bool { return r.Path == e.Path && r.Stops() })
+		stops := res == nil || slices.ContainsFunc(res.Files, func(r aycoder.FileResult) bool { return r.Path == e.Path && r.Stops() })
 		for _, t := range f.temps {
 			target, err := l.w.openTarget(context.Background(), e.Path, e.Path)
 			if err != nil {

@@ -1,4 +1,4 @@
-package aycoder
+package workspace
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aycoder/aycoder"
 	"github.com/stretchr/testify/require"
 )
 
@@ -192,7 +193,7 @@ type savesRound struct {
 	how      string
 	seed     uint64
 	noLease  bool
-	res      FileResult
+	res      aycoder.FileResult
 	err      error
 	returned int // saves that were finished when Apply returned
 	looked   int // and right before the file was read last
@@ -234,7 +235,7 @@ func (r *savesRound) check() string {
 		return "it is said that nothing was written, and the agent's line is in the file"
 	case strings.Contains(said, agentLine) && !r.res.Written:
 		return "it is said that nothing was written, and that the agent's line is in the file"
-	case !strings.Contains(said, agentLine) && r.res.Outcome == OutcomeApplied:
+	case !strings.Contains(said, agentLine) && r.res.Outcome == aycoder.OutcomeApplied:
 		return "it is said that the plan was applied, and not that its line is in the file"
 	case r.done == r.looked && now != said:
 		return "the file is not what is said"
@@ -268,7 +269,7 @@ func newSavesWorker(t testing.TB, base string, seed uint64) *savesWorker {
 	dir, err := os.MkdirTemp(base, "")
 	require.NoError(t, err)
 	s := &savesWorker{t: t, dir: dir, rand: rand.New(rand.NewPCG(seed, 3))}
-	s.w, err = OpenWorkspace(dir)
+	s.w, err = Open(dir)
 	require.NoError(t, err)
 	s.tally, err = openTally(dir + ".tally")
 	require.NoError(t, err)
