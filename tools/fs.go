@@ -23,9 +23,9 @@ type FS interface {
 	// ReadDir returns the entries of a folder, sorted by name.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Apply carries out a plan, all of it or nothing, and loses nothing that was
-	// written to the files meanwhile. The tools pass [aycoder.WithApproved], or no option.
+	// written to the files meanwhile. The tools pass [workspace.WithApproved], or no option.
 	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*aycoder.ApplyResult, error)
-	// Shown is what the model has been shown of the files.
+	// Seen is what the model has been shown of the files.
 	Seen() *workspace.SeenFiles
 }
 
