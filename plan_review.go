@@ -10,6 +10,8 @@ import (
 
 	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/textdiff"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // LineChange is a change of whole lines, which keep their ends. Lines are counted from
@@ -184,7 +186,7 @@ const maxPreview = 64 << 10 // bytes
 // valid UTF-8 of at most 64 KiB. If it is longer each file is cut to its share, and says
 // how much is missing.
 func (p EditPlan) Preview() string {
-	diffs := make([]*FileDiff, len(p.files))
+	diffs := make([]*textdiff.Diff, len(p.files))
 	var b strings.Builder
 	for i, e := range p.files {
 		from, to := e.Path, e.Path
@@ -194,9 +196,9 @@ func (p EditPlan) Preview() string {
 		case EditDelete:
 			to = ""
 		}
-		diffs[i] = Diff([]byte(e.Base), []byte(e.Proposed), WithDiffNames(from, to))
+		diffs[i] = textdiff.Compare(view.Bytes(e.Base), view.Bytes(e.Proposed), textdiff.Options{OldName: from, NewName: to, Context: 3})
 		if b.Len() <= maxPreview {
-			b.WriteString(e.withMode(string(diffs[i].Unified())))
+			b.WriteString(e.withMode(string(diffs[i].Append(nil))))
 		}
 	}
 	if b.Len() <= maxPreview {

@@ -40,8 +40,9 @@ var walls = []wall{
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, nil},
 	{"catalog", []string{".", "internal"}, nil},
+	{"diff", []string{".", "internal"}, modules[:4]},
 	{"workspace", []string{".", "internal"}, modules[:4]},
-	{"tools", []string{".", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"tools", []string{".", "diff", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
 	{"agenttest", []string{".", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
@@ -52,7 +53,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy", "workspace"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -187,7 +188,7 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, note
 	if n := len(notes) - maxTold; n > 0 {
 		fmt.Fprintf(&b, "[so were %s more]\n", plural(n, "edit"))
 	}
-	var stat aycoder.DiffStat
+	var stat diff.Stat
 	merged := false
 	for i := range res.Files {
 		f := &res.Files[i]
@@ -246,7 +247,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 }
 
 // changeOf returns what a call did to a file, as it was right before.
-func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *aycoder.FileDiff {
+func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *diff.File {
 	before, from, to := edit.Base, f.Path, f.Path
 	if f.Merge != nil {
 		before = f.Ours
@@ -257,10 +258,10 @@ func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *aycoder.FileDiff {
 	if f.Kind == aycoder.EditDelete {
 		to = ""
 	}
-	return aycoder.Diff(view.Bytes(before), view.Bytes(f.Content), aycoder.WithDiffNames(from, to))
+	return diff.Compare(view.Bytes(before), view.Bytes(f.Content), diff.WithNames(from, to))
 }
 
-func wholeFile(kind aycoder.EditKind, s aycoder.DiffStat) string {
+func wholeFile(kind aycoder.EditKind, s diff.Stat) string {
 	if kind == aycoder.EditDelete {
 		return "deleted"
 	}

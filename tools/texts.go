@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -275,7 +276,7 @@ func (f *textFile) since(err error) error {
 	case len(f.shown) == 0:
 		return problemf("stale", "%s has changed since you read it; read it again\n%s", showPath(f.path), p.text)
 	}
-	d := aycoder.Diff([]byte(f.shown[0]), []byte(f.text), aycoder.WithDiffNames(f.path, f.path), aycoder.WithDiffContext(1))
+	d := diff.Compare([]byte(f.shown[0]), []byte(f.text), diff.WithNames(f.path, f.path), diff.WithContext(1))
 	return problemf("no_match", "%s\n%s has changed since you read it:\n%s", p.text, showPath(f.path), d.Brief(maxSince))
 }
 

@@ -1,28 +1,31 @@
-package aycoder
+// Package diff tells how a file became another: for people, for programs and for models.
+package diff
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/textdiff"
 )
 
-// Diff tells how a file became another, for people ([FileDiff.Unified], [DiffHunk.Rows],
-// [FileDiff.Stat]), for programs ([FileDiff.Unified] again, which git apply and patch
-// take) and for models ([FileDiff.Brief]).
+// Compare tells how a file became another, for people ([File.Unified], [Hunk.Rows],
+// [File.Stat]), for programs ([File.Unified] again, which git apply and patch
+// take) and for models ([File.Brief]).
 //
-// Lines are compared with their ends, as in [Merge], so that line endings, a byte order
+// Lines are compared with their ends, as in [aycoder.Merge], so that line endings, a byte order
 // mark, a missing newline at the end and bytes that are no UTF-8 come out as they are.
 // Of the places where an insertion or deletion could stand, the one is taken that cuts
 // the text between blocks, not inside. A file that is binary (a NUL in its first 8,000
 // bytes, or more than 1,023 MiB) differs as a whole, without hunks.
 //
-// Diff is pure and takes any bytes. For n lines it takes time linear in n as a rule and
+// Compare is pure and takes any bytes. For n lines it takes time linear in n as a rule and
 // O(n·√n) at worst, and memory linear in n. The result refers to the texts, which must
 // not change while it is in use. It is safe for concurrent use.
-func Diff(before, after []byte, opts ...DiffOption) *FileDiff {
-	c := diffConfig{textdiff.Options{OldName: "file", NewName: "file", Context: 3}}
+func Compare(before, after []byte, opts ...Option) *File {
+	c := config{textdiff.Options{OldName: "file", NewName: "file", Context: 3}}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -33,58 +36,58 @@ func Diff(before, after []byte, opts ...DiffOption) *FileDiff {
 		c.NewName = c.OldName
 	}
 	d := textdiff.Compare(before, after, c.Options)
-	f := &FileDiff{OldName: c.OldName, NewName: c.NewName, Binary: d.Binary, diff: *d}
-	f.Hunks = make([]DiffHunk, len(d.Hunks))
+	f := &File{OldName: c.OldName, NewName: c.NewName, Binary: d.Binary, diff: *d}
+	f.Hunks = make([]Hunk, len(d.Hunks))
 	for i := range d.Hunks {
 		h := &d.Hunks[i]
-		f.Hunks[i] = DiffHunk{Old: span(d.Old, h.Old), New: span(d.New, h.New), diff: d, hunk: h}
+		f.Hunks[i] = Hunk{Old: span(d.Old, h.Old), New: span(d.New, h.New), diff: d, hunk: h}
 	}
 	return f
 }
 
-// DiffOption changes what [Diff] makes.
-type DiffOption func(*diffConfig)
+// Option changes what [Compare] makes.
+type Option func(*config)
 
-type diffConfig struct{ textdiff.Options }
+type config struct{ textdiff.Options }
 
-// WithDiffNames sets the paths of the file before and after, with slashes and without
+// WithNames sets the paths of the file before and after, with slashes and without
 // the a/ and b/ that a diff puts before them. If one is empty, the file was created or
 // deleted; that counts only if the text is empty too. If both differ, it was renamed.
 // Names that could be taken for something else are quoted as git does. Default: "file",
 // "file".
-func WithDiffNames(before, after string) DiffOption {
-	return func(c *diffConfig) { c.OldName, c.NewName = before, after }
+func WithNames(before, after string) Option {
+	return func(c *config) { c.OldName, c.NewName = before, after }
 }
 
-// WithDiffContext sets how many unchanged lines are shown around a change; with
+// WithContext sets how many unchanged lines are shown around a change; with
 // math.MaxInt it is the whole file, in one hunk. Default: 3.
-func WithDiffContext(lines int) DiffOption {
-	return func(c *diffConfig) { c.Context = lines }
+func WithContext(lines int) Option {
+	return func(c *config) { c.Context = lines }
 }
 
-// FileDiff is how a file became another.
-type FileDiff struct {
-	// OldName and NewName are those of [WithDiffNames].
+// File is how a file became another.
+type File struct {
+	// OldName and NewName are those of [WithNames].
 	OldName, NewName string
 	// Binary says that the texts differ and were not looked into.
 	Binary bool
 	// Hunks are what differs, in the order of the texts. They do not touch.
-	Hunks []DiffHunk
+	Hunks []Hunk
 
 	diff textdiff.Diff
 }
 
-// DiffHunk is a part of the texts that differs, with the lines around it. A text in
+// Hunk is a part of the texts that differs, with the lines around it. A text in
 // which New takes the place of Old, in some of the hunks, has only those changes.
-type DiffHunk struct {
-	Old, New MergeSpan
+type Hunk struct {
+	Old, New aycoder.MergeSpan
 
 	diff *textdiff.Diff
 	hunk *textdiff.Hunk
 }
 
 // Changed reports whether there is a difference, be it only in the name.
-func (d *FileDiff) Changed() bool {
+func (d *File) Changed() bool {
 	return d.OldName != d.NewName || d.Binary || len(d.Hunks) > 0
 }
 
@@ -92,37 +95,37 @@ func (d *FileDiff) Changed() bool {
 // patch make the one text of the other with it, byte for byte, if there is some
 // context. Of a binary file it says only that it differs. The lines are in it as they
 // are: a host that writes to a terminal takes care of control characters.
-func (d *FileDiff) Unified() []byte { return d.diff.Append(nil) }
+func (d *File) Unified() []byte { return d.diff.Append(nil) }
 
 // Brief returns the unified diff as text for a model: valid UTF-8, and of at most limit
 // bytes. If it does not fit, all hunks are shortened to their share of the limit,
 // or, where there are very many, the last are left out, and lines in brackets say how
 // much is missing. Such a text cannot be applied.
-func (d *FileDiff) Brief(limit int) string { return d.diff.Brief(limit) }
+func (d *File) Brief(limit int) string { return d.diff.Brief(limit) }
 
 // Stat counts the lines that were added and removed.
-func (d *FileDiff) Stat() DiffStat {
-	s := DiffStat{Insertions: d.diff.Added, Deletions: d.diff.Removed}
+func (d *File) Stat() Stat {
+	s := Stat{Insertions: d.diff.Added, Deletions: d.diff.Removed}
 	if d.Changed() {
 		s.Files = 1
 	}
 	return s
 }
 
-// DiffStat counts what some diffs change.
-type DiffStat struct {
+// Stat counts what some diffs change.
+type Stat struct {
 	Files      int `json:"files"`
 	Insertions int `json:"insertions"` // lines
 	Deletions  int `json:"deletions"`  // lines
 }
 
 // Add returns the sum of s and t.
-func (s DiffStat) Add(t DiffStat) DiffStat {
-	return DiffStat{s.Files + t.Files, s.Insertions + t.Insertions, s.Deletions + t.Deletions}
+func (s Stat) Add(t Stat) Stat {
+	return Stat{s.Files + t.Files, s.Insertions + t.Insertions, s.Deletions + t.Deletions}
 }
 
 // String says it in git's words: "2 files changed, 3 insertions(+), 1 deletion(-)".
-func (s DiffStat) String() string {
+func (s Stat) String() string {
 	var b strings.Builder
 	b.WriteString(counted(s.Files, "file") + " changed")
 	if s.Insertions > 0 || s.Deletions == 0 && s.Files > 0 {
@@ -134,6 +137,10 @@ func (s DiffStat) String() string {
 	return b.String()
 }
 
+func span(l *diff3.Lines, s diff3.Span) aycoder.MergeSpan {
+	return aycoder.MergeSpan{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
+}
+
 func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -141,34 +148,34 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// DiffKind says what a [DiffRow] shows.
-type DiffKind int
+// Kind says what a [Row] shows.
+type Kind int
 
 // The kinds of rows.
 const (
-	DiffEqual   DiffKind = DiffKind(textdiff.Equal)   // the same line on both sides
-	DiffChanged DiffKind = DiffKind(textdiff.Changed) // an old line and the new one in its place
-	DiffRemoved DiffKind = DiffKind(textdiff.Removed) // an old line only
-	DiffAdded   DiffKind = DiffKind(textdiff.Added)   // a new line only
+	Equal   Kind = Kind(textdiff.Equal)   // the same line on both sides
+	Changed Kind = Kind(textdiff.Changed) // an old line and the new one in its place
+	Removed Kind = Kind(textdiff.Removed) // an old line only
+	Added   Kind = Kind(textdiff.Added)   // a new line only
 )
 
 // String returns the name of the kind, such as "changed".
-func (k DiffKind) String() string {
+func (k Kind) String() string {
 	names := [...]string{"equal", "changed", "removed", "added"}
 	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("DiffKind(%d)", int(k))
+		return fmt.Sprintf("Kind(%d)", int(k))
 	}
 	return names[k]
 }
 
-// DiffRow is a row of a view of both texts side by side.
-type DiffRow struct {
-	Kind     DiffKind
-	Old, New DiffLine
+// Row is a row of a view of both texts side by side.
+type Row struct {
+	Kind     Kind
+	Old, New Line
 }
 
-// DiffLine is one side of a [DiffRow].
-type DiffLine struct {
+// Line is one side of a [Row].
+type Line struct {
 	// Number is the line's, from 1, or 0 if the row has nothing on this side.
 	Number int
 	// Text is the line with its end.
@@ -183,14 +190,14 @@ type DiffLine struct {
 // the words that changed. Which lines belong together is found by their words in
 // changes of up to 2,500 pairs of lines and 16 KiB, above that by their order; in lines
 // of which more than 8 KiB differ, no words are told apart.
-func (h *DiffHunk) Rows() []DiffRow {
+func (h *Hunk) Rows() []Row {
 	if h.diff == nil {
 		return nil
 	}
 	rows := h.diff.Rows(h.hunk)
-	out := make([]DiffRow, len(rows))
+	out := make([]Row, len(rows))
 	for i, r := range rows {
-		out[i] = DiffRow{DiffKind(r.Kind), DiffLine(r.Old), DiffLine(r.New)}
+		out[i] = Row{Kind(r.Kind), Line(r.Old), Line(r.New)}
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package aycoder_test
+package diff_test
 
 import (
 	"math"
@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/diff"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestDiffNames(t *testing.T) {
+func TestNames(t *testing.T) {
 	tests := []struct {
 		name, from, to, a, b string
 		wantFrom, wantTo     string
@@ -25,7 +26,7 @@ func TestDiffNames(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := aycoder.Diff([]byte(tt.a), []byte(tt.b), aycoder.WithDiffNames(tt.from, tt.to))
+			d := diff.Compare([]byte(tt.a), []byte(tt.b), diff.WithNames(tt.from, tt.to))
 			assert.Equal(t, []string{tt.wantFrom, tt.wantTo}, []string{d.OldName, d.NewName})
 			assert.True(t, d.Changed())
 		})
@@ -33,65 +34,65 @@ func TestDiffNames(t *testing.T) {
 }
 
 // TestDiffHunks puts some of the changes into the text.
-func TestDiffHunks(t *testing.T) {
+func TestHunks(t *testing.T) {
 	before, after := []byte("a\n1\n2\n3\nb\n"), []byte("A\n1\n2\n3\nB")
-	d := aycoder.Diff(before, after, aycoder.WithDiffContext(1))
+	d := diff.Compare(before, after, diff.WithContext(1))
 	require.Len(t, d.Hunks, 2)
 	last := d.Hunks[1]
 	assert.Equal(t, aycoder.MergeSpan{FirstLine: 3, EndLine: 5, Start: 6, End: 10}, last.Old)
 	got := string(before[:last.Old.Start]) + string(last.New.Of(after)) + string(before[last.Old.End:])
 	assert.Equal(t, "a\n1\n2\n3\nB", got)
 
-	d = aycoder.Diff(before, after, aycoder.WithDiffContext(math.MaxInt))
+	d = diff.Compare(before, after, diff.WithContext(math.MaxInt))
 	require.Len(t, d.Hunks, 1)
 	rows := d.Hunks[0].Rows()
 	require.Len(t, rows, 5)
-	assert.Equal(t, aycoder.DiffChanged, rows[0].Kind)
-	assert.Equal(t, aycoder.DiffLine{Number: 5, Text: []byte("B"), Changed: [][2]int{{0, 1}}}, rows[4].New)
+	assert.Equal(t, diff.Changed, rows[0].Kind)
+	assert.Equal(t, diff.Line{Number: 5, Text: []byte("B"), Changed: [][2]int{{0, 1}}}, rows[4].New)
 }
 
-func TestDiffBinary(t *testing.T) {
-	d := aycoder.Diff([]byte("a\x00"), []byte("b\x00"))
+func TestBinary(t *testing.T) {
+	d := diff.Compare([]byte("a\x00"), []byte("b\x00"))
 	assert.True(t, d.Binary)
 	assert.Empty(t, d.Hunks)
 	assert.Equal(t, "diff --git a/file b/file\nBinary files a/file and b/file differ\n", string(d.Unified()))
 	assert.Equal(t, string(d.Unified()), d.Brief(100))
 	assert.Equal(t, "1 file changed, 0 insertions(+), 0 deletions(-)", d.Stat().String())
-	assert.False(t, aycoder.Diff([]byte("\x00"), []byte("\x00")).Changed())
+	assert.False(t, diff.Compare([]byte("\x00"), []byte("\x00")).Changed())
 }
 
-func TestDiffStat(t *testing.T) {
+func TestStat(t *testing.T) {
 	tests := []struct {
-		stat aycoder.DiffStat
+		stat diff.Stat
 		want string
 	}{
-		{aycoder.DiffStat{}, "0 files changed"},
-		{aycoder.DiffStat{Files: 1, Insertions: 1}, "1 file changed, 1 insertion(+)"},
-		{aycoder.DiffStat{Files: 1, Deletions: 2}, "1 file changed, 2 deletions(-)"},
-		{aycoder.DiffStat{Files: 2, Insertions: 3, Deletions: 1}, "2 files changed, 3 insertions(+), 1 deletion(-)"},
+		{diff.Stat{}, "0 files changed"},
+		{diff.Stat{Files: 1, Insertions: 1}, "1 file changed, 1 insertion(+)"},
+		{diff.Stat{Files: 1, Deletions: 2}, "1 file changed, 2 deletions(-)"},
+		{diff.Stat{Files: 2, Insertions: 3, Deletions: 1}, "2 files changed, 3 insertions(+), 1 deletion(-)"},
 	}
 	for _, tt := range tests {
 		assert.Equal(t, tt.want, tt.stat.String())
 	}
-	one := aycoder.Diff([]byte("a\n"), []byte("b\nc\n")).Stat()
-	two := aycoder.Diff([]byte("a\n"), nil, aycoder.WithDiffNames("x", "")).Stat()
-	assert.Equal(t, aycoder.DiffStat{Files: 2, Insertions: 2, Deletions: 2}, one.Add(two))
-	assert.Equal(t, one, one.Add(aycoder.Diff(nil, nil).Stat()))
+	one := diff.Compare([]byte("a\n"), []byte("b\nc\n")).Stat()
+	two := diff.Compare([]byte("a\n"), nil, diff.WithNames("x", "")).Stat()
+	assert.Equal(t, diff.Stat{Files: 2, Insertions: 2, Deletions: 2}, one.Add(two))
+	assert.Equal(t, one, one.Add(diff.Compare(nil, nil).Stat()))
 }
 
 // TestDiffZero checks that values that Diff did not make do no harm.
-func TestDiffZero(t *testing.T) {
-	var d aycoder.FileDiff
-	var h aycoder.DiffHunk
+func TestZero(t *testing.T) {
+	var d diff.File
+	var h diff.Hunk
 	assert.Empty(t, d.Unified())
 	assert.Empty(t, d.Brief(100))
 	assert.Zero(t, d.Stat())
 	assert.Empty(t, h.Rows())
-	assert.Equal(t, "DiffKind(7) changed", aycoder.DiffKind(7).String()+" "+aycoder.DiffChanged.String())
+	assert.Equal(t, "DiffKind(7) changed", diff.Kind(7).String()+" "+diff.Changed.String())
 }
 
-func TestDiffConcurrent(t *testing.T) {
-	d := aycoder.Diff([]byte("a b\nc\n"), []byte("a c\nc\n"))
+func TestConcurrent(t *testing.T) {
+	d := diff.Compare([]byte("a b\nc\n"), []byte("a c\nc\n"))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -107,7 +108,7 @@ func FuzzDiff(f *testing.F) {
 	f.Add([]byte("a\n"), []byte("b"), "x", "y", 3)
 	f.Add([]byte(""), []byte("\x00"), "", "", -1)
 	f.Fuzz(func(t *testing.T, a, b []byte, from, to string, n int) {
-		d := aycoder.Diff(a, b, aycoder.WithDiffNames(from, to), aycoder.WithDiffContext(n))
+		d := diff.Compare(a, b, diff.WithNames(from, to), diff.WithContext(n))
 		require.Equal(t, d.Changed(), len(d.Unified()) > 0)
 		require.LessOrEqual(t, len(d.Brief(n)), max(n, 0))
 		var out []byte

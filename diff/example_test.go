@@ -1,18 +1,18 @@
-package aycoder_test
+package diff_test
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/diff"
 )
 
 // What an agent changed, as a patch and in numbers.
-func ExampleDiff() {
+func ExampleCompare() {
 	before := []byte("package main\n\nfunc main() {\n\tprintln(\"hi\")\n}\n")
 	after := []byte("package main\n\nfunc main() {\n\tprintln(\"hello\")\n\tprintln(\"world\")\n}\n")
 
-	d := aycoder.Diff(before, after, aycoder.WithDiffNames("main.go", "main.go"), aycoder.WithDiffContext(1))
+	d := diff.Compare(before, after, diff.WithNames("main.go", "main.go"), diff.WithContext(1))
 	fmt.Print(string(d.Unified()))
 	fmt.Println(d.Stat())
 	// Output:
@@ -30,11 +30,11 @@ func ExampleDiff() {
 
 // Rows are what a review shows side by side: which lines belong together, and which
 // of their words changed.
-func ExampleDiffHunk_Rows() {
+func ExampleHunk_Rows() {
 	before := []byte("port: 80\nhost: localhost\n")
 	after := []byte("# for tests\nport: 8080\nhost: localhost\n")
 
-	mark := func(l aycoder.DiffLine) string {
+	mark := func(l diff.Line) string {
 		var b strings.Builder
 		at := 0
 		for _, c := range l.Changed {
@@ -44,7 +44,7 @@ func ExampleDiffHunk_Rows() {
 		b.Write(l.Text[at:])
 		return strings.TrimSpace(b.String())
 	}
-	for _, h := range aycoder.Diff(before, after).Hunks {
+	for _, h := range diff.Compare(before, after).Hunks {
 		for _, r := range h.Rows() {
 			fmt.Printf("%-7s %d %-15s | %d %s\n", r.Kind, r.Old.Number, mark(r.Old), r.New.Number, mark(r.New))
 		}
@@ -56,9 +56,9 @@ func ExampleDiffHunk_Rows() {
 }
 
 // A model gets no more of a diff than there is room for, and is told what is missing.
-func ExampleFileDiff_Brief() {
+func ExampleFile_Brief() {
 	after := strings.Repeat("a generated line\n", 1000)
-	d := aycoder.Diff(nil, []byte(after), aycoder.WithDiffNames("", "gen.txt"))
+	d := diff.Compare(nil, []byte(after), diff.WithNames("", "gen.txt"))
 	fmt.Print(d.Brief(400))
 	// Output:
 	// diff --git a/gen.txt b/gen.txt
