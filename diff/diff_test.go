@@ -33,7 +33,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestDiffHunks puts some of the changes into the text.
+// TestHunks puts some of the changes into the text.
 func TestHunks(t *testing.T) {
 	before, after := []byte("a\n1\n2\n3\nb\n"), []byte("A\n1\n2\n3\nB")
 	d := diff.Compare(before, after, diff.WithContext(1))
@@ -88,7 +88,7 @@ func TestZero(t *testing.T) {
 	assert.Empty(t, d.Brief(100))
 	assert.Zero(t, d.Stat())
 	assert.Empty(t, h.Rows())
-	assert.Equal(t, "DiffKind(7) changed", diff.Kind(7).String()+" "+diff.Changed.String())
+	assert.Equal(t, "Kind(7) changed", diff.Kind(7).String()+" "+diff.Changed.String())
 }
 
 func TestConcurrent(t *testing.T) {
