@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/internal/rule"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -141,20 +140,20 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	allow := r.action() == RuleAllow
 	switch spec.Subject.Kind {
 	case SubjectPath:
-		return coversPath(r.Pattern, subject, allow)
+		return rule.Path(r.Pattern, subject, allow)
 	case SubjectPatch:
 		names, ok := patch.Paths(subject)
-		covers := func(name string) bool { return coversPath(r.Pattern, name, allow) }
+		covers := func(name string) bool { return rule.Path(r.Pattern, name, allow) }
 		if !allow {
 			return !ok || slices.ContainsFunc(names, covers)
 		}
 		return ok && !slices.ContainsFunc(names, func(name string) bool { return !covers(name) })
 	case SubjectCommand:
-		return !(allow && wantsMore(call)) && coversCommand(r.Pattern, subject, allow)
+		return !(allow && wantsMore(call)) && rule.Command(r.Pattern, subject, allow)
 	case SubjectURL:
-		return coversURL(r.Pattern, subject, allow)
+		return rule.URL(r.Pattern, subject, allow)
 	}
-	return wild(r.Pattern, subject, anything)
+	return rule.Text(r.Pattern, subject)
 }
 
 // subjectOf returns what a call is about.
@@ -191,218 +190,45 @@ func isSet(flag json.RawMessage) bool {
 	return len(flag) > 0 && string(flag) != "false" && string(flag) != "null"
 }
 
-// What is longer than this is covered by every deny rule and by no allow rule: it is
-// no name that anybody has, and matching it takes time.
-const (
-	maxSubject  = 4096 // bytes of a path
-	maxSegments = 256
-	maxCommand  = 64 << 10 // bytes of a command
-	maxWords    = 256
-)
-
-// coversPath matches a path as it is written; the workspace resolves it later. A
-// path that is absolute, climbs, or is not written with slashes is allowed by no
-// pattern, and denied by one that fits any of its ends. A deny rule for what is in a
-// folder covers the folder, too, and those above it: a tool may look into them.
-func coversPath(pattern, name string, allow bool) bool {
-	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
-	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
-	plain := !odd && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
-	if len(name) > maxSubject || strings.Count(name, "/") > maxSegments {
-		return !allow
-	}
-	if allow {
-		return plain && glob.Match(pattern, name)
-	}
-	pattern, name = foldCase(pattern), foldCase(name)
-	g, err := glob.Compile(pattern)
-	if err != nil || above(name, pattern) {
-		return true
-	}
-	for {
-		if g.Match(name) || g.Match(name+inside) {
-			return true
-		}
-		_, rest, ok := strings.Cut(name, "/")
-		if !ok || plain {
-			return false
-		}
-		name = rest
-	}
-}
-
-// inside is a file that only wildcards match.
-const inside = "/\x01\x01"
-
-// above reports whether name is a folder above the fixed part of the pattern.
-func above(name, pattern string) bool {
-	fixed, _, wild := strings.Cut(pattern, "*")
-	if i := strings.IndexAny(fixed, "?[{"); i >= 0 {
-		fixed, wild = fixed[:i], true
-	}
-	if wild {
-		fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
-	}
-	if fixed = strings.TrimSuffix(fixed, "/"); fixed == "" {
-		return false
-	}
-	return name == "." || name == fixed || strings.HasPrefix(fixed, name+"/")
-}
-
-// foldCase makes names that some file system takes for the same equal.
-func foldCase(s string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			least = min(least, f)
-		}
-		return least
-	}, s)
-}
-
-// coversCommand matches a command line. What runs behind an operator, and whatever
-// a word may be the name of, is a command of its own: a deny rule looks at each, with
-// its quotes taken off. It is a help all the same and no wall: a shell can be told
-// in more ways than a pattern can know.
-func coversCommand(pattern, command string, allow bool) bool {
-	if allow {
-		command = strings.Trim(command, " \t")
-		return wild(pattern, command, plainWords) && belowCeiling(pattern, command)
-	}
-	if len(command) > maxCommand {
-		return true
-	}
-	command = strings.NewReplacer("\\\n", "", `"`, "", "'", "", `\`, "").Replace(command)
-	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune("\n\r;&|()`{}$", r) })
-	for _, p := range append(parts, command) {
-		words := strings.Fields(p)
-		if len(words) > maxWords {
-			return true
-		}
-		for i := range words {
-			words[i] = path.Base(words[i])
-			line := strings.Join(words[i:], " ")
-			if wild(pattern, line, anything) || wild(pattern, line+" ", anything) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func anything(string) bool { return true }
-
-const plainChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+, "
-
-// plainWords reports whether s has only characters that mean nothing to a shell.
-func plainWords(s string) bool { return strings.Trim(s, plainChars) == "" }
-
-// wild matches s against a pattern in which * stands for any run of characters
-// that ok accepts, and a backslash quotes the next character. Its time is bounded
-// by the product of the lengths.
-func wild(pattern, s string, ok func(string) bool) bool {
-	lits := literals(pattern)
-	if len(lits) == 1 {
-		return lits[0] == s
-	}
-	first, last := lits[0], lits[len(lits)-1]
-	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
-		return false
-	}
-	rest := s[len(first) : len(s)-len(last)]
-	for _, lit := range lits[1 : len(lits)-1] {
-		gap, after, found := strings.Cut(rest, lit)
-		if !found || !ok(gap) {
-			return false
-		}
-		rest = after
-	}
-	return ok(rest)
-}
-
-// literals splits a pattern at its stars.
-func literals(pattern string) []string {
-	lits := []string{""}
-	for i := 0; i < len(pattern); i++ {
-		n := len(lits) - 1
-		switch {
-		case pattern[i] == '*':
-			lits = append(lits, "")
-		case pattern[i] == '\\' && i+1 < len(pattern):
-			i++
-			lits[n] += pattern[i : i+1]
-		default:
-			lits[n] += pattern[i : i+1]
-		}
-	}
-	return lits
-}
-
-var quoteStars = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
-
 // suggest returns the rules that would cover a call and its like, the narrowest
 // first: never all calls of a tool that runs commands.
 func suggest(call *ToolUse, spec *ToolSpec) []Rule {
-	allow := func(pattern string) Rule {
-		return Rule{Action: RuleAllow, Tool: call.Name, Pattern: pattern}
-	}
 	subject, ok := subjectOf(call, spec)
-	switch {
+	if !ok && spec.Subject.Arg != "" {
+		return nil
+	}
+	patterns := []string{""}
+	switch kind := spec.Subject.Kind; {
 	case spec.Subject.Arg == "":
-		return []Rule{allow("")}
-	case !ok:
-		return nil
-	case spec.Subject.Kind == SubjectCommand && wantsMore(call):
-		return nil
-	case spec.Subject.Kind == SubjectCommand:
-		rules := []Rule{allow(quoteStars.Replace(strings.TrimSpace(subject)))}
-		words := strings.Fields(subject)
-		if len(words) > 1 && slices.Contains(subcommands[words[0]], words[1]) {
-			if r := allow(words[0] + " " + words[1] + " *"); len(words) == 2 || r.Covers(call, spec) {
-				rules = append(rules, r)
-			}
+	case kind == SubjectCommand:
+		if patterns = nil; !wantsMore(call) {
+			patterns = rule.SuggestCommand(subject)
 		}
-		return rules
-	case spec.Subject.Kind == SubjectPath:
-		return suggestPath(subject, allow)
-	case spec.Subject.Kind == SubjectPatch:
-		return suggestPatch(subject, allow)
-	case spec.Subject.Kind == SubjectURL:
-		return suggestURL(subject, allow)
+	case kind == SubjectPath:
+		patterns = rule.SuggestPath(subject)
+	case kind == SubjectPatch:
+		patterns = suggestPatch(subject)
+	case kind == SubjectURL:
+		patterns = rule.SuggestURL(subject)
+	default:
+		patterns[0] = rule.Quote(subject)
 	}
-	return []Rule{allow(quoteStars.Replace(subject))}
-}
-
-// suggestPath returns the file, and the files of the same folder.
-func suggestPath(name string, allow func(string) Rule) []Rule {
-	name = path.Clean(name)
-	if strings.ContainsAny(name, `*?[]{}\`) || !coversPath(name, name, true) {
-		return nil
+	rules := make([]Rule, len(patterns))
+	for i, p := range patterns {
+		rules[i] = Rule{Action: RuleAllow, Tool: call.Name, Pattern: p}
 	}
-	if ignore.Runs(name) != "" {
-		return []Rule{allow(name)}
-	}
-	folder := path.Join(path.Dir(name), "*")
-	return []Rule{allow(name), allow(folder)}
+	return rules
 }
 
 // suggestPatch suggests what it does for the file of a patch of one, and else all
 // patches.
-func suggestPatch(text string, allow func(string) Rule) []Rule {
+func suggestPatch(text string) []string {
 	names, ok := patch.Paths(text)
 	switch {
 	case ok && len(names) == 1:
-		return suggestPath(names[0], allow)
+		return rule.SuggestPath(names[0])
 	case !ok || slices.ContainsFunc(names, func(name string) bool { return ignore.Runs(name) != "" }):
 		return nil
 	}
-	return []Rule{allow("")}
-}
-
-// subcommands are those for which a rule with any arguments can be meant.
-var subcommands = map[string][]string{
-	"go":    {"build", "vet", "test", "fmt", "list", "doc", "version"},
-	"git":   {"status", "diff", "log", "show", "add", "commit", "blame"},
-	"cargo": {"build", "check", "test", "clippy", "fmt", "doc"},
-	"npm":   {"test", "ls"},
+	return []string{""}
 }

@@ -3,7 +3,6 @@ package aycoder
 import (
 	"context"
 	"encoding/json"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -90,38 +89,4 @@ func TestWhatReachesOutIsAskedAbout(t *testing.T) {
 	require.Equal(t, Allow(), Rules{rule}.Decide(context.Background(), call, spec))
 	spec.OpenWorld = false
 	require.Equal(t, Allow(), Rules{}.Decide(context.Background(), call, spec))
-}
-
-// The host of an address is the one that net/url finds, and the rule that is
-// suggested for an address covers it, as does the deny rule for its host.
-func FuzzOrigins(f *testing.F) {
-	for _, s := range []string{
-		"https://a.example.com:8080/x", "http://[::1]:80/", `http://a\@b/`, "http://1.2.3.4", "HTTPS://[::ffff:1.2.3.4]#",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, address string) {
-		o, ok := originOf(address)
-		if !ok {
-			require.True(t, coversURL("example.com", address, false))
-			require.False(t, coversURL("*", address, true))
-			return
-		}
-		require.True(t, coversURL(o.host, address, false))
-		rules := suggestURL(address, func(p string) Rule { return Rule{Pattern: p} })
-		require.Len(t, rules, 1)
-		require.True(t, coversURL(rules[0].Pattern, address, true), rules[0].Pattern)
-		u, err := url.Parse(address)
-		if err != nil { // of its path
-			return
-		}
-		require.Nil(t, u.User)
-		host, ok := hostName(u.Hostname())
-		if strings.Contains(u.Host, "[") {
-			host, ok = hostName("[" + u.Hostname() + "]")
-		}
-		require.True(t, ok)
-		require.Equal(t, o.host, host)
-		require.Contains(t, []string{"", o.port}, strings.TrimLeft(u.Port(), "0"))
-	})
 }

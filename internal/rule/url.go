@@ -1,4 +1,4 @@
-package aycoder
+package rule
 
 import (
 	"net/netip"
@@ -81,10 +81,10 @@ func hostName(s string) (string, bool) {
 	return s, true
 }
 
-// coversURL matches the host of an address. An allow rule covers another port than
+// URL matches the host of an address. An allow rule covers another port than
 // the usual one only if it names it. A deny rule covers every address about whose
 // host readers could disagree, and for "*.example.com" also example.com.
-func coversURL(pattern, address string, allow bool) bool {
+func URL(pattern, address string, allow bool) bool {
 	o, ok := originOf(address)
 	if !ok {
 		return !allow
@@ -107,11 +107,11 @@ func coversURL(pattern, address string, allow bool) bool {
 	return wild(pattern, o.host, anything) || wild(pattern, full, anything) || pattern == "*."+o.host
 }
 
-// suggestURL returns the host.
-func suggestURL(address string, allow func(string) Rule) []Rule {
+// SuggestURL returns the pattern that covers the host of an address.
+func SuggestURL(address string) []string {
 	o, ok := originOf(address)
 	if !ok {
 		return nil
 	}
-	return []Rule{allow(o.String())}
+	return []string{o.String()}
 }

@@ -1,4 +1,4 @@
-package aycoder
+package rule
 
 import (
 	"path"
@@ -7,6 +7,58 @@ import (
 
 	"github.com/aycoder/aycoder/internal/ignore"
 )
+
+// Command matches a command line. What runs behind an operator, and whatever
+// a word may be the name of, is a command of its own: a deny rule looks at each, with
+// its quotes taken off. It is a help all the same and no wall: a shell can be told
+// in more ways than a pattern can know.
+func Command(pattern, command string, allow bool) bool {
+	if allow {
+		command = strings.Trim(command, " \t")
+		return wild(pattern, command, plainWords) && belowCeiling(pattern, command)
+	}
+	if len(command) > maxCommand {
+		return true
+	}
+	command = strings.NewReplacer("\\\n", "", `"`, "", "'", "", `\`, "").Replace(command)
+	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune("\n\r;&|()`{}$", r) })
+	for _, p := range append(parts, command) {
+		words := strings.Fields(p)
+		if len(words) > maxWords {
+			return true
+		}
+		for i := range words {
+			words[i] = path.Base(words[i])
+			line := strings.Join(words[i:], " ")
+			if wild(pattern, line, anything) || wild(pattern, line+" ", anything) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SuggestCommand returns patterns that cover a command: itself, and if its subcommand is
+// known to be harmless with any arguments, that.
+func SuggestCommand(command string) []string {
+	all := []string{Quote(strings.TrimSpace(command))}
+	words := strings.Fields(command)
+	if len(words) > 1 && slices.Contains(subcommands[words[0]], words[1]) {
+		p := words[0] + " " + words[1] + " *"
+		if len(words) == 2 || Command(p, command, true) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// subcommands are those for which a rule with any arguments can be meant.
+var subcommands = map[string][]string{
+	"go":    {"build", "vet", "test", "fmt", "list", "doc", "version"},
+	"git":   {"status", "diff", "log", "show", "add", "commit", "blame"},
+	"cargo": {"build", "check", "test", "clippy", "fmt", "doc"},
+	"npm":   {"test", "ls"},
+}
 
 // belowCeiling reports whether a command that an allow rule with a star matches stays
 // below what such a rule is for. Whoever writes "git log *" means any history, not the

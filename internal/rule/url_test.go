@@ -1,0 +1,43 @@
+package rule
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The host of an address is the one that net/url finds, and the rule that is
+// suggested for an address covers it, as does the deny rule for its host.
+func FuzzOrigins(f *testing.F) {
+	for _, s := range []string{
+		"https://a.example.com:8080/x", "http://[::1]:80/", `http://a\@b/`, "http://1.2.3.4", "HTTPS://[::ffff:1.2.3.4]#",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		o, ok := originOf(address)
+		if !ok {
+			require.True(t, URL("example.com", address, false))
+			require.False(t, URL("*", address, true))
+			return
+		}
+		require.True(t, URL(o.host, address, false))
+		patterns := SuggestURL(address)
+		require.Len(t, patterns, 1)
+		require.True(t, URL(patterns[0], address, true), patterns[0])
+		u, err := url.Parse(address)
+		if err != nil { // of its path
+			return
+		}
+		require.Nil(t, u.User)
+		host, ok := hostName(u.Hostname())
+		if strings.Contains(u.Host, "[") {
+			host, ok = hostName("[" + u.Hostname() + "]")
+		}
+		require.True(t, ok)
+		require.Equal(t, o.host, host)
+		require.Contains(t, []string{"", o.port}, strings.TrimLeft(u.Port(), "0"))
+	})
+}
