@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
@@ -375,7 +376,7 @@ func (g *generation) judge(resp *Response) *misfit {
 		}
 		first = cmp.Or(first, wrong)
 	}
-	for _, c := range findDocuments(resp.Text(), resp.Stop == StopMaxTokens) {
+	for _, c := range jsontext.Find(resp.Text(), resp.Stop == StopMaxTokens) {
 		wrong := g.judgeText(c)
 		if wrong == nil {
 			return nil
@@ -393,10 +394,10 @@ func (g *generation) judgeCall(c *ToolUse) *misfit {
 }
 
 // judgeText takes a value without its box too.
-func (g *generation) judgeText(c candidate) *misfit {
-	wrong := g.fit([]byte(c.text))
-	if wrong != nil && g.boxed && !c.inside && json.Valid([]byte(c.text)) {
-		if g.fit(fmt.Appendf(nil, `{"value":%s}`, c.text)) == nil {
+func (g *generation) judgeText(c jsontext.Candidate) *misfit {
+	wrong := g.fit([]byte(c.Text))
+	if wrong != nil && g.boxed && !c.Inside && json.Valid([]byte(c.Text)) {
+		if g.fit(fmt.Appendf(nil, `{"value":%s}`, c.Text)) == nil {
 			return nil
 		}
 	}

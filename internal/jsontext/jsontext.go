@@ -1,4 +1,5 @@
-package aycoder
+// Package jsontext finds JSON documents in texts that models write around them.
+package jsontext
 
 import (
 	"encoding/json"
@@ -6,10 +7,10 @@ import (
 	"strings"
 )
 
-// A candidate is a piece of text that may be the document.
-type candidate struct {
-	text   string
-	inside bool // between words
+// A Candidate is a piece of text that may be the document.
+type Candidate struct {
+	Text   string
+	Inside bool // between words
 }
 
 const (
@@ -19,27 +20,27 @@ const (
 	minScan, scans = 64 << 10, 4
 )
 
-// findDocuments returns what may be the document, the likeliest first: the whole text,
+// Find returns what may be the document, the likeliest first: the whole text,
 // what is in code fences, objects between words; the last of them first, as drafts come
 // before the final version. Of a text that was cut only the whole counts: it must be an
 // object, whose end is there. So does of one that begins as JSON and does not end.
-func findDocuments(text string, cut bool) []candidate {
+func Find(text string, cut bool) []Candidate {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\uFEFF"))
-	var found []candidate
+	var found []Candidate
 	if looksLikeJSON(text) {
-		found = append(found, candidate{text: text})
+		found = append(found, Candidate{Text: text})
 	}
 	if cut {
-		return slices.DeleteFunc(found, func(c candidate) bool { return c.text[0] != '{' })
+		return slices.DeleteFunc(found, func(c Candidate) bool { return c.Text[0] != '{' })
 	}
 	if _, closed := closing(text); opens(text) && !closed {
 		return found
 	}
 	for _, s := range slices.Backward(fenced(text)) {
-		found = append(found, candidate{text: s})
+		found = append(found, Candidate{Text: s})
 	}
 	for _, s := range slices.Backward(objects(text)) {
-		found = append(found, candidate{text: s, inside: true})
+		found = append(found, Candidate{Text: s, Inside: true})
 	}
 	return found
 }
