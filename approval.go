@@ -1,341 +1,20 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 	"weak"
 
 	"github.com/aycoder/aycoder/internal/runes"
 )
-
-// Approver decides about a call before it runs: it is the policy. It is asked once
-// for each call, and again for arguments that a user edited, and for a command that it
-// allowed and that would start in another folder by now; for read-only tools while the
-// model is still talking. It may take its time, until ctx is cancelled.
-// It is safe for concurrent use. [Rules] is one.
-//
-// Optional abilities of an Approver are interfaces of their own: [RuleKeeper] and
-// [Auditor]. One that wraps another has a method Unwrap() Approver, by which they are
-// found.
-type Approver interface {
-	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
-}
-
-// ApproverFunc is a function that is an [Approver].
-type ApproverFunc func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
-
-// Decide calls f.
-func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-	return f(ctx, call, spec)
-}
-
-// Unattended is for runs that nobody watches: what a would ask about is suspended,
-// so that the run ends with [Result.Pending] instead of a denial.
-func Unattended(a Approver) Approver {
-	return &asker{a, func(v Verdict, _ *ToolUse, _ *ToolSpec) Verdict {
-		return Verdict{kind: verdictSuspend, why: v.why}
-	}}
-}
-
-// Headless is for runs that nobody watches and that are to go on: what a would ask
-// about is denied, with a text of kind "approval_required" that names the rule which
-// would allow it.
-func Headless(a Approver) Approver { return &asker{a, headless} }
-
-func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
-	g := v.Grounds()
-	why := approvalRequired + ": nobody can be asked here"
-	if len(g.Reasons) > 0 {
-		why += " (" + strings.Join(g.Reasons, ", ") + ")"
-	}
-	if g.Suggested == nil {
-		g.Suggested = suggest(call, spec)
-	}
-	if len(g.Suggested) > 0 {
-		why += "; the host can allow it with the rule " + g.Suggested[0].String()
-	}
-	return Verdict{kind: verdictDeny, reason: why, why: v.why}
-}
-
-const approvalRequired = "approval_required"
-
-// An asker is an approver whose questions are answered by a function.
-type asker struct {
-	Approver
-	answer func(v Verdict, call *ToolUse, spec *ToolSpec) Verdict
-}
-
-func (a *asker) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
-	v := a.Approver.Decide(ctx, call, spec).named(call, spec)
-	if v.kind == verdictAsk {
-		return a.answer(v, call, spec)
-	}
-	return v
-}
-
-func (a *asker) Unwrap() Approver { return a.Approver }
-
-// approverAs returns a, or what it wraps, as a T.
-func approverAs[T any](a Approver) (T, bool) {
-	for a != nil {
-		if t, ok := a.(T); ok {
-			return t, true
-		}
-		w, ok := a.(interface{ Unwrap() Approver })
-		if !ok {
-			break
-		}
-		a = w.Unwrap()
-	}
-	var none T
-	return none, false
-}
-
-// RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users
-// make with [ApprovalRequested.AllowFor], and decides by them from then on. KeepRule
-// returns when the rule holds, with scope [Saved] also for the next process; an error
-// says that it does not. It is safe for concurrent use.
-type RuleKeeper interface {
-	KeepRule(ctx context.Context, scope Scope, rule Rule) error
-}
-
-// RuleError says that a rule was not made. The call that it was to be made for is
-// allowed all the same.
-type RuleError struct {
-	Rule  Rule
-	Scope Scope
-	Err   error
-}
-
-// Error implements error.
-func (e *RuleError) Error() string {
-	return fmt.Sprintf("keep rule %s (%s): %v", runes.Shorten(e.Rule.String(), 500), e.Scope, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *RuleError) Unwrap() error { return e.Err }
-
-type verdictKind string
-
-const (
-	verdictAsk     verdictKind = "" // the zero Verdict asks
-	verdictAllow   verdictKind = "allow"
-	verdictDeny    verdictKind = "deny"
-	verdictSuspend verdictKind = "suspend"
-)
-
-// Verdict is what an [Approver] says: made by [Allow], [AllowWith], [Deny], [Ask]
-// or [Suspend]. The zero value asks. It encodes as JSON, of its [Grounds] with ReadOnly
-// alone.
-type Verdict struct {
-	kind   verdictKind
-	reason string
-	args   json.RawMessage
-	plan   *EditPlan
-	why    *Grounds
-}
-
-// Grounds are what a [Verdict] rests on: for whoever is asked, and for the audit log.
-type Grounds struct {
-	// Class says how far the call reaches, such as "network", in the words of the
-	// [Approver].
-	Class string
-	// Reasons say what made it that class, or why there is a question: "writes out.txt".
-	Reasons []string
-	// Rule is the rule that decided, as [Rule.String] writes it.
-	Rule string
-	// Named says that the rule names the files that the call writes. Of those that run
-	// code though nobody runs them by name, see [Workspace], the loop asks about any call
-	// that is allowed without it, whatever the [Approver] is.
-	Named bool
-	// Suggested are rules that would answer the question from now on, the narrowest
-	// first. Nil leaves them to the loop; none is an empty list.
-	Suggested []Rule
-	// ReadOnly says that the call is allowed only because it changes nothing, and by no
-	// rule: the tool then holds the call to that where it can, see [Invocation]. It means
-	// nothing unless the verdict allows the call.
-	ReadOnly bool
-}
-
-// On returns the verdict with what it rests on.
-func (v Verdict) On(g Grounds) Verdict {
-	v.why = &g
-	return v
-}
-
-// Grounds returns what the verdict rests on, as far as it says.
-func (v Verdict) Grounds() Grounds {
-	if v.why == nil {
-		return Grounds{}
-	}
-	return *v.why
-}
-
-// Allow lets a call run.
-func Allow() Verdict { return Verdict{kind: verdictAllow} }
-
-// AllowWith lets a call run with other arguments. They are checked against the
-// tool's schema, and the model is told.
-func AllowWith(args json.RawMessage) Verdict {
-	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
-}
-
-// unless is the verdict about a call with certain arguments: those that it gives only
-// count if they are others.
-func (v Verdict) unless(args json.RawMessage) Verdict {
-	if v.args != nil && sameJSON(v.args, args) {
-		v.args = nil
-	}
-	return v
-}
-
-// sameJSON reports whether two texts without duplicate keys say the same, whatever the
-// order of their keys and their white space.
-func sameJSON(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	return reflect.DeepEqual(decoded(a), decoded(b)) && json.Valid(a)
-}
-
-func decoded(text json.RawMessage) (v any) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // a number has all its digits
-	_ = d.Decode(&v)
-	return v
-}
-
-// AllowPlan lets a call make a plan that is what is left of [ApprovalRequest.Plan]
-// after a review: [EditPlan.Keep], [EditPlan.WithProposed]. The model is told what is
-// not in it. It answers a question, in [Input.Decisions]; an [Approver] that gives it
-// has not seen the plan, and denies the call.
-func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
-
-// Deny refuses a call. The reason goes to the model.
-func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
-
-// Ask leaves it to whoever reads the events: see [ApprovalRequested].
-func Ask() Verdict { return Verdict{} }
-
-// Suspend ends the run with the question open, to be answered later and elsewhere:
-// see [Result.Pending] and [Input.Decisions].
-func Suspend() Verdict { return Verdict{kind: verdictSuspend} }
-
-type verdictJSON struct {
-	Kind   verdictKind     `json:"kind"`
-	Reason string          `json:"reason,omitempty"`
-	Args   json.RawMessage `json:"args,omitempty"`
-	Plan   *EditPlan       `json:"plan,omitempty"`
-	// ReadOnly is that of the grounds.
-	ReadOnly bool `json:"read_only,omitempty"`
-}
-
-// MarshalJSON encodes v as {"kind", "reason", "args", "plan", "read_only"}.
-func (v Verdict) MarshalJSON() ([]byte, error) {
-	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan, v.readOnly()})
-}
-
-// readOnly reports whether the call is allowed only because it changes nothing.
-func (v Verdict) readOnly() bool { return v.kind == verdictAllow && v.why != nil && v.why.ReadOnly }
-
-// held returns the verdict with ReadOnly among its grounds.
-func (v Verdict) held() Verdict {
-	g := v.Grounds()
-	g.ReadOnly = true
-	return v.On(g)
-}
-
-// UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
-func (v *Verdict) UnmarshalJSON(data []byte) error {
-	var w verdictJSON
-	if err := json.Unmarshal(data, &w); err != nil {
-		return fmt.Errorf("decode verdict: %w", err)
-	}
-	switch w.Kind {
-	case verdictAsk, verdictAllow, verdictDeny, verdictSuspend:
-		if string(w.Args) == "null" {
-			w.Args = nil
-		}
-		*v = Verdict{kind: w.Kind, reason: w.Reason, args: w.Args, plan: w.Plan}
-		if w.ReadOnly {
-			*v = v.held()
-		}
-		return nil
-	}
-	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
-}
-
-// By says who decided about a call.
-type By string
-
-// Who can decide. Exactly one does.
-const (
-	ByPolicy    By = "policy"    // the Approver
-	ByRule      By = "rule"      // a rule that the user made in this session
-	ByUser      By = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
-	ByIgnored   By = "ignored"   // the loop body returned without an answer
-	ByAbandoned By = "abandoned" // the detached handle was lost
-	ByTimeout   By = "timeout"   // WithApprovalTimeout
-)
-
-// Decision is a verdict about one call, and whose it is.
-type Decision struct {
-	CallID string `json:"call_id"`
-	// Digest is that of the request that was shown: what runs is what was approved.
-	Digest  string  `json:"digest,omitempty"`
-	Verdict Verdict `json:"verdict"`
-	By      By      `json:"by"`
-}
-
-// text is what the model reads of a denial.
-func (d *Decision) text() string {
-	s := "denied"
-	switch d.By {
-	case ByUser:
-		s = "the user refused this call"
-	case ByIgnored, ByAbandoned, ByTimeout:
-		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
-	}
-	if d.By == ByPolicy && strings.HasPrefix(d.Verdict.reason, approvalRequired) {
-		return runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
-	}
-	if d.Verdict.reason != "" {
-		s += ": " + runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
-	}
-	return s
-}
-
-// Scope says how long an answer holds.
-type Scope int
-
-// The scopes of [ApprovalRequested.AllowFor].
-const (
-	Once    Scope = iota // this call
-	Session              // as long as the Loop or the [RuleKeeper] lives
-	Saved                // for the next process, too; a [RuleKeeper] can do that
-)
-
-// String returns "once", "session" or "saved".
-func (s Scope) String() string {
-	switch s {
-	case Once:
-		return "once"
-	case Session:
-		return "session"
-	case Saved:
-		return "saved"
-	}
-	return fmt.Sprintf("scope %d", int(s))
-}
 
 // ApprovalRequest is the question whether a call may run. It is plain data.
 type ApprovalRequest struct {
@@ -503,6 +182,9 @@ var (
 	errNoKeeper     = errors.New("the approver saves no rules: use Session")
 )
 
+// Answering: the question as the host holds it, what each answer does, and what is held to it
+// until the tool starts. How a question comes up is in approval_ask.go.
+
 func (c *cell) allowFor(scope Scope, rule Rule) error {
 	switch {
 	case scope == Once:
@@ -531,4 +213,266 @@ func (c *cell) detach(req *ApprovalRequest) *Approval {
 	c.handle = weak.Make(a)
 	runtime.AddCleanup(a, func(c *cell) { _ = c.answer(Deny(""), ByAbandoned) }, c)
 	return a
+}
+
+// answer decides an open question. The first answer wins.
+func (r *run) answer(c *cell, v Verdict, by By) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.answerLocked(c, v, by)
+}
+
+func (r *run) answerLocked(c *cell, v Verdict, by By) error {
+	if r.stopping || r.open[c.call.ID] != c {
+		return ErrDecided
+	}
+	delete(r.open, c.call.ID)
+	if v.why == nil {
+		v.why = c.why
+	}
+	if v.kind == verdictAllow {
+		put(&r.approved, c.call.ID, c.req)
+	}
+	return r.decideLocked(c.call, v.of(c.req.Plan), by)
+}
+
+// decide is what the policy, a rule or an earlier answer says about a call. Edited
+// arguments are checked like the model's. A call that may run at once is run here:
+// it needs no other goroutine.
+func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
+	if v.plan != nil && by == ByPolicy {
+		v = Deny("the approver gave a plan that it was not shown")
+	}
+	if v.args != nil {
+		if use, err := r.loop.tool(c.Name).fit(c); err == nil {
+			v = v.unless(use.Args)
+		}
+	}
+	if v.args != nil {
+		t, edited := r.loop.tool(c.Name), &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
+		if _, err := t.fit(edited); err != nil {
+			r.reject(c, err)
+			return
+		}
+		if by == ByUser {
+			if p := r.policy(edited, &t.spec); p.kind == verdictDeny {
+				v, by = p, ByPolicy
+			}
+		}
+	}
+	r.mu.Lock()
+	r.catch, r.caught = c, nil
+	_ = r.decideLocked(c, v, by)
+	run := r.caught
+	r.catch, r.caught = nil, nil
+	r.mu.Unlock()
+	if run != nil {
+		r.runTool(ctx, run)
+	}
+}
+
+func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
+	if !r.state.asks(c) {
+		return ErrDecided
+	}
+	d := Decision{CallID: c.ID, Verdict: v, By: by}
+	if r.trail != nil {
+		r.trail.decided(r, c, v, by)
+	}
+	if v.kind == verdictDeny {
+		base := &ToolError{Tool: c.Name, CallID: c.ID}
+		return r.step(&Decided{d}, &ToolFinished{
+			Call: c, Subject: r.loop.subject(c), Output: errorOutput(c, d.text()), Summary: "denied",
+			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
+		})
+	}
+	put(&r.by, c.ID, by)
+	return r.step(&Decided{d})
+}
+
+// reject settles a call that cannot run.
+func (r *run) reject(c *ToolUse, err error) {
+	out := errorOutput(c, runes.Shorten(cleanText(err.Error()), 8<<10))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.holds(c) {
+		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
+		if r.trail != nil {
+			r.trail.ended(r, "", c, fin, "not_run")
+		}
+		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
+	}
+}
+
+// of is the verdict about a question that showed a plan: what is allowed is that one,
+// if no other is given.
+func (v Verdict) of(plan *EditPlan) Verdict {
+	if v.kind == verdictAllow && v.args == nil && v.plan == nil {
+		v.plan = plan
+	}
+	return v
+}
+
+// applyRule answers the open questions that a new rule covers.
+func (r *run) applyRule(rule Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var covered []*cell
+	for _, c := range r.open {
+		if rule.Covers(c.call, &c.tool.spec) {
+			covered = append(covered, c)
+		}
+	}
+	for _, c := range covered {
+		_ = r.answerLocked(c, Allow(), ByRule)
+	}
+}
+
+// unfit returns why a call that was allowed must not start: it is not on record, or a
+// command is not the one that was shown. What an edit would do now is merged instead. If
+// the call may start only because it changes nothing by now, the action says so after.
+func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
+	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+	if r.trail != nil {
+		err := r.trail.flush(ctx, r, false)
+		if err != nil && t.spec.Effect != EffectReadOnly {
+			base.Err = err
+			return &AuditError{base}
+		}
+	}
+	r.mu.Lock()
+	req, by := r.approved[a.Call.ID], r.by[a.Call.ID]
+	r.mu.Unlock()
+	_, shows := t.impl.(Previewer)
+	switch {
+	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
+		return nil
+	case req == nil && shows && by == "": // allowed before the run was suspended
+		if !r.allowsNow(a, t.fitArgs(a), t) {
+			return &StaleApprovalError{base}
+		}
+		return nil
+	case req == nil:
+		return nil
+	}
+	now := *req
+	now.Preview = t.preview(ctx, r.showing(req))
+	if now.digest() == req.Digest {
+		return nil
+	}
+	if by == ByPolicy { // it has not seen where the command starts by now
+		if r.allowsNow(a, req.Args, t) {
+			return nil
+		}
+	}
+	return &StaleApprovalError{base}
+}
+
+// allowsNow asks the policy once more whether a call may run as it is. What it says now
+// can only hold the call to more.
+func (r *run) allowsNow(a *RunTool, args json.RawMessage, t *tool) bool {
+	v := r.policy(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: args}, &t.spec)
+	a.ReadOnly = a.ReadOnly || v.readOnly()
+	return v.kind == verdictAllow && v.args == nil
+}
+
+// showing is the call of a question, for a preview.
+func (r *run) showing(req *ApprovalRequest) *Invocation {
+	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args}
+}
+
+// approve remembers what was shown of a call.
+func (r *run) approve(req *ApprovalRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	put(&r.approved, req.CallID, req)
+}
+
+// keeps reports whether the approver of the run, or of one around it, keeps rules.
+func (r *run) keeps() bool {
+	for ; r != nil; r = r.parent {
+		if _, ok := approverAs[RuleKeeper](r.loop.approver); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRule makes a rule of a user's in the run of a question and those around it.
+func (r *run) makeRule(c *cell, scope Scope, rule Rule) error {
+	var errs []error
+	for o := r; o != nil; o = o.parent {
+		k, ok := approverAs[RuleKeeper](o.loop.approver)
+		if !ok {
+			o.loop.addRule(rule)
+			o.applyRule(rule)
+			continue
+		}
+		o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
+	}
+	err := errors.Join(errs...)
+	r.noteRule(c, scope, rule, err)
+	for o := r; o != nil && o.keeps(); o = o.parent {
+		o.loop.kept.Add(1)
+		o.reconsider()
+	}
+	if err != nil {
+		return &RuleError{Rule: rule, Scope: scope, Err: err}
+	}
+	return nil
+}
+
+// keepRule asks a keeper; one that panics has not kept the rule.
+func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule Rule) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("rule keeper panicked: %v", p)
+		}
+	}()
+	return k.KeepRule(ctx, scope, rule)
+}
+
+// reconsider asks the policy once more about the questions that are open.
+func (r *run) reconsider() {
+	r.mu.Lock()
+	open := slices.Collect(maps.Values(r.open))
+	r.mu.Unlock()
+	for _, c := range open {
+		if v := r.policy(c.call, &c.tool.spec); v.kind == verdictAllow && v.args == nil {
+			_ = c.answer(v, ByRule)
+		}
+	}
+}
+
+// noteRule records that a user made a rule, or could not.
+func (r *run) noteRule(c *cell, scope Scope, rule Rule, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.trail != nil {
+		r.trail.ruled(r, c, scope, rule, err)
+	}
+}
+
+// pins returns the function that pins plans, of the run or one around it.
+func (r *run) pins() func(context.Context, *run, *Invocation, *tool) error {
+	for ; r != nil; r = r.parent {
+		if r.loop.pins != nil {
+			return r.loop.pins
+		}
+	}
+	return nil
+}
+
+// pinPlan gives a call that was allowed by a rule which names what it writes the plan
+// that it would have been asked about.
+func pinPlan(ctx context.Context, r *run, inv *Invocation, t *tool) error {
+	p, ok := t.impl.(Planner)
+	if !ok || inv.Plan != nil || runsCode(written(&ToolUse{Args: inv.Args}, &t.spec)) == nil {
+		return nil
+	}
+	plan, err := safePlan(ctx, p, inv)
+	if err == nil {
+		inv.Plan = &plan
+	}
+	return err
 }

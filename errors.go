@@ -359,6 +359,18 @@ func (e *ToolCancelledError) Error() string {
 // Unwrap returns the base.
 func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
+// StaleApprovalError says that a command was not run because it would not do what was
+// shown when it was approved: the folder it starts in, say, is another by now.
+type StaleApprovalError struct{ *ToolError }
+
+// Error implements error.
+func (e *StaleApprovalError) Error() string {
+	return e.describe("not run, as what it would do has changed since it was approved; make the call again")
+}
+
+// Unwrap returns the base.
+func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
+
 // ContextError says that a request could not be built, or that the one that was
 // built is not valid.
 type ContextError struct {
@@ -400,6 +412,7 @@ func (e *LimitError) Error() string { return fmt.Sprintf("limit of %d %s reached
 type fatalError struct{ err error }
 
 func (e *fatalError) Error() string { return e.err.Error() }
+
 func (e *fatalError) Unwrap() error { return e.err }
 
 // Fatal marks an error that a tool returns as one that ends the run: a full disk,

@@ -3,12 +3,14 @@ package aycoder
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/textdiff"
 	"github.com/aycoder/aycoder/internal/view"
@@ -291,4 +293,50 @@ func (b *modelNote) lines(sign, text string) {
 		}
 		b.add(sign + strings.TrimSuffix(line, "\n") + "\n")
 	}
+}
+
+// original is what the model proposed.
+func (p EditPlan) original() []FileEdit {
+	if p.asked != nil {
+		return p.asked
+	}
+	return p.files
+}
+
+// reasons adds to those of a question why files of the plan run code.
+func (p EditPlan) reasons(told []string) []string {
+	for _, f := range p.files {
+		w := ignore.Runs(f.Path)
+		if w != "" && !slices.ContainsFunc(told, func(s string) bool { return strings.HasSuffix(s, w) }) {
+			told = append(slices.Clip(told), "writes "+runes.Path(f.Path)+": "+w)
+		}
+	}
+	return told
+}
+
+var (
+	errNoPlan    = errors.New("allow plan: the request has none")
+	errNotReview = errors.New("allow plan: it is not what is left of the request's plan after a review")
+)
+
+// reviews checks that p is what a review left of a plan: the same question, and none
+// but its files with their bases.
+func (p EditPlan) reviews(of *EditPlan) error {
+	if of == nil {
+		return errNoPlan
+	}
+	asked := p.original()
+	if !sameEdits(asked, of.original()) {
+		return errNotReview
+	}
+	for _, e := range p.files {
+		i := editOf(asked, e.Path)
+		if i < 0 || asked[i].Base != e.Base {
+			return errNotReview
+		}
+		if asked[i].Kind != e.Kind && (asked[i].Kind != EditDelete || e.Kind != EditChange) {
+			return errNotReview
+		}
+	}
+	return nil
 }

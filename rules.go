@@ -232,3 +232,21 @@ func suggestPatch(text string) []string {
 	}
 	return []string{""}
 }
+
+// names reports whether the rule names the files that a call writes, as far as they have
+// to be named.
+func (r Rule) names(call *ToolUse, spec *ToolSpec) bool {
+	return !slices.ContainsFunc(written(call, spec), func(name string) bool {
+		return ignore.Runs(name) != "" && !ignore.Names(r.Pattern, name)
+	})
+}
+
+// shownSubject returns what a call is about, for display: of a patch its files.
+func shownSubject(call *ToolUse, spec *ToolSpec) string {
+	s, _ := subjectOf(call, spec)
+	if spec.Subject.Kind == SubjectPatch {
+		names, _ := patch.Paths(s)
+		return strings.Join(names, ", ")
+	}
+	return s
+}

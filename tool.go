@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/schema"
@@ -30,6 +31,38 @@ type Tool interface {
 // and can return [EditPlan.Preview].
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
+}
+
+// Planner is an optional ability of a [Tool] that changes files: Plan returns the
+// change that a call would make, and makes none. The loop asks for it when somebody is
+// to be asked about the call: they are shown the plan, may cut it down, and the call
+// then gets what was approved in [Invocation.Plan], to carry it out with
+// Workspace.Apply. So what is approved is what runs, and what others write into the
+// files meanwhile is merged. The result tells the model [EditPlan.LeftOut]. If the tool
+// is a [Previewer] too, it gets the plan in [Invocation.Plan] to show it, and
+// [EditPlan.Preview] does.
+//
+// An error says that the call cannot work. Nobody is asked then, Call is not called,
+// and the model reads the error. Plan is safe for concurrent use, and may be called
+// several times for a call: if calls of the same message before it touch the same
+// files, or if there is an error while such calls are open, it is called again after
+// them. It stops soon after ctx is cancelled.
+type Planner interface {
+	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
+}
+
+// safePlan calls Plan. A panic is an error.
+func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan EditPlan, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			base := &ToolError{Tool: inv.Name, CallID: inv.ID}
+			err = &ToolPanicError{ToolError: base, Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if plan, err = p.Plan(ctx, inv); err != nil {
+		_ = err.Error() // one that panics does so here
+	}
+	return plan, err
 }
 
 // ToolSpec describes a [Tool] to the model and to those who decide about its calls.

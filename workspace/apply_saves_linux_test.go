@@ -223,7 +223,7 @@ func (r *savesRound) check() string {
 		case r.how == "format" && i < r.looked && r.done > r.looked && strings.Contains(said, line):
 			r.dropped++
 		case i < r.returned && !r.noLease:
-			return fmt.Sprintf("save %d of %d was finished before Apply returned and is not in the file", i, r.returned)
+			return fmt.Sprintf("save %d of %d was finished before Apply returned, %d when it looked last, and is not in the file", i, r.returned, r.looked)
 		default:
 			r.lost++
 		}

@@ -1,0 +1,291 @@
+package aycoder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+)
+
+// Asking the model: the request, the stream, and what is done when it fails.
+
+// callModel asks the model, and tells the state how that went.
+func (r *run) callModel(ctx context.Context, a *CallModel) {
+	err := errExited
+	defer func() {
+		if err != nil {
+			r.modelFailed(ctx, err)
+		}
+	}()
+	err = r.stream(ctx, a)
+}
+
+// errExited is what is left of a step whose goroutine was ended from within, as
+// t.FailNow does.
+var errExited = errors.New("goroutine exited before it returned")
+
+var errLateRetry = errors.New("retry after a block was complete")
+
+var errNilEvent = errors.New("model client yielded neither an event nor an error")
+
+// stream asks the model once.
+func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
+	done := false
+	var failed error // what the client said before it panicked, if it did
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		r.loop.log.Log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		if err = failed; !done && err == nil {
+			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
+		}
+	}()
+	req, err := r.prepare(ctx, a)
+	if err != nil {
+		return err
+	}
+	start := r.loop.clock.Now()
+	for ev, err := range r.loop.client.Stream(ctx, req) {
+		if failed = err; failed == nil {
+			done, failed = r.modelEvent(ev)
+		}
+		if failed != nil {
+			return failed
+		}
+		if done {
+			return nil
+		}
+	}
+	return streamEnded(r.loop.client, r.loop.clock.Now().Sub(start))
+}
+
+func eventSize(ev ModelEvent) int64 {
+	switch ev := ev.(type) {
+	case *TextDelta:
+		return int64(len(ev.Text))
+	case *ThinkingDelta:
+		return int64(len(ev.Text))
+	case *ToolDelta:
+		return int64(len(ev.ID) + len(ev.Name) + len(ev.Args))
+	case *BlockCut:
+		if ev.Call != nil {
+			return partSize(ev.Call)
+		}
+	case *BlockDone:
+		if !isNil(ev.Part) {
+			return partSize(ev.Part)
+		}
+	}
+	return 0
+}
+
+// A refusal is what the model said about a request that was too large.
+type refusal struct {
+	err  *ContextTooLargeError
+	size int64 // of the request
+	// unsent says that the request that should have taken its place was not smaller.
+	unsent bool
+}
+
+// prepare builds the request of an action. One that takes the place of a request that
+// was too large must be smaller: the same bytes would be refused again.
+func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
+	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: r.loop.base}
+	r.mu.Lock()
+	refused := r.refused
+	in.Messages, in.Window, in.Usage = r.state.Messages(), r.window, r.usage
+	r.mu.Unlock()
+	if refused != nil {
+		in.Overflow = refused.err
+	}
+	req, err := r.build(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.request, r.offered = req, req.Tools
+	if len(req.Tools) == len(r.loop.base.Tools) && (len(req.Tools) == 0 || &req.Tools[0] == &r.loop.base.Tools[0]) {
+		r.offered = nil
+	} else if r.offered == nil {
+		r.offered = []*ToolSpec{}
+	}
+	if refused == nil {
+		return req, nil
+	}
+	messages, rest := requestSize(req)
+	if refused.unsent = messages+rest >= refused.size; refused.unsent {
+		return nil, refused.err
+	}
+	return req, nil
+}
+
+// requestSize is about how many bytes of text the messages of a request have, and the
+// rest of it.
+func requestSize(req *Request) (messages, rest int64) {
+	if req == nil {
+		return 0, 0
+	}
+	for _, t := range req.System {
+		rest += partSize(t)
+	}
+	for _, t := range req.Tools {
+		rest += int64(len(t.Name) + len(t.Description) + len(t.Schema))
+	}
+	return sizeOf(req.Messages, 0), rest
+}
+
+// modelEvent passes an event on. It reports whether it was the last. Text for which
+// the client has yielded no block becomes one.
+func (r *run) modelEvent(ev ModelEvent) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping {
+		return true, nil
+	}
+	r.heard = true
+	missed, err := r.incoming.note(ev)
+	if missed != nil {
+		err = errors.Join(err, r.step(&BlockDone{&Text{Text: cleanText(missed.Text)}}))
+	}
+	done := false
+	if err == nil {
+		done, err = r.take(ev)
+	}
+	if _, over := errors.AsType[*LimitError](err); err != nil && !over {
+		err = fmt.Errorf("client yields what does not fit: %w", err)
+	}
+	if err != nil {
+		return false, &ModelError{Err: err}
+	}
+	return done, nil
+}
+
+// keepText makes what was said of a block that is not complete one, before the message
+// is cut short. The mutex is held.
+func (r *run) keepText() {
+	if text := r.incoming.rest(); text != nil && r.state.phase == PhaseModel {
+		_ = r.step(&BlockDone{&Text{Text: cleanText(text.Text)}})
+	}
+}
+
+// take hands an event to the state and the consumer. The mutex is held.
+func (r *run) take(ev ModelEvent) (bool, error) {
+	switch ev := ev.(type) {
+	case *TextDelta, *ThinkingDelta, *ToolDelta:
+		r.out.push(cleanDelta(ev))
+	case *BlockDone:
+		p, ok := cleanPart(ev.Part)
+		if !ok {
+			r.loop.log.Log(context.Background(), slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
+			return false, nil
+		}
+		return false, r.step(&BlockDone{p})
+	case *BlockCut:
+		return false, r.step(&BlockCut{cleanCall(ev.Call)})
+	case *Retrying:
+		return false, r.restarted(ev)
+	case *MessageDone:
+		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
+		r.incoming = incoming{max: r.loop.maxResponse}
+		if ev.Stop == StopRefusal {
+			clear(r.open)
+		}
+		return true, r.step(ev)
+	default:
+		return false, errNilEvent
+	}
+	r.signal()
+	return false, nil
+}
+
+// restarted forgets what came of the message so far, as the client does. What is
+// complete may be in use, so the client must not have told of any. The mutex is held.
+func (r *run) restarted(ev *Retrying) error {
+	if ev == nil || len(r.state.parts.items) > 0 {
+		return errLateRetry
+	}
+	told := *ev
+	told.Discarded = told.Discarded || len(r.incoming.text) > 0
+	r.incoming.void()
+	r.heard = false
+	r.out.push(&told)
+	r.signal()
+	return nil
+}
+
+// modelFailed asks the policy whether to try again. What the cancelled context
+// broke is no failure.
+func (r *run) modelFailed(ctx context.Context, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil || r.stopping {
+		return
+	}
+	f := r.retry(err)
+	told := true
+	if f.Shrink {
+		told = r.refused == nil || !r.refused.unsent
+		err = r.shrink(&f, err)
+	}
+	r.waited += f.After
+	heard := r.heard
+	if f.Keep {
+		r.keepText()
+	}
+	r.incoming = incoming{max: r.loop.maxResponse}
+	r.heard, r.suspended = false, nil
+	clear(r.open)
+	if !f.Retry {
+		r.fail(err)
+		_ = r.step(&f)
+		return
+	}
+	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
+	if !begun {
+		clear(r.told) // the next try may use the same ids
+	}
+	if !told {
+		_ = r.step(&f)
+		return
+	}
+	_ = r.step(&f, &Retrying{Discarded: heard && !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
+}
+
+// shrink decides what is sent in place of a request that was too large. If nothing more
+// can be left out it says so. The mutex is held.
+func (r *run) shrink(f *ModelFailed, err error) error {
+	if r.refused != nil && r.refused.unsent { // the builder took too small a step
+		f.Limit = r.state.cut.limit / 2
+	} else if e, ok := errors.AsType[*ContextTooLargeError](err); ok {
+		messages, rest := requestSize(r.request)
+		r.refused = &refusal{err: e, size: messages + rest}
+		r.window = cmp.Or(e.Max, r.window)
+	}
+	next, _, _ := r.state.Apply(f)
+	if next.broken == nil || next.broken.Retry {
+		return err
+	}
+	f.Retry = false
+	return &ContextError{Op: "make request smaller", Err: fmt.Errorf("nothing more can be left out: %w", err)}
+}
+
+// retry asks the policy. An error whose methods panic is not tried again.
+func (r *run) retry(err error) (f ModelFailed) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.loop.log.Log(context.Background(), slog.LevelError, "error of the model panicked", "panic", p)
+			f = ModelFailed{}
+		}
+	}()
+	sent, fixed := requestSize(r.request)
+	return r.loop.retry.Decide(Failure{
+		Err: err, Attempt: r.state.attempt, Waited: r.waited,
+		Now: r.loop.clock.Now(), Random: r.loop.random(), Shrunk: r.fixed, Sent: sent, Fixed: fixed,
+	})
+}
