@@ -154,7 +154,7 @@ func TestDetachedApproval(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var keep *aycoder.Approval
-			out := finish(t, func(h *aycoder.Approval) { keep = h }, aycoder.WithApprovalTimeout(time.Hour))
+			out := finish(t, func(h *aycoder.Approval) { keep = h }, aycoder.WithLimits(aycoder.Limits{Approval: time.Hour}))
 			require.Equal(t, "this call needs approval, and nobody gave it (timeout)", out)
 			require.False(t, keep.Allow(), "a late answer learns that it was late")
 		})

@@ -182,7 +182,7 @@ func TestCancelDoesNotWaitForTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := asking(t, [][]any{calls(use("a", "write", `{"text":"a"}`))}, aycoder.WithAudit(slowAuditor{}),
-			aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}), aycoder.WithGrace(50*time.Millisecond))
+			aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}), aycoder.WithLimits(aycoder.Limits{Grace: 50 * time.Millisecond}))
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
 		var res aycoder.Result

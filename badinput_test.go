@@ -144,7 +144,7 @@ func TestEndlessStreamEnds(t *testing.T) {
 					}
 				}
 			})
-			l := newLoop(t, endless, aycoder.WithMaxResponse(100_000), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+			l := newLoop(t, endless, aycoder.WithLimits(aycoder.Limits{Response: 100_000}), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
 			var res aycoder.Result
 			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 			limit, ok := errors.AsType[*aycoder.LimitError](err)
@@ -199,7 +199,7 @@ func TestToolThatIgnoresCancelIsAbandoned(t *testing.T) {
 		start := time.Now()
 		var res aycoder.Result
 		var lost error
-		l := newLoop(t, &fake{turns: [][]any{calls(use("a", "deaf", `{"text":""}`))}}, aycoder.WithTools(deaf), aycoder.WithGrace(300*time.Millisecond))
+		l := newLoop(t, &fake{turns: [][]any{calls(use("a", "deaf", `{"text":""}`))}}, aycoder.WithTools(deaf), aycoder.WithLimits(aycoder.Limits{Grace: 300 * time.Millisecond}))
 		for ev, err := range l.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
@@ -262,10 +262,11 @@ func TestBadInputFromTheHost(t *testing.T) {
 	nothing(t, aycoder.Input{Pending: &aycoder.Pending{}}, "the run was not started")
 
 	bad := []aycoder.Option{
-		aycoder.WithTools(nil), aycoder.WithApprover(nil), aycoder.WithMaxTurns(0), aycoder.WithMaxCalls(-1),
-		aycoder.WithMaxToolOutput(1), aycoder.WithParallelTools(0), aycoder.WithGrace(-1), aycoder.WithLogger(nil),
+		aycoder.WithTools(nil), aycoder.WithApprover(nil), aycoder.WithLimits(aycoder.Limits{Turns: -1}), aycoder.WithLimits(aycoder.Limits{Calls: -1}),
+		aycoder.WithLimits(aycoder.Limits{ToolOutput: 1}), aycoder.WithLimits(aycoder.Limits{Parallel: -1}), aycoder.WithLimits(aycoder.Limits{Grace: -1}), aycoder.WithLogger(nil),
 		aycoder.WithClock(nil), aycoder.WithIDs(nil), aycoder.WithExecutor(nil), aycoder.WithContext(nil),
-		aycoder.WithRandom(nil), aycoder.WithMaxResponse(0), aycoder.WithMaxTokens(0), aycoder.WithApprovalTimeout(-1),
+		aycoder.WithRandom(nil), aycoder.WithLimits(aycoder.Limits{Response: -1}), aycoder.WithLimits(aycoder.Limits{Tokens: -1}),
+		aycoder.WithLimits(aycoder.Limits{Approval: -1}),
 		aycoder.WithTools(newTool(t, "x", 0, echo), newTool(t, "x", 0, echo)),
 	}
 	for _, opt := range bad {

@@ -42,7 +42,7 @@ func (m *endless) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.Mo
 // last hundred turns is compared with that in the first hundred.
 func BenchmarkRunGrowth(b *testing.B) {
 	l := func(m aycoder.ModelClient) *aycoder.Loop {
-		return newLoop(b, m, aycoder.WithMaxTurns(2000), aycoder.WithTools(newTool(b, "echo", aycoder.EffectReadOnly, echo)))
+		return newLoop(b, m, aycoder.WithLimits(aycoder.Limits{Turns: 2000}), aycoder.WithTools(newTool(b, "echo", aycoder.EffectReadOnly, echo)))
 	}
 	var first, last []time.Duration
 	for b.Loop() {

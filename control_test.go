@@ -102,7 +102,7 @@ func TestStateIsReadWhileTheRunWorks(t *testing.T) {
 			}
 		})
 	}
-	l := newLoop(t, &fake{turns: append(turns, say("done"))}, aycoder.WithMaxTurns(1000), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	l := newLoop(t, &fake{turns: append(turns, say("done"))}, aycoder.WithLimits(aycoder.Limits{Turns: 1000}), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.WithControl(&ctl)))
 	close(stop)
 	wg.Wait()
@@ -136,7 +136,7 @@ func TestTurnLimit(t *testing.T) {
 		turns = append(turns, calls(use(fmt.Sprint("c", n), "echo", `{"text":"x"}`)))
 	}
 	var res aycoder.Result
-	l := newLoop(t, &fake{turns: turns}, aycoder.WithMaxTurns(3), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+	l := newLoop(t, &fake{turns: turns}, aycoder.WithLimits(aycoder.Limits{Turns: 3}), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.True(t, is[*aycoder.LimitError](err), "%v", err)
 	require.Equal(t, aycoder.EndTurns, res.End)

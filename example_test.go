@@ -93,12 +93,12 @@ func Example() {
 }
 
 func ExampleNew() {
-	_, err := aycoder.New(nil, aycoder.WithMaxTurns(0), aycoder.WithGrace(-time.Second))
+	_, err := aycoder.New(nil, aycoder.WithLimits(aycoder.Limits{Turns: -1, Grace: -time.Second}))
 	fmt.Println(err)
 	// Output:
 	// new agent: model: is nil
-	// WithMaxTurns: must be positive
-	// WithGrace: is negative
+	// WithLimits: Turns is less than 1
+	// WithLimits: Grace is less than 1ns
 }
 
 // A conversation goes on with the messages of the run before.
@@ -379,7 +379,7 @@ func ExampleModelError() {
 // A bound that was reached is no loss: the conversation can go on.
 func ExampleLimitError() {
 	model := script.New(script.Call("weather", cityArgs{"Oslo"})).With(script.WithLoop(true))
-	agent := newAgent(model, aycoder.WithTools(weatherTool()), aycoder.WithMaxTurns(3))
+	agent := newAgent(model, aycoder.WithTools(weatherTool()), aycoder.WithLimits(aycoder.Limits{Turns: 3}))
 	var res aycoder.Result
 	for _, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Hi."}, aycoder.Into(&res)) {
 		if e, ok := errors.AsType[*aycoder.LimitError](err); ok {

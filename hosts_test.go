@@ -326,7 +326,7 @@ func TestNilAndZeroAreErrors(t *testing.T) {
 	nothing := func(aycoder.ModelClient) aycoder.ModelClient { return nil }
 	errs := map[string]error{
 		"option":                build(nil),
-		"option in Options":     build(aycoder.Options(aycoder.WithMaxTurns(1), nil)),
+		"option in Options":     build(aycoder.Options(aycoder.WithLimits(aycoder.Limits{Turns: 1}), nil)),
 		"model middleware":      build(aycoder.WithModelMiddleware(nil)),
 		"tool middleware":       build(aycoder.WithToolMiddleware(nil)),
 		"context middleware":    build(aycoder.WithContextMiddleware(nil)),
@@ -463,7 +463,7 @@ func TestAnswerOverItsBoundIsKept(t *testing.T) {
 				return "", nil
 			})
 			var res aycoder.Result
-			_, err := collect(newLoop(t, tt.m, aycoder.WithMaxResponse(100_000), aycoder.WithTools(write), aycoder.WithApprover(allow)).
+			_, err := collect(newLoop(t, tt.m, aycoder.WithLimits(aycoder.Limits{Response: 100_000}), aycoder.WithTools(write), aycoder.WithApprover(allow)).
 				Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 			limit, ok := errors.AsType[*aycoder.LimitError](err)
 			require.True(t, ok, "%v", err)
@@ -480,7 +480,7 @@ func TestAnswerOverItsBoundIsKept(t *testing.T) {
 			events = append(events, &aycoder.TextDelta{Text: "word "})
 		}
 		events = append(events, textDone(strings.Repeat("word ", 5000)), &aycoder.MessageDone{Stop: aycoder.StopEndTurn})
-		_, err := collect(newLoop(t, &fake{turns: [][]any{events}}, aycoder.WithMaxResponse(25_100)).Run(t.Context(), aycoder.Input{Prompt: "go"}))
+		_, err := collect(newLoop(t, &fake{turns: [][]any{events}}, aycoder.WithLimits(aycoder.Limits{Response: 25_100})).Run(t.Context(), aycoder.Input{Prompt: "go"}))
 		require.NoError(t, err)
 	})
 }

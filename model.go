@@ -104,7 +104,7 @@ type Request struct {
 	// ability [OutputFormatter] honour it, others leave it out; see [Generate].
 	Output *OutputFormat
 	// MaxResponse bounds the bytes of the answer that a client holds. In a run it is
-	// that of [WithMaxResponse].
+	// that of [Limits].Response.
 	MaxResponse int64
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
@@ -342,7 +342,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 	return r, nil
 }
 
-// maxAnswer is the default of [WithMaxResponse] and [Request.MaxResponse].
+// maxAnswer is the default of [Limits].Response and [Request.MaxResponse].
 const maxAnswer = 32 << 20
 
 var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockCut for it")

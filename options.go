@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	randv2 "math/rand/v2"
 	"slices"
@@ -126,12 +127,6 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithApprovalTimeout denies a question that nobody answers for so long. Default: 0,
-// which waits for ever.
-func WithApprovalTimeout(d time.Duration) Option {
-	return option("WithApprovalTimeout", d >= 0, "is negative", func(c *config) { c.askTimeout = d })
-}
-
 // WithContext sets who builds the requests. Default: [PlainContext].
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
@@ -164,39 +159,63 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// WithMaxTurns bounds the messages of the model in a run. A run that wants more
-// ends with a [*LimitError]. Default: 50.
-func WithMaxTurns(n int) Option {
-	return option("WithMaxTurns", n > 0, "must be positive", func(c *config) { c.maxTurns = n })
+// Limits bound a run. A field that is 0 leaves what is set already.
+type Limits struct {
+	// Turns is how many messages the model may send in a run. A run that wants more ends
+	// with a [*LimitError]. Default: 50.
+	Turns int
+	// Calls is how many calls of one message are run; the others get an output that says
+	// so. Default: 128.
+	Calls int
+	// Tokens bounds one answer of the model. Default: the client's.
+	Tokens int
+	// Response is how many bytes of one answer are held. A longer one fails with a
+	// [*LimitError]; what came before stays in the history, and its calls are not run.
+	// Default: 32 MiB.
+	Response int64
+	// ToolOutput is how many bytes of text the model gets from one call, at least 1,024; of
+	// a longer one it sees the head and the tail. Default: 256 KiB.
+	ToolOutput int
+	// Parallel is how many read-only calls work at the same time. Default: 8.
+	Parallel int
+	// Grace is how long a tool or a model client may take to stop when the run is cancelled,
+	// before it is abandoned. Default: 1 second.
+	Grace time.Duration
+	// Approval is how long a question waits for an answer before it is denied. Default: for
+	// ever.
+	Approval time.Duration
 }
 
-// WithMaxCalls bounds the calls of one message that are run; the others get an
-// output that says so. Default: 128.
-func WithMaxCalls(n int) Option {
-	return option("WithMaxCalls", n > 0, "must be positive", func(c *config) { c.maxCalls = n })
+// WithLimits bounds runs.
+func WithLimits(l Limits) Option {
+	return func(c *config) error {
+		var errs []error
+		set(&errs, &c.maxTurns, "Turns", l.Turns, 1)
+		set(&errs, &c.maxCalls, "Calls", l.Calls, 1)
+		set(&errs, &c.maxTokens, "Tokens", l.Tokens, 1)
+		set(&errs, &c.maxResponse, "Response", l.Response, 1)
+		set(&errs, &c.maxOutput, "ToolOutput", l.ToolOutput, 1024)
+		set(&errs, &c.parallel, "Parallel", l.Parallel, 1)
+		set(&errs, &c.grace, "Grace", l.Grace, 1)
+		set(&errs, &c.askTimeout, "Approval", l.Approval, 1)
+		return errors.Join(errs...)
+	}
 }
 
-// WithMaxTokens bounds one answer of the model. Default: the client's.
-func WithMaxTokens(n int) Option {
-	return option("WithMaxTokens", n > 0, "must be positive", func(c *config) { c.maxTokens = n })
+// set sets a limit that is given.
+func set[T int | int64 | time.Duration](errs *[]error, to *T, name string, given, least T) {
+	switch {
+	case given >= least:
+		*to = given
+	case given != 0:
+		err := fmt.Errorf("%s is less than %v", name, least)
+		*errs = append(*errs, &ConfigError{Option: "WithLimits", Err: err})
+	}
 }
 
 // WithThinking sets [Request.Thinking]. Default: 0.
 func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
-}
-
-// WithMaxToolOutput bounds the bytes of text the model gets from one call; of a
-// longer one it sees the head and the tail. Default: 256 KiB.
-func WithMaxToolOutput(n int) Option {
-	return option("WithMaxToolOutput", n >= 1024, "must be at least 1024", func(c *config) { c.maxOutput = n })
-}
-
-// WithMaxResponse bounds the bytes of one answer of the model, by what is held of it. A
-// longer one fails with a [*LimitError]; what came before stays in the history, and its
-// calls are not run. Default: 32 MiB.
-func WithMaxResponse(n int64) Option {
-	return option("WithMaxResponse", n > 0, "must be positive", func(c *config) { c.maxResponse = n })
 }
 
 // WithEncodedHistory says whether the messages of a conversation keep the form in which
@@ -207,18 +226,6 @@ func WithMaxResponse(n int64) Option {
 // KiB, which is encoded in no time. Default: true.
 func WithEncodedHistory(keep bool) Option {
 	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
-}
-
-// WithParallelTools bounds how many read-only calls work at the same time.
-// Default: 8.
-func WithParallelTools(n int) Option {
-	return option("WithParallelTools", n > 0, "must be positive", func(c *config) { c.parallel = n })
-}
-
-// WithGrace is how long a tool or a model client may take to stop when the run is
-// cancelled, before it is abandoned. Default: 1 second.
-func WithGrace(d time.Duration) Option {
-	return option("WithGrace", d >= 0, "is negative", func(c *config) { c.grace = d })
 }
 
 // WithRetry bounds how the model is asked again. Default: [RetryPolicy]{}.

@@ -240,7 +240,7 @@ func TestRetryBudgetDoesNotOverflow(t *testing.T) {
 
 func TestApprovalTimeoutCountsFromWhenItIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), say("ok")}, aycoder.WithApprovalTimeout(time.Minute))
+		l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), say("ok")}, aycoder.WithLimits(aycoder.Limits{Approval: time.Minute}))
 		var res aycoder.Result
 		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 			require.NoError(t, err)

@@ -283,7 +283,7 @@ const (
 	ByUser      By = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
 	ByIgnored   By = "ignored"   // the loop body returned without an answer
 	ByAbandoned By = "abandoned" // the detached handle was lost
-	ByTimeout   By = "timeout"   // WithApprovalTimeout
+	ByTimeout   By = "timeout"   // Limits.Approval
 )
 
 // Decision is a verdict about one call, and whose it is.

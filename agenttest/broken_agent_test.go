@@ -282,7 +282,7 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 		{"goes on after break", wrapped(goesOn), playing("text", "break"), ruleAgain},
 		{"goes on after break of the first run", wrapped(goesOn), (*suite).singleUse, ruleAgain},
 		{"goes on after break of many turns", func(t testing.TB, s AgentSetup) aycoder.Agent {
-			return &fake{good(aycoder.WithMaxTurns(maxTurns+5))(t, s), func(inner aycoder.Agent, ctx context.Context,
+			return &fake{good(aycoder.WithLimits(aycoder.Limits{Turns: maxTurns+5}))(t, s), func(inner aycoder.Agent, ctx context.Context,
 				in aycoder.Input, opts []aycoder.RunOption) events {
 				return func(yield func(aycoder.Event, error) bool) { goesOn(inner.Run(ctx, in, opts...), yield) }
 			}}
@@ -460,12 +460,12 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 		}), (*suite).waits, ruleRetry},
 		{"waits for weeks", good(aycoder.WithRetry(aycoder.RetryPolicy{Budget: 1e4 * time.Hour})),
 			(*suite).waits, ruleRetry},
-		{"takes any number of turns", good(aycoder.WithMaxTurns(1 << 30)), (*suite).endlessTurns,
+		{"takes any number of turns", good(aycoder.WithLimits(aycoder.Limits{Turns: 1 << 30})), (*suite).endlessTurns,
 			ruleBounds},
-		{"takes any answer", good(aycoder.WithMaxResponse(math.MaxInt64)), func(s *suite) {
+		{"takes any answer", good(aycoder.WithLimits(aycoder.Limits{Response: math.MaxInt64})), func(s *suite) {
 			s.endless("a long text", 100, func(int) aycoder.ModelEvent { return delta("abc") })
 		}, ruleBounds},
-		{"takes any result", good(aycoder.WithMaxToolOutput(math.MaxInt)), func(s *suite) { s.large(1 << 20) },
+		{"takes any result", good(aycoder.WithLimits(aycoder.Limits{ToolOutput: math.MaxInt})), func(s *suite) { s.large(1 << 20) },
 			ruleBounds},
 		{"loses calls", otherModel(func(ev aycoder.ModelEvent, err error) (aycoder.ModelEvent, error) {
 			if d, ok := ev.(*aycoder.BlockDone); ok {

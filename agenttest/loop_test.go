@@ -277,7 +277,7 @@ func TestAnswerIsBoundedInAllItsParts(t *testing.T) {
 				})
 				w := newWorld(&findings{}, [][]any{{delta("a"), endless}})
 				var last error
-				for _, err := range loop(t, w, aycoder.WithMaxResponse(bound)).Run(t.Context(),
+				for _, err := range loop(t, w, aycoder.WithLimits(aycoder.Limits{Response: bound})).Run(t.Context(),
 					aycoder.Input{Prompt: "go"}) {
 					synctest.Wait()
 					last = err

@@ -22,7 +22,7 @@ import (
 // be stopped by its context only, which is what this does. One that ignores its
 // context keeps the request waiting: Stream returns when the client does, and with
 // the TimeoutError. Nothing else would do without leaving a goroutine behind; the
-// loop of an agent does leave it, after [aycoder.WithGrace], when its run is
+// loop of an agent does leave it, after [aycoder.Limits].Grace, when its run is
 // cancelled.
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {

@@ -97,7 +97,7 @@ type subagents struct {
 
 func (s *subagents) loop(tools []aycoder.Tool) (*aycoder.Loop, error) {
 	opts := slices.Clone(s.Options)
-	return aycoder.New(s.Model, append(opts, aycoder.WithTools(tools...), aycoder.WithMaxTurns(s.MaxTurns))...)
+	return aycoder.New(s.Model, append(opts, aycoder.WithTools(tools...), aycoder.WithLimits(aycoder.Limits{Turns: s.MaxTurns}))...)
 }
 
 func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (*result, error) {

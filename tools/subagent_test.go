@@ -367,7 +367,7 @@ func TestSubagentConfig(t *testing.T) {
 		"timeout":    {Model: ok, Timeout: -1},
 		"depth":      {Model: ok, MaxDepth: -1},
 		"nil tool":   {Model: ok, Tools: []aycoder.Tool{nil}},
-		"bad option": {Model: ok, Options: []aycoder.Option{aycoder.WithMaxCalls(-1)}},
+		"bad option": {Model: ok, Options: []aycoder.Option{aycoder.WithLimits(aycoder.Limits{Calls: -1})}},
 		"bad name":   {Model: ok, Name: "a b"},
 	} {
 		_, err := Subagent(c)

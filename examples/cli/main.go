@@ -224,7 +224,7 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 		aycoder.WithTools(coding...),
 		aycoder.WithApprover(approver),
 		aycoder.WithSystem(systemPrompt(ws.Dir())),
-		aycoder.WithMaxTurns(o.maxTurns),
+		aycoder.WithLimits(aycoder.Limits{Turns: o.maxTurns}),
 	)
 	return err
 }

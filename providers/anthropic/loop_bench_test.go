@@ -147,7 +147,7 @@ func BenchmarkHTTPLoop(b *testing.B) {
 		resp, err := http.Post(base+"/reset", "", nil)
 		require.NoError(b, err)
 		resp.Body.Close()
-		loop, err := aycoder.New(client, aycoder.WithTools(tool), aycoder.WithMaxTurns(200))
+		loop, err := aycoder.New(client, aycoder.WithTools(tool), aycoder.WithLimits(aycoder.Limits{Turns: 200}))
 		require.NoError(b, err)
 		before, tools := cpuTime(), 0
 		for ev, err := range loop.Run(b.Context(), aycoder.Input{Prompt: "go"}) {
