@@ -282,7 +282,7 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 		{"goes on after break", wrapped(goesOn), playing("text", "break"), ruleAgain},
 		{"goes on after break of the first run", wrapped(goesOn), (*suite).singleUse, ruleAgain},
 		{"goes on after break of many turns", func(t testing.TB, s AgentSetup) aycoder.Agent {
-			return &fake{good(aycoder.WithLimits(aycoder.Limits{Turns: maxTurns+5}))(t, s), func(inner aycoder.Agent, ctx context.Context,
+			return &fake{good(aycoder.WithLimits(aycoder.Limits{Turns: maxTurns + 5}))(t, s), func(inner aycoder.Agent, ctx context.Context,
 				in aycoder.Input, opts []aycoder.RunOption) events {
 				return func(yield func(aycoder.Event, error) bool) { goesOn(inner.Run(ctx, in, opts...), yield) }
 			}}

@@ -149,7 +149,7 @@ func (k *stepper) hold(t testing.TB, size int) {
 		return aycoder.TextResult(strings.Clone(result)), nil
 	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
-	loop, err := aycoder.New(k.client(t, k), aycoder.WithTools(tool), aycoder.WithLimits(aycoder.Limits{Turns: k.turns+1}))
+	loop, err := aycoder.New(k.client(t, k), aycoder.WithTools(tool), aycoder.WithLimits(aycoder.Limits{Turns: k.turns + 1}))
 	require.NoError(t, err)
 	calls := 0
 	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
