@@ -6,6 +6,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // Outcome says what became of a file of a plan.
@@ -54,10 +55,10 @@ type FileResult struct {
 	// Base, Ours and Theirs were merged last, and Merge is what came of it. Of a
 	// conflict its Bytes are the text with markers, for a person to resolve. Ours is
 	// what the user has.
-	Base   string       `json:"-"`
-	Ours   string       `json:"-"`
-	Theirs string       `json:"-"`
-	Merge  *MergeResult `json:"-"`
+	Base   string        `json:"-"`
+	Ours   string        `json:"-"`
+	Theirs string        `json:"-"`
+	Merge  *merge.Result `json:"-"`
 	// Beside names files that hold a text of the user's that is in no other file: they are
 	// called as the file with ".save" at the end. There are some only if two programs saved
 	// a file while it was replaced, and what they saved does not merge.
@@ -235,7 +236,7 @@ func (b *modelNote) conflict(f *FileResult) {
 func (b *modelNote) regions(f *FileResult) {
 	base, ours, theirs := []byte(f.Base), []byte(f.Ours), []byte(f.Theirs)
 	for _, g := range f.Merge.Regions {
-		if g.Kind != MergeConflict || b.full {
+		if g.Kind != merge.Conflict || b.full {
 			continue
 		}
 		b.add(fmt.Sprintf("@@ line %d: when you read it @@\n", g.Ours.FirstLine+1))

@@ -35,16 +35,17 @@ type wall struct {
 }
 
 var walls = []wall{
-	{".", []string{"internal"}, modules[:4]},
+	{".", []string{"merge", "internal"}, modules[:4]},
+	{"merge", []string{"internal"}, modules[:4]},
 	{"providers", []string{".", "providers"}, nil},
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, nil},
 	{"catalog", []string{".", "internal"}, nil},
-	{"diff", []string{".", "internal"}, modules[:4]},
-	{"workspace", []string{".", "internal"}, modules[:4]},
-	{"tools", []string{".", "diff", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
+	{"diff", []string{"merge", "internal"}, modules[:4]},
+	{"workspace", []string{".", "merge", "internal"}, modules[:4]},
+	{"tools", []string{".", "diff", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},
-	{"agenttest", []string{".", "internal"}, nil},
+	{"agenttest", []string{".", "merge", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
 	{"internal/wiretest", []string{"."}, nil},
@@ -53,7 +54,7 @@ var walls = []wall{
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
-	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
+	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }
 
 // unsafely are the folders whose code may import unsafe: for system calls, and for a

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/textdiff"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // Compare tells how a file became another, for people ([File.Unified], [Hunk.Rows],
 // [File.Stat]), for programs ([File.Unified] again, which git apply and patch
 // take) and for models ([File.Brief]).
 //
-// Lines are compared with their ends, as in [aycoder.Merge], so that line endings, a byte order
+// Lines are compared with their ends, as in [merge.Merge], so that line endings, a byte order
 // mark, a missing newline at the end and bytes that are no UTF-8 come out as they are.
 // Of the places where an insertion or deletion could stand, the one is taken that cuts
 // the text between blocks, not inside. A file that is binary (a NUL in its first 8,000
@@ -80,7 +80,7 @@ type File struct {
 // Hunk is a part of the texts that differs, with the lines around it. A text in
 // which New takes the place of Old, in some of the hunks, has only those changes.
 type Hunk struct {
-	Old, New aycoder.MergeSpan
+	Old, New merge.Span
 
 	diff *textdiff.Diff
 	hunk *textdiff.Hunk
@@ -137,8 +137,8 @@ func (s Stat) String() string {
 	return b.String()
 }
 
-func span(l *diff3.Lines, s diff3.Span) aycoder.MergeSpan {
-	return aycoder.MergeSpan{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
+func span(l *diff3.Lines, s diff3.Span) merge.Span {
+	return merge.Span{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
 }
 
 func counted(n int, what string) string {

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -39,7 +39,7 @@ func TestHunks(t *testing.T) {
 	d := diff.Compare(before, after, diff.WithContext(1))
 	require.Len(t, d.Hunks, 2)
 	last := d.Hunks[1]
-	assert.Equal(t, aycoder.MergeSpan{FirstLine: 3, EndLine: 5, Start: 6, End: 10}, last.Old)
+	assert.Equal(t, merge.Span{FirstLine: 3, EndLine: 5, Start: 6, End: 10}, last.Old)
 	got := string(before[:last.Old.Start]) + string(last.New.Of(after)) + string(before[last.Old.End:])
 	assert.Equal(t, "a\n1\n2\n3\nB", got)
 

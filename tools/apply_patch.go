@@ -10,6 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/patch"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -169,7 +170,7 @@ func (f *textFile) delete() (*proposal, error) {
 		r := aycoder.FileResult{
 			Path: f.path, Kind: aycoder.EditDelete, Outcome: aycoder.OutcomeConflicted,
 			Reason: "was changed, and was to be deleted", Content: f.text, Exists: true, Base: base, Ours: f.text,
-			Merge: new(aycoder.Merge([]byte(base), []byte(f.text), nil)),
+			Merge: new(merge.Merge([]byte(base), []byte(f.text), nil)),
 		}
 		return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
 	}
@@ -189,7 +190,7 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 	case to.exists:
 		return nil, problemf("exists", "%s exists already; delete it before, or take another name", showPath(to.path))
 	case edit.Base != f.text: // it was merged without conflict to get here
-		m := aycoder.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
+		m := merge.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
 		edit.Proposed = string(m.Bytes())
 	}
 	for i := range one.notes {

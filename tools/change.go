@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -239,7 +240,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 		if last == hashOf(contents[0]) {
 			add = shown.Add
 		}
-		m := aycoder.Merge([]byte(edit.Base), []byte(contents[0]), []byte(edit.Proposed))
+		m := merge.Merge([]byte(edit.Base), []byte(contents[0]), []byte(edit.Proposed))
 		if m.Clean() {
 			add(f.Path, string(m.Bytes()))
 		}

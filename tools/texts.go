@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/merge"
 )
 
 const maxEdited = 8 << 20 // bytes of a file that is edited, before and after
@@ -238,7 +239,7 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 // stale proposes an edited text that was made of what the model was shown. Nobody is
 // asked about what does not merge.
 func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
-	m := aycoder.Merge([]byte(shown), []byte(f.text), []byte(e.text))
+	m := merge.Merge([]byte(shown), []byte(f.text), []byte(e.text))
 	switch {
 	case m.Clean() && string(m.Bytes()) == f.text:
 		return nil, problemf("no_change", "%s has this change already: the user made it since you read the file",
@@ -253,9 +254,9 @@ func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
 	return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
 }
 
-func conflictReason(m aycoder.MergeResult) string {
+func conflictReason(m merge.Result) string {
 	for _, g := range m.Regions {
-		if g.Kind == aycoder.MergeConflict {
+		if g.Kind == merge.Conflict {
 			return fmt.Sprintf("the user changed the same lines (conflicts: %d, the first in line %d)",
 				m.Conflicts(), g.Ours.FirstLine+1)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // ApplyOption changes how [Workspace.Apply] works.
@@ -27,7 +28,7 @@ type applyConfig struct {
 	approved string
 	markers  bool
 	wait     time.Duration
-	merge    []aycoder.MergeOption
+	merge    []merge.Option
 
 	// For tests: steps are what happens between two, and plain and noLease take away
 	// what not every system has.
@@ -68,15 +69,15 @@ func WithWriterWait(d time.Duration) ApplyOption {
 	}
 }
 
-// WithMerge sets how files are merged, such as [WithTouchingEdits]. Default: labels
+// WithMerge sets how files are merged, such as [merge.WithTouchingEdits]. Default: labels
 // that say whose side is whose.
-func WithMerge(opts ...aycoder.MergeOption) ApplyOption {
+func WithMerge(opts ...merge.Option) ApplyOption {
 	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
 }
 
 func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	c := &applyConfig{wait: time.Second}
-	c.merge = []aycoder.MergeOption{aycoder.WithMergeLabels("the file now", "when you read it", "your change")}
+	c.merge = []merge.Option{merge.WithLabels("the file now", "when you read it", "your change")}
 	var errs []error
 	for _, opt := range opts {
 		errs = append(errs, opt(c))
@@ -86,7 +87,7 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 
 // Apply carries out a plan, after it was approved: all of it or nothing.
 //
-// Each file is read again and merged with [Merge], where base is what the model was
+// Each file is read again and merged with [merge.Merge], where base is what the model was
 // shown, ours what the file is now, and theirs what is proposed. Only if all merge,
 // the new files are written beside the old, flushed, and exchanged with them. If a file
 // was saved meanwhile, it is read and merged anew. If it was saved in the moment of the exchange,

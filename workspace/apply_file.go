@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/view"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // Each file of a plan goes through one loop, [fileApply.reach]: a lease keeps writers out
@@ -259,7 +260,7 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):
 		return found, &stopError{aycoder.OutcomeKindChanged, "is a binary file now"}
 	}
-	m := aycoder.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
+	m := merge.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
 	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
 	deleted := f.edit.Kind == aycoder.EditDelete
 	if (m.Clean() || f.markers && !m.Binary) && !deleted {
@@ -269,11 +270,11 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}
 }
 
-// isBinary says what [Merge] takes for binary, by git's rule.
+// isBinary says what [merge.Merge] takes for binary, by git's rule.
 func isBinary(text string) bool { return strings.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }
 
 // why says what does not merge.
-func (f *fileApply) why(m aycoder.MergeResult) string {
+func (f *fileApply) why(m merge.Result) string {
 	switch {
 	case f.edit.Kind == aycoder.EditDelete:
 		return "was changed, and was to be deleted"
@@ -283,7 +284,7 @@ func (f *fileApply) why(m aycoder.MergeResult) string {
 		return "is binary and was changed"
 	}
 	for _, g := range m.Regions {
-		if g.Kind == aycoder.MergeConflict {
+		if g.Kind == merge.Conflict {
 			return fmt.Sprintf("the user changed the same lines (conflicts: %d, the first in line %d)",
 				m.Conflicts(), g.Ours.FirstLine+1)
 		}
@@ -320,7 +321,7 @@ func (f *fileApply) combine(base, a, b fileState) (fileState, bool) {
 		b.text = a.text + added
 		return b, true
 	}
-	m := aycoder.Merge([]byte(base.text), []byte(a.text), []byte(b.text), f.applyConfig.merge...)
+	m := merge.Merge([]byte(base.text), []byte(a.text), []byte(b.text), f.applyConfig.merge...)
 	b.text = string(m.Bytes())
 	return b, m.Clean()
 }

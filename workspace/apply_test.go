@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -180,9 +181,9 @@ func TestApplyConflictCanBeResolved(t *testing.T) {
 	f := e.Files[0]
 	assert.Equal(t, "a\n<<<<<<< the file now\nuser\n=======\nmodel\n>>>>>>> your change\nc\n", string(f.Merge.Bytes()))
 	for i, g := range f.Merge.Regions {
-		if g.Kind == aycoder.MergeConflict {
+		if g.Kind == merge.Conflict {
 			assert.Equal(t, "user\n", string(g.Ours.Of([]byte(f.Ours))))
-			require.NoError(t, f.Merge.Resolve(i, aycoder.ChooseOursFirst))
+			require.NoError(t, f.Merge.Resolve(i, merge.ChooseOursFirst))
 		}
 	}
 	q := mustPlan(t, change("f", f.Ours, string(f.Merge.Bytes())))
@@ -195,7 +196,7 @@ func TestApplyConflictCanBeResolved(t *testing.T) {
 func TestApplyWritesConflicts(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "a\nuser\nc\n", "g": "x\n"})
 	p := mustPlan(t, change("f", "a\nb\nc\n", "a\nmodel\nc\n"), change("g", "x\n", "y\n"))
-	r, err := w.Apply(t.Context(), p, WithWrittenConflicts(true), WithMerge(aycoder.WithMergeStyle(aycoder.StyleDiff3)))
+	r, err := w.Apply(t.Context(), p, WithWrittenConflicts(true), WithMerge(merge.WithStyle(merge.StyleDiff3)))
 	require.NoError(t, err)
 	assert.Equal(t, aycoder.OutcomeConflicted, r.Files[0].Outcome)
 	assert.True(t, r.Files[0].Written)

@@ -1,10 +1,13 @@
 // Hello is a whole agent: a model, a tool, a loop. It needs no network and no key.
 package main
 
-import "context"
-import "fmt"
-import "github.com/aycoder/aycoder"
-import "github.com/aycoder/aycoder/providers/script"
+import (
+	"context"
+	"fmt"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
 
 func main() {
 	type args struct{ Name string }

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // recorded is an edit as a model makes it, with the outcomes that are right.
@@ -258,7 +258,7 @@ func touchingMerges(c *recorded, shown string) bool {
 	if err != nil {
 		return false
 	}
-	m := aycoder.Merge([]byte(shown), []byte(c.File), r.Text, aycoder.WithTouchingEdits(true))
+	m := merge.Merge([]byte(shown), []byte(c.File), r.Text, merge.WithTouchingEdits(true))
 	return m.Clean() && c.right(string(m.Bytes()))
 }
 
@@ -270,7 +270,7 @@ func mergeStale(t *testing.T, c *recorded, shown string) (outcome, text string) 
 	e, ok := errors.AsType[*editmatch.Error](err)
 	require.True(t, ok, "%s %s: %v", c.Cat, c.ID, err)
 	require.Equal(t, editmatch.Stale, e.Kind, "%s %s: %v", c.Cat, c.ID, err)
-	m := aycoder.Merge([]byte(shown), []byte(c.File), e.Plan.Text)
+	m := merge.Merge([]byte(shown), []byte(c.File), e.Plan.Text)
 	if !m.Clean() {
 		return "conflict", string(m.Bytes())
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/merge"
 )
 
 func levels(r *editmatch.Result) []editmatch.Level {
@@ -261,7 +261,7 @@ func TestApplyStale(t *testing.T) {
 			e, ok := errors.AsType[*editmatch.Error](err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, editmatch.Stale, e.Kind, e.Error())
-			m := aycoder.Merge([]byte(shown), []byte(tt.file), e.Plan.Text)
+			m := merge.Merge([]byte(shown), []byte(tt.file), e.Plan.Text)
 			assert.Equal(t, tt.merged, string(m.Bytes()))
 		})
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // A model wrote four spaces for each tab. The place is found, and what is written
@@ -39,7 +39,7 @@ func ExampleApply() {
 	file := []byte("one\ntwo\nthree\nby the user\n")
 	_, err := editmatch.Apply(file, shown, []editmatch.Edit{{Old: "two\nthree\nfour", New: "2\nthree\nfour"}})
 	if e, ok := errors.AsType[*editmatch.Error](err); ok && e.Kind == editmatch.Stale {
-		fmt.Print(string(aycoder.Merge(shown, file, e.Plan.Text).Bytes()))
+		fmt.Print(string(merge.Merge(shown, file, e.Plan.Text).Bytes()))
 	}
 	// Output:
 	// one

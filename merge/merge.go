@@ -1,4 +1,6 @@
-package aycoder
+// Package merge merges two changes of a text, as git does, and keeps what it found: a host
+// can show each region, resolve conflicts by choice, and use what a [Suggestion] proposes.
+package merge
 
 import (
 	"bytes"
@@ -13,7 +15,7 @@ import (
 // with their ends, changes of the two sides merge if at least one unchanged line of
 // base lies between them, the same change on both sides counts once, and everything
 // else is a conflict. Nothing is decided silently below that: for many conflicts a
-// region carries a [Suggestion], which is used only if [MergeResult.Resolve] is told
+// region carries a [Suggestion], which is used only if [Result.Resolve] is told
 // to. Merge departs from git in two places only:
 //
 //   - A file that is binary (a NUL in its first 8,000 bytes, or more than 1,023 MiB)
@@ -30,116 +32,116 @@ import (
 // and O(n·√n) at worst, and memory linear in n: less than 100 bytes a line where
 // there are few changes, up to 500 where all lines conflict. The result refers to the
 // texts, which must not change while it is in use.
-func Merge(base, ours, theirs []byte, opts ...MergeOption) MergeResult {
-	c := mergeConfig{format: diff3.Format{Ours: "ours", Base: "base", Theirs: "theirs"}}
+func Merge(base, ours, theirs []byte, opts ...Option) Result {
+	c := config{format: diff3.Format{Ours: "ours", Base: "base", Theirs: "theirs"}}
 	for _, o := range opts {
 		o(&c)
 	}
 	m := diff3.Merge(base, ours, theirs, c.options)
-	r := MergeResult{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][]byte)}
+	r := Result{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][]byte)}
 	r.render = func(chosen map[int][]byte) []byte {
 		return m.Append(nil, c.format, func(i int) ([]byte, bool) {
 			text, ok := chosen[i]
 			return text, ok
 		})
 	}
-	r.Regions = make([]MergeRegion, len(m.Regions))
+	r.Regions = make([]Region, len(m.Regions))
 	for i, g := range m.Regions {
-		r.Regions[i] = MergeRegion{
-			Kind: MergeKind(g.Kind), Suggestion: (*Suggestion)(g.Suggestion),
+		r.Regions[i] = Region{
+			Kind: Kind(g.Kind), Suggestion: (*Suggestion)(g.Suggestion),
 			Base: span(m.Base, g.Base), Ours: span(m.Ours, g.Ours), Theirs: span(m.Theirs, g.Theirs),
 		}
 	}
 	return r
 }
 
-func span(l *diff3.Lines, s diff3.Span) MergeSpan {
-	return MergeSpan{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
+func span(l *diff3.Lines, s diff3.Span) Span {
+	return Span{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
 }
 
-// MergeOption changes how [Merge] works.
-type MergeOption func(*mergeConfig)
+// Option changes how [Merge] works.
+type Option func(*config)
 
-type mergeConfig struct {
+type config struct {
 	options diff3.Options
 	format  diff3.Format
 }
 
-// MergeStyle says what a conflict in the merged text shows. The styles are those of
+// Style says what a conflict in the merged text shows. The styles are those of
 // git's merge.conflictStyle.
-type MergeStyle int
+type Style int
 
 // The styles of conflicts. In StyleMerge and StyleZdiff3 lines that ours and theirs
 // share are not part of the conflict, so that it has other regions than in
 // StyleDiff3. Now and then nothing is left of a conflict in StyleMerge.
 const (
-	StyleMerge  MergeStyle = MergeStyle(diff3.StyleMerge)  // ours and theirs
-	StyleDiff3  MergeStyle = MergeStyle(diff3.StyleDiff3)  // ours, base and theirs, whole
-	StyleZdiff3 MergeStyle = MergeStyle(diff3.StyleZdiff3) // the same, less the head and tail that ours and theirs share
+	StyleMerge  Style = Style(diff3.StyleMerge)  // ours and theirs
+	StyleDiff3  Style = Style(diff3.StyleDiff3)  // ours, base and theirs, whole
+	StyleZdiff3 Style = Style(diff3.StyleZdiff3) // the same, less the head and tail that ours and theirs share
 )
 
-// WithMergeStyle sets what conflicts show. Default: StyleMerge.
-func WithMergeStyle(style MergeStyle) MergeOption {
-	return func(c *mergeConfig) { c.options.Style = diff3.Style(style) }
+// WithStyle sets what conflicts show. Default: StyleMerge.
+func WithStyle(style Style) Option {
+	return func(c *config) { c.options.Style = diff3.Style(style) }
 }
 
-// WithMergeLabels sets what follows the conflict markers of ours, base and theirs.
+// WithLabels sets what follows the conflict markers of ours, base and theirs.
 // Default: "ours", "base", "theirs".
-func WithMergeLabels(ours, base, theirs string) MergeOption {
-	return func(c *mergeConfig) { c.format.Ours, c.format.Base, c.format.Theirs = ours, base, theirs }
+func WithLabels(ours, base, theirs string) Option {
+	return func(c *config) { c.format.Ours, c.format.Base, c.format.Theirs = ours, base, theirs }
 }
 
 // WithMarkerSize sets the length of the conflict markers, up to 250, whatever the
 // texts hold. Git's is 7. Default: 0, which means 7, or one more than the longest
 // run of a marker's characters that a line of the texts begins with. Runs of more
 // than 250 do not count, but none is as long as the markers.
-func WithMarkerSize(n int) MergeOption {
-	return func(c *mergeConfig) { c.format.MarkerSize = min(n, 250) }
+func WithMarkerSize(n int) Option {
+	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
 
 // WithTouchingEdits merges changes that touch but do not overlap, which git calls a
 // conflict: one side changed or deleted some lines, the other the lines right after
 // them. Insertions beside a change stay conflicts, since their order would be a
 // guess. Default: false.
-func WithTouchingEdits(on bool) MergeOption {
-	return func(c *mergeConfig) { c.options.Touching = on }
+func WithTouchingEdits(on bool) Option {
+	return func(c *config) { c.options.Touching = on }
 }
 
-// MergeKind says where the text of a [MergeRegion] comes from.
-type MergeKind int
+// Kind says where the text of a [Region] comes from.
+type Kind int
 
 // The kinds of regions.
 const (
-	MergeUnchanged MergeKind = MergeKind(diff3.Unchanged) // all three are equal
-	MergeOurs      MergeKind = MergeKind(diff3.Ours)      // theirs is equal to base: ours is taken
-	MergeTheirs    MergeKind = MergeKind(diff3.Theirs)    // ours is equal to base: theirs is taken
-	MergeBoth      MergeKind = MergeKind(diff3.Both)      // ours and theirs are equal, base is not
-	MergeConflict  MergeKind = MergeKind(diff3.Conflict)  // all three differ
+	Unchanged Kind = Kind(diff3.Unchanged) // all three are equal
+	Ours      Kind = Kind(diff3.Ours)      // theirs is equal to base: ours is taken
+	Theirs    Kind = Kind(diff3.Theirs)    // ours is equal to base: theirs is taken
+	Both      Kind = Kind(diff3.Both)      // ours and theirs are equal, base is not
+	Conflict  Kind = Kind(diff3.Conflict)  // all three differ
 )
 
 // String returns the name of the kind, such as "conflict".
-func (k MergeKind) String() string {
+func (k Kind) String() string {
 	names := [...]string{"unchanged", "ours", "theirs", "both", "conflict"}
 	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("MergeKind(%d)", int(k))
+		return fmt.Sprintf("Kind(%d)", int(k))
 	}
 	return names[k]
 }
 
-// MergeRegion is a part of a merge: what base, ours and theirs have in one place.
-type MergeRegion struct {
-	Kind               MergeKind
-	Base, Ours, Theirs MergeSpan
+// Region is a part of a merge: what base, ours and theirs have in one place.
+type Region struct {
+	Kind               Kind
+	Base, Ours, Theirs Span
 	// Suggestion is a way out of a conflict, or nil.
 	Suggestion *Suggestion
 }
 
-// MergeSpan is a range of a text, which may be empty. Lines and bytes are counted
+// Span is a range of a text, which may be empty. Lines and bytes are counted
 // from 0, and the end is not part of it.
-type MergeSpan struct{ FirstLine, EndLine, Start, End int }
+type Span struct{ FirstLine, EndLine, Start, End int }
 
 // Of returns the part of text, which must be the one that was merged.
-func (s MergeSpan) Of(text []byte) []byte { return text[s.Start:s.End] }
+func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 
 // Suggestion is a text that a conflict could be resolved by, found by a rule that
 // knows lines and words but no syntax. It is a proposal to look at.
@@ -159,10 +161,10 @@ type Suggestion struct {
 	Confidence float64
 }
 
-// MergeResult is what [Merge] found. Copies share what was resolved.
-type MergeResult struct {
+// Result is what [Merge] found. Copies share what was resolved.
+type Result struct {
 	// Regions are in the order of the texts, without gaps.
-	Regions []MergeRegion
+	Regions []Region
 	// Binary says that the texts were not looked into.
 	Binary bool
 
@@ -174,10 +176,10 @@ type MergeResult struct {
 }
 
 // Conflicts returns the number of conflicts that were not resolved.
-func (r MergeResult) Conflicts() int {
+func (r Result) Conflicts() int {
 	n := 0
 	for i := range r.Regions {
-		if _, ok := r.chosen[i]; !ok && r.Regions[i].Kind == MergeConflict {
+		if _, ok := r.chosen[i]; !ok && r.Regions[i].Kind == Conflict {
 			n++
 		}
 	}
@@ -185,35 +187,35 @@ func (r MergeResult) Conflicts() int {
 }
 
 // Clean reports whether no conflict is left.
-func (r MergeResult) Clean() bool { return r.Conflicts() == 0 }
+func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
 // Bytes returns the merged text. Conflicts are written between markers, with a
 // newline after a side that has none at its end.
-func (r MergeResult) Bytes() []byte {
+func (r Result) Bytes() []byte {
 	if r.render == nil {
 		return nil
 	}
 	return r.render(r.chosen)
 }
 
-// MergeChoice is a way to resolve a region.
-type MergeChoice int
+// Choice is a way to resolve a region.
+type Choice int
 
-// The choices for [MergeResult.Resolve].
+// The choices for [Result.Resolve].
 const (
-	ChooseOurs        MergeChoice = iota // what ours has
-	ChooseTheirs                         // what theirs has
-	ChooseBase                           // what base has: neither change
-	ChooseOursFirst                      // what ours has, then what theirs has
-	ChooseTheirsFirst                    // what theirs has, then what ours has
-	ChooseSuggestion                     // the text of the region's suggestion
+	ChooseOurs        Choice = iota // what ours has
+	ChooseTheirs                    // what theirs has
+	ChooseBase                      // what base has: neither change
+	ChooseOursFirst                 // what ours has, then what theirs has
+	ChooseTheirsFirst               // what theirs has, then what ours has
+	ChooseSuggestion                // the text of the region's suggestion
 )
 
 // Resolve decides what a region, given by its index, becomes in the merged text. Any
 // region can be decided, so that a host can also take back a change that merged; the
 // last decision counts. It is an error if there is no such region or no suggestion.
 // Not to be called concurrently with other methods.
-func (r MergeResult) Resolve(region int, choice MergeChoice) error {
+func (r Result) Resolve(region int, choice Choice) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
 	}
@@ -238,9 +240,9 @@ func (r MergeResult) Resolve(region int, choice MergeChoice) error {
 	return fmt.Errorf("resolve region %d: no choice %d", region, choice)
 }
 
-// ResolveWith puts text in the place of a region, as [MergeResult.Resolve] does. It
+// ResolveWith puts text in the place of a region, as [Result.Resolve] does. It
 // keeps a copy.
-func (r MergeResult) ResolveWith(region int, text []byte) error {
+func (r Result) ResolveWith(region int, text []byte) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
 	}

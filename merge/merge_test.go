@@ -1,4 +1,4 @@
-package aycoder_test
+package merge_test
 
 import (
 	"bufio"
@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/aycoder/aycoder"
 )
 
 // mergeCase is a recorded merge with git's answer in style merge.
@@ -38,7 +37,7 @@ func (c *mergeCase) apply(edits [][3]any) []byte {
 // eachMerge reads recorded merges; internal/diff3 tests all of them in all styles.
 func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
 	t.Helper()
-	f, err := os.Open("../shared/merge/cases.jsonl.gz")
+	f, err := os.Open("../../shared/merge/cases.jsonl.gz")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("no recorded merges beside the repository")
 	}
@@ -65,24 +64,24 @@ func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
 
 // TestMergeRecorded checks the exported form of a merge: the spans, what every
 // choice gives, and the bytes.
-func TestMergeRecorded(t *testing.T) {
+func TestRecorded(t *testing.T) {
 	t.Parallel()
 	eachMerge(t, 8, func(c *mergeCase) {
 		base, ours, theirs := []byte(c.Base), c.apply(c.Ours), c.apply(c.Theirs)
-		r := aycoder.Merge(base, ours, theirs, aycoder.WithMarkerSize(7))
+		r := merge.Merge(base, ours, theirs, merge.WithMarkerSize(7))
 		out := r.Bytes()
 		if r.Conflicts() == int(c.Git["merge"][0].(float64)) {
 			assert.Len(t, out, int(c.Git["merge"][2].(float64)), c.ID)
 		}
-		var at aycoder.MergeRegion
+		var at merge.Region
 		for i, g := range r.Regions {
 			assert.Equal(t, at.Base.End, g.Base.Start)
 			assert.Equal(t, at.Ours.EndLine, g.Ours.FirstLine)
 			assert.Equal(t, g.Theirs.EndLine-g.Theirs.FirstLine, countLines(g.Theirs.Of(theirs)), "%s %d", c.ID, i)
 			at = g
 		}
-		for choice, want := range map[aycoder.MergeChoice][]byte{
-			aycoder.ChooseBase: base, aycoder.ChooseTheirs: theirs, aycoder.ChooseOurs: ours,
+		for choice, want := range map[merge.Choice][]byte{
+			merge.ChooseBase: base, merge.ChooseTheirs: theirs, merge.ChooseOurs: ours,
 		} {
 			for i := range r.Regions {
 				require.NoError(t, r.Resolve(i, choice))
@@ -105,42 +104,42 @@ func countLines(text []byte) int {
 
 func wholeEnding(text []byte) bool { return bytes.Contains(text, []byte("\r\n")) }
 
-func TestMergeOptions(t *testing.T) {
+func TestOptions(t *testing.T) {
 	base, ours, theirs := "a\nb\nc\nd\n", "a\nB\nc\nd\n", "a\nb\nC\nd\n"
 	tests := []struct {
 		name string
-		opts []aycoder.MergeOption
+		opts []merge.Option
 		want string
 	}{
 		{"plain", nil, "a\n<<<<<<< ours\nB\nc\n=======\nb\nC\n>>>>>>> theirs\nd\n"},
 		{
-			"style", []aycoder.MergeOption{aycoder.WithMergeStyle(aycoder.StyleDiff3)},
+			"style", []merge.Option{merge.WithStyle(merge.StyleDiff3)},
 			"a\n<<<<<<< ours\nB\nc\n||||||| base\nb\nc\n=======\nb\nC\n>>>>>>> theirs\nd\n",
 		},
 		{
-			"labels", []aycoder.MergeOption{aycoder.WithMergeLabels("yours", "before", "the agent's")},
+			"labels", []merge.Option{merge.WithLabels("yours", "before", "the agent's")},
 			"a\n<<<<<<< yours\nB\nc\n=======\nb\nC\n>>>>>>> the agent's\nd\n",
 		},
 		{
-			"marker size", []aycoder.MergeOption{aycoder.WithMarkerSize(3)},
+			"marker size", []merge.Option{merge.WithMarkerSize(3)},
 			"a\n<<< ours\nB\nc\n===\nb\nC\n>>> theirs\nd\n",
 		},
-		{"touching", []aycoder.MergeOption{aycoder.WithTouchingEdits(true)}, "a\nB\nC\nd\n"},
+		{"touching", []merge.Option{merge.WithTouchingEdits(true)}, "a\nB\nC\nd\n"},
 		{
-			"last wins", []aycoder.MergeOption{aycoder.WithTouchingEdits(false), aycoder.WithTouchingEdits(true)},
+			"last wins", []merge.Option{merge.WithTouchingEdits(false), merge.WithTouchingEdits(true)},
 			"a\nB\nC\nd\n",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := aycoder.Merge([]byte(base), []byte(ours), []byte(theirs), tt.opts...)
+			r := merge.Merge([]byte(base), []byte(ours), []byte(theirs), tt.opts...)
 			assert.Equal(t, tt.want, string(r.Bytes()))
 			assert.Equal(t, strings.Contains(tt.want, "<<<"), !r.Clean())
 		})
 	}
 }
 
-func TestMergeKeepsBytes(t *testing.T) {
+func TestKeepsBytes(t *testing.T) {
 	tests := []struct{ name, base, ours, theirs, want string }{
 		{"byte order mark", "\ufeffa\nb\nc\n", "\ufeffA\nb\nc\n", "\ufeffa\nb\nC\n", "\ufeffA\nb\nC\n"},
 		{"no newline at the end", "a\nb\nc", "A\nb\nc", "a\nb\nC", "A\nb\nC"},
@@ -152,30 +151,30 @@ func TestMergeKeepsBytes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := aycoder.Merge([]byte(tt.base), []byte(tt.ours), []byte(tt.theirs))
+			r := merge.Merge([]byte(tt.base), []byte(tt.ours), []byte(tt.theirs))
 			assert.True(t, r.Clean())
 			assert.Equal(t, tt.want, string(r.Bytes()))
 		})
 	}
 }
 
-func TestMergeResolve(t *testing.T) {
+func TestResolve(t *testing.T) {
 	base, ours, theirs := []byte("x\nf(a, b, c)"), []byte("x\nf(A, b, c)"), []byte("X\nf(a, b, C)")
 	tests := []struct {
 		name   string
-		choice aycoder.MergeChoice
+		choice merge.Choice
 		want   string
 	}{
-		{"ours", aycoder.ChooseOurs, "x\nf(A, b, c)"},
-		{"theirs", aycoder.ChooseTheirs, "X\nf(a, b, C)"},
-		{"base", aycoder.ChooseBase, "x\nf(a, b, c)"},
-		{"ours first", aycoder.ChooseOursFirst, "x\nf(A, b, c)\nX\nf(a, b, C)"},
-		{"theirs first", aycoder.ChooseTheirsFirst, "X\nf(a, b, C)\nx\nf(A, b, c)"},
-		{"suggestion", aycoder.ChooseSuggestion, "X\nf(A, b, C)"},
+		{"ours", merge.ChooseOurs, "x\nf(A, b, c)"},
+		{"theirs", merge.ChooseTheirs, "X\nf(a, b, C)"},
+		{"base", merge.ChooseBase, "x\nf(a, b, c)"},
+		{"ours first", merge.ChooseOursFirst, "x\nf(A, b, c)\nX\nf(a, b, C)"},
+		{"theirs first", merge.ChooseTheirsFirst, "X\nf(a, b, C)\nx\nf(A, b, c)"},
+		{"suggestion", merge.ChooseSuggestion, "X\nf(A, b, C)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := aycoder.Merge(base, ours, theirs)
+			r := merge.Merge(base, ours, theirs)
 			require.Equal(t, 1, r.Conflicts())
 			require.NoError(t, r.Resolve(0, tt.choice))
 			assert.True(t, r.Clean())
@@ -186,26 +185,26 @@ func TestMergeResolve(t *testing.T) {
 
 // A side that changed the line endings of the whole text conflicts, as with git, and the
 // suggestion has the other side's change in them.
-func TestMergeLineEndings(t *testing.T) {
+func TestLineEndings(t *testing.T) {
 	base, ours, theirs := []byte("a\nb\nc\n"), []byte("a\r\nb\r\nc\r\n"), []byte("A\nb\nc\n")
 	for _, sides := range [][2][]byte{{ours, theirs}, {theirs, ours}} {
-		r := aycoder.Merge(base, sides[0], sides[1])
+		r := merge.Merge(base, sides[0], sides[1])
 		require.Equal(t, 1, r.Conflicts())
 		s := r.Regions[0].Suggestion
 		require.NotNil(t, s)
 		assert.Equal(t, "line endings", s.Rule)
-		require.NoError(t, r.Resolve(0, aycoder.ChooseSuggestion))
+		require.NoError(t, r.Resolve(0, merge.ChooseSuggestion))
 		assert.Equal(t, "A\r\nb\r\nc\r\n", string(r.Bytes()))
 	}
 }
 
-func TestMergeResolveErrors(t *testing.T) {
-	r := aycoder.Merge([]byte("a\n"), []byte("b\n"), []byte("c\n"))
-	require.Error(t, r.Resolve(1, aycoder.ChooseOurs))
-	require.Error(t, r.Resolve(-1, aycoder.ChooseOurs))
+func TestResolveErrors(t *testing.T) {
+	r := merge.Merge([]byte("a\n"), []byte("b\n"), []byte("c\n"))
+	require.Error(t, r.Resolve(1, merge.ChooseOurs))
+	require.Error(t, r.Resolve(-1, merge.ChooseOurs))
 	require.Error(t, r.ResolveWith(1, nil))
-	require.Error(t, r.Resolve(0, aycoder.ChooseSuggestion), "there is none")
-	require.Error(t, r.Resolve(0, aycoder.MergeChoice(99)))
+	require.Error(t, r.Resolve(0, merge.ChooseSuggestion), "there is none")
+	require.Error(t, r.Resolve(0, merge.Choice(99)))
 	assert.Equal(t, 1, r.Conflicts(), "nothing was resolved")
 
 	text := []byte("d\n")
@@ -213,22 +212,22 @@ func TestMergeResolveErrors(t *testing.T) {
 	text[0] = 'x'
 	assert.Equal(t, "d\n", string(r.Bytes()), "the text is copied")
 
-	var zero aycoder.MergeResult
+	var zero merge.Result
 	assert.True(t, zero.Clean())
 	assert.Empty(t, zero.Bytes())
-	require.Error(t, zero.Resolve(0, aycoder.ChooseOurs))
-	assert.Equal(t, "conflict", aycoder.MergeConflict.String())
-	assert.Equal(t, "MergeKind(9)", aycoder.MergeKind(9).String())
+	require.Error(t, zero.Resolve(0, merge.ChooseOurs))
+	assert.Equal(t, "conflict", merge.Conflict.String())
+	assert.Equal(t, "Kind(9)", merge.Kind(9).String())
 }
 
-func TestMergeTakesBackAChange(t *testing.T) {
-	r := aycoder.Merge([]byte("a\nb\nc\n"), []byte("A\nb\nc\n"), []byte("a\nb\nC\n"))
+func TestTakesBackAChange(t *testing.T) {
+	r := merge.Merge([]byte("a\nb\nc\n"), []byte("A\nb\nc\n"), []byte("a\nb\nC\n"))
 	var kinds []string
 	for _, g := range r.Regions {
 		kinds = append(kinds, g.Kind.String())
 	}
 	assert.Equal(t, []string{"ours", "unchanged", "theirs"}, kinds)
-	require.NoError(t, r.Resolve(2, aycoder.ChooseBase))
+	require.NoError(t, r.Resolve(2, merge.ChooseBase))
 	assert.Equal(t, "A\nb\nc\n", string(r.Bytes()))
 }
 
@@ -236,16 +235,16 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte("a\nb\nc\n"), []byte("a\nB\nc\n"), []byte("a\nb\nC"), 0, 0)
 	f.Add([]byte("\x00"), []byte("\x00a"), []byte("<<<<<<<<<\n"), 1, 9)
 	f.Fuzz(func(t *testing.T, base, ours, theirs []byte, choice, size int) {
-		r := aycoder.Merge(base, ours, theirs, aycoder.WithMergeStyle(aycoder.MergeStyle(choice%3)),
-			aycoder.WithMarkerSize(size), aycoder.WithTouchingEdits(choice%2 == 0))
+		r := merge.Merge(base, ours, theirs, merge.WithStyle(merge.Style(choice%3)),
+			merge.WithMarkerSize(size), merge.WithTouchingEdits(choice%2 == 0))
 		before := r.Bytes()
 		for i := range r.Regions {
-			err := r.Resolve(i, aycoder.MergeChoice(choice))
-			ok := choice >= 0 && choice < int(aycoder.ChooseSuggestion) ||
-				choice == int(aycoder.ChooseSuggestion) && r.Regions[i].Suggestion != nil
+			err := r.Resolve(i, merge.Choice(choice))
+			ok := choice >= 0 && choice < int(merge.ChooseSuggestion) ||
+				choice == int(merge.ChooseSuggestion) && r.Regions[i].Suggestion != nil
 			assert.Equal(t, ok, err == nil, err)
 		}
-		if choice < 0 || choice > int(aycoder.ChooseSuggestion) {
+		if choice < 0 || choice > int(merge.ChooseSuggestion) {
 			assert.Equal(t, before, r.Bytes())
 		}
 	})

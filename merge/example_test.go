@@ -1,9 +1,9 @@
-package aycoder_test
+package merge_test
 
 import (
 	"fmt"
 
-	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // What the user typed while the agent was thinking is merged with what the agent
@@ -13,7 +13,7 @@ func ExampleMerge() {
 	user := []byte("one\ntwo\nthree\nFOUR\n")
 	agent := []byte("ONE\ntwo\nthree\nfour\n")
 
-	r := aycoder.Merge(base, user, agent)
+	r := merge.Merge(base, user, agent)
 	fmt.Println(r.Clean())
 	fmt.Print(string(r.Bytes()))
 	// Output:
@@ -26,19 +26,19 @@ func ExampleMerge() {
 
 // A conflict is shown region by region, with a suggestion where there is one. Nothing
 // is decided until somebody decides.
-func ExampleMergeResult_Resolve() {
+func ExampleResult_Resolve() {
 	base := []byte("func load(path string) error {\n")
 	user := []byte("func load(path string, strict bool) error {\n")
 	agent := []byte("func load(path string) (*Config, error) {\n")
 
-	r := aycoder.Merge(base, user, agent, aycoder.WithMergeLabels("you", "before", "agent"))
+	r := merge.Merge(base, user, agent, merge.WithLabels("you", "before", "agent"))
 	fmt.Print(string(r.Bytes()))
 	for i, g := range r.Regions {
-		if g.Kind != aycoder.MergeConflict || g.Suggestion == nil {
+		if g.Kind != merge.Conflict || g.Suggestion == nil {
 			continue
 		}
 		fmt.Printf("line %d, by %s: %s", g.Ours.FirstLine+1, g.Suggestion.Rule, g.Suggestion.Text)
-		if err := r.Resolve(i, aycoder.ChooseSuggestion); err != nil {
+		if err := r.Resolve(i, merge.ChooseSuggestion); err != nil {
 			fmt.Println(err)
 		}
 	}
