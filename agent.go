@@ -116,8 +116,8 @@ type Pending struct {
 // only the session's rules: see [ApprovalRequested.AllowFor].
 type Loop struct {
 	settings
-	base  *Request
-	tools []*tool
+	base  Request
+	tools []tool // never changed
 	model string // who is asked
 
 	mu      sync.Mutex
@@ -139,14 +139,13 @@ type tool struct {
 // New returns an agent that asks m. All errors of the options are joined.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
-	var errs []error
+	var missing error
 	if m == nil {
-		errs = append(errs, &ConfigError{Option: "model", Err: errors.New("is nil")})
+		missing = isNilError("model")
 	}
-	errs = append(errs, Options(opts...)(&c))
+	set := Options(opts...)(&c)
 	tools, err := c.tools()
-	errs = append(errs, err)
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(missing, set, err); err != nil {
 		return nil, fmt.Errorf("new agent: %w", err)
 	}
 	c.client = m
@@ -161,24 +160,26 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 		}
 	}
 	l := &Loop{settings: c.settings, tools: tools}
-	l.base = &Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking, MaxResponse: c.maxResponse}
+	l.base = Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking, MaxResponse: c.maxResponse}
 	if n, ok := As[ModelNamer](l.client); ok {
 		provider, model := n.ModelName()
 		l.model = provider + "/" + model
 	}
-	for _, t := range tools {
-		l.base.Tools = append(l.base.Tools, &t.spec)
+	l.base.Tools = make([]*ToolSpec, len(tools))
+	for i := range tools {
+		l.base.Tools[i] = &tools[i].spec
 	}
 	return l, nil
 }
 
 // tools checks the tools and puts the middleware around them.
-func (c *config) tools() ([]*tool, error) {
+func (c *config) tools() ([]tool, error) {
 	var errs []error
-	var tools []*tool
-	names := map[string]bool{}
-	for _, impl := range c.given {
-		t := &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
+	tools := make([]tool, len(c.given))
+	names := make(map[string]bool, len(c.given))
+	for i, impl := range c.given {
+		t := &tools[i]
+		t.spec, t.impl, t.call = impl.Spec(), impl, impl.Call
 		var err error
 		if made, ok := impl.(*funcTool); ok {
 			t.schema, t.call = made.schema, made.call // both were checked, and calls are
@@ -189,24 +190,22 @@ func (c *config) tools() ([]*tool, error) {
 			err = errors.New("name is used twice")
 		}
 		if err != nil {
-			err = &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: err}
+			errs = append(errs, &ConfigError{Option: fmt.Sprintf("tool %q", t.spec.Name), Err: err})
 		}
-		errs = append(errs, err)
 		for _, wrap := range slices.Backward(c.wrapTool) {
 			if t.call = wrap(t.call); t.call == nil {
 				errs = append(errs, isNilError("function of WithToolMiddleware"))
 			}
 		}
 		names[t.spec.Name] = true
-		tools = append(tools, t)
 	}
 	return tools, errors.Join(errs...)
 }
 
 func (l *Loop) tool(name string) *tool {
-	for _, t := range l.tools {
-		if t.spec.Name == name {
-			return t
+	for i := range l.tools {
+		if l.tools[i].spec.Name == name {
+			return &l.tools[i]
 		}
 	}
 	return nil

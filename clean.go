@@ -39,9 +39,9 @@ func cleanDelta(ev ModelEvent) Event {
 		}
 		return ev
 	case *ToolDelta:
-		d := ToolDelta{cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)}
-		if d != *ev {
-			return &d
+		id, name, args := cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)
+		if id != ev.ID || name != ev.Name || args != ev.Args {
+			return &ToolDelta{id, name, args}
 		}
 		return ev
 	}
@@ -57,8 +57,8 @@ func cleanPart(p Part) (Part, bool) {
 		if p == nil {
 			return p, true
 		}
-		if t := (Text{Text: cleanText(p.Text), Extra: cleanExtra(p.Extra)}); t != *p {
-			return &t, true
+		if text, extra := cleanText(p.Text), cleanExtra(p.Extra); text != p.Text || extra != p.Extra {
+			return &Text{Text: text, Extra: extra}, true
 		}
 	case *Thinking:
 		if p != nil {

@@ -357,6 +357,17 @@ type incoming struct {
 	told, called bool // of a call: by deltas, by a block
 }
 
+// next makes in ready for the next message. A buffer of usual size is used again.
+func (in *incoming) next() {
+	text := in.text[:0]
+	if cap(text) > maxSpare {
+		text = nil
+	}
+	*in = incoming{max: in.max, text: text}
+}
+
+const maxSpare = 8 << 10
+
 // note takes an event. It returns the text that the client has closed no block for,
 // which belongs before the event, and an error if the response is over its bound.
 func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
@@ -365,6 +376,9 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 	}
 	switch ev := ev.(type) {
 	case *TextDelta:
+		if in.text == nil {
+			in.text = make([]byte, 0, max(512, len(ev.Text)))
+		}
 		in.text = append(in.text, ev.Text...)
 	case *ToolDelta:
 		in.told = true

@@ -90,7 +90,9 @@ func Options(opts ...Option) Option {
 				errs = append(errs, isNilError("option"))
 				continue
 			}
-			errs = append(errs, o(c))
+			if err := o(c); err != nil {
+				errs = append(errs, err)
+			}
 		}
 		return errors.Join(errs...)
 	}

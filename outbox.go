@@ -10,7 +10,7 @@ type outbox struct {
 
 type outItem struct {
 	ev   Event
-	more []byte // text of deltas that were joined to ev
+	text []byte // of ev and the deltas that were joined to it, if any were
 }
 
 func (o *outbox) push(ev Event) {
@@ -56,25 +56,31 @@ func (o *outbox) replace(p *ToolProgress) bool {
 
 // join adds a delta to one of the same kind.
 func (i *outItem) join(ev Event) bool {
-	text := ""
+	first, text := "", ""
 	switch ev := ev.(type) {
 	case *TextDelta:
-		if _, ok := i.ev.(*TextDelta); !ok {
+		d, ok := i.ev.(*TextDelta)
+		if !ok {
 			return false
 		}
-		text = ev.Text
+		first, text = d.Text, ev.Text
 	case *ThinkingDelta:
-		if _, ok := i.ev.(*ThinkingDelta); !ok {
+		d, ok := i.ev.(*ThinkingDelta)
+		if !ok {
 			return false
 		}
-		text = ev.Text
+		first, text = d.Text, ev.Text
 	case *ToolDelta:
-		if d, ok := i.ev.(*ToolDelta); !ok || d.ID != ev.ID {
+		d, ok := i.ev.(*ToolDelta)
+		if !ok || d.ID != ev.ID {
 			return false
 		}
-		text = ev.Args
+		first, text = d.Args, ev.Args
 	}
-	i.more = append(i.more, text...)
+	if i.text == nil {
+		i.text = append(make([]byte, 0, max(64, len(first)+len(text))), first...)
+	}
+	i.text = append(i.text, text...)
 	return true
 }
 
@@ -91,16 +97,16 @@ func (o *outbox) pop() Event {
 }
 
 func (i *outItem) whole() Event {
-	if i.more == nil {
+	if i.text == nil {
 		return i.ev
 	}
 	switch ev := i.ev.(type) {
 	case *TextDelta:
-		return &TextDelta{ev.Text + string(i.more)}
+		return &TextDelta{string(i.text)}
 	case *ThinkingDelta:
-		return &ThinkingDelta{ev.Text + string(i.more)}
+		return &ThinkingDelta{string(i.text)}
 	case *ToolDelta:
-		return &ToolDelta{ev.ID, ev.Name, ev.Args + string(i.more)}
+		return &ToolDelta{ev.ID, ev.Name, string(i.text)}
 	}
 	return i.ev
 }

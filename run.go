@@ -111,6 +111,14 @@ func (r *run) submit(key string, run func(context.Context)) {
 	}
 }
 
+// key is the key of an action for the executor, if there is one.
+func (r *run) key(a Action) string {
+	if r.loop.execute == nil {
+		return ""
+	}
+	return a.Key()
+}
+
 // start starts a step.
 func (r *run) start(key string, step func(context.Context)) {
 	r.within(func(ctx context.Context) {
@@ -427,7 +435,7 @@ func (r *run) do(a Action) {
 	case *CallModel:
 		r.ready = append(r.ready, a)
 	case *AskApproval:
-		r.submit(a.Key(), func(ctx context.Context) {
+		r.submit(r.key(a), func(ctx context.Context) {
 			r.dealWith(ctx, a.Call, func() bool { return r.ask(ctx, a) })
 		})
 	case *RunTool:
@@ -439,7 +447,7 @@ func (r *run) do(a Action) {
 			r.live++
 			return
 		}
-		r.submit(a.Key(), func(ctx context.Context) { r.runTool(ctx, a) })
+		r.submit(r.key(a), func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
 		stop := r.loop.clock.AfterFunc(a.For, func() {
 			r.mu.Lock()

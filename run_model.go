@@ -95,7 +95,7 @@ type refusal struct {
 // prepare builds the request of an action. One that takes the place of a request that
 // was too large must be smaller: the same bytes would be refused again.
 func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
-	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: r.loop.base}
+	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.loop.base}
 	r.mu.Lock()
 	refused := r.refused
 	in.Messages, in.Window, in.Usage = r.state.Messages(), r.window, r.usage
@@ -192,7 +192,7 @@ func (r *run) take(ev ModelEvent) (bool, error) {
 		return false, r.restarted(ev)
 	case *MessageDone:
 		r.heard, r.waited, r.refused, r.done, r.usage = false, 0, nil, *ev, ev.Usage
-		r.incoming = incoming{max: r.loop.maxResponse}
+		r.incoming.next()
 		if ev.Stop == StopRefusal {
 			clear(r.open)
 		}
@@ -238,7 +238,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	if f.Keep {
 		r.keepText()
 	}
-	r.incoming = incoming{max: r.loop.maxResponse}
+	r.incoming.next()
 	r.heard, r.suspended = false, nil
 	clear(r.open)
 	if !f.Retry {

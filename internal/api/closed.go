@@ -139,14 +139,14 @@ func ObjectSchema(schema []byte) ([]byte, error) {
 	if len(schema) == 0 {
 		return []byte(`{"type":"object"}`), nil
 	}
-	o, err := rawjson.Parse(bytes.ToValidUTF8(schema, []byte("\uFFFD")))
-	if err != nil {
+	schema = ValidUTF8(schema)
+	switch {
+	case !rawjson.IsObject(schema):
 		return nil, errors.New("schema is not a JSON object")
+	case rawjson.Has(schema, "type"):
+		return schema, nil
 	}
-	if o.Value("type") != nil {
-		return bytes.ToValidUTF8(schema, []byte("\uFFFD")), nil
-	}
-	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, o...).AppendTo(nil), nil
+	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, rawjson.Split(schema)...).AppendTo(nil), nil
 }
 
 // ClaudeFormatsOutput reports whether a model can be bound to a schema, from its name

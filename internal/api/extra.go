@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,7 +20,7 @@ func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string)
 			return nil, fmt.Errorf("field %q of Extra is not JSON", name)
 		}
 		b = rawjson.AppendKey(b, name)
-		b = append(b, bytes.ToValidUTF8(extra[name], []byte("\uFFFD"))...)
+		b = append(b, ValidUTF8(extra[name])...)
 	}
 	return b, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
 )
@@ -25,6 +27,15 @@ func CheckParts(parts []aycoder.Part) error {
 		}
 	}
 	return nil
+}
+
+// ValidUTF8 is [bytes.ToValidUTF8] with the replacement character. What is valid, as
+// nearly everything is, comes back itself: it must not be changed.
+func ValidUTF8(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
 // Room is about how many bytes the wire form of a message of these parts takes: a buffer

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -36,20 +37,42 @@ func Parse(raw []byte) (Object, error) {
 // values without looking at what they mean.
 func Split(raw []byte) Object {
 	o := make(Object, 0, 4)
-	for i := 1; ; {
-		i = skipTo(raw, i, '"')
-		if i < 0 {
-			return o
+	for key, val := range fields(raw) {
+		o = append(o, Field{unquoteKey(key), val})
+	}
+	return o
+}
+
+// Has reports whether what is known to be a valid object has a field.
+func Has(raw []byte, name string) bool {
+	for key := range fields(raw) {
+		if string(key) == name || bytes.IndexByte(key, '\\') >= 0 && unquoteKey(key) == name {
+			return true
 		}
-		end := skipValue(raw, i)
-		key := raw[i+1 : end-1]
-		i = skipTo(raw, end, ':') + 1
-		for isSpace(raw[i]) {
-			i++
+	}
+	return false
+}
+
+// fields are the keys of a valid object, as they are written without their quotes, and
+// their values.
+func fields(raw []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, val []byte) bool) {
+		for i := 1; ; {
+			if i = skipTo(raw, i, '"'); i < 0 {
+				return
+			}
+			end := skipValue(raw, i)
+			key := raw[i+1 : end-1]
+			i = skipTo(raw, end, ':') + 1
+			for isSpace(raw[i]) {
+				i++
+			}
+			end = skipValue(raw, i)
+			if !yield(key, raw[i:end:end]) {
+				return
+			}
+			i = end
 		}
-		end = skipValue(raw, i)
-		o = append(o, Field{unquoteKey(key), raw[i:end:end]})
-		i = end
 	}
 }
 

@@ -270,11 +270,11 @@ func (w *body) format(native bool) []byte {
 	schema, err := api.CloseSchema(out.Schema)
 	switch {
 	case err == nil:
-		return bytes.ToValidUTF8(schema, []byte("\uFFFD"))
+		return api.ValidUTF8(schema)
 	case !rawjson.IsObject(out.Schema):
 		w.err = fmt.Errorf("output %q: %w", out.Name, err)
 	default:
-		w.prompt = api.OutputPrompt(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD")))
+		w.prompt = api.OutputPrompt(api.ValidUTF8(out.Schema))
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (w *body) output(schema []byte) {
 	}
 	var o rawjson.Object
 	if own := w.req.Extra[outputField]; rawjson.IsObject(own) {
-		o, _ = rawjson.Parse(bytes.ToValidUTF8(own, []byte("\uFFFD"))) // it is one
+		o, _ = rawjson.Parse(api.ValidUTF8(own)) // it is one
 	}
 	if w.effort != "" && o.Value("effort") == nil {
 		o.Set("effort", rawjson.AppendString(nil, w.effort))

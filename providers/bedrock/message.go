@@ -142,7 +142,7 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 	w.b = api.AppendName(w.b, u.Name, maxName)
 	w.b = append(w.b, `,"input":`...)
 	if rawjson.IsObject(u.Args) {
-		w.b = append(w.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+		w.b = append(w.b, api.ValidUTF8(u.Args)...)
 	} else {
 		w.b = append(w.b, `{}`...)
 	}

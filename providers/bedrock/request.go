@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -136,7 +135,7 @@ func (w *body) output(native bool) {
 		w.err = fmt.Errorf("output %q: %w", out.Name, err)
 		return
 	default:
-		w.prompt = api.OutputPrompt(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD")))
+		w.prompt = api.OutputPrompt(api.ValidUTF8(out.Schema))
 		return
 	}
 	if !w.key("outputConfig") {

@@ -1,7 +1,6 @@
 package google
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func (e *encoder) call(u *aycoder.ToolUse) {
 	e.b = rawjson.AppendField(e.b, "name", wireName(u.Name))
 	e.b = rawjson.AppendKey(e.b, "args")
 	if rawjson.IsObject(u.Args) {
-		e.b = append(e.b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+		e.b = append(e.b, api.ValidUTF8(u.Args)...)
 	} else {
 		e.b = append(e.b, `{}`...)
 	}

@@ -65,7 +65,7 @@ func (w *body) join(all map[string]json.RawMessage) {
 		}
 	}
 	if val, ok := w.extra["generationConfig"]; ok {
-		gen, err := rawjson.Parse(bytes.ToValidUTF8(val, []byte("\uFFFD")))
+		gen, err := rawjson.Parse(api.ValidUTF8(val))
 		if err != nil {
 			w.fail(fmt.Errorf("field %q of Extra: %w", "generationConfig", err))
 		}
@@ -100,7 +100,7 @@ func (w *body) system() {
 		}
 	}
 	if w.inWords() {
-		texts = append(texts, api.OutputPrompt(bytes.ToValidUTF8(w.req.Output.Schema, []byte("\uFFFD"))))
+		texts = append(texts, api.OutputPrompt(api.ValidUTF8(w.req.Output.Schema)))
 	}
 	if len(texts) == 0 || !w.key("systemInstruction") {
 		return
@@ -136,7 +136,7 @@ func (w *body) tools() {
 
 // elements writes what is in a list of Extra.
 func (w *body) elements(name string, list json.RawMessage) {
-	r := rawjson.NewReader(string(bytes.ToValidUTF8(list, []byte("\uFFFD"))))
+	r := rawjson.NewReader(string(api.ValidUTF8(list)))
 	if r.Kind() != '[' {
 		w.fail(fmt.Errorf("field %q of Extra is not a list", name))
 		return
@@ -163,7 +163,7 @@ func (w *body) tool(i int, s *aycoder.ToolSpec) {
 	w.b = rawjson.AppendField(w.b, "name", wireName(s.Name))
 	w.b = rawjson.AppendField(w.b, "description", s.Description)
 	w.b = rawjson.AppendKey(w.b, "parametersJsonSchema")
-	w.b = append(w.b, bytes.ToValidUTF8(schema, []byte("\uFFFD"))...)
+	w.b = append(w.b, api.ValidUTF8(schema)...)
 	w.b = append(w.b, '}')
 }
 
@@ -296,7 +296,7 @@ func (w *body) output() {
 		w.b = append(w.b, `"application/json"`...)
 	}
 	if w.genKey("responseJsonSchema") {
-		w.b = append(w.b, bytes.ToValidUTF8(bytes.TrimSpace(o.Schema), []byte("\uFFFD"))...)
+		w.b = append(w.b, api.ValidUTF8(bytes.TrimSpace(o.Schema))...)
 	}
 }
 
@@ -304,7 +304,7 @@ func (w *body) output() {
 func (w *body) rest() {
 	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
 		if !slices.Contains(merged, name) {
-			w.b = append(rawjson.AppendKey(w.b, name), bytes.ToValidUTF8(w.extra[name], []byte("\uFFFD"))...)
+			w.b = append(rawjson.AppendKey(w.b, name), api.ValidUTF8(w.extra[name])...)
 		}
 	}
 }

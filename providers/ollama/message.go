@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -168,7 +167,7 @@ func appendCall(b []byte, u *aycoder.ToolUse, index int) []byte {
 	b = rawjson.AppendField(b, "name", u.Name)
 	b = append(b, `,"arguments":`...)
 	if rawjson.IsObject(u.Args) {
-		b = append(b, bytes.ToValidUTF8(u.Args, []byte("\uFFFD"))...)
+		b = append(b, api.ValidUTF8(u.Args)...)
 	} else {
 		b = append(b, `{}`...)
 	}

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -131,7 +130,7 @@ func (w *body) options(c *config) {
 	}
 	w.b = append(rawjson.AppendKey(w.b, "options"), '{')
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		w.b = append(rawjson.AppendKey(w.b, name), bytes.ToValidUTF8(all[name], []byte("\uFFFD"))...)
+		w.b = append(rawjson.AppendKey(w.b, name), api.ValidUTF8(all[name])...)
 	}
 	w.b = append(w.b, '}')
 }
@@ -163,7 +162,7 @@ func (w *body) format() {
 		w.fail(errors.New("schema of the output is not a JSON object"))
 		return
 	}
-	w.field("format", string(bytes.ToValidUTF8(out.Schema, []byte("\uFFFD"))))
+	w.field("format", string(api.ValidUTF8(out.Schema)))
 }
 
 // tools writes the tools that the model may call. There is no tool_choice in this API:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
@@ -26,7 +27,7 @@ func parameters(raw json.RawMessage) ([]byte, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage(`{}`)
 	}
-	root, err := rawjson.Parse(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
+	root, err := rawjson.Parse(api.ValidUTF8(raw))
 	if err != nil {
 		return nil, errSchema
 	}

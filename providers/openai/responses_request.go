@@ -97,7 +97,7 @@ func (w *respBody) list(name string, own []byte) {
 			return
 		}
 		if more = bytes.TrimSpace(more[1 : len(more)-1]); len(more) > 0 {
-			own = append(rawjson.AppendComma(own), bytes.ToValidUTF8(more, []byte("\uFFFD"))...)
+			own = append(rawjson.AppendComma(own), api.ValidUTF8(more)...)
 		}
 	}
 	if len(own) > 0 {

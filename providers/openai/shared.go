@@ -52,7 +52,7 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	if !rawjson.IsObject(raw) {
 		return nil, fmt.Errorf("schema is not a JSON object")
 	}
-	return bytes.ToValidUTF8(raw, []byte("\uFFFD")), nil
+	return api.ValidUTF8(raw), nil
 }
 
 // argsSchema is [schemaOf] for a tool that was checked.
