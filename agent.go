@@ -116,9 +116,9 @@ type Pending struct {
 // only the session's rules: see [ApprovalRequested.AllowFor].
 type Loop struct {
 	settings
-	base  Request
-	tools []tool // never changed
-	model string // who is asked
+	tools []tool
+	specs []*ToolSpec // of tools
+	model string      // who is asked
 
 	mu      sync.Mutex
 	session []Rule // replaced, never changed
@@ -160,14 +160,13 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 		}
 	}
 	l := &Loop{settings: c.settings, tools: tools}
-	l.base = Request{System: c.system, MaxTokens: c.maxTokens, Thinking: c.thinking, MaxResponse: c.maxResponse}
 	if n, ok := As[ModelNamer](l.client); ok {
 		provider, model := n.ModelName()
 		l.model = provider + "/" + model
 	}
-	l.base.Tools = make([]*ToolSpec, len(tools))
+	l.specs = make([]*ToolSpec, len(tools))
 	for i := range tools {
-		l.base.Tools[i] = &tools[i].spec
+		l.specs[i] = &tools[i].spec
 	}
 	return l, nil
 }
@@ -376,7 +375,7 @@ func (r *run) enter(in *Input) error {
 	}
 	l := r.loop
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.base.Tools, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model, ids: ids,
+		Messages: messages, Tools: l.specs, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model, ids: ids,
 	})
 	return nil
 }
@@ -461,9 +460,6 @@ type config struct {
 	wrapModel   []ModelMiddleware
 	wrapTool    []ToolMiddleware
 	wrapContext []ContextMiddleware
-	system      []*Text
-	maxTokens   int
-	thinking    int
 }
 
 // settings are what a Loop keeps of them.
@@ -471,6 +467,9 @@ type settings struct {
 	client      ModelClient
 	builder     ContextBuilder
 	approver    Approver
+	system      []*Text
+	maxTokens   int
+	thinking    int
 	maxTurns    int
 	maxCalls    int
 	maxOutput   int

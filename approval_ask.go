@@ -80,7 +80,7 @@ func (r *run) offers() []*ToolSpec {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.offered == nil {
-		return r.loop.base.Tools
+		return r.loop.specs
 	}
 	return r.offered
 }

@@ -20,8 +20,9 @@ type run struct {
 	depth   int
 	control *Control
 	into    *Result
-	single  bool // one turn of somebody else's loop
-	again   bool // it was suspended before
+	single  bool    // one turn of somebody else's loop
+	again   bool    // it was suspended before
+	base    Request // what all requests have
 	// build makes the request of a model call.
 	build  func(context.Context, ContextInput) (*Request, error)
 	held   int                         // messages of the history that it began with
@@ -141,6 +142,8 @@ func newRun(l *Loop, rc *RunConfig) *run {
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
 		incoming: incoming{max: l.maxResponse},
+		base: Request{System: l.system, Tools: l.specs, MaxTokens: l.maxTokens, Thinking: l.thinking,
+			MaxResponse: l.maxResponse},
 	}
 	if l.record != nil {
 		r.trail = l.record(r)

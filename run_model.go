@@ -95,7 +95,7 @@ type refusal struct {
 // prepare builds the request of an action. One that takes the place of a request that
 // was too large must be smaller: the same bytes would be refused again.
 func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
-	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.loop.base}
+	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base}
 	r.mu.Lock()
 	refused := r.refused
 	in.Messages, in.Window, in.Usage = r.state.Messages(), r.window, r.usage
@@ -110,7 +110,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.request, r.offered = req, req.Tools
-	if len(req.Tools) == len(r.loop.base.Tools) && (len(req.Tools) == 0 || &req.Tools[0] == &r.loop.base.Tools[0]) {
+	if all := r.loop.specs; len(req.Tools) == len(all) && (len(all) == 0 || &req.Tools[0] == &all[0]) {
 		r.offered = nil
 	} else if r.offered == nil {
 		r.offered = []*ToolSpec{}

@@ -71,7 +71,7 @@ func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	r.single = true
 	one := *req
 	if len(one.Tools) == 0 {
-		one.Tools = l.base.Tools
+		one.Tools = l.specs
 	}
 	if one.MaxResponse == 0 {
 		one.MaxResponse = l.maxResponse
@@ -82,7 +82,7 @@ func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 		return &next, nil
 	}
 	r.ready = r.state.start(&StartInput{
-		Messages: slices.Clone(messages), Tools: l.base.Tools, MaxTurns: 1, MaxCalls: l.maxCalls, ids: ids,
+		Messages: slices.Clone(messages), Tools: l.specs, MaxTurns: 1, MaxCalls: l.maxCalls, ids: ids,
 	})
 	return r
 }

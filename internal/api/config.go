@@ -88,11 +88,9 @@ func (t *tokens) all() []string {
 
 // NewConfig returns the defaults of a service whose own address is base.
 func NewConfig(provider, base string) Config {
-	recent := &tokens{}
 	return Config{
-		recent:   func() *tokens { return recent },
 		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
-		client: &http.Client{}, header: func() http.Header { return http.Header{} },
+		header: func() http.Header { return http.Header{} },
 		hidden: func() []string { return nil },
 	}
 }
@@ -113,7 +111,8 @@ func (c *Config) SetToken(option string, token func(context.Context) (string, er
 	if token == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
 	}
-	c.token = token
+	recent := &tokens{}
+	c.token, c.recent = token, func() *tokens { return recent }
 	return nil
 }
 
@@ -305,6 +304,9 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 // same host: net/http takes Authorization off a request to another host, but not
 // other headers with keys, and not the conversation.
 func (c *Config) HTTP() *http.Client {
+	if c.client == nil {
+		return &http.Client{CheckRedirect: sameHost}
+	}
 	hc := *c.client
 	hc.CheckRedirect = sameHost
 	if next := c.client.CheckRedirect; next != nil {
@@ -378,7 +380,10 @@ func (c *Config) secrets() []string {
 	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
 	keys = append(keys, own.Get("X-Api-Key"), own.Get("Api-Key"), own.Get("X-Goog-Api-Key"),
 		own.Get("Authorization"), strings.TrimSpace(token), c.Key())
-	keys = append(append(keys, c.recent().all()...), c.hidden()...)
+	if c.recent != nil {
+		keys = append(keys, c.recent().all()...)
+	}
+	keys = append(keys, c.hidden()...)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
 	for _, values := range own {
 		for _, v := range values {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,6 +75,8 @@ func (o *object) find(name []byte) int {
 // A compiler turns the cells of a schema into nodes.
 type compiler struct {
 	doc      doc
+	text     string           // of doc
+	free     []node           // room for nodes, side by side
 	refs     map[string]*node // by JSON pointer, also while they are being filled
 	path     []string         // where in the schema, for errors
 	nodes    int
@@ -85,19 +88,27 @@ func (c *compiler) fail(format string, args ...any) error {
 	return fmt.Errorf("/%s: "+format, append([]any{where}, args...)...)
 }
 
-// within runs f one step further into the schema.
-func (c *compiler) within(name string, f func() error) error {
-	c.path = append(c.path, name)
-	if err := f(); err != nil {
-		return err
-	}
-	c.path = c.path[:len(c.path)-1]
-	return nil
+func (c *compiler) node(at int) (*node, error) {
+	n := c.new()
+	return n, c.fill(n, at)
 }
 
-func (c *compiler) node(at int) (*node, error) {
-	n := &node{}
-	return n, c.fill(n, at)
+func (c *compiler) new() *node {
+	if len(c.free) == 0 {
+		c.free = make([]node, 16)
+	}
+	n := &c.free[0]
+	c.free = c.free[1:]
+	return n
+}
+
+// name is what the string in a cell says. It shares the memory of the schema: whoever
+// keeps it makes a copy.
+func (c *compiler) name(at int) string {
+	if p := &c.doc.cells[at]; !p.escaped {
+		return c.text[p.start+1 : p.end-1]
+	}
+	return string(c.doc.str(at))
 }
 
 // fill makes n of the schema in a cell.
@@ -127,8 +138,11 @@ func (c *compiler) each(at int, f func(key string, value int) error) error {
 	}
 	var err error
 	c.doc.members(at, func(key, value int) bool {
-		name := string(c.doc.str(key))
-		err = c.within(name, func() error { return f(name, value) })
+		name := c.name(key)
+		c.path = append(c.path, name)
+		if err = f(name, value); err == nil {
+			c.path = c.path[:len(c.path)-1]
+		}
 		return err == nil
 	})
 	return err
@@ -142,11 +156,12 @@ func (c *compiler) list(at int) ([]*node, error) {
 	nodes := make([]*node, 0, c.doc.size(at))
 	var err error
 	c.doc.elements(at, func(i, value int) bool {
-		err = c.within(strconv.Itoa(i), func() error {
-			n, err := c.node(value)
-			nodes = append(nodes, n)
-			return err
-		})
+		c.path = append(c.path, strconv.Itoa(i))
+		var n *node
+		if n, err = c.node(value); err == nil {
+			c.path = c.path[:len(c.path)-1]
+		}
+		nodes = append(nodes, n)
 		return err == nil
 	})
 	return nodes, err
@@ -203,7 +218,7 @@ func (c *compiler) typeName(n *node, at int) error {
 	if c.doc.cells[at].kind != kindString {
 		return c.fail("must be a string or an array of strings")
 	}
-	name := string(c.doc.str(at))
+	name := c.name(at)
 	for i, known := range typeOrder {
 		if strings.EqualFold(name, known) {
 			n.types |= 1 << i
@@ -240,6 +255,7 @@ func (c *compiler) structure(n *node, key string, at int) error {
 	}
 	switch key {
 	case "properties":
+		n.object.props = slices.Grow(n.object.props, c.doc.size(at))
 		return c.each(at, func(name string, value int) error { return c.property(n.object, name, value) })
 	case "patternProperties":
 		return c.each(at, func(name string, value int) error {
@@ -279,7 +295,7 @@ func (c *compiler) required(o *object, at int) error {
 			err = c.fail("must be an array of strings")
 			return false
 		}
-		o.add(string(c.doc.str(value))).required = true
+		o.add(c.name(value)).required = true
 		return true
 	})
 	return err
@@ -290,6 +306,7 @@ func (o *object) add(name string) *property {
 	if i := o.find([]byte(name)); i >= 0 {
 		return &o.props[i]
 	}
+	name = strings.Clone(name)
 	o.props = append(o.props, property{name: name})
 	switch n := len(o.props); {
 	case o.index != nil:
@@ -306,7 +323,7 @@ func (o *object) add(name string) *property {
 func (c *compiler) patternProperty(o *object, name string, at int) error {
 	n, err := c.node(at)
 	// With a pattern that is ignored, any name may be one it matches.
-	p := patternProperty{c.regexp(name), n}
+	p := patternProperty{c.regexp(strings.Clone(name)), n}
 	if p.pattern == nil {
 		p.node = &node{}
 	}
@@ -425,7 +442,7 @@ func (c *compiler) ref(n *node, at int) error {
 		if err != nil {
 			return err
 		}
-		to = &node{}
+		to = c.new()
 		c.refs[pointer] = to
 		if err := c.fill(to, place); err != nil {
 			return err

@@ -15,6 +15,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,14 +44,15 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > maxSchema {
 		return nil, fmt.Errorf("schema is %d bytes, more than %d", len(raw), maxSchema)
 	}
-	c := &compiler{doc: doc{data: raw}, refs: map[string]*node{}}
+	c := &compiler{doc: doc{data: raw}, text: string(raw), refs: map[string]*node{}}
 	if err := c.doc.parse(); err != nil {
 		return nil, err
 	}
 	if c.doc.cells[0].kind != kindObject {
 		return nil, errors.New("schema is not a JSON object")
 	}
-	root := &node{}
+	c.free = make([]node, 1+min(bytes.Count(raw, []byte("{")), 64)) // about as many as there are
+	root := c.new()
 	c.refs[""] = root
 	if err := c.fill(root, 0); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,8 @@ type blockHead struct {
 	Type, ID, Name            string
 	Text, Thinking, Signature string
 	Input                     json.RawMessage
+	// more says that there are other fields, which go back with the part.
+	more bool
 }
 
 func (d *decoder) startBlock(index int, raw string) error {
@@ -117,7 +120,18 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 		}
 	}
 	h.Input = o.Value("input")
+	h.more = slices.ContainsFunc(o, func(f rawjson.Field) bool {
+		return !rawjson.IsNull(f.Val) && f.Key != "type" && !slices.Contains(partFields(h.Type), f.Key)
+	})
 	return nil
+}
+
+// partFields are the fields of a block that a part has a place for.
+func partFields(kind string) []string {
+	if kind == "tool_use" {
+		return []string{"id", "name", "input"}
+	}
+	return []string{"text"}
 }
 
 // find returns the block that is open under an index and has not stopped.
@@ -159,11 +173,19 @@ func (d *decoder) delta(e *event, data string) error {
 	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.Config().Show(b.head.Type, 50))
 }
 
+// grow adds a piece of text, for which there is room from the first.
+func (b *block) grow(s string) {
+	if b.text == nil {
+		b.text = make([]byte, 0, max(128, len(s)))
+	}
+	b.text = append(b.text, s...)
+}
+
 func (d *decoder) addText(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.text = append(b.text, s...)
+	b.grow(s)
 	return d.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
@@ -171,7 +193,7 @@ func (d *decoder) addThinking(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.text = append(b.text, s...)
+	b.grow(s)
 	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
@@ -179,7 +201,7 @@ func (d *decoder) addArgs(b *block, s string) error {
 	if s == "" {
 		return nil
 	}
-	b.text = append(b.text, s...)
+	b.grow(s)
 	if b.head.Type != "tool_use" {
 		return nil
 	}
@@ -300,12 +322,12 @@ func (d *decoder) emitPart(b *block, cut bool) error {
 func (b *block) part() (part aycoder.Part, whole bool, err error) {
 	switch b.head.Type {
 	case "text":
-		extra, err := b.extra("text")
+		extra, err := b.extra()
 		return &aycoder.Text{Text: string(b.text), Extra: extra}, true, err
 	case "thinking":
 		return &aycoder.Thinking{Text: string(b.text), Signature: string(b.sig), Provider: provider}, true, nil
 	case "tool_use":
-		extra, err := b.extra("id", "name", "input")
+		extra, err := b.extra()
 		args := b.args()
 		call := &aycoder.ToolUse{ID: b.head.ID, Name: b.head.Name, Args: args, Extra: extra}
 		return call, rawjson.IsObject(args), err
@@ -317,6 +339,9 @@ func (b *block) part() (part aycoder.Part, whole bool, err error) {
 func (b *block) args() json.RawMessage {
 	switch {
 	case len(b.text) > 0 && string(b.text) != "null":
+		if cap(b.text)-len(b.text) > len(b.text)/4 { // it is kept as long as the conversation
+			return bytes.Clone(b.text)
+		}
 		return b.text
 	case len(b.text) == 0 && !rawjson.IsNull(b.head.Input):
 		return b.head.Input
@@ -324,13 +349,16 @@ func (b *block) args() json.RawMessage {
 	return json.RawMessage(`{}`)
 }
 
-// extra returns the fields of the block other than those, or nil.
-func (b *block) extra(known ...string) (*aycoder.Opaque, error) {
+// extra returns the fields of the block that the part has no place for, or nil.
+func (b *block) extra() (*aycoder.Opaque, error) {
+	if !b.head.more && b.rest == nil && len(b.cites) == 0 {
+		return nil, nil
+	}
 	if err := b.parse(); err != nil {
 		return nil, err
 	}
 	b.addCitations()
-	o := b.rest.Without(append(known, "type")...)
+	o := b.rest.Without(append(partFields(b.head.Type), "type")...)
 	if len(o) == 0 {
 		return nil, nil
 	}
