@@ -87,10 +87,27 @@ func cleanPart(p Part) (Part, bool) {
 
 // cleanMessage returns m, or a message of which all text is valid UTF-8.
 func cleanMessage(m *Message) *Message {
+	length := 1 + uint32(textLen(m.Parts))
+	if m.text.Load() == length { // to look at all text of a long history takes longer than to send it
+		return m
+	}
 	if !slices.ContainsFunc(m.Parts, isGarbled) {
+		m.text.Store(length)
 		return m
 	}
 	return &Message{Role: m.Role, Parts: cleanParts(m.Parts)}
+}
+
+// textLen is the length of what isGarbled looks at.
+func textLen(parts []Part) (n int) {
+	for _, p := range parts {
+		if o, ok := p.(*ToolOutput); ok {
+			n += len(o.ID) + len(o.Name) + textLen(o.Parts)
+			continue
+		}
+		n += int(partSize(p))
+	}
+	return n
 }
 
 // isGarbled reports whether a part has text that is not valid UTF-8.

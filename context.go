@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"slices"
 )
@@ -80,6 +81,9 @@ func CheckHistory(messages []*Message) error {
 
 // checkHistory is CheckHistory, and returns where the calls are.
 func checkHistory(messages []*Message) (*callIDs, error) {
+	if ids := checkLong(messages); ids != nil {
+		return ids, nil
+	}
 	c := checker{callIDs: newCallIDs(messages)}
 	for i, m := range messages {
 		c.index = i
@@ -90,7 +94,70 @@ func checkHistory(messages []*Message) (*callIDs, error) {
 	if err := c.answered(); err != nil {
 		return nil, &ContextError{Op: "check history", Err: err}
 	}
+	if n := len(messages) - 1; n >= longHistory && isPrompt(messages[n]) {
+		c.past = (&past{seed: maphash.MakeSeed()}).extend(messages[:n])
+	}
 	return c.callIDs, nil
+}
+
+// longHistory is how many messages a history has whose last one knows its past.
+const longHistory = 64
+
+// A past says of the messages up to the one that has it that they were checked. What it
+// knows is compared with what they are now, but for one thing, which takes a map of all
+// calls: that no id is used twice.
+type past struct {
+	n    int // messages
+	seed maphash.Seed
+	ids  uint64 // hash of the ids of their calls, in their order
+}
+
+// extend returns the past of more messages, of which those of p are the first, and
+// leaves it with the last of them.
+func (p *past) extend(messages []*Message) *past {
+	next := *p
+	for _, m := range messages[p.n:] {
+		next.add(m)
+	}
+	next.n = len(messages)
+	messages[next.n-1].past.Store(&next)
+	return &next
+}
+
+func (p *past) add(m *Message) {
+	for _, part := range m.Parts {
+		if use, ok := part.(*ToolUse); ok {
+			p.ids = p.ids*0x9E3779B97F4A7C15 + maphash.String(p.seed, use.ID)
+		}
+	}
+}
+
+// checkLong is checkHistory for a history whose last message but one, or the last, was
+// the last of a history that was checked. It returns nil if it finds anything else.
+func checkLong(messages []*Message) *callIDs {
+	var known *past
+	for n := len(messages); n > 0 && n >= len(messages)-1; n-- {
+		if m := messages[n-1]; m != nil && known == nil {
+			if p := m.past.Load(); p != nil && p.n == n {
+				known = p
+			}
+		}
+	}
+	if known == nil {
+		return nil
+	}
+	c := checker{callIDs: &callIDs{past: known, later: messages}}
+	now := past{seed: known.seed}
+	for i, m := range messages {
+		if c.message(m) != nil || i >= known.n && slices.ContainsFunc(m.Parts, isCall) {
+			return nil
+		}
+		now.add(m)
+	}
+	if c.answered() != nil || now.ids != known.ids {
+		return nil
+	}
+	return c.callIDs
 }
 
 // RepairHistory returns what can be kept of a conversation that [CheckHistory] refuses,
@@ -216,8 +283,10 @@ func (c *checker) assistant(m *Message) error {
 		switch p := p.(type) {
 		case *ToolUse:
 			before := len(c.at)
-			c.at[p.ID] = callPlace{int32(c.index), int32(len(c.calls))}
-			if len(c.at) == before || p.ID == "" {
+			if c.past == nil {
+				c.at[p.ID] = callPlace{int32(c.index), int32(len(c.calls))}
+			}
+			if c.past == nil && len(c.at) == before || p.ID == "" {
 				return fmt.Errorf("call id %q is empty or used twice", p.ID)
 			}
 			c.calls = append(c.calls, p)

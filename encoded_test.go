@@ -2,7 +2,11 @@ package aycoder_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"iter"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,4 +128,118 @@ func TestKeptFormIsTheSame(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want[i]), string(got), "message %d", i)
 	}
+}
+
+// worked is a conversation of n turns of one call each.
+func worked(n int) (messages []*aycoder.Message) {
+	messages = append(messages, aycoder.User("question"))
+	for i := range n {
+		id := fmt.Sprintf("call_%d", i)
+		messages = append(messages,
+			&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
+				&aycoder.ToolUse{ID: id, Name: "echo", Args: json.RawMessage(`{}`)}}},
+			&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+				&aycoder.ToolOutput{ID: id, Name: "echo", Parts: []aycoder.Part{&aycoder.Text{Text: "an output"}}}}})
+	}
+	return append(messages, aycoder.Assistant("answer"))
+}
+
+// What was found out about a history in one run is not believed of another in the next.
+func TestNewRunSeesChanges(t *testing.T) {
+	const turns = 100
+	call := func(messages []*aycoder.Message, turn int) *aycoder.ToolUse {
+		return messages[1+2*turn].Parts[0].(*aycoder.ToolUse)
+	}
+	output := func(messages []*aycoder.Message, turn int) *aycoder.ToolOutput {
+		return messages[2+2*turn].Parts[0].(*aycoder.ToolOutput)
+	}
+	tests := []struct {
+		name   string
+		change func([]*aycoder.Message) []*aycoder.Message
+		want   string
+	}{
+		{"nothing", func(m []*aycoder.Message) []*aycoder.Message { return m }, ""},
+		{"an id twice", func(m []*aycoder.Message) []*aycoder.Message {
+			call(m, 7).ID, output(m, 7).ID = "call_3", "call_3"
+			return m
+		}, "used twice"},
+		{"two ids exchanged", func(m []*aycoder.Message) []*aycoder.Message {
+			call(m, 7).ID, call(m, 8).ID = call(m, 8).ID, call(m, 7).ID
+			return m
+		}, "no call before it"},
+		{"an output left out", func(m []*aycoder.Message) []*aycoder.Message { return slices.Delete(m, 10, 11) }, "no output"},
+		{"an output emptied", func(m []*aycoder.Message) []*aycoder.Message {
+			m[10].Parts = nil
+			return m
+		}, "is empty"},
+		{"a message twice", func(m []*aycoder.Message) []*aycoder.Message {
+			return slices.Insert(m, 9, m[1], m[2])
+		}, "used twice"},
+		{"one for another", func(m []*aycoder.Message) []*aycoder.Message {
+			m[9], m[10] = m[1], m[2]
+			return m
+		}, "used twice"},
+		{"another role", func(m []*aycoder.Message) []*aycoder.Message {
+			m[0].Role = "nobody"
+			return m
+		}, "no such role"},
+		{"turns left out", func(m []*aycoder.Message) []*aycoder.Message { return slices.Delete(m, 1, 101) }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			history := worked(turns)
+			for range 2 { // a history of the host's, and one that a run gave back
+				var res aycoder.Result
+				_, err := collect(newLoop(t, &encoder{}).Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go on"}, aycoder.Into(&res)))
+				require.NoError(t, err)
+				history = res.Messages
+			}
+			changed := tt.change(slices.Clone(history))
+			_, err := collect(newLoop(t, &encoder{}).Run(t.Context(), aycoder.Input{Messages: changed, Prompt: "go on"}))
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// Text that has become invalid since is made valid, and the call of an id that the
+// history has gets another one.
+func TestNewRunOfKnownHistory(t *testing.T) {
+	history := worked(100)
+	var res aycoder.Result
+	_, err := collect(newLoop(t, &encoder{}).Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go on"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	history = res.Messages
+	history[2].Parts[0].(*aycoder.ToolOutput).Parts[0].(*aycoder.Text).Text = "half a rune: \xe2\x82"
+	m := &fake{turns: [][]any{calls(use("call_5", "echo", `{"text":"a"}`)), say("done")}}
+	tool := newTool(t, "echo", aycoder.EffectReadOnly, echo)
+	_, err = collect(newLoop(t, m, aycoder.WithTools(tool)).Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go on"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	require.NoError(t, aycoder.CheckHistory(res.Messages))
+	_, err = json.Marshal(res.Messages)
+	require.NoError(t, err)
+	uses := res.Messages[len(history)+1].Calls()
+	require.Len(t, uses, 1)
+	require.NotEqual(t, "call_5", uses[0].ID)
+}
+
+// A run over a long history that was checked before makes no map of its calls.
+func TestNewRunAllocatesLittle(t *testing.T) {
+	loop := newLoop(t, &encoder{})
+	history := worked(5_000)
+	run := func() (bytes uint64) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := collect(loop.Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go on"}))
+		require.NoError(t, err)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	run()
+	// The history is copied three times, as a slice of pointers. A map of the calls takes
+	// as much again.
+	require.Less(t, run()/uint64(len(history)), uint64(38))
 }

@@ -52,8 +52,11 @@ type content struct {
 // callIDs holds the place of each call id. Lists of different lengths share it: an id
 // belongs to those that reach that far.
 type callIDs struct {
-	mu sync.Mutex
-	at map[string]callPlace // nil while there is none
+	past *past // of the messages, if they are many
+
+	mu    sync.Mutex
+	at    map[string]callPlace // nil while there is none
+	later []*Message           // whose calls are put in when an id is asked for
 }
 
 // A callPlace is where a call stands: the index of its item in the list, and that of the
@@ -123,6 +126,10 @@ func (c content) has(id string) bool { return c.ids.has(id, len(c.items)) }
 func (c *callIDs) note(i int, parts ...Part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.put(i, parts)
+}
+
+func (c *callIDs) put(i int, parts []Part) {
 	for _, p := range parts {
 		if u, ok := p.(*ToolUse); ok {
 			put(&c.at, u.ID, callPlace{item: int32(i)})
@@ -144,6 +151,11 @@ func (c *callIDs) has(id string, n int) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	later := c.later
+	c.later = nil
+	for i, m := range later {
+		c.put(i, m.Parts)
+	}
 	p, ok := c.at[id]
 	return ok && int(p.item) < n
 }

@@ -31,7 +31,9 @@ type Message struct {
 	Parts []Part
 
 	wire atomic.Pointer[fragment]
-	runs atomic.Int32 // that began with it and go on
+	past atomic.Pointer[past]
+	runs atomic.Int32  // that began with it and go on
+	text atomic.Uint32 // 1 + the length of its text, if that was found valid
 }
 
 // A fragment is a message in one provider's wire format.

@@ -573,6 +573,9 @@ func (r *run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.control.detach(&r.state)
+	if h := r.state.history; h.ids.past != nil && len(h.items) > h.ids.past.n {
+		h.ids.past.extend(h.items)
+	}
 	release(r.state.history.items, r.held, r.loop.keepEncoded)
 }
 
