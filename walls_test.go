@@ -193,7 +193,7 @@ func sources(t *testing.T) []source {
 		}
 		if d.IsDir() {
 			hidden := len(name) > 1 && name[0] == '.'
-			if hidden || name == "contrib" || d.Name() == "testdata" {
+			if hidden || name == "contrib" || name == "bench" || d.Name() == "testdata" {
 				return filepath.SkipDir
 			}
 			return nil
