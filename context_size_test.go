@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A smallModel refuses what is larger than its window. It counts a token for each three
@@ -109,6 +110,7 @@ func sized(_ context.Context, text string) (string, error) {
 // TestChatNeverDiesOfItsSize has a conversation of 100 turns, each a run of its own that
 // starts with the messages of the one before, with a model of 20,000 tokens.
 func TestChatNeverDiesOfItsSize(t *testing.T) {
+	timed.Long(t, "a conversation of many megabytes")
 	long := strings.Repeat("word ", 600)
 	plans := map[string]func(n int) []any{
 		"talk": func(n int) []any {

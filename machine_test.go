@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 var machineTools = []*ToolSpec{{Name: "read", Effect: EffectReadOnly}, {Name: "write", Effect: EffectWrite}}
@@ -326,6 +328,7 @@ func samePart(a, b Part) bool {
 }
 
 func TestMachineReplaysFromEveryCut(t *testing.T) {
+	timed.Long(t, "a replay from every fact of every run")
 	runs := 100_000
 	if raceEnabled {
 		runs = 4_000
@@ -353,6 +356,7 @@ func TestMachineReplaysFromEveryCut(t *testing.T) {
 }
 
 func TestMachineReplaysFromJSON(t *testing.T) {
+	timed.Long(t, "a replay from JSON of every run")
 	rnd := rand.New(rand.NewPCG(3, 4))
 	cuts, runs := 0, 1000
 	if raceEnabled {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // suspended runs one edit up to its question, and gives what is needed to go on.
@@ -125,6 +126,7 @@ func TestHandleIsNotLostWhileItAnswers(t *testing.T) {
 }
 
 func TestRulesAgainstAModelThatTries(t *testing.T) {
+	timed.Long(t, "thousands of commands that get around rules")
 	file := aycoder.ToolSpec{Name: "edit", Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
 	shell := aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
 	tests := []struct {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func newLoop(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
@@ -16,4 +17,7 @@ func newLoop(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 	return loop
 }
 
-func TestLoopIsAnAgent(t *testing.T) { agenttest.TestAgent(t, newLoop) }
+func TestLoopIsAnAgent(t *testing.T) {
+	timed.Long(t, "the whole contract of agents")
+	agenttest.TestAgent(t, newLoop)
+}

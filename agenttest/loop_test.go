@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // These tests are of [aycoder.Loop] alone: of options and of corners that not every
@@ -293,6 +294,7 @@ func TestAnswerIsBoundedInAllItsParts(t *testing.T) {
 // What one message of calls costs grows with their number, not with its square: a
 // model must not make a run think for minutes. The time is that of the whole run.
 func TestTimeOfManyCalls(t *testing.T) {
+	timed.Long(t, "runs of thousands of calls")
 	tests := []struct {
 		name  string
 		n     int
@@ -312,9 +314,7 @@ func TestTimeOfManyCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			small, large := runTime(t, tt.calls(tt.n)), runTime(t, tt.calls(times*tt.n))
-			if ratio := float64(large) / float64(small); ratio > 3*times {
-				t.Errorf("%d times the calls take %.0f times as long: %s, %s", times, ratio, small, large)
-			}
+			timed.AtMost(t, large, 3*times*small, times, " times the calls")
 		})
 	}
 }
@@ -329,9 +329,7 @@ func sameID(id string, n int) []any {
 
 // runTime returns how long a run of one message takes: the best of three.
 func runTime(t *testing.T, steps []any) time.Duration {
-	best := time.Hour
-	for range 3 {
-		start := time.Now()
+	return timed.Best(3, func() {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(&findings{}, [][]any{calls(steps...), says("so")})
 			for _, err := range loop(t, w).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -340,9 +338,7 @@ func runTime(t *testing.T, steps []any) time.Duration {
 				}
 			}
 		})
-		best = min(best, time.Since(start))
-	}
-	return best
+	})
 }
 
 // A report of progress that was on its way when the call returned comes before the

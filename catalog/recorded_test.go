@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // A recording is a conversation with a provider. The recordings are in the folder
@@ -57,6 +58,7 @@ var modelField = regexp.MustCompile(`"(?:model|modelVersion)"\s*:\s*"([^"]+)"`)
 
 func recordings(t *testing.T) []recording {
 	t.Helper()
+	timed.Long(t, "recorded traffic")
 	folder := filepath.Join("..", "..", "shared", "wire")
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
 	require.NoError(t, err)

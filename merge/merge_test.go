@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/merge"
 )
 
 // mergeCase is a recorded merge with git's answer in style merge.
@@ -37,6 +39,7 @@ func (c *mergeCase) apply(edits [][3]any) []byte {
 // eachMerge reads recorded merges; internal/diff3 tests all of them in all styles.
 func eachMerge(t *testing.T, step int, each func(c *mergeCase)) {
 	t.Helper()
+	timed.Long(t, "recorded merges")
 	f, err := os.Open("../../shared/merge/cases.jsonl.gz")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("no recorded merges beside the repository")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/middleware"
 	"github.com/aycoder/aycoder/providers/script"
 )
@@ -84,6 +85,7 @@ func TestConformance(t *testing.T) {
 // An agent whose client is wrapped keeps the contract of agents: what is forgotten,
 // said twice or run twice would be found.
 func TestAgentConformance(t *testing.T) {
+	timed.Long(t, "the whole contract of agents behind each middleware")
 	agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
 		mw := wrappers()
 		agent, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver),

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -339,6 +340,7 @@ var questions = []question{
 func strictness(kind string) int { return slices.Index([]string{"allow", "ask", "deny"}, kind) }
 
 func TestProperties(t *testing.T) {
+	timed.Long(t, "thousands of random commands")
 	r := rand.New(rand.NewPCG(1, 2))
 	sources := []policy.Source{policy.Managed, policy.User, policy.Session, policy.Project}
 	modes := []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan, policy.FullAuto}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // shellWorld is a world whose commands can be told from others by a variable.
@@ -114,7 +115,7 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
-	within(t, start, patient(limit))
+	timed.Within(t, start, patient(limit))
 	assert.Empty(t, survivors(t, mark), "also without a PID namespace")
 	for name := range c.Expect.FileAfter {
 		assert.NoFileExists(t, w.path(name))
@@ -177,7 +178,7 @@ func TestRobustBackground(t *testing.T) {
 				b.step(s.([]any))
 			}
 			b.check(expect[i])
-			within(t, start, patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
+			timed.Within(t, start, patient(time.Duration(c.Expect.MaxMS)*time.Millisecond))
 		})
 	}
 	t.Logf("%d cases ran", len(cases))

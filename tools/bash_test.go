@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -253,6 +254,7 @@ func TestFoldersOfInnerRuns(t *testing.T) {
 // A tool says what it does while it works, and lets go of everything when many calls
 // are cancelled.
 func TestManyCallsCancelled(t *testing.T) {
+	timed.Long(t, "hundreds of commands at once")
 	const n = 200
 	t.Setenv("TMPDIR", t.TempDir())
 	w, shell, mark := shellWorld(t, nil)
@@ -290,7 +292,7 @@ func TestManyCallsCancelled(t *testing.T) {
 	assert.Empty(t, all)
 	require.NoError(t, shell.Close())
 	assert.Empty(t, survivors(t, mark))
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, 5*time.Second, time.Millisecond)
+	timed.Until(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, "goroutines to end")
 	assert.LessOrEqual(t, descriptors(t), files)
 	r := w.call("bash", args{"command": "true", "background": true})
 	assert.Contains(t, r.Text(), "closed: ")
@@ -506,6 +508,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 
 // Endless output takes no memory.
 func TestOutputIsBounded(t *testing.T) {
+	timed.Long(t, "output of many megabytes")
 	w, _, _ := shellWorld(t, nil, WithMasking(false))
 	for _, command := range []string{"yes | head -c 300000000", "head -c 300000000 /dev/zero", "head -c 30000000 /dev/urandom"} {
 		var before, after runtime.MemStats

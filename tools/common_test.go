@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -128,6 +129,7 @@ func (w *world) fails(kind, tool string, in args) string {
 // shared reads a file of recorded material beside the repository.
 func shared(t testing.TB, name string, into any) {
 	t.Helper()
+	timed.Long(t, "shared cases")
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	for {

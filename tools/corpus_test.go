@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // recordedEdit is an edit as a model makes it, with the outcomes that are right.
@@ -29,6 +31,7 @@ type recordedEdit struct {
 // which takes long, they are those of every tenth file only.
 func recordedEdits(t *testing.T) []recordedEdit {
 	t.Helper()
+	timed.Long(t, "recorded edits")
 	f, err := os.Open(filepath.Join("..", "..", "shared", "merge", "edits.jsonl.gz"))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("no recorded edits beside the repository")

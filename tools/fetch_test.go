@@ -28,6 +28,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/publicnet"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // web is a server on this machine that fetch is allowed to reach.
@@ -238,6 +239,7 @@ func TestFetchUnpacks(t *testing.T) {
 
 // A page that unpacks to a gigabyte costs what the bound allows.
 func TestFetchBomb(t *testing.T) {
+	timed.Long(t, "answers that unpack to gigabytes")
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	zeros := bytes.Repeat([]byte("a"), 1<<20)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/sandbox"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func needReading(t *testing.T) {
@@ -166,6 +167,7 @@ func TestHeldResults(t *testing.T) {
 
 // The directory for temporary files is each command's own, and goes with it.
 func TestHeldTemporaryFiles(t *testing.T) {
+	timed.Long(t, "commands that are held to reading")
 	needReading(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // step is one thing to set up before a case; which, its keys say.
@@ -216,7 +217,7 @@ func (c *pathCase) run(t *testing.T) {
 		as = asNobody
 	}
 	as(t, func() { kind, text = c.do(w, name) })
-	within(t, start, 2*time.Second)
+	timed.Within(t, start, 2*time.Second)
 	if check {
 		now, err := os.ReadFile(filepath.Join(w.base, kept))
 		assert.NoError(t, err)

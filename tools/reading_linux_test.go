@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -313,12 +314,12 @@ func (s *scene) controls() {
 			continue
 		}
 		found := func() bool { return len(differences(before, s.look())) > 0 }
-		assert.Eventually(s.t, found, 10*time.Second, time.Millisecond, "%s was not seen", c)
+		timed.Until(s.t, found, c, " to be seen")
 		for _, pid := range others(s.t) {
 			n, _ := strconv.Atoi(pid)
 			_ = syscall.Kill(n, syscall.SIGKILL)
 		}
-		require.Eventually(s.t, func() bool { return len(others(s.t)) == 0 }, 10*time.Second, time.Millisecond)
+		timed.Until(s.t, func() bool { return len(others(s.t)) == 0 }, "all processes to end")
 	}
 	s.t.Logf("%d of %d effects were seen", len(all), len(all))
 }
@@ -340,12 +341,8 @@ func (s *scene) held(cases []string) {
 		script := "ulimit -u 150\n" + c
 		inv := aycoder.NewInvocation("1", "bash", mustJSON(s.t, args{"command": script, "timeout": 1}), nil)
 		inv.ReadOnly = true
-		begin := time.Now()
 		r, err := bash.Call(s.t.Context(), inv)
 		require.NoError(s.t, err, c)
-		if d := time.Since(begin); d > time.Second {
-			s.t.Logf("%s took %s: %s", c, d, r.Summary)
-		}
 		after := s.look()
 		if diff := differences(before, after); len(diff) > 0 {
 			s.t.Errorf("%s\n%s\ndid this:\n%s", c, r.Text(), strings.Join(diff, "\n"))
@@ -356,6 +353,7 @@ func (s *scene) held(cases []string) {
 
 // What a classifier would have to take for reading, were it asked, changes nothing.
 func TestHeld(t *testing.T) {
+	timed.Long(t, "commands that are held to reading")
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
 		t.Skipf("nothing holds commands to reading here: %v %v", r, err)
 	}
@@ -435,6 +433,7 @@ func newSecondWall(t *testing.T, cases []string) *exec.Cmd {
 
 // Commands that only read do the same held to that as they do otherwise.
 func TestHeldCommandsRead(t *testing.T) {
+	timed.Long(t, "commands that are held to reading")
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
 		t.Skipf("nothing holds commands to reading here: %v %v", r, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -67,7 +68,7 @@ func (c *editCase) run(t *testing.T) {
 	before := w.files()
 	start := time.Now()
 	text, failed := c.call(w)
-	within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
+	timed.Within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
 	assert.True(t, utf8.ValidString(text))
 	c.checkText(t, text, failed)
 	c.checkFiles(w, before)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 type netCase struct {
@@ -60,7 +61,7 @@ func (c *netCase) run(t *testing.T) {
 	start := time.Now()
 	text, isError := netRunners[c.Tool](c, t)
 	if c.Expect.MaxMS > 0 {
-		within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
+		timed.Within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
 	}
 	runtime.ReadMemStats(&after)
 	if c.Expect.MaxRSS > 0 { // all that was ever allocated is more than what was held

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 type robustCase struct {
@@ -152,7 +153,7 @@ func (c *robustCase) run(t *testing.T) {
 	if in["timeout"] != nil {
 		limit += time.Second // whole seconds only
 	}
-	within(t, start, limit)
+	timed.Within(t, start, limit)
 	assert.Less(t, peak(t)-held, cmp.Or(c.Expect.MaxRSS, 512)<<10, "kB")
 	if c.Expect.SideEffects != "" {
 		assert.Equal(t, files, w.snapshot())

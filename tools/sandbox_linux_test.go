@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 var mechanisms = map[string]func(FS, ...SandboxOption) (*LocalSandbox, error){
@@ -62,6 +64,7 @@ func shell(t *testing.T, s Sandbox, dir, script string, call SandboxCall) (strin
 }
 
 func TestSandboxedWork(t *testing.T) {
+	timed.Long(t, "builds and tests in a sandbox")
 	tests := []struct{ name, needs, script, want string }{
 		{"commit", "git", "git init -q . && git add . && git commit -qm x && git log --oneline | wc -l", "1\n"},
 		{"branch", "git", "git init -q . && git add . && git commit -qm x && " +

@@ -22,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -203,17 +204,17 @@ func TestBashCancel(t *testing.T) {
 		line <- p.Message
 	})
 	r, err := w.tool["bash"].Call(ctx, inv)
-	assert.Less(t, time.Since(cancelled), 2*time.Second) // alone a few ms
+	timed.Within(t, cancelled, 2*time.Second) // alone a few ms
 	require.NoError(t, err)
 	assert.True(t, r.IsError)
 	assert.Contains(t, r.Text(), "cancelled: the command was stopped")
 	for f := range strings.FieldsSeq(<-line) {
 		pid, err := strconv.Atoi(f)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool {
+		timed.Until(t, func() bool {
 			stat, _ := os.ReadFile("/proc/" + f + "/stat")
 			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || strings.Contains(string(stat), ") Z ")
-		}, 2*time.Second, time.Millisecond)
+		}, "process ", f, " to end")
 	}
 }
 

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,16 +159,5 @@ func TestRunnersRefuseWhatTheyDoNotKnow(t *testing.T) {
 		var c map[string]any
 		require.NoError(t, json.Unmarshal([]byte(tt.text), &c))
 		assert.Equal(t, tt.want, notUnderstood(c), tt.text)
-	}
-}
-
-// within holds a case to its bound of time where times are measured: with AYCODER_TIMES.
-// Elsewhere the machine may be busy, and what hangs is found by the test's own limit.
-func within(t testing.TB, start time.Time, limit time.Duration) {
-	t.Helper()
-	if took := time.Since(start); os.Getenv("AYCODER_TIMES") != "" {
-		assert.Less(t, took, limit)
-	} else if took >= limit {
-		t.Logf("took %s, more than %s", took.Round(time.Millisecond), limit)
 	}
 }

@@ -96,7 +96,6 @@ func TestApplyStopsWaitingForLock(t *testing.T) {
 	end := errors.New("the end")
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancelCause(t.Context())
-	began := time.Now()
 	for range 2 {
 		all.Go(func() {
 			_, err := w.Apply(ctx, plan)
@@ -105,7 +104,6 @@ func TestApplyStopsWaitingForLock(t *testing.T) {
 	}
 	time.AfterFunc(20*time.Millisecond, func() { cancel(end) })
 	all.Wait()
-	assert.Less(t, time.Since(began), 2*time.Second)
 	require.NoError(t, folder.Close())
 	_, err = w.Apply(t.Context(), plan)
 	require.NoError(t, err)

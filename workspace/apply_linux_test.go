@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -214,6 +215,7 @@ func TestApplyFullDisk(t *testing.T) {
 
 // No file outside is touched while folders and links are exchanged under way.
 func TestApplyRace(t *testing.T) {
+	timed.Long(t, "races of plans with other writers")
 	inMemory(t)
 	w, dir := testWorkspace(t, map[string]string{"d/f": "inside"})
 	out := dir + "-out"
@@ -349,6 +351,7 @@ func (s *saver) writeHeld(line string) error {
 // A user who saves at random moments, in all ways, loses nothing. By default this
 // takes a few seconds; AYCODER_TORTURE_ROUNDS sets the number of rounds.
 func TestApplyTorture(t *testing.T) {
+	timed.Long(t, "thousands of plans")
 	inMemory(t)
 	rounds, _ := strconv.Atoi(os.Getenv("AYCODER_TORTURE_ROUNDS"))
 	until := time.Now().Add(4 * time.Second)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // race is a workspace in which somebody exchanges the folder d with a link of that
@@ -146,6 +147,7 @@ func (r *race) applyDelete(int) error {
 // Somebody exchanges a folder and a link while all kinds of reads and writes go on
 // below it. AYCODER_RACE is the number of tries of each.
 func TestExchangeRace(t *testing.T) {
+	timed.Long(t, "races for a file")
 	tries, err := strconv.Atoi(os.Getenv("AYCODER_RACE"))
 	if err != nil {
 		tries = 400

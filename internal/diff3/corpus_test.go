@@ -15,12 +15,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // sharedFile opens a file of the recorded merges, which lie beside the repository.
 // Without them the test is skipped.
 func sharedFile(t testing.TB, name string) io.Reader {
 	t.Helper()
+	timed.Long(t, "recorded merges")
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	for {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // rounds is how many random merges are checked. The environment variable
@@ -83,6 +85,7 @@ func checkDiff(t testing.TB, a, b []byte) {
 
 // TestGit compares random merges with those of the git on this machine.
 func TestGit(t *testing.T) {
+	timed.Long(t, "a comparison with git merge-file")
 	t.Parallel()
 	git, err := exec.LookPath("git")
 	if err != nil {

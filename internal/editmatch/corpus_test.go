@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/merge"
 )
 
@@ -34,6 +35,7 @@ type recorded struct {
 // edits of every tenth file only.
 func recordedEdits(t testing.TB) []recorded {
 	t.Helper()
+	timed.Long(t, "recorded edits")
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	for {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // mistake makes an edit that is right one that a model or an editor got wrong. It
@@ -196,6 +197,7 @@ func plain(text string) string {
 // one that it would have been without, or a refusal. Most single mistakes have to be
 // understood.
 func TestMistakes(t *testing.T) {
+	timed.Long(t, "thousands of edits with mistakes")
 	cases := recordedEdits(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	var all tally

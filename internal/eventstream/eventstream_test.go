@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/sse"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -195,21 +196,18 @@ func FuzzEvents(f *testing.F) {
 
 // A large message in small reads costs time that grows with its size only.
 func TestLinear(t *testing.T) {
+	timed.Long(t, "a message of 10 MB")
 	cost := func(size int) time.Duration {
 		in := AppendEvent(nil, "chunk", strings.Repeat("x", size))
-		best := time.Hour
-		for range 3 {
-			start := time.Now()
+		return timed.Best(3, func() {
 			got, err := read(wiretest.Sized(bytes.NewReader(in), 1000))
-			best = min(best, time.Since(start))
 			require.NoError(t, err)
 			require.Len(t, got[0].Data, size)
-		}
-		return best
+		})
 	}
 	small, large := cost(1<<20), cost(10<<20)
 	t.Logf("1 MB: %v, 10 MB: %v", small, large)
-	assert.Less(t, large, 50*small)
+	timed.AtMost(t, large, 50*small)
 }
 
 func BenchmarkEvents(b *testing.B) {

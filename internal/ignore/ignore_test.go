@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // ignored asks the way a walk does: from the top, and not below what is ignored.
@@ -174,6 +176,7 @@ func tree(r *rand.Rand) map[string]string {
 }
 
 func TestAgainstGitAdversarial(t *testing.T) {
+	timed.Long(t, "a comparison with git on hostile patterns")
 	needGit(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	w := newWorld(t, tree(r), nil)
@@ -187,6 +190,7 @@ func TestAgainstGitAdversarial(t *testing.T) {
 }
 
 func TestAgainstGitRandom(t *testing.T) {
+	timed.Long(t, "a comparison with git on random patterns")
 	needGit(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -488,5 +492,5 @@ func TestBounded(t *testing.T) {
 	start := time.Now()
 	l := (*Layer)(nil).Push("", []byte(text))
 	assert.False(t, l.Ignored(strings.Repeat("a/", 500)+strings.Repeat("a", 200), false))
-	assert.Less(t, time.Since(start), 2*time.Second)
+	timed.Within(t, start, 2*time.Second)
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // taking is a script that takes a number of bytes and keeps them: tail(1) reads for the
@@ -27,6 +29,7 @@ func taking(bytes int) string {
 }
 
 func TestMemoryLimit(t *testing.T) {
+	timed.Long(t, "commands that take much memory")
 	const limit = 64 << 20
 	tests := map[string]string{
 		"one":        taking(200 << 20),
@@ -53,6 +56,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // What is not too much, however it looks at first.
 func TestMemoryWithinLimit(t *testing.T) {
+	timed.Long(t, "commands that take much memory")
 	fill := "x=$(head -c 20000000 /dev/zero | tr '\\0' x); "
 	tests := []struct {
 		name, script string
@@ -140,7 +144,7 @@ func TestFinish(t *testing.T) {
 			}
 			start := time.Now()
 			assert.Equal(t, !cancelled, finish(r, io.Discard, drained, cut, time.Minute))
-			assert.Less(t, time.Since(start), 30*time.Second)
+			timed.Within(t, start, 30*time.Second)
 		})
 	}
 }

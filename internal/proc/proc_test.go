@@ -21,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 func sh(script string) *Command {
@@ -79,9 +81,9 @@ func TestRun(t *testing.T) {
 // it first.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	timed.Until(t, func() bool {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid)
-	}, 2*time.Second, 5*time.Millisecond, "process %d is still there", pid)
+	}, "process ", pid, " to end")
 }
 
 func zombie(pid int) bool {
@@ -93,7 +95,7 @@ func zombie(pid int) bool {
 func pids(t *testing.T, file string, n int) []int {
 	t.Helper()
 	var found []int
-	require.Eventually(t, func() bool {
+	timed.Until(t, func() bool {
 		data, _ := os.ReadFile(file)
 		found = nil
 		for f := range strings.FieldsSeq(string(data)) {
@@ -102,7 +104,7 @@ func pids(t *testing.T, file string, n int) []int {
 			found = append(found, pid)
 		}
 		return len(found) == n && data[len(data)-1] == '\n'
-	}, 5*time.Second, time.Millisecond)
+	}, n, " process ids in ", file)
 	return found
 }
 
@@ -123,7 +125,7 @@ func TestWholeGroupIsKilled(t *testing.T) {
 		}()
 		text, _, err := run(ctx, sh("echo before; "+spawn+"; wait"))
 		found := <-started
-		assert.Less(t, time.Since(at), 2*time.Second) // alone 50 ms, as it ignores SIGTERM
+		timed.Within(t, at, 2*time.Second) // alone 50 ms, as it ignores SIGTERM
 		require.ErrorIs(t, err, stop)
 		assert.Equal(t, "before\n", text)
 		for _, pid := range found {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // tryEffects runs the probe, and compares what happened with a column of the table.
@@ -83,6 +85,7 @@ func TestEffectsOfAnotherUser(t *testing.T) {
 
 // The whole host as a user without any rights, if the test has them.
 func TestEffectsUnprivileged(t *testing.T) {
+	timed.Long(t, "all effects again as another user")
 	if os.Getuid() != 0 {
 		t.Skip("the other tests run without privileges already")
 	}

@@ -15,11 +15,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // threads are the states of the threads of this process that a sandbox would change.
@@ -48,14 +49,14 @@ func threads(t *testing.T) []string {
 // unaffected checks that all threads of the host are as the first was.
 func unaffected(t *testing.T, before string, out string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	timed.Until(t, func() bool {
 		for _, s := range threads(t) {
 			if s != before {
 				return false
 			}
 		}
 		return true
-	}, 10*time.Second, 5*time.Millisecond, "a thread of the host stays confined")
+	}, "a thread of the host to be free again")
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -72,6 +73,7 @@ func unaffected(t *testing.T, before string, out string) {
 }
 
 func TestMany(t *testing.T) {
+	timed.Long(t, "hundreds of sandboxes at once")
 	needLandlock(t)
 	for _, procs := range []int{0, 1} {
 		t.Run(fmt.Sprintf("GOMAXPROCS=%d", procs), func(t *testing.T) {

@@ -12,11 +12,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // sharedFile finds a file of recorded material beside the repository.
 func sharedFile(t *testing.T, name string) *os.File {
 	t.Helper()
+	timed.Long(t, "recorded schemas and calls")
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	for {

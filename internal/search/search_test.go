@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // dir is a plain folder as a source.
@@ -193,7 +195,7 @@ func TestCancel(t *testing.T) {
 		start := time.Now()
 		cancel(stop)
 		require.ErrorIs(t, <-ended, stop)
-		assert.Less(t, time.Since(start), 2*time.Second) // alone it is under 100 ms
+		timed.Within(t, start, 2*time.Second) // alone it is under 100 ms
 	})
 }
 

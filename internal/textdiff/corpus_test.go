@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // pair is a text and what became of it.
@@ -57,6 +59,7 @@ func corpus(t testing.TB) []pair {
 
 func eachLine(t testing.TB, name string, each func([]byte)) {
 	t.Helper()
+	timed.Long(t, "recorded merges")
 	f, err := os.Open(filepath.Join(root(t), "..", "shared", "merge", name))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("no recorded merges beside the repository")

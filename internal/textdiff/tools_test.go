@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // tool is a program that applies patches.
@@ -50,6 +52,7 @@ func (p tool) apply(t *testing.T, name, text string, patch []byte) string {
 
 // TestTools has real programs apply a sample of the real diffs.
 func TestTools(t *testing.T) {
+	timed.Long(t, "a comparison with diff and patch")
 	for _, p := range tools {
 		t.Run(p.name, func(t *testing.T) {
 			p.found(t)
@@ -126,6 +129,7 @@ func TestToolsFiles(t *testing.T) {
 // TestHunksAreGits checks that most real diffs are what git diff shows. Its rule for
 // where an insertion stands is another, but means the same.
 func TestHunksAreGits(t *testing.T) {
+	timed.Long(t, "a comparison with git diff")
 	tools[0].found(t)
 	dir := t.TempDir()
 	n, same := 0, 0

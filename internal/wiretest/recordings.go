@@ -97,6 +97,9 @@ type Failure struct {
 // Shared returns the folder "shared", or skips the test.
 func Shared(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short: recorded traffic")
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -96,25 +97,22 @@ func sendStream(w http.ResponseWriter, body string) {
 
 // An event of 10 MB in reads of 1 kB costs time that grows with its size only.
 func TestLargeEvent(t *testing.T) {
+	timed.Long(t, "an event of 10 MB")
 	cost := func(size int) time.Duration {
 		text := strings.Repeat("é", size/2)
 		big := strings.Replace(textDelta, "hi", text, 1)
 		var i wiretest.Interaction
 		i.Response.Status = http.StatusOK
 		c := newClient(t, i.Transport(msgStart+textStart+big+blockStop+msgEnd, 1000))
-		best := time.Hour
-		for range 2 {
-			start := time.Now()
+		return timed.Best(2, func() {
 			a := ask(c)
-			best = min(best, time.Since(start))
 			require.NoError(t, a.err)
 			require.True(t, a.Text() == text)
-		}
-		return best
+		})
 	}
 	small, large := cost(1<<20), cost(10<<20)
 	t.Logf("1 MB: %v, 10 MB: %v", small, large)
-	assert.Less(t, large, 60*small)
+	timed.AtMost(t, large, 60*small)
 }
 
 // Whatever is printed, logged or returned, the key is not in it.

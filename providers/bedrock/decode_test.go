@@ -20,6 +20,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/eventstream"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -280,24 +281,21 @@ func check(t *testing.T, a *wiretest.Answer) {
 }
 
 func TestLargeEvent(t *testing.T) {
+	timed.Long(t, "an event of 10 MB")
 	cost := func(size int) time.Duration {
 		text := strings.Repeat("é", size/2)
 		var i wiretest.Interaction
 		i.Response.Status = 200
 		body := frames(begin, textPiece(text), stop0, endTurn, meta)
-		best := time.Hour
-		for range 2 {
-			start := time.Now()
+		return timed.Best(2, func() {
 			a := wiretest.Ask(t.Context(), t, newClient(t, i.Transport(body, 1000)), hello())
-			best = min(best, time.Since(start))
 			require.NoError(t, a.Err)
 			require.True(t, a.Text == text)
-		}
-		return best
+		})
 	}
 	small, large := cost(1<<20), cost(10<<20)
 	t.Logf("1 MB: %v, 10 MB: %v", small, large)
-	assert.Less(t, large, 60*small)
+	timed.AtMost(t, large, 60*small)
 }
 
 // BenchmarkDecode reads 10,000 deltas, beside what nobody can go below: frames cut by

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/ollama"
 )
 
@@ -221,7 +222,7 @@ func TestFindEnds(t *testing.T) {
 	start := time.Now()
 	_, err := ollama.Find(t.Context(), opt)
 	require.Error(t, err)
-	assert.Less(t, time.Since(start), 10*time.Second)
+	timed.Within(t, start, 10*time.Second)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

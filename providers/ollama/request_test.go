@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/ollama"
 )
 
@@ -204,6 +205,7 @@ func TestParameters(t *testing.T) {
 
 // References that are in each other twice, thirty levels deep, are a billion schemas.
 func TestParametersAreBounded(t *testing.T) {
+	timed.Long(t, "parameters of many megabytes")
 	var b strings.Builder
 	b.WriteString(`{"properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{`)
 	for i := range 30 {

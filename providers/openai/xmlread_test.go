@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // Only what can be read in one way is a call.
@@ -101,17 +102,14 @@ func FuzzXMLRoundTrip(f *testing.F) {
 
 // Text that begins calls over and over costs no more than other text.
 func TestXMLLinear(t *testing.T) {
+	timed.Long(t, "texts that begin calls over and over")
 	for _, tag := range []string{"<function=", "<function=now>", "<function=now>{", "`<function=now>{}", "<function=write><parameter=text></parameter>"} {
 		took := func(n int) time.Duration {
-			best := time.Hour
-			for range 3 {
-				at := time.Now()
+			return timed.Best(3, func() {
 				chatAsk(t, xmlBody(strings.Repeat(tag, n), 1<<20, "stop"), &aycoder.Request{Tools: xmlTestTools}, WithXMLTools())
-				best = min(best, time.Since(at))
-			}
-			return best
+			})
 		}
 		few, many := took(2000), took(16000)
-		assert.Less(t, many, 40*few+50*time.Millisecond, "%s: %s for 2000, %s for 16000", tag, few, many)
+		timed.AtMost(t, many, 40*few+50*time.Millisecond, tag)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
@@ -89,6 +90,7 @@ func TestSecretsOfBodies(t *testing.T) {
 // What programs really send and get has no secret in it, as those who recorded it took
 // them out, and so all of it stays readable.
 func TestUsualBodiesStayReadable(t *testing.T) {
+	timed.Long(t, "bodies of many megabytes")
 	cases := 0
 	wiretest.Each(t, func(r *wiretest.Recording) {
 		for _, in := range r.Interactions {
