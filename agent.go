@@ -139,13 +139,19 @@ type tool struct {
 // New returns an agent that asks m. All errors of the options are joined.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
-	var missing error
+	var errs []error
 	if m == nil {
-		missing = isNilError("model")
+		errs = append(errs, isNilError("model"))
 	}
-	set := Options(opts...)(&c)
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, isNilError("option"))
+			continue
+		}
+		errs = append(errs, o(&c))
+	}
 	tools, err := c.tools()
-	if err := errors.Join(missing, set, err); err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("new agent: %w", err)
 	}
 	c.client = m

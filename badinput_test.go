@@ -273,6 +273,6 @@ func TestBadInputFromTheHost(t *testing.T) {
 		_, err := aycoder.New(&fake{}, opt)
 		require.True(t, is[*aycoder.ConfigError](err), "%v", err)
 	}
-	_, err := aycoder.New(nil, aycoder.Options(bad...))
+	_, err := aycoder.New(nil, bad...)
 	require.Equal(t, len(bad)+1, strings.Count(err.Error(), "\n")+1, "all at once: %v", err)
 }

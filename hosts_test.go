@@ -326,7 +326,6 @@ func TestNilAndZeroAreErrors(t *testing.T) {
 	nothing := func(aycoder.ModelClient) aycoder.ModelClient { return nil }
 	errs := map[string]error{
 		"option":                build(nil),
-		"option in Options":     build(aycoder.Options(aycoder.WithLimits(aycoder.Limits{Turns: 1}), nil)),
 		"model middleware":      build(aycoder.WithModelMiddleware(nil)),
 		"tool middleware":       build(aycoder.WithToolMiddleware(nil)),
 		"context middleware":    build(aycoder.WithContextMiddleware(nil)),

@@ -25,7 +25,7 @@ type State struct {
 	parts   content // of the message that is on its way
 	calls   []call  // its tool calls, in order; copied before it is changed
 	queue   []*Steered
-	phase   Phase
+	phase   string
 	end     End
 	turn    int // messages of the model in this run
 	attempt int // failures since the last one
@@ -59,15 +59,12 @@ func (r *rules) effect(tool string) Effect {
 	return EffectUnknown
 }
 
-// Phase is what a run is waiting for.
-type Phase string
-
-// The phases of a run.
+// The phases of a run: what it is waiting for.
 const (
-	PhaseModel Phase = "model" // the model is asked or talks; read-only tools may work
-	PhaseTools Phase = "tools" // the model has finished, calls are open
-	PhaseWait  Phase = "wait"  // for the time to ask the model again
-	PhaseDone  Phase = "done"
+	phaseModel = "model"
+	phaseTools = "tools"
+	phaseWait  = "wait"
+	phaseDone  = "done"
 )
 
 // End is why a run is over.
@@ -143,7 +140,7 @@ func (s *State) start(in *StartInput) []Action {
 	for _, t := range in.Tools {
 		r.effects = append(r.effects, toolEffect{t.Name, t.Effect})
 	}
-	s.rules, s.history, s.phase = r, newTranscript(in.Messages, in.ids), PhaseModel
+	s.rules, s.history, s.phase = r, newTranscript(in.Messages, in.ids), phaseModel
 	s.marked = limitIn(in.Messages, in.Model)
 	s.cut = cut{limit: s.marked}.at(in.Messages)
 	return []Action{s.callModel()}
@@ -152,8 +149,10 @@ func (s *State) start(in *StartInput) []Action {
 // Messages returns the history. It is valid, and shared: do not change it.
 func (s State) Messages() []*Message { return s.history.all() }
 
-// Phase returns what the run is waiting for.
-func (s State) Phase() Phase { return s.phase }
+// Phase returns what the run is waiting for: "model" while the model is asked or talks
+// and read-only tools may work, "tools" when it has finished and calls are open, "wait" for
+// the time to ask it again, or "done".
+func (s State) Phase() string { return s.phase }
 
 // End returns why the run is over, or "" while it is not.
 func (s State) End() End { return s.end }
@@ -317,8 +316,9 @@ func (*Resumed) fact()     {}
 
 // FactError says that a fact does not fit the state it was applied to.
 type FactError struct {
-	Fact  Fact
-	Phase Phase
+	Fact Fact
+	// Phase is that of the [State].
+	Phase string
 	// Reason says why.
 	Reason string
 }
@@ -376,9 +376,9 @@ func (s *State) apply(f Fact) ([]Action, string) {
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {
-	case PhaseModel:
+	case phaseModel:
 		out = append(out, s.callModel())
-	case PhaseWait:
+	case phaseWait:
 		out = append(out, &Wait{Turn: s.turn + 1, Attempt: s.attempt, For: s.broken.After})
 	}
 	for i := range s.calls {

@@ -193,7 +193,7 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 	}
 	id := fmt.Sprintf("c%d", n)
 	switch s.phase {
-	case PhaseModel:
+	case phaseModel:
 		add(textBlock("t"), 2)
 		add(block(id, "read"), 3)
 		add(block(id, "write"), 2)
@@ -206,7 +206,7 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 			add(&ModelFailed{}, 1)
 			add(&ModelFailed{Retry: true, Shrink: true}, 2)
 		}
-	case PhaseWait:
+	case phaseWait:
 		add(&Waited{}, 5)
 	}
 	for _, c := range s.calls {
@@ -243,7 +243,7 @@ func wander(t testing.TB, rnd *rand.Rand, steps int) walk {
 		f := legal(rnd, s, n)
 		next, actions, err := s.Apply(f)
 		if err != nil {
-			if s.phase != PhaseDone { // a legal fact is refused only once the run is over
+			if s.phase != phaseDone { // a legal fact is refused only once the run is over
 				t.Fatalf("%T in %s: %v", f, s.phase, err)
 			}
 			break
@@ -279,14 +279,14 @@ func checkStep(t testing.TB, s State, actions []Action, f Fact) {
 		}
 		writing = true
 		open := slices.ContainsFunc(s.calls[:i], func(c call) bool { return c.status != callSettled })
-		if s.phase == PhaseModel || open {
+		if s.phase == phaseModel || open {
 			t.Fatalf("after %T: a write works while the model talks or out of order", f)
 		}
 	}
 	if writing && working > 1 {
 		t.Fatalf("after %T: a write is not alone", f)
 	}
-	stuck := s.phase != PhaseDone && len(s.Outstanding()) == 0
+	stuck := s.phase != phaseDone && len(s.Outstanding()) == 0
 	begun := slices.ContainsFunc(s.calls, func(c call) bool { return c.status == callBegun })
 	if stuck && !begun {
 		t.Fatalf("after %T: nothing is left to do in phase %s", f, s.phase)

@@ -81,23 +81,6 @@ func option(name string, ok bool, problem string, set func(*config)) Option {
 	}
 }
 
-// Options joins several options into one.
-func Options(opts ...Option) Option {
-	return func(c *config) error {
-		var errs []error
-		for _, o := range opts {
-			if o == nil {
-				errs = append(errs, isNilError("option"))
-				continue
-			}
-			if err := o(c); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(errs...)
-	}
-}
-
 // WithTools gives the agent tools. It appends; names must differ. Default: none.
 func WithTools(tools ...Tool) Option {
 	ok := true

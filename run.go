@@ -272,7 +272,7 @@ func (r *run) startReady(ctx context.Context) bool {
 	if r.stopping || r.err != nil || len(r.out.items) > 0 {
 		return false
 	}
-	if r.state.end == EndDone || r.state.phase == PhaseModel && len(r.ready) > 0 {
+	if r.state.end == EndDone || r.state.phase == phaseModel && len(r.ready) > 0 {
 		for _, m := range r.control.take(r.state.end == EndDone) {
 			if err := r.step(m); err != nil {
 				r.control.giveBack(m)
@@ -330,7 +330,7 @@ func (r *run) askModel(ctx context.Context) {
 func (r *run) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err != nil || r.state.phase == PhaseDone && len(r.out.items) == 0
+	return r.err != nil || r.state.phase == phaseDone && len(r.out.items) == 0
 }
 
 // pop takes the oldest event. A question that was answered meanwhile is none.
@@ -503,7 +503,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state.phase == PhaseDone {
+	if r.state.phase == phaseDone {
 		return
 	}
 	r.keepText()

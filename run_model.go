@@ -169,7 +169,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 // keepText makes what was said of a block that is not complete one, before the message
 // is cut short. The mutex is held.
 func (r *run) keepText() {
-	if text := r.incoming.rest(); text != nil && r.state.phase == PhaseModel {
+	if text := r.incoming.rest(); text != nil && r.state.phase == phaseModel {
 		_ = r.step(&BlockDone{&Text{Text: cleanText(text.Text)}})
 	}
 }

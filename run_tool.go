@@ -85,7 +85,7 @@ func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 			&ToolFinished{Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "not run", Err: base})
 		return false
 	}
-	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == PhaseModel, By: r.by[a.Call.ID]}
+	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == phaseModel, By: r.by[a.Call.ID]}
 	started.Subject = shownSubject(&ToolUse{Args: args}, &t.spec)
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
 		return false

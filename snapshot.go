@@ -15,7 +15,7 @@ type stateJSON struct {
 	Parts    *Message     `json:"parts,omitempty"`
 	Calls    []callJSON   `json:"calls,omitempty"`
 	Queue    []*Steered   `json:"queue,omitempty"`
-	Phase    Phase        `json:"phase"`
+	Phase    string       `json:"phase"`
 	End      End          `json:"end,omitempty"`
 	Turn     int          `json:"turn"`
 	Attempt  int          `json:"attempt,omitempty"`
@@ -171,26 +171,26 @@ func (s *State) takeCalls(calls []callJSON) error {
 
 // sane refuses what no sequence of facts leads to.
 func (s *State) sane() error {
-	live := slices.Contains([]Phase{PhaseModel, PhaseTools, PhaseWait}, s.phase) && s.end == ""
+	live := slices.Contains([]string{phaseModel, phaseTools, phaseWait}, s.phase) && s.end == ""
 	ends := []End{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
-	if !live && !(s.phase == PhaseDone && slices.Contains(ends, s.end)) {
+	if !live && !(s.phase == phaseDone && slices.Contains(ends, s.end)) {
 		return fmt.Errorf("phase %q does not go with end %q", s.phase, s.end)
 	}
-	if s.phase == PhaseTools && len(s.calls) == 0 {
+	if s.phase == phaseTools && len(s.calls) == 0 {
 		return errors.New("waits for no call")
 	}
-	if s.phase == PhaseWait && s.broken == nil {
+	if s.phase == phaseWait && s.broken == nil {
 		return errors.New("waits for nothing")
 	}
 	open := len(s.parts.items) > 0 || len(s.calls) > 0
-	if open && s.phase != PhaseModel && s.phase != PhaseTools && s.end != EndSuspended {
+	if open && s.phase != phaseModel && s.phase != phaseTools && s.end != EndSuspended {
 		return fmt.Errorf("a message is on its way in phase %q", s.phase)
 	}
 	for _, c := range s.calls {
 		switch c.status {
 		case callAsked, callApproved, callIssued, callBegun, callSuspended, callSettled:
 		case callHeld:
-			if s.phase != PhaseModel {
+			if s.phase != phaseModel {
 				return errors.New("a call is held after its message")
 			}
 		default:

@@ -54,7 +54,7 @@ func (s *State) holds(use *ToolUse) bool {
 	return i >= 0 && s.calls[i].use == use
 }
 
-func (s *State) talking() bool { return s.phase == PhaseModel }
+func (s *State) talking() bool { return s.phase == phaseModel }
 
 // A block is complete. A read-only call may start at once, unless a call that
 // writes stands before it: what it reads is then what that one leaves.
@@ -128,7 +128,7 @@ func (s *State) messageDone(f *MessageDone) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
 	}
-	s.phase, s.stop, s.attempt = PhaseTools, f.Stop, 0
+	s.phase, s.stop, s.attempt = phaseTools, f.Stop, 0
 	s.usage = s.usage.Add(f.Usage)
 	s.own()
 	var actions []Action
@@ -177,7 +177,7 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	for i := range s.calls {
 		s.calls[i].give(outBroken)
 	}
-	s.phase = PhaseTools
+	s.phase = phaseTools
 	return s.advance(nil)
 }
 
@@ -202,18 +202,18 @@ func (s *State) again(actions []Action) ([]Action, string) {
 	case s.turn >= s.rules.maxTurns:
 		return s.over(EndTurns, actions)
 	case s.broken.After > 0:
-		s.phase = PhaseWait
+		s.phase = phaseWait
 		return append(actions, &Wait{Turn: s.turn + 1, Attempt: s.attempt, For: s.broken.After}), ""
 	}
-	s.phase, s.broken = PhaseModel, nil
+	s.phase, s.broken = phaseModel, nil
 	return append(actions, s.callModel()), ""
 }
 
 func (s *State) waited() ([]Action, string) {
-	if s.phase != PhaseWait {
+	if s.phase != phaseWait {
 		return nil, "nothing waits"
 	}
-	s.phase, s.broken = PhaseModel, nil
+	s.phase, s.broken = phaseModel, nil
 	return []Action{s.callModel()}, ""
 }
 
@@ -239,7 +239,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 		return nil, "to ask is no decision"
 	}
 	if s.end == EndSuspended {
-		s.phase, s.end = PhaseTools, ""
+		s.phase, s.end = phaseTools, ""
 	}
 	return s.advance(nil)
 }
@@ -284,14 +284,14 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 		return nil, "no message of a user"
 	}
 	switch {
-	case s.phase == PhaseDone && s.end != EndDone:
+	case s.phase == phaseDone && s.end != EndDone:
 		return nil, "the run is over"
-	case s.phase == PhaseDone:
+	case s.phase == phaseDone:
 		s.end = ""
 		s.queue = []*Steered{f}
 		return s.finish(nil)
 	}
-	if s.phase == PhaseModel && len(s.parts.items) == 0 && !f.FollowUp {
+	if s.phase == phaseModel && len(s.parts.items) == 0 && !f.FollowUp {
 		s.history = s.history.append(f.Message)
 		return nil, ""
 	}
@@ -300,7 +300,7 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 }
 
 func (s *State) cancelled() ([]Action, string) {
-	if s.phase == PhaseDone && s.end != EndSuspended {
+	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
 	}
 	s.own()
@@ -316,7 +316,7 @@ func (s *State) cancelled() ([]Action, string) {
 }
 
 func (s *State) resumed() ([]Action, string) {
-	if s.phase == PhaseDone && s.end != EndSuspended {
+	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
 	}
 	s.own()
@@ -328,10 +328,10 @@ func (s *State) resumed() ([]Action, string) {
 			c.status = callAsked
 		}
 	}
-	if s.phase == PhaseDone {
-		s.phase, s.end = PhaseTools, ""
+	if s.phase == phaseDone {
+		s.phase, s.end = phaseTools, ""
 	}
-	if s.phase == PhaseModel && len(s.parts.items) > 0 {
+	if s.phase == phaseModel && len(s.parts.items) > 0 {
 		s.modelFailed(&ModelFailed{Retry: true})
 		return s.Outstanding(), ""
 	}
@@ -342,7 +342,7 @@ func (s *State) resumed() ([]Action, string) {
 // advance starts what may start now, and moves on when every call is settled.
 func (s *State) advance(actions []Action) ([]Action, string) {
 	actions = s.schedule(actions)
-	if s.phase != PhaseTools {
+	if s.phase != phaseTools {
 		return actions, ""
 	}
 	waiting := false
@@ -422,7 +422,7 @@ func (s *State) finish(actions []Action) ([]Action, string) {
 
 // askAgain asks the model about what the history has become.
 func (s *State) askAgain(actions []Action) ([]Action, string) {
-	s.phase, s.cut = PhaseModel, s.cut.at(s.history.items)
+	s.phase, s.cut = phaseModel, s.cut.at(s.history.items)
 	return append(actions, s.callModel()), ""
 }
 
@@ -439,7 +439,7 @@ func (s *State) take(followUps bool) {
 }
 
 func (s *State) over(end End, actions []Action) ([]Action, string) {
-	s.phase, s.end = PhaseDone, end
+	s.phase, s.end = phaseDone, end
 	return actions, ""
 }
 
@@ -450,7 +450,7 @@ func (s *State) commit() {
 	parts := s.parts.items
 	outputs := s.outputs()
 	s.parts, s.calls = content{}, nil
-	short := s.phase == PhaseModel || s.broken != nil
+	short := s.phase == phaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
 		return
 	}

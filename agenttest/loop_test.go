@@ -211,6 +211,7 @@ func TestHistoryCanBeStored(t *testing.T) {
 		turn []any
 		in   []aycoder.Part
 		opt  aycoder.Option
+		more []aycoder.Option
 	}{
 		{name: "media type of a tool", turn: calls(use),
 			opt: result(&aycoder.Media{Type: dirt, Data: []byte("a")})},
@@ -219,7 +220,7 @@ func TestHistoryCanBeStored(t *testing.T) {
 		{name: "media URL of a tool", turn: calls(use),
 			opt: result(&aycoder.Media{Type: "image/png", URL: dirt})},
 		{name: "reason of a denial", turn: calls(use),
-			opt: aycoder.Options(result(nil), aycoder.WithApprover(deny))},
+			opt: result(nil), more: []aycoder.Option{aycoder.WithApprover(deny)}},
 		{name: "NUL in thinking", turn: model(&aycoder.Thinking{Text: "a\x00b"}), opt: result(nil)},
 		{name: "signature of thinking", turn: model(&aycoder.Thinking{Text: "a", Signature: dirt}),
 			opt: result(nil)},
@@ -239,7 +240,7 @@ func TestHistoryCanBeStored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(&findings{}, [][]any{tt.turn, says("so")})
 				var res aycoder.Result
-				for range loop(t, w, tt.opt).Run(t.Context(), aycoder.Input{Prompt: "go", Parts: tt.in},
+				for range loop(t, w, append(tt.more, tt.opt)...).Run(t.Context(), aycoder.Input{Prompt: "go", Parts: tt.in},
 					aycoder.Into(&res)) {
 				}
 				checkHistory(w.found, "whole run", res.Messages)
