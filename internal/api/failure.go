@@ -239,7 +239,7 @@ var passing = []string{"internal server error", "internal error", "overloaded", 
 func (k *Call) Fail(f Failure) error {
 	return k.fail(f, func(base *aycoder.ModelError) error {
 		if k.Status == 0 { // inside of a stream, of a kind that says nothing
-			return k.Broken(base)
+			return &aycoder.StreamBrokenError{ModelError: base, After: k.Elapsed()}
 		}
 		return base
 	})

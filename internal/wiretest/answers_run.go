@@ -1,0 +1,381 @@
+package wiretest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+// RunAnswers checks a client on the answers in a directory: each comes over a connection
+// to this machine, in one piece and in pieces of random sizes. It fails if there are fewer
+// than least.
+func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
+	t.Helper()
+	all := ReadAnswers(t, dir)
+	current := all[0]
+	rt := Loopback(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost { // a list of models, after an error
+			http.NotFound(w, r)
+			return
+		}
+		serveAnswer(w, r, current)
+	})
+	ran, seen := 0, map[string]string{}
+	for _, c := range all {
+		for _, key := range []string{"name " + c.Name, c.Bytes()} {
+			if other := seen[key]; other != "" {
+				t.Errorf("%s: same as the case at %s: %.60q", c.Place, other, key)
+			}
+			seen[key] = c.Place
+		}
+		current = c
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, c.Name) // never returns an error
+		sizes := rand.New(rand.NewPCG(h.Sum64(), 1))
+		for _, most := range []int{1 << 20, 1, 40} {
+			before := time.Now()
+			a := Ask(t.Context(), t, client(c.Client, rechunked(rt, sizes, most)), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}})
+			if wrong := checkAnswer(c, a, before); len(wrong) > 0 {
+				t.Errorf("%s: %s, at most %d bytes a read:\n\t%s", c.Place, c.Name, most, strings.Join(wrong, "\n\t"))
+				break
+			}
+		}
+		ran++
+	}
+	if ran < least {
+		t.Errorf("only %d answers ran, want at least %d", ran, least)
+	}
+	t.Logf("%d provider answers ran", ran)
+}
+
+func serveAnswer(w http.ResponseWriter, r *http.Request, c *WrittenAnswer) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header()["Content-Type"] = nil // none is guessed
+	for _, h := range c.Header {
+		w.Header().Add(h[0], h[1])
+	}
+	w.WriteHeader(c.Status)
+	_, _ = w.Write(c.Body)
+	if c.Reset {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// rechunked gives out the bodies of responses in pieces of at most so many bytes.
+func rechunked(rt http.RoundTripper, sizes *rand.Rand, most int) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp, err := rt.RoundTrip(r)
+		if err == nil {
+			resp.Body = &pieces{resp.Body, sizes, most}
+		}
+		return resp, err
+	})
+}
+
+type pieces struct {
+	io.ReadCloser
+	sizes *rand.Rand
+	most  int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	return p.ReadCloser.Read(b[:min(len(b), 1+p.sizes.IntN(p.most))])
+}
+
+// checkAnswer returns what is wrong with an answer.
+func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
+	x, err := parseWant(c.Want)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var w wrong
+	got := shownParts(a)
+	for i := range max(len(got), len(x.parts)) {
+		g, want := at(got, i), at(x.parts, i)
+		if want == g || strings.HasPrefix(want, "call * ") && withoutID(g) == withoutID(want) {
+			continue
+		}
+		w.same(fmt.Sprintf("part %d", i), g, want)
+	}
+	if x.deltas != nil {
+		w.same("text of deltas", a.Text, *x.deltas)
+	}
+	w.uniqueIDs(a)
+	if x.err != "" {
+		w.failure(x, a, before)
+		return w
+	}
+	if a.Err != nil || a.Done == nil {
+		return append(w, fmt.Sprintf("done %v, error %T: %v", a.Done, a.Err, a.Err))
+	}
+	w.same("text of deltas", a.Text, (&aycoder.Message{Parts: a.Parts}).Text())
+	w.same("thinking of deltas", a.Thinking, thinking(a.Parts))
+	for _, u := range (&aycoder.Message{Parts: a.Parts}).Calls() {
+		if d := a.Args[u.ID]; d != "" && d != string(u.Args) {
+			w.same("arguments of deltas", d, string(u.Args))
+		}
+	}
+	w.same("stop", a.Done.Stop, x.stop)
+	w.same("usage", a.Done.Usage, x.usage)
+	if x.id != "" {
+		w.same("id", a.Done.ID, x.id)
+	}
+	if x.model != "" {
+		w.same("model", a.Done.Model, x.model)
+	}
+	return w
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return "nothing"
+}
+
+// withoutID takes the id off a call.
+func withoutID(call string) string {
+	words := strings.SplitN(call, " ", 3)
+	if len(words) < 3 || words[0] != "call" {
+		return call
+	}
+	return words[2]
+}
+
+func (w *wrong) uniqueIDs(a *Answer) {
+	seen := map[string]bool{"": true}
+	for _, u := range (&aycoder.Message{Parts: a.Parts}).Calls() {
+		if seen[u.ID] {
+			*w = append(*w, fmt.Sprintf("id %q of a call is empty or not unique", u.ID))
+		}
+		seen[u.ID] = true
+	}
+}
+
+// shownParts writes parts as the files have them.
+func shownParts(a *Answer) (list []string) {
+	for _, p := range a.Parts {
+		switch p := p.(type) {
+		case *aycoder.Text:
+			list = append(list, "text "+quoted(p.Text))
+			list = appendExtra(list, p.Extra)
+		case *aycoder.Thinking:
+			list = append(list, "thinking "+quoted(p.Text))
+			if p.Signature != "" {
+				list = append(list, "signature "+quoted(p.Signature))
+			}
+		case *aycoder.ToolUse:
+			if slices.Contains(a.Cut, p) {
+				list = append(list, fmt.Sprintf("cut %s %s %s", p.ID, p.Name, quoted(string(p.Args))))
+			} else {
+				list = append(list, fmt.Sprintf("call %s %s %s", p.ID, p.Name, canonical(p.Args)))
+			}
+			list = appendExtra(list, p.Extra)
+		case *aycoder.Opaque:
+			list = append(list, "opaque "+canonical(p.Raw))
+		}
+	}
+	return list
+}
+
+func appendExtra(list []string, o *aycoder.Opaque) []string {
+	if o == nil {
+		return list
+	}
+	return append(list, "with "+canonical(o.Raw))
+}
+
+func quoted(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string, to a builder
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// canonical is a JSON value with its keys in order and its numbers as they are.
+func canonical(raw json.RawMessage) string {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return "not JSON: " + string(raw)
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // it was decoded
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// A want is an expected value.
+type want struct {
+	parts     []string
+	deltas    *string // text that came before an error
+	stop      aycoder.StopReason
+	usage     aycoder.Usage
+	id, model string
+
+	err                      string // the class of the error
+	status                   int
+	kind, message, requestID *string
+	retryAfter               time.Duration
+	resetAt                  string
+	actual, limit            int64
+}
+
+func parseWant(lines []string) (x want, err error) {
+	for _, l := range lines {
+		key, val, _ := strings.Cut(l, " ")
+		switch key {
+		case "text", "thinking", "signature":
+			s, err := unquoted(val)
+			if err != nil {
+				return x, fmt.Errorf("%s: %w", l, err)
+			}
+			x.parts = append(x.parts, key+" "+quoted(s))
+		case "call":
+			id, rest, _ := strings.Cut(val, " ")
+			name, args, _ := strings.Cut(rest, " ")
+			x.parts = append(x.parts, fmt.Sprintf("call %s %s %s", id, name, canonical(json.RawMessage(args))))
+		case "cut":
+			id, rest, _ := strings.Cut(val, " ")
+			name, args, _ := strings.Cut(rest, " ")
+			s, err := unquoted(args)
+			if err != nil {
+				return x, fmt.Errorf("%s: %w", l, err)
+			}
+			x.parts = append(x.parts, fmt.Sprintf("cut %s %s %s", id, name, quoted(s)))
+		case "opaque", "with":
+			x.parts = append(x.parts, key+" "+canonical(json.RawMessage(val)))
+		default:
+			if err := x.fact(key, val); err != nil {
+				return x, fmt.Errorf("%s: %w", l, err)
+			}
+		}
+	}
+	if (x.err == "") == (x.stop == "") {
+		return x, errors.New("expected value has neither or both of stop and error")
+	}
+	return x, nil
+}
+
+func unquoted(s string) (out string, err error) { return out, json.Unmarshal([]byte(s), &out) }
+
+func (x *want) fact(key, val string) (err error) {
+	text := func(to **string) error {
+		s, err := unquoted(val)
+		*to = &s
+		return err
+	}
+	switch key {
+	case "stop":
+		x.stop = aycoder.StopReason(val)
+	case "usage":
+		return x.count(val)
+	case "id":
+		x.id = val
+	case "model":
+		x.model = val
+	case "deltas":
+		return text(&x.deltas)
+	case "error":
+		x.err = val
+	case "status":
+		x.status, err = strconv.Atoi(val)
+	case "kind":
+		return text(&x.kind)
+	case "message":
+		return text(&x.message)
+	case "request":
+		return text(&x.requestID)
+	case "retry-after":
+		x.retryAfter, err = time.ParseDuration(val)
+	case "reset-at":
+		x.resetAt = val
+	case "tokens":
+		_, err = fmt.Sscanf(val, "%d of %d", &x.actual, &x.limit)
+	default:
+		return errors.New("no such fact")
+	}
+	return err
+}
+
+// count reads "input 3, output 5, cache read 2".
+func (x *want) count(val string) error {
+	for part := range strings.SplitSeq(val, ", ") {
+		i := strings.LastIndexByte(part, ' ')
+		n, err := strconv.ParseInt(part[i+1:], 10, 64)
+		if err != nil || i < 0 {
+			return fmt.Errorf("not a count: %q", part)
+		}
+		to := map[string]*int64{"input": &x.usage.Input, "output": &x.usage.Output, "reasoning": &x.usage.Reasoning,
+			"cache read": &x.usage.CacheRead, "cache write": &x.usage.CacheWrite}[part[:i]]
+		if to == nil {
+			return fmt.Errorf("not a count: %q", part)
+		}
+		*to = n
+	}
+	return nil
+}
+
+// failure compares an error.
+func (w *wrong) failure(x want, a *Answer, before time.Time) {
+	w.same("class of error", strings.TrimPrefix(fmt.Sprintf("%T", a.Err), "*aycoder."), x.err)
+	base, ok := errors.AsType[*aycoder.ModelError](a.Err)
+	if !ok || a.Done != nil {
+		*w = append(*w, fmt.Sprintf("done %v, error %v", a.Done, a.Err))
+		return
+	}
+	w.same("status", base.Status, x.status)
+	for _, f := range []struct {
+		what, got string
+		want      *string
+	}{{"kind", base.Kind, x.kind}, {"request", base.RequestID, x.requestID}, {"message", fmt.Sprint(base.Err), x.message}} {
+		if f.want != nil {
+			w.same(f.what, f.got, *f.want)
+		}
+	}
+	var wait time.Duration
+	var reset time.Time
+	if e, ok := errors.AsType[*aycoder.RateLimitError](a.Err); ok {
+		wait, reset = e.RetryAfter, e.ResetAt
+	}
+	if e, ok := errors.AsType[*aycoder.OverloadedError](a.Err); ok {
+		wait = e.RetryAfter
+	}
+	w.same("wait", wait, x.retryAfter)
+	w.reset(x.resetAt, reset, before)
+	if e, ok := errors.AsType[*aycoder.ContextTooLargeError](a.Err); ok {
+		w.same("tokens", []int64{e.Actual, e.Max}, []int64{x.actual, x.limit})
+	}
+}
+
+// reset compares when a limit is full again: a time, or a wait from the moment of the
+// answer on, which is between before and now.
+func (w *wrong) reset(want string, got, before time.Time) {
+	if d, err := time.ParseDuration(want); err == nil {
+		if got.Before(before.Add(d)) || got.After(time.Now().Add(d)) {
+			w.same("reset", got, want)
+		}
+		return
+	}
+	shown := ""
+	if !got.IsZero() {
+		shown = got.UTC().Format(time.RFC3339)
+	}
+	w.same("reset", shown, want)
+}
+
