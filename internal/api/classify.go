@@ -127,6 +127,7 @@ var tooLong = []string{
 	"too long to fit into the model", "context window exceeded", "exceeds model context window",
 	"range of input length should be", "exceed max message tokens", "must be less than max_seq_len",
 	"cannot exceed the total tokens limit",
+	"`inputs` must have less than",
 	"longer than the model's context length", "loaded with context length of only", "reached context length of",
 }
 
@@ -238,7 +239,7 @@ func (c count) bounds() bool {
 		return true
 	}
 	before := c.before[max(0, len(c.before)-50):]
-	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "cannot exceed", "window"},
+	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "less than", "cannot exceed", "window"},
 		func(w string) bool { return strings.Contains(before, w) })
 }
 

@@ -101,6 +101,7 @@ func TestFailures(t *testing.T) {
 		{"llama.cpp too long", 400, `{"error":{"code":400,"message":"the request exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}`, large, 0, 4096},
 		{"moonshot too long", 400, openai("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", "invalid_request_error", ""), large, 300000, 262144},
 		{"copilot too long", 400, openai("prompt token count of 150000 exceeds the limit of 128000", "", "model_max_prompt_tokens_exceeded"), large, 150000, 128000},
+		{"tgi too long", 422, `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 4096 tokens. Given: 5021","error_type":"validation"}`, large, 5021, 4096},
 		{"groq per minute", 413, openai("Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit 6000, Requested 7000", "tokens", "rate_limit_exceeded"), large, 7000, 6000},
 
 		{"openai rate limit", 429, openai("Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29421, Requested 1206. Please try again in 1.254s.", "tokens", "rate_limit_exceeded"), rate, 0, 0},
