@@ -82,6 +82,8 @@ func classify(f *Failure, status int) class {
 		return by
 	case by != unclassified && (found == unclassified || found == badRequest):
 		return by
+	case found == overloaded && status == http.StatusRequestEntityTooLarge:
+		return contextTooLarge // the word is of whoever read the body, and gave up
 	case found == unclassified || found == badRequest && status >= 500:
 		return ofStatus(status)
 	case found == badRequest && status != http.StatusBadRequest:
@@ -202,8 +204,12 @@ func ofText(text string, status int) class {
 
 // sizes are the tokens of a request that is too large and of the most it may have, as
 // far as the text says: "190000 + 21333 > 200000", or the largest number of the text
-// and the one that stands behind a word for a limit.
+// and the one that stands behind a word for a limit. Texts that count bytes say nothing of
+// tokens.
 func sizes(msg string) (actual, limit int64) {
+	if strings.Contains(msg, " bytes") {
+		return 0, 0
+	}
 	nums := numbers(msg)
 	for i := range nums {
 		if i > 0 && strings.HasSuffix(nums[i].before, "> ") {

@@ -102,6 +102,7 @@ func TestFailures(t *testing.T) {
 		{"moonshot too long", 400, openai("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", "invalid_request_error", ""), large, 300000, 262144},
 		{"copilot too long", 400, openai("prompt token count of 150000 exceeds the limit of 128000", "", "model_max_prompt_tokens_exceeded"), large, 150000, 128000},
 		{"tgi too long", 422, `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 4096 tokens. Given: 5021","error_type":"validation"}`, large, 5021, 4096},
+		{"openai body too large", 413, openai("Maximum content size limit (26214400) exceeded (26988112 bytes read)", "server_error", ""), large, 0, 0},
 		{"groq per minute", 413, openai("Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit 6000, Requested 7000", "tokens", "rate_limit_exceeded"), large, 7000, 6000},
 
 		{"openai rate limit", 429, openai("Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29421, Requested 1206. Please try again in 1.254s.", "tokens", "rate_limit_exceeded"), rate, 0, 0},

@@ -174,7 +174,7 @@ func shownParts(a *Answer) (list []string) {
 		case *aycoder.Thinking:
 			list = append(list, "thinking "+quoted(p.Text))
 			if p.Signature != "" {
-				list = append(list, "signature "+quoted(p.Signature))
+				list = append(list, "signature "+shownSignature(p.Signature))
 			}
 		case *aycoder.ToolUse:
 			if slices.Contains(a.Cut, p) {
@@ -188,6 +188,15 @@ func shownParts(a *Answer) (list []string) {
 		}
 	}
 	return list
+}
+
+// shownSignature writes a signature that is a JSON object, such as an item that goes back
+// whole, as one.
+func shownSignature(s string) string {
+	if strings.HasPrefix(s, "{") {
+		return canonical(json.RawMessage(s))
+	}
+	return quoted(s)
 }
 
 func appendExtra(list []string, o *aycoder.Opaque) []string {
@@ -239,6 +248,10 @@ type want struct {
 func parseWant(lines []string) (x want, err error) {
 	for _, l := range lines {
 		key, val, _ := strings.Cut(l, " ")
+		if key == "signature" && strings.HasPrefix(val, "{") {
+			x.parts = append(x.parts, key+" "+canonical(json.RawMessage(val)))
+			continue
+		}
 		switch key {
 		case "text", "thinking", "signature":
 			s, err := unquoted(val)
@@ -378,4 +391,3 @@ func (w *wrong) reset(want string, got, before time.Time) {
 	}
 	w.same("reset", shown, want)
 }
-
