@@ -36,9 +36,13 @@ type WrittenAnswer struct {
 	Want []string
 }
 
-// Bytes is everything that the client gets to see of the answer.
+// Bytes tells answers apart: the body, or if there is none, everything else that the client
+// gets to see of the answer.
 func (a *WrittenAnswer) Bytes() string {
-	return fmt.Sprint(a.Client, " ", a.Status, " ", a.Header, " ", a.Reset, "\n", string(a.Body))
+	if len(a.Body) > 0 {
+		return string(a.Body)
+	}
+	return fmt.Sprint(a.Status, " ", a.Header, " ", a.Reset)
 }
 
 // The lines that open a case, its body and its expected value.

@@ -45,7 +45,7 @@ func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt
 		sizes := rand.New(rand.NewPCG(h.Sum64(), 1))
 		for _, most := range []int{1 << 20, 1, 40} {
 			before := time.Now()
-			a := Ask(t.Context(), t, client(c.Client, rechunked(rt, sizes, most)), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}})
+			a := Ask(t.Context(), t, client(c.Client, rechunked(rt, sizes, most)), hello())
 			if wrong := checkAnswer(c, a, before); len(wrong) > 0 {
 				t.Errorf("%s: %s, at most %d bytes a read:\n\t%s", c.Place, c.Name, most, strings.Join(wrong, "\n\t"))
 				break
@@ -57,6 +57,54 @@ func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt
 		t.Errorf("only %d answers ran, want at least %d", ran, least)
 	}
 	t.Logf("%d provider answers ran", ran)
+}
+
+// CutAnswers checks what becomes of the answers in a directory that come to their end if
+// the connection ends before they do: an error that says so, or, where nothing but the
+// usage or an end marker is missing, the same answer. It is never another answer.
+func CutAnswers(t *testing.T, dir string, client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
+	t.Helper()
+	per := 40
+	if testing.Short() {
+		per = 5
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	cuts, whole := 0, 0
+	for _, c := range ReadAnswers(t, dir) {
+		x, err := parseWant(c.Want)
+		if err != nil || x.err != "" || slices.ContainsFunc(c.Header, func(h [2]string) bool { return h[0] == "Content-Encoding" }) {
+			continue
+		}
+		i := &Interaction{}
+		i.Response.Status = c.Status
+		i.Response.Headers = map[string]string{}
+		for _, h := range c.Header {
+			i.Response.Headers[h[0]] = h[1]
+		}
+		for range per {
+			at := rnd.IntN(len(c.Body))
+			a := Ask(t.Context(), t, client(c.Client, i.Transport(string(c.Body[:at]), 1<<20)), hello())
+			cuts++
+			if a.Done == nil {
+				if _, typed := errors.AsType[*aycoder.ModelError](a.Err); !typed {
+					t.Errorf("%s: %s, cut at %d of %d: error %T: %v", c.Place, c.Name, at, len(c.Body), a.Err, a.Err)
+				}
+				continue
+			}
+			whole++
+			var w wrong
+			w.parts(&x, a)
+			w.same("stop", a.Done.Stop, x.stop)
+			if len(w) > 0 && !x.growing {
+				t.Errorf("%s: %s, cut at %d of %d:\n\t%s", c.Place, c.Name, at, len(c.Body), strings.Join(w, "\n\t"))
+			}
+		}
+	}
+	t.Logf("%d cuts, %d of them behind the end of the answer", cuts, whole)
+}
+
+func hello() *aycoder.Request {
+	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
 func serveAnswer(w http.ResponseWriter, r *http.Request, c *WrittenAnswer) {
@@ -101,14 +149,7 @@ func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
 		return []string{err.Error()}
 	}
 	var w wrong
-	got := shownParts(a)
-	for i := range max(len(got), len(x.parts)) {
-		g, want := at(got, i), at(x.parts, i)
-		if want == g || anyID(want) == anyID(g) && strings.Contains(want, " * ") {
-			continue
-		}
-		w.same(fmt.Sprintf("part %d", i), g, want)
-	}
+	w.parts(&x, a)
 	if !x.anyDeltas {
 		w.same("text of deltas", a.Text, x.text())
 	}
@@ -135,6 +176,17 @@ func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
 		w.same("model", a.Done.Model, x.model)
 	}
 	return w
+}
+
+// parts compares the parts.
+func (w *wrong) parts(x *want, a *Answer) {
+	got := shownParts(a)
+	for i := range max(len(got), len(x.parts)) {
+		g, want := at(got, i), at(x.parts, i)
+		if want != g && (anyID(want) != anyID(g) || !strings.Contains(want, " * ")) {
+			w.same(fmt.Sprintf("part %d", i), g, want)
+		}
+	}
 }
 
 func at(list []string, i int) string {
@@ -236,6 +288,7 @@ type want struct {
 	stop      aycoder.StopReason
 	usage     aycoder.Usage
 	id, model string
+	growing   bool // more may come behind what ends an answer
 
 	err                      string // the class of the error
 	status                   int
@@ -317,6 +370,8 @@ func (x *want) fact(key, val string) (err error) {
 		x.id = val
 	case "model":
 		x.model = val
+	case "growing":
+		x.growing = true
 	case "deltas":
 		if x.anyDeltas = val == "*"; x.anyDeltas {
 			return nil

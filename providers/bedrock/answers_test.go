@@ -10,7 +10,16 @@ import (
 
 // Every answer that was written for the project decodes to what the documentation says.
 func TestAnswers(t *testing.T) {
-	wiretest.RunAnswers(t, "testdata/answers/converse", 65, func(_ string, rt http.RoundTripper) aycoder.ModelClient {
+	wiretest.RunAnswers(t, answers, 65, answering(t))
+}
+
+// An answer that is cut anywhere ends in a typed error, or is the same answer.
+func TestAnswersCut(t *testing.T) { wiretest.CutAnswers(t, answers, answering(t)) }
+
+const answers = "testdata/answers/converse"
+
+func answering(t testing.TB) func(name string, rt http.RoundTripper) aycoder.ModelClient {
+	return func(_ string, rt http.RoundTripper) aycoder.ModelClient {
 		return newClient(t, rt)
-	})
+	}
 }
