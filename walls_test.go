@@ -48,7 +48,7 @@ var walls = []wall{
 	{"agenttest", []string{".", "merge", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
-	{"internal/wiretest", []string{"."}, nil},
+	{"internal/wiretest", []string{".", "internal"}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// A recording is a conversation with a provider. The recordings are in the folder
-// "shared" beside the repository.
+// A recording is a conversation with a provider. Package corpus finds them.
 type recording struct {
 	Vendor       string   `json:"vendor"`
 	Models       []string `json:"models"`
@@ -59,12 +59,9 @@ var modelField = regexp.MustCompile(`"(?:model|modelVersion)"\s*:\s*"([^"]+)"`)
 func recordings(t *testing.T) []recording {
 	t.Helper()
 	timed.Long(t, "recorded traffic")
-	folder := filepath.Join("..", "..", "shared", "wire")
-	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	files, err := filepath.Glob(filepath.Join(corpus.Path(t, "wire", "the models of 3,441 conversations"), "*.jsonl.gz"))
 	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skipf("recordings are missing: %s", folder)
-	}
+	require.NotEmpty(t, files)
 	var all []recording
 	for _, name := range files {
 		all = append(all, readRecordings(t, name)...)

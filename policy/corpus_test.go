@@ -3,10 +3,7 @@ package policy_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/shell"
 	"github.com/aycoder/aycoder/policy"
 )
@@ -29,13 +27,9 @@ type attack struct {
 	Observed                             any
 }
 
-// attacks reads the shared commands, which lie beside the repository.
+// attacks reads the shared commands.
 func attacks(t testing.TB) []attack {
-	name := filepath.Join("..", "..", "shared", "attacks", "shell_commands.shared.json")
-	if _, err := os.Stat(filepath.Join("..", "..", "shared")); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("no shared cases: %v", err)
-	}
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile(corpus.Path(t, "attacks/shell_commands.shared.json", "599 commands"))
 	require.NoError(t, err)
 	var file struct {
 		Version, Classes, World, Split any

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -126,24 +126,11 @@ func (w *world) fails(kind, tool string, in args) string {
 	return text
 }
 
-// shared reads a file of recorded material beside the repository.
-func shared(t testing.TB, name string, into any) {
+// shared reads a file of recorded material.
+func shared(t testing.TB, name, cases string, into any) {
 	t.Helper()
 	timed.Long(t, "shared cases")
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
-		dir = filepath.Dir(dir)
-	}
-	folder := filepath.Join(dir, "..", "shared")
-	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("recorded material is not on this machine: %v", err)
-	}
-	data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+	data, err := os.ReadFile(corpus.Path(t, name, cases))
 	require.NoError(t, err)
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()

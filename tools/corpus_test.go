@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -27,15 +25,12 @@ type recordedEdit struct {
 	Refuse, Loose       bool
 }
 
-// recordedEdits reads the recorded edits, which lie beside the repository. With -race,
+// recordedEdits reads the recorded edits. With -race,
 // which takes long, they are those of every tenth file only.
 func recordedEdits(t *testing.T) []recordedEdit {
 	t.Helper()
 	timed.Long(t, "recorded edits")
-	f, err := os.Open(filepath.Join("..", "..", "shared", "merge", "edits.jsonl.gz"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no recorded edits beside the repository")
-	}
+	f, err := os.Open(corpus.Path(t, "merge/edits.jsonl.gz", "6,944 edits"))
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)

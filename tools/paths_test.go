@@ -135,7 +135,7 @@ func TestPathCases(t *testing.T) {
 		World, Split string
 		Cases        []pathCase
 	}
-	shared(t, "attacks/paths.shared.json", &file)
+	shared(t, "attacks/paths.shared.json", "241 paths", &file)
 	ran := 0
 	left := map[string][]string{}
 	for _, c := range file.Cases {

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -43,10 +44,8 @@ type attackCase struct {
 }
 
 func attackCases(t testing.TB) []attackCase {
-	data, err := os.ReadFile(filepath.Join("..", "..", "shared", "attacks", "shell_commands.shared.json"))
-	if err != nil {
-		t.Skipf("no shared cases: %v", err)
-	}
+	data, err := os.ReadFile(corpus.Path(t, "attacks/shell_commands.shared.json", "599 commands"))
+	require.NoError(t, err)
 	var file struct{ Cases []attackCase }
 	require.NoError(t, json.Unmarshal(data, &file))
 	require.NotEmpty(t, file.Cases)

@@ -115,7 +115,7 @@ func robustCases[C any](t *testing.T, tools ...string) (cases []C) {
 		World, Split string
 		Cases        []json.RawMessage
 	}
-	shared(t, "attacks/robustness.shared.json", &file)
+	shared(t, "attacks/robustness.shared.json", "212 cases", &file)
 	left := map[string][]string{}
 	for _, raw := range file.Cases {
 		var m map[string]any

@@ -5,38 +5,24 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// sharedFile opens a file of the recorded merges, which lie beside the repository.
-// Without them the test is skipped.
+// sharedFile opens a file of the recorded merges.
 func sharedFile(t testing.TB, name string) io.Reader {
 	t.Helper()
 	timed.Long(t, "recorded merges")
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
-		dir = filepath.Dir(dir)
-	}
-	f, err := os.Open(filepath.Join(dir, "..", "shared", "merge", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no recorded merges beside the repository")
-	}
+	cases := map[string]string{"cases.jsonl.gz": "3,640 merges", "synthetic.jsonl.gz": "2,285 merges"}[name]
+	f, err := os.Open(corpus.Path(t, "merge/"+name, cases))
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	z, err := gzip.NewReader(f)

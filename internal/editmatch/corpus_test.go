@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/editmatch"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/merge"
@@ -30,25 +29,12 @@ type recorded struct {
 	Refuse, Loose       bool
 }
 
-// recordedEdits reads the recorded edits, which lie beside the repository. Without
-// them the test is skipped. With -race, which takes ten times as long, they are the
+// recordedEdits reads the recorded edits. With -race, which takes ten times as long, they are the
 // edits of every tenth file only.
 func recordedEdits(t testing.TB) []recorded {
 	t.Helper()
 	timed.Long(t, "recorded edits")
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
-		dir = filepath.Dir(dir)
-	}
-	f, err := os.Open(filepath.Join(dir, "..", "shared", "merge", "edits.jsonl.gz"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no recorded edits beside the repository")
-	}
+	f, err := os.Open(corpus.Path(t, "merge/edits.jsonl.gz", "6,944 edits"))
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,26 +12,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// sharedFile finds a file of recorded material beside the repository.
+// sharedFile opens a file of recorded material.
 func sharedFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	timed.Long(t, "recorded schemas and calls")
-	dir, err := os.Getwd()
+	f, err := os.Open(corpus.Path(t, name, "the tools and calls of the conversations"))
 	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		require.NotEqual(t, filepath.Dir(dir), dir, "no go.mod above")
-		dir = filepath.Dir(dir)
-	}
-	f, err := os.Open(filepath.Join(dir, "..", "shared", name))
-	if err != nil {
-		t.Skipf("no recorded material: %v", err)
-	}
 	t.Cleanup(func() { f.Close() })
 	return f
 }

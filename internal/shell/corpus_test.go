@@ -3,15 +3,13 @@ package shell_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -31,14 +29,10 @@ type attack struct {
 	Verifiable, Observed         any
 }
 
-// attacks reads the shared cases, which lie beside the repository.
+// attacks reads the shared cases.
 func attacks(t testing.TB) []attack {
 	t.Helper()
-	name := filepath.Join("..", "..", "..", "shared", "attacks", "shell_commands.shared.json")
-	if _, err := os.Stat(filepath.Join("..", "..", "..", "shared")); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("no shared cases: %v", err)
-	}
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile(corpus.Path(t, "attacks/shell_commands.shared.json", "599 commands"))
 	require.NoError(t, err)
 	var all struct {
 		Version, Classes, World, Split any

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -157,7 +158,7 @@ func seeds(t testing.TB) []string {
 	t.Helper()
 	harmless, others := daily(t)
 	out := append(harmless, others...)
-	if data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "attacks", "shell_commands.shared.json")); err == nil && len(data) > 0 {
+	if _, ok := corpus.Find(t, "attacks/shell_commands.shared.json"); ok {
 		for _, c := range attacks(t) {
 			out = append(out, c.Cmd)
 		}

@@ -122,7 +122,7 @@ func outside(t testing.TB, l Line) string {
 
 func TestRealDiffs(t *testing.T) {
 	t.Parallel()
-	cases := corpus(t)
+	cases := recordedPairs(t)
 	binary := 0
 	for i, c := range cases {
 		check(t, c.a, c.b, 3)

@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,16 +15,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/corpus"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
 // pair is a text and what became of it.
 type pair struct{ name, a, b string }
 
-// corpus returns the recorded merges' base and ours: real ones and made ones. Without
+// recordedPairs returns the recorded merges' base and ours: real ones and made ones. Without
 // them, which lie beside the repository, the test is skipped. With -race it takes
 // every tenth.
-func corpus(t testing.TB) []pair {
+func recordedPairs(t testing.TB) []pair {
 	t.Helper()
 	var out []pair
 	eachLine(t, "cases.jsonl.gz", func(line []byte) {
@@ -60,10 +59,7 @@ func corpus(t testing.TB) []pair {
 func eachLine(t testing.TB, name string, each func([]byte)) {
 	t.Helper()
 	timed.Long(t, "recorded merges")
-	f, err := os.Open(filepath.Join(root(t), "..", "shared", "merge", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no recorded merges beside the repository")
-	}
+	f, err := os.Open(corpus.Path(t, "merge/"+name, "the pairs of 5,925 merges"))
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)

@@ -57,7 +57,7 @@ func TestTools(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			p.found(t)
 			n := 0
-			for i, c := range corpus(t) {
+			for i, c := range recordedPairs(t) {
 				d := compare(c.a, c.b, 3)
 				if i%60 != 0 || d.Binary || c.a == c.b {
 					continue
@@ -133,7 +133,7 @@ func TestHunksAreGits(t *testing.T) {
 	tools[0].found(t)
 	dir := t.TempDir()
 	n, same := 0, 0
-	for i, c := range corpus(t) {
+	for i, c := range recordedPairs(t) {
 		if i%29 != 0 || !strings.Contains(c.name, ".") || c.a == c.b {
 			continue
 		}

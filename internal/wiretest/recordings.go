@@ -1,11 +1,12 @@
-// Package wiretest tests the clients of model services against recorded traffic. The
-// recordings are in the folder "shared" beside the repository; where it is missing, the
-// tests are skipped and say so.
+// Package wiretest tests the clients of model services: against recorded traffic, which
+// package corpus finds or skips the test, and against answers that were written for the
+// project, which lie beside each client.
 package wiretest
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/aycoder/aycoder/internal/corpus"
 )
 
 // A Recording is a conversation that somebody recorded.
@@ -94,32 +97,6 @@ type Failure struct {
 	Message string          `json:"message"`
 }
 
-// Shared returns the folder "shared", or skips the test.
-func Shared(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("left out with -short: recorded traffic")
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	shared := filepath.Join(dir, "..", "shared")
-	if _, err := os.Stat(filepath.Join(shared, "wire")); err != nil {
-		t.Skipf("recordings are missing: %v", err)
-	}
-	return shared
-}
-
 // Each calls f for all recordings of all dialects, one at a time: a dialect's
 // interactions are in other dialects' files, too.
 func Each(t testing.TB, f func(*Recording)) {
@@ -131,7 +108,15 @@ func Each(t testing.TB, f func(*Recording)) {
 // a family in its quotes. To leave out the others unread saves most of the time.
 func EachWith(t testing.TB, word string, f func(*Recording)) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(Shared(t), "wire", "*.jsonl.gz"))
+	eachIn(t, corpus.Path(t, "wire", "conversations of 3,441 with "+cmp.Or(word, "any provider")), word, f)
+}
+
+func eachIn(t testing.TB, dir, word string, f func(*Recording)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short: recorded traffic")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl.gz"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recordings: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/corpus"
 )
 
 // An Answer is what a response came to.
@@ -113,7 +114,8 @@ type Suite struct {
 func (s *Suite) Each(t *testing.T, f func(*Recording, *Interaction)) (n int) {
 	t.Helper()
 	skipped := map[string]int{}
-	EachWith(t, `"`+s.Family+`"`, func(r *Recording) {
+	dir := corpus.Path(t, "wire", fmt.Sprintf("at least %d answers of %s", s.Min, s.Family))
+	eachIn(t, dir, `"`+s.Family+`"`, func(r *Recording) {
 		for _, i := range r.Interactions {
 			if i.Family != s.Family || i.Kind != "inference" {
 				continue
