@@ -68,8 +68,8 @@ text "hi"
 stop end_turn
 `
 
-// What a reviewer has to be able to rely on is an error: a source, an expected value, and
-// keys that mean something.
+// A case without a source, without an expected value or with a key that means nothing is an
+// error.
 func TestReadAnswersErrors(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"no source":         {"source: [doc] why\n", ""},
@@ -100,6 +100,21 @@ func TestReadAnswersErrors(t *testing.T) {
 	assert.Equal(t, [][2]string{{"X-A", "b"}}, c.Header)
 	assert.Equal(t, "f:5", c.Place)
 	assert.Equal(t, []string{`text "hi"`, "stop end_turn"}, c.Want)
+}
+
+// The example in the documentation is a case.
+func TestDocumentedFormat(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "testing.md"))
+	require.NoError(t, err)
+	_, example, found := strings.Cut(string(data), "```\n[streaming]")
+	require.True(t, found)
+	example, _, _ = strings.Cut(example, "```")
+	p := &answerParser{sources: map[string]string{}}
+	require.NoError(t, p.parse("[streaming]"+example))
+	require.Len(t, p.cases, 1)
+	x, err := parseWant(p.cases[0].Want)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"call toolu_1 list_branches {}"}, x.parts)
 }
 
 // The bytes of each form are what the documents say, by hand.
