@@ -74,7 +74,7 @@ func TestMadeMerges(t *testing.T) {
 			r := Merge(x.base, x.ours, x.theirs, Options{Style: style})
 			checkMerge(t, what, x, r)
 			git := c.Git[name]
-			if git.conflicts == 255 { // git refuses binary files
+			if git.conflicts == refused { // git refuses binary files
 				assert.True(t, r.Binary, what)
 				continue
 			}
