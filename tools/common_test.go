@@ -71,6 +71,20 @@ func (w *world) read(name string) string {
 	return string(data)
 }
 
+// files returns what is in the files of the workspace.
+func (w *world) files() map[string]string {
+	found := map[string]string{}
+	root := w.path("")
+	require.NoError(w.t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			rel, _ := filepath.Rel(root, path)
+			found[filepath.ToSlash(rel)] = w.read(rel)
+		}
+		return err
+	}))
+	return found
+}
+
 // call runs a tool, and checks what holds for every result.
 func (w *world) call(tool string, in args) *aycoder.ToolResult {
 	w.t.Helper()

@@ -94,20 +94,6 @@ func mounted(t *testing.T, base string, steps []step) (rest []step) {
 	return rest
 }
 
-// files returns what is in the files of the workspace.
-func (w *world) files() map[string]string {
-	found := map[string]string{}
-	root := w.path("")
-	require.NoError(w.t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			rel, _ := filepath.Rel(root, path)
-			found[rel] = w.read(rel)
-		}
-		return err
-	}))
-	return found
-}
-
 // call makes the call of a case. Those that need more than one tool do it here.
 func (c *editCase) call(w *world) (text string, failed bool) {
 	switch {
