@@ -46,8 +46,12 @@ func (c *call) catastrophe(why string) {
 	c.raise(Destructive, why)
 }
 
-// done hands the command to the analysis.
+// done hands the command to the analysis. A program that writes where it stands, as git
+// add and go mod tidy do, names no file that would have been judged by its place.
 func (c *call) done() {
+	if c.cmd.Class == WritesWorkspace && len(c.cmd.Writes) == 0 && slices.ContainsFunc(c.st.dirs, c.k.outside) {
+		c.raise(WritesOutside, "writes outside of the workspace")
+	}
 	c.k.class = max(c.k.class, c.cmd.Class)
 	if len(c.k.cmds) < maxSteps && (len(c.cmd.Argv) > 0 || c.cmd.Class > ReadOnly || c.cmd.Reads != nil) {
 		c.k.cmds = append(c.k.cmds, c.cmd)

@@ -25,7 +25,7 @@ func git(c *call, argv []word) {
 		case w.kind > digits:
 			c.raise(NeedsApproval, "an option is not known")
 		case w.text == "-C":
-			c.gitDir(next)
+			c.standsIn(next)
 			i++
 		case w.text == "-c":
 			c.gitSetting(next)
@@ -56,21 +56,20 @@ var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspec
 	"--noglob-pathspecs", "--icase-pathspecs",
 	"--no-replace-objects", "--version", "-v", "--exec-path", "--html-path")
 
-// gitDir notes -C. The directory holds for this call only; another repository has another
-// configuration, which may run programs.
-func (c *call) gitDir(w word) {
+// standsIn notes -C of git, go and cargo. The directory holds for this call only; another
+// repository or module has another configuration, which may run programs.
+func (c *call) standsIn(w word) {
+	st := *c.st
+	st.dirs = nil
+	if w.kind > digits {
+		c.raise(NeedsApproval, "works in a directory that is not known")
+	} else {
+		st.dirs = resolve(w.text, c.st.dirs)
+	}
 	if w.kind > digits || !c.k.below(w.text, c.st) {
-		if w.kind > digits {
-			c.raise(NeedsApproval, "uses another repository")
-		}
 		c.dispute("reads outside of the workspace")
-		return
 	}
-	if dirs := resolve(w.text, c.st.dirs); len(dirs) > 0 {
-		st := *c.st
-		st.dirs = dirs
-		c.st = &st
-	}
+	c.st = &st
 }
 
 // gitSetting looks at -c name=value.

@@ -44,6 +44,7 @@ type program struct {
 //	a  needs approval                o  is disputed: reads more than it names
 //	n  talks to the network          d  deletes: Destructive
 //	W  changes the workspace         O  writes outside
+//	C  works in the directory
 //
 // Uses of operands: r reads them, n does nothing with them, p reads them but for the
 // first, which is a pattern, w writes them, d deletes them, D deletes them with all below,
@@ -260,6 +261,8 @@ func (c *call) apply(r *parsed, o option, arg word) {
 		}
 	case 'r':
 		c.read(arg)
+	case 'C':
+		c.standsIn(arg)
 	case 'p':
 		r.pattern = true
 	case 'P':

@@ -19,6 +19,9 @@ func below(root, p string) bool {
 // inside reports whether a clean absolute path is the root or below it.
 func (k *walker) inside(p string) bool { return p != "" && below(k.world.Root, p) }
 
+// outside reports whether a clean absolute path is neither.
+func (k *walker) outside(p string) bool { return !k.inside(p) }
+
 // below reports whether a path is inside, from wherever the script may be.
 func (k *walker) below(p string, st *state) bool {
 	all := resolve(p, st.dirs)
@@ -189,9 +192,11 @@ func (c *call) write(w word) {
 }
 
 // startup raises to escalation for a file that runs code or decides what an agent may
-// do. The path is that in the workspace, or an absolute one.
+// do. The path is that in the workspace, or an absolute one. Where there is a bin in the
+// home directory, login shells look for programs in it.
 func (c *call) startup(p string) {
-	if ignore.Store(p) || ignore.Runs(p) != "" {
+	home := c.k.world.Home
+	if ignore.Store(p) || ignore.Runs(p) != "" || home != "" && below(path.Join(home, "bin"), p) {
 		c.raise(Escalates, "writes a file that runs code or grants power")
 	}
 }

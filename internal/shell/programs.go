@@ -75,9 +75,8 @@ func language(c *call, argv []word) {
 			c.codeArg(w, argv[i-1])
 		}
 	}
-	if in := c.st.stdin; in.net {
-		c.code(&in, "runs code")
-	} else if in.kind == known {
+	in := c.st.stdin
+	if c.code(&in, "runs code"); in.kind == known {
 		c.hints(in.text)
 	}
 }
@@ -201,12 +200,7 @@ func ssh(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(Network, "logs in to another machine")
 	o := c.options(program{spec: sshSpec, first: true}, argv[1:])
-	for _, w := range argv {
-		if l := strings.ToLower(w.text); strings.Contains(l, "proxycommand") || strings.Contains(l,
-			"localcommand") || strings.Contains(l, "knownhostscommand") {
-			c.raise(Escalates, "a program is told to run a command")
-		}
-	}
+	c.sshSettings(argv)
 	if len(o.operands) == 0 {
 		return
 	}
@@ -217,10 +211,26 @@ func ssh(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
-// scp copies from or to another machine, by a program that -S names.
+// sshSettings looks for those that run a command here (ssh_config(5)).
+func (c *call) sshSettings(argv []word) {
+	c.k.fetched = true
+	for _, w := range argv {
+		if l := strings.ToLower(w.text); strings.Contains(l, "proxycommand") || strings.Contains(l,
+			"localcommand") || strings.Contains(l, "knownhostscommand") {
+			c.raise(Escalates, "a program is told to run a command")
+		}
+	}
+}
+
+// scp copies from or to another machine, through a program that -S names, or with -D is
+// the server (scp(1), sftp(1)).
 func scp(c *call, argv []word) {
 	c.raise(Network, "copies from or to another machine")
-	o := c.options(program{spec: sshSpec + " -S=x"}, argv[1:])
+	o := c.options(program{spec: sshSpec}, argv[1:])
+	c.sshSettings(argv)
+	if o.has("-S", "-D") {
+		c.raise(Escalates, "a program is told to run a command")
+	}
 	for i, w := range o.operands {
 		switch {
 		case strings.Contains(w.text, ":") || len(o.operands) == 1:
@@ -236,6 +246,7 @@ func scp(c *call, argv []word) {
 // nc opens connections, and with -e or EXEC: gives somebody a shell.
 func nc(c *call, argv []word) {
 	c.raise(Network, "opens a connection")
+	c.k.fetched, c.k.connects = true, true
 	o := c.options(program{spec: ncSpec}, argv[1:])
 	for _, w := range o.operands {
 		if u := strings.ToUpper(w.text); strings.HasPrefix(u, "EXEC:") || strings.HasPrefix(u, "SYSTEM:") {

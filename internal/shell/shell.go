@@ -136,6 +136,9 @@ func analyze(script string, w World) *Analysis {
 	if k.handed != "" && k.runs { // in whatever order: there are loops
 		k.raise(NeedsApproval, k.handed)
 	}
+	if k.connects && k.obeys { // in whatever order: a pipe with a name may join them
+		k.raise(Escalates, "a shell may take its commands from a connection")
+	}
 	k.cover()
 	a := &Analysis{
 		Class: k.class, Why: k.why, Commands: k.cmds, Deny: k.deny, opaque: k.opaque,

@@ -33,6 +33,8 @@ type walker struct {
 	deny     bool
 	opaque   bool
 	fetched  bool // a command before may have written what came from the network
+	connects bool // a program passes on what comes in over a connection, and sends what it gets
+	obeys    bool // a shell takes its commands from what is not known
 	steps    int
 	depth    int
 }

@@ -377,6 +377,7 @@ func (c *call) inScript(rest []word) {
 // fromStdin is a shell that reads its script from what comes in.
 func (c *call) fromStdin() {
 	in := c.st.stdin
+	c.k.obeys = c.k.obeys || in.kind != known
 	c.code(&in, "runs what comes in")
 	c.k.nested(in, c.st)
 }
