@@ -135,9 +135,9 @@ func (o *once) check(t testing.TB, where, source, bytes string) {
 }
 
 // ReadTable returns the rows of a file that has a row a line, with a tab between its
-// columns. Lines that begin with # are comments. It fails the test if a row has another
-// number of columns, or the last but one, which is the source, is empty, or two rows have
-// the same last column, which is the input.
+// columns. Lines that begin with # are comments. The last column is the input, as [Unquote]
+// returns it; the one before says where the rest comes from. It fails the test if a row has
+// another number of columns or no source, or two rows have the same input.
 func ReadTable(t testing.TB, name string, columns int) [][]string {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -158,10 +158,28 @@ func ReadTable(t testing.TB, name string, columns int) [][]string {
 		if len(row) != columns {
 			t.Fatalf("%s: the row has %d columns, want %d", where, len(row), columns)
 		}
+		row[columns-1] = Unquote(row[columns-1])
 		seen.check(t, where, row[columns-2], row[columns-1])
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+var hidden = regexp.MustCompile(`‹U\+[0-9A-F]{4,6}›|[⏎⇥]`)
+
+// Unquote returns the text that a cell of a table stands for: ⏎ is a line break, ⇥ a tab,
+// and ‹U+200B› the character of that number, which nobody would see.
+func Unquote(cell string) string {
+	return hidden.ReplaceAllStringFunc(cell, func(s string) string {
+		switch s {
+		case "⏎":
+			return "\n"
+		case "⇥":
+			return "\t"
+		}
+		n, _ := strconv.ParseInt(s[len("‹U+"):len(s)-len("›")], 16, 32)
+		return string(rune(n))
+	})
 }
 
 // ReadFile returns what a file says about itself, and its cases.

@@ -1,34 +1,26 @@
 package shell_test
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/cases"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
 // daily reads the commands that developers run all day, with class and reason.
 func daily(t testing.TB) (harmless, others []string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "harmless.txt"))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(data)) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 3 {
-			require.True(t, strings.HasPrefix(line, "#"), line)
-			continue
-		}
-		class, ok := shell.ParseClass(f[0])
-		require.True(t, ok, line)
+	for _, row := range cases.ReadTable(t, filepath.Join("testdata", "harmless.txt"), 3) {
+		class, ok := shell.ParseClass(row[0])
+		require.True(t, ok, row)
 		if class == shell.ReadOnly {
-			harmless = append(harmless, f[2])
+			harmless = append(harmless, row[2])
 		} else {
-			others = append(others, f[2])
+			others = append(others, row[2])
 		}
 	}
 	return harmless, others

@@ -230,8 +230,7 @@ func (c cage) run(t *testing.T, scripts []string) (effects map[int]string, ran i
 		args = append(args, "--bind", filepath.Join(c.dir, d), "/"+d)
 	}
 	args = append(args, "--bind", c.dir+"/home", "/home/user", "--ro-bind", c.dir+"/scripts", "/scripts", "--chdir", "/ws", "--clearenv")
-	for _, v := range []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/user", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat", "PAGER=cat",
-		"TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LANG=C.UTF-8"} {
+	for _, v := range cageEnv {
 		name, value, _ := strings.Cut(v, "=")
 		args = append(args, "--setenv", name, value)
 	}
