@@ -14,8 +14,8 @@ import (
 
 var errNoChunk = errors.New("chunk without bytes")
 
-// chunks reads the events of the API out of an event stream of AWS: each is in the
-// payload of a chunk, as {"bytes":"<base64>"}.
+// chunks decodes the AWS event stream in which Bedrock sends the events of the API. Each
+// event is in the payload of a chunk, as {"bytes":"<base64>"}.
 func chunks(r io.Reader) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		for ev, err := range eventstream.Events(r) {

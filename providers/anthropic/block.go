@@ -12,28 +12,29 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// maxOpen is how many blocks may be open or wait for their turn. All of them are
-// looked at when one stops.
+// maxOpen is the number of blocks that may be open or wait for their turn, since all of
+// them are searched whenever one stops.
 const maxOpen = 1000
 
-// A block is a content block that is being put together.
+// A block is a content block under construction.
 type block struct {
 	index int
 	head  blockHead
-	raw   json.RawMessage // as it began
+	raw   json.RawMessage // the start of the block, as sent
 
 	text  []byte // text, thinking, or the arguments
 	sig   []byte
-	cites []byte         // citations that came as deltas, with a comma after each
-	rest  rawjson.Object // the block with its other deltas, nil while there are none
+	cites []byte // citations from deltas, with a comma after each
+	// the fields of the block with other deltas applied; nil without such deltas
+	rest rawjson.Object
 
-	stopped bool // and waits for its turn
-	// doubt says that another block began under the same index before this one stopped, so
-	// that it cannot be known whose pieces came next.
+	stopped bool // stopped, but it waits for its turn
+	// doubt says that another block began under the same index before this one stopped,
+	// so it is unknown to which of them later deltas belong.
 	doubt bool
 }
 
-// blockHead is what has to be known of a block.
+// blockHead has the fields of a block that decide how it is handled.
 type blockHead struct {
 	Type, ID, Name            string
 	Text, Thinking, Signature string
@@ -79,7 +80,7 @@ func (d *decoder) startBlock(index int, raw string) error {
 	return nil
 }
 
-// identify makes sure that a call has a name, and an id of its own.
+// identify makes sure that a call has a name and a unique id.
 func (d *decoder) identify(b *block) error {
 	if b.head.Name == "" {
 		return fmt.Errorf("content_block_start %d: call without a name", b.index)
@@ -95,8 +96,8 @@ func (d *decoder) identify(b *block) error {
 	return nil
 }
 
-// decodeHead decodes a block. Fields of a block that is not known may be of other
-// kinds than ours.
+// decodeHead decodes the head of a block. The fields of an unknown block may have other
+// types than ours.
 func decodeHead(raw json.RawMessage, h *blockHead) error {
 	o, err := rawjson.Parse(raw)
 	if err != nil {
@@ -144,7 +145,7 @@ func (d *decoder) find(index int) *block {
 	return nil
 }
 
-// delta adds a piece to its block.
+// delta adds a delta to its block.
 func (d *decoder) delta(e *event, data string) error {
 	p := &e.delta
 	field := textField(p.kind)
@@ -208,7 +209,7 @@ func (d *decoder) addArgs(b *block, s string) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: b.head.ID, Name: b.head.Name, Args: s})
 }
 
-// lateText finds the text of a delta that has other texts before it.
+// lateText returns the text of a delta in which other strings precede the text.
 func lateText(data, field string) string {
 	e := rawjson.Split([]byte(data))
 	if delta := e.Value("delta"); rawjson.IsObject(delta) {
@@ -218,7 +219,7 @@ func lateText(data, field string) string {
 	return ""
 }
 
-// add adds a citation, or a delta of a kind that is not known, which is in data.
+// add adds a citation, or a delta of an unknown kind with the given data.
 func (b *block) add(p *delta, data string) error {
 	if p.kind == "citations_delta" && p.citation != "" && p.citation != "null" {
 		b.cites = append(append(b.cites, p.citation...), ',')
@@ -254,7 +255,7 @@ func (b *block) parse() error {
 func (d *decoder) stopBlock(index int) error {
 	b := d.find(index)
 	if b == nil {
-		return nil // stopped twice: nothing is lost
+		return nil // a second stop loses nothing
 	}
 	if err := d.giveHeld(); err != nil {
 		return err
@@ -266,7 +267,7 @@ func (d *decoder) stopBlock(index int) error {
 	return d.give()
 }
 
-// giveHeld gives away what was held: more came, so that it was not cut off.
+// giveHeld emits the block that was held back: more came, so it was not cut off.
 func (d *decoder) giveHeld() error {
 	if d.held == nil {
 		return nil
@@ -275,8 +276,8 @@ func (d *decoder) giveHeld() error {
 	return d.give()
 }
 
-// give gives away the blocks that have stopped and whose turn it is: blocks are in
-// the message in the order of their indexes, whichever stops first.
+// give emits the stopped blocks whose turn it is: the parts of the message are in the
+// order of the indexes, whichever block stops first.
 func (d *decoder) give() error {
 	for len(d.open) > 0 {
 		b := slices.MinFunc(d.open, blockOrder)
@@ -291,8 +292,8 @@ func (d *decoder) give() error {
 	return nil
 }
 
-// blockOrder puts one that has stopped before one of the same index that has not:
-// that index was used again, and the older block may never stop.
+// blockOrder sorts by index. A stopped block precedes an open one of the same index: the
+// index was reused, and the older block may never stop.
 func blockOrder(a, b *block) int {
 	switch order := cmp.Compare(a.index, b.index); {
 	case order != 0 || a.stopped == b.stopped:
@@ -303,7 +304,7 @@ func blockOrder(a, b *block) int {
 	return 1
 }
 
-// emitPart gives a block away. Cut says that the message ended before the block did.
+// emitPart emits a block. Cut says that the message ended before the block did.
 func (d *decoder) emitPart(b *block, cut bool) error {
 	part, whole, err := b.part()
 	if err != nil {
@@ -313,12 +314,12 @@ func (d *decoder) emitPart(b *block, cut bool) error {
 		return d.call.Emit(&aycoder.BlockCut{Call: call})
 	}
 	if !whole {
-		return nil // the server's own call, cut off: nobody can use it
+		return nil // a server-side call that was cut off is useless
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: part})
 }
 
-// part returns the block as a part, and whether its arguments are whole.
+// part converts the block to a part, and reports whether its arguments are complete.
 func (b *block) part() (part aycoder.Part, whole bool, err error) {
 	switch b.head.Type {
 	case "text":
@@ -373,8 +374,8 @@ func (b *block) addCitations() {
 	}
 }
 
-// opaque returns a block of the server's own: the bytes it came in, or, where
-// deltas came too, its fields with what they add.
+// opaque returns a server-side block: the bytes it came in or, if deltas followed, its
+// fields with the deltas applied.
 func (b *block) opaque() (*aycoder.Opaque, bool, error) {
 	if b.rest == nil && len(b.text) == 0 && len(b.cites) == 0 {
 		return &aycoder.Opaque{Provider: provider, Raw: b.raw}, true, nil

@@ -1,4 +1,4 @@
-// Package anthropic is a [aycoder.ModelClient] for Anthropic's Messages API, and
+// Package anthropic provides an [aycoder.ModelClient] for Anthropic's Messages API, and
 // for services that speak it.
 //
 //	client, err := anthropic.New("claude-sonnet-4-5") // key from ANTHROPIC_API_KEY
@@ -6,56 +6,57 @@
 //		Messages: []*aycoder.Message{aycoder.User("What is a monad?")},
 //	})
 //
-// # What goes out
+// # Requests
 //
-// A request's body ends with its messages, and everything before them is the same
-// in every step of a conversation. The body of a step so begins with the bytes of
-// the body of the step before, and the provider's prompt cache hits. Breakpoints
-// are set on the last tool and the last system block; the one for the growing
-// history is the request's own cache_control field, which moves by itself.
-// [aycoder.Request.NoCache] turns all of them off.
+// The messages come last in the body of a request, and everything before them is the same
+// in every step of a conversation. The body of a step therefore begins with the bytes of
+// the previous body, and the provider's prompt cache hits. Breakpoints are set on the
+// last tool and the last system block. The breakpoint for the growing history is the
+// request's own cache_control field, which moves by itself. [aycoder.Request.NoCache]
+// turns all of them off.
 //
 // A system message in the middle of a conversation is sent as a user's text inside
-// <system> tags: only some models take the role "system" there. Blocks of other
-// providers, thinking without a signature and text of nothing but white space are
-// left out, since the API refuses them.
+// <system> tags, because only some models accept the role "system" there. Blocks of other
+// providers, thinking without a signature and text that is only white space are left out,
+// since the API refuses them.
 //
-// Models from 4.7 on decide themselves how much they think: a budget becomes the effort
-// that is closest to it (low to 4,096 tokens, medium to 16,384, high above), and a
-// temperature is left out, since they refuse both.
+// Models from 4.7 on decide themselves how much they think. For them a budget becomes the
+// closest effort (low to 4,096 tokens, medium to 16,384, high above), and a temperature
+// is left out, since they refuse both.
 //
-// So are settings that exclude each other: a request that forces a call
-// ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and one that
-// asks for thinking has no temperature other than 1. An image or a document in the
-// output of a call that failed is named in a text, as is one without data.
+// Settings that exclude each other are left out, too: a request that forces a call
+// ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and a request that
+// asks for thinking has no temperature other than 1. An image or a document in the output
+// of a failed call is replaced by a text that names it, and so is an image or a document
+// without data.
 //
-// # What comes back
+// # Responses
 //
-// Text with citations keeps them in its Extra. Blocks of the server's own (redacted
-// thinking, server tools and their results, and whatever is added later) are
-// [aycoder.Opaque] and go back byte for byte. A service that ignores the wish for a
-// stream and answers with one JSON document gives the same events.
+// Text with citations keeps them in its Extra. Server-side blocks (redacted thinking,
+// server tools and their results, and kinds that are added later) become [aycoder.Opaque]
+// and are sent back byte for byte. A service that ignores the request for a stream and
+// answers with one JSON document produces the same events.
 //
-// # Where it is asked
+// # Endpoints
 //
-// A gateway that speaks the API is asked with [WithBaseURL]. [WithVertex] asks on
-// Google Cloud and [WithBedrock] on AWS, whose frames around the events are read here.
-// No SDK is needed for either: the token comes from a function ([WithToken]), or an
-// [http.Client] of the caller's signs the requests ([WithHTTPClient]).
+// [WithBaseURL] selects a gateway that speaks the API. [WithVertex] uses Google Cloud and
+// [WithBedrock] uses AWS, whose framing of the events is decoded here. Neither needs an
+// SDK: a function provides the token ([WithToken]), or an [http.Client] of the caller
+// signs the requests ([WithHTTPClient]).
 //
 //	client, err := anthropic.New("us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 //		anthropic.WithBedrock("us-east-1")) // key from AWS_BEARER_TOKEN_BEDROCK
 //
-// The clouds do not know the breakpoint of the prompt cache that moves by itself. The
-// last message of the user has one there, which is all that a body of the next step
-// does not begin with.
+// The clouds do not support the cache breakpoint that moves by itself. There it is set on
+// the last user message; apart from that mark, a body begins with the bytes of the
+// previous one.
 //
-// # Answers of a schema
+// # Structured output
 //
-// [aycoder.Request.Output] binds the answer to a schema, with models and at hosts that
-// know that; see [Client.FormatsOutput]. Objects are closed and bounds are told in
-// descriptions, since the API takes no others. A schema that cannot be written so, of a
-// map for example, is told in the system prompt.
+// [aycoder.Request.Output] constrains the answer to a schema, if the model and the host
+// support it; see [Client.FormatsOutput]. Objects are closed and bounds are moved into
+// descriptions, since the API accepts only such schemas. A schema that cannot be
+// expressed this way, for example that of a map, is put into the system prompt instead.
 package anthropic
 
 import (
@@ -84,7 +85,7 @@ const (
 	defaultTTL       = 5 * time.Minute
 )
 
-// Client asks a model through the Messages API. It is safe for concurrent use.
+// Client is a client of the Messages API. It is safe for concurrent use.
 type Client struct {
 	model string
 	cfg   config
@@ -97,39 +98,40 @@ type config struct {
 	betas   []string
 	ttl     time.Duration
 	at      host
-	signs   bool // the HTTP client is the caller's
+	signs   bool // the HTTP client was set by the caller
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one
-// wins where nothing else is said.
+// Option sets a property of a [Client]. Options are applied in order; the last one wins
+// unless its comment says otherwise.
 type Option func(*config) error
 
-// WithAPIKey sets the key. Default: that in the environment variable
-// ANTHROPIC_API_KEY, or else the bearer token in ANTHROPIC_AUTH_TOKEN, which [New] reads.
+// WithAPIKey sets the key. Default: the environment variable ANTHROPIC_API_KEY, or else
+// the bearer token in ANTHROPIC_AUTH_TOKEN, as [New] reads them.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithBaseURL sets where the service is, without the "/v1/messages" that is
-// appended. With a base URL other than the default no key is needed, and the one in
-// the environment is not sent: it belongs to Anthropic. Default: that in the environment
-// variable ANTHROPIC_BASE_URL, to which the key in the environment belongs then, or else
-// https://api.anthropic.com; with [WithBedrock] and [WithVertex] that in
-// ANTHROPIC_BEDROCK_BASE_URL and ANTHROPIC_VERTEX_BASE_URL, or else the cloud's own.
+// WithBaseURL sets the URL of the service, without the "/v1/messages" that is appended.
+// With another URL than the default a key is optional, and the key in the environment is
+// not sent, because it belongs to Anthropic. Default: the environment variable
+// ANTHROPIC_BASE_URL, in which case the key in the environment belongs to that service,
+// or else https://api.anthropic.com. With [WithBedrock] and [WithVertex] the default is
+// ANTHROPIC_BEDROCK_BASE_URL or ANTHROPIC_VERTEX_BASE_URL, or else the endpoint of the
+// cloud.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It wins over what the client sets
-// itself, and an x-api-key or authorization header takes the place of the key.
-// Several names add up. Default: none.
+// WithHeader sets a header of every request. It overrides the headers of the client, and
+// an x-api-key or authorization header replaces the key. Repeated options with different
+// names add up. Default: none.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the client that requests go through: proxies, certificates,
-// recording. It is copied. Redirects are followed only to the same host, whatever
-// its CheckRedirect says. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
+// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
+// Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
 		c.signs = true
@@ -148,7 +150,7 @@ func WithVersion(version string) Option {
 	}
 }
 
-// WithBeta asks for features in beta by their names. Several add up. Default: none.
+// WithBeta enables beta features by name. Repeated options add up. Default: none.
 func WithBeta(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -161,19 +163,19 @@ func WithBeta(names ...string) Option {
 	}
 }
 
-// WithMaxTokens bounds the answers to requests that set no bound. Default: 8192.
+// WithMaxTokens limits the answers to requests that do not set a limit. Default: 8192.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout sets the longest silence of the service, in which pings do not
-// count. After it the request ends with an [aycoder.TimeoutError]. Time that the
-// caller takes to handle an event does not count. Default: 5 minutes.
+// WithIdleTimeout limits the time without data from the service; pings do not count as
+// data. When it has passed, the request ends with an [aycoder.TimeoutError]. Time that
+// the caller spends handling an event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithCacheTTL sets how long the prompt cache lives: 5 minutes or an hour. Default:
+// WithCacheTTL sets the lifetime of prompt cache entries: 5 minutes or an hour. Default:
 // 5 minutes.
 func WithCacheTTL(d time.Duration) Option {
 	return func(c *config) error {
@@ -185,9 +187,9 @@ func WithCacheTTL(d time.Duration) Option {
 	}
 }
 
-// New returns a client that asks model where a request names none. All options that
-// are wrong are reported at once, as [aycoder.ConfigError]. A missing key is an
-// [aycoder.AuthError]. It sends nothing.
+// New returns a client that uses model for requests that do not name one. It reports all
+// invalid options at once, as an [aycoder.ConfigError], and a missing key as an
+// [aycoder.AuthError]. It does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL), version: defaultVersion, ttl: defaultTTL}
 	c.MaxTokens = defaultMaxTokens
@@ -224,14 +226,14 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
-// String names provider, model and endpoint. It shows no key.
+// String returns the provider, the model and the endpoint, without the key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString is [Client.String].
+// GoString returns the same as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. It shows no key.
+// LogValue implements [slog.LogValuer]. The value does not contain the key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }
 
-// modelOf returns the model that req asks.
+// modelOf returns the model for req.
 func (c *Client) modelOf(req *aycoder.Request) string { return cmp.Or(req.Model, c.model) }

@@ -18,15 +18,15 @@ import (
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
 
-// A dialect is how the API is spoken at one host.
+// A dialect is the variant of the API at one host.
 type dialect struct {
 	model   string
 	opts    []anthropic.Option
 	path    string // of requests
 	frame   func(b []byte, name, data string) []byte
 	media   string
-	noModel string // the answer to a request for a model that is not there
-	mark    string // of the end of what is to be cached, which moves
+	noModel string // the answer to a request for an unknown model
+	mark    string // of the moving cache breakpoint
 }
 
 func sseFrame(b []byte, name, data string) []byte {
@@ -121,7 +121,7 @@ func (w *wire) end(stop string) string {
 	return string(w.b)
 }
 
-// serving returns a client of a server of its own.
+// serving returns a client with its own server.
 func (d *dialect) serving(t testing.TB, h http.HandlerFunc, opts ...anthropic.Option) agenttest.Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +146,7 @@ func (d *dialect) serving(t testing.TB, h http.HandlerFunc, opts ...anthropic.Op
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// answering returns a client of a server that answers with body, and then does
-// what after says.
+// answering returns a client of a server that answers with body, and then calls after.
 func (d *dialect) answering(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return d.serving(t, func(w http.ResponseWriter, r *http.Request) {
@@ -174,8 +173,9 @@ func (d *dialect) refusing(t testing.TB, status int, body string, h map[string]s
 	}, opts...)
 }
 
-// recording returns a client of a server that answers with body, and what it was sent
-// last. The mark of what is to be cached is left out: it is no part of the prompt.
+// recording returns a client of a server that answers with body, and a function that
+// returns the last request. The cache breakpoint is removed, since it does not belong to
+// the prompt.
 func (d *dialect) recording(t testing.TB, body string) (agenttest.Client, func() []byte) {
 	t.Helper()
 	var last atomic.Value

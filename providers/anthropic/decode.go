@@ -14,29 +14,29 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-// event is what is used of an event's data.
+// event has the fields of an event that are used.
 type event struct {
 	kind    string
 	index   int
-	block   string // content_block as it is written
+	block   string // content_block, as sent
 	delta   delta
 	message *message
 	usage   *usage
-	failed  bool // it says what went wrong, whatever its type
+	failed  bool // an error is described, whatever the type
 }
 
-// A delta is one piece of a block, or of the message.
+// A delta is one increment of a block, or of the message.
 type delta struct {
 	kind string
-	// text is that of the first field that has one, which is the kind's mostly: see
-	// textField.
+	// text is the first string among the fields, mostly the one that belongs to the kind:
+	// see textField.
 	text, field string
-	citation    string // as it is written
+	citation    string // as sent
 	stop        string
-	bad         string // a field that should be a text and is none
+	bad         string // a field that should be a string and is not
 }
 
-// textField is the field with the text of the deltas that come by the thousand, or "".
+// textField returns the field with the text of a frequent kind of delta, or "".
 func textField(kind string) string {
 	switch kind {
 	case "text_delta":
@@ -51,16 +51,16 @@ func textField(kind string) string {
 	return ""
 }
 
-// message is that of message_start, and a whole answer.
+// message is that of message_start, or a whole answer.
 type message struct {
 	kind, id, model, stop string
-	content               []string // as they are written
+	content               []string // as sent
 	usage                 *usage
 	failed                bool
 }
 
-// usage knows what was said, since null and absent numbers leave what was said
-// before.
+// usage records which counts were sent, since null and absent counts leave earlier ones
+// in force.
 type usage struct {
 	input, output, cacheRead, cacheWrite, thinking count
 }
@@ -82,8 +82,8 @@ func (c *count) addTo(n *int64) {
 	}
 }
 
-// addTo overwrites what u says: "The token counts shown in the usage field of the
-// message_delta event are cumulative."
+// addTo overwrites the counts that were sent: "The token counts shown in the usage field
+// of the message_delta event are cumulative."
 func (u *usage) addTo(t *aycoder.Usage) {
 	if u == nil {
 		return
@@ -118,7 +118,7 @@ func readUsage(r *rawjson.Reader) *usage {
 	return u
 }
 
-// read reads the data of an event in one pass.
+// read parses the data of an event in one pass.
 func (e *event) read(data string) error {
 	r := rawjson.NewReader(data)
 	if r.Kind() != '{' {
@@ -203,13 +203,13 @@ func readMessage(r *rawjson.Reader) *message {
 	return m
 }
 
-// A decoder turns one response into model events.
+// A decoder converts one response to model events.
 type decoder struct {
 	call *api.Call
 
 	done   aycoder.MessageDone
-	open   []*block // in the order in which they began, until they are given away
-	held   *block   // the last that stopped, if it is one of them, see looksWhole
+	open   []*block // in the order in which they began, until they are emitted
+	held   *block   // the block that stopped last, if it may be cut off; see looksWhole
 	begun  bool
 	called bool // there was a call
 	ids    map[string]bool
@@ -239,7 +239,7 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return d.handle(&e, ev.Data)
 }
 
-// View implements [api.ViewDecoder]: it takes the deltas that come by the thousand.
+// View implements [api.ViewDecoder]: it handles the frequent deltas.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event
 	if !e.scan(ev.Data) {
@@ -280,7 +280,7 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 	return false, nil
 }
 
-// start takes message_start. Blocks that are in it are complete.
+// start handles message_start. Blocks in it are complete.
 func (d *decoder) start(m *message) error {
 	d.begun = true
 	if m == nil {
@@ -322,7 +322,7 @@ func (d *decoder) Whole(data string) error {
 // End implements [api.Decoder].
 func (d *decoder) End() error { return api.ErrUnfinished }
 
-// stopped keeps why the model stopped, in the words that all providers share.
+// stopped records the stop reason in the terms that all providers share.
 func (d *decoder) stopped(reason string) {
 	switch reason {
 	case "":
@@ -342,8 +342,8 @@ func (d *decoder) messageDelta(e *event) error {
 	return nil
 }
 
-// finish ends the message. Text that never stopped is as good as the rest of a
-// message that was cut off; a call is not.
+// finish ends the message. A text without an end is usable, like the rest of a truncated
+// message; a call without an end is not.
 func (d *decoder) finish() error {
 	if !d.begun {
 		return errors.New("message_stop before message_start")
@@ -365,21 +365,21 @@ func (d *decoder) finish() error {
 	return d.call.Emit(&d.done)
 }
 
-// cutsOff reports whether a message that stopped so may end in an incomplete call.
+// cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
 	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || r == "model_context_window_exceeded"
 }
 
-// looksWhole reports whether b may be complete or not, which is known only when it
-// is known what comes next: a call without arguments may have been cut off right
-// after its name. Any other call that was cut off has arguments that are not valid
-// JSON, except where they came whole: the service has repaired them.
+// looksWhole reports whether only the next event tells if b is complete: a call without
+// arguments may have been cut off right after its name. Any other truncated call has
+// arguments that are not valid JSON, unless they came whole, in which case the service
+// has repaired them.
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
 		(b.index < 0 || len(b.text) == 0)
 }
 
-// emptyArgs reports whether the input of a call that begins says nothing.
+// emptyArgs reports whether the input at the start of a call is empty.
 func emptyArgs(raw json.RawMessage) bool {
 	if rawjson.IsNull(raw) {
 		return true

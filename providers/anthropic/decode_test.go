@@ -20,7 +20,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// events frames data lines.
+// events formats data lines as an event stream.
 func events(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -81,7 +81,7 @@ func TestDecode(t *testing.T) {
 		{"two without arguments", []string{begin, call, stop0, started(`{"type":"tool_use","id":"d","name":"n","input":{}}`), stop0, tooMany, end},
 			[]aycoder.Part{use(`{}`), &aycoder.ToolUse{ID: "d", Name: "n", Args: json.RawMessage(`{}`)}}, 1, "max_tokens"},
 		{"whole input before the limit", []string{begin, started(`{"type":"tool_use","id":"c","name":"n","input":{"a":1}}`), stop0, tooMany, end}, []aycoder.Part{use(`{"a":1}`)}, 1, "max_tokens"},
-		{"arguments that are no object", []string{begin, call, args(`[1]`), stop0, useTool, end}, []aycoder.Part{use(`[1]`)}, 1, "tool_use"},
+		{"arguments that are not an object", []string{begin, call, args(`[1]`), stop0, useTool, end}, []aycoder.Part{use(`[1]`)}, 1, "tool_use"},
 		{"an id twice", []string{begin, call, args("{}"), stop0, call, args("{}"), stop0, useTool, end},
 			[]aycoder.Part{use(`{}`), &aycoder.ToolUse{ID: api.MakeID("m", 1), Name: "n", Args: json.RawMessage(`{}`)}}, 0, "tool_use"},
 		{"no id", []string{begin, started(`{"type":"tool_use","id":null,"name":"n"}`), args("{}"), stop0, useTool, end},
@@ -119,7 +119,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A service that was asked for a stream and answers with a document.
+// A service answers with a document although a stream was requested.
 func TestDecodeWhole(t *testing.T) {
 	const ok = `{"type":"message","id":"m","model":"x","stop_reason":%q,"content":[{"type":"text","text":"a` + "\xff" + `"},` +
 		`{"type":"tool_use","id":"c","name":"n","input":{"p":1}}],"usage":{"input_tokens":1,"output_tokens":2}}`
@@ -175,7 +175,7 @@ func TestDecodeNonsense(t *testing.T) {
 		{"arguments of a thought", []string{begin, started(`{"type":"thinking"}`), piece(`{"partial_json":"{}","type":"input_json_delta"}`)}, `input_json_delta for a block of type "thinking"`},
 		{"no JSON", []string{begin, `{"type":`}, "decode event"},
 		{"no object", []string{begin, `[]`}, "not a JSON object"},
-		{"index that is no number", []string{begin, `{"type":"content_block_stop","index":"0"}`}, "index is not a number"},
+		{"index that is not a number", []string{begin, `{"type":"content_block_stop","index":"0"}`}, "index is not a number"},
 		{"text that is none", []string{begin, started(`{"type":"text"}`), piece(`{"type":"text_delta","text":5}`)}, "text is not a string"},
 		{"wrong types", []string{begin, started(`{"type":"text","text":5}`)}, "decode content_block_start"},
 		{"no block", []string{begin, `{"type":"content_block_start","index":0}`}, "decode content_block_start"},
@@ -194,7 +194,7 @@ func TestDecodeNonsense(t *testing.T) {
 	}
 }
 
-// A call is given away when it is complete, not when the message is.
+// A call is emitted when it is complete, not when the message is.
 func TestCallsComeEarly(t *testing.T) {
 	data := events(begin, started(`{"type":"tool_use","id":"c","name":"n","input":{}}`),
 		piece(`{"type":"input_json_delta","partial_json":"{\"a\":1}"}`), stop0)
@@ -203,7 +203,7 @@ func TestCallsComeEarly(t *testing.T) {
 	assert.Len(t, a.Message.Calls(), 1)
 }
 
-// Blocks may stop in another order than that in which they stand in the message.
+// Blocks may stop in another order than that of the message.
 func TestBlocksComeInOrder(t *testing.T) {
 	start := func(index int, block string) string {
 		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, index, block)
@@ -219,7 +219,7 @@ func TestBlocksComeInOrder(t *testing.T) {
 	tests := []struct {
 		name string
 		data []string
-		want string // of the parts in their order, "!" behind what is cut off
+		want string // the parts in their order, with "!" after a truncated one
 	}{
 		{"one after the other", []string{text(0), stop(0), call(1), stop(1), useTool, end}, "t0 c1"},
 		{"second stops first", []string{text(0), text(1), stop(1), stop(0), endTurn, end}, "t0 t1"},
@@ -243,7 +243,7 @@ func TestBlocksComeInOrder(t *testing.T) {
 	}
 }
 
-// order names the parts of an answer.
+// order lists the parts of an answer.
 func order(a *answer) string {
 	var names []string
 	for _, p := range a.parts {
@@ -272,8 +272,7 @@ func TestManyCalls(t *testing.T) {
 	assert.Len(t, a.Message.Calls(), 10_000)
 }
 
-// The quick way reads of a delta what the other one reads, and that what encoding/json
-// reads.
+// The fast path reads the same from a delta as the slow one, and as encoding/json.
 func FuzzReadEvent(f *testing.F) {
 	for _, s := range []string{
 		piece(`{"type":"text_delta","text":"a\n\"\u00e9\ud83d\ude00\/é"}`) + "  ", piece(`{"type":"input_json_delta","partial_json":""}`),
@@ -309,8 +308,8 @@ func FuzzReadEvent(f *testing.F) {
 	})
 }
 
-// No bytes make the decoder panic, and none that are cut make it say that the
-// message is complete.
+// No input makes the decoder panic, and no truncated input makes it report a complete
+// message.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(helloStream), uint16(40))
 	f.Add([]byte(events(begin, started(`{"type":"tool_use","id":"c","name":"n"}`),
@@ -327,12 +326,12 @@ func FuzzDecode(f *testing.F) {
 		check(t, ask(newClient(t, stream(framed), aws)))
 		check(t, ask(newClient(t, stream(framed[:min(int(at), len(framed))]), aws)))
 		if !whole.done && cut.done {
-			t.Logf("complete only when cut: %q at %d", body, at) // the rest was nonsense
+			t.Logf("complete only when cut: %q at %d", body, at) // the rest was invalid
 		}
 	})
 }
 
-// check checks what holds for every answer.
+// check checks the properties of every answer.
 func check(t *testing.T, a answer) {
 	require.NotEqual(t, a.done, a.err != nil, "either done or an error")
 	if a.err != nil {
@@ -394,7 +393,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// floor is what nobody can go below: lines, and the text between two quotes.
+// floor is the least work of any decoder: find the lines, and the text between two
+// quotes.
 func floor(r io.Reader) (text int) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -409,7 +409,7 @@ func floor(r io.Reader) (text int) {
 	return text
 }
 
-// Gateways say what went wrong without the type "error".
+// Gateways report errors without the type "error".
 func TestErrorWithoutType(t *testing.T) {
 	const failure = `{"error":{"type":"rate_limit_error","message":"slow down"}}`
 	for name, body := range map[string]string{"event": events(begin, failure), "document": failure} {

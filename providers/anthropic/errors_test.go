@@ -21,7 +21,7 @@ func TestErrors(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		status int // 0: an event in the stream
+		status int // 0 for an event in the stream
 		body   string
 		want   error // its type
 		text   string
@@ -152,7 +152,7 @@ func TestNew(t *testing.T) {
 	tests := []struct {
 		name, env string
 		opts      []Option
-		want      string // of the error, empty if there is none
+		want      string // text of the error; empty for none
 		key       string
 	}{
 		{"key of the environment", "env-key\n", nil, "", "env-key"},

@@ -11,8 +11,7 @@ import (
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
 
-// The example talks to a service of its own; leave WithBaseURL out to talk to
-// Anthropic's.
+// The example uses a local server; leave out WithBaseURL to use Anthropic's.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -65,8 +64,8 @@ data: {"type":"message_stop"}
 	// end_turn, 9 tokens in, 6 out
 }
 
-// On Google Cloud the token comes from a function, which golang.org/x/oauth2 has for
-// example. WithBaseURL is here for the service of the example only.
+// On Google Cloud a function provides the token, for example from golang.org/x/oauth2.
+// WithBaseURL points to the local server of the example.
 func ExampleWithVertex() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.URL.Path)

@@ -64,7 +64,7 @@ func answered(contentType, body string) http.RoundTripper {
 	return i.Transport(body, 1<<20)
 }
 
-// wire is the body that encode makes, as bytes.
+// wire returns the bytes of the encoded body.
 func (c *Client) wire(req *aycoder.Request) ([]byte, error) {
 	p, err := c.encode(req)
 	if err != nil {
@@ -81,10 +81,10 @@ func hello() *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
-// answer is what a response came to.
+// answer is the outcome of a response.
 type answer struct {
 	*aycoder.Response
-	parts          []aycoder.Part // calls that were cut off included
+	parts          []aycoder.Part // including truncated calls
 	text, thinking string         // of the deltas
 	args           map[string]string
 	done           bool

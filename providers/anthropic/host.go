@@ -14,25 +14,25 @@ import (
 	"github.com/aycoder/aycoder/internal/api"
 )
 
-// bedrockKeyEnv is where AWS's own tools look for a key of Bedrock's.
+// bedrockKeyEnv is the variable in which AWS's own tools expect a Bedrock key.
 const bedrockKeyEnv = "AWS_BEARER_TOKEN_BEDROCK"
 
-// A host is a cloud that serves the models under addresses of its own. The zero value
-// is Anthropic.
+// A host is a cloud that serves the models at different URLs. The zero value is
+// Anthropic.
 type host struct {
-	option string // that chose it
+	option string // the option that selected it
 	base   string
-	// path is what stands before and after the name of the model.
+	// before and after surround the model's name in the URL path.
 	before, after string
-	// version goes into the body, in the place of the model.
+	// version is a field of the body, which replaces the model.
 	version string
 	bedrock bool
 }
 
-// WithVertex asks models on Google Cloud's Vertex AI: those of a project, in a
-// location such as "europe-west1" or "global". The token comes from [WithToken], or
-// from a client that adds it ([WithHTTPClient]). A model is named as there, for
-// example "claude-sonnet-4-5@20250929". Default: Anthropic itself.
+// WithVertex uses Vertex AI on Google Cloud, with a project and a location such as
+// "europe-west1" or "global". The token comes from [WithToken], or from a client that
+// adds it ([WithHTTPClient]). Models have the names of that service, for example
+// "claude-sonnet-4-5@20250929". Default: Anthropic's service.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
 		if project == "" || !api.HostLabel(location) {
@@ -49,8 +49,8 @@ func WithVertex(project, location string) Option {
 	}
 }
 
-// vertexBase is the address of a location; those of several regions have their own
-// shape.
+// vertexBase returns the base URL of a location; locations that span several regions have
+// a different form.
 func vertexBase(location string) string {
 	switch location {
 	case "global":
@@ -61,11 +61,11 @@ func vertexBase(location string) string {
 	return "https://" + location + "-aiplatform.googleapis.com"
 }
 
-// WithBedrock asks models on Amazon Bedrock, in a region such as "us-east-1", through
-// InvokeModelWithResponseStream. The key is one of Bedrock's ([WithAPIKey], or the
-// environment variable AWS_BEARER_TOKEN_BEDROCK); requests that are to be signed go
-// through a client that signs them ([WithHTTPClient]). A model is named as there, for
-// example "us.anthropic.claude-sonnet-4-5-20250929-v1:0". Default: Anthropic itself.
+// WithBedrock uses Amazon Bedrock through InvokeModelWithResponseStream, in a region such
+// as "us-east-1". It needs a Bedrock key ([WithAPIKey], or the environment variable
+// AWS_BEARER_TOKEN_BEDROCK), or a client that signs the requests ([WithHTTPClient]).
+// Models have the names of that service, for example
+// "us.anthropic.claude-sonnet-4-5-20250929-v1:0". Default: Anthropic's service.
 func WithBedrock(region string) Option {
 	return func(c *config) error {
 		if !api.HostLabel(region) {
@@ -80,15 +80,16 @@ func WithBedrock(region string) Option {
 	}
 }
 
-// WithToken sets where the token of a request comes from, for services whose tokens
-// live for an hour: it goes out as "Authorization: Bearer", in the place of a key. The
-// function is called for each request with its context, and by several goroutines at
-// once; an error of it is an [aycoder.AuthError]. Default: none.
+// WithToken sets a function that returns the token of a request, for services with
+// short-lived tokens. The token is sent as "Authorization: Bearer" and replaces a key.
+// The function is called for each request with its context, possibly by several
+// goroutines at once; its error ends the request with an [aycoder.AuthError]. Default:
+// none.
 func WithToken(token func(context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithToken", token) }
 }
 
-// settle finds the address and the key once all options are known.
+// settle determines the URL and the key once all options are applied.
 func (c *config) settle(model string) error {
 	if c.at.option == "" {
 		return c.settleOwn(model)
@@ -111,13 +112,13 @@ func (c *config) settle(model string) error {
 			Err: errors.New("no token: pass WithToken, or an http.Client that adds one")}}
 	}
 	if _, missing := errors.AsType[*aycoder.AuthError](err); missing && c.signs {
-		return nil // the caller's client adds what it takes
+		return nil // the caller's client authenticates the requests
 	}
 	return err
 }
 
-// settleOwn is settle for Anthropic itself. Gateways that the environment names often
-// want a bearer token.
+// settleOwn is settle for Anthropic's service. Gateways that the environment names often
+// need a bearer token.
 func (c *config) settleOwn(model string) error {
 	if err := c.FindBaseURL(nil, "ANTHROPIC_BASE_URL"); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (c *config) settleOwn(model string) error {
 	return c.FindKey(model, []string{"X-Api-Key", "Authorization"}, keyEnv)
 }
 
-// url is where a model is asked.
+// url returns the URL for a model.
 func (c *config) url(model string) string {
 	if c.at.option == "" {
 		return c.BaseURL + "/v1/messages"
@@ -142,8 +143,8 @@ func (c *config) url(model string) string {
 }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. The models since Claude 4.5, and
-// Opus 4.1, do, at Anthropic and on Bedrock. On Vertex it is switched off by default,
-// and what other services do is not known.
+// Opus 4.1, support structured output at Anthropic and on Bedrock. On Vertex it is off by
+// default, and for other services it is unknown.
 func (c *Client) FormatsOutput(model string) bool {
 	switch {
 	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL, c.cfg.at.option != "" && !c.cfg.at.bedrock:
@@ -152,7 +153,7 @@ func (c *Client) FormatsOutput(model string) bool {
 	return api.ClaudeFormatsOutput(cmp.Or(model, c.model))
 }
 
-// modelsURL is where Anthropic lists its models.
+// modelsURL returns the URL of Anthropic's list of models.
 func (c *config) modelsURL() string {
 	if c.at.option != "" {
 		return ""
@@ -174,6 +175,6 @@ func (c *config) setHeaders(h http.Header) {
 	}
 	c.SetHeaders(h, "Authorization", "Bearer ")
 	if c.at.bedrock && c.Header().Get("Accept") == "" {
-		h.Set("Accept", "application/json") // of the chunks
+		h.Set("Accept", "application/json") // the type of the chunks
 	}
 }

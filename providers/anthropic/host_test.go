@@ -25,7 +25,7 @@ func TestHosts(t *testing.T) {
 		name, model string
 		opts        []Option
 		url         string
-		headers     map[string]string // "" is none
+		headers     map[string]string // "" means absent
 		head        string            // of the body
 	}{
 		{"anthropic", "m", []Option{WithAPIKey(testKey), WithBeta("a")}, "https://api.anthropic.com/v1/messages",
@@ -96,7 +96,7 @@ func TestHostKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv(keyEnv, "anthropic-key") // goes to nobody else
+			t.Setenv(keyEnv, "anthropic-key") // must not be sent to others
 			t.Setenv(bedrockKeyEnv, tt.env)
 			c, err := New("m", tt.opts...)
 			if tt.want != "" {
@@ -109,7 +109,7 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// chunked puts events into frames of AWS.
+// chunked puts events into AWS frames.
 func chunked(data ...string) string {
 	var b []byte
 	for _, d := range data {
@@ -165,8 +165,8 @@ func TestBedrockStream(t *testing.T) {
 	}
 }
 
-// Hosts know no breakpoint that moves by itself: one is set on the last message of the
-// user. Without it each body begins with the one before.
+// Hosts do not support a breakpoint that moves by itself, so it is set on the last user
+// message. Without it each body begins with the previous one.
 func TestMark(t *testing.T) {
 	const mark = `,"cache_control":{"type":"ephemeral"}`
 	c := newClient(t, nil, WithBedrock("us-east-1"))

@@ -95,7 +95,7 @@ func sendStream(w http.ResponseWriter, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// An event of 10 MB in reads of 1 kB costs time that grows with its size only.
+// The time for an event of 10 MB in reads of 1 kB is proportional to its size.
 func TestLargeEvent(t *testing.T) {
 	timed.Long(t, "an event of 10 MB")
 	cost := func(size int) time.Duration {
@@ -115,7 +115,7 @@ func TestLargeEvent(t *testing.T) {
 	timed.AtMost(t, large, 60*small)
 }
 
-// Whatever is printed, logged or returned, the key is not in it.
+// The key is in nothing that is printed, logged or returned.
 func TestKeyIsNeverShown(t *testing.T) {
 	echo := roundTrip(func(r *http.Request) (*http.Response, error) {
 		key := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")

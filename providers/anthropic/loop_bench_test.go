@@ -26,8 +26,8 @@ import (
 
 const serveEnv = "AYCODER_BENCH_SERVE"
 
-// TestMain serves scripted answers when the benchmark below starts the test binary
-// as its server: the server's CPU time is then not the client's.
+// TestMain serves scripted answers when the benchmark below starts the test binary as its
+// server, so that the server's CPU time does not count as the client's.
 func TestMain(m *testing.M) {
 	if os.Getenv(serveEnv) != "" {
 		serveScript()
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveScript answers POST /<turns>/v1/messages with three calls, turns times, and
-// then with text. It checks that each body begins with the one before.
+// serveScript answers POST /<turns>/v1/messages with three calls for that many turns, and
+// then with text. It checks that each body begins with the previous one.
 func serveScript() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,10 +129,9 @@ type lookup struct {
 	Limit int    `json:"limit"`
 }
 
-// BenchmarkHTTPLoop runs 100 turns of three calls over loopback against a server in
-// a process of its own, which checks that each body begins with the one before. It
-// reports the CPU time of this process for each step: one response, three tools,
-// one request.
+// BenchmarkHTTPLoop runs 100 turns of three calls over loopback against a server in a
+// separate process, which checks that each body begins with the previous one. It reports
+// the CPU time of this process for each step: one response, three tools, one request.
 func BenchmarkHTTPLoop(b *testing.B) {
 	base := startServer(b)
 	result := strings.Repeat("the quick brown fox ", 51)
@@ -162,8 +161,8 @@ func BenchmarkHTTPLoop(b *testing.B) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N)/101, "cpu-µs/step")
 }
 
-// BenchmarkHTTPFloor sends bodies of the same sizes with net/http and throws the
-// answers away: what no client can go below.
+// BenchmarkHTTPFloor sends bodies of the same sizes with net/http and discards the
+// answers: the lower bound for any client.
 func BenchmarkHTTPFloor(b *testing.B) {
 	base := startServer(b)
 	step := bytes.Repeat([]byte("x"), 4300)

@@ -14,12 +14,12 @@ import (
 // maxName is the longest id or name that the API takes.
 const maxName = 128
 
-// wireKey is the key of messages that are encoded for this API. It has no settings
-// in it, since none changes the form of a message.
+// wireKey is the key of messages that are encoded for this API. It is empty, since no
+// setting changes the form of a message.
 type wireKey struct{}
 
-// encodeMessage returns the wire form of m behind a comma, or nothing if no part of it
-// can be sent: the API refuses a message without content.
+// encodeMessage returns the wire form of m with a leading comma, or nothing if no part of
+// it can be sent: the API refuses a message without content.
 func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	role := aycoder.RoleUser
 	if m.Role == aycoder.RoleAssistant {
@@ -46,7 +46,7 @@ func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	return append(w.b, ']', '}'), nil
 }
 
-// blocks is a list of content blocks that is being written.
+// blocks is a list of content blocks under construction.
 type blocks struct {
 	b    []byte
 	n    int
@@ -96,9 +96,9 @@ func (w *blocks) text(t *aycoder.Text) {
 	w.end(t.Extra, "citations")
 }
 
-// end ends a block with those of the fields that came with it which the provider takes
-// back. It refuses others ("Extra inputs are not permitted"), and with them the whole
-// conversation: what is new in an answer is for the host to read.
+// end ends a block with those of its original fields that the provider accepts. It
+// refuses others ("Extra inputs are not permitted"), and with them the whole
+// conversation; new fields of an answer are for the host to read only.
 func (w *blocks) end(extra *aycoder.Opaque, names ...string) {
 	if ours(extra) {
 		for _, f := range rawjson.Split(bytes.TrimSpace(extra.Raw)) {
@@ -110,7 +110,7 @@ func (w *blocks) end(extra *aycoder.Opaque, names ...string) {
 	w.b = append(w.b, '}')
 }
 
-// thinking goes back only with the signature that proves it.
+// thinking is sent back only with the signature that proves its origin.
 func (w *blocks) thinking(t *aycoder.Thinking) {
 	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant {
 		return
@@ -139,8 +139,8 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 	w.end(u.Extra, "caller")
 }
 
-// output writes the result of a tool. The API refuses an empty text and an error
-// that says nothing: "all content must be type `text` if `is_error` is true".
+// output writes the result of a tool. The API refuses an empty text, and an error without
+// content: "all content must be type `text` if `is_error` is true".
 func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.begin(`{"type":"tool_result","tool_use_id":`)
 	w.b = api.AppendName(w.b, o.ID, maxName)
@@ -166,8 +166,9 @@ func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.b = append(w.b, '}')
 }
 
-// shown writes an image or a document. What the API takes no block for is named in a
-// text, so that one odd file does not make the whole conversation unsendable.
+// shown writes an image or a document. A type for which the API has no block is replaced
+// by a text that names it, so that one odd file does not make the whole conversation
+// unsendable.
 func (w *blocks) shown(m *aycoder.Media, allowed bool) {
 	if w.role == aycoder.RoleAssistant {
 		return
@@ -179,7 +180,7 @@ func (w *blocks) shown(m *aycoder.Media, allowed bool) {
 	w.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
-// media writes a block, or reports that there is none for this type.
+// media writes a block, or reports that the type has none.
 func (w *blocks) media(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	switch typ = strings.TrimSpace(typ); typ {
@@ -229,7 +230,7 @@ func (w *blocks) source(m *aycoder.Media, typ string) {
 	w.b = append(w.b, '}')
 }
 
-// ours reports whether o is of this provider and can be sent.
+// ours reports whether o belongs to this provider and can be sent.
 func ours(o *aycoder.Opaque) bool {
 	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// suite checks on the recordings of one family.
+// suite checks the recordings of one family.
 func suite(t *testing.T, family string, least int, opts ...Option) *wiretest.Suite {
 	return &wiretest.Suite{
 		Family: family,
@@ -31,8 +31,8 @@ func suite(t *testing.T, family string, least int, opts ...Option) *wiretest.Sui
 	}
 }
 
-// wantUsage sorts the recorded counts: the input has no tokens of the cache, the output
-// has those of thinking.
+// wantUsage converts the recorded counts: the input excludes cached tokens, the output
+// includes those for thinking.
 func wantUsage(raw json.RawMessage) aycoder.Usage {
 	var u struct {
 		Input      int64 `json:"input_tokens"`
@@ -50,7 +50,7 @@ func wantUsage(raw json.RawMessage) aycoder.Usage {
 		CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
 }
 
-// wrongError compares word, text and class of an error.
+// wrongError compares text, code and class of an error.
 func wrongError(i *wiretest.Interaction, err error) string {
 	base, _ := errors.AsType[*aycoder.ModelError](err)
 	e := i.Expected.Error
@@ -105,13 +105,13 @@ func typesOf(parts []aycoder.Part) (types []string) {
 	return types
 }
 
-// Every recorded response decodes to what it says. There are no exceptions.
+// Every recorded response is decoded as recorded, without exceptions.
 func TestRecorded(t *testing.T) { suite(t, "anthropic-messages", 600).Decode(t) }
 
-// A response that is cut anywhere ends in a typed error.
+// A response that is cut off anywhere ends in a typed error.
 func TestRecordedCut(t *testing.T) { suite(t, "anthropic-messages", 600).Cut(t, endOfMessage) }
 
-// What Bedrock sends in frames of its own.
+// The recordings of Bedrock, with its frames.
 func TestRecordedBedrock(t *testing.T) {
 	suite(t, "bedrock-invoke", 60, WithBedrock("us-east-1")).Decode(t)
 }
@@ -125,7 +125,7 @@ func TestRecordedBedrockCut(t *testing.T) {
 	})
 }
 
-// endOfMessage is how many bytes of a body must come for it to be complete.
+// endOfMessage returns the length in bytes after which a body is complete.
 func endOfMessage(_ *wiretest.Interaction, body string) int {
 	if strings.HasPrefix(strings.TrimSpace(body), "{") {
 		return len(strings.TrimRight(body, " \r\n"))

@@ -19,7 +19,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// wireBlock is what is compared of a block in a request.
+// wireBlock has the compared fields of a block in a request.
 type wireBlock struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`
@@ -41,7 +41,7 @@ func blocksOf(t *testing.T, body []byte, role string) []wireBlock {
 		Content json.RawMessage
 	}
 	if json.Unmarshal(body, &req) != nil || json.Unmarshal(req.Messages, &messages) != nil {
-		return nil // a request that is wrong on purpose
+		return nil // a deliberately wrong request
 	}
 	var blocks []wireBlock
 	for _, m := range messages {
@@ -78,8 +78,8 @@ type replayCounts struct {
 	cases, steps, signatures, sameSignatures, opaque, sameBytes, sameOpaque, noNext int
 }
 
-// Conversations of several steps are replayed: each response is decoded, stored, and
-// sent back with the results of its calls.
+// Conversations of several steps are replayed: each response is decoded, stored, and sent
+// back with the results of its calls.
 func TestRecordedSteps(t *testing.T) {
 	var n replayCounts
 	wiretest.Each(t, func(rec *wiretest.Recording) {
@@ -133,7 +133,7 @@ func replay(t *testing.T, rec *wiretest.Recording, steps []*wiretest.Interaction
 	}
 }
 
-// checkStep checks that what one response brought is in the request after it.
+// checkStep checks that the contents of one response are in the next request.
 func checkStep(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Message, sent []wireBlock, n *replayCounts) {
 	raw := func(want []byte) bool {
 		for _, b := range sent {
@@ -163,8 +163,8 @@ func checkStep(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Mess
 	}
 }
 
-// checkNext compares with what the recorded client sent back: the blocks that are
-// in both requests, found by what is unique in them, are the same.
+// checkNext compares with the request of the recorded client: the blocks that are in
+// both, matched by their unique fields, are equal.
 func checkNext(t *testing.T, id string, sent, recorded []wireBlock, n *replayCounts) {
 	for _, r := range recorded {
 		for _, s := range sent {
@@ -186,9 +186,9 @@ func checkNext(t *testing.T, id string, sent, recorded []wireBlock, n *replayCou
 	}
 }
 
-// same compares a recorded value with ours. The recordings have length and digest in
-// the place of long base64 texts, and their clients added nulls and breakpoints and
-// dropped who called a tool.
+// same compares a recorded value with ours. The recordings replace long base64 texts by
+// length and digest. Their clients added nulls and breakpoints, and dropped the caller
+// field of tool uses.
 func same(want, got any) bool {
 	switch want := want.(type) {
 	case string:

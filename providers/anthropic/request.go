@@ -16,28 +16,28 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// minBudget is the least the API takes: "budget_tokens: Must be ≥1024 and less than
+// minBudget is the minimum of the API: "budget_tokens: Must be ≥1024 and less than
 // max_tokens."
 const minBudget = 1024
 
-// outputField holds the format of the answer, and more.
+// outputField is the field with the format of the answer, among other settings.
 const outputField = "output_config"
 
-// A body is a request on its way to bytes. Its fields are in an order that depends
-// on nothing but which of them are set; messages come last, and what is before them
-// does not change from step to step.
+// A body is a request under construction. The order of its fields depends only on which
+// of them are set; messages come last, and the bytes before them do not change from step
+// to step.
 type body struct {
 	b     []byte
 	req   *aycoder.Request
 	cache string // the cache_control object, or empty
 	err   error
 
-	adapts bool   // the model takes no budget and no temperature
-	silent bool   // and does not think unless it is told to
-	thinks bool   // thinking is on, by a field of ours
-	effort string // how much, for a model that adapts
-	wrote  string // the field of Extra that is written already
-	prompt string // asks for an answer that the API cannot be bound to
+	adapts bool   // the model takes neither a budget nor a temperature
+	silent bool   // it does not think unless asked to
+	thinks bool   // thinking is on, by a field that we wrote
+	effort string // how much to think, for a model that adapts
+	wrote  string // the field of Extra that was already written
+	prompt string // asks for an answer to which the API cannot be constrained
 }
 
 // encode returns the wire form of req.
@@ -73,7 +73,7 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	return p, err
 }
 
-// head writes who is asked. A host has the model in its address, and a version here.
+// head writes the model. A host has it in its URL, and a version here instead.
 func (w *body) head(c *config, model string) {
 	w.b = append(w.b, '{')
 	if c.at.option == "" {
@@ -113,8 +113,8 @@ func (w *body) rawKey(name string) {
 	w.b = append(w.b, ':')
 }
 
-// limits writes max_tokens and thinking. A budget must be less than max_tokens, so
-// one that is not raises it by the length the answer may have.
+// limits writes max_tokens and thinking. A budget must be less than max_tokens, so a
+// larger budget raises max_tokens by the length of the answer.
 func (w *body) limits(c *config) {
 	maxTokens := w.req.MaxTokens
 	if maxTokens <= 0 {
@@ -139,7 +139,7 @@ func (w *body) thinking(budget int) {
 	switch w.thinks = budget > 0; {
 	case !w.thinks:
 		w.b = append(w.b, `{"type":"disabled"}`...)
-	case w.adapts: // which omits what it thinks, unless it is told to show it
+	case w.adapts: // such models omit their thinking unless it is requested
 		w.b = append(w.b, `{"type":"adaptive","display":"summarized"}`...)
 		w.effort = api.ClaudeEffort(budget)
 	default:
@@ -148,8 +148,8 @@ func (w *body) thinking(budget int) {
 	}
 }
 
-// budget returns how much the model may think: 0 says nothing about it, less than 0
-// turns it off. "Thinking may not be enabled when tool_choice forces tool use."
+// budget returns the thinking budget: 0 leaves it to the model, a negative value turns
+// thinking off. "Thinking may not be enabled when tool_choice forces tool use."
 func (w *body) budget() int {
 	switch n := w.req.Thinking; {
 	case n < 0:
@@ -200,7 +200,7 @@ func (w *body) system() {
 	w.b = append(w.b, ']')
 }
 
-// closeCached ends an object that is a breakpoint of the prompt cache.
+// closeCached ends an object that is a cache breakpoint.
 func (w *body) closeCached() {
 	if w.cache != "" {
 		w.b = append(w.b, `,"cache_control":`...)
@@ -209,7 +209,7 @@ func (w *body) closeCached() {
 	w.b = append(w.b, '}')
 }
 
-// tools writes the tools and how they are chosen.
+// tools writes the tools and the tool choice.
 func (w *body) tools() {
 	if len(w.req.Tools) == 0 {
 		return
@@ -260,8 +260,8 @@ func (w *body) sampling() {
 	w.b = append(w.b, ']')
 }
 
-// format returns the schema that the answer is bound to, as the API wants it. If it
-// cannot be written so, the model is asked for it in words.
+// format returns the schema of the answer in the form of the API. If that is not
+// possible, the system prompt asks for it in words.
 func (w *body) format(native bool) []byte {
 	out := w.req.Output
 	if out == nil || !native {
@@ -279,8 +279,8 @@ func (w *body) format(native bool) []byte {
 	return nil
 }
 
-// output writes the format of the answer and how much is thought about it, beside what
-// Extra has in the same field.
+// output writes the format of the answer and the thinking effort, beside the contents of
+// the same field in Extra.
 func (w *body) output(schema []byte) {
 	if schema == nil && w.effort == "" || w.err != nil {
 		return
@@ -300,7 +300,7 @@ func (w *body) output(schema []byte) {
 	w.wrote = outputField
 }
 
-// extra returns the fields of the caller's own that were not written yet.
+// extra returns the caller's fields that were not written yet.
 func (w *body) extra() map[string]json.RawMessage {
 	if w.wrote == "" {
 		return w.req.Extra
@@ -310,7 +310,7 @@ func (w *body) extra() map[string]json.RawMessage {
 	return rest
 }
 
-// messages adds the conversation, from its encoded messages.
+// messages appends the conversation, from its encoded messages.
 func (w *body) messages() (*api.Payload, error) {
 	w.b = append(w.b, `,"messages":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
@@ -334,8 +334,8 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// mark sets a breakpoint on the last message of the user, for hosts that do not know
-// the one which moves by itself. It is all that differs from the next step's body.
+// mark sets a breakpoint on the last user message, for hosts without the one that moves
+// by itself. It is the only difference from the next step's body.
 func (w *body) mark(p *api.Payload) {
 	if p == nil {
 		return
@@ -356,7 +356,7 @@ func (w *body) mark(p *api.Payload) {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// tool writes a tool, and leaves it open.
+// tool writes a tool, without the closing brace.
 func (w *body) tool(i int, s *aycoder.ToolSpec) {
 	if s == nil {
 		w.err = fmt.Errorf("tool %d is nil", i)

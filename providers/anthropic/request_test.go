@@ -83,7 +83,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// The API refuses a request that has both sides of these.
+// The API refuses a request with both sides of these.
 func TestEncodeLeavesOutWhatExcludes(t *testing.T) {
 	tools := []*aycoder.ToolSpec{{Name: "x"}}
 	some, one := aycoder.ToolChoice{Mode: aycoder.ToolAny}, aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: "x"}
@@ -210,7 +210,7 @@ func TestEncodeRefuses(t *testing.T) {
 		want string
 	}{
 		{"messages in Extra", aycoder.Request{Extra: field("messages", "[]")}, `field "messages" is not for Extra`},
-		{"Extra that is no JSON", aycoder.Request{Extra: field("a", "{")}, `field "a" of Extra is not JSON`},
+		{"Extra that is not JSON", aycoder.Request{Extra: field("a", "{")}, `field "a" of Extra is not JSON`},
 		{"temperature", aycoder.Request{Temperature: new(math.NaN())}, "temperature NaN is not a number"},
 		{"schema", aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Schema: json.RawMessage(`[]`)}}}, `tool "x": schema is not a JSON object`},
 		{"nil tool", aycoder.Request{Tools: []*aycoder.ToolSpec{nil}}, "tool 0 is nil"},
@@ -235,7 +235,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// The tools of a request are those it holds, not those of one before it.
+// A request has its own tools, not those of a previous one.
 func TestToolCache(t *testing.T) {
 	c := newClient(t, nil)
 	spec := &aycoder.ToolSpec{Name: "x", Schema: json.RawMessage(`{"a":1}`)}
@@ -254,7 +254,7 @@ func TestToolCache(t *testing.T) {
 	assert.NotContains(t, string(none), "tools")
 }
 
-// history is a conversation of n steps with a call each.
+// history is a conversation of n steps with one call each.
 func history(n int) []*aycoder.Message {
 	all := []*aycoder.Message{aycoder.User("fix the failing check")}
 	for i := range n {
@@ -273,8 +273,8 @@ func history(n int) []*aycoder.Message {
 	return all
 }
 
-// The body of a step begins with that of the step before, and so does not make the
-// provider read anything twice.
+// The body of a step begins with the previous body, so the provider does not read
+// anything twice.
 func TestBodiesGrowAtTheEnd(t *testing.T) {
 	all := history(50)
 	c := newClient(t, nil)

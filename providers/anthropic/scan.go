@@ -6,7 +6,7 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// heads are how the deltas begin that come by the thousand.
+// heads are the beginnings of the frequent deltas.
 var heads = []struct{ kind, field, head string }{
 	{"text_delta", "text", `text_delta","text":"`},
 	{"input_json_delta", "partial_json", `input_json_delta","partial_json":"`},
@@ -14,12 +14,11 @@ var heads = []struct{ kind, field, head string }{
 	{"signature_delta", "signature", `signature_delta","signature":"`},
 }
 
-// scan reads a delta of the shape in which the API sends it:
+// scan parses a delta in the exact form in which the API sends it:
 //
 //	{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"} }
 //
-// It takes half the time of [event.read], to which it leaves anything else, in any
-// small way.
+// It takes half the time of [event.read], to which it leaves every other form.
 func (e *event) scan(s string) bool {
 	s, ok := strings.CutPrefix(s, `{"type":"content_block_delta","index":`)
 	if !ok {
@@ -48,7 +47,7 @@ func (e *event) scan(s string) bool {
 	return false
 }
 
-// scanEnd reports whether s is two closing braces with white space around them.
+// scanEnd reports whether s consists of two closing braces and white space.
 func scanEnd(s string) bool {
 	s, ok := strings.CutPrefix(strings.TrimLeft(s, " \t\r\n"), "}")
 	return ok && strings.Trim(s, " \t\r\n") == "}"
