@@ -8,7 +8,7 @@ import (
 	"github.com/aycoder/aycoder/internal/api"
 )
 
-// streamChat asks through Chat Completions.
+// streamChat streams an answer of the Chat Completions API.
 func (c *Client) streamChat(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.endpoint("/chat/completions"),

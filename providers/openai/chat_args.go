@@ -7,21 +7,21 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatSpace is what JSON calls so.
+// chatSpace is the white space of JSON.
 const chatSpace = " \t\r\n"
 
-// chatArgs are the arguments of a call, which come in pieces. Where they end is looked
-// for in each byte once, however often it is asked.
+// chatArgs are the arguments of a call, which arrive in pieces. Each byte is scanned once
+// for their end, however often the end is asked for.
 type chatArgs struct {
 	text  []byte
-	first byte // of text that is no space, or 0
+	first byte // first byte of text that is not white space, or 0
 
-	passed           int // how much of text was looked at
-	depth            int // how many containers are open there
+	passed           int // number of scanned bytes of text
+	depth            int // number of open containers at that point
 	inString, escape bool
-	end              int  // where the first value ended, or 0
-	object           bool // it is a valid object
-	more             bool // something other than space follows it
+	end              int  // end of the first value, or 0
+	object           bool // the first value is a valid object
+	more             bool // something other than white space follows it
 }
 
 // add adds a piece.
@@ -34,8 +34,7 @@ func (a *chatArgs) add(s string) {
 	}
 }
 
-// closed reports whether the arguments are a whole object, to which nothing can be
-// added.
+// closed reports whether the arguments are a complete object, so that no more can follow.
 func (a *chatArgs) closed() bool {
 	if a.first != '{' {
 		return false
@@ -46,7 +45,7 @@ func (a *chatArgs) closed() bool {
 	return a.object && !a.more
 }
 
-// pass looks at the next byte.
+// pass scans the next byte.
 func (a *chatArgs) pass(c byte) {
 	switch {
 	case a.end > 0:
@@ -67,11 +66,12 @@ func (a *chatArgs) pass(c byte) {
 	}
 }
 
-// maxPlaceholder is how long what stands for no arguments is with its spaces.
+// maxPlaceholder is the maximum length of a placeholder for absent arguments, with white
+// space.
 const maxPlaceholder = 16
 
-// placeholder reports whether the arguments are what some services send before those
-// that the model writes.
+// placeholder reports whether the arguments are a placeholder that some services send
+// before the real ones.
 func (a *chatArgs) placeholder() bool {
 	if len(a.text) > maxPlaceholder {
 		return false
@@ -80,10 +80,10 @@ func (a *chatArgs) placeholder() bool {
 	return s == "{}" || s == "null" || s == `""`
 }
 
-// none reports whether there are no arguments.
+// none reports whether the arguments are absent.
 func (a *chatArgs) none() bool { return a.first == 0 || a.first != '{' && a.placeholder() }
 
-// quoted returns the object in arguments that are a JSON string of it, or nil.
+// quoted returns the object in arguments that are a JSON string containing it, or nil.
 func (a *chatArgs) quoted() json.RawMessage {
 	r := rawjson.NewReader(string(a.text))
 	s, ok := r.Str()

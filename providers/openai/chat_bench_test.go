@@ -41,8 +41,8 @@ func chatServed(body string, size int) http.RoundTripper {
 	return i.Transport(body, size)
 }
 
-// BenchmarkChatDecode decodes 10,000 deltas to the events of the client and of the
-// loop, beside a floor that only finds the text.
+// BenchmarkChatDecode decodes 10,000 deltas to the events of the client and of the loop,
+// and compares with a floor that only finds the text.
 func BenchmarkChatDecode(b *testing.B) {
 	body := chatBenchStream()
 	report := func(b *testing.B) {
@@ -93,7 +93,7 @@ func BenchmarkChatDecode(b *testing.B) {
 	})
 }
 
-// chatFloor reads the lines of a stream and takes the text out of each.
+// chatFloor reads the lines of a stream and extracts the text of each.
 func chatFloor(tb testing.TB, body string) (n int) {
 	sc := bufio.NewScanner(strings.NewReader(body))
 	var text strings.Builder

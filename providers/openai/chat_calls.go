@@ -12,19 +12,20 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatCustomCall marks a call of a custom tool, whose argument is a text.
+// chatCustomCall marks a call of a custom tool, whose argument is a plain string.
 const chatCustomCall = `{"type":"custom"}`
 
 const (
-	// chatLookBack is how many calls or details may be open at the same time.
+	// chatLookBack is the maximum number of calls or details that are open at the same
+	// time.
 	chatLookBack = 256
-	// chatMany is how many calls, details or other answers there may be: each takes much
-	// more memory than the few bytes that begin one.
+	// chatMany is the maximum number of calls, details or alternative answers: each takes
+	// much more memory than the few bytes that begin one.
 	chatMany = 1000
 )
 
-// chatExtraContent is the field of a call with what a service wants back with it: the
-// thought_signature of Gemini, without which the next request is refused.
+// chatExtraContent is the field of a call with data that a service wants back with it,
+// such as the thought_signature of Gemini, without which it refuses the next request.
 const chatExtraContent = "extra_content"
 
 var (
@@ -36,34 +37,34 @@ var (
 type chatCalls struct {
 	decoder *chatDecoder
 	all     []*chatCall
-	next    int  // the first that is not complete
-	n       int  // how many were complete or cut off
-	tried   bool // no piece came since the last look for what is complete
+	next    int  // index of the first incomplete call
+	n       int  // number of calls that were completed or truncated
+	tried   bool // no piece came since the last search for completed calls
 	ids     map[string]bool
 }
 
-// A chatCall is a call that is being put together.
+// A chatCall is a call under construction.
 type chatCall struct {
 	chatPiece
-	id   string // as it is given out
+	id   string // as emitted
 	args chatArgs
-	sent int // of args
+	sent int // bytes of args
 	done bool
-	// renamed says that a piece came under another id, doubt that it cannot be known which
-	// pieces are of this call. Then it is cut off.
+	// renamed says that a piece came under another id; doubt says that it is unknown
+	// which pieces belong to this call, in which case it is emitted as truncated.
 	renamed, doubt bool
 }
 
 // A chatPiece is a piece of a call.
 type chatPiece struct {
-	index        int64 // -1 if there is none
+	index        int64 // -1 if absent
 	sentID, name string
 	text         string // of the arguments
 	extra        string // JSON: see chatExtraContent
 	custom       bool
 }
 
-// takeCalls takes the pieces of calls in a choice.
+// takeCalls handles the pieces of calls in a choice.
 func (d *chatDecoder) takeCalls(c *chatChoice) error {
 	r := rawjson.NewReader(c.calls)
 	for r.Array(); r.Next(); {
@@ -74,7 +75,7 @@ func (d *chatDecoder) takeCalls(c *chatChoice) error {
 	if c.function == "" {
 		return nil
 	}
-	p := chatPiece{} // the form that came before tool_calls has one call
+	p := chatPiece{} // function_call, the predecessor of tool_calls, holds one call
 	p.function(rawjson.NewReader(c.function))
 	return d.calls.take(p)
 }
@@ -121,7 +122,8 @@ func (p *chatPiece) function(r *rawjson.Reader) {
 	}
 }
 
-// customInput reads the other kind of a call. Some services have an empty one in each.
+// customInput reads a call of a custom tool. Some services add an empty one to each
+// piece.
 func (p *chatPiece) customInput(r *rawjson.Reader) {
 	var name, input string
 	for r.Object(); r.Next(); {
@@ -137,7 +139,7 @@ func (p *chatPiece) customInput(r *rawjson.Reader) {
 	}
 }
 
-// take adds a piece to its call, which it may begin.
+// take adds a piece to its call, or begins a new call with it.
 func (cs *chatCalls) take(p chatPiece) error {
 	c := cs.find(&p)
 	if c == nil {
@@ -161,7 +163,7 @@ func (cs *chatCalls) take(p chatPiece) error {
 	return cs.announce(c, p.text)
 }
 
-// begins makes room for another call. What is complete is before it.
+// begins makes room for another call, and completes those before it where possible.
 func (cs *chatCalls) begins() error {
 	if len(cs.all) == chatMany {
 		return &aycoder.LimitError{Limit: "calls of an answer", Max: chatMany}
@@ -169,7 +171,8 @@ func (cs *chatCalls) begins() error {
 	return cs.complete(chatNext)
 }
 
-// add adds a piece. Its texts would hold the whole chunk.
+// add adds a piece. It copies the texts, which would otherwise keep the whole chunk in
+// memory.
 func (c *chatCall) add(p *chatPiece) {
 	if c.name == "" {
 		c.name = strings.Clone(p.name)
@@ -178,7 +181,7 @@ func (c *chatCall) add(p *chatPiece) {
 	case c.sentID == "":
 		c.sentID = strings.Clone(p.sentID)
 	case p.sentID == c.sentID:
-		c.doubt = c.doubt || c.renamed // what had another id was of another call
+		c.doubt = c.doubt || c.renamed // the pieces under the other id belonged to another call
 	case p.sentID != "":
 		c.renamed = true
 	}
@@ -192,9 +195,9 @@ func (c *chatCall) add(p *chatPiece) {
 	c.args.add(p.text)
 }
 
-// find returns the call that a piece is of, or nil if it begins one. Indexes tell, but
-// some services leave them out or give all calls the same, and some change or repeat
-// ids and names.
+// find returns the call to which a piece belongs, or nil if the piece begins a new one.
+// The index identifies the call, but some services omit it or use the same for all calls,
+// and some change or repeat ids and names.
 func (cs *chatCalls) find(p *chatPiece) *chatCall {
 	c := cs.addressed(p)
 	switch {
@@ -207,24 +210,24 @@ func (cs *chatCalls) find(p *chatPiece) *chatCall {
 		if len(c.args.text) > 0 {
 			return c
 		}
-		// Another call of the same tool, or the same call under another id.
+		// This is another call of the same tool, or the same call under another id.
 		c.doubt = c.doubt || p.text != ""
 		return nil
 	case p.sentID == c.sentID && p.index < 0 && c.name != "" && c.name != p.name:
-		return nil // both calls have one id
+		return nil // two calls have the same id
 	case p.text == "" || !c.closed():
 		return c
 	case p.sentID != "" && p.sentID == c.sentID && !c.done && c.args.placeholder():
 		return c
 	case p.sentID != "" && p.text == string(c.args.text):
-		p.text = "" // said twice
+		p.text = "" // a repetition
 		return c
 	}
 	return nil
 }
 
-// addressed returns the call that a piece says it is of: by index and id, by what it has
-// of them, or by its name. A piece that says nothing of that is of the last call.
+// addressed returns the call that a piece addresses: by index and id, as far as it has
+// them, or by name. A piece without any of these belongs to the last call.
 func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
 	byIndex := func(c *chatCall) bool { return p.index >= 0 && c.index == p.index }
 	byID := func(c *chatCall) bool { return p.sentID != "" && c.sentID == p.sentID }
@@ -250,9 +253,8 @@ func (cs *chatCalls) addressed(p *chatPiece) *chatCall {
 	return cs.named(p)
 }
 
-// among returns the last call of those that a piece may be of, one that is open if there
-// is one. If more than one is, the piece may be of any of them: what these calls are
-// cannot be known.
+// among returns the last call that matches a piece, and prefers an open one. If several
+// open calls match, the contents of all of them are uncertain.
 func (cs *chatCalls) among(p *chatPiece, of func(*chatCall) bool) (found *chatCall) {
 	var open *chatCall
 	tells := p.name != "" || blank(p.text)
@@ -275,7 +277,7 @@ func (cs *chatCalls) among(p *chatPiece, of func(*chatCall) bool) (found *chatCa
 	return cmp.Or(open, found)
 }
 
-// counted returns the call that an index counts, where calls began without one.
+// counted returns the n-th call for an index n, where calls began without an index.
 func (cs *chatCalls) counted(p *chatPiece) *chatCall {
 	if p.name != "" || p.index >= int64(len(cs.all)) || cs.all[p.index].index >= 0 {
 		return nil
@@ -283,9 +285,9 @@ func (cs *chatCalls) counted(p *chatPiece) *chatCall {
 	return cs.all[p.index]
 }
 
-// named returns the call that a piece with no more than a name is of: the last, or one
-// that has an id and waits for its arguments. A service that gives ids begins calls with
-// them.
+// named returns the call for a piece that has only a name: the last one, or one that has
+// an id and still waits for its arguments, since a service that assigns ids sends them at
+// the start of a call.
 func (cs *chatCalls) named(p *chatPiece) *chatCall {
 	if len(cs.all) == 0 {
 		return nil
@@ -296,8 +298,8 @@ func (cs *chatCalls) named(p *chatPiece) *chatCall {
 	return cs.among(p, func(c *chatCall) bool { return c.sentID != "" && c.name == p.name && !c.closed() })
 }
 
-// takes reports whether a text can go on with the arguments. Those that have not begun,
-// or only with what stands for none, go on with the beginning of a value.
+// takes reports whether a text can continue the arguments. Arguments that are empty so
+// far, or a placeholder, continue with the beginning of a value.
 func (c *chatCall) takes(text string) bool {
 	if c.custom || !c.closed() && !c.args.none() {
 		return true
@@ -306,12 +308,12 @@ func (c *chatCall) takes(text string) bool {
 	return !c.done && (text == "" || strings.IndexByte(`{"n`, text[0]) >= 0) && (c.args.none() || c.args.placeholder())
 }
 
-// closed reports whether the arguments are a whole object, to which nothing can be
-// added.
+// closed reports whether the arguments are a complete object, so that no more can follow.
 func (c *chatCall) closed() bool { return !c.custom && c.args.closed() }
 
-// announce gives out what came of a call. Arguments that do not begin as an object are
-// held back: they may be null, which stands for none. So is {}, which others may follow.
+// announce emits the new part of a call. Arguments that do not begin as an object are
+// held back, because they may be null, which stands for none. So is {}, because the real
+// arguments may follow.
 func (cs *chatCalls) announce(c *chatCall, text string) error {
 	if c.name == "" || c.custom {
 		return nil
@@ -336,16 +338,16 @@ func (cs *chatCalls) announce(c *chatCall, text string) error {
 	return cs.decoder.call.Emit(ev)
 }
 
-// begin gives a call its id. What was open before it is complete.
+// begin assigns the id of a call. Calls before it are then complete.
 func (cs *chatCalls) begin(c *chatCall) error {
 	c.id = cs.decoder.newID(c.sentID)
 	return cs.decoder.answer.Close()
 }
 
-// toolName is the name of a tool as the host knows it.
+// toolName returns the host's name of a tool.
 func (d *chatDecoder) toolName(sent string) string { return cmp.Or(d.names[sent], sent) }
 
-// newID returns the id that a service gave, or makes one up that is the same each time
+// newID returns the id that a service sent, or generates one that is the same each time
 // the response is read.
 func (d *chatDecoder) newID(sent string) string {
 	cs := &d.calls
@@ -363,7 +365,7 @@ func (d *chatDecoder) newID(sent string) string {
 	return id
 }
 
-// pause completes the calls before something else.
+// pause completes the calls before other content.
 func (cs *chatCalls) pause() error {
 	if cs.tried || cs.next == len(cs.all) {
 		return nil
@@ -372,17 +374,17 @@ func (cs *chatCalls) pause() error {
 	return cs.complete(chatPause)
 }
 
-// What follows calls that may be complete.
+// The reasons to complete calls.
 const (
-	chatNext  = iota // another call
-	chatPause        // something that is no call
-	chatEnd          // nothing
+	chatNext  = iota // another call begins
+	chatPause        // other content follows
+	chatEnd          // the answer ends
 )
 
-// complete completes the calls in order, those that are known to be complete or all of
-// them at the end of the answer. Arguments may still take the place of {} while other
-// calls begin. As long as details are open that go back with the calls none is complete:
-// a conversation that has one without the other may be refused.
+// complete emits the completed calls in order, or at the end of the answer all calls.
+// Arguments may still replace {} while other calls begin. No call is emitted while
+// details are open that must be sent back with it: a conversation that has one without
+// the other may be refused.
 func (cs *chatCalls) complete(before int) error {
 	for ; cs.next < len(cs.all); cs.next++ {
 		c := cs.all[cs.next]
@@ -397,7 +399,7 @@ func (cs *chatCalls) complete(before int) error {
 	return nil
 }
 
-// finish gives out a call: whole, or what came of it if it was cut off.
+// finish emits a call, complete or truncated.
 func (cs *chatCalls) finish(c *chatCall) error {
 	d := cs.decoder
 	if c.name == "" {
@@ -427,9 +429,9 @@ func (cs *chatCalls) finish(c *chatCall) error {
 	return d.call.Emit(&aycoder.BlockDone{Part: use})
 }
 
-// whole returns the arguments and reports whether they are all there. An object that is
-// closed is; other arguments have no end that can be seen, so that they are not where
-// the answer was cut off in the call.
+// whole returns the arguments, and whether they are complete. A closed object is
+// complete. Other arguments have no visible end, so they count as incomplete if the
+// answer was cut off in this call.
 func (c *chatCall) whole(cut bool) (json.RawMessage, bool) {
 	text := c.args.text
 	switch {
@@ -449,7 +451,7 @@ func (c *chatCall) whole(cut bool) (json.RawMessage, bool) {
 	return text, false
 }
 
-// extra is what goes back with a call, or nil.
+// extra returns the data that must be sent back with a call, or nil.
 func (d *chatDecoder) extra(c *chatCall) *aycoder.Opaque {
 	switch {
 	case c.custom:
@@ -461,8 +463,9 @@ func (d *chatDecoder) extra(c *chatCall) *aycoder.Opaque {
 	return nil
 }
 
-// extraContent writes what goes back with a call. Of services with a client of the same
-// name OpenAI's own has none of it, and refuses fields that it does not know.
+// extraContent writes the data that must be sent back with a call. OpenAI itself never
+// sends such data and refuses unknown fields, so it gets none, although its client has
+// the same name.
 func (w *chatWriter) extraContent(u *aycoder.ToolUse) {
 	if u.Extra == nil || u.Extra.Provider != w.provider || w.dialect == (dialect{}) || !utf8.Valid(u.Extra.Raw) {
 		return

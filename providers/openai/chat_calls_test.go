@@ -17,16 +17,16 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// chatCallPiece is the inside of a choice with a piece of a call.
+// chatCallPiece returns the fields of a choice with a piece of a call.
 func chatCallPiece(fields string) string {
 	return `"index":0,"delta":{"tool_calls":[{"index":0,` + fields + `}]}`
 }
 
-// A call whose end cannot be seen was made only where the answer is known to be complete.
+// A call without a visible end counts as complete only if the answer is complete.
 func TestChatCallEnds(t *testing.T) {
 	calls := []struct {
 		name, body string
-		sure       bool // it has an end of its own
+		sure       bool // its end is visible
 	}{
 		{"no arguments", chatCallPiece(`"id":"a","function":{"name":"f","arguments":""}`), false},
 		{"null", chatCallPiece(`"id":"a","function":{"name":"f","arguments":null}`), false},
@@ -106,8 +106,7 @@ func TestChatArguments(t *testing.T) {
 	}
 }
 
-// What a service sends beside a call goes back with it to the same service, but not to
-// OpenAI's own.
+// Additional data in a call is sent back to the same service, but not to OpenAI itself.
 func TestChatExtraContent(t *testing.T) {
 	const extra = `{"google": {"thought_signature":"c2ln/+=="}}`
 	body := chatChunks(
@@ -132,7 +131,7 @@ func TestChatExtraContent(t *testing.T) {
 	}
 }
 
-// A few bytes each begin something that takes much more memory.
+// A few bytes each begin an object that takes much more memory.
 func TestChatBounds(t *testing.T) {
 	details := func(list string) string { return `"index":0,"delta":{"reasoning_details":[` + list + `]}` }
 	many := func(n int, format string) string {
@@ -181,7 +180,7 @@ func TestChatBounds(t *testing.T) {
 	assert.Equal(t, "end_turn", chatShow(a), "what is empty does not go back")
 }
 
-// Asked for several answers, the first is the one of index 0, whichever comes first.
+// If several answers were requested, the one with index 0 is used, whichever comes first.
 func TestChatFirstAnswer(t *testing.T) {
 	choice := func(index int, text string) string {
 		return fmt.Sprintf(`"index":%d,"delta":{"content":%q}`, index, text)
@@ -194,7 +193,7 @@ func TestChatFirstAnswer(t *testing.T) {
 	require.Error(t, a.Err, "none of the answers is the first")
 }
 
-// A gateway's failure inside of a stream may have no envelope.
+// A gateway's error inside of a stream may lack an envelope.
 func TestChatFailuresWithoutEnvelope(t *testing.T) {
 	first := `"index":0,"delta":{"content":"a"}`
 	for body, want := range map[string]any{
@@ -219,7 +218,7 @@ func TestChatFailuresWithoutEnvelope(t *testing.T) {
 	}
 }
 
-// Requests wait in DeepSeek's queue for longer than others are silent.
+// Requests may wait in DeepSeek's queue for longer than the usual idle timeout.
 func TestDeepSeekIdle(t *testing.T) {
 	c, err := DeepSeek("deepseek-chat", WithAPIKey("k"))
 	require.NoError(t, err)
@@ -229,8 +228,8 @@ func TestDeepSeekIdle(t *testing.T) {
 	assert.Equal(t, time.Second, c.cfg.Idle)
 }
 
-// Arguments are closed where they are an object, in whatever pieces they come and
-// however often it is asked.
+// Arguments are closed if they are an object, whatever the pieces and however often
+// closed is called.
 func FuzzChatArgs(f *testing.F) {
 	for _, s := range []string{`{}`, ` {"a":[1,{"b":"}\\"}]} `, `{"a":"\"}`, `{]`, `{}x`, `{}{}`, `"{}"`, `null`, ``, "\v{}", `{"a":1}}`} {
 		f.Add(s, uint8(1))
@@ -251,7 +250,7 @@ func FuzzChatArgs(f *testing.F) {
 }
 
 // BenchmarkChatNames decodes arguments in pieces that repeat the name of the tool: the
-// time of a byte is the same for more of them.
+// time per byte must not depend on their number.
 func BenchmarkChatNames(b *testing.B) {
 	for _, size := range []int{4000, 40_000} {
 		b.Run(fmt.Sprintf("%dpieces", size), func(b *testing.B) {

@@ -23,7 +23,7 @@ func chatQuote(s string) string {
 	return string(data)
 }
 
-// delta writes a chunk whose delta has fields with these texts.
+// delta writes a chunk whose delta has these string fields.
 func (w *chatStream) delta(format string, args ...string) {
 	quoted := make([]any, len(args))
 	for i, a := range args {
@@ -53,7 +53,7 @@ func (w *chatStream) end(finish string) string {
 	return w.b.String()
 }
 
-// chatServing returns a client of a server of its own.
+// chatServing returns a client with its own server.
 func chatServing(t testing.TB, h http.HandlerFunc) agenttest.Client {
 	t.Helper()
 	return chatKeyed(t, "sk-test", h)
@@ -73,8 +73,8 @@ func chatKeyed(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// chatAnswering returns a client of a server that answers with body, and then does
-// what after says.
+// chatAnswering returns a client of a server that answers with body, and then calls
+// after.
 func chatAnswering(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return chatServing(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func chatRefusing(t testing.TB, key string, status int, body string, header ...s
 	})
 }
 
-// chatWatched returns a client of a server that keeps the body of the last request.
+// chatWatched returns a client of a server that records the body of the last request.
 func chatWatched(t testing.TB, answer string) (agenttest.Client, func() []byte) {
 	t.Helper()
 	var last atomic.Pointer[[]byte]

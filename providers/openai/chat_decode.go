@@ -17,51 +17,51 @@ var (
 	errChatFailed   = errors.New("service says that it failed, and not why")
 )
 
-// A chatDecoder puts the chunks of an answer together.
+// A chatDecoder assembles the chunks of an answer.
 //
-// The API has no mark for the end of a call: it is known to be complete when the next
-// begins and its arguments are a closed object, or at the end of the answer. Even a
-// finish_reason is no end, since some services send further calls after it.
+// The API does not mark the end of a call. A call is known to be complete when the next
+// one begins and its arguments are a closed object, or at the end of the answer. Even a
+// finish_reason is not an end, since some services send further calls after it.
 type chatDecoder struct {
 	call   *api.Call
 	answer *api.Answer
 	r      rawjson.Reader
-	same   rawjson.Reader // in a chunk, where what all chunks begin with ends
+	same   rawjson.Reader // at the end of the prefix that all chunks share
 	fault  chatFault      // of the chunk
 	data   string         // the last chunk
 	whole  bool           // it is the whole answer
 
-	choice  chatChoice // the one that is being read
+	choice  chatChoice // the current choice
 	filter  chatFilter
 	calls   chatCalls
 	details chatDetails
 	think   thinkFilter
 	xml     callReader
-	names   map[string]string // of tools that had to be mapped, as they are on the wire
+	names   map[string]string // original names of renamed tools, by their names on the wire
 	refusal strings.Builder
-	// What is said besides the text, as the last chunk that has it says it.
+	// Data beside the text; each is the value in the last chunk that has it.
 	citations, results, annotations string
 
-	begun  bool   // there was a choice
+	begun  bool   // a choice was received
 	finish string // the last finish_reason
 	usage  chatUsage
 }
 
-// A chatChoice is a choice of a chunk. What is rare is kept as JSON.
+// A chatChoice is a choice of a chunk. Rare fields are kept as JSON.
 type chatChoice struct {
 	index   int64
-	opens   bool // it names a role
+	opens   bool // it has a role
 	said    bool // it has a delta or a message
 	content string
-	// The names of reasoning, in the order in which one is taken where a chunk has the
-	// same text under several.
+	// The names of reasoning, in order of preference where a chunk has the same text
+	// under several.
 	reasoningContent, reasoning string
 
 	parts, details, calls, function, annotations, failure string
 	refusal, finish                                       string
 }
 
-// says reports what the choice brings.
+// says returns the kinds of content in the choice.
 func (c *chatChoice) says() (kinds chatKinds) {
 	if c.content != "" || c.parts != "" || c.refusal != "" {
 		kinds |= chatText
@@ -99,7 +99,7 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
-// View implements [api.ViewDecoder]: it takes all chunks.
+// View implements [api.ViewDecoder]: it handles all chunks.
 func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {
 		return false, nil
@@ -123,8 +123,8 @@ func (d *chatDecoder) Whole(data string) error {
 	return d.end()
 }
 
-// End implements [api.Decoder]. Some services send no "[DONE]": a stream that ends in
-// good order after a finish_reason is complete.
+// End implements [api.Decoder]. Some services do not send "[DONE]": a stream that ends
+// cleanly after a finish_reason is complete.
 func (d *chatDecoder) End() error {
 	if d.finish == "" {
 		return api.ErrUnfinished
@@ -132,15 +132,15 @@ func (d *chatDecoder) End() error {
 	return d.end()
 }
 
-// chunk reads a chunk, or a whole answer, which has the same form but for the name of
-// the message.
+// chunk reads a chunk or a whole answer, which differ only in the name of the message
+// field.
 func (d *chatDecoder) chunk(data string) error {
 	r := &d.r
 	if d.answer.Done.ID == "" {
 		d.data = strings.Clone(data)
 	}
 	more := r.Resume(&d.same, data)
-	plain := !more // what stands before the choices is all that every chunk has
+	plain := !more // the fields before the choices are the same in every chunk
 	if !more {
 		r.ResetOver(data)
 		r.Object()
@@ -174,8 +174,8 @@ func (d *chatDecoder) chunk(data string) error {
 	return nil
 }
 
-// field reads another field of a chunk, and reports whether a chunk that has the same
-// says nothing new with it.
+// field reads another field of a chunk, and reports whether the same field in a later
+// chunk is known to add nothing.
 func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 	switch r.Key() {
 	case "id":
@@ -200,11 +200,11 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 	return true
 }
 
-// A chatFault is what a chunk says of a failure.
+// A chatFault describes an error in a chunk.
 type chatFault struct {
 	failure   string // JSON
-	complaint string // JSON: what is a failure in a chunk that is no part of an answer
-	answers   bool   // it has choices or a usage
+	complaint string // JSON: an error if the chunk is not part of an answer
+	answers   bool   // the chunk has choices or a usage
 }
 
 func (f *chatFault) field(r *rawjson.Reader) {
@@ -216,7 +216,7 @@ func (f *chatFault) field(r *rawjson.Reader) {
 			f.failure = s
 		}
 	case "message", "msg", "error_message", "detail", "statusCode", "status_code":
-		chatRaw(r, &f.complaint) // some gateways put no envelope around it
+		chatRaw(r, &f.complaint) // some gateways do not use an envelope
 	}
 }
 
@@ -224,17 +224,17 @@ func (f *chatFault) found() bool {
 	return f.failure != "" && f.failure != "false" || f.complaint != "" && !f.answers
 }
 
-// chatFirst reads a string if there was none before.
+// chatFirst reads a string unless one was read before.
 func chatFirst(r *rawjson.Reader, to *string) {
 	if *to != "" {
 		r.Skip()
 		return
 	}
 	s, _ := r.Str()
-	*to = strings.Clone(s) // it would hold the whole chunk
+	*to = strings.Clone(s) // a substring would keep the whole chunk in memory
 }
 
-// chatRaw keeps a value as it is, unless it is null or empty.
+// chatRaw keeps a value as JSON, unless it is null or empty.
 func chatRaw(r *rawjson.Reader, to *string) {
 	if r.Kind() == 'n' {
 		r.Skip()
@@ -245,7 +245,8 @@ func chatRaw(r *rawjson.Reader, to *string) {
 	}
 }
 
-// groq reads the usage where Groq has it in streams that were not asked for it.
+// groq reads the usage from Groq's own field, in streams for which usage was not
+// requested.
 func (d *chatDecoder) groq(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "usage" && r.Kind() == '{' && !d.usage.seen {
@@ -254,7 +255,7 @@ func (d *chatDecoder) groq(r *rawjson.Reader) {
 	}
 }
 
-// readChoice reads a choice and takes what it says.
+// readChoice reads a choice and handles it.
 func (d *chatDecoder) readChoice() error {
 	c, r := &d.choice, &d.r
 	*c = chatChoice{}
@@ -293,7 +294,7 @@ func (d *chatDecoder) readChoice() error {
 	return d.take(c)
 }
 
-// chatFinishType reads why the model stopped where models that see images say it.
+// chatFinishType reads the finish reason in the form of vision models.
 func chatFinishType(r *rawjson.Reader) (typ string) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "type" {
@@ -303,8 +304,8 @@ func chatFinishType(r *rawjson.Reader) (typ string) {
 	return typ
 }
 
-// said reads a delta or a message. Of those that have both in one choice the message is
-// all that was said so far, or in a whole answer the delta is nothing: it is spare.
+// said reads a delta or a message. If a choice has both, the message is the accumulated
+// content; in a whole answer the delta is then superfluous, which spare says.
 func (d *chatDecoder) said(spare bool) {
 	c, r := &d.choice, &d.r
 	if spare && c.said || r.Kind() != '{' {
@@ -348,7 +349,7 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 	}
 }
 
-// take takes what a choice says.
+// take handles the contents of a choice.
 func (d *chatDecoder) take(c *chatChoice) error {
 	if s := cmp.Or(c.reasoningContent, c.reasoning); s != "" {
 		if err := d.answer.Thinking(s); err != nil {
@@ -381,8 +382,8 @@ func (d *chatDecoder) take(c *chatChoice) error {
 	return nil
 }
 
-// takeDetails keeps reasoning details, which go back, and takes their text where it is
-// under no other name.
+// takeDetails keeps reasoning details, which are sent back, and emits their text unless
+// it is in another field.
 func (d *chatDecoder) takeDetails(c *chatChoice) error {
 	text, err := d.details.add(c.details)
 	if err != nil {
@@ -394,8 +395,8 @@ func (d *chatDecoder) takeDetails(c *chatChoice) error {
 	return d.answer.Thinking(text)
 }
 
-// takeParts reads a content that is a list of parts, or one part. Some services put an
-// answer of a schema there as it is, and not as a text of it.
+// takeParts reads a content that is a list of parts, or one part. Some services put
+// structured output there as JSON rather than as a string.
 func (d *chatDecoder) takeParts(raw string) error {
 	if !hasParts(raw) {
 		return d.text(strings.Clone(raw))
@@ -412,8 +413,8 @@ func (d *chatDecoder) takeParts(raw string) error {
 	return nil
 }
 
-// hasParts reports whether a content is made of parts: texts, and objects that are of a
-// type or hold a text and no more than a few fields that belong to one.
+// hasParts reports whether a content consists of parts: strings, and objects that have a
+// known type, or a text and only fields that belong to a part.
 func hasParts(raw string) bool {
 	r := rawjson.NewReader(raw)
 	switch r.Kind() {
@@ -427,7 +428,7 @@ func hasParts(raw string) bool {
 		}
 		return true
 	}
-	return r.Kind() == 't' || r.Kind() == 'f' // says nothing
+	return r.Kind() == 't' || r.Kind() == 'f' // has no content
 }
 
 func isPart(r *rawjson.Reader) bool {
@@ -447,7 +448,7 @@ func isPart(r *rawjson.Reader) bool {
 	return typed || texts && others == 0
 }
 
-// chatPartTypes are the types of parts of a content.
+// chatPartTypes are the types of content parts.
 var chatPartTypes = []string{"text", "output_text", "thinking", "reasoning", "refusal", "image_url", "image", "audio",
 	"input_audio", "output_audio", "video_url", "file", "document_url", "reference", "tool_reference", "redacted_thinking"}
 
@@ -470,7 +471,7 @@ func (d *chatDecoder) takePart(r *rawjson.Reader) error {
 	return d.text(text)
 }
 
-// chatStr reads a string, and leaves alone what is none.
+// chatStr reads a string, and skips any other value.
 func chatStr(r *rawjson.Reader) (string, bool) {
 	if r.Kind() != '"' {
 		return "", false
@@ -478,7 +479,7 @@ func chatStr(r *rawjson.Reader) (string, bool) {
 	return r.Str()
 }
 
-// chatTexts reads a text, or the texts of a list of parts.
+// chatTexts reads a string, or the texts of a list of parts.
 func chatTexts(r *rawjson.Reader) string {
 	if s, ok := chatStr(r); ok {
 		return s
@@ -495,7 +496,7 @@ func chatTexts(r *rawjson.Reader) string {
 	return b.String()
 }
 
-// text takes visible text, in which there may be thinking and calls.
+// text handles visible text, which may contain thinking and calls.
 func (d *chatDecoder) text(s string) error {
 	if s == "" {
 		return nil
@@ -538,11 +539,11 @@ func (d *chatDecoder) end() error {
 	return d.answer.End()
 }
 
-// failed says that the answer did not come to its end although it has one.
+// failed returns the error for an answer with a finish reason that means failure.
 func (d *chatDecoder) failed() error {
 	if lower := strings.ToLower(d.finish); d.calls.n == 0 && (strings.Contains(lower, "malformed") ||
 		strings.HasPrefix(lower, "function_call_filter")) {
-		// "function_call_filter: MALFORMED_FUNCTION_CALL": Gemini's words, here too.
+		// "function_call_filter: MALFORMED_FUNCTION_CALL": Gemini's term, passed on here.
 		kind := strings.Clone(d.finish)
 		return &aycoder.StreamBrokenError{ModelError: d.call.Base(kind, errors.New(kind)), After: d.call.Elapsed()}
 	}
@@ -555,7 +556,7 @@ func (d *chatDecoder) failed() error {
 	return nil
 }
 
-// endText gives out what was held back in case that it is a tag.
+// endText emits the text that was held back as the possible beginning of a tag.
 func (d *chatDecoder) endText() error {
 	if d.think != nil {
 		thinking, text := d.think.rest()
@@ -572,7 +573,7 @@ func (d *chatDecoder) endText() error {
 	return nil
 }
 
-// endBlocks completes what is open, and adds what goes back with the message.
+// endBlocks completes open blocks, and adds data that is sent back with the message.
 func (d *chatDecoder) endBlocks() error {
 	if raw := d.sources(); raw != nil {
 		d.answer.Extra(raw)
@@ -595,7 +596,7 @@ func (d *chatDecoder) endBlocks() error {
 	return d.answer.Close()
 }
 
-// sources are the citations of the text, as they came.
+// sources returns the citations of the text as JSON.
 func (d *chatDecoder) sources() []byte {
 	if d.annotations+d.citations+d.results == "" {
 		return nil
@@ -610,17 +611,17 @@ func (d *chatDecoder) sources() []byte {
 	return append(b, '}')
 }
 
-// complete reports whether the model came to the end of what it had to say. Anything that
-// is not known to be such an end cut it off.
+// complete reports whether the model finished its answer. Every finish reason that is not
+// known to mean that counts as a truncation.
 func (d *chatDecoder) complete() bool { return slices.Contains(chatCompleteEnds, d.finish) }
 
-// chatCompleteEnds are the finish reasons of answers that are complete.
+// chatCompleteEnds are the finish reasons of complete answers.
 var chatCompleteEnds = []string{
 	"stop", "tool_calls", "function_call", "tool_use", "eos", "end_turn", "STOP",
 }
 
-// stop is why the model stopped. Services differ in what they call it when there are
-// calls, so the calls decide.
+// stop returns the stop reason. Services name it differently when there are calls, so the
+// calls decide.
 func (d *chatDecoder) stop() aycoder.StopReason {
 	switch d.finish {
 	case "length", "max_tokens", "model_length", "MAX_TOKENS":
@@ -630,7 +631,8 @@ func (d *chatDecoder) stop() aycoder.StopReason {
 	}
 	switch {
 	case d.finish != "" && !d.complete():
-		return aycoder.StopReason(strings.Clone(d.finish)) // it would hold the chunk
+		// a substring would keep the chunk in memory
+		return aycoder.StopReason(strings.Clone(d.finish))
 	case d.refusal.Len() > 0:
 		return aycoder.StopRefusal
 	case d.calls.n > 0:

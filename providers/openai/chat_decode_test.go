@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// chatChunks makes a stream of the insides of choices.
+// chatChunks returns a stream of choices with these fields.
 func chatChunks(choices ...string) string {
 	var b strings.Builder
 	for _, c := range choices {
@@ -35,7 +35,7 @@ func chatAsk(t testing.TB, body string, req *aycoder.Request, opts ...Option) *w
 	return wiretest.Ask(t.Context(), t, newChat(t, chatServed(body, 1<<20), opts...), req)
 }
 
-// chatShow writes the parts of an answer in a short form.
+// chatShow summarises the parts of an answer.
 func chatShow(a *wiretest.Answer) string {
 	var out []string
 	for _, p := range a.Parts {
@@ -224,7 +224,7 @@ func TestChatUsage(t *testing.T) {
 	assert.EqualValues(t, 3, a.Done.Usage.Output, "the last one counts")
 }
 
-// Ids that are made up are the same each time, and others for another response.
+// Generated ids are the same each time, and differ between responses.
 func TestChatMadeUpIDs(t *testing.T) {
 	body := func(id string) string {
 		return `{` + id + `"created":1,"choices":[{"message":{"tool_calls":[{"function":{"name":"f"}},{"function":{"name":"g"}}]},"finish_reason":"tool_calls"}]}`
@@ -243,8 +243,8 @@ func TestChatMadeUpIDs(t *testing.T) {
 	}
 }
 
-// A call that is known to be complete is given out before the stream ends, so that it
-// can start.
+// A call that is known to be complete is emitted before the stream ends, so that it can
+// start.
 func TestChatEarlyCalls(t *testing.T) {
 	c := newChat(t, chatServed(chatChunks(
 		`"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`,
@@ -263,7 +263,7 @@ func TestChatEarlyCalls(t *testing.T) {
 	assert.Equal(t, []string{"delta f", "done f", "delta g", "done g"}, order)
 }
 
-// Tools keep the names they have, whatever goes out.
+// Tools keep their original names, whatever their names on the wire.
 func TestChatMappedNames(t *testing.T) {
 	req := &aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "a.b"}}}
 	name := toolName("a.b")
@@ -275,7 +275,7 @@ func TestChatMappedNames(t *testing.T) {
 	assert.Equal(t, "a.b", text[0].Name)
 }
 
-// No key is in anything that is printed, wherever the service puts it.
+// Printed values do not contain a key, wherever the service quotes it.
 func TestChatKeysAreNotShown(t *testing.T) {
 	const key = "sk-very-secret-0123456789"
 	for _, body := range []string{

@@ -9,8 +9,8 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatDetails are reasoning_details, which gateways want back as they came: "preserve
-// the complete reasoning_details when passing them back". They are kept in one
+// chatDetails are reasoning_details, which gateways want back unchanged: "preserve the
+// complete reasoning_details when passing them back". They are kept in one
 // [aycoder.Opaque] of the message, {"reasoning_details":[…]}.
 type chatDetails struct {
 	list []*chatDetail
@@ -18,25 +18,26 @@ type chatDetails struct {
 
 // A chatDetail is an element of the list. Streams send its text in pieces.
 type chatDetail struct {
-	src            []byte // as it came, if it came in one piece
+	src            []byte // unchanged, if it came in one piece
 	fields         rawjson.Object
 	typ, id, index string
-	text           []byte // JSON without quotes: pieces of it can be joined
-	textAt         int    // of fields, or -1
+	text           []byte // JSON without quotes, so that pieces can be concatenated
+	textAt         int    // index in fields, or -1
 }
 
 func (d *chatDetails) empty() bool { return len(d.list) == 0 }
 
-// chatDetailFields is how many fields a detail may have. Each piece is looked up in them.
+// chatDetailFields is the maximum number of fields of a detail, because each piece is
+// searched for in them.
 const chatDetailFields = 100
 
-// add takes a list of details, and returns the text that it holds.
+// add adds a list of details, and returns their text.
 func (d *chatDetails) add(raw string) (string, error) {
 	r := rawjson.NewReader(raw)
 	var text strings.Builder
 	before := len(d.list)
 	for r.Array(); r.Next(); {
-		src := []byte(r.Raw()) // a copy, for the chunk is not kept
+		src := []byte(r.Raw()) // a copy, since the chunk is not kept
 		o, err := rawjson.Parse(src)
 		if err != nil || len(o) == 0 {
 			continue
@@ -52,7 +53,7 @@ func (d *chatDetails) add(raw string) (string, error) {
 	return text.String(), nil
 }
 
-// put adds a detail, or the next piece of one of the chunks before.
+// put adds a detail, or continues one from an earlier chunk.
 func (d *chatDetails) put(before int, next *chatDetail) error {
 	last := d.open(before, next)
 	switch {
@@ -87,8 +88,8 @@ func newChatDetail(src []byte, o rawjson.Object) *chatDetail {
 	return d
 }
 
-// open returns the detail of a chunk before that next goes on with: the last of the same
-// type and index. Data that is encrypted comes whole, and each time for another.
+// open returns the detail of an earlier chunk that next continues: the last one of the
+// same type and index. Encrypted data comes whole, so it always begins a new detail.
 func (d *chatDetails) open(before int, next *chatDetail) *chatDetail {
 	if next.typ == "reasoning.encrypted" {
 		return nil
@@ -104,7 +105,7 @@ func (d *chatDetails) open(before int, next *chatDetail) *chatDetail {
 	return nil
 }
 
-// merge adds a piece: texts are appended, anything else is replaced.
+// merge adds a piece: texts are appended, other fields are replaced.
 func (d *chatDetail) merge(next *chatDetail) {
 	d.src = nil
 	for i, f := range next.fields {

@@ -12,7 +12,7 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// The example talks to a service of its own; leave WithBaseURL out to talk to OpenAI's.
+// The example uses a local server; leave out WithBaseURL to use OpenAI's.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -51,7 +51,7 @@ data: [DONE]
 	// end_turn, 9 tokens in, 6 out
 }
 
-// A preset knows the address of a service, and how it wants to be asked.
+// A preset knows the URL of a service and its dialect.
 func ExampleOpenRouter() {
 	client, err := openai.OpenRouter("moonshotai/kimi-k2", openai.WithAPIKey("example"),
 		openai.WithExtra("provider", map[string]any{"sort": "throughput"}))
@@ -64,7 +64,7 @@ func ExampleOpenRouter() {
 	// openrouter.Client(moonshotai/kimi-k2 at https://openrouter.ai/api/v1)
 }
 
-// A model that was not made to call tools calls them in its text.
+// A model that was not trained to call tools calls them in its text.
 func ExampleWithXMLTools() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := "Let me look.\n<function=read_file>\n<parameter=path>\ngo.mod\n</parameter>\n</function>"

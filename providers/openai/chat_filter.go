@@ -7,7 +7,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// chatKinds is a set of what choices bring.
+// chatKinds is a set of kinds of content.
 type chatKinds uint8
 
 const (
@@ -16,20 +16,20 @@ const (
 	chatToolCalls
 )
 
-// A chatFilter tells the answer from others that were made beside it. A choice has an
-// index, which most services count the answers with when several are asked for, but
-// some count the phases of one answer with: thinking, text, calls. Several answers are
-// told by what was asked for, by a role alone that opens each of them, and by bringing
-// the same twice.
+// A chatFilter separates the answer from alternative answers. Most services number
+// alternative answers with the index of a choice, but some number the phases of one
+// answer with it: thinking, text, calls. Alternative answers are recognized by the
+// request, by a chunk with only a role at the start of each, and by a kind of content
+// that appears under two indexes.
 type chatFilter struct {
-	several bool // answers were asked for
+	several bool // several answers were requested
 	index   int64
 	begun   bool
-	brought chatKinds      // by all indexes so far
-	others  map[int64]bool // indexes of other answers
+	brought chatKinds      // under any index so far
+	others  map[int64]bool // indexes of alternative answers
 }
 
-// takes reports whether a choice is of the answer, which may have finished.
+// takes reports whether a choice belongs to the answer, which may have finished.
 func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
 	kinds := c.says()
 	if !f.begun {
@@ -60,7 +60,7 @@ func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
 	return true
 }
 
-// bound says that there are more other answers than anyone asks for.
+// bound limits the number of alternative answers.
 func (f *chatFilter) bound() error {
 	if len(f.others) <= chatMany {
 		return nil

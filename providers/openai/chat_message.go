@@ -13,11 +13,11 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatMessageFields are the fields of an assistant's message that have a meaning.
+// chatMessageFields are the known fields of an assistant message.
 var chatMessageFields = []string{"role", "content", "name", "refusal", "tool_calls", "reasoning_details"}
 
-// A chatForm makes the wire form of messages, and is the key under which it is kept: it
-// holds all that changes it.
+// A chatForm produces the wire form of messages. It is also the key of the cached form,
+// so it contains every setting that changes it.
 type chatForm struct {
 	provider string
 	dialect
@@ -25,8 +25,8 @@ type chatForm struct {
 	xml   textTools
 }
 
-// fragment returns the wire form of m, each message of it behind a comma. It is empty
-// if no part of m can be sent.
+// fragment returns the wire form of m, in which each message has a leading comma. It is
+// empty if no part of m can be sent.
 func (f chatForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func (w *chatWriter) begin(role string) {
 	w.b = append(w.b, `","content":`...)
 }
 
-// say writes a message of one text.
+// say writes a message with one text.
 func (w *chatWriter) say(role, text string) {
 	w.begin(role)
 	w.b = append(rawjson.AppendString(w.b, text), '}')
 }
 
-// system writes an instruction of the host's.
+// system writes an instruction of the host.
 func (w *chatWriter) system(m *aycoder.Message) {
 	switch text := m.Text(); {
 	case blank(text):
@@ -72,8 +72,9 @@ func (w *chatWriter) system(m *aycoder.Message) {
 	}
 }
 
-// user writes what tools put out, which must follow the calls, and then what the user
-// says. A tool's message takes a text only, so its images are in the user's.
+// user writes the outputs of tools, which must follow the calls, and then the user's
+// content. A tool message holds only text, so images in an output follow in the user
+// message.
 func (w *chatWriter) user(m *aycoder.Message) {
 	c := &chatContent{form: &w.chatForm}
 	for _, p := range m.Parts {
@@ -98,7 +99,7 @@ func (w *chatWriter) user(m *aycoder.Message) {
 	}
 }
 
-// output writes the result of a call, and adds what a text cannot hold to c.
+// output writes the result of a call, and adds its media to c.
 func (w *chatWriter) output(o *aycoder.ToolOutput, c *chatContent) {
 	own := &chatContent{form: &w.chatForm}
 	for _, p := range o.Parts {
@@ -141,7 +142,8 @@ func outputInstead(o *aycoder.ToolOutput, own *chatContent) string {
 	return "(no output)"
 }
 
-// id is the id of a call as the service takes it: the same for the same id.
+// id returns a call id in the form that the service accepts; it always maps an id to the
+// same one.
 func (w *chatWriter) id(id string) string {
 	switch w.ids {
 	case idNine: // "Tool call id must be a-z, A-Z, 0-9, with a length of 9"
@@ -185,16 +187,16 @@ func (w *chatWriter) assistant(m *aycoder.Message) {
 	w.b = append(w.b, '}')
 }
 
-// chatSaid is what an assistant said, by where it goes.
+// chatSaid is the content of an assistant message, by destination.
 type chatSaid struct {
 	text, thinking string
 	refusal        string
-	parts          []byte // of the content, where thinking is among them
+	parts          []byte // of the content, if it includes thinking
 	details        []byte // of reasoning_details
 	calls          []*aycoder.ToolUse
 }
 
-// sort sorts the parts of a message. What is of another provider is left out.
+// sort distributes the parts of a message. Parts of other providers are left out.
 func (w *chatWriter) sort(m *aycoder.Message) *chatSaid {
 	a := &chatSaid{}
 	var text, thinking strings.Builder
@@ -223,7 +225,7 @@ func (w *chatWriter) sort(m *aycoder.Message) *chatSaid {
 		}
 	}
 	if a.text, a.thinking = text.String(), thinking.String(); blank(a.text) {
-		a.text = "" // which gateways to Anthropic's models refuse
+		a.text = "" // gateways to Anthropic's models refuse blank text
 	}
 	if w.echo == echoParts && a.thinking != "" {
 		a.thinkingParts()
@@ -231,8 +233,7 @@ func (w *chatWriter) sort(m *aycoder.Message) *chatSaid {
 	return a
 }
 
-// refuses reports whether the text is the model's refusal, which has a field of its
-// own.
+// refuses reports whether the text is a refusal, which has a separate field.
 func (w *chatWriter) refuses(t *aycoder.Text) bool {
 	if t.Extra == nil || t.Extra.Provider != w.provider {
 		return false
@@ -241,7 +242,7 @@ func (w *chatWriter) refuses(t *aycoder.Text) bool {
 	return err == nil && string(o.Value("type")) == `"refusal"`
 }
 
-// opaque takes the reasoning details that the decoder kept.
+// opaque adds the reasoning details that the decoder kept.
 func (a *chatSaid) opaque(raw json.RawMessage) {
 	o, err := rawjson.Parse(raw)
 	if err != nil || !utf8.Valid(raw) {
@@ -259,7 +260,7 @@ func (a *chatSaid) opaque(raw json.RawMessage) {
 	}
 }
 
-// thinkingParts makes the content a list, with a part for what was thought.
+// thinkingParts makes the content a list that includes the thinking.
 func (a *chatSaid) thinkingParts() {
 	b := append(a.parts, `{"type":"thinking","thinking":[{"type":"text","text":`...)
 	b = append(rawjson.AppendString(b, a.thinking), `}]}`...)
@@ -269,7 +270,7 @@ func (a *chatSaid) thinkingParts() {
 	a.parts = b
 }
 
-// reasoning writes what was thought before calls, where the service wants it back.
+// reasoning writes the thinking before calls, for services that want it back.
 func (w *chatWriter) reasoning(a *chatSaid) {
 	name := w.field
 	if name == "" && (w.echo == echoCalls || w.echo == echoAlways) {
@@ -281,8 +282,8 @@ func (w *chatWriter) reasoning(a *chatSaid) {
 	w.b = rawjson.AppendField(w.b, name, a.thinking)
 }
 
-// call writes a call. Arguments that are no object, as those of a call that was cut
-// off, go out as none.
+// call writes a call. Arguments that are not an object, such as those of a truncated
+// call, are sent as an empty object.
 func (w *chatWriter) call(u *aycoder.ToolUse) {
 	w.b = rawjson.AppendField(append(w.b, '{'), "id", w.id(u.ID))
 	if input, ok := chatCustomInput(u, w.provider); ok {
@@ -304,7 +305,8 @@ func (w *chatWriter) call(u *aycoder.ToolUse) {
 	w.b = append(w.b, '}')
 }
 
-// chatCustomInput returns the text of a call of a custom tool, which takes no JSON.
+// chatCustomInput returns the input of a call of a custom tool, which is plain text
+// rather than JSON.
 func chatCustomInput(u *aycoder.ToolUse, provider string) (string, bool) {
 	if u.Extra == nil || u.Extra.Provider != provider || string(u.Extra.Raw) != chatCustomCall {
 		return "", false
@@ -323,19 +325,19 @@ func nineID(id string) string {
 	if plain {
 		return id
 	}
-	// mapName puts a hash at the end; base 36 of it in nine places holds 46 bits.
+	// mapName appends a hash; nine digits in base 36 hold 46 bits of it.
 	name := mapName(id+" ", 40, isNameByte)
 	_, sum, _ := cutLast(name, "_")
-	n, _ := strconv.ParseUint(sum, 16, 64) // it is one
+	n, _ := strconv.ParseUint(sum, 16, 64) // it is a valid number
 	s := "00000000" + strconv.FormatUint(n, 36)
 	return s[len(s)-9:]
 }
 
-// chatContent is the content of a message of the user's.
+// chatContent is the content of a user message.
 type chatContent struct {
 	form  *chatForm
 	items []chatItem
-	shown int // how many of them are no texts
+	shown int // number of items that are not text
 }
 
 // A chatItem is a text or a part of another type.
@@ -355,7 +357,7 @@ func (c *chatContent) part(b []byte) {
 	c.shown++
 }
 
-// plain is all of the text.
+// plain returns the concatenated text.
 func (c *chatContent) plain() string {
 	var texts []string
 	for _, it := range c.items {
@@ -366,7 +368,7 @@ func (c *chatContent) plain() string {
 	return strings.Join(texts, "\n\n")
 }
 
-// appendTo appends the content: a text, or a list where something is shown.
+// appendTo appends the content: a string, or a list if it includes media.
 func (c *chatContent) appendTo(b []byte) []byte {
 	if c.shown == 0 {
 		return rawjson.AppendString(b, c.plain())
@@ -408,7 +410,7 @@ func (c *chatContent) document(m *aycoder.Media, typ string) bool {
 	switch {
 	case c.form.files == fileURL:
 		b = append(appendMediaURL([]byte(`{"type":"document_url","document_url":`), m, typ), '}')
-	case c.form.files == fileData && len(m.Data) > 0: // a file is not fetched from an address
+	case c.form.files == fileData && len(m.Data) > 0: // the services do not fetch files from URLs
 		b = rawjson.AppendField([]byte(`{"type":"file","file":{`), "filename", cmp.Or(m.Name, "document.pdf"))
 		b = appendMediaURL(rawjson.AppendKey(b, "file_data"), m, typ)
 		b = append(b, `}}`...)
@@ -419,7 +421,7 @@ func (c *chatContent) document(m *aycoder.Media, typ string) bool {
 	return true
 }
 
-// audio adds a sound: "wav" and "mp3" are what the API takes.
+// audio adds audio; the API accepts "wav" and "mp3".
 func (c *chatContent) audio(m *aycoder.Media, typ string) bool {
 	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 	format, ok := formats[typ]

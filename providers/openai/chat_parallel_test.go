@@ -10,16 +10,16 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// chatLoop decodes a body that a server on this machine sends.
+// chatLoop decodes a body that a local server sends.
 func chatLoop(t testing.TB, body string) *wiretest.Answer {
 	t.Helper()
 	return wiretest.Ask(t.Context(), t, newChat(t, wiretest.Answering(t, wiretest.Stream, body)),
 		&aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}})
 }
 
-// Parallel calls whose pieces are told apart by ids, by names, by indexes that not every
-// piece has, or not at all. A call whose pieces cannot be told from another's is cut off;
-// none runs with arguments that nobody sent.
+// Parallel calls whose pieces are identified by ids, by names, by indexes in some pieces,
+// or not at all. A call whose pieces cannot be told from another's is truncated, and no
+// call runs with arguments that were not sent.
 func TestChatParallelCalls(t *testing.T) {
 	const (
 		idA, idB     = `"id":"a"`, `"id":"b"`
@@ -110,7 +110,7 @@ func TestChatParallelCalls(t *testing.T) {
 			}
 			a := chatLoop(t, chatChunks(append(chunks, `"index":0,"delta":{},"finish_reason":"tool_calls"`)...))
 			got := chatShow(a)
-			if before, after, ok := strings.Cut(tt.want, "?"); ok { // an id that is made up
+			if before, after, ok := strings.Cut(tt.want, "?"); ok { // a generated id
 				assert.True(t, strings.HasPrefix(got, before) && strings.HasSuffix(got, after+"\ntool_use"), got)
 				return
 			}
@@ -119,7 +119,7 @@ func TestChatParallelCalls(t *testing.T) {
 	}
 }
 
-// Where the limit of tokens ends an answer, no call without arguments has all of them.
+// If the token limit ends an answer, a call without arguments is incomplete.
 func TestChatParallelCut(t *testing.T) {
 	a := chatLoop(t, chatChunks(
 		`"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"x","arguments":""}},`+

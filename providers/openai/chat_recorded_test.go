@@ -27,13 +27,13 @@ func chatSuite(t testing.TB) *wiretest.Suite {
 	}
 }
 
-// chatRecordedCall returns what a call is given out as.
+// chatRecordedCall returns the expected form of a recorded call.
 func chatRecordedCall(i *wiretest.Interaction, c wiretest.Call) *wiretest.Call {
-	if c.Kind == "custom" { // its argument is a text
+	if c.Kind == "custom" { // its argument is a plain string
 		input, _ := json.Marshal(map[string]string{"input": c.Raw})
 		c.Args = input
 	}
-	if i.Expected.Finish == "length" && c.Raw == "" { // arguments that did not come
+	if i.Expected.Finish == "length" && c.Raw == "" { // the arguments were not sent
 		c.Valid = new(false)
 	}
 	return &c
@@ -52,7 +52,7 @@ func newChat(t testing.TB, rt http.RoundTripper, opts ...Option) *Client {
 func chatRecordedStop(i *wiretest.Interaction) aycoder.StopReason {
 	e := i.Expected
 	finish := e.Finish
-	if finish == "" { // the files know one name only
+	if finish == "" { // the recordings know only one name
 		finish = chatFinishDetails(i.Body())
 	}
 	switch finish {
@@ -70,7 +70,8 @@ func chatRecordedStop(i *wiretest.Interaction) aycoder.StopReason {
 	return aycoder.StopEndTurn
 }
 
-// chatFinishDetails returns why a whole answer ended, as models say that see images.
+// chatFinishDetails returns the finish reason of a whole answer in the form of vision
+// models.
 func chatFinishDetails(body string) string {
 	var answer struct {
 		Choices []struct {
@@ -83,7 +84,7 @@ func chatFinishDetails(body string) string {
 	return answer.Choices[0].Details.Type
 }
 
-// chatRecordedUsage converts usage without the code under test.
+// chatRecordedUsage converts the usage independently of the code under test.
 func chatRecordedUsage(raw json.RawMessage) aycoder.Usage {
 	var u struct {
 		Prompt     int64 `json:"prompt_tokens"`
@@ -109,7 +110,7 @@ func chatRecordedUsage(raw json.RawMessage) aycoder.Usage {
 	}
 	reasoning := max(u.Reasoning, u.Out.Reasoning)
 	switch u.Total {
-	case u.Prompt + u.Completion: // both count all
+	case u.Prompt + u.Completion: // both counts include everything
 	case u.Prompt + u.Completion + reasoning:
 		u.Completion += reasoning
 	case u.Prompt + u.Completion + u.In.Audio:
@@ -117,7 +118,7 @@ func chatRecordedUsage(raw json.RawMessage) aycoder.Usage {
 	}
 	cached := min(max(u.Hit, u.Cached, u.NumCached, u.CacheRead, u.In.Cached), u.Prompt)
 	write := max(u.Creation, u.In.Write)
-	if cached+write > u.Prompt { // what was read is also said to be written
+	if cached+write > u.Prompt { // tokens read from the cache are also counted as written
 		write = 0
 	}
 	return aycoder.Usage{Input: u.Prompt - cached - write, Output: u.Completion,
@@ -148,8 +149,8 @@ func chatRecordedError(i *wiretest.Interaction, err error) string {
 
 func TestChatRecorded(t *testing.T) { chatSuite(t).Decode(t) }
 
-// A stream is complete with the data of its first finish_reason, one JSON document with
-// its last byte.
+// A stream is complete after its first finish_reason, and a JSON document after its last
+// byte.
 func chatComplete(i *wiretest.Interaction, body string) int {
 	if s := strings.TrimSpace(body); strings.HasPrefix(s, "{") {
 		return len(strings.TrimRight(body, " \t\r\n"))
@@ -183,7 +184,7 @@ func chatComplete(i *wiretest.Interaction, body string) int {
 
 func TestChatCut(t *testing.T) { chatSuite(t).Cut(t, chatComplete) }
 
-// chatRecordedMore checks the totals, where the service gives one that holds.
+// chatRecordedMore checks the totals, if those of the service are consistent.
 func chatRecordedMore(i *wiretest.Interaction, a *wiretest.Answer) []string {
 	var u struct {
 		Prompt     int64 `json:"prompt_tokens"`

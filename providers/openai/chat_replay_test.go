@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// chatWire is what is compared of a request.
+// chatWire has the compared fields of a request.
 type chatWire struct {
 	Messages []struct {
 		Role      string          `json:"role"`
@@ -37,7 +37,7 @@ type chatWire struct {
 	} `json:"messages"`
 }
 
-// chatEncoded is the body of a request.
+// chatEncoded returns the body of a request.
 func chatEncoded(t testing.TB, c *Client, req *aycoder.Request) []byte {
 	t.Helper()
 	p, err := c.encodeChat(req)
@@ -108,7 +108,7 @@ func chatReplay(t *testing.T, id string, steps []*wiretest.Interaction, n *chatR
 	}
 }
 
-// chatCheckStep checks that what one response brought is in the request after it.
+// chatCheckStep checks that the contents of one response are in the next request.
 func chatCheckStep(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Message, body []byte, n *chatReplayCounts) {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -147,8 +147,8 @@ func chatCheckStep(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.
 	}
 }
 
-// chatCheckNext compares with what the recorded client sent back: signatures and what is
-// encrypted are the same.
+// chatCheckNext compares with the request of the recorded client: signatures and
+// encrypted data are equal.
 func chatCheckNext(t *testing.T, id string, sent, recorded []byte, n *chatReplayCounts) {
 	var ours, theirs chatWire
 	require.NoError(t, json.Unmarshal(sent, &ours))
@@ -183,13 +183,13 @@ func chatCheckNext(t *testing.T, id string, sent, recorded []byte, n *chatReplay
 		s := secret(d)
 		own, ok := got[s].(map[string]any)
 		if s == "" || !ok {
-			return // of a step that is not in the recording
+			return // the step is not in the recording
 		}
 		n.sameDetails++
 		for key, want := range d {
 			switch key {
-			case "data", "signature", "index": // the client counted anew
-			case "text", "summary": // of which the recorded client lost the first piece
+			case "data", "signature", "index": // the client renumbered them
+			case "text", "summary": // the recorded client lost the first piece
 				assert.True(t, strings.HasSuffix(own[key].(string), want.(string)), "%s: %s is %v, want %v", id, key, own[key], want)
 			default:
 				assert.True(t, want == nil || reflect.DeepEqual(want, own[key]), "%s: %s is %v, want %v", id, key, own[key], want)

@@ -16,9 +16,9 @@ import (
 // chatReserved are the fields that Extra must not set.
 var chatReserved = []string{"model", "stream", "messages"}
 
-// A chatBody is a request on its way to bytes. Its fields are in an order that depends
-// on nothing but which of them are set; messages come last, and what is before them
-// does not change from step to step.
+// A chatBody is a request under construction. The order of its fields depends only on
+// which of them are set; messages come last, and the bytes before them do not change from
+// step to step.
 type chatBody struct {
 	b     []byte
 	c     *config
@@ -26,7 +26,7 @@ type chatBody struct {
 	model string
 	err   error
 
-	effort string // that is asked for
+	effort string // requested by the client
 }
 
 // encodeChat returns the wire form of req.
@@ -55,10 +55,10 @@ func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
 	return w.messages()
 }
 
-// modelOf is the model that req asks.
+// modelOf returns the model for req.
 func (c *Client) modelOf(req *aycoder.Request) string { return cmp.Or(req.Model, c.model) }
 
-// key begins a field, unless Extra sets it, or takes it away with null.
+// key begins a field, unless Extra sets it, or removes it with null.
 func (w *chatBody) key(name string) bool {
 	if _, ok := w.req.Extra[name]; ok {
 		return false
@@ -70,14 +70,14 @@ func (w *chatBody) key(name string) bool {
 	return true
 }
 
-// field writes a field that is a string.
+// field writes a string field.
 func (w *chatBody) field(name, val string) {
 	if w.key(name) {
 		w.b = rawjson.AppendString(w.b, val)
 	}
 }
 
-// raw writes a field that is JSON.
+// raw writes a JSON field.
 func (w *chatBody) raw(name, val string) {
 	if w.key(name) {
 		w.b = append(w.b, val...)
@@ -97,8 +97,8 @@ func (w *chatBody) limits() {
 	}
 }
 
-// thinking says how much to think, in the words of the service. What a request says of
-// it wins over the effort of the client.
+// thinking writes the setting for thinking in the service's dialect. That of a request
+// overrides the client's effort.
 func (w *chatBody) thinking() {
 	n, effort := w.req.Thinking, w.c.effort
 	if n != 0 {
@@ -129,8 +129,8 @@ func (w *chatBody) thinking() {
 	}
 }
 
-// plainEffort is the effort where that is all there is. Models that are known not to
-// think are asked for none.
+// plainEffort returns the effort for services that know only that. For models that are
+// known not to think it is empty.
 func (w *chatBody) plainEffort(n int, effort string) string {
 	form := w.c.dialect.thinking
 	switch {
@@ -144,16 +144,16 @@ func (w *chatBody) plainEffort(n int, effort string) string {
 		if isOpenWeight(w.model) {
 			return "low"
 		}
-		return "" // many refuse what they do not know
+		return "" // many services refuse unknown values
 	case n < 0:
 		return leastEffort(w.model)
 	}
 	return effort
 }
 
-// groqEffort is what a model of Groq takes. An empty effort asks for none. "`none` and
-// `default`" are those of Qwen 3, "`low`, `medium`, `high`" those of GPT-OSS, and the
-// others refuse all.
+// groqEffort returns the effort in the form of a model of Groq; an empty effort turns
+// thinking off. "`none` and `default`" are for Qwen 3, "`low`, `medium`, `high`" for
+// GPT-OSS, and other models refuse all values.
 func groqEffort(model, effort string) string {
 	switch {
 	case isOpenWeight(model):
@@ -166,8 +166,8 @@ func groqEffort(model, effort string) string {
 	return "default"
 }
 
-// isOpenWeight reports whether a model is one of OpenAI's that others serve. They
-// always think.
+// isOpenWeight reports whether a model is an open-weight model of OpenAI, which other
+// services host. Such models always think.
 func isOpenWeight(model string) bool { return strings.Contains(model, "gpt-oss") }
 
 func (w *chatBody) thinkingObject(n int, effort string) {
@@ -221,13 +221,14 @@ func (w *chatBody) sampling() {
 }
 
 // noStop reports whether a model refuses stop sequences: "Unsupported parameter: 'stop'
-// is not supported with this model." The first models that think took them.
+// is not supported with this model." The first thinking models accepted them.
 func noStop(model string) bool {
 	_, name, _ := cutLast(model, "/")
 	return reasons(model) && !strings.HasPrefix(name, "o1")
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter].
+// FormatsOutput implements [aycoder.OutputFormatter]. It depends on the service and, for
+// OpenAI, on the model.
 func (c *Client) FormatsOutput(model string) bool {
 	if c.cfg.dialect.noStrict && !c.cfg.responses {
 		return false
@@ -238,7 +239,7 @@ func (c *Client) FormatsOutput(model string) bool {
 	return !old
 }
 
-// output asks for a document of a schema.
+// output requests a document that follows a schema.
 func (w *chatBody) output() {
 	out := w.req.Output
 	if out == nil || w.c.dialect.noStrict {
@@ -264,7 +265,7 @@ func (w *chatBody) output() {
 	w.b = append(w.b, `}}`...)
 }
 
-// tools writes the tools and how they are chosen.
+// tools writes the tools and the tool choice.
 func (w *chatBody) tools() {
 	if err := checkTools(w.req.Tools); err != nil {
 		w.err = err
@@ -303,7 +304,7 @@ func checkTools(tools []*aycoder.ToolSpec) error {
 	return nil
 }
 
-// appendChatTool appends a tool that was checked.
+// appendChatTool appends a validated tool.
 func appendChatTool(b []byte, s *aycoder.ToolSpec) []byte {
 	b = append(b, `{"type":"function","function":{`...)
 	b = rawjson.AppendField(b, "name", toolName(s.Name))
@@ -314,16 +315,16 @@ func appendChatTool(b []byte, s *aycoder.ToolSpec) []byte {
 	return append(b, `}}`...)
 }
 
-// chatCacheMark is where a cached prompt ends: "When set at the top level, the system
+// chatCacheMark marks the end of a cached prompt: "When set at the top level, the system
 // automatically applies cache breakpoints to the last cacheable block in the request."
 const chatCacheMark = `{"type":"ephemeral"}`
 
-// marked reports whether the prompt is cached only where a mark says so.
+// marked reports whether the prompt is cached only up to an explicit mark.
 func (w *chatBody) marked() bool {
 	return w.c.dialect.cacheMarks && !w.req.NoCache && strings.HasPrefix(w.model, "anthropic/")
 }
 
-// messages adds the conversation, from its encoded messages.
+// messages appends the conversation, from its encoded messages.
 func (w *chatBody) messages() (*api.Payload, error) {
 	w.b = append(w.b, `,"messages":[`...)
 	system, err := w.system()
@@ -354,8 +355,8 @@ func (w *chatBody) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// system returns the system message, or nothing. Blocks are parts only where a mark
-// tells the cache how far it goes: most services take a text alone.
+// system returns the system message, or nothing. Blocks are separate parts only if cache
+// marks are used, since most services accept only a string.
 func (w *chatBody) system() ([]byte, error) {
 	var texts []string
 	for i, t := range w.req.System {
@@ -387,7 +388,7 @@ func (w *chatBody) system() ([]byte, error) {
 	return append(b, `]}`...), nil
 }
 
-// chatForm is the form of messages for a model.
+// chatForm returns the form of messages for a model.
 func (c *config) chatForm(model string) chatForm {
 	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xml}
 	if f.ids == idPlain && !slices.ContainsFunc([]string{"claude", "anthropic"}, func(s string) bool {

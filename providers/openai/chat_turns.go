@@ -13,9 +13,9 @@ const (
 	chatEmptyUser = chatUser + `"(empty)"}`
 )
 
-// What stands between encoded messages, and within those that are joined.
+// The delimiters between encoded messages, and within joined ones.
 const (
-	chatBetween = iota // between what tools put out and what the user says
+	chatBetween = iota // between outputs of tools and user messages
 	chatNewText
 	chatListUser
 	chatNextPart
@@ -34,19 +34,20 @@ var chatGlue = [...][]byte{
 	chatEndText:   []byte(`}]}`),
 }
 
-// chatTurns puts the messages of a conversation one after the other, in the order of
-// roles that the service takes. What is there does not change when messages are added,
-// but for the end of a message of the user's that another one follows.
+// chatTurns concatenates the messages of a conversation in an order of roles that the
+// service accepts. Earlier bytes do not change when messages are added, except for the
+// end of a user message that another one follows.
 type chatTurns struct {
 	dialect
 	pieces [][]byte
-	user   int // the piece that the last message begins with, if it is the user's and no more; or 0
+	user   int // the piece at which the last message begins, if it is only a user message; or 0
 	list   bool
-	tool   bool // the last message is a tool's
+	tool   bool // the last message is a tool message
 }
 
-// add adds the encoded form of a message, which may be of several. Only where the
-// service minds the order is it looked at: a long history is read once, to be sent.
+// add adds the encoded form of a message, which may consist of several. It is examined
+// only if the order matters to the service, so that sending a long history normally reads
+// it once.
 func (t *chatTurns) add(data []byte) {
 	if !t.toolUser && !t.userSystem {
 		t.pieces = append(t.pieces, data)
@@ -68,11 +69,11 @@ func (t *chatTurns) add(data []byte) {
 	t.pieces = append(t.pieces, data)
 }
 
-// join adds to the content of the last message, since templates of models say:
+// join adds to the content of the last message, since chat templates demand:
 // "Conversation roles must alternate user/assistant/user/assistant/...".
 func (t *chatTurns) join(content []byte) {
 	last := &t.pieces[len(t.pieces)-1]
-	*last = (*last)[:len(*last)-2] // less the end of its content
+	*last = (*last)[:len(*last)-2] // without the end of its content
 	switch isList := content[0] == '['; {
 	case !isList && !t.list:
 		t.pieces = append(t.pieces, chatGlue[chatNewText], content[1:])
@@ -87,23 +88,23 @@ func (t *chatTurns) join(content []byte) {
 	}
 }
 
-// toList makes the text that the last message is into the first part of a list.
+// toList converts the string content of the last message to the first part of a list.
 func (t *chatTurns) toList() {
 	first := t.pieces[t.user]
 	t.pieces[t.user] = chatGlue[chatListUser]
 	t.pieces = slices.Insert(t.pieces, t.user+1, first[len(chatUser):])
 }
 
-// endsWithTool reports whether the last of some messages is a tool's. It ends with the
-// id of the call, which is short.
+// endsWithTool reports whether the last encoded message is a tool message. Such a message
+// ends with the id of the call, which is short.
 func endsWithTool(data []byte) bool {
 	tail := data[max(0, len(data)-128):]
 	i := bytes.LastIndex(tail, []byte(`,"tool_call_id":"`))
 	return i >= 0 && !bytes.Contains(tail[i:], []byte(`,{"role":"`))
 }
 
-// fromUser is the encoded form of a message. The first must not be left out, although
-// it is blank: a conversation begins with the user.
+// fromUser returns the encoded form of a message. The first message must not be left out
+// even if it is blank, because a conversation begins with the user.
 func fromUser(m *aycoder.Message, data []byte, first bool) []byte {
 	if first && len(data) == 0 && m.Role != aycoder.RoleAssistant && m.Role != aycoder.RoleSystem {
 		return []byte(chatEmptyUser)

@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Messages go out in an order of roles that the service takes, and what went out once
-// does not change.
+// Messages are sent in an order of roles that the service accepts, and sent bytes do not
+// change.
 func TestChatTurns(t *testing.T) {
 	text := func(s string) aycoder.Part { return &aycoder.Text{Text: s} }
 	image := func() aycoder.Part { return &aycoder.Media{Type: "image/png", Data: []byte("x")} }

@@ -5,14 +5,14 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatUsage is the usage as services send it. The last one of an answer counts: where
-// there are several, they are totals so far.
+// chatUsage is the usage as sent by services. The last one of an answer is used, since
+// several are running totals.
 type chatUsage struct {
 	seen                          bool
 	input, output, total          int64
 	reasoning, cached, cacheWrite int64
 	audio                         int64 // of the input
-	anthropic                     bool  // the cache has Anthropic's names
+	anthropic                     bool  // the cache counts have Anthropic's names
 }
 
 func readChatUsage(r *rawjson.Reader) chatUsage {
@@ -63,24 +63,25 @@ func (u *chatUsage) inputDetails(r *rawjson.Reader) {
 	}
 }
 
-// chatMost reads a number that is there under several names.
+// chatMost reads a number that has several names, and keeps the largest.
 func chatMost(r *rawjson.Reader, to *int64) {
 	*to = max(*to, tokenCount(r))
 }
 
-// usage sorts the tokens. The total tells where a service counts apart what others
-// count in: xAI its reasoning, Mistral sounds, gateways to Anthropic's models what was
-// read from and written to the cache.
+// usage converts the token counts. The total reveals which counts a service excludes that
+// others include: xAI excludes reasoning, Mistral audio, gateways to Anthropic's models
+// cache reads and writes.
 func (u chatUsage) usage() aycoder.Usage {
 	apart := u.apart()
 	input, output := u.input+apart.audio, u.output+apart.reasoning
 	cached, written := u.cached, u.cacheWrite
-	if apart.cached == 0 { // "prompt_tokens: 24, cached_tokens: 161, total_tokens: 26" is real
+	// a real example: "prompt_tokens: 24, cached_tokens: 161, total_tokens: 26"
+	if apart.cached == 0 {
 		cached = min(cached, input)
 		input -= cached
 	}
 	if apart.cacheWrite == 0 {
-		if written > input { // what was read is also said to be written
+		if written > input { // tokens read from the cache are also counted as written
 			written = 0
 		}
 		input -= written
@@ -89,9 +90,10 @@ func (u chatUsage) usage() aycoder.Usage {
 		CacheRead: cached, CacheWrite: written}
 }
 
-// apart returns the counts that the total has beside input and output. What cannot be
-// part of those is tried first. Without a total of use, a cache that held more than the
-// input is apart where it has Anthropic's names, whose input never holds it.
+// apart returns the counts that the total includes in addition to input and output. It
+// first tries the counts that cannot be included in these. Without a usable total, cache
+// counts larger than the input are separate if they have Anthropic's names, because that
+// input always excludes them.
 func (u chatUsage) apart() (found chatUsage) {
 	more := u.total - u.input - u.output
 	if more <= 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// What a service counts inside its input and output, and what beside them, is told by its
-// total.
+// The total of a service tells which counts its input and output include.
 func TestUsageCountedApart(t *testing.T) {
 	tests := []struct {
 		name, chat, responses string

@@ -26,29 +26,29 @@ const (
 	defaultBaseURL = "https://" + openaiHost + "/v1"
 )
 
-// Client asks a model through Chat Completions, or through Responses with
-// [WithResponses]. It is safe for concurrent use.
+// Client is a client of the Chat Completions API or, with [WithResponses], of the
+// Responses API. It is safe for concurrent use.
 type Client struct {
 	model string
 	cfg   config
 	http  *http.Client
 }
 
-// A config is what the options set.
+// A config is the result of the options.
 type config struct {
 	api.Config
 	keyEnv    []string
 	baseEnv   []string
 	adaptBase func(string) string // of baseEnv
-	keyHeader string              // the header of the key, and what stands before it
+	keyHeader string              // the header of the key, and the prefix of its value
 	keyPrefix string
 	responses bool
 	stream    streamer
-	preset    bool               // says what the service is
-	named     bool               // with WithProvider
-	tokens    bool               // take the place of the key
-	xml       textTools          // nil if the service is told of tools in its own way
-	thinkTags func() thinkFilter // nil if tags are text
+	preset    bool               // the preset determines the service
+	named     bool               // by WithProvider
+	tokens    bool               // replaces the key
+	xml       textTools          // nil if the API's own tools are used
+	thinkTags func() thinkFilter // nil if tags are plain text
 	echo      string
 	effort    string
 	query     url.Values
@@ -56,23 +56,24 @@ type config struct {
 	dialect   dialect
 }
 
-// A streamer asks through one of the APIs. It is a value so that a program which does
-// not use the other one does not link it.
+// A streamer implements one of the APIs. It is a value so that a program does not link
+// the API that it does not use.
 type streamer func(c *Client, ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error]
 
-// Option sets a property of a [Client]. Options are applied in order; the last one
-// wins where nothing else is said.
+// Option sets a property of a [Client]. Options are applied in order; the last one wins
+// unless its comment says otherwise.
 type Option func(*config) error
 
-// WithAPIKey sets the key. Default: that in the environment variable OPENAI_API_KEY,
-// or the one of the service, which [New] reads.
+// WithAPIKey sets the key. Default: the environment variable OPENAI_API_KEY, or that of
+// the preset, as [New] reads it.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithTokenSource sets where the bearer token of each request comes from, for services
-// whose tokens do not live long: Azure's Entra ID, Copilot. It takes the place of the
-// key. It must be safe for concurrent use. Default: the key.
+// WithTokenSource sets a function that returns the bearer token of each request, for
+// services with short-lived tokens such as Azure's Entra ID or Copilot. The token
+// replaces the key. The function must be safe for concurrent use. Default: none, the key
+// is used.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
 	return func(c *config) error {
 		c.tokens = true
@@ -80,20 +81,20 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 	}
 }
 
-// WithBaseURL sets where the service is, with its version and without the
-// "/chat/completions" or "/responses" that is appended. With a base URL other than the
-// default no key is needed, and the one in the environment is not sent: it belongs to
-// the service. Default: that in the environment variable OPENAI_BASE_URL, to which the
-// key in the environment belongs then, or else https://api.openai.com/v1. Of the presets
-// Groq reads GROQ_BASE_URL and Together TOGETHER_BASE_URL; others read none.
+// WithBaseURL sets the URL of the service, including its version, without the appended
+// "/chat/completions" or "/responses". With another URL than the default a key is
+// optional, and the key in the environment is not sent, because it belongs to the default
+// service. Default: the environment variable OPENAI_BASE_URL, in which case the key in
+// the environment belongs to that service, or else https://api.openai.com/v1. Of the
+// presets, Groq reads GROQ_BASE_URL and Together reads TOGETHER_BASE_URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithProvider sets what the service is called in errors, in [Client.ModelName] and in
-// the parts that it wants back: those of a conversation go back only to the name that
-// they came from. Default: "openai", the name of the preset, or the host and port of
-// the base URL where that is neither OpenAI's nor a preset's.
+// WithProvider sets the name of the service in errors, in [Client.ModelName], and in the
+// parts that the service wants back: such parts are sent back only to the name that they
+// came from. Default: "openai", the name of the preset, or the host and port of a base
+// URL that is neither OpenAI's nor a preset's.
 func WithProvider(name string) Option {
 	return func(c *config) error {
 		if !api.Token(name) {
@@ -104,8 +105,8 @@ func WithProvider(name string) Option {
 	}
 }
 
-// WithHeader sets a header of every request. It wins over what the client sets
-// itself, and an authorization or api-key header takes the place of the key. Several
+// WithHeader sets a header of every request. It overrides the headers of the client, and
+// an authorization or api-key header replaces the key. Repeated options with different
 // names add up. Default: none.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
@@ -121,31 +122,32 @@ func WithProject(id string) Option {
 	return func(c *config) error { return c.SetHeader("WithProject", "OpenAI-Project", id) }
 }
 
-// WithHTTPClient sets the client that requests go through: proxies, certificates,
-// recording. It is copied. Redirects are followed only to the same host, whatever its
-// CheckRedirect says. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
+// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
+// Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error { return c.SetHTTPClient("WithHTTPClient", hc) }
 }
 
-// WithMaxTokens bounds the answers to requests that set no bound. Default: the
-// service's own bound.
+// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
+// limit of the service.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout sets the longest silence of the service. After it the request ends
-// with an [aycoder.TimeoutError]. Time that the caller takes to handle an event does
-// not count. Comments, blank lines and events without data, which some services send
-// while a request waits in a queue, do not end a silence. The wait for the head of the
-// response is one, too. Default: 5 minutes, and 10 for [DeepSeek] and for the servers of
-// open models ([VLLM], [LlamaCpp], [LMStudio]), which load a model first.
+// WithIdleTimeout limits the time without data from the service, including the wait for
+// the response header. When it has passed, the request ends with an
+// [aycoder.TimeoutError]. Time that the caller spends handling an event does not count.
+// Comments, blank lines and events without data, which some services send while a request
+// waits in a queue, do not count as data. Default: 5 minutes, and 10 for [DeepSeek] and
+// for the servers of open models ([VLLM], [LlamaCpp], [LMStudio]), which load a model
+// first.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithReasoningEffort sets how much a reasoning model thinks: "minimal", "low",
-// "medium", "high", or what else a model knows. Default: the model's.
+// WithReasoningEffort sets the effort of a reasoning model: "minimal", "low", "medium",
+// "high", or another value that the model knows. Default: set by the model.
 func WithReasoningEffort(effort string) Option {
 	return func(c *config) error {
 		if !api.Token(effort) {
@@ -156,9 +158,9 @@ func WithReasoningEffort(effort string) Option {
 	}
 }
 
-// WithExtra sets a further top-level field of every request's body, such as
-// "search_parameters" of xAI or "provider" of OpenRouter. [aycoder.Request.Extra] wins
-// over it. Several names add up. Default: none.
+// WithExtra sets an additional top-level field in the body of every request, such as
+// "search_parameters" of xAI or "provider" of OpenRouter. [aycoder.Request.Extra]
+// overrides it. Repeated options with different names add up. Default: none.
 func WithExtra(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
@@ -174,8 +176,8 @@ func WithExtra(name string, value any) Option {
 	}
 }
 
-// WithQuery sets a parameter of the address, such as Azure's "api-version". Several
-// names add up. Default: none.
+// WithQuery sets a query parameter of the URL, such as Azure's "api-version". Repeated
+// options with different names add up. Default: none.
 func WithQuery(name, value string) Option {
 	return func(c *config) error {
 		q := url.Values{}
@@ -183,19 +185,19 @@ func WithQuery(name, value string) Option {
 		q.Set(name, value)
 		c.query = q
 		if !strings.Contains(name, "version") {
-			c.AddSecret(value) // some gateways take their keys there
+			c.AddSecret(value) // some gateways expect their keys there
 		}
 		return nil
 	}
 }
 
-// WithResponses asks through the Responses API. The service stores nothing: what a model
-// thought goes back to it encrypted, which is how models keep it between their calls.
-// Items of the service's own tools are [aycoder.Opaque] parts, which go back as they
-// came; so does what a host makes for them, such as an approval. The lists "tools" and
-// "include" of [aycoder.Request.Extra] add to the client's own, and a null takes a field
-// away that the client sets by itself, such as "store". The API has no stop sequences:
-// a request with some is an error. Default: Chat Completions.
+// WithResponses selects the Responses API. The service does not store the conversation: a
+// model's reasoning is sent back encrypted, which is how a model keeps it between its
+// calls. Server-side items are [aycoder.Opaque] parts, which are sent back unchanged; so
+// are items that a host creates, such as an approval. The lists "tools" and "include" of
+// [aycoder.Request.Extra] extend the client's own, and null removes a field that the
+// client sets by itself, such as "store". The API does not support stop sequences: a
+// request with them is an error. Default: Chat Completions.
 func WithResponses() Option {
 	return func(c *config) error {
 		c.responses, c.stream = true, (*Client).streamResponses
@@ -203,38 +205,38 @@ func WithResponses() Option {
 	}
 }
 
-// WithXMLTools describes the tools in the prompt and reads the calls from the text,
-// for models that were not made to call tools. It is of Chat Completions. Default: the
-// service's own way.
+// WithXMLTools describes the tools in the prompt and reads the calls from the text, for
+// models that were not trained to call tools. It applies to Chat Completions. Default:
+// the tools of the API.
 func WithXMLTools() Option {
 	return func(c *config) error { c.xml = xmlTools{}; return nil }
 }
 
 // WithThinkTags reads "<think>…</think>" at the beginning of an answer as
-// [aycoder.Thinking]: some servers leave it in the text where they were not told how a
-// model thinks. The same tags further on stay text. It is of Chat Completions.
-// Default: off, but for the presets that say so.
+// [aycoder.Thinking], for servers that leave it in the text because they do not know the
+// model's tags. The same tags further on stay text. It applies to Chat Completions.
+// Default: off, except for some presets.
 func WithThinkTags() Option {
 	return func(c *config) error { c.thinkTags = newChatThink; return nil }
 }
 
-// WithReasoningField sends what the model thought before it called tools back in this
-// field of its messages, such as "reasoning_content", as services want it that let a
-// model go on thinking between calls. It is of Chat Completions. Default: what the
-// preset says, and nothing without one: "reasoning_details" go back either way.
+// WithReasoningField names the message field, such as "reasoning_content", in which the
+// model's thinking before its calls is sent back. Services need it to let a model
+// continue its thinking between calls. It applies to Chat Completions. Default: set by
+// the preset, otherwise none; "reasoning_details" are sent back in any case.
 func WithReasoningField(name string) Option {
 	return func(c *config) error {
 		if !api.Token(name) || slices.Contains(chatMessageFields, name) {
-			return &aycoder.ConfigError{Option: "WithReasoningField", Err: fmt.Errorf("%q is no field for this", name)}
+			return &aycoder.ConfigError{Option: "WithReasoningField", Err: fmt.Errorf("%q is not a field for this", name)}
 		}
 		c.echo = name
 		return nil
 	}
 }
 
-// New returns a client that asks model where a request names none. All options that
-// are wrong are reported at once, as [aycoder.ConfigError]. A missing key is an
-// [aycoder.AuthError]. It sends nothing.
+// New returns a client that uses model for requests that do not name one. It reports all
+// invalid options at once, as an [aycoder.ConfigError], and a missing key as an
+// [aycoder.AuthError]. It does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat, keyEnv: []string{keyEnv},
 		keyHeader: "Authorization", keyPrefix: "Bearer "}
@@ -257,14 +259,14 @@ func New(model string, opts ...Option) (*Client, error) {
 	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
 }
 
-// identify finds out whose service a base URL is, where no preset says so.
+// identify determines the service of a base URL, unless a preset does.
 func (c *config) identify() {
 	if c.preset || c.BaseURL == defaultBaseURL {
 		return
 	}
 	u, err := url.Parse(c.BaseURL)
 	switch {
-	case err != nil: // was checked
+	case err != nil: // it was validated before
 	case u.Scheme == "https" && (u.Host == openaiHost || strings.HasSuffix(u.Host, "."+openaiHost)):
 		c.SetHome(c.Provider, c.BaseURL) // of a region: "https://eu.api.openai.com/v1"
 	default:
@@ -279,7 +281,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return c.cfg.stream(c, ctx, req)
 }
 
-// endpoint is the address of an API.
+// endpoint returns the URL of an API.
 func (c *Client) endpoint(path string) string {
 	u := c.cfg.BaseURL + path
 	if len(c.cfg.query) > 0 {
@@ -288,7 +290,7 @@ func (c *Client) endpoint(path string) string {
 	return u
 }
 
-// modelsURL is where the service lists its models. A deployment of Azure has no list.
+// modelsURL returns the URL of the list of models. A deployment of Azure has none.
 func (c *Client) modelsURL() string {
 	if strings.Contains(c.cfg.BaseURL, "/openai/deployments/") {
 		return ""
@@ -307,11 +309,11 @@ func (c *Client) setHeaders(h http.Header) {
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
-// String names provider, model and endpoint. It shows no key.
+// String returns the provider, the model and the endpoint, without the key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString is [Client.String].
+// GoString returns the same as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. It shows no key.
+// LogValue implements [slog.LogValuer]. The value does not contain the key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

@@ -12,13 +12,13 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A service has a name of its own, so that what it wants back goes to no other.
+// Each service has a different name, so that data for one is not sent to another.
 func TestProviderName(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-test-key")
 	tests := []struct {
 		name, want string
 		opts       []Option
-		own        bool // speaks OpenAI's own dialect
+		own        bool // it speaks OpenAI's dialect
 	}{
 		{"OpenAI", "openai", nil, true},
 		{"region", "openai", []Option{WithBaseURL("https://eu.api.openai.com/v1")}, true},
@@ -45,7 +45,7 @@ func TestProviderName(t *testing.T) {
 	require.ErrorAs(t, err, new(*aycoder.ConfigError))
 }
 
-// A token takes the place of the key, in whatever header that is.
+// A token replaces the key, whatever the header.
 func TestTokenForKey(t *testing.T) {
 	c, err := Azure("res", "d", "", WithAPIKey("sk-azure-key"), WithTokenSource(func(context.Context) (string, error) { return "tok", nil }))
 	require.NoError(t, err)
@@ -87,7 +87,8 @@ func TestEfforts(t *testing.T) {
 	}
 }
 
-// Models that think refuse stop sequences, and are not asked without them.
+// Thinking models refuse stop sequences; the request is an error rather than sent without
+// them.
 func TestStopRefused(t *testing.T) {
 	for model, want := range map[string]bool{"gpt-5": false, "o3": false, "o1": true, "gpt-4.1": true} {
 		c, err := New(model, WithAPIKey("k"))
@@ -97,7 +98,7 @@ func TestStopRefused(t *testing.T) {
 	}
 }
 
-// Schemas of tools are of objects and have properties.
+// Schemas of tools are objects with properties.
 func TestArgsSchema(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                         `{"type":"object","properties":{}}`,

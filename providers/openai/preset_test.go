@@ -15,15 +15,15 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// presetTest is a preset and what its requests look like.
+// presetTest is a preset and the expected form of its requests.
 type presetTest struct {
-	vendor string // in the recordings
+	vendor string // as in the recordings
 	make   func(...Option) (*Client, error)
 	env    string
 	url    string
 	header [2]string // of the key
-	fields string    // of the body of presetRequest, less model, stream, tools and messages
-	// unseen are fields that no recording has; the services' documentation does.
+	fields string    // of the body of presetRequest, without model, stream, tools and messages
+	// unseen are fields that are in the services' documentation but not in a recording.
 	unseen []string
 }
 
@@ -81,7 +81,7 @@ func presetRequest() *aycoder.Request {
 	}
 }
 
-// seen keeps the last request.
+// seen records the last request.
 type seen struct {
 	req  *http.Request
 	body map[string]json.RawMessage
@@ -136,7 +136,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// presetRecorded are the fields that services took, by vendor.
+// presetRecorded returns the fields that services accepted, by vendor.
 func presetRecorded(t *testing.T) map[string]map[string]bool {
 	fields := map[string]map[string]bool{}
 	n := 0
@@ -193,7 +193,7 @@ func TestPresetOptions(t *testing.T) {
 	require.ErrorContains(t, err, "name is empty")
 }
 
-// Presets differ in what they say of thinking.
+// Presets differ in their setting for thinking.
 func TestPresetThinking(t *testing.T) {
 	tests := []struct {
 		name     string

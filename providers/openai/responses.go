@@ -10,21 +10,21 @@ import (
 	"github.com/aycoder/aycoder/internal/api"
 )
 
-// respQuirks is how a service that speaks Responses differs from OpenAI's.
+// respQuirks describes how a service that speaks Responses differs from OpenAI.
 type respQuirks struct {
-	// ids says that reasoning and calls go back with an id. OpenAI looks ids up, and
-	// finds none: "Items are not persisted when `store` is set to false."
+	// ids says that reasoning and calls are sent back with an id. OpenAI looks ids up,
+	// and does not find them: "Items are not persisted when `store` is set to false."
 	ids bool
-	// bare says that lengths and temperatures are refused, and instructions needed.
+	// bare says that limits and temperatures are refused, and instructions required.
 	bare bool
 	// developer says that messages of the role system are refused.
 	developer bool
-	// callsLast says that nothing may stand between the calls of a turn: "No tool
-	// output found for tool call".
+	// callsLast says that the calls of a turn must be adjacent: "No tool output found for
+	// tool call".
 	callsLast bool
 }
 
-// respServices are the services that differ, by host and by the name of the provider.
+// respServices are the services with quirks, by host and by the name of the provider.
 var respServices = []struct {
 	host, provider string
 	quirks         respQuirks
@@ -44,14 +44,14 @@ func (c *Client) respQuirks() respQuirks {
 	return respQuirks{}
 }
 
-// respOwner is the provider of parts that only this API of the service understands:
-// Chat Completions has other ones.
+// respOwner returns the provider of parts that only this API of the service understands;
+// those of Chat Completions differ.
 func (c *Client) respOwner() string { return c.cfg.Provider + "/responses" }
 
-// WithPromptCacheKey names what the requests of a conversation have in common, so that
-// the service sends them to a machine that has the beginning of the prompt in its cache.
-// [WithExtra] with "prompt_cache_key" is the same. Default: the service goes by the
-// prompt's first words.
+// WithPromptCacheKey sets a key that the requests of a conversation share, so that the
+// service routes them to a machine which has the beginning of the prompt in its cache. It
+// is short for [WithExtra] with "prompt_cache_key". Default: none; the service then
+// routes by the beginning of the prompt.
 func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key", key) }
 
 func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
@@ -64,7 +64,7 @@ func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter
 	return x.Stream(ctx)
 }
 
-// respURL is the address of the API. Azure's versions with a date have it beside the
+// respURL returns the URL of the API. In Azure's dated versions it is beside the
 // deployments, one of which the model names.
 func (c *Client) respURL() string {
 	u := c.endpoint("/responses")

@@ -15,14 +15,14 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// respServing answers every request with body, size bytes a read.
+// respServing answers every request with body, in reads of size bytes.
 func respServing(body string, size int) http.RoundTripper {
 	i := &wiretest.Interaction{}
 	i.Response.Status = http.StatusOK
 	return i.Transport(body, size)
 }
 
-// respStream is a stream of n pieces of text, in the form that the service sends.
+// respStream returns a stream of n pieces of text, in the form that the service sends.
 func respStream(n int, piece string) string {
 	var b strings.Builder
 	event := func(typ, format string, args ...any) {
@@ -41,8 +41,8 @@ func respStream(n int, piece string) string {
 	return b.String()
 }
 
-// respFloor is the least that gets the texts out of a stream: lines, and the string
-// behind a mark.
+// respFloor is the least work of any decoder: find the lines, and the string behind a
+// mark.
 func respFloor(r io.Reader) string {
 	var text strings.Builder
 	s := bufio.NewScanner(r)
@@ -62,8 +62,8 @@ func respFloor(r io.Reader) string {
 	return text.String()
 }
 
-// BenchmarkResponses decodes 10,000 pieces: by the floor, to the events of Stream, and to
-// those of a run.
+// BenchmarkResponses decodes 10,000 pieces: with the floor, to the events of Stream, and
+// to those of a run.
 func BenchmarkResponses(b *testing.B) {
 	const n = 10_000
 	perDelta := func(b *testing.B) {
@@ -108,8 +108,8 @@ func BenchmarkResponses(b *testing.B) {
 	}
 }
 
-// BenchmarkResponsesLarge reads one event of 10 MB in pieces of 1 kB, and one of a
-// tenth, which must take about a tenth of the time.
+// BenchmarkResponsesLarge reads one event of 10 MB in pieces of 1 kB, and one of a tenth
+// of the size, which must take about a tenth of the time.
 func BenchmarkResponsesLarge(b *testing.B) {
 	for _, size := range []int{1 << 20, 10 << 20} {
 		b.Run(fmt.Sprintf("%dMB", size>>20), func(b *testing.B) {

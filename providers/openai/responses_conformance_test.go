@@ -87,7 +87,7 @@ func (w *respWire) end(status, details string) string {
 	return w.b.String()
 }
 
-// respServer returns a client of a server of its own.
+// respServer returns a client with its own server.
 func respServer(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +108,7 @@ func respServer(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// respAnswer returns a client of a server that answers with body, and then does what
-// after says.
+// respAnswer returns a client of a server that answers with body, and then calls after.
 func respAnswer(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return respServer(t, "sk-test", func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +122,7 @@ func respAnswer(t testing.TB, body string, after func(*http.Request)) agenttest.
 	})
 }
 
-// respKept is respAnswer with a function that returns the body of the last request.
+// respKept is respAnswer, with a function that returns the body of the last request.
 func respKept(t testing.TB, body string) (agenttest.Client, func() []byte) {
 	t.Helper()
 	var last atomic.Pointer[[]byte]
@@ -135,7 +134,7 @@ func respKept(t testing.TB, body string) (agenttest.Client, func() []byte) {
 	return c, func() []byte { return *last.Load() }
 }
 
-// respRefuse returns a client of a server that refuses.
+// respRefuse returns a client of a server that answers with an error.
 func respRefuse(t testing.TB, key string, status int, body string, header ...string) agenttest.Client {
 	t.Helper()
 	return respServer(t, key, func(w http.ResponseWriter, r *http.Request) {

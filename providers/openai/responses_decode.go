@@ -13,23 +13,23 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-// A respDecoder reads one response. The items of the output come one after the other,
-// as a rule. They are given away in the order in which they began, whichever is
-// complete first, and so are their pieces.
+// A respDecoder reads one response. Items of the output normally follow one another. They
+// and their pieces are emitted in the order in which the items began, whichever is
+// complete first.
 type respDecoder struct {
 	call  *api.Call
 	owner string
-	names map[string]string // of tools that had to be mapped, as they are on the wire
+	names map[string]string // original names of renamed tools, by their names on the wire
 	done  aycoder.MessageDone
 
 	r       rawjson.Reader
 	all     []*respItem
-	open    []*respItem // that were not given away
-	front   *respItem   // the one of them whose pieces are given away as they come
+	open    []*respItem // that were not emitted yet
+	front   *respItem   // the item whose pieces are emitted as they come
 	byIndex map[int64]*respItem
 	latest  *respItem // of the last event
-	whole   int       // items that were complete
-	ended   bool      // no more comes
+	whole   int       // number of complete items
+	ended   bool      // the response has ended
 
 	status, reason string
 	refused        bool
@@ -43,32 +43,32 @@ func newRespDecoder(k *api.Call, owner string, names map[string]string) *respDec
 }
 
 const (
-	// maxItems is how many items a response may have.
+	// maxItems is the maximum number of items of a response.
 	maxItems = 10_000
-	// maxOpenItems is how many of them may have begun without being complete, and how
-	// many parts an item may have.
+	// maxOpenItems is the maximum number of incomplete items, and of the parts of an
+	// item.
 	maxOpenItems = 1000
 )
 
 var errRespMany = errors.New("too many items or parts")
 
-// A respEvent is what is read of an event. What is raw is JSON as it stands.
+// A respEvent has the fields of an event. Raw fields are JSON text.
 type respEvent struct {
 	typ   string
 	delta string
-	text  string // all of what the deltas said
+	text  string // the whole text, after the deltas
 	raw   string // the item or the response
 	item  string // its id
-	index int64  // of the item; less than 0 if there is none
+	index int64  // of the item; negative if absent
 	sub   int64  // of the part in the item
 
-	failed bool // there is an error that says something
+	failed bool // there is an error that is not empty
 }
 
 // Event implements [api.Decoder].
 func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	if ev.Data == "[DONE]" {
-		return false, nil // has no place in this API; it does not end a message
+		return false, nil // not part of this API; does not end a message
 	}
 	if ev.Type == "error" {
 		return true, d.call.Fail(respFailure(ev.Data))
@@ -81,8 +81,8 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 		e.typ = ev.Type
 	}
 	if e.failed && e.index < 0 && e.raw == "" {
-		// Whatever its type: services and gateways have names of their own for it. One
-		// with an index is of an item, such as a call of the service's own tools.
+		// Services and gateways have different event types for errors. An error with an
+		// index concerns an item, such as a call of a server-side tool.
 		return true, d.call.Fail(respFailure(ev.Data))
 	}
 	if kind, place, ok := piece(e.typ); ok {
@@ -105,7 +105,7 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]: it takes the pieces.
+// View implements [api.ViewDecoder]: it handles the pieces.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	e, err := d.read(ev.Data)
 	if err != nil || e.failed {
@@ -119,7 +119,7 @@ func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	return true, d.delta(&e, kind, place)
 }
 
-// piece says of what an event brings a piece, if it does.
+// piece returns the kind and the place of the piece in an event, if the event has one.
 func piece(typ string) (kind respKind, place respPlace, ok bool) {
 	switch typ {
 	case "response.output_text.delta":
@@ -134,7 +134,7 @@ func piece(typ string) (kind respKind, place respPlace, ok bool) {
 	return 0, 0, false
 }
 
-// other takes the events that come once for an item or a part.
+// other handles the events that come once for an item or a part.
 func (d *respDecoder) other(e *respEvent) error {
 	switch e.typ {
 	case "response.refusal.delta":
@@ -160,10 +160,10 @@ func (d *respDecoder) other(e *respEvent) error {
 		_, err := d.response(e.raw)
 		return err
 	}
-	return nil // what the service's own tools are doing, and what is new
+	return nil // progress of server-side tools, and unknown events
 }
 
-// read takes an event apart, in one pass.
+// read parses an event in one pass.
 func (d *respDecoder) read(data string) (respEvent, error) {
 	e := respEvent{index: -1}
 	r := &d.r
@@ -193,8 +193,8 @@ func (d *respDecoder) read(data string) (respEvent, error) {
 	return e, r.End()
 }
 
-// respFault reads an error. What says nothing is none: {}, "", false and null are in
-// responses that are complete.
+// respFault reads an error. An empty value is not an error: {}, "", false and null occur
+// in complete responses.
 func respFault(r *rawjson.Reader) string {
 	kind, raw := r.Kind(), r.Raw()
 	if kind != '{' && kind != '"' || len(raw) < 3 || strings.TrimSpace(raw[1:len(raw)-1]) == "" {
@@ -203,7 +203,7 @@ func respFault(r *rawjson.Reader) string {
 	return raw
 }
 
-// respFailure takes an error apart: {"type":"error","error":{…}} in events, and
+// respFailure parses an error: {"type":"error","error":{…}} in events, and
 // {"type":"error","code":…,"message":…} in the API's description.
 func respFailure(data string) api.Failure {
 	r := rawjson.NewReader(data)
@@ -255,7 +255,7 @@ func (d *respDecoder) response(raw string) (items []string, err error) {
 	return items, nil
 }
 
-// incomplete reads why a response is not complete.
+// incomplete reads the reason why a response is incomplete.
 func (d *respDecoder) incomplete(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "reason" {
@@ -264,16 +264,16 @@ func (d *respDecoder) incomplete(r *rawjson.Reader) {
 	}
 }
 
-// respString reads a string; anything else, and an empty one, changes nothing. It is a
-// copy, since the string would hold the whole event.
+// respString reads a string into to, unless it is empty or not a string. It makes a copy,
+// since a substring would keep the whole event in memory.
 func respString(r *rawjson.Reader, to *string) {
 	if s, ok := r.Str(); ok && s != "" {
 		*to = strings.Clone(s)
 	}
 }
 
-// usage reads the tokens. Those from and for the cache are part of input_tokens, and
-// those of reasoning of output_tokens.
+// usage reads the token counts. Cache reads and writes are part of input_tokens, and
+// reasoning is part of output_tokens.
 func (d *respDecoder) usage(r *rawjson.Reader) {
 	if r.Kind() != '{' {
 		return
@@ -323,8 +323,7 @@ func (d *respDecoder) Whole(data string) error {
 	return d.finish()
 }
 
-// terminal takes the last event. It has all items again, where the service does not
-// leave them out.
+// terminal handles the last event. It repeats all items, unless the service omits them.
 func (d *respDecoder) terminal(e *respEvent) error {
 	items, err := d.response(e.raw)
 	if err != nil {
@@ -342,8 +341,8 @@ func (d *respDecoder) terminal(e *respEvent) error {
 	return d.finish()
 }
 
-// finish gives away what is left, and ends the message. If it was cut off, so was its
-// last item if that is a call without arguments: none of them had come.
+// finish emits the remaining items, and ends the message. If the response was cut off and
+// its last item is a call without arguments, that call was cut off before they came.
 func (d *respDecoder) finish() error {
 	d.ended = true
 	for i, it := range d.open {
@@ -358,17 +357,17 @@ func (d *respDecoder) finish() error {
 	if err != nil {
 		return err
 	}
-	done := d.done // of its own, since it would hold all that came
+	done := d.done // a copy, since the decoder would keep the whole response in memory
 	done.Stop = stop
 	return d.call.Emit(&done)
 }
 
-// entire reports whether the service says that nothing is missing.
+// entire reports whether the service says that the response is complete.
 func (d *respDecoder) entire() bool {
 	return d.reason == "" && (d.status == "completed" || d.status == "complete" || d.status == "")
 }
 
-// stop is why the model stopped.
+// stop returns the stop reason.
 func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	switch {
 	case d.status == "failed":
@@ -380,9 +379,9 @@ func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	case d.reason != "":
 		return aycoder.StopReason(d.reason), nil
 	case d.status == "incomplete":
-		return aycoder.StopMaxTokens, nil // the usual reason, where none is said
+		return aycoder.StopMaxTokens, nil // the usual reason, if the service gives none
 	case !d.entire():
-		return aycoder.StopReason(d.status), nil // "queued": it works in the background
+		return aycoder.StopReason(d.status), nil // "queued": it runs in the background
 	case d.calls > 0:
 		return aycoder.StopToolUse, nil
 	}

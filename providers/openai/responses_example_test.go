@@ -12,9 +12,9 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// A model that thinks is asked through the Responses API. What it thought goes back to
-// it with the result of its call, encrypted: the service stores nothing. The example
-// talks to a service of its own; leave WithBaseURL out to talk to OpenAI's.
+// A thinking model is used through the Responses API. Its reasoning is sent back with the
+// result of its call, encrypted, because the service does not store it. The example uses
+// a local server; leave out WithBaseURL to use OpenAI's.
 func ExampleWithResponses() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Input []map[string]any }
@@ -74,8 +74,8 @@ data: {"type":"response.completed","response":{"id":"resp_2","status":"completed
 	// It is noon.
 }
 
-// The service's own tools are named in Extra, beside those of the request. Their calls
-// are in the answer as Opaque parts, and go back as they came.
+// Extra names server-side tools, in addition to those of the request. Their calls are
+// Opaque parts of the answer, and are sent back unchanged.
 func ExampleWithPromptCacheKey() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

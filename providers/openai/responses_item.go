@@ -13,11 +13,11 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// A respKind is a kind of items.
+// A respKind is a kind of item.
 type respKind int
 
 const (
-	respOther respKind = iota // the service's own tools, and what is new
+	respOther respKind = iota // server-side tools, and unknown items
 	respMessage
 	respReasoning
 	respCall
@@ -35,7 +35,7 @@ func respKindOf(typ string) respKind {
 	return respOther
 }
 
-// A respPlace is where in an item a text stands.
+// A respPlace is the place of a text in an item.
 type respPlace int
 
 const (
@@ -44,27 +44,27 @@ const (
 	respRefusal
 )
 
-// A respItem is an item of the output. What it holds goes when it is given away.
+// A respItem is an item of the output. Its contents are released when it is emitted.
 type respItem struct {
 	index    int64
 	kind     respKind
-	typ      string // of what is no kind
+	typ      string // if the kind is unknown
 	itemID   string
 	texts    []*respText
-	raw      string // when it is complete
+	raw      string // set once it is complete
 	complete bool
 	cut      bool // the response ended before the item did
 
-	sum  uint64 // of what was given away, see [respDecoder.sumOf]
-	told bool   // the last event has it
+	sum  uint64 // of the emitted content, see [respDecoder.sumOf]
+	told bool   // it is in the last event
 
 	// of a call
-	callID, name string // as the service has them
-	id           string // as it is given out
-	named        bool   // an event has told of it
-	final        string // the arguments, as the service says them in the end
+	callID, name string // as on the wire
+	id           string // as emitted
+	named        bool   // an event has announced it
+	final        string // the final arguments, as sent by the service
 	extra        json.RawMessage
-	partial      bool // the service says that it is incomplete
+	partial      bool // the service marks it as incomplete
 }
 
 // A respText is a text in an item.
@@ -72,13 +72,13 @@ type respText struct {
 	place respPlace
 	sub   int64
 	buf   []byte
-	sent  int // bytes of buf that were given away
+	sent  int // number of emitted bytes of buf
 	over  bool
-	found bool // in the item that is complete
+	found bool // it is in the complete item
 	extra json.RawMessage
 }
 
-// text returns a text of an item, a new one if need be.
+// text returns a text of an item, and creates it if necessary.
 func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
 	for i := len(it.texts) - 1; i >= 0; i-- {
 		if t := it.texts[i]; t.place == place && t.sub == sub {
@@ -93,8 +93,8 @@ func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
 	return t, nil
 }
 
-// match returns the text that is told in the complete item as well. Some services count
-// the parts of the item in one way and those of its events in another.
+// match returns the streamed text that corresponds to a text of the complete item. Some
+// services number the parts of an item differently in its events.
 func (it *respItem) match(place respPlace, sub int64, text string) (t *respText, err error) {
 	same := func(t *respText) bool { return t.place == place && t.sub == sub }
 	alike := func(t *respText) bool {
@@ -110,8 +110,9 @@ func (it *respItem) match(place respPlace, sub int64, text string) (t *respText,
 	return t, nil
 }
 
-// find returns the item with an index, or nil. An event without an index is of the item
-// with its id, or else of the last one: some services make up other ids for every event.
+// find returns the item with an index, or nil. An event without an index belongs to the
+// item with its id, or else to the last one, since some services generate new ids for
+// every event.
 func (d *respDecoder) find(index int64, id string) *respItem {
 	if it := d.latest; it != nil && it.index == index && index >= 0 {
 		return it
@@ -127,8 +128,8 @@ func (d *respDecoder) find(index int64, id string) *respItem {
 	return d.latest
 }
 
-// finished returns the item that an event without an index says is complete, or nil if it
-// has not begun. A call is known by its id.
+// finished returns the item that an event without an index completes, or nil if it has
+// not begun. A call is identified by its id.
 func (d *respDecoder) finished(raw string) *respItem {
 	typ, id := respHead(raw)
 	it := d.find(-1, id)
@@ -171,7 +172,7 @@ func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
 	return it, nil
 }
 
-// of returns the item that a piece of this kind belongs to, and its text.
+// of returns the item of this kind to which an event belongs, and its text.
 func (d *respDecoder) of(e *respEvent, kind respKind, place respPlace) (*respItem, *respText, error) {
 	it := d.find(e.index, e.item)
 	if it == nil || it.kind != kind {
@@ -186,7 +187,7 @@ func (d *respDecoder) of(e *respEvent, kind respKind, place respPlace) (*respIte
 	}
 	sub := e.sub
 	if kind == respCall {
-		sub = 0 // there is one
+		sub = 0 // there is only one
 	}
 	t, err := it.text(place, sub)
 	return it, t, err
@@ -209,7 +210,7 @@ func (d *respDecoder) delta(e *respEvent, kind respKind, place respPlace) error 
 	return d.flush(it)
 }
 
-// rest takes the whole of a text. Some services send no pieces of it.
+// rest handles the whole of a text, of which some services do not send pieces.
 func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 	it, t, err := d.of(e, kind, place)
 	if err != nil || it.complete || t.over {
@@ -225,8 +226,8 @@ func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 	return d.flush(it)
 }
 
-// settle makes the text what the service says it is in the end. What was given away
-// already cannot be taken back.
+// settle sets the text to its final value. Bytes that were already emitted cannot be
+// taken back.
 func (t *respText) settle(text string) {
 	if n := len(t.buf); len(text) > n && text[:n] == string(t.buf) {
 		t.buf = append(t.buf, text[n:]...)
@@ -235,7 +236,7 @@ func (t *respText) settle(text string) {
 	}
 }
 
-// emit gives away a piece, which is the next one of t.
+// emit emits the next piece of t.
 func (d *respDecoder) emit(it *respItem, t *respText, piece string) error {
 	t.sent += len(piece)
 	switch it.kind {
@@ -247,10 +248,10 @@ func (d *respDecoder) emit(it *respItem, t *respText, piece string) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name), Args: piece})
 }
 
-// toolName is the name of a tool as the host knows it.
+// toolName returns the host's name of a tool.
 func (d *respDecoder) toolName(sent string) string { return cmp.Or(d.names[sent], sent) }
 
-// catchUp gives away what has come of t.
+// catchUp emits the new text of t.
 func (d *respDecoder) catchUp(it *respItem, t *respText) error {
 	if len(t.buf) == t.sent {
 		return nil
@@ -258,8 +259,8 @@ func (d *respDecoder) catchUp(it *respItem, t *respText) error {
 	return d.emit(it, t, string(t.buf[t.sent:]))
 }
 
-// flush gives away what has come of the item at the front. Pieces of a part come after
-// the part before it, which reasoning ends where another begins.
+// flush emits the new text of the item at the front. A part of a reasoning item is
+// emitted only after the previous part, which ends where this one begins.
 func (d *respDecoder) flush(it *respItem) error {
 	if err := d.announce(it); err != nil || it.kind == respCall && !it.named {
 		return err
@@ -278,7 +279,7 @@ func (d *respDecoder) flush(it *respItem) error {
 	return nil
 }
 
-// endThought gives away a part of the reasoning.
+// endThought emits the end of a part of the reasoning.
 func (d *respDecoder) endThought(t *respText, signature string) error {
 	if t.over {
 		return nil
@@ -288,7 +289,7 @@ func (d *respDecoder) endThought(t *respText, signature string) error {
 	return d.call.Emit(&aycoder.BlockDone{Part: th})
 }
 
-// announce tells of a call, as soon as its id and name are known.
+// announce announces a call, as soon as its id and name are known.
 func (d *respDecoder) announce(it *respItem) error {
 	if it.kind != respCall || it.named || it.name == "" || it.callID == "" && !it.complete {
 		return nil
@@ -306,8 +307,8 @@ func (d *respDecoder) announce(it *respItem) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: it.id, Name: d.toolName(it.name)})
 }
 
-// added takes the beginning of an item. One at an index that is taken is another one,
-// unless it is the same told twice, and the one before gets no more.
+// added handles the beginning of an item. A second one at the same index is a different
+// item, unless it repeats the first, and the first gets no more content.
 func (d *respDecoder) added(e *respEvent) (err error) {
 	typ, id := respHead(e.raw)
 	kind, it := respKindOf(typ), d.byIndex[e.index]
@@ -330,7 +331,7 @@ func (d *respDecoder) added(e *respEvent) (err error) {
 	if err := it.readCall(e.raw); err != nil {
 		return d.call.Garbled("item", err, e.raw)
 	}
-	it.final = "" // this is not the end
+	it.final = "" // these are not the final arguments
 	if it != d.front {
 		return nil
 	}
@@ -351,7 +352,8 @@ func respHead(raw string) (typ, id string) {
 	return typ, id
 }
 
-// head keeps what [respHead] returns. Strings are copies: they would hold the event.
+// head records the result of [respHead] as copies, because substrings would keep the
+// event in memory.
 func (it *respItem) head(typ, id string) {
 	if it.kind == respOther {
 		it.typ = strings.Clone(typ)
@@ -361,12 +363,12 @@ func (it *respItem) head(typ, id string) {
 	}
 }
 
-// completed takes an item that is complete. It may be one that has not begun.
+// completed handles a complete item, even one that has not begun.
 func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 	typ, id := respHead(raw)
 	kind := respKindOf(typ)
 	if it != nil && it.complete {
-		return nil // it comes twice
+		return nil // a repetition
 	}
 	if it == nil || it.kind != kind {
 		var err error
@@ -383,8 +385,8 @@ func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 	return d.advance()
 }
 
-// advance gives away the items that are complete and whose turn it is, and what has
-// come of the one after them.
+// advance emits the complete items whose turn it is, and the text so far of the item
+// behind them.
 func (d *respDecoder) advance() error {
 	for len(d.open) > 0 && d.open[0].complete && !d.held() {
 		it := d.open[0]
@@ -406,8 +408,8 @@ func (d *respDecoder) advance() error {
 }
 
 // held reports whether the item at the front waits for the end of the response, or for
-// one behind it: a call without arguments, which may have been cut off before the first
-// of them came. Not all services say so of the call.
+// another item behind it. That is a call without arguments, which may have been cut off
+// before the first of them came; not all services mark such a call.
 func (d *respDecoder) held() bool { return !d.ended && len(d.open) == 1 && d.open[0].noArgs() }
 
 // noArgs reports whether the item is a call without arguments.
@@ -415,7 +417,7 @@ func (it *respItem) noArgs() bool { return it.kind == respCall && isNoArgs(it.sa
 
 func isNoArgs(args []byte) bool { return len(args) == 0 || string(args) == "null" }
 
-// said is all that the texts of the item say.
+// said returns all texts of the item.
 func (it *respItem) said() []byte {
 	if len(it.texts) == 1 {
 		return it.texts[0].buf
@@ -427,7 +429,7 @@ func (it *respItem) said() []byte {
 	return b
 }
 
-// give gives away an item that is complete.
+// give emits a complete item.
 func (d *respDecoder) give(it *respItem) error {
 	switch it.kind {
 	case respMessage:
@@ -438,7 +440,7 @@ func (d *respDecoder) give(it *respItem) error {
 		return d.giveCall(it)
 	}
 	if it.cut {
-		return nil // the service's own call, cut off: nobody can use it
+		return nil // a server-side call that was cut off is useless
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: d.opaque(it.raw)})
 }
@@ -467,8 +469,8 @@ func (d *respDecoder) giveMessage(it *respItem) error {
 	return nil
 }
 
-// giveReasoning gives away what is left of the reasoning. The last part has the item
-// as its signature, since that is what the service wants back.
+// giveReasoning emits the rest of the reasoning. The last part has the item as its
+// signature, because the service wants the item back.
 func (d *respDecoder) giveReasoning(it *respItem) error {
 	left := slices.DeleteFunc(it.texts, func(t *respText) bool { return t.over || len(t.buf) == 0 })
 	if len(left) == 0 {
@@ -480,7 +482,7 @@ func (d *respDecoder) giveReasoning(it *respItem) error {
 		}
 		signature := ""
 		if i == len(left)-1 {
-			signature = strings.Clone(it.raw) // it would hold the whole event
+			signature = strings.Clone(it.raw) // a substring would keep the whole event in memory
 		}
 		if signature == "" && len(t.buf) == 0 {
 			continue
@@ -492,13 +494,13 @@ func (d *respDecoder) giveReasoning(it *respItem) error {
 	return nil
 }
 
-// giveCall gives away a call. One that is no whole JSON text was cut off. Nor does one
-// run of which the pieces say something else than the complete item: pieces were lost on
-// the way. It has the arguments of the item then.
+// giveCall emits a call. Arguments that are not complete JSON were cut off. If the pieces
+// differ from the complete item, some pieces were lost: then the call has the arguments
+// of the item, but does not run.
 func (d *respDecoder) giveCall(it *respItem) error {
 	if it.name == "" {
 		if it.cut {
-			return nil // nothing is known of it
+			return nil // nothing is known about it
 		}
 		return d.call.Garbled("item", errRespNoName, it.raw)
 	}
@@ -525,8 +527,7 @@ func (d *respDecoder) giveCall(it *respItem) error {
 	return d.call.Emit(&aycoder.BlockDone{Part: u})
 }
 
-// sameJSON reports whether a and b are the same value, however they are written, or the
-// same bytes.
+// sameJSON reports whether a and b are the same JSON value, or the same bytes.
 func sameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -537,7 +538,7 @@ func sameJSON(a, b []byte) bool {
 		to   *any
 	}{{a, &x}, {b, &y}} {
 		dec := json.NewDecoder(bytes.NewReader(p.data))
-		dec.UseNumber() // large ones would be rounded
+		dec.UseNumber() // large numbers would be rounded
 		if !json.Valid(p.data) || dec.Decode(p.to) != nil {
 			return false
 		}

@@ -5,13 +5,13 @@ import (
 	"hash/maphash"
 )
 
-// The last event has all items again, as a rule. Some services leave items out of the
-// stream that it has, so that those after them have another place in it.
+// The last event normally repeats all items. Some services stream it without items that
+// were in the stream, so the others have different positions in it.
 
-// A respKey tells whether two items are the same.
+// A respKey identifies an item: equal keys mean the same item.
 type respKey struct {
 	kind respKind
-	call bool // id is that of the call
+	call bool // id is the id of the call
 	id   string
 	sum  uint64
 }
@@ -19,7 +19,7 @@ type respKey struct {
 // A respLast is an item of the last event.
 type respLast struct {
 	*respItem
-	was *respItem // the same one in the stream, or nil
+	was *respItem // the same item in the stream, or nil
 }
 
 func (l *respLast) take(it *respItem) {
@@ -28,11 +28,10 @@ func (l *respLast) take(it *respItem) {
 	}
 }
 
-// backfill takes the items of the last event. Those that were complete do not come
-// again.
+// backfill handles the items of the last event, and skips those that were complete.
 func (d *respDecoder) backfill(items []string) error {
 	if len(items) <= d.whole && d.whole == len(d.all) {
-		return nil // there is nothing that was not in the stream
+		return nil // all items were in the stream
 	}
 	if len(items) > maxItems {
 		return errRespMany
@@ -59,8 +58,9 @@ func (d *respDecoder) backfill(items []string) error {
 	return nil
 }
 
-// match finds the items in the stream. What tells most goes first: the id of a call,
-// that of an item, which some services make up anew for every event, and what is said.
+// match finds the items in the stream. It tries the most reliable key first: the id of a
+// call, then the id of an item, which some services regenerate for every event, then the
+// content.
 func (d *respDecoder) match(last []respLast) {
 	keys := []func(*respItem) respKey{
 		func(it *respItem) respKey { return respKey{kind: it.kind, call: true, id: it.callID} },
@@ -77,7 +77,7 @@ func (d *respDecoder) match(last []respLast) {
 	}
 }
 
-// matchBy finds the items that have the same key as one in the stream.
+// matchBy matches items that have the same key as one in the stream.
 func (d *respDecoder) matchBy(last []respLast, key func(*respItem) respKey) {
 	known := map[respKey][]*respItem{}
 	for _, it := range d.all {
@@ -98,8 +98,8 @@ func (d *respDecoder) matchBy(last []respLast, key func(*respItem) respKey) {
 	}
 }
 
-// alike returns the item of the stream in the place of it, or the first that is not
-// complete and goes on as it does, if they can be the same.
+// alike returns a compatible item of the stream: the one at the same position, or the
+// first incomplete one that it continues.
 func (d *respDecoder) alike(it *respItem) *respItem {
 	was := d.byIndex[it.index]
 	if i := int(it.index); was == nil && i < len(d.all) && d.all[i].index < 0 {
@@ -116,7 +116,7 @@ func (d *respDecoder) alike(it *respItem) *respItem {
 	return nil
 }
 
-// canBe reports whether nothing speaks against it being the item of the last event.
+// canBe reports whether the item may be the given one of the last event.
 func (it *respItem) canBe(last *respItem) bool {
 	if it.told || it.kind != last.kind || it.typ != last.typ {
 		return false
@@ -128,10 +128,10 @@ func (it *respItem) canBe(last *respItem) bool {
 		bytes.HasPrefix(last.texts[0].buf, it.texts[0].buf)
 }
 
-// differ reports whether two names are known and not the same.
+// differ reports whether two names are known and different.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// sumOf is a sum of what an item says, or 0 if that is nothing.
+// sumOf returns a hash of the content of an item, or 0 if that is empty.
 func (d *respDecoder) sumOf(it *respItem) uint64 {
 	if it.sum != 0 {
 		return it.sum
@@ -147,7 +147,7 @@ func (d *respDecoder) sumOf(it *respItem) uint64 {
 		said, _ = h.WriteString(it.raw)
 	}
 	if it.kind == respCall {
-		said++ // one without arguments is told by its name
+		said++ // a call without arguments is identified by its name
 		h.WriteString("\n" + it.name)
 	}
 	if said == 0 {

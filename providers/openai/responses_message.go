@@ -13,25 +13,25 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// respForm is the form that messages have on the wire, and the key under which they are
-// cached.
+// respForm is the form of messages on the wire, and the key under which they are cached.
 type respForm struct {
 	owner  string
 	quirks respQuirks
 }
 
-// maxCallID is the longest id of a call: "Expected a string with maximum length 64".
+// maxCallID is the maximum length of a call id: "Expected a string with maximum length
+// 64".
 const maxCallID = 64
 
 func respCallID(id string) string { return mapName(id, maxCallID, isNameByte) }
 
-// respItems is a list of input items that is being written.
+// respItems is a list of input items under construction.
 type respItems struct {
 	respForm
 	b       []byte
-	held    []byte // reasoning that goes out with the item after it
+	held    []byte // reasoning that is sent with the next item
 	role    aycoder.Role
-	content []respContent // of the message that is open
+	content []respContent // of the open message
 }
 
 // A respContent is a part of a message: a text, or JSON.
@@ -40,7 +40,7 @@ type respContent struct {
 	raw  []byte
 }
 
-// fragment returns the items of m, each behind a comma.
+// fragment returns the items of m, each with a leading comma.
 func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if m.Role == aycoder.RoleSystem {
 		w.role = aycoder.RoleSystem
 	}
-	for _, p := range m.Parts { // what tools put out comes right after the calls
+	for _, p := range m.Parts { // outputs of tools come right after the calls
 		if out, ok := p.(*aycoder.ToolOutput); ok {
 			w.output(out)
 		}
@@ -72,7 +72,7 @@ func (w *respItems) begin(s string) {
 	w.held = nil
 }
 
-// assistant writes the parts of an answer, each an item of its own.
+// assistant writes the parts of an answer, each as a separate item.
 func (w *respItems) assistant(parts []aycoder.Part) {
 	isCall := func(p aycoder.Part) bool { _, ok := p.(*aycoder.ToolUse); return ok }
 	if w.quirks.callsLast {
@@ -95,8 +95,8 @@ func (w *respItems) assistant(parts []aycoder.Part) {
 	}
 }
 
-// said writes what the model said. A message with nothing but a text is one in its
-// simple form, which all services take.
+// said writes a text of the model. A message with only a text has the simple form, which
+// all services accept.
 func (w *respItems) said(t *aycoder.Text) {
 	if t.Text == "" {
 		return
@@ -105,7 +105,7 @@ func (w *respItems) said(t *aycoder.Text) {
 	w.b = rawjson.AppendField(w.b, "content", t.Text)
 	var phase json.RawMessage
 	if w.mine(t.Extra) {
-		extra, _ := rawjson.Parse(t.Extra.Raw) // was checked
+		extra, _ := rawjson.Parse(t.Extra.Raw) // it was validated before
 		phase = extra.Value("phase")
 	}
 	if len(phase) > 0 {
@@ -115,8 +115,8 @@ func (w *respItems) said(t *aycoder.Text) {
 }
 
 // thinking writes a reasoning item from the signature of its last part. Without its
-// content, encrypted or not, the service would have to look it up, and has not stored
-// it. Nor can it be the last: "Item … of type 'reasoning' was provided without its
+// content, encrypted or not, the service would have to look it up, and did not store it.
+// Nor may it be the last item: "Item … of type 'reasoning' was provided without its
 // required following item."
 func (w *respItems) thinking(t *aycoder.Thinking) {
 	if t.Provider != w.owner || !strings.HasPrefix(t.Signature, "{") || !utf8.ValidString(t.Signature) {
@@ -142,20 +142,20 @@ func (w *respItems) thinking(t *aycoder.Thinking) {
 		o.Set("summary", json.RawMessage(`[]`))
 	}
 	w.held = o.AppendTo(append(w.held, ','))
-	if w.quirks.ids { // this one takes it anywhere, and sends it last
+	if w.quirks.ids { // these services accept it anywhere, and send it last
 		w.b, w.held = append(w.b, w.held...), nil
 	}
 }
 
-// respHasItems reports whether raw is a list with something in it.
+// respHasItems reports whether raw is a list that is not empty.
 func respHasItems(raw json.RawMessage) bool {
 	return len(raw) > 2 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 }
 
-// respCallFields are the fields that the service takes back with a call.
+// respCallFields are the additional fields that the service accepts with a call.
 var respCallFields = []string{"status", "namespace", "caller"}
 
-// call writes a call. Arguments that were cut off are none.
+// call writes a call. Truncated arguments are sent as an empty object.
 func (w *respItems) call(u *aycoder.ToolUse) {
 	w.begin(`{"type":"function_call"`)
 	w.b = rawjson.AppendField(w.b, "call_id", respCallID(u.ID))
@@ -166,9 +166,9 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	}
 	w.b = rawjson.AppendField(w.b, "arguments", args)
 	if w.mine(u.Extra) {
-		extra, _ := rawjson.Parse(u.Extra.Raw) // was checked
+		extra, _ := rawjson.Parse(u.Extra.Raw) // it was validated before
 		for _, f := range extra {
-			// "Unknown parameter": what is new in an answer is for the host to read.
+			// "Unknown parameter": new fields of an answer are for the host to read only.
 			if slices.Contains(respCallFields, f.Key) {
 				w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
 			}
@@ -177,13 +177,13 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	w.b = append(w.b, '}')
 }
 
-// mine reports whether o is of this API and can be sent.
+// mine reports whether o belongs to this API and can be sent.
 func (w *respItems) mine(o *aycoder.Opaque) bool {
 	return o != nil && o.Provider == w.owner && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }
 
-// opaque writes an item of the service's own, or one that the host has made for it: the
-// answer to an approval that the service asks for, say.
+// opaque writes a server-side item, or one that the host created for the service, such as
+// the answer to an approval request.
 func (w *respItems) opaque(o *aycoder.Opaque) {
 	if w.mine(o) {
 		w.begin("")
@@ -191,7 +191,7 @@ func (w *respItems) opaque(o *aycoder.Opaque) {
 	}
 }
 
-// output writes the result of a tool: a text, or a list where there is more to it.
+// output writes the result of a tool: a string, or a list if it has other content.
 func (w *respItems) output(o *aycoder.ToolOutput) {
 	in := &respItems{respForm: w.respForm, role: aycoder.RoleUser}
 	for _, p := range o.Parts {
@@ -219,7 +219,7 @@ func (w *respItems) output(o *aycoder.ToolOutput) {
 	w.b = append(w.b, '}')
 }
 
-// failed says of the output that it is that of a tool that failed.
+// failed marks the output of a failed tool.
 func (w *respItems) failed(o *aycoder.ToolOutput) {
 	if len(w.content) == 0 {
 		w.text("failed without a message")
@@ -248,8 +248,8 @@ func (w *respItems) text(s string) {
 	}
 }
 
-// media adds an image or a document. What the API does not take is named in a text, and
-// what is a text is one.
+// media adds an image or a document. A text document is sent as text, and a type that the
+// API does not accept is replaced by a text that names it.
 func (w *respItems) media(m *aycoder.Media) {
 	typ := mediaType(m)
 	switch {
@@ -267,8 +267,9 @@ func (w *respItems) media(m *aycoder.Media) {
 	}
 }
 
-// respFiles are the "accepted file types" that are no texts: those of offices. Archives,
-// sounds, films and other images are refused, and the whole conversation with them.
+// respFiles are the "accepted file types" other than text: those of office programs. The
+// API refuses archives, audio, video and other images, and with them the whole
+// conversation.
 var respFiles = []struct{ typ, ext string }{
 	{"application/pdf", "pdf"},
 	{"application/msword", "doc"},
@@ -281,7 +282,8 @@ var respFiles = []struct{ typ, ext string }{
 	{"application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"},
 }
 
-// respExtension is how the name of a document ends, or nothing if it cannot be sent.
+// respExtension returns the file name extension for a document, or "" if it cannot be
+// sent.
 func respExtension(typ string) string {
 	for _, f := range respFiles {
 		if f.typ == typ {
@@ -299,13 +301,13 @@ func appendRespFile(m *aycoder.Media, typ string) []byte {
 	if len(m.Data) == 0 {
 		return append(rawjson.AppendField(b, "file_url", m.URL), '}')
 	}
-	name := cmp.Or(m.Name, "file."+respExtension(typ)) // "filename" has to be there
+	name := cmp.Or(m.Name, "file."+respExtension(typ)) // "filename" is required
 	b = rawjson.AppendKey(rawjson.AppendField(b, "filename", name), "file_data")
 	return append(appendMediaURL(b, m, typ), '}')
 }
 
-// close writes the message that is open. A single text goes without a list, which all
-// services take.
+// close writes the open message. A single text is sent as a string, which all services
+// accept.
 func (w *respItems) close() {
 	if len(w.content) == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// Without indexes, the pieces of parallel calls are told apart by the ids of their items,
-// and complete calls by their own.
+// Without indexes, the pieces of parallel calls are identified by the ids of their items,
+// and complete calls by their call ids.
 func TestResponsesParallelCallsWithoutIndexes(t *testing.T) {
 	item := func(id, call, name, args string) string {
 		return `{"type":"function_call","id":"` + id + `","call_id":"` + call + `","name":"` + name + `","arguments":"` + args + `"}`

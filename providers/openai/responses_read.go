@@ -9,7 +9,7 @@ import (
 
 var errRespNoName = errors.New("call without a name")
 
-// read takes what is in an item that is complete.
+// read parses a complete item.
 func (it *respItem) read(raw string) error {
 	switch it.kind {
 	case respMessage:
@@ -22,7 +22,7 @@ func (it *respItem) read(raw string) error {
 	return nil
 }
 
-// readCall reads a call. The id that was told first stays.
+// readCall reads a call. The id that came first stays.
 func (it *respItem) readCall(raw string) error {
 	var rest rawjson.Object
 	r := rawjson.NewReader(raw)
@@ -51,7 +51,7 @@ func (it *respItem) readCall(raw string) error {
 	return r.End()
 }
 
-// unlessNamed reads a string that an event may have told of already.
+// unlessNamed reads a string unless an event has already set it.
 func (it *respItem) unlessNamed(r *rawjson.Reader, to *string) {
 	if it.named {
 		r.Skip()
@@ -60,7 +60,7 @@ func (it *respItem) unlessNamed(r *rawjson.Reader, to *string) {
 	respString(r, to)
 }
 
-// arguments reads the arguments of a call: JSON in a string, or as it is.
+// arguments reads the arguments of a call: a string of JSON, or JSON itself.
 func (it *respItem) arguments(r *rawjson.Reader) error {
 	var args string
 	if r.Kind() == '"' {
@@ -121,10 +121,11 @@ func (it *respItem) readThought(r *rawjson.Reader, place respPlace, sub int64) e
 	return nil
 }
 
-// maxPhase bounds the phase of a message, which is a word: each of its texts keeps it.
+// maxPhase is the maximum length in bytes of the phase of a message, because each of its
+// texts stores it.
 const maxPhase = 64
 
-// readMessage reads a message. Its phase is kept with its texts.
+// readMessage reads a message. Its phase is stored with its texts.
 func (it *respItem) readMessage(raw string) error {
 	var phase rawjson.Object
 	r := rawjson.NewReader(raw)
@@ -153,7 +154,7 @@ func (it *respItem) readMessage(raw string) error {
 	return nil
 }
 
-// addExtra puts fields before those that are known. A text with nothing in it has none.
+// addExtra puts fields before the known ones. An empty text gets none.
 func (t *respText) addExtra(o rawjson.Object) {
 	if len(t.extra) > 0 {
 		o = append(o[:len(o):len(o)], rawjson.Split(t.extra)...)
@@ -196,7 +197,7 @@ func (it *respItem) readContent(r *rawjson.Reader, sub int64) error {
 	return r.Err()
 }
 
-// respNotEmpty leaves out the lists with nothing in them, which most messages have.
+// respNotEmpty removes empty lists, which most messages have.
 func respNotEmpty(o rawjson.Object) rawjson.Object {
 	n := 0
 	for _, f := range o {

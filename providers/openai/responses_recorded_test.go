@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// respClient returns a client that asks through rt.
+// respClient returns a client that uses rt.
 func respClient(t testing.TB, rt http.RoundTripper, opts ...Option) *Client {
 	t.Helper()
 	c, err := New("gpt-test", append([]Option{WithResponses(), WithAPIKey("sk-test-key"),
@@ -38,7 +38,7 @@ func respSuite(t testing.TB) *wiretest.Suite {
 
 func TestResponsesRecorded(t *testing.T) { respSuite(t).Decode(t) }
 
-// A response is complete with its last event; what may come after it is [DONE].
+// A response is complete with its last event; only [DONE] may follow.
 func TestResponsesRecordedCut(t *testing.T) {
 	respSuite(t).Cut(t, func(_ *wiretest.Interaction, body string) int {
 		if strings.HasPrefix(strings.TrimSpace(body), "{") {
@@ -54,7 +54,7 @@ func TestResponsesRecordedCut(t *testing.T) {
 	})
 }
 
-// respWantStop derives the reason from the status and what is in the answer.
+// respWantStop derives the stop reason from the status and the contents of the answer.
 func respWantStop(i *wiretest.Interaction) aycoder.StopReason {
 	plain := slices.ContainsFunc(i.Expected.Calls, func(c *wiretest.Call) bool { return c.Kind == "" })
 	switch f := i.Expected.Finish; {
@@ -89,14 +89,15 @@ func respWantUsage(raw json.RawMessage) aycoder.Usage {
 		CacheRead: u.InDet.Cached, CacheWrite: u.InDet.Write}
 }
 
-// respWrongError says what class an error must be of.
+// respWrongError checks the class of an error.
 func respWrongError(i *wiretest.Interaction, err error) string {
 	code := strings.Trim(string(i.Expected.Error.Code), `"`)
 	_, isAuth := errors.AsType[*aycoder.AuthError](err)
 	_, isModel := errors.AsType[*aycoder.UnknownModelError](err)
 	_, isRate := errors.AsType[*aycoder.RateLimitError](err)
 	_, isLarge := errors.AsType[*aycoder.ContextTooLargeError](err)
-	alone := strings.Contains(i.Expected.Error.Message, "Request too large") // over the limit by itself
+	// the request alone exceeds the limit
+	alone := strings.Contains(i.Expected.Error.Message, "Request too large")
 	switch {
 	case i.Expected.Error.Status == http.StatusUnauthorized && !isAuth:
 		return "want an AuthError"
@@ -108,8 +109,8 @@ func respWrongError(i *wiretest.Interaction, err error) string {
 	return ""
 }
 
-// respWrongParts checks that every item of the answer is there, in order, and that
-// nothing that has to go back is lost.
+// respWrongParts checks that every item of the answer is present and in order, and that
+// all data that must be sent back is kept.
 func respWrongParts(i *wiretest.Interaction, a *wiretest.Answer) (wrong []string) {
 	var got []string
 	for _, p := range a.Parts {
@@ -119,7 +120,7 @@ func respWrongParts(i *wiretest.Interaction, a *wiretest.Answer) (wrong []string
 			kind = "message"
 		case *aycoder.Thinking:
 			if kind = "reasoning"; p.Signature == "" {
-				continue // a part of the item after it
+				continue // a part of the next item
 			}
 		case *aycoder.ToolUse:
 			kind = "function_call"
@@ -129,7 +130,7 @@ func respWrongParts(i *wiretest.Interaction, a *wiretest.Answer) (wrong []string
 		got = append(got, kind)
 	}
 	want := slices.Clone(i.Expected.Blocks)
-	if i.Expected.Text+i.Expected.Refusal == "" { // messages with nothing in them are no parts
+	if i.Expected.Text+i.Expected.Refusal == "" { // empty messages do not become parts
 		want = slices.DeleteFunc(want, func(s string) bool { return s == "message" })
 	}
 	if !slices.Equal(got, want) {

@@ -20,7 +20,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// respSigned reports whether p has the encrypted content that is known by its digest.
+// respSigned reports whether p has the encrypted content with the given digest.
 func respSigned(p aycoder.Part, s wiretest.Signature) bool {
 	th, ok := p.(*aycoder.Thinking)
 	if !ok || th.Signature == "" {
@@ -36,7 +36,7 @@ func respSigned(p aycoder.Part, s wiretest.Signature) bool {
 	return len(item.Content) == s.Bytes && hex.EncodeToString(sum[:]) == s.SHA256
 }
 
-// respWire is the body that encodeResponses makes.
+// respWire returns the body that encodeResponses makes.
 func respWire(c *Client, req *aycoder.Request) ([]byte, error) {
 	p, err := c.encodeResponses(req)
 	if err != nil {
@@ -53,7 +53,7 @@ func respWire(c *Client, req *aycoder.Request) ([]byte, error) {
 func respInput(body []byte) (items []json.RawMessage) {
 	var req struct{ Input json.RawMessage }
 	if json.Unmarshal(body, &req) != nil || json.Unmarshal(req.Input, &items) != nil {
-		return nil // a text, or a request that is wrong on purpose
+		return nil // a string, or a deliberately wrong request
 	}
 	return items
 }
@@ -120,7 +120,7 @@ func respReplay(t *testing.T, rec *wiretest.Recording, steps []*wiretest.Interac
 	}
 }
 
-// respCheckStep checks that what one response brought is in the request after it.
+// respCheckStep checks that the contents of one response are in the next request.
 func respCheckStep(t *testing.T, rec *wiretest.Recording, i *wiretest.Interaction, m *aycoder.Message, body []byte,
 	n *respCounts) {
 	items := respInput(body)
@@ -147,7 +147,7 @@ func respCheckStep(t *testing.T, rec *wiretest.Recording, i *wiretest.Interactio
 			}
 			n.encrypted++
 			if k == len(m.Parts)-1 && i.Vendor != "openrouter" {
-				continue // without the item that it belongs to it would be refused
+				continue // it would be refused without the item that it belongs to
 			}
 			n.sent++
 			assert.True(t, bytes.Contains(body, append([]byte(`"encrypted_content":`), item.Content...)),
@@ -159,7 +159,7 @@ func respCheckStep(t *testing.T, rec *wiretest.Recording, i *wiretest.Interactio
 	}
 }
 
-// respCheckOrder checks that the result of a call comes after it.
+// respCheckOrder checks that the result of a call follows the call.
 func respCheckOrder(t *testing.T, id string, items []json.RawMessage, u *aycoder.ToolUse) {
 	at := func(typ string) int {
 		return slices.IndexFunc(items, func(raw json.RawMessage) bool {
@@ -171,8 +171,8 @@ func respCheckOrder(t *testing.T, id string, items []json.RawMessage, u *aycoder
 	assert.True(t, call >= 0 && out > call, "%s: call %s at %d, its output at %d", id, u.ID, call, out)
 }
 
-// respCheckNext compares with what the recorded client sent back: the items that are in
-// both requests are the same. It returns how many there are.
+// respCheckNext compares with the request of the recorded client: the items that are in
+// both are equal. It returns their number.
 func respCheckNext(t *testing.T, id string, sent, recorded []json.RawMessage) (n int) {
 	key := func(raw json.RawMessage) string {
 		var it struct {
@@ -186,7 +186,7 @@ func respCheckNext(t *testing.T, id string, sent, recorded []json.RawMessage) (n
 		case "function_call":
 			return it.Type + it.CallID
 		}
-		return "" // clients rewrite the others, which are compared with what came
+		return "" // clients rewrite the others, which are compared with the response
 	}
 	ours := map[string]json.RawMessage{}
 	for _, raw := range sent {
@@ -210,7 +210,7 @@ func respCheckNext(t *testing.T, id string, sent, recorded []json.RawMessage) (n
 
 const emptySummary = "[map[text: type:summary_text]]"
 
-// respElided is how the recordings have a long text.
+// respElided returns the form of a long text in the recordings.
 func respElided(s string) string {
 	if strings.HasPrefix(s, "<elided base64 ") {
 		return s
@@ -218,9 +218,8 @@ func respElided(s string) string {
 	return fmt.Sprintf("<elided base64 len=%d sha256=%x>", len(s), sha256.Sum256([]byte(s)))
 }
 
-// respSame compares items. Ids and status are not sent by us. Clients add nulls, empty
-// lists and texts, and namespaces, and write the arguments in their own way, or as a
-// text in a text.
+// respSame compares items. Ids and status are not sent. Clients add nulls, empty lists
+// and texts, and namespaces, and format arguments differently, or quote them twice.
 func respSame(want, got map[string]any) bool {
 	if got["namespace"] == nil {
 		delete(want, "namespace")

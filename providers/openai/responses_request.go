@@ -20,32 +20,33 @@ import (
 // respReserved are the fields that Extra must not set.
 var respReserved = []string{"model", "stream", "input"}
 
-// respLeast is the least bound of an answer: "Invalid 'max_output_tokens': integer below
-// minimum value. Expected a value >= 16".
+// respLeast is the minimum of the answer's limit: "Invalid 'max_output_tokens': integer
+// below minimum value. Expected a value >= 16".
 const respLeast = 16
 
-// A respBody is a request on its way to bytes. The order of its fields depends on
-// nothing but which of them are set; the input comes last, and what is before it does
-// not change from step to step.
+// A respBody is a request under construction. The order of its fields depends only on
+// which of them are set; the input comes last, and the bytes before it do not change from
+// step to step.
 type respBody struct {
 	b      []byte
 	c      *config
 	req    *aycoder.Request
 	model  string
 	quirks respQuirks
-	extra  map[string]json.RawMessage // the client's and the request's, which were not written yet
-	asked  bool                       // Extra names what is in the service's store to answer
+	extra  map[string]json.RawMessage // the fields of client and request that were not written yet
+	asked  bool                       // Extra refers to stored input
 	err    error
 }
 
 var errRespNoInput = errors.New("no message has anything to send")
 
-// respStores are the fields of Extra that hold a conversation in the place of the input.
+// respStores are the fields of Extra that refer to a stored conversation in place of the
+// input.
 var respStores = []string{"prompt", "conversation", "previous_response_id"}
 
-// encodeResponses returns the wire form of req. Nothing is stored by the service: what
-// it needs to know of the conversation goes with each request, "reasoning items" with
-// their "encrypted content" among it.
+// encodeResponses returns the wire form of req. The service does not store the
+// conversation, so each request contains everything that it needs, including "reasoning
+// items" with their "encrypted content".
 func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 	w := &respBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req), quirks: c.respQuirks(),
 		extra: map[string]json.RawMessage{}}
@@ -73,18 +74,18 @@ func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 	return w.input(respForm{c.respOwner(), w.quirks})
 }
 
-// isNullJSON reports whether an extra field is null: it takes a field away that the
-// client sets on its own.
+// isNullJSON reports whether an extra field is null: it then removes a field that the
+// client sets by itself.
 func isNullJSON(val json.RawMessage) bool { return string(bytes.TrimSpace(val)) == "null" }
 
-// raw writes a field that is JSON, unless Extra sets it.
+// raw writes a JSON field, unless Extra sets it.
 func (w *respBody) raw(name, val string) {
 	if _, ok := w.extra[name]; !ok {
 		w.b = append(rawjson.AppendKey(w.b, name), val...)
 	}
 }
 
-// list writes a list: items of the client's own, and those of Extra after them.
+// list writes a list: the client's items, followed by those of Extra.
 func (w *respBody) list(name string, own []byte) {
 	val, ok := w.extra[name]
 	if ok && isNullJSON(val) {
@@ -106,15 +107,15 @@ func (w *respBody) list(name string, own []byte) {
 	}
 }
 
-// fail keeps the first thing that is wrong.
+// fail records the first error.
 func (w *respBody) fail(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-// include asks for what was thought. "Encrypted content is not supported with this
-// model", say those that do not think.
+// include requests encrypted reasoning, except for models that do not think: "Encrypted
+// content is not supported with this model".
 func (w *respBody) include() []byte {
 	if neverThinks(w.model) {
 		return nil
@@ -139,7 +140,7 @@ func (w *respBody) instructions() {
 	}
 }
 
-// limits writes how long the answer may be, and how it is found.
+// limits writes the maximum length of the answer and the sampling settings.
 func (w *respBody) limits() {
 	if n := cmp.Or(max(w.req.MaxTokens, 0), w.c.MaxTokens); n > 0 && !w.quirks.bare {
 		w.raw("max_output_tokens", strconv.Itoa(max(n, respLeast)))
@@ -164,8 +165,8 @@ func (w *respBody) limits() {
 	}
 }
 
-// effort is how much the model is to think, or nothing. What a request says of it wins
-// over the effort of the client. A model that does not think is not told.
+// effort returns the reasoning effort, or "". That of a request overrides the client's.
+// Models that do not think get none.
 func (w *respBody) effort() string {
 	n, effort := w.req.Thinking, w.c.effort
 	if n == 0 {
@@ -184,8 +185,8 @@ func (w *respBody) effort() string {
 	return cmp.Or(effort, "none")
 }
 
-// output asks for a document of a schema. What Extra says of the text, such as its
-// verbosity, stays.
+// output requests a document that follows a schema. Other fields of "text" in Extra, such
+// as its verbosity, are kept.
 func (w *respBody) output() {
 	out := w.req.Output
 	if out == nil {
@@ -214,7 +215,7 @@ func (w *respBody) output() {
 	w.raw("text", string(text.AppendTo(nil)))
 }
 
-// tools writes the tools and how they are chosen. The service's own tools are of Extra.
+// tools writes the tools and the tool choice. Server-side tools come from Extra.
 func (w *respBody) tools() {
 	if err := checkTools(w.req.Tools); err != nil {
 		w.fail(err)
@@ -240,19 +241,19 @@ func (w *respBody) tools() {
 	}
 }
 
-// appendRespTool appends a tool that was checked. Strict has to be said: it is the
-// default here, and would change what a schema means.
+// appendRespTool appends a validated tool. "strict" must be explicit: it is true by
+// default here, and would change the meaning of a schema.
 func appendRespTool(b []byte, s *aycoder.ToolSpec) []byte {
 	b = rawjson.AppendField(append(b, `{"type":"function"`...), "name", toolName(s.Name))
 	if s.Description != "" {
 		b = rawjson.AppendField(b, "description", s.Description)
 	}
-	schema := argsSchema(s.Schema) // was checked
+	schema := argsSchema(s.Schema) // it was validated before
 	b = append(rawjson.AppendKey(b, "parameters"), schema...)
 	return append(b, `,"strict":false}`...)
 }
 
-// input adds the conversation, from its encoded messages.
+// input appends the conversation, from its encoded messages.
 func (w *respBody) input(form respForm) (*api.Payload, error) {
 	w.b = append(w.b, `,"input":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}

@@ -37,7 +37,7 @@ func TestResponsesRequest(t *testing.T) {
 		name, model string
 		opts        []Option
 		req         aycoder.Request
-		want        string // between model and input
+		want        string // the fields between model and input
 	}{
 		{"plain", "gpt-test", nil, aycoder.Request{}, common},
 		{"a model that does not think", "gpt-4o-mini", nil, aycoder.Request{}, plain},
@@ -135,7 +135,7 @@ func TestLeastEffort(t *testing.T) {
 	}
 }
 
-// What the service has in its store needs no input.
+// A request for stored input does not need an input.
 func TestResponsesStoredInput(t *testing.T) {
 	for _, name := range respStores {
 		req := aycoder.Request{Extra: map[string]json.RawMessage{name: json.RawMessage(`"x"`)}}
@@ -249,7 +249,7 @@ func TestResponsesInput(t *testing.T) {
 	}
 }
 
-// Ids and names of other services are mapped, the same one each time.
+// Ids and names of other services are mapped consistently.
 func TestResponsesNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range []string{"functions.x:0", "functions.x_0", "", strings.Repeat("a", 65), strings.Repeat("a", 66), "ö"} {
@@ -282,7 +282,8 @@ func TestResponsesServices(t *testing.T) {
 	assert.Equal(t, "openrouter/responses", c.respOwner())
 }
 
-// FuzzResponsesInput encodes any texts, names and raw parts: always to JSON.
+// FuzzResponsesInput checks that all texts, names and raw parts are encoded to valid
+// JSON.
 func FuzzResponsesInput(f *testing.F) {
 	f.Add("text", "call_1", "name", []byte(`{"type":"reasoning","encrypted_content":"x"}`), "image/png", uint8(1))
 	f.Add("\xff\u2028", "functions.x:0", "a b", []byte(`{"phase":"x","annotations":[{}],"type":"refusal"}`), "text/plain; x", uint8(2))

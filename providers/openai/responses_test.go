@@ -19,18 +19,18 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// respEvents joins the data of events to a stream.
+// respEvents joins the data of events into a stream.
 func respEvents(data ...string) string {
 	return "data: " + strings.Join(data, "\n\ndata: ") + "\n\n"
 }
 
-// respAsk asks a client whose service answers with body.
+// respAsk returns the answer of a client whose service responds with body.
 func respAsk(t testing.TB, body string) *wiretest.Answer {
 	t.Helper()
 	return wiretest.Ask(t.Context(), t, respClient(t, respServing(body, 1<<20)), respHello())
 }
 
-// respShown writes an answer in short.
+// respShown summarises an answer.
 func respShown(a *wiretest.Answer) string {
 	var b strings.Builder
 	for _, p := range a.Parts {
@@ -101,7 +101,7 @@ func TestResponsesDecode(t *testing.T) {
 		{"arguments only when they are done",
 			respEvents(respBegin, respAdd(0, `{"type":"function_call","name":"f","call_id":"call_1","arguments":""}`),
 				`{"type":"response.function_call_arguments.done","output_index":0,"arguments":"{\"a\":1}"}`, respEnd),
-			"cut call call_1 f {\"a\":1}\ntool_use"}, // the item was not done
+			"cut call call_1 f {\"a\":1}\ntool_use"}, // the item was not completed
 		{"pieces before their item",
 			respEvents(respBegin, respPiece("function_call_arguments", 0, 0, `{"a":`), respPiece("function_call_arguments", 0, 0, `1}`),
 				respDone(0, call), respEnd),
@@ -156,7 +156,7 @@ func TestResponsesDecode(t *testing.T) {
 		{"an error that is false", `{"status":"completed","error":false,"output":[]}`, "end_turn"},
 		{"an error of an item", respEvents(respDone(0, call), `{"type":"response.mcp_call.failed","output_index":1,"error":{"message":"oh"}}`, respEnd),
 			"call call_1 f {\"a\":1}\ntool_use"},
-		{"a phase that is no word", respEvents(respDone(0, `{"type":"message","phase":{"a":1},"content":[{"text":"A"}]}`),
+		{"a phase that is not a word", respEvents(respDone(0, `{"type":"message","phase":{"a":1},"content":[{"text":"A"}]}`),
 			respDone(1, `{"type":"message","phase":"`+strings.Repeat("p", maxPhase)+`","content":[{"text":"B"}]}`), respEnd),
 			"text \"A\"\ntext \"B\"\nend_turn"},
 		{"queued", `{"id":"r","status":"queued","output":[]}`, "queued"},
@@ -172,7 +172,7 @@ func TestResponsesDecode(t *testing.T) {
 	}
 }
 
-// The last event has the items again, in other places where the stream left some out.
+// The last event repeats the items, at other positions if the stream left some out.
 func TestResponsesBackfill(t *testing.T) {
 	const (
 		thought = `{"type":"reasoning","id":"rs_1","summary":[]}`
@@ -271,7 +271,7 @@ func TestResponsesArguments(t *testing.T) {
 	assert.Equal(t, "call b f {}\ncut call c f \nmax_tokens", respShown(a))
 }
 
-// Tools come back under the names that the host gave them.
+// Tools are called under the names that the host gave them.
 func TestResponsesToolNames(t *testing.T) {
 	req := respHello()
 	req.Tools = []*aycoder.ToolSpec{{Name: "fs.read"}, {Name: "read"}}
@@ -294,7 +294,7 @@ func TestResponsesToolNames(t *testing.T) {
 	assert.Equal(t, []string{"fs.read", "fs.read", "fs.read", "read", "read", "read", "other", "other", "other"}, names)
 }
 
-// The error for a model that does not exist names those that do.
+// The error for an unknown model lists the existing models.
 func TestResponsesUnknownModel(t *testing.T) {
 	asked := respRoundTripper(func(r *http.Request) (*http.Response, error) {
 		status, body := http.StatusNotFound, `{"error":{"message":"The model does not exist","code":"model_not_found"}}`
@@ -331,7 +331,7 @@ func TestResponsesUsage(t *testing.T) {
 	}
 }
 
-// What is given away does not hold the events that it came in.
+// Emitted values do not keep their events in memory.
 func TestResponsesMemory(t *testing.T) {
 	big := strings.Repeat("i", 1<<20)
 	body := respEvents(strings.Replace(respEnd, `[]`, `[{"type":"reasoning","summary":[]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}],"instructions":"`+big+`"`, 1))
@@ -373,14 +373,14 @@ func TestResponsesDecodeErrors(t *testing.T) {
 	failed := `{"type":"response.failed","response":{"status":"failed","error":{"code":"%s","message":"%s"}}}`
 	tests := []struct{ name, body, want string }{
 		{"ends early", respEvents(respBegin, respPiece("output_text", 0, 0, "A")), "broken"},
-		{"[DONE] is no end", respEvents(respBegin, "[DONE]"), "broken"},
+		{"[DONE] does not end it", respEvents(respBegin, "[DONE]"), "broken"},
 		{"nothing", "", "broken"},
 		{"no JSON", respEvents(`{"type":`), "broken"},
 		{"not a response", `{"hello":"world"}`, "*aycoder.BadRequestError"},
 		{"error in an object", respEvents(respBegin, `{"type":"error","error":{"code":"rate_limit_exceeded","message":"slow"}}`), "rate limit"},
 		{"error", respEvents(respBegin, `{"type":"error","code":"server_error","message":"oh"}`), "overloaded"},
 		{"error of a gateway", respEvents(respBegin, `{"error":{"code":502,"message":"Service unavailable","type":"server_error"}}`), "overloaded"},
-		{"error in a field of its own", respEvents(respBegin) + "error: {\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}\n\n", "rate limit"},
+		{"error in a separate field", respEvents(respBegin) + "error: {\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}\n\n", "rate limit"},
 		{"error of another name", respEvents(respBegin, `{"type":"response.error","error":{"code":"rate_limit_exceeded","message":"slow"}}`), "rate limit"},
 		{"error that is new", respEvents(respBegin, `{"type":"some.new.event","error":{"type":"overloaded_error","message":"oh"}}`), "overloaded"},
 		{"failed without a response", respEvents(respBegin, `{"type":"response.failed","error":{"code":"server_error","message":"oh"}}`), "overloaded"},
@@ -391,7 +391,7 @@ func TestResponsesDecodeErrors(t *testing.T) {
 		{"failed without a reason", respEvents(respBegin, `{"type":"response.failed","response":{"status":"failed","error":null}}`), "broken"},
 		{"failed in JSON", `{"status":"failed","error":{"code":"server_error","message":"oh"},"output":[]}`, "overloaded"},
 		{"call without a name", respEvents(respDone(0, `{"type":"function_call","call_id":"c"}`), respEnd), "broken"},
-		{"item that is no object", respEvents(respDone(0, `[1]`), respEnd), ""},
+		{"item that is not an object", respEvents(respDone(0, `[1]`), respEnd), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -407,7 +407,7 @@ func respIs[T error](err error) bool {
 	return ok
 }
 
-// Text goes on to flow while the service's own tool has not said that it is done.
+// Text continues to stream while a server-side tool is running.
 func TestResponsesFlow(t *testing.T) {
 	a := &wiretest.Interaction{}
 	a.Response.Status = http.StatusOK
@@ -423,7 +423,7 @@ func TestResponsesFlow(t *testing.T) {
 	assert.Equal(t, []string{"A", "B"}, texts)
 }
 
-// What comes is bounded, and so is the work for it.
+// The number of items is limited, and so is the work for them.
 func TestResponsesMany(t *testing.T) {
 	var items, parts strings.Builder
 	items.WriteString(respEvents(respBegin))
@@ -439,8 +439,8 @@ func TestResponsesMany(t *testing.T) {
 	}
 }
 
-// FuzzResponses decodes any bytes, whole and in odd pieces: always to an error or a
-// MessageDone, with calls that are JSON and have ids of their own.
+// FuzzResponses checks that any bytes, whole or in pieces, decode to an error or a
+// MessageDone, with calls that have valid JSON and unique ids.
 func FuzzResponses(f *testing.F) {
 	f.Add([]byte(respEvents(respBegin, respPiece("output_text", 0, 0, "A"), respEnd)), uint8(3))
 	f.Add([]byte(respEvents(respAdd(0, `{"type":"reasoning"}`), respPiece("reasoning_text", 0, 0, "A"), respPiece("reasoning_text", 0, 1, "B"),

@@ -16,13 +16,13 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// What both APIs have in common: extra fields, names, schemas, media.
+// Code that both APIs share: extra fields, names, schemas, media.
 
-// maxName is the longest name of a tool: "must match ^[a-zA-Z0-9_-]{1,64}$".
+// maxName is the maximum length of a tool name: "must match ^[a-zA-Z0-9_-]{1,64}$".
 const maxName = 64
 
-// appendExtra appends the fields of the client's own and of the request, which wins,
-// sorted, less what is null. Those that are reserved belong to the client.
+// appendExtra appends the extra fields of the client and of the request, sorted. Those of
+// the request win, nulls are removed, and reserved fields are an error.
 func appendExtra(b []byte, own, extra map[string]json.RawMessage, reserved []string) ([]byte, error) {
 	all := maps.Clone(own)
 	if all == nil {
@@ -35,7 +35,7 @@ func appendExtra(b []byte, own, extra map[string]json.RawMessage, reserved []str
 	return api.AppendExtra(b, all, reserved...)
 }
 
-// appendFloat appends a number, which JSON wants to be finite.
+// appendFloat appends a number, which must be finite in JSON.
 func appendFloat(b []byte, what string, x float64) ([]byte, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil, fmt.Errorf("%s %v is not a number", what, x)
@@ -43,7 +43,7 @@ func appendFloat(b []byte, what string, x float64) ([]byte, error) {
 	return strconv.AppendFloat(b, x, 'f', -1, 64), nil
 }
 
-// schemaOf returns the schema of a tool's arguments, or of no arguments.
+// schemaOf returns the schema of a tool's arguments, or that of an empty object.
 func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -55,14 +55,14 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	return api.ValidUTF8(raw), nil
 }
 
-// argsSchema is [schemaOf] for a tool that was checked.
+// argsSchema is [schemaOf] for a validated tool.
 func argsSchema(raw json.RawMessage) json.RawMessage {
 	schema, _ := schemaOf(raw)
 	return objectSchema(schema)
 }
 
-// objectSchema says of a schema that it is one of an object, and has a list of
-// properties, as OpenAI wants it: "object schema missing properties".
+// objectSchema adds the type "object" and a list of properties to a schema, as OpenAI
+// requires: "object schema missing properties".
 func objectSchema(raw json.RawMessage) json.RawMessage {
 	o, err := rawjson.Parse(raw)
 	typ := o.Value("type")
@@ -82,10 +82,10 @@ func tokenCount(r *rawjson.Reader) int64 {
 	return api.Count(n)
 }
 
-// toolName maps a name to what the API takes, the same name to the same one each time.
+// toolName maps a name consistently to one that the API accepts.
 func toolName(s string) string { return mapName(s, maxName, isNameByte) }
 
-// mappedNames are the names of tools that had to be mapped, by what they became.
+// mappedNames returns the original names of renamed tools, by their names on the wire.
 func mappedNames(tools []*aycoder.ToolSpec) map[string]string {
 	var names map[string]string
 	for _, s := range tools {
@@ -100,8 +100,8 @@ func mappedNames(tools []*aycoder.ToolSpec) map[string]string {
 	return names
 }
 
-// mapName returns s if all of its bytes are allowed and it is no longer than most.
-// Otherwise what is lost is replaced by a hash of the whole.
+// mapName returns s if all of its bytes are allowed and it is not longer than most.
+// Otherwise it replaces the lost part by a hash of the whole.
 func mapName(s string, most int, allowed func(byte) bool) string {
 	fits := s != "" && len(s) <= most
 	for i := range len(s) {
@@ -128,7 +128,7 @@ func isNameByte(c byte) bool {
 
 func isPrintable(c byte) bool { return c > ' ' && c < 0x7f }
 
-// mediaType is the media type without parameters, in lower case.
+// mediaType returns the media type without parameters, in lower case.
 func mediaType(m *aycoder.Media) string {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	if typ = strings.TrimSpace(typ); typ == "image/jpg" {
@@ -137,19 +137,19 @@ func mediaType(m *aycoder.Media) string {
 	return typ
 }
 
-// isText reports whether a document is a text, which can be shown as one.
+// isText reports whether a media type denotes text.
 func isText(typ string) bool {
 	return strings.HasPrefix(typ, "text/") || strings.HasSuffix(typ, "+json") || strings.HasSuffix(typ, "+xml") ||
 		slices.Contains(textTypes, typ)
 }
 
-// textTypes are texts whose type does not begin with "text/".
+// textTypes are text types that do not begin with "text/".
 var textTypes = []string{"application/json", "application/x-ndjson", "application/xml", "application/yaml",
 	"application/x-yaml", "application/toml", "application/javascript", "application/typescript",
 	"application/x-sh", "application/sql", "application/csv"}
 
-// toolText is what a tool put out, with a word before it if the tool failed: the APIs have
-// no mark for that.
+// toolText returns the output of a tool, with a prefix if the tool failed, because the
+// APIs have no field for that.
 func toolText(o *aycoder.ToolOutput, text string) string {
 	if !o.IsError {
 		return text
@@ -157,13 +157,13 @@ func toolText(o *aycoder.ToolOutput, text string) string {
 	return strings.TrimRight("Error: "+text, " ")
 }
 
-// isImage reports whether a model that sees images sees this one: "We currently support
-// PNG (.png), JPEG (.jpeg and .jpg), WEBP (.webp), and non-animated GIF (.gif)."
+// isImage reports whether vision models accept the type: "We currently support PNG
+// (.png), JPEG (.jpeg and .jpg), WEBP (.webp), and non-animated GIF (.gif)."
 func isImage(typ string) bool {
 	return slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, typ)
 }
 
-// appendMediaURL appends the address of m, or its content as a data URL.
+// appendMediaURL appends the URL of m, or its content as a data URL.
 func appendMediaURL(b []byte, m *aycoder.Media, typ string) []byte {
 	if len(m.Data) == 0 {
 		return rawjson.AppendString(b, m.URL)
@@ -176,15 +176,15 @@ func appendMediaURL(b []byte, m *aycoder.Media, typ string) []byte {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// reasons reports whether a model thinks before it answers, as far as OpenAI's names
-// tell: others refuse reasoning_effort.
+// reasons reports whether a model thinks, judged by OpenAI's names: other models refuse
+// reasoning_effort.
 func reasons(model string) bool {
 	_, name, _ := cutLast(model, "/")
 	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9' ||
 		strings.HasPrefix(name, "gpt-5") && !strings.HasPrefix(name, "gpt-5-chat") || strings.HasPrefix(name, "codex-")
 }
 
-// cutLast is [strings.Cut] at the last sep; what stands before it may be missing.
+// cutLast is [strings.Cut] at the last sep.
 func cutLast(s, sep string) (before, after string, found bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true
@@ -192,14 +192,14 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-// fixedTemperature reports whether a model takes no temperature: "Only the default (1)
-// value is supported" by those that think, unless their effort is "none".
+// fixedTemperature reports whether a model refuses a temperature: "Only the default (1)
+// value is supported" by thinking models, unless their effort is "none".
 func fixedTemperature(model, effort string) bool {
 	return reasons(model) && (leastEffort(model) != "none" || effort != "" && effort != "none")
 }
 
-// effortOf is the effort for a number of tokens that a model may think: its service
-// counts none.
+// effortOf returns the effort for a number of thinking tokens, for services that do not
+// accept a number.
 func effortOf(model string, thinking int) string {
 	_, name, _ := cutLast(model, "/")
 	switch {
@@ -215,8 +215,8 @@ func effortOf(model string, thinking int) string {
 	return "high"
 }
 
-// neverThinks reports whether a model is known not to think, by OpenAI's names, also
-// where a model was tuned ("ft:gpt-4.1:…").
+// neverThinks reports whether a model is known not to think, judged by OpenAI's names,
+// including those of fine-tuned models ("ft:gpt-4.1:…").
 func neverThinks(model string) bool {
 	_, name, _ := cutLast(model, "/")
 	name = strings.TrimPrefix(name, "ft:")
@@ -225,10 +225,10 @@ func neverThinks(model string) bool {
 	})
 }
 
-// leastEffort turns thinking off, or down as far as the model lets: "none" came with
-// gpt-5.1, "minimal" is of gpt-5 only, and those for code know neither. It is empty for
-// models whose least is what they do anyway: "The gpt-5-pro model defaults to (and only
-// supports) high reasoning effort."
+// leastEffort returns the effort that turns thinking off, or down as far as possible:
+// "none" was introduced with gpt-5.1, "minimal" exists only for gpt-5, and models for
+// code support neither. It is empty for models with a fixed effort: "The gpt-5-pro model
+// defaults to (and only supports) high reasoning effort."
 func leastEffort(model string) string {
 	_, name, _ := cutLast(model, "/")
 	five := strings.HasPrefix(name, "gpt-5")

@@ -8,26 +8,27 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// maxSchemaDepth is how deep a schema may be: "A schema may have up to 5000 object
+// maxSchemaDepth is the maximum depth of a schema: "A schema may have up to 5000 object
 // properties total, with up to 10 levels of nesting."
 const maxSchemaDepth = 10
 
 var (
-	// strictKept are the keywords that a strict schema may have and that hold no schema.
+	// strictKept are the keywords that a strict schema may have and that do not contain
+	// schemas.
 	strictKept = []string{"type", "enum", "const", "description", "title", "pattern", "multipleOf",
 		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "$ref"}
-	// strictFormats are the formats of strings that a service can hold a model to:
-	// "'uri' is not a valid format."
+	// strictFormats are the string formats that strict schemas support: "'uri' is not a
+	// valid format."
 	strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
-	// strictDropped say nothing about what is valid.
+	// strictDropped do not affect validity.
 	strictDropped = []string{"$schema", "$id", "$comment", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
 
-// strictSchema rewrites a schema into the form that a service can hold a model to:
+// strictSchema rewrites a schema into the form that a service can enforce:
 // "additionalProperties: false must always be set in objects", and "all fields or
-// function parameters must be specified as required". What is optional may be null
-// instead. It reports false if that is not possible without changing what the schema
-// means: for maps, and for keywords that are not supported.
+// function parameters must be specified as required". Optional properties may be null
+// instead. It reports false if that is impossible without changing the meaning of the
+// schema: for maps, and for unsupported keywords.
 func strictSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	o, err := rawjson.Parse(raw)
 	if err != nil || string(o.Value("type")) != `"object"` || o.Value("anyOf") != nil {
@@ -36,7 +37,7 @@ func strictSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	return strictObject(o, 0)
 }
 
-// strictOf rewrites a schema inside of another.
+// strictOf rewrites a subschema.
 func strictOf(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 	o, err := rawjson.Parse(raw)
 	if err != nil || depth > maxSchemaDepth {
@@ -85,8 +86,8 @@ func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
 	return out.AppendTo(nil), true
 }
 
-// strictFormat adds the format of a string. One that is not supported is told in the
-// description: it is a wish, not a rule, in most of what checks schemas.
+// strictFormat adds the format of a string. An unsupported format goes into the
+// description, because most validators treat formats as hints anyway.
 func strictFormat(o rawjson.Object, raw json.RawMessage) rawjson.Object {
 	var name, text string
 	switch {
@@ -105,8 +106,8 @@ func strictFormat(o rawjson.Object, raw json.RawMessage) rawjson.Object {
 	return o
 }
 
-// strictRef wraps a reference that does not stand alone: "$ref cannot have keywords
-// {'description'}". It reports false if it has others than those that only tell.
+// strictRef wraps a reference that has other keywords: "$ref cannot have keywords
+// {'description'}". It reports false if one of them affects validity.
 func strictRef(o rawjson.Object) (rawjson.Object, bool) {
 	ref := o.Value("$ref")
 	if ref == nil || len(o) == 1 {
@@ -126,8 +127,8 @@ func strictRef(o rawjson.Object) (rawjson.Object, bool) {
 	return append(out, rawjson.Field{Key: "anyOf", Val: append(b, ']')}), true
 }
 
-// strictTyped reports whether a schema says what a value is: "schema must have a 'type'
-// key", and "array schema missing items".
+// strictTyped reports whether a schema specifies a type: "schema must have a 'type' key",
+// and "array schema missing items".
 func strictTyped(o rawjson.Object) bool {
 	if o.Value("anyOf") != nil || o.Value("$ref") != nil {
 		return true
@@ -144,7 +145,7 @@ func isObjectSchema(o rawjson.Object) bool {
 	return string(o.Value("type")) == `"object"` || o.Value("properties") != nil
 }
 
-// strictNested rewrites a keyword that holds schemas.
+// strictNested rewrites a keyword that contains schemas.
 func strictNested(f rawjson.Field, depth int) (json.RawMessage, bool) {
 	switch f.Key {
 	case "items":
@@ -184,8 +185,8 @@ func strictList(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 	return append(out, ']'), true
 }
 
-// strictProperties rewrites the properties of an object, and returns the list of all
-// of their names. An object without properties is a map.
+// strictProperties rewrites the properties of an object, and returns the list of their
+// names. An object without properties is a map.
 func strictProperties(o rawjson.Object, depth int) (props, names json.RawMessage, ok bool) {
 	fields, err := rawjson.Parse(o.Value("properties"))
 	if err != nil || len(fields) == 0 {
@@ -210,7 +211,7 @@ func strictProperties(o rawjson.Object, depth int) (props, names json.RawMessage
 	return fields.AppendTo(nil), append(names, ']'), true
 }
 
-// nullable lets a value be null as well.
+// nullable also allows null.
 func nullable(schema json.RawMessage) json.RawMessage {
 	var s struct {
 		Type  json.RawMessage

@@ -34,7 +34,7 @@ func TestStrictSchema(t *testing.T) {
 		{"true", `{"type":"object","properties":{"a":true}}`, ``},
 		{"keyword that is not supported", `{"type":"object","properties":{"a":{"type":"string","minLength":3}}}`, ``},
 		{"all of", `{"type":"object","properties":{"a":{"allOf":[{"type":"string"}]}}}`, ``},
-		{"root that is no object", `{"type":"array","items":{"type":"string"}}`, ``},
+		{"root that is not an object", `{"type":"array","items":{"type":"string"}}`, ``},
 		{"root of choices", `{"type":"object","anyOf":[{"type":"object"}]}`, ``},
 		{"not JSON", `{`, ``},
 	}

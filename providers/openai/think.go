@@ -7,8 +7,8 @@ const (
 	thinkClose = "</think>"
 )
 
-// A thinkFilter tells thinking from text. It is an interface so that only a program
-// which reads tags links how.
+// A thinkFilter separates thinking from text. It is an interface so that a program links
+// the implementation only if it uses it.
 type thinkFilter interface {
 	split(s string) (thinking, text string)
 	rest() (thinking, text string)
@@ -16,24 +16,24 @@ type thinkFilter interface {
 
 func newChatThink() thinkFilter { return &chatThink{} }
 
-// A chatThink finds thinking between tags at the beginning of a text that comes in
-// pieces. Tags anywhere else are text.
+// A chatThink finds thinking between tags at the beginning of a streamed text. Tags in
+// other places are text.
 type chatThink struct {
 	state thinkState
-	fresh bool   // nothing but line breaks came since the opening tag
-	held  string // may be the beginning of a tag
+	fresh bool   // only line breaks came since the opening tag
+	held  string // possibly the beginning of a tag
 }
 
 type thinkState int
 
 const (
-	thinkBefore thinkState = iota // nothing but space came
+	thinkBefore thinkState = iota // only white space came
 	thinkInside
-	thinkAfter  // the closing tag came, and nothing but space
+	thinkAfter  // the closing tag came, and then only white space
 	thinkPassed // the rest is text
 )
 
-// split returns what is known to be thinking and to be text of all that came.
+// split returns the new thinking and the new text, as far as they are certain.
 func (t *chatThink) split(s string) (thinking, text string) {
 	if t.state == thinkPassed {
 		return "", s
@@ -52,13 +52,14 @@ func (t *chatThink) split(s string) (thinking, text string) {
 			return thinking, ""
 		}
 	}
-	if text = strings.TrimLeft(s, xmlSpace); text != "" { // space after the tag is no part of either
+	// white space after the tag belongs to neither
+	if text = strings.TrimLeft(s, xmlSpace); text != "" {
 		t.state = thinkPassed
 	}
 	return thinking, text
 }
 
-// open looks for the opening tag, and returns what is behind it.
+// open looks for the opening tag, and returns the rest behind it.
 func (t *chatThink) open(s string) (rest string, ok bool) {
 	head := strings.TrimLeft(s, xmlSpace)
 	held := len(s)-len(head) <= maxHeld
@@ -74,7 +75,7 @@ func (t *chatThink) open(s string) (rest string, ok bool) {
 	return s, false
 }
 
-// inside returns the thinking up to the closing tag, and what is behind that if it came.
+// inside returns the thinking up to the closing tag, and the rest behind the tag.
 func (t *chatThink) inside(s string) (thinking, rest string, ok bool) {
 	if t.fresh {
 		s = strings.TrimLeft(s, "\r\n")
@@ -89,7 +90,7 @@ func (t *chatThink) inside(s string) (thinking, rest string, ok bool) {
 	return s[:n], "", false
 }
 
-// rest returns what was held back, at the end.
+// rest returns the text that was held back, at the end.
 func (t *chatThink) rest() (thinking, text string) {
 	held := t.held
 	t.held = ""
@@ -99,7 +100,7 @@ func (t *chatThink) rest() (thinking, text string) {
 	return "", held
 }
 
-// overlap is the length of the longest end of s that tag begins with.
+// overlap returns the length of the longest suffix of s that is a prefix of tag.
 func overlap(s, tag string) int {
 	for n := min(len(s), len(tag)-1); n > 0; n-- {
 		if strings.HasSuffix(s, tag[:n]) {

@@ -8,18 +8,18 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// An xmlCall is a call in a text that is complete.
+// An xmlCall is a call in a complete text.
 type xmlCall struct {
 	name  string
 	tool  *xmlTool
 	args  json.RawMessage
 	cut   bool
-	after string // the text behind it
+	after string // the text behind the call
 }
 
-// read reads the arguments, from what is behind the name, up to the end of the call. A
-// call whose end is missing is complete only if the answer ended by itself. It reports
-// whether the arguments are parameters.
+// read parses the arguments, between the name and the end of the call. A call without an
+// end is complete only if the answer ended by itself. It reports whether the arguments
+// are parameters.
 func (c *xmlCall) read(s string, ended bool) (rest string, params bool) {
 	s = strings.TrimLeft(s, xmlSpace)
 	if strings.HasPrefix(s, "{") {
@@ -51,14 +51,14 @@ func (c *xmlCall) read(s string, ended bool) (rest string, params bool) {
 	}
 }
 
-// xmlCallEnds reports whether s, at the end of the text, is what may be left of the end
-// of a call.
+// xmlCallEnds reports whether s, at the end of the text, may be a truncated end of a
+// call.
 func xmlCallEnds(s string) bool {
 	s = strings.TrimRight(s, xmlSpace)
 	return s == xmlWrapClose || strings.HasPrefix(xmlCallClose, s)
 }
 
-// readJSON reads arguments in JSON, whose strings may hold any tag.
+// readJSON reads arguments in JSON, whose strings may contain any tag.
 func (c *xmlCall) readJSON(s string, ended bool) (rest string) {
 	raw := rawjson.NewReader(s).Raw()
 	c.args = json.RawMessage(raw)
@@ -73,11 +73,11 @@ func (c *xmlCall) readJSON(s string, ended bool) (rest string) {
 	return rest
 }
 
-// param reads a parameter. The key is empty if there is none, and what is there of the
-// value comes also where it is not complete.
+// param reads a parameter. The key is empty if there is none. An incomplete value is
+// returned as far as it came.
 func (c *xmlCall) param(s string, ended bool) (f rawjson.Field, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, xmlParamOpen)
-	end := strings.IndexByte(s[:min(len(s), maxXMLName+3)], '>') // the name may be in quotes
+	end := strings.IndexByte(s[:min(len(s), maxXMLName+3)], '>') // the name may be quoted
 	if !ok || end < 0 {
 		return f, "", false
 	}
@@ -89,8 +89,8 @@ func (c *xmlCall) param(s string, ended bool) (f rawjson.Field, rest string, ok 
 	return rawjson.Field{Key: key, Val: c.tool.value(key, value)}, rest, ok
 }
 
-// xmlValue cuts a value off. Its closing tag is the one that a parameter or the end
-// follows, so that a text may hold the tag itself.
+// xmlValue splits off a value. Its closing tag is the one before another parameter or the
+// end of the call, so that a text may contain the tag itself.
 func xmlValue(s string, ended bool) (value, rest string, ok bool) {
 	for from := 0; ; {
 		i := strings.Index(s[from:], xmlParamClose)
@@ -106,8 +106,8 @@ func xmlValue(s string, ended bool) (value, rest string, ok bool) {
 	}
 }
 
-// xmlLastValue is a value at the end of the text without a closing tag. It is complete
-// only if the call's is there, and none but that.
+// xmlLastValue returns a value at the end of the text without a closing tag. It is
+// complete only if it is followed by the closing tag of the call, and contains no other.
 func xmlLastValue(s string, ended bool) (value, rest string, ok bool) {
 	value = strings.TrimRight(s, xmlSpace)
 	value = strings.TrimRight(strings.TrimSuffix(value, xmlWrapClose), xmlSpace)
@@ -118,10 +118,10 @@ func xmlLastValue(s string, ended bool) (value, rest string, ok bool) {
 	return value, xmlCallClose, true
 }
 
-// An xmlTool is what of a tool's schema tells how its calls are read.
+// An xmlTool has the properties of a tool's schema that affect the parsing of its calls.
 type xmlTool struct {
-	kinds  map[string]xmlKind // of the arguments that it names
-	closed bool               // it takes no others
+	kinds  map[string]xmlKind // of the known arguments
+	closed bool               // other arguments are not allowed
 }
 
 func newXMLTool(schema json.RawMessage) *xmlTool {
@@ -143,15 +143,15 @@ func newXMLTool(schema json.RawMessage) *xmlTool {
 	return t
 }
 
-// takes reports whether an argument may be there. What is not may be in the text of the
-// one before it.
+// takes reports whether an argument is allowed. One that is not may be text within the
+// previous argument.
 func (t *xmlTool) takes(key string) bool {
 	_, named := t.kinds[key]
 	return named || !t.closed
 }
 
-// value makes JSON of a value. Where a text is allowed, JSON is only what is named as
-// allowed too.
+// value converts a value to JSON. If a string is allowed, only values of explicitly
+// allowed types become other JSON.
 func (t *xmlTool) value(key, value string) json.RawMessage {
 	value = xmlLines(value)
 	plain := strings.TrimSpace(value)
@@ -162,7 +162,7 @@ func (t *xmlTool) value(key, value string) json.RawMessage {
 	return rawjson.AppendString(nil, value)
 }
 
-// An xmlKind is a set of what a value may be.
+// An xmlKind is a set of JSON types.
 type xmlKind int
 
 const (
@@ -173,7 +173,7 @@ const (
 	xmlObject
 )
 
-// xmlKindOf is the kind of JSON that is valid, and none for a text or null.
+// xmlKindOf returns the type of valid JSON, and 0 for a string or null.
 func xmlKindOf(plain string) xmlKind {
 	switch c := plain[0]; c {
 	case '{':
@@ -188,8 +188,8 @@ func xmlKindOf(plain string) xmlKind {
 	return xmlNumber
 }
 
-// xmlKinds finds what a schema allows. Its steps are bounded: a schema may refer to
-// itself.
+// xmlKinds computes the types that a schema allows. Its steps are limited, because a
+// schema may refer to itself.
 type xmlKinds struct {
 	root  json.RawMessage
 	steps int
@@ -202,7 +202,7 @@ func (k *xmlKinds) of(schema json.RawMessage, depth int) (kinds xmlKind) {
 	}
 	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
 		var list []json.RawMessage
-		_ = json.Unmarshal(o.Value(key), &list) // it may be missing
+		_ = json.Unmarshal(o.Value(key), &list) // the field is optional
 		for _, s := range list {
 			kinds |= k.of(s, depth+1)
 		}
@@ -215,7 +215,7 @@ func (k *xmlKinds) of(schema json.RawMessage, depth int) (kinds xmlKind) {
 		return kinds | xmlTypes(typ)
 	}
 	var values []json.RawMessage
-	_ = json.Unmarshal(o.Value("enum"), &values) // it may be missing
+	_ = json.Unmarshal(o.Value("enum"), &values) // the field is optional
 	if c := o.Value("const"); c != nil {
 		values = append(values, c)
 	}
@@ -227,7 +227,7 @@ func (k *xmlKinds) of(schema json.RawMessage, depth int) (kinds xmlKind) {
 	return kinds
 }
 
-// xmlTypes are the kinds of a type, or of a list of them.
+// xmlTypes returns the set for a type, or for a list of types.
 func xmlTypes(raw json.RawMessage) (kinds xmlKind) {
 	var types []string
 	if json.Unmarshal(raw, &types) != nil {
@@ -245,7 +245,7 @@ func xmlTypes(raw json.RawMessage) (kinds xmlKind) {
 	return kinds
 }
 
-// at is what a reference inside of the schema names: "#/$defs/name".
+// at resolves a reference inside of the schema: "#/$defs/name".
 func (k *xmlKinds) at(ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {

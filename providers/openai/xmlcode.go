@@ -1,16 +1,16 @@
 package openai
 
-// An xmlCode follows a text through the code of its Markdown: between backticks, and
-// between fences of them or of tildes. The zero value is the beginning of a text.
+// An xmlCode tracks whether a text is inside of Markdown code: between backticks, or
+// between fences of backticks or tildes. The zero value is the beginning of a text.
 type xmlCode struct {
-	fence byte // of the fence that is open, or 0
-	size  int  // how long it is
-	mark  byte // the line begins with so many of these
+	fence byte // of the open fence, or 0
+	size  int  // length of that fence
+	mark  byte // number of these at the start of the line
 	marks int
-	rest  bool // the line holds more than those and space
-	begun bool // more than space came in the line
-	run   int  // backticks that came last
-	ticks int  // how many backticks opened code within the line
+	rest  bool // the line has other characters than those and white space
+	begun bool // the line has other characters than white space
+	run   int  // length of the current run of backticks
+	ticks int  // number of backticks that opened inline code
 }
 
 // feed takes text.
@@ -40,7 +40,7 @@ func (c *xmlCode) next(b byte) {
 	c.tick()
 }
 
-// tick ends a run of backticks: as many as opened code close it.
+// tick ends a run of backticks: inline code ends with as many as it began with.
 func (c *xmlCode) tick() {
 	switch {
 	case c.run == 0:
@@ -52,13 +52,13 @@ func (c *xmlCode) tick() {
 	c.run = 0
 }
 
-// line ends a line, which may be one that opens or closes a fence.
+// line ends a line, which may open or close a fence.
 func (c *xmlCode) line() {
 	c.tick()
 	fence, size := c.fence, c.size
 	switch {
 	case c.marks < 3:
-	case fence == 0 && (c.mark == '~' || c.ticks > 0): // ```x``` is code within a line
+	case fence == 0 && (c.mark == '~' || c.ticks > 0): // ```x``` is inline code
 		fence, size = c.mark, c.marks
 	case fence == c.mark && c.marks >= size && !c.rest:
 		fence = 0
@@ -66,7 +66,7 @@ func (c *xmlCode) line() {
 	*c = xmlCode{fence: fence, size: size}
 }
 
-// inside reports whether what comes next is code, if it is no backtick.
+// inside reports whether the next character is code, unless it is a backtick.
 func (c xmlCode) inside() bool {
 	c.tick()
 	return c.fence != 0 || c.ticks > 0

@@ -6,18 +6,18 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// An xmlReader finds calls in a text that comes in pieces. What is before the first
-// call is given out as soon as it cannot be the beginning of one. From there on all is
-// read at the end: only the whole tells whether a closing tag is part of a value, as in
-// a file that is about calls.
+// An xmlReader finds calls in a streamed text. Text before the first call is emitted as
+// soon as it cannot be the beginning of one. All text from there on is parsed at the end,
+// because only the whole text shows whether a closing tag belongs to a value, as in a
+// file about calls.
 type xmlReader struct {
 	out   *chatDecoder
 	tools map[string]*xmlTool
-	held  string           // not given out, before the first call
-	code  xmlCode          // at the beginning of held
-	first *aycoder.ToolUse // nil before it
-	name  string           // of its tool, as it is on the wire
-	body  strings.Builder  // what is behind the name of the first call
+	held  string           // text before the first call that was not emitted
+	code  xmlCode          // the state at the beginning of held
+	first *aycoder.ToolUse // nil before the first call
+	name  string           // of its tool, on the wire
+	body  strings.Builder  // the text behind the name of the first call
 }
 
 func (xmlTools) reader(d *chatDecoder, tools []*aycoder.ToolSpec) callReader {
@@ -30,7 +30,7 @@ func (xmlTools) reader(d *chatDecoder, tools []*aycoder.ToolSpec) callReader {
 	return x
 }
 
-// write takes a piece of the text.
+// write handles a piece of the text.
 func (x *xmlReader) write(s string) error {
 	if x.first != nil {
 		x.body.WriteString(s)
@@ -53,10 +53,10 @@ func (x *xmlReader) write(s string) error {
 	return nil
 }
 
-// An xmlPlace is where a call begins in a text.
+// An xmlPlace is the place of a call in a text.
 type xmlPlace struct {
 	state   xmlState
-	i, body int // of its tag, and of what is behind that
+	i, body int // offsets of its tag, and of the text behind the tag
 	name    string
 }
 
@@ -64,11 +64,11 @@ type xmlState int
 
 const (
 	xmlNone  xmlState = iota
-	xmlMaybe          // more must come to tell
+	xmlMaybe          // undecided until more comes
 	xmlFound
 )
 
-// find looks for the first call in s. What is in code is an example, and stays text.
+// find finds the first call in s. Tags in code are an example, and stay text.
 func (x *xmlReader) find(s string, code xmlCode) xmlPlace {
 	for from := 0; ; {
 		i := strings.Index(s[from:], xmlCallOpen)
@@ -87,8 +87,8 @@ func (x *xmlReader) find(s string, code xmlCode) xmlPlace {
 	}
 }
 
-// open reads what is behind the beginning of an opening tag. It is one of a call only if
-// arguments or the end of the call follow: models also talk of calls.
+// open parses the rest of an opening tag. It begins a call only if arguments or the end
+// of the call follow, because models also write about calls.
 func (x *xmlReader) open(s string) xmlPlace {
 	end := strings.IndexByte(s[:min(len(s), maxXMLName+1)], '>')
 	if end < 0 {
@@ -109,12 +109,13 @@ func (x *xmlReader) open(s string) xmlPlace {
 	return at
 }
 
-// xmlMayBegin reports whether s is the beginning of a parameter or of the end of a call.
+// xmlMayBegin reports whether s is a prefix of a parameter or of the end of the call.
 func xmlMayBegin(s string) bool {
 	return strings.HasPrefix(xmlParamOpen, s) || strings.HasPrefix(xmlCallClose, s)
 }
 
-// wrapLen is the length of an opening wrapper, and the space around it, at the end of s.
+// wrapLen returns the length of an opening wrapper at the end of s, including white
+// space.
 func wrapLen(s string) int {
 	t := strings.TrimRight(s, xmlSpace)
 	if u, ok := strings.CutSuffix(t, xmlWrapOpen); ok {
@@ -123,8 +124,8 @@ func wrapLen(s string) int {
 	return len(s) - len(t)
 }
 
-// wrapOverlap is the length of what may be the beginning of a call at the end of s, with
-// a wrapper and the space before it.
+// wrapOverlap returns the length of the suffix of s that may be the beginning of a call,
+// including a wrapper and the white space before it.
 func wrapOverlap(s string) int {
 	n := overlap(s, xmlCallOpen)
 	if n == 0 {
@@ -136,7 +137,7 @@ func wrapOverlap(s string) int {
 	return n
 }
 
-// trimWrap takes a closing wrapper and space off the text after a call.
+// trimWrap removes a closing wrapper and white space from the text after a call.
 func trimWrap(s string) string {
 	s = strings.TrimLeft(s, xmlSpace)
 	return strings.TrimLeft(strings.TrimPrefix(s, xmlWrapClose), xmlSpace)
@@ -152,7 +153,7 @@ func (x *xmlReader) begin(name, rest string) (err error) {
 	return err
 }
 
-// announce says that a call begins.
+// announce announces a call.
 func (x *xmlReader) announce(name string) (*aycoder.ToolUse, error) {
 	d := x.out
 	if err := d.answer.Close(); err != nil {
@@ -163,7 +164,7 @@ func (x *xmlReader) announce(name string) (*aycoder.ToolUse, error) {
 	return use, d.call.Emit(&aycoder.ToolDelta{ID: use.ID, Name: use.Name})
 }
 
-// end takes the end of the text.
+// end handles the end of the text.
 func (x *xmlReader) end() error {
 	if x.first == nil {
 		held := x.held
@@ -189,7 +190,7 @@ func (x *xmlReader) end() error {
 	return nil
 }
 
-// give gives out a call, and the text behind it.
+// give emits a call, and the text behind it.
 func (x *xmlReader) give(it *xmlCall) (err error) {
 	use := x.first
 	if x.first = nil; use == nil {
@@ -213,9 +214,9 @@ func (x *xmlReader) give(it *xmlCall) (err error) {
 	return x.text(it.after)
 }
 
-// read reads the calls from what is behind the name of the first. Where the end of a
-// value stands in the text behind a call, nobody knows which of the ends before it was
-// one: all calls up to there are none then. A model can write such values in JSON.
+// read parses the calls, starting behind the name of the first. If the text behind a call
+// contains another end of a value, it is unclear which of the earlier ends were real, so
+// none of the calls up to there is accepted. A model can write such values in JSON.
 func (x *xmlReader) read(s string, ended bool) []*xmlCall {
 	var calls []*xmlCall
 	name, params := x.name, false
@@ -247,7 +248,8 @@ func (x *xmlReader) read(s string, ended bool) []*xmlCall {
 	}
 }
 
-// hasValueEnd reports whether the end of a value and of its call is in s.
+// hasValueEnd reports whether s contains the end of a value followed by the end of its
+// call.
 func hasValueEnd(s string) bool {
 	for {
 		_, rest, ok := strings.Cut(s, xmlParamClose)

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// Only what can be read in one way is a call.
+// Only an unambiguous text is a call.
 func TestXMLAmbiguous(t *testing.T) {
 	const open = "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=text>\n"
 	tests := []struct{ name, in, finish, want string }{
@@ -77,7 +77,7 @@ func TestXMLTypes(t *testing.T) {
 	}
 }
 
-// What goes out as text reads back as the same call.
+// A call that is written as text is parsed as the same call.
 func FuzzXMLRoundTrip(f *testing.F) {
 	f.Add("text", "a</parameter>\n</function>\nb", "any", "7", 7)
 	f.Add("text", "a</parameter>\n<parameter=null>\nb", "null", "x\r", 1)
@@ -100,7 +100,7 @@ func FuzzXMLRoundTrip(f *testing.F) {
 	})
 }
 
-// Text that begins calls over and over costs no more than other text.
+// A text with many beginnings of calls costs no more than other text.
 func TestXMLLinear(t *testing.T) {
 	timed.Long(t, "texts that begin calls over and over")
 	for _, tag := range []string{"<function=", "<function=now>", "<function=now>{", "`<function=now>{}", "<function=write><parameter=text></parameter>"} {

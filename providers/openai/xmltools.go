@@ -9,7 +9,7 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// Tools in the text, for models that were not made to call them:
+// Tools in the text, for models that were not trained to call them:
 //
 //	<function=name>
 //	<parameter=key>
@@ -21,21 +21,22 @@ const (
 	xmlCallClose  = "</function>"
 	xmlParamOpen  = "<parameter="
 	xmlParamClose = "</parameter>"
-	// Some models put each call into these.
+	// Some models wrap each call in these tags.
 	xmlWrapOpen  = "<tool_call>"
 	xmlWrapClose = "</tool_call>"
 
 	xmlSpace = " \t\r\n"
-	// maxXMLName is from where on what should be a name is text.
+	// maxXMLName is the length in bytes from which on a name is taken for text.
 	maxXMLName = 128
-	// maxXMLParams is how many parameters a call may have.
+	// maxXMLParams is the maximum number of parameters of a call.
 	maxXMLParams = 1000
-	// maxHeld is how much space is held back before what may be a tag.
+	// maxHeld is the maximum amount of white space that is held back before a possible
+	// tag.
 	maxHeld = 512
 )
 
-// textTools are tools that are told of, called and answered in texts. It is an
-// interface so that only a program which uses them links them.
+// textTools describe, call and answer tools in text. It is an interface so that a program
+// links the implementation only if it uses it.
 type textTools interface {
 	prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) string
 	call(u *aycoder.ToolUse) string
@@ -43,16 +44,16 @@ type textTools interface {
 	reader(d *chatDecoder, tools []*aycoder.ToolSpec) callReader
 }
 
-// A callReader finds calls in a text that comes in pieces.
+// A callReader finds calls in a streamed text.
 type callReader interface {
 	write(s string) error
 	end() error
 }
 
-// xmlTools are the tools of [WithXMLTools].
+// xmlTools implements [WithXMLTools].
 type xmlTools struct{}
 
-// prompt describes tools and how they are called.
+// prompt describes the tools and the syntax of a call.
 func (xmlTools) prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) string {
 	if choice.Mode == aycoder.ToolNone {
 		return "You must not call a tool in this answer."
@@ -69,7 +70,7 @@ func (xmlTools) prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) str
 		"<function_result> blocks.\n\nThe tools:\n")
 	for _, s := range tools {
 		b.WriteString("\n<tool name=\"" + toolName(s.Name) + "\">\n" + strings.TrimSpace(s.Description) + "\nArguments: ")
-		schema, _ := schemaOf(s.Schema) // was checked
+		schema, _ := schemaOf(s.Schema) // it was validated before
 		b.Write(schema)
 		b.WriteString("\n</tool>\n")
 	}
@@ -82,14 +83,14 @@ func (xmlTools) prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) str
 	return b.String()
 }
 
-// call writes a call as the model wrote it, or with arguments in JSON where parameters
-// would not read back as the same ones.
+// call writes a call as the model wrote it, or with arguments in JSON if parameters would
+// not be parsed as the same values.
 func (xmlTools) call(u *aycoder.ToolUse) string {
 	var b strings.Builder
 	b.WriteString("\n" + xmlCallOpen + toolName(u.Name) + ">\n")
 	args, err := rawjson.Parse(u.Args)
 	switch {
-	case err != nil: // of a call that was cut off
+	case err != nil: // of a truncated call
 	case !xmlWritable(args):
 		b.Write(u.Args)
 		b.WriteByte('\n')
@@ -103,8 +104,8 @@ func (xmlTools) call(u *aycoder.ToolUse) string {
 	return b.String()
 }
 
-// xmlWritable reports whether arguments read back as the same ones if they are written
-// as parameters, whatever their types are in the schema.
+// xmlWritable reports whether arguments that are written as parameters are parsed as the
+// same values, whatever their types in the schema.
 func xmlWritable(args rawjson.Object) bool {
 	seen := map[string]bool{}
 	for _, f := range args {
@@ -117,35 +118,35 @@ func xmlWritable(args rawjson.Object) bool {
 	return len(args) <= maxXMLParams
 }
 
-// xmlValueOf is a value as it is written between tags. It reports false if the value
-// would become another one.
+// xmlValueOf returns a value in the form between tags. It reports false if that form
+// would be parsed differently.
 func xmlValueOf(f rawjson.Field) (value string, ok bool) {
 	if len(f.Val) == 0 || f.Val[0] != '"' {
-		return string(f.Val), !rawjson.IsNull(f.Val) // a null would be the text
+		return string(f.Val), !rawjson.IsNull(f.Val) // null would be parsed as a string
 	}
 	value, err := rawjson.Str(f.Key, f.Val)
 	plain := json.Valid([]byte(strings.TrimSpace(value)))
 	return value, err == nil && !plain && xmlLines("\n"+value+"\n") == value
 }
 
-// xmlKey reports whether a name of a parameter can stand in its tag.
+// xmlKey reports whether a parameter name can be written in its tag.
 func xmlKey(key string) bool {
 	return key != "" && len(key) <= maxXMLName && strings.Trim(key, "\"' ") == key && !strings.ContainsAny(key, "<>\r\n")
 }
 
-// hasXMLTag reports whether s holds a tag of a call.
+// hasXMLTag reports whether s contains a tag of a call.
 func hasXMLTag(s string) bool {
 	return slices.ContainsFunc([]string{xmlCallOpen, xmlCallClose, xmlParamOpen, xmlParamClose, xmlWrapOpen, xmlWrapClose},
 		func(tag string) bool { return strings.Contains(s, tag) })
 }
 
-// xmlLines takes the line breaks around a value off, which are no part of it.
+// xmlLines removes the line breaks around a value, which do not belong to it.
 func xmlLines(value string) string {
 	value = strings.TrimPrefix(strings.TrimPrefix(value, "\r"), "\n")
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
 }
 
-// result writes what a tool put out.
+// result writes the output of a tool.
 func (xmlTools) result(o *aycoder.ToolOutput, text string) string {
 	state := ""
 	if o.IsError {

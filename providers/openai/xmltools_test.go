@@ -16,7 +16,7 @@ var xmlTestTools = []*aycoder.ToolSpec{{
 	Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"text":{"type":["string","null"]},"n":{"type":"integer"},"list":{"type":"array"}},"required":["path"]}`),
 }, {Name: "now", Description: "Tells the time."}}
 
-// xmlBody is a stream of a text in pieces.
+// xmlBody returns a stream of a text in pieces.
 func xmlBody(text string, size int, finish string) string {
 	var chunks []string
 	for len(text) > 0 {
@@ -70,7 +70,7 @@ func TestXMLCalls(t *testing.T) {
 	}
 }
 
-// What is before a call is given out as it comes.
+// The text before a call is emitted as it comes.
 func TestXMLTextStreams(t *testing.T) {
 	c := newChat(t, chatServed(xmlBody("one two three <function=now></function>", 4, "stop"), 1<<20), WithXMLTools())
 	var pieces []string
@@ -83,7 +83,7 @@ func TestXMLTextStreams(t *testing.T) {
 	assert.Equal(t, []string{"one", " two", " thre", "e"}, pieces)
 }
 
-// Tools, calls and results go out as text that reads back as the same calls.
+// Tools, calls and results are sent as text that is parsed as the same calls.
 func TestXMLRequest(t *testing.T) {
 	c := newChat(t, chatServed("", 1), WithXMLTools())
 	call := &aycoder.ToolUse{ID: "call_1", Name: "write", Args: json.RawMessage(`{"path":"a.go","text":"x\n\"y\"","n":7,"list":[1,{"a":null}]}`)}
@@ -137,7 +137,7 @@ func FuzzXMLCalls(f *testing.F) {
 	})
 }
 
-// xmlRunes is xmlBody with whole runes.
+// xmlRunes is xmlBody without splitting runes.
 func xmlRunes(text string, size int) string {
 	var chunks []string
 	runes := []rune(text)
