@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// streaming answers every request with body, size bytes a read.
+// streaming answers every request with body, in reads of size bytes.
 func streaming(body string, size int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
@@ -30,7 +30,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The events are of the form that the service sends.
+// Events in the form that the service sends.
 const (
 	textEvent = `data: {"candidates": [{"content": {"parts": [{"text": "@"}],"role": "model"},"index": 0}],` +
 		`"usageMetadata": {"promptTokenCount": 21,"candidatesTokenCount": 7,"totalTokenCount": 28,` +
@@ -41,7 +41,7 @@ const (
 		`"modelVersion": "gemini-2.5-flash","responseId": "za9caLp-rJ_Psg-Ou6T4BA"}` + "\r\n\r\n"
 )
 
-// deltas are n events with a text, and counts that grow, as they do.
+// deltas returns n events with a text and growing counts, like real ones.
 func deltas(n int, text string) string {
 	var b strings.Builder
 	for i := range n {
@@ -51,8 +51,7 @@ func deltas(n int, text string) string {
 	return b.String() + lastEvent
 }
 
-// floor is the least that gets the texts out of a stream: lines, and what stands
-// between two marks.
+// floor is the least work of any decoder: find the lines, and the text between two marks.
 func floor(r io.Reader) (n int) {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 64<<10), 1<<20)
@@ -67,7 +66,7 @@ func floor(r io.Reader) (n int) {
 	return n
 }
 
-// BenchmarkDecode decodes 10,000 deltas: by the floor, to the events of Stream, and to
+// BenchmarkDecode decodes 10,000 deltas: with floor, to the events of Stream, and to
 // those of a run.
 func BenchmarkDecode(b *testing.B) {
 	const n = 10_000
@@ -105,8 +104,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeEvent reads one event of 10 MB in pieces of 1 kB, and one of a tenth,
-// which must take about a tenth of the time.
+// BenchmarkLargeEvent reads one event of 10 MB in pieces of 1 kB, and one of a tenth of
+// the size, which must take about a tenth of the time.
 func BenchmarkLargeEvent(b *testing.B) {
 	for _, size := range []int{1 << 20, 10 << 20} {
 		b.Run(fmt.Sprintf("%dMB", size>>20), func(b *testing.B) {

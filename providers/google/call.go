@@ -13,21 +13,21 @@ import (
 
 var errNoName = errors.New("call without a name")
 
-// An openCall is a call that more is to come of. Most come whole; with
-// "streamFunctionCallArguments" Vertex AI sends the arguments in pieces, and says of
-// each part that "another partial message for the current FunctionCall is expected".
+// An openCall is an incomplete call. Most calls come whole. With
+// "streamFunctionCallArguments" Vertex AI sends the arguments in pieces, and says of each
+// part that "another partial message for the current FunctionCall is expected".
 type openCall struct {
 	use  *aycoder.ToolUse
-	args *tree // of pieces
+	args *tree // assembled from pieces
 }
 
-// A callPart is what one part says of a call. What it does not say is empty.
+// A callPart has the fields of a call in one part. Absent fields are empty.
 type callPart struct {
 	name, id string
 	args     string // JSON text
 	pieces   string // JSON text
 	more     bool
-	odd      bool // args are no object
+	odd      bool // args is not an object
 }
 
 func readCall(raw string) (c callPart) {
@@ -49,7 +49,7 @@ func readCall(raw string) (c callPart) {
 	return c
 }
 
-// arguments reads an object. Gateways have a string with one, or with nothing, there.
+// arguments reads an object. Some gateways send a string that contains one, or is empty.
 func (c *callPart) arguments(r *rawjson.Reader) {
 	switch kind := r.Kind(); kind {
 	case '"':
@@ -63,9 +63,9 @@ func (c *callPart) arguments(r *rawjson.Reader) {
 	}
 }
 
-// function takes a part with a call, or a further piece of one. A name begins a call, so
-// that there is no more to come of one that is open. An empty piece of no call ends one
-// that has ended already.
+// function handles a part with a call, or with another piece of one. A name begins a new
+// call and thereby ends an open one. An empty piece without an open call repeats the end
+// of one.
 func (d *decoder) function(p *part) error {
 	c := readCall(p.call)
 	if c.name != "" {
@@ -95,8 +95,8 @@ func (d *decoder) function(p *part) error {
 	return d.completeCall()
 }
 
-// name returns the name of a tool, by that on the wire. A short text is copied where it
-// would keep a large event from being freed.
+// name returns the name of a tool for its name on the wire. A short text is copied where
+// it would keep a large event from being freed.
 func (d *decoder) name(wire string) string {
 	if name, ok := d.names[wire]; ok {
 		return name
@@ -104,8 +104,8 @@ func (d *decoder) name(wire string) string {
 	return strings.Clone(wire)
 }
 
-// id returns the id of a call: the service's, or one that is made of the id of the
-// answer, or of the call itself where the answer has none either.
+// id returns the id of a call: the service's, or one derived from the id of the answer
+// or, without that, from the call itself.
 func (d *decoder) id(given, raw string) string {
 	seed := cmp.Or(d.answer.Done.ID, raw)
 	for given == "" || d.ids[given] {
@@ -117,7 +117,7 @@ func (d *decoder) id(given, raw string) string {
 	return given
 }
 
-// add adds what a part says of the arguments.
+// add adds the arguments in a part.
 func (c *openCall) add(p *callPart) error {
 	if p.args != "" {
 		c.use.Args = json.RawMessage(p.args)
@@ -157,8 +157,8 @@ func (c *openCall) piece(r *rawjson.Reader) error {
 	return c.args.set(path, leaf{text: []byte(s), raw: raw, more: more})
 }
 
-// completeCall emits the call that is open, where a piece says that it is the last. A
-// text in it that was to go on is cut off all the same.
+// completeCall emits the open call at its last piece. It counts as truncated if a string
+// in it was to be continued.
 func (d *decoder) completeCall() error {
 	c := d.open
 	if c.args != nil {
@@ -171,7 +171,7 @@ func (d *decoder) completeCall() error {
 	return d.answer.Call(c.use)
 }
 
-// cutCall ends the call that is open, if there is one, where more of it was to come.
+// cutCall emits the open call, if there is one, as truncated.
 func (d *decoder) cutCall() error {
 	c := d.open
 	if c == nil {

@@ -25,57 +25,57 @@ const (
 	keyHeader      = "X-Goog-Api-Key"
 )
 
-// Client asks a model through the Gemini API, or through Vertex AI with [WithVertex].
-// It is safe for concurrent use.
+// Client is a client of the Gemini API or, with [WithVertex], of Vertex AI. It is safe
+// for concurrent use.
 type Client struct {
 	model string
 	cfg   config
 	http  *http.Client
 }
 
-// A config is what the options set.
+// A config is the result of the options.
 type config struct {
 	api.Config
 	project, location string // of Vertex AI
-	ownClient         bool   // the caller's HTTP client may authorise requests
+	ownClient         bool   // the caller's HTTP client, which may authorise requests
 	thoughts          bool
 	extra             map[string]json.RawMessage
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one
-// wins where nothing else is said.
+// Option sets a property of a [Client]. Options are applied in order; the last one wins
+// unless its comment says otherwise.
 type Option func(*config) error
 
-// WithAPIKey sets the key. It goes out in the header x-goog-api-key, never in the
-// address. Default: that in the environment variable GEMINI_API_KEY, or else in
-// GOOGLE_API_KEY, which [New] reads; with [WithVertex] there is none.
+// WithAPIKey sets the key. It is sent in the header x-goog-api-key, never in the URL.
+// Default: the environment variable GEMINI_API_KEY, or else GOOGLE_API_KEY, as [New]
+// reads them; none with [WithVertex].
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithBaseURL sets where the service is, with its version and without the "/models/…"
-// or, with [WithVertex], the "/projects/…" that is appended. With a base URL other than
-// the default no key is needed, and the one in the environment is not sent: it belongs
-// to the service. Default: that in the environment variable GOOGLE_GEMINI_BASE_URL, to
-// which the key in the environment belongs then, or else
-// https://generativelanguage.googleapis.com/v1beta; with [WithVertex] that in
-// GOOGLE_VERTEX_BASE_URL, or else the address of the location. A variable may leave the
-// version out.
+// WithBaseURL sets the URL of the service, including its version, without the appended
+// "/models/…" or, with [WithVertex], "/projects/…". With another URL than the default a
+// key is optional, and the key in the environment is not sent, because it belongs to
+// Google. Default: the environment variable GOOGLE_GEMINI_BASE_URL, in which case the key
+// in the environment belongs to that service, or else
+// https://generativelanguage.googleapis.com/v1beta. With [WithVertex] the default is
+// GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. The variables may omit
+// the version.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It wins over what the client sets
-// itself, and an authorization header takes the place of key and token. Several names
+// WithHeader sets a header of every request. It overrides the headers of the client, and
+// an authorization header replaces key and token. Repeated options with different names
 // add up. Default: none.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the client that requests go through: proxies, certificates,
-// recording, or one that authorises requests, as the packages around
-// golang.org/x/oauth2 make them. It is copied. Redirects are followed only to the same
-// host, whatever its CheckRedirect says. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for proxies, certificates, recording or
+// authorisation, such as the clients of golang.org/x/oauth2. It is copied. Redirects are
+// followed only to the same host, whatever its CheckRedirect says. Default: a client with
+// [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
 		c.ownClient = true
@@ -83,30 +83,30 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithMaxTokens bounds the answers to requests that set no bound. What the model
-// thinks counts. Default: the service's own bound.
+// WithMaxTokens limits the answers to requests that do not set a limit. Thinking counts.
+// Default: the limit of the service.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout sets the longest silence of the service. After it the request ends
-// with an [aycoder.TimeoutError]. Time that the caller takes to handle an event does
-// not count. Default: 5 minutes.
+// WithIdleTimeout limits the time without data from the service. When it has passed, the
+// request ends with an [aycoder.TimeoutError]. Time that the caller spends handling an
+// event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithVertex asks Vertex AI, for a project and a location: a region such as
-// "europe-west4", a multi-region ("us", "eu"), or "global". The requests are authorised
-// by one of [WithTokenSource], [WithHTTPClient], [WithHeader] and [WithAPIKey]. The name
-// of the provider is then "vertex": signatures of one service are not known to be good
-// at the other. Default: the Gemini API.
+// WithVertex uses Vertex AI, with a project and a location: a region such as
+// "europe-west4", a multi-region ("us", "eu"), or "global". One of [WithTokenSource],
+// [WithHTTPClient], [WithHeader] and [WithAPIKey] authorises the requests. The name of
+// the provider is then "vertex", because signatures of one service may not be valid at
+// the other. Default: the Gemini API.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
 		for _, s := range []string{project, location} {
 			if !api.Token(s) || strings.ContainsAny(s, "/?#%") {
 				return &aycoder.ConfigError{Option: "WithVertex",
-					Err: fmt.Errorf("%q is no name of a project or a location", s)}
+					Err: fmt.Errorf("%q is not the name of a project or a location", s)}
 			}
 		}
 		c.project, c.location = project, location
@@ -115,24 +115,24 @@ func WithVertex(project, location string) Option {
 }
 
 // WithTokenSource sets a function that returns the bearer token for a request. It is
-// called when a request starts, by several goroutines at once, and should keep tokens
-// while they are valid. Its errors end the request with an [aycoder.AuthError].
-// Default: none.
+// called at the start of each request, possibly by several goroutines at once, and should
+// cache tokens while they are valid. Its errors end the request with an
+// [aycoder.AuthError]. Default: none.
 func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
-// WithThoughts asks for summaries of what a model thinks also where
-// [aycoder.Request.Thinking] leaves it to the model how much it does. Default: they are
-// asked for where Thinking is more than 0.
+// WithThoughts requests summaries of the model's thinking even if
+// [aycoder.Request.Thinking] leaves the amount of thinking to the model. Default:
+// summaries are requested if Thinking is positive.
 func WithThoughts() Option {
 	return func(c *config) error { c.thoughts = true; return nil }
 }
 
-// WithExtra sets a further top-level field of every request's body, such as
-// "safetySettings" or "cachedContent". [aycoder.Request.Extra] wins over it, and says
-// what becomes of "tools" and "generationConfig" there; see the package comment.
-// Several names add up. Default: none.
+// WithExtra sets an additional top-level field in the body of every request, such as
+// "safetySettings" or "cachedContent". [aycoder.Request.Extra] overrides it. The fields
+// "tools" and "generationConfig" are merged as they are there; see the package comment.
+// Repeated options with different names add up. Default: none.
 func WithExtra(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
@@ -147,9 +147,10 @@ func WithExtra(name string, value any) Option {
 	}
 }
 
-// New returns a client that asks model ("gemini-3-flash-preview") where a request names
-// none. All options that are wrong are reported at once, as [aycoder.ConfigError]. A
-// missing key is an [aycoder.AuthError]. It sends nothing.
+// New returns a client that uses model, such as "gemini-3-flash-preview", for requests
+// that do not name one. It reports all invalid options at once, as an
+// [aycoder.ConfigError], and a missing key as an [aycoder.AuthError]. It does not send a
+// request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL)}
 	var errs []error
@@ -174,7 +175,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
 }
 
-// setVertex makes Vertex AI the service, at a base URL of the caller's if there is one.
+// setVertex selects Vertex AI, at the caller's base URL if there is one.
 func (c *config) setVertex() {
 	base := c.BaseURL
 	c.SetHome(vertexProvider, vertexBase(c.location))
@@ -183,8 +184,8 @@ func (c *config) setVertex() {
 	}
 }
 
-// vertexBase is the address of a location. It is of version v1beta1: v1 knows no ids
-// of calls and no JSON Schema.
+// vertexBase returns the base URL of a location. Its version is v1beta1, because v1
+// supports neither ids of calls nor JSON Schema.
 func vertexBase(location string) string {
 	switch location {
 	case "global":
@@ -195,8 +196,8 @@ func vertexBase(location string) string {
 	return "https://" + location + "-aiplatform.googleapis.com/v1beta1"
 }
 
-// findKey looks for what authorises requests. There is no key in the environment for
-// Vertex AI, and what a caller's HTTP client does is its own affair.
+// findKey checks that requests are authorised. Vertex AI has no key in the environment,
+// and a caller's HTTP client may authorise requests itself.
 func (c *config) findKey(model string) error {
 	headers := []string{"Authorization", keyHeader}
 	if c.project == "" {
@@ -222,7 +223,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return x.Stream(ctx)
 }
 
-// list is where the models are listed. Vertex AI has no such list of its own.
+// list returns the URL of the list of models. Vertex AI does not have one.
 func (c *Client) list() string {
 	if c.cfg.project != "" {
 		return ""
@@ -230,7 +231,7 @@ func (c *Client) list() string {
 	return c.cfg.BaseURL + "/models?pageSize=1000"
 }
 
-// endpoint is the address of a model's method.
+// endpoint returns the URL of a model's method.
 func (c *Client) endpoint(model string) string {
 	segments := strings.Split(c.resource(model), "/")
 	for i, s := range segments {
@@ -239,8 +240,8 @@ func (c *Client) endpoint(model string) string {
 	return c.cfg.BaseURL + "/" + strings.Join(segments, "/") + ":streamGenerateContent?alt=sse"
 }
 
-// resource is the name of a model with all that a service wants before it. A name may
-// have some of that already: "models/…", "tunedModels/…", "publishers/…", "projects/…".
+// resource returns the full resource name of a model. The given name may have a part of
+// that already: "models/…", "tunedModels/…", "publishers/…", "projects/…".
 func (c *Client) resource(model string) string {
 	if c.cfg.project == "" {
 		if strings.Contains(model, "/") {
@@ -262,17 +263,17 @@ func (c *Client) resource(model string) string {
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. Models before Gemini 2 do not
-// take JSON Schema, and before Gemini 3 not beside tools, where the schema is in the
-// system prompt.
+// accept JSON Schema. Those before Gemini 3 do not accept it beside tools; then the
+// schema is in the system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }
 
-// String names provider, model and endpoint. It shows no key.
+// String returns the provider, the model and the endpoint, without the key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString is [Client.String].
+// GoString returns the same as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. It shows no key.
+// LogValue implements [slog.LogValuer]. The value does not contain the key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

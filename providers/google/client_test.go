@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// noKeys is an environment without keys.
+// noKeys clears the keys in the environment.
 func noKeys(t *testing.T) {
 	t.Setenv("GEMINI_API_KEY", "")
 	t.Setenv("GOOGLE_API_KEY", "")
@@ -115,8 +115,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
-// What goes out: the key in a header and not in the address, the caller's own headers
-// and fields.
+// A request has the key in a header, not in the URL, and the caller's headers and fields.
 func TestHeaders(t *testing.T) {
 	var last *http.Request
 	var body string
@@ -141,7 +140,7 @@ func TestHeaders(t *testing.T) {
 	assert.Equal(t, "google gemini-test", name+" "+model)
 }
 
-// A token is asked for with each request; where there is none nothing goes out.
+// A token is requested for each request; without one the request is not sent.
 func TestTokens(t *testing.T) {
 	type key struct{}
 	n := 0
@@ -177,8 +176,8 @@ func TestTokens(t *testing.T) {
 	assert.Len(t, sent, 2)
 }
 
-// The key is in nothing that can be printed: the client, its errors, whatever the
-// service quotes.
+// The key is in nothing that can be printed: the client, its errors, and quotations of
+// the service.
 func TestKeyIsNeverShown(t *testing.T) {
 	answers := []struct {
 		status int

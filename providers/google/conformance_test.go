@@ -46,7 +46,7 @@ func quote(s string) string {
 	return string(data)
 }
 
-// serving returns a client of a server of its own.
+// serving returns a client with its own server.
 func serving(t testing.TB, h http.HandlerFunc) agenttest.Client {
 	t.Helper()
 	return servingKey(t, "test-key", h)
@@ -66,8 +66,7 @@ func servingKey(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// answering returns a client of a server that answers with body, and then does
-// what after says.
+// answering returns a client of a server that answers with body, and then calls after.
 func answering(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return serving(t, func(w http.ResponseWriter, r *http.Request) {

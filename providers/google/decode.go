@@ -16,39 +16,38 @@ import (
 const (
 	signatureField = "thoughtSignature"
 
-	// maxForeign is how much is kept of a document that is none of the service's, in
-	// bytes.
+	// maxForeign is the number of bytes that are kept of a document from another service.
 	maxForeign = 16 << 10
 
-	// maxReason is how much is shown of what the service says about the reason why a
-	// candidate finished.
+	// maxReason is the number of bytes that are shown of the service's explanation of a
+	// finish reason.
 	maxReason = 500
 )
 
-// metadataFields say something about the parts of an answer: where they are from. They
-// end up in one [aycoder.Opaque] at the end of it, under these names.
+// metadataFields describe the sources of an answer. They become one [aycoder.Opaque] at
+// its end, under these names.
 var metadataFields = []string{"groundingMetadata", "citationMetadata", "urlContextMetadata"}
 
 var errNotObject = errors.New("not a JSON object")
 
-// A decoder turns the events of one response into model events.
+// A decoder converts the events of one response to model events.
 type decoder struct {
 	call     *api.Call
 	answer   *api.Answer
 	provider string
 	names    map[string]string // of tools, by their names on the wire
 	ids      map[string]bool   // of the calls in this answer
-	made     int               // ids that were made up
+	made     int               // number of generated ids
 
 	doc, content rawjson.Reader
 	shape        shape
-	open         *openCall // the call that is not complete
+	open         *openCall // the incomplete call
 	finish       string
-	message      string            // about finish
-	said         bool              // there was a part
-	usage        []byte            // the last that came
+	message      string            // explanation of finish
+	said         bool              // a part was received
+	usage        []byte            // the latest usage
 	meta         map[string]string // of metadataFields
-	foreign      string            // a document that says nothing of an answer
+	foreign      string            // a document that is not an answer of the service
 }
 
 func newDecoder(k *api.Call, names map[string]string) *decoder {
@@ -56,22 +55,22 @@ func newDecoder(k *api.Call, names map[string]string) *decoder {
 		ids: map[string]bool{}}
 }
 
-// A chunk is what one event says. Its fields are JSON text as it came, or empty.
+// A chunk has the fields of one event. Unless noted, they are JSON text as sent, or
+// empty.
 type chunk struct {
-	model, id string // not JSON
+	model, id string // decoded
 	usage     string
 	feedback  string
 	content   string // of the first candidate
-	finish    string // not JSON
-	message   string // about finish
+	finish    string // decoded
+	message   string // explanation of finish
 	meta      [3]string
 	failed    bool
-	known     bool // it has a field of an answer
+	known     bool // some field of an answer is present
 }
 
-// Event implements [api.Decoder]. No event of the service's is known to be the last
-// before the stream ends: parts may follow the reason why a candidate finished. But
-// gateways say so.
+// Event implements [api.Decoder]. The service does not mark its last event, since parts
+// may follow the finish reason; only gateways do.
 func (d *decoder) Event(ev sse.Event) (bool, error) {
 	switch {
 	case ev.Type == "error":
@@ -84,8 +83,8 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	return false, d.one(ev.Data)
 }
 
-// Whole implements [api.Decoder]. A stream that was asked for without "alt=sse", or
-// from a service that does not know it, comes as a list of the same documents.
+// Whole implements [api.Decoder]. A stream that was requested without "alt=sse", or from
+// a service that ignores it, comes as a list of the same documents.
 func (d *decoder) Whole(data string) error {
 	if err := d.all(data); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (d *decoder) Whole(data string) error {
 	return d.End()
 }
 
-// all takes a document, or a list of them.
+// all handles a document, or a list of them.
 func (d *decoder) all(data string) error {
 	r := rawjson.NewReader(data)
 	docs := []string{data}
@@ -114,7 +113,7 @@ func (d *decoder) all(data string) error {
 	return nil
 }
 
-// one takes one document. Nothing of it is used before all of it was checked.
+// one handles one document. It is validated completely before any of it is used.
 func (d *decoder) one(data string) error {
 	if p, usage, ok := d.shape.match(data); ok {
 		return d.same(&p, usage)
@@ -122,7 +121,7 @@ func (d *decoder) one(data string) error {
 	return d.whole(data)
 }
 
-// same takes a document of the shape of the one before.
+// same handles a document that has the shape of the previous one.
 func (d *decoder) same(p *part, usage string) error {
 	if usage != "" {
 		d.usage = append(d.usage[:0], usage...)
@@ -130,7 +129,8 @@ func (d *decoder) same(p *part, usage string) error {
 	return d.part(p)
 }
 
-// View implements [api.ViewDecoder]: it takes the events of a shape.
+// View implements [api.ViewDecoder]: it handles events that have the shape of the
+// previous one.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	p, usage, ok := d.shape.match(ev.Data)
 	if !ok || ev.Type == "error" {
@@ -140,7 +140,7 @@ func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	return true, d.same(&p, usage)
 }
 
-// whole takes a document apart.
+// whole parses a document.
 func (d *decoder) whole(data string) error {
 	var c chunk
 	d.doc.Reset(data)
@@ -190,7 +190,7 @@ func (c *chunk) field(r *rawjson.Reader) {
 	}
 }
 
-// object reads an object as it is written; anything else is nothing.
+// object reads an object as JSON text; any other value counts as absent.
 func object(r *rawjson.Reader) string {
 	if r.Kind() != '{' {
 		return ""
@@ -198,8 +198,8 @@ func object(r *rawjson.Reader) string {
 	return r.Raw()
 }
 
-// candidate reads one of the answers, and keeps it if it is the first of them: its
-// index says so, which comes last, and is left out by some.
+// candidate reads one of the candidates, and keeps the first. The index that identifies
+// it comes last, and some services omit it.
 func (c *chunk) candidate(r *rawjson.Reader) {
 	var k chunk
 	index := int64(0)
@@ -226,7 +226,7 @@ func (c *chunk) candidate(r *rawjson.Reader) {
 	}
 }
 
-// reason reads why a candidate finished: a word, or its number.
+// reason reads a finish reason: a word, or its number.
 func reason(r *rawjson.Reader) string {
 	if r.Kind() == '0' {
 		return r.Raw()
@@ -235,8 +235,8 @@ func reason(r *rawjson.Reader) string {
 	return s
 }
 
-// head takes what a chunk says about the whole answer. Each value replaces the one
-// before. What is kept is copied where it would keep a large event from being freed.
+// head handles the fields that concern the whole answer. Each value replaces the previous
+// one. Values are copied where they would keep a large event from being freed.
 func (d *decoder) head(c *chunk) {
 	done := &d.answer.Done
 	if c.id != "" && c.id != done.ID {
@@ -296,19 +296,19 @@ type part struct {
 	text      string
 	signature string // JSON text
 	call      string // JSON text
-	raw       string // JSON text of it all, if it is the service's own
+	raw       string // JSON text of the whole part, if it is server-side
 	thought   bool
 	plain     bool // it has a text or a signature
 	other     bool // it has something else
 }
 
-// opaque reports whether a part is of a kind that only the service knows.
+// opaque reports whether only the service understands the part.
 func (p *part) opaque() bool { return p.other && p.call == "" && p.text == "" }
 
-// isText reports whether a part is text, or a thought, and nothing else.
+// isText reports whether a part is only text or a thought.
 func (p *part) isText() bool { return p.text != "" && p.signature == "" && p.call == "" && !p.other }
 
-// parts takes the parts of a content. It returns how many there are, and the last.
+// parts handles the parts of a content. It returns their number, and the last one.
 func (d *decoder) parts(content string) (n int, last part, err error) {
 	r := &d.content
 	r.Reset(content)
@@ -367,8 +367,8 @@ func (d *decoder) part(p *part) error {
 	return d.words(p)
 }
 
-// words takes a text or a thought. One that is signed is a block of its own: "Don't
-// merge one part with a signature with another part without a signature."
+// words handles a text or a thought. A signed one is a separate block: "Don't merge one
+// part with a signature with another part without a signature."
 func (d *decoder) words(p *part) error {
 	add := d.answer.Text
 	if p.thought {
@@ -384,7 +384,7 @@ func (d *decoder) words(p *part) error {
 		return err
 	}
 	if p.thought {
-		sig, _ := rawjson.Unquote(p.signature[1 : len(p.signature)-1]) // it was read before
+		sig, _ := rawjson.Unquote(p.signature[1 : len(p.signature)-1]) // it was validated before
 		d.answer.Sign(sig)
 	} else {
 		d.answer.Extra(signatureObject(p.signature))
@@ -392,8 +392,7 @@ func (d *decoder) words(p *part) error {
 	return d.answer.Close()
 }
 
-// End implements [api.Decoder]. A reason why the candidate finished makes the answer
-// complete.
+// End implements [api.Decoder]. An answer with a finish reason is complete.
 func (d *decoder) End() error {
 	switch {
 	case d.finish == "" && d.foreign != "":
@@ -419,8 +418,8 @@ func (d *decoder) End() error {
 	return d.answer.End()
 }
 
-// failure is the error of a candidate that finished without an answer. Calls that came
-// whole are one all the same.
+// failure returns the error for a candidate that finished without an answer. Complete
+// calls are an answer all the same.
 func (d *decoder) failure() error {
 	err := errors.New(d.finish)
 	if d.message != "" {
@@ -438,7 +437,7 @@ func (d *decoder) failure() error {
 	return nil
 }
 
-// metadata adds what is known about where the answer is from.
+// metadata emits the sources of the answer.
 func (d *decoder) metadata() error {
 	b := []byte{'{'}
 	for _, name := range metadataFields {
@@ -452,8 +451,8 @@ func (d *decoder) metadata() error {
 	return d.answer.Opaque(append(b, '}'))
 }
 
-// parseUsage counts tokens. The prompt's include those from a cache, but not those of
-// what the service's own tools gave; the candidates' do not include the thoughts'.
+// parseUsage counts tokens. The prompt's count includes cached tokens, but not the
+// results of server-side tools; the candidates' count excludes thoughts.
 func parseUsage(raw string) aycoder.Usage {
 	var prompt, cached, tools, candidates, thoughts int64
 	r := rawjson.NewReader(raw)

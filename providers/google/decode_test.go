@@ -24,7 +24,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// events are server-sent events of these documents.
+// events formats documents as server-sent events.
 func events(docs ...string) string {
 	var b strings.Builder
 	for _, d := range docs {
@@ -33,7 +33,7 @@ func events(docs ...string) string {
 	return b.String()
 }
 
-// parts is a document with these parts, and more of its candidate.
+// parts returns a document with these parts and further fields of the candidate.
 func parts(list, more string) string {
 	return `{"candidates":[{"content":{"parts":[` + list + `],"role":"model"}` + more + `}],"responseId":"r"}`
 }
@@ -45,7 +45,7 @@ func asked(t testing.TB, body string) *wiretest.Answer {
 	return wiretest.Ask(t.Context(), t, newClient(t, streaming(body, 1<<20)), hello())
 }
 
-// shown is what came of an answer, in short.
+// shown summarises an answer.
 func shown(a *wiretest.Answer) string {
 	var b strings.Builder
 	for _, p := range a.Parts {
@@ -76,7 +76,7 @@ func raw(o *aycoder.Opaque) string {
 	return " " + string(o.Raw)
 }
 
-// Odd answers, most of which nobody has recorded.
+// Unusual answers, most of which were never recorded.
 func TestDecode(t *testing.T) {
 	const sig = `"thoughtSignature":"c2ln\u003d"`
 	call := func(fields string) string { return `{"functionCall":{` + fields + `}}` }
@@ -174,14 +174,14 @@ func TestDecode(t *testing.T) {
 			a := asked(t, tt.body)
 			got := shown(a)
 			if a.Err != nil {
-				got = fmt.Sprintf("%T", a.Err) // the blocks before it are of no interest
+				got = fmt.Sprintf("%T", a.Err) // the blocks before it do not matter
 			}
 			assert.Equal(t, tt.want, strings.TrimSpace(got), "%v", a.Err)
 		})
 	}
 }
 
-// Calls get ids that are unique in the message, not empty, and the same each time.
+// The ids of calls are unique in the message, not empty, and the same each time.
 func TestIDs(t *testing.T) {
 	body := events(parts(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}},{"functionCall":{"id":"x","name":"f"}},`+
 		`{"functionCall":{"id":"x","name":"f"}}`, stop))
@@ -207,7 +207,7 @@ func TestIDs(t *testing.T) {
 	assert.NotEqual(t, none[0].ID, none[1].ID)
 }
 
-// Partial arguments take memory for what came of them, not for what they leave out.
+// The memory for partial arguments depends on what was sent, not on the gaps.
 func TestPartialArgsAreBounded(t *testing.T) {
 	keys := func(n int) string {
 		var b strings.Builder
@@ -252,7 +252,7 @@ func TestPartialArgsAreBounded(t *testing.T) {
 	assert.Greater(t, n, maxValues*9/10)
 }
 
-// Fields that are many come in their order, and can be added to.
+// Many fields keep their order, and can be continued.
 func TestManyKeys(t *testing.T) {
 	args := &tree{}
 	var want strings.Builder
@@ -268,8 +268,8 @@ func TestManyKeys(t *testing.T) {
 	assert.Equal(t, "{"+want.String()[1:]+"}", string(args.root.append(nil, true)))
 }
 
-// Parts of the service's own are read in time that grows with their number, and ids are
-// made in time that does not grow with that of the answer.
+// The time for server-side parts is proportional to their number, and the time for an id
+// does not depend on the size of the answer.
 func TestManyParts(t *testing.T) {
 	const n = 20_000
 	a := asked(t, events(parts(strings.Repeat(`{"x":0},`, n)+`{"x": 1}`, stop)))
@@ -283,7 +283,8 @@ func TestManyParts(t *testing.T) {
 	assert.Len(t, a.Parts, n+1)
 }
 
-// A gateway that says that it is done is believed: it may leave the connection open.
+// A gateway that says that it is done is believed, since it may leave the connection
+// open.
 func TestDoneThenOpen(t *testing.T) {
 	for body, want := range map[string]string{
 		events(parts(`{"text":"a"}`, stop), "[DONE]"): "text(a) end_turn",
@@ -314,7 +315,7 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// What a document says that is no answer of the service is in the error.
+// The contents of a foreign document are in the error.
 func TestForeignDocument(t *testing.T) {
 	const said = `{"message":"no Route matched with those values"}`
 	for _, body := range []string{said, events(said), "[" + said + "]"} {
@@ -325,7 +326,7 @@ func TestForeignDocument(t *testing.T) {
 	}
 }
 
-// Tools that have another name on the wire are called by their own.
+// Tools that are renamed on the wire are called under their original names.
 func TestRenamedTools(t *testing.T) {
 	req := hello()
 	req.Tools = []*aycoder.ToolSpec{{Name: "files/read", Description: "Reads."}, {Name: "ok"}}
@@ -353,7 +354,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The numbers of reasons differ between the services.
+// The numbers of finish reasons differ between the services.
 func TestFinishWord(t *testing.T) {
 	for _, tt := range []struct{ reason, google, vertex string }{
 		{"", "", ""}, {"0", "", ""}, {"1", "STOP", "STOP"}, {"9", "SPII", "MALFORMED_FUNCTION_CALL"},
@@ -364,7 +365,7 @@ func TestFinishWord(t *testing.T) {
 	}
 }
 
-// A blocked prompt is an error that says by whom and why, and hides keys.
+// A blocked prompt is an error that names the filter and the reason, and hides keys.
 func TestBlockedPrompt(t *testing.T) {
 	a := asked(t, events(`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"of `+testKey+`"}}`))
 	e, ok := errors.AsType[*aycoder.RefusalError](a.Err)
@@ -373,7 +374,7 @@ func TestBlockedPrompt(t *testing.T) {
 	assert.Equal(t, "google gemini-test: refused to answer: prompt was blocked: PROHIBITED_CONTENT: of [key]", a.Err.Error())
 }
 
-// A large event is read in time that grows with its size, and whole.
+// A large event is read completely, in time proportional to its size.
 func TestLargeEvent(t *testing.T) {
 	text := strings.Repeat("é", 5<<20)
 	c := newClient(t, streaming(deltas(1, text), 1<<10))
@@ -382,7 +383,7 @@ func TestLargeEvent(t *testing.T) {
 	assert.True(t, a.Text == text)
 }
 
-// A response that has no end is not read for ever.
+// An endless response is not read for ever.
 func TestEndless(t *testing.T) {
 	c := newClient(t, streaming(deltas(10_000, "x"), 1<<20))
 	c.cfg.MaxResponse = 5 << 10
@@ -391,8 +392,8 @@ func TestEndless(t *testing.T) {
 	assert.True(t, ok, "%v", a.Err)
 }
 
-// decoded is what the decoder makes of documents, with or without the short way for
-// documents that are like the one before.
+// decoded decodes documents, with or without the fast path for documents that have the
+// shape of the previous one.
 func decoded(t testing.TB, docs []string, short bool) *wiretest.Answer {
 	c := newClient(t, streaming("data: {}\n\n", 1<<20))
 	x := &api.Exchange{
@@ -407,7 +408,7 @@ func decoded(t testing.TB, docs []string, short bool) *wiretest.Answer {
 	return wiretest.Ask(t.Context(), t, m, hello())
 }
 
-// fed decodes documents of its own in the place of what comes.
+// fed decodes its own documents instead of the incoming ones.
 type fed struct {
 	*decoder
 	docs  []string
@@ -426,8 +427,7 @@ func (f *fed) Event(sse.Event) (bool, error) {
 	return false, nil
 }
 
-// sameBothWays checks that the short way for documents like the one before comes to the
-// same as the long one.
+// sameBothWays checks that the fast path has the same result as the slow one.
 func sameBothWays(t *testing.T, docs []string) {
 	t.Helper()
 	long, short := decoded(t, docs, false), decoded(t, docs, true)
@@ -437,8 +437,7 @@ func sameBothWays(t *testing.T, docs []string) {
 	require.Equal(t, long.Err != nil, short.Err != nil, "%q", docs)
 }
 
-// Documents that differ in a byte or two from the one before are not taken for what
-// they are not.
+// Documents that differ from the previous one in a byte or two are not mistaken for it.
 func TestShape(t *testing.T) {
 	doc := strings.TrimSuffix(strings.TrimPrefix(textEvent, "data: "), "\r\n\r\n")
 	end := strings.TrimSuffix(strings.TrimPrefix(lastEvent, "data: "), "\r\n\r\n")
@@ -463,8 +462,8 @@ func TestShape(t *testing.T) {
 	assert.Equal(t, aycoder.Usage{Input: 9999, Output: 7}, parseUsage(usage))
 }
 
-// FuzzShape: the short way for documents like the one before comes to the same as the
-// long one.
+// FuzzShape checks that the fast path for documents of a known shape has the same result
+// as the slow one.
 func FuzzShape(f *testing.F) {
 	doc := strings.TrimSuffix(strings.TrimPrefix(textEvent, "data: "), "\r\n\r\n")
 	f.Add(doc, strings.Replace(doc, "7", "123", 1), strings.Replace(doc, `"index": 0`, `"index": 1`, 1))
@@ -478,8 +477,8 @@ func FuzzShape(f *testing.F) {
 	})
 }
 
-// FuzzDecode: no bytes make the decoder panic, whatever the sizes of the reads, and
-// what comes of them can be stored and sent.
+// FuzzDecode checks that no input makes the decoder panic, whatever the sizes of the
+// reads, and that its output can be stored and sent.
 func FuzzDecode(f *testing.F) {
 	f.Add(deltas(2, "hi"), uint16(40), uint8(7))
 	f.Add(`[`+parts(`{"text":"a"},{"functionCall":{"name":"f"},"thoughtSignature":"x"}`, stop)+`]`, uint16(300), uint8(1))
@@ -508,7 +507,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzPath: the paths of partial arguments make JSON, or an error.
+// FuzzPath checks that the paths of partial arguments produce JSON, or an error.
 func FuzzPath(f *testing.F) {
 	f.Add("$.a.b[0]", "$.a.b[1]['c d']", "x", "1.5")
 	f.Add("$", "$[3]", "", "null")

@@ -1,83 +1,82 @@
-// Package google is a [aycoder.ModelClient] for the Gemini API and for Vertex AI.
+// Package google provides an [aycoder.ModelClient] for the Gemini API and for Vertex AI.
 //
 //	client, err := google.New("gemini-3-flash-preview")
 //
-// The key is that in the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, unless
-// [WithAPIKey] gives one. It goes out in a header. [WithVertex] asks Vertex AI, with
-// what [WithTokenSource] or an HTTP client of the host authorises:
+// The key comes from the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, unless
+// [WithAPIKey] sets one. It is sent in a header. [WithVertex] selects Vertex AI, where
+// [WithTokenSource] or an HTTP client of the host authorises the requests:
 //
 //	client, err := google.New("gemini-2.5-pro",
 //		google.WithVertex("my-project", "europe-west4"),
 //		google.WithTokenSource(token))
 //
-// No package of Google's is linked. Whatever serves the same API is reached with
-// [WithBaseURL].
+// The package does not link any package of Google's. [WithBaseURL] selects other services
+// that speak the same API.
 //
-// # What goes out
+// # Requests
 //
-// A request is sent to streamGenerateContent. Its body ends with the contents, so that
-// each step of a conversation begins with the bytes of the step before, which is what
-// Google's implicit caching looks for; there are no breakpoints to set, and
-// [aycoder.Request.NoCache] changes nothing.
+// A request is sent to streamGenerateContent. The contents come last in its body, so the
+// body of each step begins with the bytes of the previous one, which is what Google's
+// implicit caching looks for. There are no breakpoints to set, and
+// [aycoder.Request.NoCache] has no effect.
 //
-// Messages of one role that follow each other are joined, messages of the system become
-// the user's, and outputs of tools come first in theirs: the service wants all outputs
-// of parallel calls in one content. Calls and outputs are paired by their ids, also
-// those that were made up here or come from another provider. Schemas of tools go out as
-// they are, as JSON Schema. Names of tools that the service does not take are mapped,
-// and calls come back under the names they have.
+// Consecutive messages of one role are joined, system messages become user messages, and
+// the outputs of tools come first in theirs, since the service wants all outputs of
+// parallel calls in one content. Calls and outputs are paired by their ids, including ids
+// that were generated here or come from another provider. Schemas of tools are sent
+// unchanged, as JSON Schema. Names of tools that the service does not accept are mapped,
+// and calls have the original names.
 //
-// Request.Thinking becomes a budget for Gemini 2.5 and a level from Gemini 3 on: LOW up
-// to 2,048 tokens, MEDIUM up to 8,192, HIGH beyond. Some models cannot be told not to
-// think; they think as little as they can. What they think is shown as summaries where
-// Thinking is more than 0, or with [WithThoughts]. Models that do not think are told
-// nothing. Thoughts count as output: a bound for the answer that is not larger than
-// Thinking is raised by it.
+// Request.Thinking becomes a budget for Gemini 2.5, and a level from Gemini 3 on: LOW up
+// to 2,048 tokens, MEDIUM up to 8,192, HIGH beyond. Some models cannot turn thinking off;
+// they then think as little as possible. Summaries of their thinking are included if
+// Thinking is positive, or with [WithThoughts]. Models that do not think get no such
+// setting. Thoughts count as output: if the limit of the answer is not larger than
+// Thinking, it is raised by Thinking.
 //
-// Request.Output is honoured from Gemini 2 on. Before Gemini 3 the service takes it only
-// without tools; beside tools the models are asked for it in the system prompt, and are
-// not bound to it.
+// Request.Output is supported from Gemini 2 on. Before Gemini 3 the service accepts it
+// only without tools. Beside tools, the system prompt asks these models for it, without
+// enforcing it.
 //
-// Request.Extra and [WithExtra] set further fields of the body, such as
-// "safetySettings" or "cachedContent", and win over what the client would write. Two
-// are joined with ours: the elements of "tools" come after the declarations
-// ([{"googleSearch":{}}]), and the fields of "generationConfig" replace single fields
-// ({"topK":40}). The field "contents" is refused.
+// Request.Extra and [WithExtra] set additional fields of the body, such as
+// "safetySettings" or "cachedContent", and override the client's own. Two fields are
+// merged: the elements of "tools" follow the declarations ([{"googleSearch":{}}]), and
+// the fields of "generationConfig" replace single fields ({"topK":40}). The field
+// "contents" is refused.
 //
-// Images, sounds, films, PDF documents and texts are sent as they are, or by their
-// address. From Gemini 3 on they are part of a tool's output, before they come after it.
-// Addresses that hold the data ("data:image/png;base64,…") are sent as data. What the
-// service does not take is named in a text.
+// Images, audio, video, PDF documents and texts are sent as data or as URLs. From Gemini
+// 3 on they are inside of a tool's output, for earlier models they follow it. URLs that
+// contain the data ("data:image/png;base64,…") are sent as data. Media that the service
+// does not accept are replaced by a text that names them.
 //
-// # What comes back
+// # Responses
 //
-// Text, thoughts and calls become parts. What only the service understands (code that
-// it ran, its own tools and what they gave, images that the model made) is kept as
-// [aycoder.Opaque] and goes back byte for byte. What is known about where an answer is
-// from (groundingMetadata, citationMetadata, urlContextMetadata) is one more Opaque at
-// its end, under these names, which is for the host to read and does not go back.
+// Text, thoughts and calls become parts. Content that only the service understands (code
+// that it ran, its own tools and their results, images that the model made) becomes
+// [aycoder.Opaque] and is sent back byte for byte. The sources of an answer
+// (groundingMetadata, citationMetadata, urlContextMetadata) are one more Opaque at its
+// end, under these names; it is for the host to read and is not sent back.
 //
 // Thought signatures stay on the part that they came with, in its Extra or in
-// [aycoder.Thinking.Signature], and go back with it. A signed text is a part of its own,
-// and may be empty: leave it in the history. From Gemini 3 on the service refuses calls
-// without a signature. Those of other providers, and those of Vertex AI in a
-// conversation with the Gemini API and the other way round, go out with the stand-in
-// that is documented for them.
+// [aycoder.Thinking.Signature], and are sent back with it. A signed text is a separate
+// part, and may be empty: leave it in the history. From Gemini 3 on the service refuses
+// calls without a signature. Calls of other providers, and those that move between Vertex
+// AI and the Gemini API, are sent with the documented substitute for a signature.
 //
-// The service stops for calls as for the end of a turn; the message says
-// [aycoder.StopToolUse]. Filters that end an answer are [aycoder.StopRefusal], and a
-// prompt that is refused is a [aycoder.RefusalError]. Where the service could not read
-// what the model wrote ("MALFORMED_FUNCTION_CALL") there is no answer, and it is asked
-// again: that is an [aycoder.StreamBrokenError]. Other reasons are the service's words:
-// "UNEXPECTED_TOOL_CALL". Calls without an id get one
-// that is the same each time the same response is read. Of several candidates the first
-// one counts. An answer that comes as a document, or as a list of documents, is read as
-// well as a stream.
+// The service has no separate stop reason for calls; the message has
+// [aycoder.StopToolUse]. Filters that end an answer are reported as
+// [aycoder.StopRefusal], and a refused prompt is an [aycoder.RefusalError]. If the
+// service could not parse the model's output ("MALFORMED_FUNCTION_CALL"), there is no
+// answer; the error is an [aycoder.StreamBrokenError], so that the request is repeated.
+// Other reasons keep the words of the service: "UNEXPECTED_TOOL_CALL". Calls without an
+// id get one that is the same each time the same response is read. Of several candidates
+// only the first is used. An answer may also come as one document, or as a list of
+// documents, instead of a stream.
 //
-// Vertex AI can send the arguments of a call in pieces. A call of which more was to come,
-// as its last piece says, was cut off, whatever comes next, and so was one with
-// arguments that are no object: it is an [aycoder.BlockCut].
+// Vertex AI can send the arguments of a call in pieces. If the last piece says that more
+// follows, or if the arguments are not an object, the call counts as truncated and is an
+// [aycoder.BlockCut].
 //
-// Usage counts what the service's own tools put into the prompt as input, and thoughts
-// as output.
+// Usage counts the results of server-side tools in the prompt as input, and thoughts as
+// output.
 package google

@@ -20,7 +20,7 @@ func service(body string, seen func(*http.Request)) *httptest.Server {
 	}))
 }
 
-// The example talks to a service of its own; leave WithBaseURL out to talk to Google's.
+// The example uses a local server; leave out WithBaseURL to use Google's.
 func Example() {
 	s := service(`data: {"candidates":[{"content":{"parts":[{"text":"A monoid, "}],"role":"model"},"index":0}]}
 
@@ -53,8 +53,8 @@ data: {"candidates":[{"content":{"parts":[{"text":"of course."}],"role":"model"}
 	// end_turn, 9 tokens in, 26 out, 20 of them thoughts
 }
 
-// Vertex AI wants a bearer token, which the host gets from wherever it gets them. Leave
-// WithBaseURL out to talk to the location's own address.
+// Vertex AI needs a bearer token, which the host provides. Leave out WithBaseURL to use
+// the endpoint of the location.
 func ExampleWithVertex() {
 	s := service(`data: {"candidates":[{"content":{"parts":[{"text":"Hi!"}]},"finishReason":"STOP"}]}
 

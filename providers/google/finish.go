@@ -7,8 +7,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// The reasons why a candidate finishes, by the numbers that some gateways and clients
-// of gRPC write. The two services count differently from 6 on.
+// The finish reasons by number, as some gateways and gRPC clients send them. The two
+// services number them differently from 6 on.
 var (
 	numbered = []string{"FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER",
 		"LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY",
@@ -17,24 +17,25 @@ var (
 		"BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR"}
 )
 
-// refusals are the reasons of filters.
+// refusals are the finish reasons of filters.
 var refusals = []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
 	"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "JAILBREAK", "LANGUAGE"}
 
-// failures are the reasons for which there is no answer: what the model wrote could not
-// be read as a call or a message, so that asking again may help. The text that came
-// before is of no use either: a call belongs to it.
+// failures are the reasons without an answer: the service could not parse the model's
+// output as a call or a message, so a retry may help. The text before is useless, too,
+// because a call belongs to it.
 var failures = []string{"MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 
-// undeclared says that a call is none of the request's tools, which asking again does not
-// change: it is handed on as it is.
+// undeclared says that a called tool is not among those of the request. A retry does not
+// change that, so the call is passed on.
 const undeclared = "UNEXPECTED_TOOL_CALL"
 
-// unsigned says that the request is wrong: "Request has at least one thought signature
+// unsigned says that the request is invalid: "Request has at least one thought signature
 // missing".
 const unsigned = "MISSING_THOUGHT_SIGNATURE"
 
-// finishWord is the name of a reason, or "" if the candidate has not finished.
+// finishWord returns the name of a finish reason, or "" if the candidate has not
+// finished.
 func finishWord(reason, service string) string {
 	if reason == "" {
 		return ""
@@ -54,7 +55,7 @@ func finishWord(reason, service string) string {
 	return reason
 }
 
-// stopReason is a reason in the words that all providers share, if there is one.
+// stopReason converts a finish reason to the terms that all providers share.
 func stopReason(word string) aycoder.StopReason {
 	switch {
 	case word == "STOP":

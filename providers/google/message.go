@@ -11,13 +11,12 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// skipSignature stands for the signature that a call of another model has not:
-// "skip_thought_signature_validator", which is documented for that, in base64, since the
-// field holds bytes.
+// skipSignature replaces the signature that a call of another model lacks. It is the
+// documented "skip_thought_signature_validator", in base64 because the field holds bytes.
 const skipSignature = `"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="`
 
-// A wireKey is the key of messages that are encoded for this API, with all that
-// changes their form.
+// A wireKey is the key of messages that are encoded for this API, with all settings that
+// change their form.
 type wireKey struct {
 	provider string
 	strict   bool // see [model.strict]
@@ -34,12 +33,12 @@ type encoder struct {
 	b      []byte
 	key    wireKey
 	role   aycoder.Role
-	nameOf func(id string) string // of an output that has none
+	nameOf func(id string) string // names the tool of an output that does not
 	calls  int
-	media  []*aycoder.Media // of outputs that have no place for them
+	media  []*aycoder.Media // media of outputs that cannot hold them
 }
 
-// speaker is the role of a message on the wire: there are two.
+// speaker returns the role of a message on the wire, which has two.
 func speaker(r aycoder.Role) aycoder.Role {
 	if r == aycoder.RoleAssistant {
 		return r
@@ -92,8 +91,8 @@ func (e *encoder) end(signature []byte) {
 	e.b = append(e.b, '}')
 }
 
-// text writes a text. An empty one goes back where it is signed: "the signature may be
-// in a part with empty text", and parts are to be returned as they came.
+// text writes a text. An empty text is sent back if it is signed: "the signature may be
+// in a part with empty text", and parts must be returned unchanged.
 func (e *encoder) text(t *aycoder.Text) {
 	sig := e.signature(t.Extra)
 	if t.Text == "" && sig == nil {
@@ -108,24 +107,24 @@ func (e *encoder) text(t *aycoder.Text) {
 	e.end(sig)
 }
 
-// signature is that of a part, as it was written, or nil.
+// signature returns the signature of a part as JSON text, or nil.
 func (e *encoder) signature(o *aycoder.Opaque) []byte {
 	if e.role != aycoder.RoleAssistant || !e.ours(o) {
 		return nil
 	}
-	fields, _ := rawjson.Parse(o.Raw) // ours says that it is an object
+	fields, _ := rawjson.Parse(o.Raw) // ours has checked that it is an object
 	if sig := fields.Value(signatureField); len(sig) > 2 && sig[0] == '"' {
 		return sig
 	}
 	return nil
 }
 
-// ours reports whether o is of this service and can be sent.
+// ours reports whether o belongs to this service and can be sent.
 func (e *encoder) ours(o *aycoder.Opaque) bool {
 	return o != nil && o.Provider == e.key.provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }
 
-// thinking goes back only with a signature: without one it is a summary for people.
+// thinking is sent back only with a signature: without one it is a summary for people.
 func (e *encoder) thinking(t *aycoder.Thinking) {
 	if t.Provider != e.key.provider || t.Signature == "" || e.role != aycoder.RoleAssistant {
 		return
@@ -138,7 +137,7 @@ func (e *encoder) thinking(t *aycoder.Thinking) {
 	e.end(rawjson.AppendString(nil, t.Signature))
 }
 
-// call writes a call. From Gemini 3 on the first of a turn must be signed: "If there
+// call writes a call. From Gemini 3 on the first call of a turn must be signed: "If there
 // are parallel function calls, the first one will contain a signature".
 func (e *encoder) call(u *aycoder.ToolUse) {
 	if e.role != aycoder.RoleAssistant {
@@ -169,12 +168,13 @@ func (e *encoder) id(id string) {
 	}
 }
 
-// opaque sends a part back as it came. What is about parts, and none itself, stays.
+// opaque sends a part back unchanged. Metadata about parts is not a part, and is not
+// sent.
 func (e *encoder) opaque(o *aycoder.Opaque) {
 	if e.role != aycoder.RoleAssistant || !e.ours(o) {
 		return
 	}
-	fields, _ := rawjson.Parse(o.Raw) // ours says that it is an object
+	fields, _ := rawjson.Parse(o.Raw) // ours has checked that it is an object
 	about := func(f rawjson.Field) bool { return slices.Contains(metadataFields, f.Key) }
 	if len(fields) == 0 || slices.ContainsFunc(fields, about) {
 		return
@@ -204,7 +204,7 @@ func (e *encoder) output(o *aycoder.ToolOutput) {
 	e.b = append(e.b, "}}"...)
 }
 
-// outputText is the text of an output, one part a line.
+// outputText returns the text of an output, with one part on each line.
 func outputText(o *aycoder.ToolOutput) string {
 	var texts []string
 	for _, p := range o.Parts {
@@ -215,8 +215,8 @@ func outputText(o *aycoder.ToolOutput) string {
 	return strings.Join(texts, "\n")
 }
 
-// inside writes the media of an output that it may hold: "image/png, image/jpeg,
-// image/webp, application/pdf, text/plain". The others come after the outputs.
+// inside writes the media that an output may contain: "image/png, image/jpeg, image/webp,
+// application/pdf, text/plain". The others follow the outputs.
 func (e *encoder) inside(o *aycoder.ToolOutput) {
 	open := false
 	for _, p := range o.Parts {
@@ -243,9 +243,9 @@ func (e *encoder) inside(o *aycoder.ToolOutput) {
 	}
 }
 
-// shown writes an image, a document, a sound or a film. What the API takes no part for
-// is named in a text, so that one odd file does not make the whole conversation
-// unsendable; so is what another model made.
+// shown writes an image, a document, audio or video. Media that the API does not accept
+// are replaced by a text that names them, so that one odd file does not make the whole
+// conversation unsendable; so are media that another model made.
 func (e *encoder) shown(m *aycoder.Media) {
 	m = api.Inline(m)
 	typ := mediaType(m)
@@ -275,8 +275,8 @@ func (e *encoder) blob(m *aycoder.Media, typ string) {
 	e.b = append(e.b, '}')
 }
 
-// The types of media that the API takes besides audio/… and video/…, those that an
-// output of a tool may hold, and those that are text under another name.
+// The media types that the API accepts besides audio/… and video/…, those that an output
+// of a tool may contain, and text types under other names.
 var (
 	shownTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf",
 		"text/plain", "text/html", "text/css", "text/csv", "text/xml", "text/rtf"}
@@ -285,7 +285,7 @@ var (
 		"application/toml", "application/javascript", "application/x-sh"}
 )
 
-// mediaType is the type to send m as, or "" if the API takes no such thing.
+// mediaType returns the type under which m is sent, or "" if the API does not accept it.
 func mediaType(m *aycoder.Media) string {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	typ = strings.TrimSpace(typ)
@@ -300,21 +300,22 @@ func mediaType(m *aycoder.Media) string {
 	return ""
 }
 
-// maxName is the longest name of a tool.
+// maxName is the maximum length of a tool name.
 const maxName = 64
 
-// wireName is the name of a tool on the wire. "Must start with a letter or an
+// wireName returns the name of a tool on the wire. "Must start with a letter or an
 // underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots and dashes, with a
 // maximum length of 64."
 func wireName(s string) string {
 	if s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') {
-		s = "t:" + s // which is mapped
+		s = "t:" + s // a colon is not allowed, so this name is mapped
 	}
 	b := api.AppendName(nil, s, maxName)
 	return string(b[1 : len(b)-1])
 }
 
-// renamed are the names of the tools that have another on the wire, by that.
+// renamed returns the original names of the tools that are renamed, by their names on the
+// wire.
 func renamed(tools []*aycoder.ToolSpec) map[string]string {
 	var names map[string]string
 	for _, s := range tools {
@@ -330,7 +331,7 @@ func renamed(tools []*aycoder.ToolSpec) map[string]string {
 	return names
 }
 
-// signatureObject is the Extra of a part with a signature, which is JSON text.
+// signatureObject returns the Extra of a part with a signature, which is JSON text.
 func signatureObject(signature string) json.RawMessage {
 	return json.RawMessage(`{"` + signatureField + `":` + signature + `}`)
 }

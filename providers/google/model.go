@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A model is what the name of a model says about it.
+// A model describes the abilities that a model's name implies.
 type model struct {
-	name    string // without what stands before the last slash, in lower case
+	name    string // the text behind the last slash, in lower case
 	version float64
-	family  bool // it is a Gemini or another model whose abilities are known
+	family  bool // a Gemini, or another model with known abilities
 }
 
-// newest stands for the version of "gemini-flash-latest".
+// newest is the version of "gemini-flash-latest".
 const newest = 99
 
-// parseModel reads "gemini-2.5-flash" and the like.
+// parseModel parses names like "gemini-2.5-flash".
 func parseModel(name string) model {
 	m := model{name: strings.ToLower(name[strings.LastIndex(name, "/")+1:])}
 	rest, gemini := strings.CutPrefix(m.name, "gemini-")
@@ -34,27 +34,27 @@ func parseModel(name string) model {
 }
 
 // strict reports whether calls must have a signature: "Gemini 3 models enforce stricter
-// validation on thought signatures than previous Gemini versions". They are also the
-// first that take media in the outputs of tools, and tools beside a format.
+// validation on thought signatures than previous Gemini versions". These models were also
+// the first to accept media in the outputs of tools, and tools beside a format.
 func (m model) strict() bool { return m.version >= 3 }
 
 func (m model) has(word string) bool { return strings.Contains(m.name, word) }
 
-// draws reports whether the model makes pictures or sound.
+// draws reports whether the model generates images or audio.
 func (m model) draws() bool { return m.has("-image") || m.has("-tts") || m.has("-audio") }
 
-// formats reports whether the model makes answers of a JSON Schema.
+// formats reports whether the model can constrain answers to a JSON Schema.
 func (m model) formats() bool { return m.version >= 2 && !m.draws() }
 
-// A thinking is how much a model is to think: by level, by budget, or nothing is said.
+// A thinking is the setting for the amount of thinking: a level, a budget, or none.
 type thinking struct {
 	level  string
-	budget int // only if set is true
+	budget int // valid only if set is true
 	set    bool
 }
 
-// think turns [aycoder.Request.Thinking] into what the model takes. "You cannot use
-// both thinking_level and the legacy thinking_budget parameter in the same request."
+// think converts [aycoder.Request.Thinking] to the model's setting. "You cannot use both
+// thinking_level and the legacy thinking_budget parameter in the same request."
 func (m model) think(n int) thinking {
 	switch {
 	case n == 0 || !m.thinks():
@@ -72,19 +72,19 @@ func (m model) think(n int) thinking {
 	return thinking{budget: min(max(n, least, m.smallest()), most), set: true}
 }
 
-// thinks reports whether the model takes settings for its thinking. One whose name
-// says nothing is trusted to.
+// thinks reports whether the model accepts settings for thinking. Unknown models are
+// assumed to.
 func (m model) thinks() bool { return (m.version >= 2.5 || !m.family) && !m.draws() }
 
-// The number of tokens up to which a level is meant.
+// The largest number of tokens for each level.
 const (
 	lowTokens    = 2 << 10
 	mediumTokens = 8 << 10
 )
 
-// level is the level for a number of tokens. Thinking cannot be turned off from Gemini
-// 3 on. All models have LOW and HIGH; MEDIUM came after Gemini 3 Pro, and MINIMAL is
-// for the Flash models before 3.7.
+// level returns the level for a number of tokens. Thinking cannot be turned off from
+// Gemini 3 on. All models have LOW and HIGH; MEDIUM came after Gemini 3 Pro, and only the
+// Flash models before 3.7 have MINIMAL.
 func (m model) level(n int) string {
 	switch {
 	case n < 0 && m.has("flash") && m.version < 3.7:
@@ -97,8 +97,8 @@ func (m model) level(n int) string {
 	return "HIGH"
 }
 
-// budgets are the least and the most tokens that a model of Gemini 2.5 can be told to
-// think. Pro cannot be told not to: "128 to 32768", Flash: "0 to 24576".
+// budgets returns the minimum and maximum budget of a Gemini 2.5 model. Pro cannot turn
+// thinking off: "128 to 32768", Flash: "0 to 24576".
 func (m model) budgets() (least, most int) {
 	switch {
 	case m.has("pro"):
@@ -109,7 +109,8 @@ func (m model) budgets() (least, most int) {
 	return 0, math.MaxInt32
 }
 
-// smallest is the least budget but none: Flash Lite takes "512 to 24576", and 0.
+// smallest returns the smallest positive budget: Flash Lite accepts "512 to 24576", and
+// 0.
 func (m model) smallest() int {
 	if m.has("flash-lite") {
 		return 512

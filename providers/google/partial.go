@@ -9,16 +9,16 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// The bounds of arguments that come in pieces, so that a few bytes do not make a large
-// value or much work: how deep they are, how many elements of lists the pieces of a call
-// may leave out, how many fields an object has, and how many values there are in all.
+// Limits for arguments that come in pieces, so that a few bytes do not produce a large
+// value or much work: the depth, the number of list elements that the pieces of a call
+// may skip, the number of fields of an object, and the total number of values.
 const (
 	maxPath   = 64
 	maxSkip   = 64
 	maxKeys   = 1024
 	maxValues = 1 << 16
 
-	// fewKeys is up to how many fields are looked through one by one.
+	// fewKeys is the number of fields up to which a linear search is faster than a map.
 	fewKeys = 8
 )
 
@@ -33,25 +33,25 @@ type tree struct {
 	values, skipped int // so far
 }
 
-// A value is a JSON value that is being put together, from leaves with their paths.
-// The zero value is an empty object.
+// A value is a JSON value under construction, from leaves with their paths. The zero
+// value is an empty object.
 type value struct {
 	list   bool
-	keys   []string // of an object, one for each of inner
+	keys   []string // of an object, parallel to inner
 	inner  []*value
-	index  map[string]int // of the keys, if they are many
+	index  map[string]int // of the keys, if there are many
 	leaf   *leaf
-	newest int // index of the one that was added to last
+	newest int // index of the value that was extended last
 }
 
-// A leaf is a text, or another value without parts.
+// A leaf is a string, or another value without parts.
 type leaf struct {
 	text []byte
-	raw  string // JSON text, if it is not a text
-	more bool   // the text goes on
+	raw  string // JSON text, unless it is a string
+	more bool   // the string is to be continued
 }
 
-// set adds a leaf, or the next piece of a text, at a path such as "$.foo.bar[0].data"
+// set adds a leaf, or the next piece of a string, at a path such as "$.foo.bar[0].data"
 // (RFC 9535).
 func (t *tree) set(path string, l leaf) error {
 	rest, ok := strings.CutPrefix(path, "$")
@@ -75,7 +75,7 @@ func (t *tree) set(path string, l leaf) error {
 	return v.fill(l)
 }
 
-// fill makes v a leaf, or adds to the text that it is.
+// fill sets v to a leaf, or extends its string.
 func (v *value) fill(l leaf) error {
 	if len(v.inner) > 0 {
 		return errPath
@@ -89,8 +89,8 @@ func (v *value) fill(l leaf) error {
 	return nil
 }
 
-// child returns the value of v under a key, or at an index if that is not less than 0,
-// and makes it if there is none.
+// child returns the value of v under a key or, if index is not negative, at an index. It
+// creates the value if necessary.
 func (t *tree) child(v *value, key string, index int) (*value, bool) {
 	if v.leaf != nil || len(v.inner) > 0 && v.list != (index >= 0) {
 		return nil, false
@@ -110,12 +110,12 @@ func (t *tree) child(v *value, key string, index int) (*value, bool) {
 	v.newest = index
 	c := v.inner[index]
 	if v.list && c.leaf != nil && c.leaf.raw == "null" {
-		c.leaf = nil // it was left out before
+		c.leaf = nil // it was skipped before
 	}
 	return c, true
 }
 
-// grow adds a value behind others that were left out.
+// grow appends a value, behind others that were skipped.
 func (v *value) grow(key string, skipped int) {
 	for range skipped {
 		v.inner = append(v.inner, &value{leaf: &leaf{raw: "null"}})
@@ -136,7 +136,7 @@ func (v *value) grow(key string, skipped int) {
 	}
 }
 
-// find returns the index of a key, which may be that of a new one.
+// find returns the index of a key, which it adds if necessary.
 func (v *value) find(key string) int {
 	if v.newest < len(v.keys) && v.keys[v.newest] == key {
 		return v.newest
@@ -152,10 +152,10 @@ func (v *value) find(key string) int {
 	return i
 }
 
-// whole reports whether the arguments are an object, and nothing in it was to go on.
+// whole reports whether the arguments are an object without unfinished strings.
 func (t *tree) whole() bool { return t.root.leaf == nil && !t.root.list && !t.root.open() }
 
-// open reports whether a text in v was to go on.
+// open reports whether v contains an unfinished string.
 func (v *value) open() bool {
 	if v.leaf != nil {
 		return v.leaf.more
@@ -163,7 +163,7 @@ func (v *value) open() bool {
 	return slices.ContainsFunc(v.inner, (*value).open)
 }
 
-// step reads a segment of a path: ".name", "['name']" or "[7]". The index of a name is
+// step parses a segment of a path: ".name", "['name']" or "[7]". The index of a name is
 // -1.
 func step(path string) (key string, index int, rest string, ok bool) {
 	if name, ok := strings.CutPrefix(path, "."); ok {
@@ -181,7 +181,7 @@ func step(path string) (key string, index int, rest string, ok bool) {
 	return "", index, rest, closed && path[0] == '[' && err == nil && index >= 0
 }
 
-// quoted reads a name in quotes, with the bracket after it.
+// quoted parses a quoted name and the bracket after it.
 func quoted(s string) (key string, index int, rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -200,7 +200,8 @@ func quoted(s string) (key string, index int, rest string, ok bool) {
 	return "", -1, "", false
 }
 
-// append appends v as JSON. Where it is not whole, what was added to last is left open.
+// append appends v as JSON. If it is incomplete, the value that was extended last is left
+// open.
 func (v *value) append(b []byte, whole bool) []byte {
 	if v.leaf != nil {
 		return v.leaf.append(b, whole)

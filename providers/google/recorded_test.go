@@ -28,7 +28,7 @@ func newClient(t testing.TB, rt http.RoundTripper, opts ...Option) *Client {
 	return c
 }
 
-// suite checks all recorded interactions. There are no exceptions.
+// suite checks all recorded interactions, without exceptions.
 func suite(t testing.TB) *wiretest.Suite {
 	return &wiretest.Suite{
 		Family: "gemini",
@@ -46,7 +46,7 @@ func suite(t testing.TB) *wiretest.Suite {
 	}
 }
 
-// wantStop says what the words of the API mean.
+// wantStop converts the words of the API.
 func wantStop(i *wiretest.Interaction) aycoder.StopReason {
 	plain := func(c *wiretest.Call) bool { return c.Kind == "" }
 	switch word := i.Expected.Finish; word {
@@ -79,7 +79,7 @@ func wantUsage(raw json.RawMessage) aycoder.Usage {
 		Output: u.Candidates + u.Thoughts, Reasoning: u.Thoughts}
 }
 
-// wantError says which type an error must be of.
+// wantError checks the type of an error.
 func wantError(i *wiretest.Interaction, err error) string {
 	e := i.Expected.Error
 	text := strings.ToLower(e.Message)
@@ -112,7 +112,7 @@ func wantError(i *wiretest.Interaction, err error) string {
 	return ""
 }
 
-// more checks the signatures and what stays opaque.
+// more checks the signatures and the opaque parts.
 func more(i *wiretest.Interaction, a *wiretest.Answer) []string {
 	var got, want, wrong []string
 	for _, s := range signatures(a.Parts) {
@@ -180,8 +180,8 @@ func signatures(parts []aycoder.Part) []signature {
 	return list
 }
 
-// The usages that the answers come to add up to the totals that the service counted,
-// but for those that differ in the recording itself.
+// The sums of the decoded usages equal the totals of the service, except where these are
+// inconsistent in the recording itself.
 func TestRecorded(t *testing.T) {
 	s := suite(t)
 	n, differ := 0, 0
@@ -202,12 +202,11 @@ func TestRecorded(t *testing.T) {
 	assert.LessOrEqual(t, differ, n/200)
 }
 
-// A response that is cut anywhere before the candidate has finished ends in a typed
-// error. What comes after that cannot be missed: the service does not say what is the
-// last event.
+// A response that is cut off before the candidate has finished ends in a typed error. A
+// later cut cannot be detected, because the service does not mark its last event.
 func TestRecordedCut(t *testing.T) { suite(t).Cut(t, endOfAnswer) }
 
-// endOfAnswer is how many bytes must come for an answer to be complete.
+// endOfAnswer returns the number of bytes after which an answer is complete.
 func endOfAnswer(i *wiretest.Interaction, body string) int {
 	if i.Response.Transport != "sse" {
 		return len(strings.TrimRight(body, " \r\n"))

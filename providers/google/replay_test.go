@@ -29,7 +29,7 @@ func contentsOf(t testing.TB, body []byte) []wireContent {
 	return req.Contents
 }
 
-// wire returns the body that a request goes out with.
+// wire returns the body of a request.
 func (c *Client) wire(req *aycoder.Request) ([]byte, error) {
 	p, err := c.encode(req, parseModel(c.model))
 	if err != nil {
@@ -40,10 +40,10 @@ func (c *Client) wire(req *aycoder.Request) ([]byte, error) {
 
 type replayCounts struct{ cases, steps, signatures, opaque, calls, asRecorded int }
 
-// Conversations of several steps are replayed: each response is decoded, stored, and
-// sent back with results of its calls. What is signed is in the next request with the
-// same signature, at the same place among the parts; what is opaque is there byte for
-// byte; each request begins with the one before.
+// Conversations of several steps are replayed: each response is decoded, stored, and sent
+// back with results of its calls. Signed parts are in the next request with the same
+// signature, at the same place among the parts; opaque parts are there byte for byte;
+// each request begins with the previous one.
 func TestRecordedSteps(t *testing.T) {
 	var n replayCounts
 	byCase := map[string][]*wiretest.Interaction{}
@@ -86,7 +86,7 @@ func replay(t *testing.T, id string, steps []*wiretest.Interaction, n *replayCou
 		history = append(history, m, results)
 		body, err := c.wire(&aycoder.Request{Messages: history})
 		require.NoError(t, err)
-		if len(m.Parts) > 0 { // nothing is sent of an empty answer, and the user's messages are joined
+		if len(m.Parts) > 0 { // an empty answer is not sent, and the user's messages are joined
 			require.True(t, bytes.HasPrefix(body, bytes.TrimSuffix(before, []byte("]}"))), "%s/%d", id, i.Seq)
 		}
 		before = body
@@ -97,8 +97,8 @@ func replay(t *testing.T, id string, steps []*wiretest.Interaction, n *replayCou
 	}
 }
 
-// checkPlaces checks that what is signed or opaque in a message is in the body, in the
-// same order and each on the kind of part that it came on.
+// checkPlaces checks that the signed and opaque parts of a message are in the body, in
+// the same order and on the same kinds of parts.
 func checkPlaces(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Message, body []byte, n *replayCounts) {
 	var sent []signature
 	var parts []json.RawMessage
@@ -133,7 +133,7 @@ func checkPlaces(t *testing.T, id string, i *wiretest.Interaction, m *aycoder.Me
 }
 
 // checkRecorded counts the calls that the recorded client sent back with the same
-// signature as we do: proof that this is what the service took.
+// signature, which proves that the service accepts it.
 func checkRecorded(t *testing.T, i *wiretest.Interaction, m *aycoder.Message, next []byte, n *replayCounts) {
 	var req struct {
 		Contents []struct{ Parts []map[string]json.RawMessage }

@@ -16,15 +16,15 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// reserved are the fields that Extra must not set; the rest of the body may be theirs.
+// reserved are the fields that Extra must not set.
 var reserved = []string{"contents", "model"}
 
-// merged are the fields of Extra that go into fields of ours.
+// merged are the fields of Extra that are merged into ours.
 var merged = []string{"tools", "generationConfig"}
 
-// A body is a request on its way to bytes. Its fields are in an order that depends on
-// nothing but which of them are set; contents come last, and what is before them does
-// not change from step to step.
+// A body is a request under construction. The order of its fields depends only on which
+// of them are set; contents come last, and the bytes before them do not change from step
+// to step.
 type body struct {
 	b     []byte
 	req   *aycoder.Request
@@ -49,7 +49,7 @@ func (c *Client) encode(req *aycoder.Request, m model) (*api.Payload, error) {
 	return w.contents(wireKey{provider: c.cfg.Provider, strict: m.strict()})
 }
 
-// join checks the fields of the caller's own: those of the request win.
+// join merges the caller's fields; those of the request override those of the client.
 func (w *body) join(all map[string]json.RawMessage) {
 	w.extra = w.req.Extra
 	if len(all) > 0 {
@@ -114,8 +114,8 @@ func (w *body) system() {
 	w.b = append(w.b, "]}"...)
 }
 
-// tools writes the declarations of our tools, and then those of Extra: the service's
-// own, such as {"codeExecution":{}}.
+// tools writes the declarations of our tools, and then those of Extra: server-side tools
+// such as {"codeExecution":{}}.
 func (w *body) tools() {
 	extra, given := w.extra["tools"]
 	if len(w.req.Tools) == 0 && !given {
@@ -135,7 +135,7 @@ func (w *body) tools() {
 	w.b = append(w.b, ']')
 }
 
-// elements writes what is in a list of Extra.
+// elements writes the elements of a list in Extra.
 func (w *body) elements(name string, list json.RawMessage) {
 	r := rawjson.NewReader(string(api.ValidUTF8(list)))
 	if r.Kind() != '[' {
@@ -168,7 +168,7 @@ func (w *body) tool(i int, s *aycoder.ToolSpec) {
 	w.b = append(w.b, '}')
 }
 
-// toolConfig says how tools are chosen.
+// toolConfig writes the tool choice.
 func (w *body) toolConfig() {
 	choice := w.req.ToolChoice
 	mode := ""
@@ -218,8 +218,8 @@ func (w *body) genKey(name string) bool {
 	return true
 }
 
-// limit bounds the answer. What the model thinks counts, so a bound that leaves no
-// room beside it is raised by the length that the answer may have.
+// limit writes the limit of the answer. Thinking counts towards it, so a limit that
+// leaves no room for the answer is raised by the length of the answer.
 func (w *body) limit(c *config) {
 	limit := w.req.MaxTokens
 	if limit <= 0 {
@@ -273,9 +273,9 @@ func (w *body) thinking(thoughts bool) {
 	w.b = append(w.b, '}')
 }
 
-// inWords reports whether a JSON document is asked for in the system prompt: "Function
-// calling with a response mime type: 'application/json' is unsupported", say the models
-// before Gemini 3.
+// inWords reports whether the system prompt asks for a JSON document: "Function calling
+// with a response mime type: 'application/json' is unsupported", say the models before
+// Gemini 3.
 func (w *body) inWords() bool {
 	return w.req.Output != nil && w.model.formats() && len(w.req.Tools) > 0 && !w.model.strict()
 }
@@ -310,7 +310,7 @@ func (w *body) rest() {
 	}
 }
 
-// What stands around the parts of messages.
+// The delimiters around the parts of messages.
 const (
 	sameRole = iota
 	firstUser
@@ -327,10 +327,10 @@ var around = [...][]byte{
 	nextModel:  []byte(`]},{"role":"model","parts":[`),
 }
 
-// contents adds the conversation, from its encoded messages: "function call turn comes
+// contents appends the conversation, from its encoded messages: "function call turn comes
 // immediately after a user turn or after a function response turn", and the outputs of
-// parallel calls are one turn, so that messages of one role are joined, and one of the
-// user's comes first.
+// parallel calls are one turn. So messages of one role are joined, and the conversation
+// begins with the user.
 func (w *body) contents(key wireKey) (*api.Payload, error) {
 	w.b = append(rawjson.AppendKey(w.b, "contents"), '[')
 	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(w.req.Messages)+2), nil)}
@@ -364,7 +364,7 @@ func (w *body) contents(key wireKey) (*api.Payload, error) {
 	return p, nil
 }
 
-// between is what stands before the parts of a message.
+// between returns the bytes before the parts of a message.
 func between(last, role aycoder.Role) []byte {
 	model := role == aycoder.RoleAssistant
 	switch {
@@ -380,8 +380,9 @@ func between(last, role aycoder.Role) []byte {
 	return around[nextUser]
 }
 
-// unnamed returns the parts of a message with an output that does not name its tool,
-// which gets the name of the call. That is in another message: such a form is not kept.
+// unnamed returns the parts of a message with an output that does not name its tool. The
+// output gets the name from the call, which is in another message, so this form is not
+// cached.
 func (w *body) unnamed(m *aycoder.Message, key wireKey) ([]byte, error) {
 	nameOf := func(id string) string { return api.CallName(w.req.Messages, id) }
 	e := &encoder{key: key, nameOf: nameOf}

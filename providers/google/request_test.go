@@ -29,7 +29,7 @@ func use(id, name, args string) *aycoder.ToolUse {
 
 const helloContents = `"contents":[{"role":"user","parts":[{"text":"hello"}]}]`
 
-// Requests say what is wanted in the words of the API, in an order that does not change.
+// Requests express the settings in the words of the API, in a fixed order.
 func TestRequest(t *testing.T) {
 	half := 0.5
 	spec := &aycoder.ToolSpec{Name: "read", Description: "Reads.", Schema: json.RawMessage(`{"type":"object"}`)}
@@ -102,7 +102,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// What cannot be sent is refused with an error that says what it is.
+// Requests that cannot be sent are refused with an error that says why.
 func TestRequestRefused(t *testing.T) {
 	nan := math.NaN()
 	msgs := []*aycoder.Message{aycoder.User("hello")}
@@ -145,8 +145,8 @@ func TestRequestRefused(t *testing.T) {
 	}
 }
 
-// Messages go out as contents whose roles alternate, with everything the service wants
-// back where it was, and nothing of other services.
+// Messages become contents with alternating roles. Everything that the service needs back
+// is where it was, and nothing of other services is.
 func TestContents(t *testing.T) {
 	const sig = `{"thoughtSignature":"c2ln\u003d"}`
 	signedUse := use("c1", "read", `{"a":1}`)
@@ -245,7 +245,7 @@ func TestContents(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := New(tt.model, WithAPIKey(testKey))
 			require.NoError(t, err)
-			for range 2 { // the second from what was kept
+			for range 2 { // the second time from the cache
 				got, err := c.wire(&aycoder.Request{Messages: tt.msgs})
 				require.NoError(t, err)
 				require.True(t, json.Valid(got), "%s", got)
@@ -255,8 +255,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// A message that was encoded for one model is encoded anew for another that wants it
-// otherwise.
+// A message that was encoded for one model is encoded again for a model that needs
+// another form.
 func TestEncodedForEachModel(t *testing.T) {
 	msgs := []*aycoder.Message{aycoder.User("a"), says(aycoder.RoleAssistant, use("c", "read", `{}`))}
 	for _, model := range []string{"gemini-2.5-pro", "gemini-3-pro", "gemini-2.5-flash"} {
@@ -316,7 +316,7 @@ func TestModels(t *testing.T) {
 	assert.Equal(t, "LOW", parseModel("gemini-3.8-flash").level(-1))
 }
 
-// FuzzEncode: whatever a conversation holds, the request is valid JSON.
+// FuzzEncode checks that every conversation becomes a request in valid JSON.
 func FuzzEncode(f *testing.F) {
 	f.Add("text", "name", `{"a":1}`, `{"thoughtSignature":"x"}`, "image/png", true)
 	f.Add("\xff", "a b", `{"a`, `{"groundingMetadata":1}`, "text/x", false)

@@ -6,12 +6,12 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// maxShape is the size up to which it pays to know the shape of an event.
+// maxShape is the largest event for which learning its shape pays off.
 const maxShape = 16 << 10
 
-// A shape is what stands around the text of an event. A stream repeats it all in each of
-// its events, but for the counts of tokens, so that an event of the shape of the one
-// before needs not be taken apart: it is as valid, and says the same.
+// A shape is an event without its text. A stream repeats it in each event, except for the
+// token counts. An event with the same shape as the previous one is just as valid and
+// says the same, so it need not be parsed.
 type shape struct {
 	head    string // to the opening quote of the text
 	middle  string // from its closing quote to the usage
@@ -19,19 +19,19 @@ type shape struct {
 	after   string
 	thought bool
 
-	misses int // shapes that were learnt in a row and not seen again
-	skip   int // events that are not learnt
+	misses int // shapes in a row that were learnt and not seen again
+	skip   int // events to skip before the next is learnt
 }
 
-// maxMisses is how many shapes are learnt in a row of which none comes again. After that
-// many, only one event in [relearn] is worth the time.
+// maxMisses is the number of useless shapes in a row after which only one event in
+// [relearn] is learnt.
 const (
 	maxMisses = 4
 	relearn   = 32
 )
 
-// learn takes the shape of an event that was taken apart, and says nothing but the
-// text of p and its usage.
+// learn records the shape of a parsed event that has nothing but the text of p and its
+// usage.
 func (s *shape) learn(data string, p *part) {
 	if s.skip > 0 {
 		s.skip--
@@ -57,7 +57,7 @@ func (s *shape) learn(data string, p *part) {
 	}
 }
 
-// after returns what stands after a key, if there is only one.
+// after returns the text behind a key that occurs exactly once.
 func after(data, key string) (string, bool) {
 	i := strings.Index(data, key)
 	if i < 0 || strings.Contains(data[i+len(key):], key) {
@@ -84,7 +84,7 @@ func (s *shape) match(data string) (p part, usage string, ok bool) {
 	return part{text: text, thought: s.thought, plain: true}, usage, true
 }
 
-// sameButNumbers reports whether two JSON texts differ in nothing but whole numbers.
+// sameButNumbers reports whether two JSON texts differ only in whole numbers.
 func sameButNumbers(a, b string) bool {
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
@@ -103,7 +103,7 @@ func sameButNumbers(a, b string) bool {
 	return i == len(a) && j == len(b)
 }
 
-// digits is how many digits s begins with.
+// digits returns the number of leading digits of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {

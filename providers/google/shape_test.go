@@ -12,8 +12,8 @@ func shaped(id string) string {
 		`"usageMetadata": {"promptTokenCount": 3},"responseId": "` + id + `"}`
 }
 
-// A stream whose events never have the shape of the one before is not learnt from any
-// more; one that begins to repeat itself is.
+// A stream in which no two consecutive events have the same shape is no longer learnt
+// from; one that begins to repeat itself is.
 func TestShapeGivesUp(t *testing.T) {
 	const events = 1000
 	changing := make([]string, events)
@@ -45,7 +45,7 @@ func TestShapeGivesUp(t *testing.T) {
 	assert.GreaterOrEqual(t, matched, events-relearn-1)
 }
 
-// A shape that is seen again counts for those that were not.
+// A shape that is seen again makes up for those that were not.
 func TestShapeOfTwoForms(t *testing.T) {
 	var s shape
 	matched := 0
