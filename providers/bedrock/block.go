@@ -15,26 +15,26 @@ import (
 // maxOpen is how many blocks may be open or wait for their turn.
 const maxOpen = 1000
 
-// A block is a content block that is being put together.
+// A block is a content block under construction.
 type block struct {
 	index int
-	kind  string // the field that it is in: "text", "toolUse", "reasoningContent" …
+	kind  string // the field that it came in: "text", "toolUse", "reasoningContent" …
 	call  start
-	raw   json.RawMessage // as it began, or all of it if it came whole
+	raw   json.RawMessage // the start, or the whole block if it came whole
 
-	text  []byte // text, reasoning, arguments, or what is redacted and came in pieces
+	text  []byte // text, reasoning, arguments, or redacted content in pieces
 	sig   []byte
-	extra []byte // citations, or the list that deltas of another kind are; with commas
+	extra []byte // citations, or the list of unknown deltas; with commas
 
 	whole   bool // it came in one piece
-	stopped bool // and waits for its turn
-	// doubt says that another block began under the same index before this one stopped, so
-	// that it cannot be known whose pieces came next.
+	stopped bool // stopped, but it waits for its turn
+	// doubt says that another block began under the same index before this one stopped,
+	// so it is unknown to which of them later deltas belong.
 	doubt bool
 }
 
-// ours reports whether a call is for the client to make: those of the service's own
-// tools have the type "server_tool_use".
+// ours reports whether a call is for the client to make: server-side calls have the type
+// "server_tool_use".
 func (s *start) ours() bool { return s.kind == "" || s.kind == "tool_use" }
 
 func (d *decoder) find(index int) *block {
@@ -46,7 +46,7 @@ func (d *decoder) find(index int) *block {
 	return nil
 }
 
-// begin opens a block. What was held back was not cut off then.
+// begin opens a block. A block that was held back is then known to be complete.
 func (d *decoder) begin(b *block) error {
 	if !d.begun || d.stopped {
 		return fmt.Errorf("content block %d is outside of a message", b.index)
@@ -76,7 +76,7 @@ func (d *decoder) startBlock(e *event) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name})
 }
 
-// identify makes sure that a call has an id, and one of its own.
+// identify makes sure that a call has a unique id.
 func (d *decoder) identify(b *block) {
 	d.called = true
 	if d.ids == nil {
@@ -88,7 +88,7 @@ func (d *decoder) identify(b *block) {
 	d.ids[b.call.id] = true
 }
 
-// addDelta adds a piece to its block. Texts and reasoning begin with a piece.
+// addDelta adds a delta to its block. Texts and reasoning begin with a delta.
 func (d *decoder) addDelta(e *event) error {
 	b := d.find(e.index)
 	if b == nil {
@@ -118,7 +118,7 @@ func (d *decoder) addDelta(e *event) error {
 	return nil
 }
 
-// kindOf is the kind of the block that a delta begins.
+// kindOf returns the kind of the block that a delta begins.
 func kindOf(delta string) string {
 	if delta == "citation" {
 		return "text"
@@ -126,7 +126,7 @@ func kindOf(delta string) string {
 	return delta
 }
 
-// add adds what is kept as it is written: an element of a list, or a whole list.
+// add appends JSON text unchanged: an element of a list, or a whole list.
 func (b *block) add(raw string) {
 	if len(raw) >= 2 && raw[0] == '[' {
 		raw = raw[1 : len(raw)-1]
@@ -136,7 +136,7 @@ func (b *block) add(raw string) {
 	}
 }
 
-// join adds a further piece of what is redacted: each is in base64 of its own.
+// join appends a piece of redacted content. Each piece is encoded separately in base64.
 func (b *block) join(raw string) error {
 	pieces := []string{raw}
 	if len(b.text) == 0 {
@@ -184,8 +184,8 @@ func (d *decoder) stopBlock(index int) error {
 	return d.give(false)
 }
 
-// give gives away the blocks that have stopped and whose turn it is. A call that the
-// end of the message may have cut off is held until more comes.
+// give emits the stopped blocks whose turn it is. A call that the end of the message may
+// have cut off is held back until more comes.
 func (d *decoder) give(more bool) error {
 	for len(d.open) > 0 {
 		b := d.open[0]
@@ -200,7 +200,7 @@ func (d *decoder) give(more bool) error {
 	return nil
 }
 
-// giveAll gives away the rest at the end of the message.
+// giveAll emits the remaining blocks at the end of the message.
 func (d *decoder) giveAll() error {
 	for i, b := range d.open {
 		last := i == len(d.open)-1
@@ -213,14 +213,14 @@ func (d *decoder) giveAll() error {
 	return nil
 }
 
-// mayBeCut reports whether it is known only from the end of the message if a call is
-// whole: one without arguments may have been cut off right after its name, and one in
-// a whole message has been repaired by the service.
+// mayBeCut reports whether only the end of the message tells if a call is complete: a
+// call without arguments may have been cut off right after its name, and a call in a
+// whole message was repaired by the service.
 func (b *block) mayBeCut() bool {
 	return b.kind == "toolUse" && b.call.ours() && (b.whole || len(b.text) == 0)
 }
 
-// emit gives a block away. Cut says that the message ended before the block did.
+// emit emits a block. Cut says that the message ended before the block did.
 func (d *decoder) emit(b *block, cut bool) error {
 	switch b.kind {
 	case "text":
@@ -235,7 +235,7 @@ func (d *decoder) emit(b *block, cut bool) error {
 	if o := b.opaque(); o != nil {
 		return d.emitPart(o)
 	}
-	return nil // the service's own call, cut off: nobody can use it
+	return nil // a server-side call that was cut off is useless
 }
 
 func (d *decoder) emitPart(p aycoder.Part) error { return d.call.Emit(&aycoder.BlockDone{Part: p}) }
@@ -260,8 +260,8 @@ func (d *decoder) emitCall(b *block, cut bool) error {
 	return d.emitPart(call)
 }
 
-// opaque puts a block of the service's own together, as it would stand in a whole
-// message. It returns nil if that is not possible.
+// opaque returns a server-side block in the form it has in a whole message, or nil if
+// that is not possible.
 func (b *block) opaque() *aycoder.Opaque {
 	raw := []byte(b.raw)
 	if !b.whole {
@@ -281,7 +281,7 @@ func (b *block) assemble() []byte {
 		}
 		return slices.Concat([]byte(`{"reasoningContent":{"redactedContent":`), list, []byte(`}}`))
 	}
-	o, _ := rawjson.Parse(b.raw) // none if the block had no beginning
+	o, _ := rawjson.Parse(b.raw) // empty if the block had no start
 	switch b.kind {
 	case "toolUse":
 		args := b.text
@@ -295,13 +295,13 @@ func (b *block) assemble() []byte {
 		if len(o) == 0 {
 			return slices.Concat(rawjson.AppendKey([]byte{'{'}, b.kind), list, []byte{'}'})
 		}
-		more, _ := rawjson.Parse(list) // none if there was no delta
+		more, _ := rawjson.Parse(list) // empty if there was no delta
 		o.Merge(more)
 	}
 	return append(o.AppendTo(rawjson.AppendKey([]byte{'{'}, b.kind)), '}')
 }
 
-// wholeBlock takes a block that came in one piece.
+// wholeBlock handles a block that came in one piece.
 func (d *decoder) wholeBlock(index int, raw string) error {
 	b := &block{index: index, raw: json.RawMessage(raw), whole: true}
 	r := rawjson.NewReader(raw)
@@ -334,7 +334,7 @@ func (d *decoder) wholeBlock(index int, raw string) error {
 	return d.give(false)
 }
 
-// emitWhole gives away what deltas would have brought.
+// emitWhole emits the events that deltas would have produced.
 func (d *decoder) emitWhole(b *block) error {
 	switch {
 	case b.kind == "text" && len(b.text) > 0:
@@ -351,7 +351,7 @@ func (d *decoder) emitWhole(b *block) error {
 func (b *block) readReasoning(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() != "reasoningText" {
-			b.kind = r.Key() // redactedContent, or something new: kept as it came
+			b.kind = r.Key() // redactedContent, or an unknown kind: kept unchanged
 			continue
 		}
 		for r.Object(); r.Next(); {
@@ -378,7 +378,7 @@ func (b *block) readCall(r *rawjson.Reader) {
 	}
 }
 
-// readCitations reads a text with citations. One without a text is kept as it came.
+// readCitations reads a text with citations. Citations without a text are kept unchanged.
 func (b *block) readCitations(r *rawjson.Reader) {
 	var text []byte
 	citations := ""

@@ -1,5 +1,5 @@
-// Package bedrock is a [aycoder.ModelClient] for the Converse API of Amazon Bedrock,
-// which asks all models there in one way.
+// Package bedrock provides an [aycoder.ModelClient] for the Converse API of Amazon
+// Bedrock, which is the same for all models of that service.
 //
 //	client, err := bedrock.New("us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 //		bedrock.WithRegion("us-east-1")) // key from AWS_BEARER_TOKEN_BEDROCK
@@ -7,44 +7,44 @@
 //		Messages: []*aycoder.Message{aycoder.User("What is a monad?")},
 //	})
 //
-// Claude can be asked there in its own words, too: see the package anthropic.
+// Bedrock also serves Claude through Anthropic's own API: see the package anthropic.
 //
-// # Keys and signatures
+// # Authentication
 //
-// A request carries a key of Bedrock's as a bearer token, or is signed by an
-// [http.Client] of the caller's ([WithHTTPClient]), whose transport adds what it takes;
-// it may read the body, which can be had again with [http.Request.GetBody]. No SDK of
-// AWS is needed here.
+// A request has a Bedrock key as its bearer token, or is signed by an [http.Client] of
+// the caller ([WithHTTPClient]), whose transport adds the signature. The transport may
+// read the body, which [http.Request.GetBody] returns again. The package does not need an
+// SDK of AWS.
 //
-// # What goes out
+// # Requests
 //
-// A request's body ends with its messages, and everything before them is the same in
-// every step of a conversation. Messages of one role in a row are one message there.
+// The messages come last in the body of a request, and everything before them is the same
+// in every step of a conversation. Consecutive messages of one role become one message.
 // Models that have a prompt cache (Claude and Nova) get breakpoints behind the system
-// prompt, the tools and the last message of the user; the last is all that a body of
-// the next step does not begin with. [aycoder.Request.NoCache] turns them off.
+// prompt, the tools and the last user message; apart from the last breakpoint, a body
+// begins with the bytes of the previous one. [aycoder.Request.NoCache] turns them off.
 //
 // A system message in the middle of a conversation is sent as a user's text inside
-// <system> tags. Thinking without a signature, blocks of other providers and text of
-// nothing but white space are left out, since models refuse them. Ids of calls and
-// names of tools that the API does not take are mapped. Images, documents and videos of
-// the kinds the API knows are sent, also from s3:// addresses; others are named in a
-// text. The API has no way to forbid calls: with [aycoder.ToolNone] the tools are left
-// out, unless the conversation has calls, for which it wants the tools.
+// <system> tags. Thinking without a signature, blocks of other providers and text that is
+// only white space are left out, since models refuse them. Ids of calls and names of
+// tools that the API does not accept are mapped. Images, documents and videos are sent if
+// the API knows their type, also from s3:// addresses; others are replaced by a text that
+// names them. The API has no way to forbid calls: with [aycoder.ToolNone] the tools are
+// left out, unless the conversation has calls, for which the API requires them.
 //
-// [aycoder.Request.Thinking] goes to Claude as a budget, and to Nova 2 and gpt-oss as
-// an effort: low up to 4096 tokens, medium up to 16384, high above (Nova: medium, since
-// high excludes other settings). Other models take no such wish. What else a model
-// takes goes into [aycoder.Request.Extra], as "additionalModelRequestFields" or
+// [aycoder.Request.Thinking] becomes a budget for Claude, and an effort for Nova 2 and
+// gpt-oss: low up to 4096 tokens, medium up to 16384, high above (Nova: medium, since
+// high excludes other settings). For other models it is ignored. [aycoder.Request.Extra]
+// holds other settings of a model, as "additionalModelRequestFields" or
 // "guardrailConfig".
 //
-// # What comes back
+// # Responses
 //
-// Text with citations keeps them in its Extra. Blocks of the service's own (redacted
-// thinking, tools on its side and their results, and whatever is added later) are
-// [aycoder.Opaque] and go back byte for byte. An answer that a guardrail has touched
-// stops with [aycoder.StopRefusal]. The tokens of [aycoder.Usage] are as the service
-// counts them: its input is that which no cache had.
+// Text with citations keeps them in its Extra. Server-side blocks (redacted thinking,
+// server-side tools and their results, and kinds that are added later) become
+// [aycoder.Opaque] and are sent back byte for byte. An answer in which a guardrail
+// intervened has [aycoder.StopRefusal]. The tokens of [aycoder.Usage] are those that the
+// service counts: its input excludes tokens that were read from or written to a cache.
 package bedrock
 
 import (
@@ -69,11 +69,11 @@ const (
 	provider = "bedrock"
 	keyEnv   = "AWS_BEARER_TOKEN_BEDROCK"
 
-	// noHome stands for the address until the region is known.
+	// noHome is a placeholder until the region is known.
 	noHome = "https://bedrock-runtime.amazonaws.com"
 )
 
-// Client asks a model through the Converse API. It is safe for concurrent use.
+// Client is a client of the Converse API. It is safe for concurrent use.
 type Client struct {
 	model string
 	cfg   config
@@ -83,15 +83,15 @@ type Client struct {
 type config struct {
 	api.Config
 	region string
-	signs  bool // the HTTP client is the caller's
+	signs  bool // the HTTP client was set by the caller
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one
-// wins where nothing else is said.
+// Option sets a property of a [Client]. Options are applied in order; the last one wins
+// unless its comment says otherwise.
 type Option func(*config) error
 
-// WithRegion sets the region, such as "us-east-1". Default: that in the environment
-// variables AWS_REGION or AWS_DEFAULT_REGION, which [New] reads.
+// WithRegion sets the region, such as "us-east-1". Default: the environment variable
+// AWS_REGION, or else AWS_DEFAULT_REGION, as [New] reads them.
 func WithRegion(region string) Option {
 	return func(c *config) error { return c.setRegion("WithRegion", region) }
 }
@@ -104,38 +104,39 @@ func (c *config) setRegion(option, region string) error {
 	return nil
 }
 
-// WithAPIKey sets a key of Bedrock's. Default: that in the environment variable
-// AWS_BEARER_TOKEN_BEDROCK, which [New] reads. None is needed with [WithHTTPClient].
+// WithAPIKey sets a Bedrock key. Default: the environment variable
+// AWS_BEARER_TOKEN_BEDROCK, as [New] reads it. With [WithHTTPClient] a key is optional.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithToken sets where the bearer token of a request comes from, in the place of a key
-// that lasts. The function is called for each request with its context, and by several
-// goroutines at once; an error of it is an [aycoder.AuthError]. Default: none.
+// WithToken sets a function that returns the bearer token of a request, in place of a
+// long-lived key. The function is called for each request with its context, possibly by
+// several goroutines at once; its error ends the request with an [aycoder.AuthError].
+// Default: none.
 func WithToken(token func(context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithToken", token) }
 }
 
-// WithBaseURL sets where the service is, without the "/model/…" that is appended: a
-// gateway, or an endpoint of a private network. No region and no key is needed then,
-// and the key in the environment is not sent. Default: that in the environment variables
-// AWS_ENDPOINT_URL_BEDROCK_RUNTIME or AWS_ENDPOINT_URL, to which the key in the
-// environment belongs then, or else that of the region.
+// WithBaseURL sets the URL of the service, without the "/model/…" that is appended: a
+// gateway, or an endpoint of a private network. Region and key are then optional, and the
+// key in the environment is not sent. Default: the environment variable
+// AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or else AWS_ENDPOINT_URL, in which case the key in
+// the environment belongs to that service, or else the endpoint of the region.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It wins over what the client sets itself,
-// and an authorization header takes the place of the key. Several names add up.
+// WithHeader sets a header of every request. It overrides the headers of the client, and
+// an authorization header replaces the key. Repeated options with different names add up.
 // Default: none.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the client that requests go through: signatures, proxies,
-// certificates, recording. It is copied. Redirects are followed only to the same host,
-// whatever its CheckRedirect says. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for signatures, proxies, certificates or
+// recording. It is copied. Redirects are followed only to the same host, whatever its
+// CheckRedirect says. Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
 		c.signs = true
@@ -143,22 +144,23 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithMaxTokens bounds the answers to requests that set no bound. Default: the model's
-// own bound.
+// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
+// limit of the model.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout sets the longest silence of the service. After it the request ends
-// with an [aycoder.TimeoutError]. Time that the caller takes to handle an event does
-// not count. Default: 5 minutes.
+// WithIdleTimeout limits the time without data from the service. When it has passed, the
+// request ends with an [aycoder.TimeoutError]. Time that the caller spends handling an
+// event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// New returns a client that asks model where a request names none: the id of a model or
-// an inference profile, or its ARN. All options that are wrong are reported at once, as
-// [aycoder.ConfigError]. A missing key is an [aycoder.AuthError]. It sends nothing.
+// New returns a client that uses model for requests that do not name one. Model is the id
+// or the ARN of a model or an inference profile. New reports all invalid options at once,
+// as an [aycoder.ConfigError], and a missing key as an [aycoder.AuthError]. It does not
+// send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, noHome)}
 	var errs []error
@@ -175,7 +177,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
 }
 
-// settle finds the address and the key once all options are known.
+// settle determines the URL and the key once all options are applied.
 func (c *config) settle(model string) error {
 	if os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") != "true" {
 		if err := c.FindBaseURL(nil, "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"); err != nil {
@@ -190,7 +192,7 @@ func (c *config) settle(model string) error {
 	}
 	err := c.FindKey(model, []string{"Authorization"}, keyEnv)
 	if _, missing := errors.AsType[*aycoder.AuthError](err); missing && c.signs {
-		return nil // the caller's client adds what it takes
+		return nil // the caller's client authenticates the requests
 	}
 	return err
 }
@@ -229,7 +231,8 @@ func (c *Client) setHeaders(h http.Header) {
 	}
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. Claude does since 4.5.
+// FormatsOutput implements [aycoder.OutputFormatter]. Claude supports structured output
+// since 4.5; other models do not.
 func (c *Client) FormatsOutput(model string) bool {
 	model = cmp.Or(model, c.model)
 	return api.ClaudeFormatsOutput(model) && !strings.Contains(model, "opus-4-1")
@@ -238,11 +241,11 @@ func (c *Client) FormatsOutput(model string) bool {
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
-// String names provider, model and address. It shows no key.
+// String returns the provider, the model and the URL, without the key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString is [Client.String].
+// GoString returns the same as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. It shows no key.
+// LogValue implements [slog.LogValuer]. The value does not contain the key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

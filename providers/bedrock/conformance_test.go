@@ -72,7 +72,7 @@ func (w *wire) end(stop string) string {
 	return string(w.b)
 }
 
-// serving returns a client of a server of its own.
+// serving returns a client with its own server.
 func serving(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +95,7 @@ func serving(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// answering returns a client of a server that answers with body, and then does what
-// after says.
+// answering returns a client of a server that answers with body, and then calls after.
 func answering(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return serving(t, "key", func(w http.ResponseWriter, r *http.Request) {
@@ -122,9 +121,9 @@ func refusing(t testing.TB, key string, status int, kind, message string) agentt
 	})
 }
 
-// recording returns a client of a server that answers with body, and what it was sent
-// last. The breakpoint behind the last message is left out: it is no part of the
-// prompt.
+// recording returns a client of a server that answers with body, and a function that
+// returns the last request. The cache breakpoint is removed, since it does not belong to
+// the prompt.
 func recording(t testing.TB, body string) (agenttest.Client, func() []byte) {
 	t.Helper()
 	var last atomic.Value

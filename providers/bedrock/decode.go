@@ -12,11 +12,12 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-// event is what is used of an event's payload.
+// event has the fields of an event's payload that are used.
 type event struct {
 	index int
-	// start or delta: the name of what begins or goes on, "toolUse", its fields, and all
-	// of it as it is written where there is no name for that.
+	// Kind is the name of the content in a start or a delta, such as "toolUse". The
+	// following fields are that content; raw is JSON text, and the whole start or delta
+	// if its kind is unknown.
 	kind string
 	call start
 	text string // of a text, of reasoning, or of arguments
@@ -26,10 +27,10 @@ type event struct {
 	use  *aycoder.Usage
 }
 
-// start is how a call begins.
+// start is the start of a call.
 type start struct{ id, name, kind string }
 
-// read reads a payload in one pass.
+// read parses a payload in one pass.
 func (e *event) read(data string) error {
 	r := rawjson.NewReader(data)
 	if r.Kind() != '{' {
@@ -73,7 +74,7 @@ func (e *event) delta(r *rawjson.Reader) {
 	}
 }
 
-// reasoning reads a piece: text, a signature, or what is redacted.
+// reasoning reads a delta: text, a signature, or redacted content.
 func (e *event) reasoning(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
@@ -112,7 +113,7 @@ func (s *start) read(raw string) {
 	}
 }
 
-// readUsage reads the tokens. "inputTokens" are those that no cache had: totalTokens is
+// readUsage reads the token counts. "inputTokens" excludes cached tokens: totalTokens is
 // the sum of all four.
 func readUsage(r *rawjson.Reader) *aycoder.Usage {
 	u := &aycoder.Usage{}
@@ -133,12 +134,12 @@ func readUsage(r *rawjson.Reader) *aycoder.Usage {
 	return u
 }
 
-// A decoder turns one response into model events.
+// A decoder converts one response to model events.
 type decoder struct {
 	call *api.Call
 
 	done    aycoder.MessageDone
-	open    []*block // in the order in which they began, until they are given away
+	open    []*block // in the order in which they began, until they are emitted
 	ids     map[string]bool
 	begun   bool
 	called  bool // there was a call
@@ -178,8 +179,8 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return false, nil
 }
 
-// End implements [api.Decoder]. The usage comes behind the end of the message, and may
-// be missing.
+// End implements [api.Decoder]. The usage follows the end of the message, and may be
+// missing.
 func (d *decoder) End() error {
 	if !d.stopped {
 		return api.ErrUnfinished
@@ -187,7 +188,7 @@ func (d *decoder) End() error {
 	return d.finish()
 }
 
-// stop takes why the model stopped, and completes all blocks.
+// stop records the stop reason, and completes all blocks.
 func (d *decoder) stop(reason string) error {
 	if !d.begun {
 		return errors.New("messageStop before messageStart")
@@ -206,7 +207,7 @@ func (d *decoder) finish() error {
 		d.done.Stop = aycoder.StopEndTurn
 	}
 	if d.called && d.done.Stop == aycoder.StopEndTurn {
-		d.done.Stop = aycoder.StopToolUse // the calls decide
+		d.done.Stop = aycoder.StopToolUse // the presence of calls decides
 	}
 	if strings.HasPrefix(string(d.done.Stop), "malformed_") && !d.called {
 		// "malformed_tool_use", "malformed_model_output": there is no answer.
@@ -217,7 +218,7 @@ func (d *decoder) finish() error {
 	return d.call.Emit(&d.done)
 }
 
-// cutsOff reports whether a message that stopped so may end in an incomplete call.
+// cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
 	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || strings.HasPrefix(string(r), "malformed_") ||
 		r == "model_context_window_exceeded"
@@ -259,7 +260,7 @@ func (d *decoder) Whole(data string) error {
 	return d.finish()
 }
 
-// readOutput returns the blocks of the message as they are written.
+// readOutput returns the blocks of the message as JSON text.
 func readOutput(r *rawjson.Reader) (content []string, found bool) {
 	for r.Object(); r.Next(); {
 		if r.Key() != "message" {

@@ -209,8 +209,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Ids are there, and of one call each, whatever the service sends. They are the same
-// when it is read again.
+// Every call has its own id, whatever the service sends, and the ids are the same when
+// the response is read again.
 func TestIDs(t *testing.T) {
 	events := []string{begin}
 	for n := range 3 {
@@ -235,15 +235,15 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A call is given away when it is complete, not when the message is.
+// A call is emitted when it is complete, not when the message is.
 func TestCallsComeEarly(t *testing.T) {
 	a := ask(t, answered(200, frames(begin, newCall, piece(`{"toolUse":{"input":"{\"a\":1}"}}`), stop0)))
 	assert.Error(t, a.Err)
 	assert.Len(t, a.Message().Calls(), 1)
 }
 
-// No bytes make the decoder panic, and what it says is always whole. The frames are
-// right, since nearly all else ends at their checksums.
+// No input makes the decoder panic, and its events are always consistent. The frames are
+// valid, because otherwise nearly every input would fail at a checksum.
 func FuzzDecode(f *testing.F) {
 	f.Add(begin+"\n"+textPiece("a")+"\n"+stop0+"\n"+endTurn+"\n"+meta, uint16(5), byte(7))
 	f.Add(begin+"\n"+newCall+"\n"+piece(`{"toolUse":{"input":"{}"}}`)+"\n"+stop0+"\n"+useTool+"\n"+meta, uint16(300), byte(1))
@@ -262,7 +262,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// check checks what holds for every answer.
+// check checks the properties of every answer.
 func check(t *testing.T, a *wiretest.Answer) {
 	require.NotEqual(t, a.Done != nil, a.Err != nil, "either done or an error")
 	if a.Err != nil {
@@ -298,8 +298,8 @@ func TestLargeEvent(t *testing.T) {
 	timed.AtMost(t, large, 60*small)
 }
 
-// BenchmarkDecode reads 10,000 deltas, beside what nobody can go below: frames cut by
-// their lengths, and the text found between two quotes.
+// BenchmarkDecode reads 10,000 deltas, and compares with the least work of any decoder:
+// split the frames by length, and find the text between two quotes.
 func BenchmarkDecode(b *testing.B) {
 	const n = 10_000
 	events := append(slices.Repeat([]string{textPiece("some word")}, n), stop0, endTurn, meta)
@@ -342,7 +342,7 @@ func floor(b *testing.B, r io.Reader) (text int) {
 	}
 }
 
-// What is redacted is kept as it came, in base64 that is right or not.
+// Redacted content is kept unchanged, whether or not it is valid base64.
 func TestRedactedBytes(t *testing.T) {
 	raw := base64.StdEncoding.EncodeToString([]byte("secret"))
 	a := ask(t, answered(200, frames(begin, piece(`{"reasoningContent":{"redactedContent":"`+raw+`"}}`), stop0, endTurn, meta)))
@@ -352,7 +352,7 @@ func TestRedactedBytes(t *testing.T) {
 	assert.Equal(t, `{"reasoningContent":{"redactedContent":"`+raw+`"}}`, string(data))
 }
 
-// Whatever is printed, logged or returned, the key is not in it.
+// The key is in nothing that is printed, logged or returned.
 func TestKeyIsNeverShown(t *testing.T) {
 	echo := roundTrip(func(r *http.Request) (*http.Response, error) {
 		key := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")

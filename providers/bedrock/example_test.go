@@ -11,8 +11,8 @@ import (
 	"github.com/aycoder/aycoder/providers/bedrock"
 )
 
-// The example talks to a service of its own; leave WithBaseURL out and give a region
-// to talk to Amazon's.
+// The example uses a local server; leave out WithBaseURL and set a region to use
+// Amazon's.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.URL.Path)
@@ -42,7 +42,7 @@ func Example() {
 	// end_turn, 9 tokens in, 6 out
 }
 
-// A signer adds what AWS wants of a request. A real one computes Signature Version 4,
+// A signer adds the signature that AWS requires. A real one computes Signature Version 4,
 // for which the AWS SDK has a package.
 type signer struct{ next http.RoundTripper }
 
@@ -53,7 +53,7 @@ func (s signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// Requests are signed by the caller's own HTTP client, so that no SDK is needed here.
+// The caller's HTTP client signs the requests, so this package does not need an SDK.
 func ExampleWithHTTPClient() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.Header.Get("Authorization"))

@@ -42,7 +42,7 @@ func hello() *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
-// frames puts events into frames: each is the name and the payload, with a space
+// frames puts events into frames. Each event is a name and a payload, with a space
 // between them.
 func frames(events ...string) string {
 	var b []byte
@@ -69,7 +69,7 @@ func piece(delta string) string {
 
 func textPiece(s string) string { return piece(`{"text":"` + s + `"}`) }
 
-// wire is the body that encode makes, as bytes.
+// wire returns the bytes of the encoded body.
 func (c *Client) wire(req *aycoder.Request) ([]byte, error) {
 	p, err := c.encode(req)
 	if err != nil {

@@ -12,15 +12,16 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// wireKey is the key of messages that are encoded for this API: what their form depends
-// on. No two documents of a conversation may have the same name, so a message's place
-// is part of the names of those in it; it is 0 for one without.
+// wireKey is the key of messages that are encoded for this API, with everything that
+// their form depends on. No two documents of a conversation may have the same name, so
+// their names contain the position of the message, which is 0 for a message without
+// documents.
 type wireKey struct {
 	at    int
 	plain bool
 }
 
-// hasMedia reports whether there may be documents among parts, or in outputs.
+// hasMedia reports whether parts or outputs may contain documents.
 func hasMedia(parts []aycoder.Part) bool {
 	return slices.ContainsFunc(parts, func(p aycoder.Part) bool {
 		switch p := p.(type) {
@@ -33,7 +34,7 @@ func hasMedia(parts []aycoder.Part) bool {
 	})
 }
 
-// wireRole is the role of a message there: a system message is the user's.
+// wireRole returns the role of a message on the wire: a system message is the user's.
 func wireRole(r aycoder.Role) aycoder.Role {
 	if r == aycoder.RoleAssistant {
 		return r
@@ -64,7 +65,7 @@ func (k wireKey) fragment(m *aycoder.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// blocks is a list of content blocks that is being written.
+// blocks is a list of content blocks under construction.
 type blocks struct {
 	b    []byte
 	role aycoder.Role
@@ -121,7 +122,7 @@ func (w *blocks) text(t *aycoder.Text) {
 	w.b = append(w.b, `"}`...)
 }
 
-// thinking goes back only with the signature that proves it.
+// thinking is sent back only with the signature that proves its origin.
 func (w *blocks) thinking(t *aycoder.Thinking) {
 	if t.Provider != provider || t.Signature == "" || w.role != aycoder.RoleAssistant || w.key.plain {
 		return
@@ -149,7 +150,7 @@ func (w *blocks) use(u *aycoder.ToolUse) {
 	w.b = append(w.b, `}}`...)
 }
 
-// output writes the result of a tool. Not all models take one without content.
+// output writes the result of a tool. Not all models accept one without content.
 func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.begin(`{"toolResult":{"toolUseId":`)
 	w.b = api.AppendName(w.b, o.ID, maxName)
@@ -177,8 +178,8 @@ func (w *blocks) output(o *aycoder.ToolOutput) {
 	w.b = append(w.b, `}}`...)
 }
 
-// formats are what the API takes of media: the field that it is in, and its name for
-// the type.
+// formats maps the media types that the API accepts to a field and the API's name of the
+// type.
 var formats = map[string][2]string{
 	"image/png": {"image", "png"}, "image/jpeg": {"image", "jpeg"}, "image/jpg": {"image", "jpeg"},
 	"image/gif": {"image", "gif"}, "image/webp": {"image", "webp"},
@@ -192,8 +193,8 @@ var formats = map[string][2]string{
 	"video/x-ms-wmv": {"video", "wmv"}, "video/3gpp": {"video", "three_gp"},
 }
 
-// shown writes media. What the API takes no block for is named in a text, so that one
-// odd file does not make the whole conversation unsendable.
+// shown writes media. A type for which the API has no block is replaced by a text that
+// names it, so that one odd file does not make the whole conversation unsendable.
 func (w *blocks) shown(m *aycoder.Media) {
 	if w.role == aycoder.RoleAssistant || w.media(m) {
 		return
@@ -201,7 +202,7 @@ func (w *blocks) shown(m *aycoder.Media) {
 	w.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
-// media writes a block, or reports that there is none for this.
+// media writes a block, or reports that the type has none.
 func (w *blocks) media(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	typ = strings.TrimSpace(typ)
@@ -230,9 +231,9 @@ func (w *blocks) media(m *aycoder.Media) bool {
 	return true
 }
 
-// documentName is a name that the API takes: "alphanumeric characters, whitespace
-// characters (no more than one in a row), hyphens, parentheses, square brackets". It
-// ends with the place of the message and of the document in it.
+// documentName returns a name that the API accepts: "alphanumeric characters, whitespace
+// characters (no more than one in a row), hyphens, parentheses, square brackets". It ends
+// with the positions of the message and of the document in it, which make it unique.
 func documentName(m *aycoder.Media, at, n int) string {
 	const most = 100
 	var b strings.Builder
@@ -253,7 +254,7 @@ func documentName(m *aycoder.Media, at, n int) string {
 	return b.String() + "-" + strconv.Itoa(at+1) + "-" + strconv.Itoa(n)
 }
 
-// ours reports whether o is of this provider and can be sent.
+// ours reports whether o belongs to this provider and can be sent.
 func ours(o *aycoder.Opaque) bool {
 	return o != nil && o.Provider == provider && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }

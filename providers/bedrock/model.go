@@ -7,18 +7,19 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// A model is what has to be known of one beyond the API that all have.
+// A model describes the properties of a model that the common API does not cover.
 type model struct {
 	claude bool
 	caches bool
-	adapts bool // takes no temperature
-	plain  bool // takes neither reasoning back nor that a call has failed
-	// thinking appends the fields that make it think, or is nil.
+	adapts bool // does not take a temperature
+	plain  bool // takes neither reasoning nor the status of a failed call
+	// thinking appends the fields that turn on thinking; nil if the model has none.
 	thinking func(b []byte, budget int) []byte
 }
 
-// modelOf tells from a name: "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-// "amazon.nova-2-lite-v1:0", or an ARN that ends in one.
+// modelOf derives the properties from a name:
+// "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-2-lite-v1:0", or an ARN
+// that ends in one.
 func modelOf(name string) model {
 	switch {
 	case strings.Contains(name, "anthropic.claude"):

@@ -38,7 +38,7 @@ func suite(t *testing.T) *wiretest.Suite {
 	}
 }
 
-// wantUsage sorts the recorded counts: the input has no tokens of the cache.
+// wantUsage converts the recorded counts: the input excludes cached tokens.
 func wantUsage(raw json.RawMessage) aycoder.Usage {
 	var u struct{ InputTokens, OutputTokens, CacheReadInputTokens, CacheWriteInputTokens int64 }
 	if err := json.Unmarshal(raw, &u); err != nil {
@@ -100,14 +100,14 @@ func kindsOf(parts []aycoder.Part) (kinds []string) {
 	return kinds
 }
 
-// Every recorded response decodes to what it says.
+// Every recorded response is decoded as recorded.
 func TestRecorded(t *testing.T) { suite(t).Decode(t) }
 
-// A response that is cut anywhere ends in a typed error.
+// A response that is cut off anywhere ends in a typed error.
 func TestRecordedCut(t *testing.T) { suite(t).Cut(t, endOfMessage) }
 
-// endOfMessage is how many bytes of a body must come for it to be complete: the usage
-// behind it may be missing.
+// endOfMessage returns the number of bytes after which a body is complete; the usage
+// behind them may be missing.
 func endOfMessage(i *wiretest.Interaction, body string) int {
 	if i.Response.Transport == "json" {
 		return len(strings.TrimRight(body, " \r\n"))
@@ -135,8 +135,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Conversations of several steps are replayed: each response is decoded, stored, and
-// sent back with the results of its calls. What was signed goes back as it came.
+// Conversations of several steps are replayed: each response is decoded, stored, and sent
+// back with the results of its calls. Signed parts are sent back unchanged.
 func TestRecordedSteps(t *testing.T) {
 	var cases, steps, signatures, blocks int
 	wiretest.EachWith(t, "bedrock-converse", func(rec *wiretest.Recording) {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxName is the longest id or name that the API takes.
+	// maxName is the longest id or name that the API accepts.
 	maxName = 64
-	// minBudget is the least that Claude takes for its thinking, and thinkingTokens what
-	// its answer gets beside where no bound is set.
+	// minBudget is the minimum thinking budget of Claude, and thinkingTokens the length
+	// of the answer beside it if the request sets no limit.
 	minBudget      = 1024
 	thinkingTokens = 8192
 
@@ -25,16 +25,16 @@ const (
 	moreFields = "additionalModelRequestFields"
 )
 
-// A body is a request on its way to bytes. Its fields are in an order that depends on
-// nothing but which of them are set; messages come last.
+// A body is a request under construction. The order of its fields depends only on which
+// of them are set; messages come last.
 type body struct {
 	b     []byte
 	req   *aycoder.Request
 	model model
 	err   error
 
-	thinks bool   // Claude does, by a field of ours
-	prompt string // asks for an answer that the API cannot be bound to
+	thinks bool   // Claude thinks, by a field that we wrote
+	prompt string // asks for an answer to which the API cannot be constrained
 }
 
 // encode returns the wire form of req.
@@ -67,9 +67,8 @@ func (w *body) key(name string) bool {
 	return true
 }
 
-// thinking writes how much the model may think, in its own words, and returns how many
-// tokens the answer may have. A budget must be less than that, so one that is not
-// raises it.
+// thinking writes the model's setting for thinking, and returns the maximum length of the
+// answer in tokens. The budget must be less than that, so a larger budget raises it.
 func (w *body) thinking(maxTokens int) int {
 	n := w.req.Thinking
 	if n <= 0 || w.model.thinking == nil || w.model.claude && w.forced() || !w.key(moreFields) {
@@ -121,8 +120,8 @@ func (w *body) inference(maxTokens int) {
 	}
 }
 
-// output binds the answer to a schema, or asks for it in words if it cannot be written
-// as the API wants it.
+// output constrains the answer to a schema, or asks for it in words if the API cannot
+// express the schema.
 func (w *body) output(native bool) {
 	out := w.req.Output
 	if out == nil || !native {
@@ -178,10 +177,10 @@ func appendText(b []byte, s string) []byte {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// caches reports whether breakpoints of the prompt cache are set.
+// caches reports whether cache breakpoints are set.
 func (w *body) caches() bool { return !w.req.NoCache && w.model.caches }
 
-// tools writes the tools and how they are chosen.
+// tools writes the tools and the tool choice.
 func (w *body) tools() error {
 	if _, own := w.req.Extra["toolConfig"]; own {
 		return nil
@@ -214,9 +213,9 @@ func (w *body) tools() error {
 	return nil
 }
 
-// offered are the tools that the request names. If there are none, or none may be
-// called, they are those that a conversation with calls cannot do without: "The
-// toolConfig field must be defined when using toolUse and toolResult content blocks."
+// offered returns the tools of the request. If there are none, or none may be called, it
+// returns those that a conversation with calls requires: "The toolConfig field must be
+// defined when using toolUse and toolResult content blocks."
 func (w *body) offered() []*aycoder.ToolSpec {
 	tools := w.req.Tools
 	if len(tools) > 0 && w.req.ToolChoice.Mode != aycoder.ToolNone {
@@ -244,8 +243,8 @@ func (w *body) tool(s *aycoder.ToolSpec) error {
 	return nil
 }
 
-// usedTools are the tools that were called in a conversation, with no more than their
-// names.
+// usedTools returns the tools that were called in a conversation; only their names are
+// known.
 func usedTools(messages []*aycoder.Message) (used []*aycoder.ToolSpec) {
 	seen := map[string]bool{}
 	for _, m := range messages {
@@ -264,7 +263,7 @@ func usedTools(messages []*aycoder.Message) (used []*aycoder.ToolSpec) {
 	return used
 }
 
-// usedTool is the name of the tool that a part is about, or "".
+// usedTool returns the name of the tool of a call or an output, or "".
 func usedTool(p aycoder.Part) string {
 	switch p := p.(type) {
 	case *aycoder.ToolUse:
@@ -279,8 +278,9 @@ func usedTool(p aycoder.Part) string {
 	return ""
 }
 
-// messages adds the conversation, from its encoded messages. "A conversation must
-// alternate between user and assistant roles": those of one role in a row are joined.
+// messages appends the conversation, from its encoded messages. "A conversation must
+// alternate between user and assistant roles": consecutive messages of one role are
+// joined.
 func (w *body) messages() (*api.Payload, error) {
 	if len(w.b) > 1 {
 		w.b = append(w.b, ',')
@@ -323,13 +323,13 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// turns end the turn before and begin one.
+// turns are the bytes that end the previous turn and begin one of that role.
 var turns = map[aycoder.Role][]byte{
 	aycoder.RoleUser:      []byte(`]},{"role":"user","content":[`),
 	aycoder.RoleAssistant: []byte(`]},{"role":"assistant","content":[`),
 }
 
-// between is what stands between a message and the one before, which may be none.
+// between returns the bytes between a message and the previous one, if any.
 func between(before, role aycoder.Role) []byte {
 	const end = "]}"
 	switch before {

@@ -154,7 +154,7 @@ func TestEncodeRefuses(t *testing.T) {
 		want string
 	}{
 		{"messages in Extra", aycoder.Request{Extra: field("messages", "[]")}, `field "messages" is not for Extra`},
-		{"Extra that is no JSON", aycoder.Request{Extra: field("a", "{")}, `field "a" of Extra is not JSON`},
+		{"Extra that is not JSON", aycoder.Request{Extra: field("a", "{")}, `field "a" of Extra is not JSON`},
 		{"temperature", aycoder.Request{Temperature: new(math.NaN())}, "temperature NaN is not a number"},
 		{"schema", aycoder.Request{Tools: []*aycoder.ToolSpec{{Name: "x", Schema: raw(`[]`)}}}, `tool "x": schema is not a JSON object`},
 		{"schema of an answer", aycoder.Request{Output: &aycoder.OutputFormat{Name: "x", Schema: raw(`[]`)}}, `output "x": schema is not a JSON object`},
@@ -187,7 +187,8 @@ func TestDocumentNames(t *testing.T) {
 	}
 }
 
-// The same document twice in a conversation has two names, in a message and in two.
+// A document that occurs twice in a conversation has two names, within a message and
+// across messages.
 func TestSameDocumentTwice(t *testing.T) {
 	pdf := &aycoder.Media{Type: "application/pdf", Name: "a.pdf", Data: []byte("x")}
 	out := &aycoder.ToolOutput{ID: "1", Name: "read", Parts: []aycoder.Part{pdf}}
@@ -200,7 +201,7 @@ func TestSameDocumentTwice(t *testing.T) {
 	}
 }
 
-// Models of other makers take no reasoning back, and no status.
+// Models of other makers accept neither reasoning nor a status.
 func TestPlainModels(t *testing.T) {
 	messages := []*aycoder.Message{aycoder.User("q"),
 		{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
@@ -221,7 +222,7 @@ func TestPlainModels(t *testing.T) {
 	}
 }
 
-// Without the breakpoint on the last message, a body begins with the one before.
+// Without the breakpoint on the last message, a body begins with the previous one.
 func TestBodiesGrowAtTheEnd(t *testing.T) {
 	var all []*aycoder.Message
 	for range 20 {
@@ -321,7 +322,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		data, err := c.wire(req)
 		if err != nil {
-			return // a schema
+			return // a schema instead of an instance
 		}
 		require.True(t, json.Valid(data), "%s", data)
 	})
