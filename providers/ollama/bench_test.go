@@ -17,14 +17,13 @@ import (
 
 const deltas = 10_000
 
-// stream is an answer of many small lines, as the server writes them.
+// stream returns an answer of many small lines, as the server writes them.
 func stream(text string) string {
 	return strings.Repeat(`{"model":"qwen3:4b","created_at":"2026-02-17T18:29:03.412345678Z",`+
 		`"message":{"role":"assistant","content":"`+text+`"},"done":false}`+"\n", deltas) + done
 }
 
-// floor is the least that gets the texts out of a stream: lines, and what stands
-// between two marks.
+// floor is the least work of any decoder: find the lines, and the text between two marks.
 func floor(r io.Reader) (n int) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
@@ -35,7 +34,7 @@ func floor(r io.Reader) (n int) {
 	return n
 }
 
-// BenchmarkDecode decodes 10,000 deltas: by the floor, to the events of Stream, and to
+// BenchmarkDecode decodes 10,000 deltas: with floor, to the events of Stream, and to
 // those of a run.
 func BenchmarkDecode(b *testing.B) {
 	per := func(b *testing.B) {
@@ -73,8 +72,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeLine reads one line of 10 MB in pieces of 1 kB, and one of a tenth,
-// which must take about a tenth of the time.
+// BenchmarkLargeLine reads one line of 10 MB in pieces of 1 kB, and one of a tenth of the
+// size, which must take about a tenth of the time.
 func BenchmarkLargeLine(b *testing.B) {
 	for _, size := range []int{1 << 20, 10 << 20} {
 		b.Run(fmt.Sprintf("%dMB", size>>20), func(b *testing.B) {
@@ -88,7 +87,7 @@ func BenchmarkLargeLine(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode sends a conversation of 200 messages with 20 tools, of which only the
+// BenchmarkEncode sends a conversation of 200 messages with 20 tools, in which only the
 // last message is new.
 func BenchmarkEncode(b *testing.B) {
 	schema := []byte(`{"type":"object","properties":{"path":{"type":"string","description":"The path."},"lines":{"type":"array","items":{"type":"integer"}}},"required":["path"],"additionalProperties":false}`)

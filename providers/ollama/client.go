@@ -29,12 +29,12 @@ const (
 
 	cloudURL = "https://ollama.com"
 
-	// defaultIdle is longer than Ollama itself takes at most to load a model: 5 minutes
-	// (OLLAMA_LOAD_TIMEOUT), before it reads the prompt.
+	// defaultIdle is longer than the time that Ollama allows itself to load a model, 5
+	// minutes (OLLAMA_LOAD_TIMEOUT), after which it still has to read the prompt.
 	defaultIdle = 10 * time.Minute
 )
 
-// Client asks a model of Ollama. It is safe for concurrent use.
+// Client is a client of Ollama. It is safe for concurrent use.
 type Client struct {
 	model string
 	cfg   config
@@ -42,63 +42,64 @@ type Client struct {
 	seen  *shown
 }
 
-// A config is what the options set.
+// A config is the result of the options.
 type config struct {
 	api.Config
 	context   int64
-	keepAlive string // as it is sent, or empty
+	keepAlive string // as JSON, or empty
 	think     Thinking
 	truncate  bool
 	options   map[string]json.RawMessage
 }
 
 // Option sets a property of a [Client]. Options are applied in order; the last one wins
-// where nothing else is said.
+// unless its comment says otherwise.
 type Option func(*config) error
 
-// WithBaseURL sets where Ollama is, without the "/api" that is appended. Default: what
-// OLLAMA_HOST says, or http://127.0.0.1:11434.
+// WithBaseURL sets the URL of Ollama, without the "/api" that is appended. Default: the
+// environment variable OLLAMA_HOST, or else http://127.0.0.1:11434.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithAPIKey sets the key that hosted services want. Default: none, but at
-// https://ollama.com that in the environment variable OLLAMA_API_KEY, which [New] reads.
+// WithAPIKey sets the key for hosted services. Default: none, except for
+// https://ollama.com, where it is the environment variable OLLAMA_API_KEY, as [New] reads
+// it.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithHeader sets a header of every request. It wins over what the client sets itself,
-// and an authorization header takes the place of the key. Several names add up.
+// WithHeader sets a header of every request. It overrides the headers of the client, and
+// an authorization header replaces the key. Repeated options with different names add up.
 // Default: none.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the client that requests go through: proxies, certificates,
-// recording. It is copied. Redirects are followed only to the same host, whatever its
-// CheckRedirect says. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
+// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
+// Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error { return c.SetHTTPClient("WithHTTPClient", hc) }
 }
 
-// WithMaxTokens bounds the answers to requests that set no bound. Default: the model's
-// own bound, which is mostly the end of the context.
+// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
+// limit of the model, which is mostly the end of the context.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout sets the longest silence of the service. After it the request ends
-// with an [aycoder.TimeoutError]. The first answer of a model takes as long as it takes
-// to load it and to read the prompt. Time that the caller takes to handle an event does
-// not count. Default: 10 minutes.
+// WithIdleTimeout limits the time without data from the service. When it has passed, the
+// request ends with an [aycoder.TimeoutError]. The time to load a model and to read the
+// prompt counts. Time that the caller spends handling an event does not. Default: 10
+// minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithContextLength sets how many tokens the model sees at most, its answer included,
-// which is Ollama's num_ctx: see the package comment. Default: what the model's
-// parameters or the server say.
+// WithContextLength sets the length of the context in tokens, including the answer; it is
+// Ollama's num_ctx, see the package comment. Default: set by the model's parameters or
+// the server.
 func WithContextLength(tokens int) Option {
 	return func(c *config) error {
 		if tokens < 1 {
@@ -109,8 +110,8 @@ func WithContextLength(tokens int) Option {
 	}
 }
 
-// WithKeepAlive sets how long the model stays in memory after a request: 0 unloads it
-// at once, less than 0 keeps it. Default: the server's, which is 5 minutes.
+// WithKeepAlive sets how long the model stays in memory after a request: 0 unloads it at
+// once, a negative value keeps it. Default: set by the server, normally 5 minutes.
 func WithKeepAlive(d time.Duration) Option {
 	return func(c *config) error {
 		switch {
@@ -128,26 +129,26 @@ func WithKeepAlive(d time.Duration) Option {
 // Thinking says whether and how much a model thinks before it answers.
 type Thinking string
 
-// The words for thinking. Models of the kind gpt-oss take the levels only and always
-// think; others that think take all.
+// The values for thinking. gpt-oss models accept only the levels and always think; other
+// thinking models accept all values.
 const (
-	// ThinkOn turns thinking on, as much as the model likes.
+	// ThinkOn turns thinking on and leaves the amount to the model.
 	ThinkOn Thinking = "true"
-	// ThinkOff turns it off.
+	// ThinkOff turns thinking off.
 	ThinkOff Thinking = "false"
-	// ThinkLow is the least that a model with levels thinks.
+	// ThinkLow is the lowest level.
 	ThinkLow Thinking = "low"
-	// ThinkMedium is what a model with levels thinks if nobody says anything.
+	// ThinkMedium is the default level of models with levels.
 	ThinkMedium Thinking = "medium"
-	// ThinkHigh is the most that gpt-oss thinks.
+	// ThinkHigh is the highest level of gpt-oss.
 	ThinkHigh Thinking = "high"
-	// ThinkMax is the most that a model thinks; older servers refuse the word.
+	// ThinkMax is the highest level; older servers refuse it.
 	ThinkMax Thinking = "max"
 )
 
-// WithThinking sets how models think where [aycoder.Request.Thinking] leaves it open,
-// and how much where that turns it on. A model that does not think refuses all but
-// [ThinkOff]. Default: the model's, which is that it thinks if it can.
+// WithThinking sets the thinking of requests whose [aycoder.Request.Thinking] leaves it
+// open, and the level where that turns thinking on. A model that cannot think refuses
+// every value but [ThinkOff]. Default: left to the model, which thinks if it can.
 func WithThinking(t Thinking) Option {
 	return func(c *config) error {
 		switch t {
@@ -159,15 +160,15 @@ func WithThinking(t Thinking) Option {
 	}
 }
 
-// WithTruncation lets Ollama drop what does not fit into the context, as it does when
-// nobody tells it otherwise: see the package comment. Default: false.
+// WithTruncation lets Ollama drop messages that do not fit into the context, which is
+// Ollama's own default: see the package comment. Default: false.
 func WithTruncation(on bool) Option {
 	return func(c *config) error { c.truncate = on; return nil }
 }
 
-// WithOption sets an option of the model, such as "seed", "top_k" or "num_gpu", for
-// every request. What a request or another option says of temperature, stop, num_ctx
-// and num_predict wins over it. Several names add up. Default: none.
+// WithOption sets an option of the model, such as "seed", "top_k" or "num_gpu", for every
+// request. The temperature, stop, num_ctx and num_predict of a request or another option
+// override it. Repeated options with different names add up. Default: none.
 func WithOption(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
@@ -188,9 +189,9 @@ func without(m map[string]json.RawMessage, name string) map[string]json.RawMessa
 	return m
 }
 
-// New returns a client that asks model where a request names none. All options that are
-// wrong are reported at once, as [aycoder.ConfigError], and so is an OLLAMA_HOST that is
-// no address. It sends nothing: the model is not looked for.
+// New returns a client that uses model for requests that do not name one. It reports all
+// invalid options at once, as an [aycoder.ConfigError]; so it does an invalid
+// OLLAMA_HOST. It does not send a request, and does not check that the model exists.
 func New(model string, opts ...Option) (*Client, error) {
 	var errs []error
 	if model == "" {
@@ -232,7 +233,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return x.Stream(ctx)
 }
 
-// exchange is what all requests have in common.
+// exchange returns the settings that all requests share.
 func (c *Client) exchange(model, path string) *api.Exchange {
 	return &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: model, URL: c.cfg.BaseURL + path,
@@ -252,22 +253,21 @@ func (c *Client) setHeaders(h http.Header) {
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. It is false for models that
-// Ollama has in its cloud: "Ollama's Cloud currently does not support structured
-// outputs."
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns false for models in
+// Ollama's cloud: "Ollama's Cloud currently does not support structured outputs."
 func (c *Client) FormatsOutput(model string) bool { return !c.inCloud(cmp.Or(model, c.model)) }
 
-// inCloud reports whether a model is not where Ollama is: those have a tag that says
-// so, "gpt-oss:120b-cloud" or "glm-4.6:cloud".
+// inCloud reports whether a model runs in Ollama's cloud, as its tag says:
+// "gpt-oss:120b-cloud" or "glm-4.6:cloud".
 func (c *Client) inCloud(model string) bool {
 	tag := model[strings.LastIndexByte(model, ':')+1:]
 	return c.cfg.BaseURL == cloudURL || strings.HasSuffix(tag, "-cloud") || strings.HasSuffix(model, ":cloud")
 }
 
-// ModelInfo implements [aycoder.ModelInfoer]. It asks nobody: what it knows is from
-// [WithContextLength] and from what [Client.Show] has brought of this model. The context
-// is the one that is in force, as far as that is known, and not the longest that the
-// model can have.
+// ModelInfo implements [aycoder.ModelInfoer]. It does not send a request: it knows the
+// settings of [WithContextLength] and the results of earlier calls of [Client.Show] for
+// this model. The context is the one in force, as far as it is known, and not the longest
+// that the model supports.
 func (c *Client) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	model = cmp.Or(model, c.model)
 	d, ok := c.seen.details(model)
@@ -278,7 +278,7 @@ func (c *Client) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	return info, ok || c.cfg.context > 0
 }
 
-// contextOf is the length of the context of a model, 0 if the server decides.
+// contextOf returns the context length for a model, or 0 if the server decides.
 func (c *Client) contextOf(d Details) int64 {
 	n := cmp.Or(c.cfg.context, d.NumCtx)
 	if n == 0 && d.RemoteModel != "" {
@@ -290,13 +290,13 @@ func (c *Client) contextOf(d Details) int64 {
 	return n
 }
 
-// shown is what [Client.Show] has brought.
+// shown holds the results of [Client.Show].
 type shown struct {
 	mu     sync.Mutex
 	models map[string]Details
 }
 
-// maxShown is how many models are kept in mind.
+// maxShown is the number of models that are remembered.
 const maxShown = 100
 
 func (s *shown) details(model string) (Details, bool) {
@@ -312,15 +312,16 @@ func (s *shown) keep(model string, d Details) {
 	if s.models == nil || len(s.models) >= maxShown {
 		s.models = map[string]Details{}
 	}
-	d.Template, d.System, d.License, d.Settings = "", "", "", nil // large, and not asked for
+	// large, and not needed for ModelInfo
+	d.Template, d.System, d.License, d.Settings = "", "", "", nil
 	s.models[model] = d
 }
 
-// String names provider, model and address. It shows no key.
+// String returns the provider, the model and the URL, without the key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString is [Client.String].
+// GoString returns the same as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. It shows no key.
+// LogValue implements [slog.LogValuer]. The value does not contain the key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

@@ -77,7 +77,7 @@ func TestNew(t *testing.T) {
 	assert.True(t, is[*aycoder.ConfigError](err))
 }
 
-// The key of the environment is Ollama's: it goes nowhere else.
+// The key in the environment belongs to Ollama and is sent nowhere else.
 func TestKey(t *testing.T) {
 	t.Setenv("OLLAMA_API_KEY", "sk-cloud-key")
 	auth := func(opts ...ollama.Option) (got string) {
@@ -139,7 +139,7 @@ func TestFormatsOutput(t *testing.T) {
 	}
 }
 
-// loopback returns a server that says its version at an address of this machine.
+// loopback returns a server that reports its version at an address of this machine.
 func loopback(t *testing.T, body string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +153,7 @@ func loopback(t *testing.T, body string) *httptest.Server {
 	return s
 }
 
-// dialing returns a client whose connections go to the servers that are named, and
-// nowhere else.
+// dialing returns a client that can connect only to the named servers.
 func dialing(t *testing.T, to map[string]*httptest.Server) (ollama.Option, *[]string) {
 	t.Helper()
 	var asked []string
@@ -200,7 +199,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A key goes to no address that nobody named.
+// A key is not sent to an address that was not configured.
 func TestFindKeepsTheKey(t *testing.T) {
 	t.Setenv("OLLAMA_HOST", "gpu.test")
 	var seen []string
@@ -257,7 +256,7 @@ func TestKeyIsNowhere(t *testing.T) {
 	}
 }
 
-// A server that loads for too long is left, whatever it said before.
+// A request is abandoned when the server loads for too long, whatever it sent before.
 func TestIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -22,7 +22,7 @@ func quote(s string) string {
 	return string(data)
 }
 
-// said returns a line for each piece; field is where it stands.
+// said returns a line for each piece, in the given field.
 func said(field string, pieces ...string) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -36,13 +36,13 @@ func said(field string, pieces ...string) string {
 	return b.String()
 }
 
-// calls returns the line of a call whose arguments are args.
+// calls returns a line with a call whose arguments are args.
 func calls(c *aycoder.ToolUse, args string) string {
 	return fmt.Sprintf(`{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"id":%s,"function":{"index":0,"name":%s,"arguments":%s}}]},"done":false}`+"\n",
 		quote(c.ID), quote(c.Name), args)
 }
 
-// serving returns a client of a server of its own.
+// serving returns a client with its own server.
 func serving(t testing.TB, h http.HandlerFunc, opts ...ollama.Option) agenttest.Client {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -55,8 +55,7 @@ func serving(t testing.TB, h http.HandlerFunc, opts ...ollama.Option) agenttest.
 	return agenttest.Client{Model: c, Idle: tr.CloseIdleConnections}
 }
 
-// answering returns a client of a server that answers with body, and then does what
-// after says.
+// answering returns a client of a server that answers with body, and then calls after.
 func answering(t testing.TB, body string, after func(*http.Request)) agenttest.Client {
 	t.Helper()
 	return serving(t, func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +87,8 @@ func failing(t testing.TB, status int, text string, opts ...ollama.Option) agent
 	}, opts...)
 }
 
-// keeping returns a client of a server that answers with body and keeps what it is sent.
+// keeping returns a client of a server that answers with body and records the last
+// request.
 func keeping(t testing.TB, body string) (agenttest.Client, func() []byte) {
 	t.Helper()
 	var mu sync.Mutex
@@ -121,7 +121,7 @@ func TestConformance(t *testing.T) {
 		Call: func(t testing.TB, text string, c *aycoder.ToolUse) agenttest.Client {
 			return answering(t, said("content", text)+calls(c, string(c.Args))+done, nil)
 		},
-		// Ollama itself sends whole calls only; servers that imitate it send a text.
+		// Ollama itself sends only complete calls; servers that imitate it send a string.
 		Cut: func(t testing.TB, c *aycoder.ToolUse) agenttest.Client {
 			return answering(t, calls(c, quote(string(c.Args)))+
 				strings.Replace(done, `"stop"`, `"length"`, 1), nil)

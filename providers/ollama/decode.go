@@ -14,8 +14,8 @@ import (
 
 var errNoObject = errors.New("not a JSON object")
 
-// A decoder turns the lines of one answer into events. Besides /api/chat it knows the
-// form of /api/generate, which has "response" in the place of "message".
+// A decoder converts the lines of one answer to events. Besides /api/chat it supports the
+// form of /api/generate, which has "response" in place of "message".
 type decoder struct {
 	k       *api.Call
 	a       *api.Answer
@@ -24,7 +24,7 @@ type decoder struct {
 
 	created string // of the first line
 	number  int    // of messages in the request
-	seed    string // of the ids that are made up
+	seed    string // for the generated ids
 	ids     map[string]bool
 	said    bool // something came
 }
@@ -33,13 +33,13 @@ func newDecoder(k *api.Call, context int64, messages int) *decoder {
 	return &decoder{k: k, a: api.NewAnswer(k), context: context, number: messages}
 }
 
-// A line is what one line of an answer says.
+// A line has the fields of one line of an answer.
 type line struct {
 	model, created    string
 	content, thinking string
 	calls             string // JSON
 	failed            bool
-	known             bool // it has a field of an answer
+	known             bool // some field of an answer is present
 	done              bool
 	reason            string
 	in, out           int64
@@ -72,8 +72,8 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	return true, d.end(&l)
 }
 
-// head keeps what a line says of the answer, as copies: it would keep the whole line from
-// being freed.
+// head records the fields that concern the whole answer, as copies: substrings would keep
+// the whole line from being freed.
 func (d *decoder) head(l *line) {
 	if d.created == "" {
 		d.created = strings.Clone(l.created)
@@ -83,7 +83,8 @@ func (d *decoder) head(l *line) {
 	}
 }
 
-// Whole implements [api.Decoder]. It is not called: lines are one document too.
+// Whole implements [api.Decoder]. It is not called, since the reader of lines handles
+// documents, too.
 func (d *decoder) Whole(data string) error {
 	done, err := d.Event(sse.Event{Data: data})
 	if err == nil && !done {
@@ -130,7 +131,7 @@ func count(r *rawjson.Reader) int64 {
 	return api.Count(n)
 }
 
-// isError reports whether the field says something.
+// isError reports whether the field contains an error.
 func isError(r *rawjson.Reader) bool {
 	raw := r.Raw()
 	return raw != "" && raw != "null" && raw != `""`
@@ -140,7 +141,8 @@ func (l *line) readMessage(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
 		case "content":
-			if kind := r.Kind(); kind == '{' || kind == '[' { // an answer of a schema, as it is
+			// structured output that is an object instead of a string
+			if kind := r.Kind(); kind == '{' || kind == '[' {
 				l.content = r.Raw()
 				continue
 			}
@@ -153,7 +155,7 @@ func (l *line) readMessage(r *rawjson.Reader) {
 	}
 }
 
-// add adds what a line brings to the answer.
+// add adds the content of a line to the answer.
 func (d *decoder) add(l *line) error {
 	if err := d.a.Thinking(l.thinking); err != nil {
 		return err
@@ -201,7 +203,7 @@ func readFunction(r *rawjson.Reader, u *aycoder.ToolUse) {
 	}
 }
 
-// readArgs reads an object. Servers that imitate Ollama have a string of JSON there.
+// readArgs reads an object. Servers that imitate Ollama send a string of JSON.
 func readArgs(r *rawjson.Reader) json.RawMessage {
 	if r.Kind() == '"' {
 		s, _ := r.Str()
@@ -219,8 +221,8 @@ func (d *decoder) call(u *aycoder.ToolUse) error {
 	return d.a.Cut(u)
 }
 
-// name makes up an id for a call that has none, or that of another: versions of before
-// November 2025 send none.
+// name generates an id for a call that has none, or has the same as another: versions
+// before November 2025 send none.
 func (d *decoder) name(u *aycoder.ToolUse) {
 	if d.ids == nil {
 		d.ids = map[string]bool{}
@@ -234,8 +236,8 @@ func (d *decoder) name(u *aycoder.ToolUse) {
 	d.ids[u.ID] = true
 }
 
-// end ends the message. An answer that was to be longer than what is left of the
-// context, before it has begun, is that of a conversation that is too long.
+// end ends the message. If the context ended before the answer began, the conversation
+// was too long.
 func (d *decoder) end(l *line) error {
 	if l.reason == "length" && !d.said && d.context > 0 && l.in+l.out >= d.context {
 		return &aycoder.ContextTooLargeError{Actual: l.in, Max: d.context,

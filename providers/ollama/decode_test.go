@@ -66,8 +66,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Ids that are made up are those of the first time when the answer is read again, and
-// others in another step of the conversation.
+// Generated ids are the same when an answer is read again, and differ in another step of
+// the conversation.
 func TestMadeUpIDs(t *testing.T) {
 	body := `{"model":"m","created_at":"now","message":{"tool_calls":[{"function":{"name":"a"}},{"id":"x","function":{"name":"a"}},{"id":"x","function":{"name":"a"}}]},"done":false}` + "\n" + done
 	ids := func(messages int) (ids []string) {
@@ -131,7 +131,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// Counts that cannot be are not believed: sums of them would overflow.
+// Impossible counts are ignored: sums of them would overflow.
 func TestCounts(t *testing.T) {
 	for count, want := range map[string]int64{"-1": 0, "9223372036854775807": 1 << 40, "1e300": 0, `"7"`: 0} {
 		body := strings.NewReplacer(`count":3`, `count":`+count, `count":7`, `count":`+count).Replace(done)
@@ -141,7 +141,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// An answer that has no room is that of a conversation that is too long.
+// If no context is left for an answer, the conversation was too long.
 func TestContextIsFull(t *testing.T) {
 	full := strings.NewReplacer(`"stop"`, `"length"`, `count":3`, `count":4096`, `count":7`, `count":0`).Replace(done)
 	a := answer(t, full, ollama.WithContextLength(4096))

@@ -9,8 +9,8 @@ import (
 	"github.com/aycoder/aycoder/internal/api"
 )
 
-// failure takes an error answer apart, or a line that is one: {"error": "…"}. Ollama has
-// texts only, and a status of 500 for much that is no fault of its own.
+// failure parses an error response, or a line with an error: {"error": "…"}. Ollama sends
+// only texts, and the status 500 for many errors that are not its own.
 func (c *Client) failure(data []byte, h http.Header) api.Failure {
 	return failureOf(data, h, c.cfg.context)
 }
@@ -28,7 +28,7 @@ func failureOf(data []byte, h http.Header, context int64) api.Failure {
 	case has("pull model manifest") && has("file does not exist"):
 		f.Code = "model_not_found"
 	case slices.ContainsFunc(lasting, has):
-		// What the header says is what is true of these: asking again does not help.
+		// These errors are permanent, so the header must not allow a retry.
 		f.Header = f.Header.Clone()
 		if f.Header == nil {
 			f.Header = http.Header{}
@@ -38,14 +38,14 @@ func failureOf(data []byte, h http.Header, context int64) api.Failure {
 	return f
 }
 
-// tooLong are the texts for a conversation that does not fit: of the server, of its
-// runners now, and of those before.
+// tooLong are the texts for a conversation that does not fit: those of the server, of its
+// current runners, and of earlier ones.
 var tooLong = []string{
 	"exceeds the context length", "longer than the context length", "exceeds the available context",
 	"exceeds the model's maximum context length", "exceeds maximum context length", "exceed_context_size",
 }
 
-// lasting are the texts for what stays as it is until somebody changes the machine, the
+// lasting are the texts of errors that persist until somebody changes the machine, the
 // model or the request.
 var lasting = []string{
 	"requires more system memory", "unable to load model", "may be incompatible with your version",

@@ -10,8 +10,8 @@ import (
 	"github.com/aycoder/aycoder/providers/ollama"
 )
 
-// The example talks to a server of its own; leave WithBaseURL out to talk to the Ollama
-// of this machine.
+// The example uses its own server; leave out WithBaseURL to use the Ollama of this
+// machine.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, `{"model":"qwen3:8b","message":{"role":"assistant","content":"A monoid, "},"done":false}`)
@@ -43,7 +43,7 @@ func Example() {
 	// end_turn, 9 tokens in, 6 out
 }
 
-// A pull tells how far it is.
+// A pull reports its progress.
 func ExampleClient_Pull() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, `{"status":"pulling manifest"}`)
@@ -74,8 +74,8 @@ func ExampleClient_Pull() {
 	// success
 }
 
-// The context that a model can have is not the one that is in force: that is known when
-// it was set, or when the model is in memory.
+// The context that a model supports is not the one in force, which is known when it was
+// set, or when the model is loaded.
 func ExampleClient_Show() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"parameters":"temperature 0.6","capabilities":["completion","tools","thinking"],`+
@@ -98,7 +98,7 @@ func ExampleClient_Show() {
 	// Output: 40960 true 32768
 }
 
-// Find looks for an Ollama on this machine, and where OLLAMA_HOST says.
+// Find looks for a server on this machine, and at the address in OLLAMA_HOST.
 func ExampleFind() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"version":"0.12.6"}`)

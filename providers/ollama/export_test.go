@@ -1,6 +1,6 @@
 package ollama
 
-// What tests look at from outside.
+// Internals that external tests use.
 var (
 	Lines      = lines
 	HostURL    = hostURL

@@ -16,8 +16,8 @@ import (
 	"github.com/aycoder/aycoder/providers/ollama"
 )
 
-// Whatever comes, in whatever pieces: an error or one MessageDone, last, and what is
-// complete can be stored and sent again.
+// Every input, in any pieces, produces an error or one final MessageDone; a complete
+// answer can be stored and sent again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(said("content", "a", "b")+done), 3)
 	f.Add([]byte(said("thinking", "a")+calls(&aycoder.ToolUse{ID: "x", Name: "n"}, `{"a":[1,2]}`)+done), 1)
@@ -45,8 +45,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Whatever was said, by whomever: a body of valid JSON that begins with the one before,
-// or an error.
+// Every conversation produces a body of valid JSON that begins with the previous one, or
+// an error.
 func FuzzEncode(f *testing.F) {
 	f.Add("text", "call_1", "read", []byte(`{"a":1}`), []byte(`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`))
 	f.Add("\xff\"\\", "", "\x00", []byte(`{"a`), []byte(`{"properties":{"a":true},"oneOf":[{"const":1},false]}`))
@@ -81,8 +81,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// Whatever a server says of its models: no panic, and a pull that ends in an error or
-// with success.
+// No answer about models causes a panic, and a pull ends in an error or with success.
 func FuzzManage(f *testing.F) {
 	f.Add([]byte(showBody))
 	f.Add([]byte(`{"models":[{"name":"a","details":{"context_length":1},"capabilities":["tools",1]}],"version":"1"}`))
@@ -105,9 +104,9 @@ func FuzzManage(f *testing.F) {
 	})
 }
 
-// Lines are the same whatever the sizes of the reads.
-// linesOf cuts an answer as [ollama.Lines] must: a first line that begins an object and
-// does not end it begins one document, which is all there is.
+// The lines are the same whatever the sizes of the reads. linesOf splits an answer as
+// [ollama.Lines] must: if the first line begins an object without ending it, the whole
+// answer is one document.
 func linesOf(answer string) (lines []string) {
 	rest, more := answer, true
 	for more {

@@ -19,7 +19,7 @@ import (
 const done = `{"model":"m","created_at":"2026-01-02T03:04:05Z","message":{"role":"assistant","content":""},` +
 	`"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":7}` + "\n"
 
-// A recorder keeps the last body that was sent.
+// A recorder keeps the last request body.
 type recorder struct {
 	next http.RoundTripper
 
@@ -50,7 +50,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// says answers everything with a body, size bytes a read.
+// says answers every request with a body, in reads of size bytes.
 func says(status int, body string, size int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Header: http.Header{}, Request: r,
@@ -58,7 +58,7 @@ func says(status int, body string, size int) http.RoundTripper {
 	})
 }
 
-// encoded returns the body that is sent for a request.
+// encoded returns the body of a request.
 func encoded(t testing.TB, req *aycoder.Request, opts ...ollama.Option) []byte {
 	t.Helper()
 	rec := &recorder{next: says(http.StatusOK, done, 1<<20)}

@@ -17,14 +17,14 @@ import (
 
 const (
 	defaultPort = "11434"
-	// probeTime is how long [Find] waits for one address.
+	// probeTime is the timeout of [Find] for one address.
 	probeTime = time.Second
 )
 
-// hostURL returns the base URL for a value of OLLAMA_HOST, read as Ollama reads it: a
-// host, a port, both, or a URL; without a scheme it is http and port 11434, with one
-// the scheme's port. Addresses that a server listens on and nobody can connect to
-// become the loopback address of their kind.
+// hostURL returns the base URL for a value of OLLAMA_HOST, in the same way as Ollama: a
+// host, a port, both, or a URL. Without a scheme it is http and port 11434; with a
+// scheme, the port of that scheme. Addresses that a server can listen on but a client
+// cannot connect to become the loopback address of the same family.
 func hostURL(s string) string {
 	s = strings.Trim(strings.TrimSpace(s), `"'`)
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -50,7 +50,7 @@ func hostURL(s string) string {
 	return strings.TrimRight(base+"/"+path, "/")
 }
 
-// reachable replaces the address that stands for all of a machine's.
+// reachable replaces the unspecified address.
 func reachable(host string) string {
 	ip := net.ParseIP(host)
 	switch {
@@ -62,11 +62,11 @@ func reachable(host string) string {
 	return host
 }
 
-// Find returns the base URL of an Ollama that answers: at the address of [WithBaseURL]
-// or else of OLLAMA_HOST, then at 127.0.0.1:11434, then at [::1]:11434, each within a
-// second. Without an address that was set it asks this machine only. Key and headers of
-// the options go to no other address than the one that was set. An error is an
-// [*aycoder.ModelError], a [*aycoder.ConfigError] or that of ctx.
+// Find returns the base URL of a running Ollama server. It tries the address of
+// [WithBaseURL] or else of OLLAMA_HOST, then 127.0.0.1:11434, then [::1]:11434, for up to
+// a second each. Unless an address is configured, it tries this machine only. Key and
+// headers of the options are sent only to the configured address. An error is an
+// [*aycoder.ModelError], a [*aycoder.ConfigError] or the error of ctx.
 func Find(ctx context.Context, opts ...Option) (string, error) {
 	c, err := configure(opts)
 	if host := os.Getenv(hostEnv); err == nil && c.BaseURL == "" && strings.TrimSpace(host) != "" {
@@ -95,7 +95,8 @@ func Find(ctx context.Context, opts ...Option) (string, error) {
 		Err: fmt.Errorf("nothing found at %s: %w", strings.Join(bases, ", "), errors.Join(errs...))}
 }
 
-// probe asks for the version. A place that nobody named gets to know nothing of us.
+// probe requests the version. An address that was not configured gets neither key nor
+// headers.
 func (c *Client) probe(ctx context.Context, named bool) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

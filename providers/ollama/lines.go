@@ -11,16 +11,16 @@ import (
 
 const (
 	minBuffer = 4 << 10
-	// maxIdle is how many reads in a row may give nothing.
+	// maxIdle is the number of consecutive empty reads after which reading fails.
 	maxIdle = 100
 )
 
-// lines cuts a response into its lines, each as soon as its end was read. White space
-// around a line and lines of nothing else are dropped. A line may have limit bytes. The
-// last may have no end, if it is the end of an object: an answer that is one document
-// has none. A first line that begins an object and does not end it is the beginning of
-// one document, which is read to its end: some proxies print it for people. Every byte is
-// looked at once, whatever the sizes of the reads.
+// lines splits a response into lines, and yields each as soon as its end was read. White
+// space around a line and blank lines are dropped. A line may have up to limit bytes. The
+// last line may lack a line end if it ends an object, as an answer in one document does.
+// If the first line begins an object without ending it, the whole response is one
+// document, because some proxies indent it. Every byte is examined once, whatever the
+// sizes of the reads.
 func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		l := &lineReader{r: r, limit: limit}
@@ -45,7 +45,7 @@ func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
 	}
 }
 
-// unfinished reports whether line is the beginning of an object, and not all of it.
+// unfinished reports whether line is the beginning of an incomplete object.
 func unfinished(line []byte) bool { return line[0] == '{' && !json.Valid(line) }
 
 type lineReader struct {
@@ -53,12 +53,12 @@ type lineReader struct {
 	limit int
 	err   error // of r
 
-	buf   []byte // what was read and not given away
+	buf   []byte // bytes that were read and not returned yet
 	start int    // of the line in buf
-	scan  int    // bytes before it were looked at
+	scan  int    // bytes before it were examined
 }
 
-// next returns the next line, and io.EOF behind the last.
+// next returns the next line, and io.EOF after the last.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		i := bytes.IndexByte(l.buf[l.scan:], '\n')
@@ -81,7 +81,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// rest returns a line and all that comes after it.
+// rest returns a line together with all that follows it.
 func (l *lineReader) rest(line []byte) ([]byte, error) {
 	doc := append(bytes.Clone(line), '\n')
 	for {
@@ -99,7 +99,7 @@ func (l *lineReader) rest(line []byte) ([]byte, error) {
 	return l.last()
 }
 
-// last returns what stands behind the last line end.
+// last returns the bytes after the last line end.
 func (l *lineReader) last() ([]byte, error) {
 	line := bytes.TrimSpace(l.buf[l.start:])
 	switch {
@@ -111,8 +111,8 @@ func (l *lineReader) last() ([]byte, error) {
 	return line, io.EOF
 }
 
-// fill reads once, after it has made room. A byte is moved a constant number of times:
-// the buffer is full when they are moved, and at most half full after it.
+// fill reads once, after making room. Each byte is moved a constant number of times:
+// bytes are moved only when the buffer is full, and afterwards it is at most half full.
 func (l *lineReader) fill() {
 	if len(l.buf) == cap(l.buf) {
 		held, to := l.buf[l.start:], l.buf[:0]

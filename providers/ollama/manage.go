@@ -20,31 +20,31 @@ import (
 
 var errForeign = errors.New("answer is not Ollama's: is the address right?")
 
-// Model is a model that Ollama has.
+// Model is a model of the server.
 type Model struct {
-	// Name is what [New] takes: "qwen3:8b".
+	// Name is the name for [New], such as "qwen3:8b".
 	Name string
-	// Digest is that of the model's manifest, Size that of its files in bytes.
+	// Digest is that of the model's manifest; Size is that of its files in bytes.
 	Digest string
 	Size   int64
-	// Modified is when the model came or was changed last.
+	// Modified is the time of the download or of the last change.
 	Modified time.Time
 	// Family, Parameters and Quantization describe it: "qwen3", "8.2B", "Q4_K_M".
 	Family, Parameters, Quantization string
-	// Context is the longest context that the model can have, in tokens, 0 if the
-	// server does not say it in its list.
+	// Context is the longest context that the model supports, in tokens, or 0 if the
+	// server's list does not say it.
 	Context int64
-	// Capabilities are the words for what it can do, as in [Details]; older servers say
-	// none in their list.
+	// Capabilities are the abilities of the model, see [Model.Has]; the list of an older
+	// server omits them.
 	Capabilities []string
-	// RemoteModel is the name that the model has where it runs, empty if it runs here.
+	// RemoteModel is the model's name at a remote host, or empty if it runs here.
 	RemoteModel string
 }
 
-// Details is what is known of one model.
+// Details describes one model.
 type Details struct {
 	Model
-	// NumCtx is the length of the context that the model's parameters set, 0 if the
+	// NumCtx is the context length in the model's parameters, in tokens, or 0 if the
 	// server decides.
 	NumCtx int64
 	// Settings are the model's parameters, with their values in order: "stop" may have
@@ -58,19 +58,19 @@ type Details struct {
 // "vision", "insert", "embedding".
 func (m *Model) Has(capability string) bool { return slices.Contains(m.Capabilities, capability) }
 
-// Loaded is a model that is in memory.
+// Loaded is a model in memory.
 type Loaded struct {
 	Name string
-	// Size is in bytes; VRAM is how much of it a graphics card holds.
+	// Size is the size in memory in bytes; VRAM is the part of it on a graphics card.
 	Size, VRAM int64
-	// Context is the length of the context that it was loaded with, in tokens, 0 if the
-	// server does not say.
+	// Context is the context length in tokens with which it was loaded, or 0 if the
+	// server does not say it.
 	Context int64
-	// Expires is when the model is unloaded if nobody asks it.
+	// Expires is when the model is unloaded if it is not used.
 	Expires time.Time
 }
 
-// List returns the models that Ollama has, the last changed first.
+// List returns the models of the server, the last changed first.
 func (c *Client) List(ctx context.Context) ([]Model, error) {
 	var models []Model
 	err := c.fetch(ctx, "/api/tags", "models", func(r *rawjson.Reader) {
@@ -81,7 +81,7 @@ func (c *Client) List(ctx context.Context) ([]Model, error) {
 	return models, err
 }
 
-// Loaded returns the models that are in memory.
+// Loaded returns the models in memory.
 func (c *Client) Loaded(ctx context.Context) ([]Loaded, error) {
 	var models []Loaded
 	err := c.fetch(ctx, "/api/ps", "models", func(r *rawjson.Reader) { models = append(models, readLoaded(r)) })
@@ -108,9 +108,9 @@ func (c *Client) fetch(ctx context.Context, path, list string, read func(*rawjso
 	return err
 }
 
-// Show returns what Ollama knows of a model, which is the client's if it is empty. A
-// model that is not there is an [aycoder.UnknownModelError], with those that are.
-// [Client.ModelInfo] knows of the model from then on.
+// Show returns the details of a model; an empty name means the client's model. A missing
+// model is an [aycoder.UnknownModelError], which lists the existing ones.
+// [Client.ModelInfo] knows the model afterwards.
 func (c *Client) Show(ctx context.Context, model string) (Details, error) {
 	model = cmp.Or(model, c.model)
 	d := Details{Model: Model{Name: model}}
@@ -124,14 +124,14 @@ func (c *Client) Show(ctx context.Context, model string) (Details, error) {
 	return d, nil
 }
 
-// Delete deletes a model and what no other model needs of its files.
+// Delete deletes a model, with those of its files that no other model uses.
 func (c *Client) Delete(ctx context.Context, model string) error {
 	x := c.exchange(model, "/api/delete")
 	x.Method, x.Encode = http.MethodDelete, named(model)
 	return stream(ctx, x, func(*api.Call, string) error { return nil }, func() error { return nil })
 }
 
-// Version returns the version of the server: "0.12.6".
+// Version returns the version of the server, such as "0.12.6".
 func (c *Client) Version(ctx context.Context) (string, error) {
 	return version(ctx, c.exchange(c.model, "/api/version"))
 }
@@ -151,7 +151,7 @@ func version(ctx context.Context, x *api.Exchange) (v string, err error) {
 
 func noBody() (*api.Payload, error) { return &api.Payload{}, nil }
 
-// named is a body that names a model; "name" is for servers of before 2025.
+// named returns a body that names a model; "name" is for servers before 2025.
 func named(model string) func() (*api.Payload, error) {
 	return func() (*api.Payload, error) {
 		b := rawjson.AppendField([]byte{'{'}, "model", model)
@@ -170,7 +170,8 @@ func document(ctx context.Context, x *api.Exchange, field func(*rawjson.Reader))
 	}, func() error { return end })
 }
 
-// readObject calls field for each field of an object, which is an error if it says so.
+// readObject calls field for each field of an object. An object with an error is returned
+// as that error.
 func readObject(k *api.Call, data string, field func(*rawjson.Reader)) error {
 	r := rawjson.NewReader(data)
 	if r.Kind() != '{' {
@@ -193,7 +194,7 @@ func readObject(k *api.Call, data string, field func(*rawjson.Reader)) error {
 	return nil
 }
 
-// wholeBody makes one event of a response.
+// wholeBody yields a response as one event.
 func wholeBody(r io.Reader) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		data, err := io.ReadAll(r)
@@ -201,7 +202,7 @@ func wholeBody(r io.Reader) iter.Seq2[sse.Event, error] {
 	}
 }
 
-// stream calls line for each line of an answer, and end where they end.
+// stream calls line for each line of an answer, and end after the last.
 func stream(ctx context.Context, x *api.Exchange, line func(*api.Call, string) error, end func() error) error {
 	x.Decode = func(k *api.Call) api.Decoder { return &sink{k, line, end} }
 	for _, err := range x.Stream(ctx) {
@@ -210,7 +211,7 @@ func stream(ctx context.Context, x *api.Exchange, line func(*api.Call, string) e
 	return nil
 }
 
-// A sink is a decoder of answers that are no message.
+// A sink is a decoder for answers that are not messages.
 type sink struct {
 	k    *api.Call
 	line func(*api.Call, string) error
@@ -292,8 +293,9 @@ func (d *Details) show(r *rawjson.Reader) {
 	}
 }
 
-// info reads the metadata of the model's file: "llama.context_length", where the first
-// word is "general.architecture". A model that sees has those of its eyes beside it.
+// info reads the metadata of the model's file, such as "llama.context_length", in which
+// the first word is "general.architecture". A vision model also has those of its image
+// encoder.
 func (d *Details) info(r *rawjson.Reader) {
 	lengths, arch := map[string]int64{}, ""
 	for r.Object(); r.Next(); {
@@ -308,8 +310,8 @@ func (d *Details) info(r *rawjson.Reader) {
 	d.Context = max(cmp.Or(lengths[arch], d.Context), 0)
 }
 
-// readSettings reads the lines of a model's parameters: a name, and a value that may be
-// in quotes.
+// readSettings parses the lines of a model's parameters: a name, and a value that may be
+// quoted.
 func readSettings(s string) map[string][]string {
 	set := map[string][]string{}
 	for line := range strings.Lines(s) {
@@ -354,7 +356,7 @@ func readWords(r *rawjson.Reader) (words []string) {
 	return words
 }
 
-// readTime reads a time, which is the zero one if it is none.
+// readTime reads a time; an invalid one becomes the zero time.
 func readTime(r *rawjson.Reader) time.Time {
 	s, _ := r.Str()
 	t, _ := time.Parse(time.RFC3339Nano, s)

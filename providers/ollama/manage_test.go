@@ -61,7 +61,7 @@ func TestShow(t *testing.T) {
 	assert.Equal(t, aycoder.ModelInfo{Provider: "ollama", Model: "qwen3:8b", Context: 8192, Tools: true, Thinking: true, Output: true}, info)
 }
 
-// The context is the one that is in force, as far as it is known.
+// The context is the one in force, as far as it is known.
 func TestModelInfoContext(t *testing.T) {
 	const local = `{"model_info":{"general.architecture":"a","a.context_length":40960}%s}`
 	tests := []struct {
@@ -172,7 +172,7 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// Leaving the loop and cancelling both end the download.
+// Both leaving the loop and cancelling end the download.
 func TestPullStops(t *testing.T) {
 	gone := make(chan struct{}, 2)
 	c := server(t, func(w http.ResponseWriter, r *http.Request) {

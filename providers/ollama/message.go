@@ -10,18 +10,19 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// wireKey is the key of messages that are encoded for this API. It has no settings in
-// it, since none changes the form of a message.
+// wireKey is the key of messages that are encoded for this API. It is empty, since no
+// setting changes the form of a message.
 type wireKey struct{}
 
-// encodeMessage returns the wire form of m, each of its messages behind a comma: the
-// outputs of tools are messages of their own here. It is empty if nothing of m can be
-// sent.
+// encodeMessage returns the wire form of m. The outputs of tools are separate messages on
+// the wire, and each message has a leading comma. The result is empty if nothing of m can
+// be sent.
 func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	return encodeWith(m, func(string) string { return "" })
 }
 
-// encodeWith is encodeMessage for outputs that do not name their tools: nameOf does.
+// encodeWith is encodeMessage with a function that names the tool of an output that does
+// not.
 func encodeWith(m *aycoder.Message, nameOf func(id string) string) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (w *said) text(s string) {
 	}
 }
 
-// media adds an image, or names what the model is not shown.
+// media adds an image, or a text that names media which the model is not shown.
 func (w *said) media(m *aycoder.Media) {
 	if m = api.Inline(m); isImage(m) {
 		w.images = append(w.images, m.Data)
@@ -72,8 +73,8 @@ func (w *said) media(m *aycoder.Media) {
 	w.text(api.NotShown(m))
 }
 
-// isImage reports whether Ollama can read m: it wants the image itself, not where it
-// is, and knows these types.
+// isImage reports whether Ollama can read m: it accepts these types only, and the data
+// rather than a URL.
 func isImage(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	known := []string{"image/png", "image/jpeg", "image/jpg", "image/webp"}
@@ -93,8 +94,8 @@ func (w *said) appendTo(b []byte, role string) []byte {
 	return append(b, '}')
 }
 
-// output writes what a tool gave back. Its images go into the message of the user that
-// follows: models are shown none in those of tools.
+// output writes the output of a tool. Its images are put into the next user message,
+// because models are not shown images in outputs.
 func (w *said) output(b []byte, o *aycoder.ToolOutput, name string) []byte {
 	in := &said{}
 	if o.IsError {
@@ -121,8 +122,7 @@ func (w *said) output(b []byte, o *aycoder.ToolOutput, name string) []byte {
 	return append(b, '}')
 }
 
-// encodeAnswer writes a message of the model. The pieces of its text are put together
-// as they came.
+// encodeAnswer writes a message of the model. Consecutive texts are concatenated.
 func encodeAnswer(m *aycoder.Message) []byte {
 	var text, thinking strings.Builder
 	var calls []byte
@@ -156,7 +156,8 @@ func encodeAnswer(m *aycoder.Message) []byte {
 	return append(b, '}')
 }
 
-// appendCall writes a call. Ollama refuses a request with arguments that are no object.
+// appendCall writes a call. Ollama refuses a request in which arguments are not an
+// object.
 func appendCall(b []byte, u *aycoder.ToolUse, index int) []byte {
 	if index > 0 {
 		b = append(b, ',')

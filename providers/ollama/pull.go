@@ -9,28 +9,28 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// maxPull bounds what is read of the answer to a pull, which tells how far it is
-// several times a second, for hours.
+// maxPull limits the size of the answer to a pull, which reports the progress several
+// times a second, for hours.
 const maxPull = 1 << 30
 
-// PullProgress is how far a pull is.
+// PullProgress is the progress of a pull.
 type PullProgress struct {
-	// Status is what is being done, for people: "pulling manifest", "pulling
+	// Status describes the current step for people: "pulling manifest", "pulling
 	// 7cd4618c1faf", "verifying sha256 digest", and "success" at the end.
 	Status string
-	// Digest is that of the file that is being downloaded, empty if none is.
+	// Digest is that of the file that is being downloaded, or empty.
 	Digest string
-	// Total and Completed are of this file, in bytes; Completed may be less than before
-	// when a part is downloaded again.
+	// Total and Completed are sizes of this file in bytes. Completed may decrease when a
+	// part is downloaded again.
 	Total, Completed int64
 }
 
-// Pull downloads a model, or what is new of it, and yields how far it is. It goes on
-// where an earlier pull of the model stopped. The sequence ends after the status
-// "success", or with an error, which comes once, last: an [aycoder.UnknownModelError]
-// for a model that nobody has. Leaving the loop or cancelling ctx stops the download;
-// what has come stays. Nothing is said while a large file is verified, so a slow disk
-// wants a longer [WithIdleTimeout]. The sequence is single-use.
+// Pull downloads a model, or the changed files of it, and yields its progress. It resumes
+// an earlier pull of the model. The sequence ends after the status "success", or with an
+// error, which is yielded once, last. The error is an [aycoder.UnknownModelError] if the
+// model does not exist. Leaving the loop or cancelling ctx stops the download; downloaded
+// parts are kept. There is no progress while a large file is verified, so a slow disk
+// needs a longer [WithIdleTimeout]. The sequence is single-use.
 func (c *Client) Pull(ctx context.Context, model string) iter.Seq2[PullProgress, error] {
 	used := false
 	return func(yield func(PullProgress, error) bool) {

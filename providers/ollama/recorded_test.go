@@ -56,11 +56,11 @@ func suite(t testing.TB) *wiretest.Suite {
 func TestRecordedDecode(t *testing.T) { suite(t).Decode(t) }
 
 func TestRecordedCut(t *testing.T) {
-	// The line end behind the last line is no part of the answer.
+	// The final line end does not belong to the answer.
 	suite(t).Cut(t, func(_ *wiretest.Interaction, body string) int { return len(strings.TrimRight(body, " \r\n")) })
 }
 
-// sentMessage is what is compared of a message in a request.
+// sentMessage has the compared fields of a message in a request.
 type sentMessage struct {
 	Role     string
 	Content  string
@@ -85,9 +85,9 @@ func sentMessages(t *testing.T, body []byte) []sentMessage {
 	return req.Messages
 }
 
-// Conversations of several steps are replayed: each response is decoded, stored, and
-// sent back with the results of its calls. It must be in the next request as the
-// recorded client sent it.
+// Conversations of several steps are replayed: each response is decoded, stored, and sent
+// back with the results of its calls. The next request must contain it as the recorded
+// client sent it.
 func TestRecordedSteps(t *testing.T) {
 	cases, compared := 0, 0
 	wiretest.EachWith(t, `"ollama"`, func(rec *wiretest.Recording) {
@@ -124,7 +124,7 @@ func replay(t *testing.T, id string, steps []*wiretest.Interaction) (compared in
 		}
 		asked := sentMessages(t, steps[k+1].RequestBody())
 		want := answerIn(asked, m)
-		if want == nil { // the next request is of another conversation
+		if want == nil { // the next request belongs to another conversation
 			continue
 		}
 		compared++

@@ -24,13 +24,13 @@ var (
 	errNoOptions  = errors.New(`"options" of Extra is not a JSON object`)
 )
 
-// A body is a request on its way to bytes. Its fields are in an order that depends on
-// nothing but which of them are set; messages come last, and what is before them does
-// not change from step to step.
+// A body is a request under construction. The order of its fields depends only on which
+// of them are set; messages come last, and the bytes before them do not change from step
+// to step.
 type body struct {
 	b   []byte
 	req *aycoder.Request
-	err error // the first thing that was wrong
+	err error // the first error
 }
 
 // encode returns the wire form of req.
@@ -53,7 +53,7 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	return p, w.err
 }
 
-// field writes a field, unless it has no value or Extra sets it.
+// field writes a field, unless its value is empty or Extra sets it.
 func (w *body) field(name, value string) {
 	if _, own := w.req.Extra[name]; own || value == "" {
 		return
@@ -63,9 +63,9 @@ func (w *body) field(name, value string) {
 
 func (w *body) fail(err error) { w.err = cmp.Or(w.err, err) }
 
-// thinkValue is what is sent of how much a model thinks, nothing if the model decides.
-// The number of tokens is not for Ollama. gpt-oss "expects one of low, medium, or high
-// to tune the trace length" and cannot be kept from thinking.
+// thinkValue returns the setting for thinking, or "" if it is left to the model. Ollama
+// does not accept a number of tokens. gpt-oss "expects one of low, medium, or high to
+// tune the trace length" and always thinks.
 func thinkValue(model string, tokens int, own Thinking) string {
 	levels := strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "gpt-oss")
 	t := own
@@ -100,8 +100,8 @@ func levelOf(tokens int) Thinking {
 	return ThinkHigh
 }
 
-// options writes the options of the model, sorted: those of the client, of Extra, and
-// of the request, the last of which wins.
+// options writes the options of the model, sorted: those of the client, of Extra, and of
+// the request, of which the last wins.
 func (w *body) options(c *config) {
 	all := maps.Clone(c.options)
 	if all == nil {
@@ -152,7 +152,7 @@ func (w *body) sampling(all map[string]json.RawMessage) {
 	all["stop"] = append(stop, ']')
 }
 
-// format asks for a document of a schema.
+// format requests a document that follows a schema.
 func (w *body) format() {
 	out := w.req.Output
 	if out == nil {
@@ -165,8 +165,8 @@ func (w *body) format() {
 	w.field("format", string(api.ValidUTF8(out.Schema)))
 }
 
-// tools writes the tools that the model may call. There is no tool_choice in this API:
-// a tool that must be called is the only one that is offered.
+// tools writes the tools that the model may call. This API has no tool_choice: a tool
+// that must be called is the only one offered.
 func (w *body) tools() {
 	choice := w.req.ToolChoice
 	if _, own := w.req.Extra["tools"]; own || choice.Mode == aycoder.ToolNone {
@@ -209,7 +209,7 @@ func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
 	return append(b, '}', '}'), nil
 }
 
-// extra writes the fields of the caller's own, but the options, which are written.
+// extra writes the caller's fields, except for the options, which are already written.
 func (w *body) extra() {
 	b, err := api.AppendExtra(w.b, without(w.req.Extra, "options"), reserved...)
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *body) extra() {
 	w.b = b
 }
 
-// messages adds the conversation, from its encoded messages.
+// messages appends the conversation, from its encoded messages.
 func (w *body) messages() *api.Payload {
 	w.b = append(rawjson.AppendKey(w.b, "messages"), '[')
 	empty := !w.system()
@@ -244,7 +244,7 @@ func (w *body) messages() *api.Payload {
 		p.Pieces = append(p.Pieces, data)
 	}
 	if len(p.Pieces) == 1 {
-		w.fail(errNoMessages) // Ollama would load the model and answer nothing
+		w.fail(errNoMessages) // Ollama would load the model and return an empty answer
 	}
 	p.Pieces[0] = w.b
 	p.Pieces = append(p.Pieces, []byte("]}"))
@@ -252,7 +252,7 @@ func (w *body) messages() *api.Payload {
 }
 
 // message returns the wire form of m. An output that does not name its tool gets the name
-// of the call, which is in another message: such a form is not kept.
+// from the call, which is in another message, so this form is not cached.
 func (w *body) message(m *aycoder.Message) ([]byte, error) {
 	if !api.Unnamed(m) {
 		return m.Encoded(wireKey{}, encodeMessage)

@@ -122,10 +122,10 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// An output that does not name its tool gets the name of the call.
+// An output that does not name its tool gets the name from the call.
 func TestUnnamedOutput(t *testing.T) {
 	output := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{&aycoder.ToolOutput{ID: "7", Parts: []aycoder.Part{&aycoder.Text{Text: "a"}}}}}
-	for _, name := range []string{"read", "write"} { // the form of the output is not kept
+	for _, name := range []string{"read", "write"} { // this form of the output is not cached
 		call := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.ToolUse{ID: "7", Name: name, Args: []byte(`{}`)}}}
 		body := encoded(t, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi"), call, output}})
 		assert.Contains(t, string(body), `{"role":"tool","content":"a","tool_name":"`+name+`","tool_call_id":"7"}`)
@@ -203,7 +203,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// References that are in each other twice, thirty levels deep, are a billion schemas.
+// References that contain each other twice, thirty levels deep, expand to a billion
+// schemas.
 func TestParametersAreBounded(t *testing.T) {
 	timed.Long(t, "parameters of many megabytes")
 	var b strings.Builder

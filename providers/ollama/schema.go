@@ -11,18 +11,17 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// maxSchema is how many bytes of a schema are gone through, references included: those
-// may be in each other many times over.
+// maxSchema limits the bytes of a schema that are processed, expanded references
+// included: references may contain each other many times over.
 const maxSchema = 1 << 20
 
 var errSchema = errors.New("schema is not a JSON object")
 
-// parameters returns the schema of a tool's arguments in the form that Ollama reads.
-// It has types, descriptions, enums, properties, items and anyOf; the rest is lost on
-// its way to the model, and a schema that is true or false, or a list of types at the
-// top, is refused. So references are put in their place, and what can be said with the
-// words it knows is said with them. What is lost all the same is checked when the model
-// calls.
+// parameters returns the schema of a tool's arguments in the form that Ollama supports:
+// types, descriptions, enums, properties, items and anyOf. Other keywords are lost on the
+// way to the model, and a schema that is true or false, or a list of types at the top, is
+// refused. So references are expanded, and other keywords are expressed with the
+// supported ones where possible. The rest is still validated when the model calls.
 func parameters(raw json.RawMessage) ([]byte, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage(`{}`)
@@ -43,12 +42,12 @@ func parameters(raw json.RawMessage) ([]byte, error) {
 // An adapter rewrites a schema.
 type adapter struct {
 	root rawjson.Object
-	open []string // the references that lead here
-	left int      // bytes
+	open []string // the references that lead to the current schema
+	left int      // bytes left to process
 }
 
-// schema rewrites a schema that is a part of another. One that allows everything, or
-// nothing, and what would be too much, is the empty one.
+// schema rewrites a subschema. A boolean schema becomes the empty one, and so does a
+// schema beyond the limit.
 func (a *adapter) schema(raw json.RawMessage) json.RawMessage {
 	a.left -= len(raw)
 	if raw[0] != '{' || a.left < 0 {
@@ -82,7 +81,7 @@ func (a *adapter) object(o rawjson.Object) rawjson.Object {
 	return o
 }
 
-// inline puts what o refers to in its place, under what o says itself.
+// inline replaces a reference by its target; the keywords of o itself win.
 func (a *adapter) inline(o rawjson.Object) rawjson.Object {
 	for {
 		target, ok := a.target(o)
@@ -101,8 +100,8 @@ func (a *adapter) inline(o rawjson.Object) rawjson.Object {
 	}
 }
 
-// target is what a schema refers to with a $ref, or an allOf of one schema. What refers
-// to itself is left open.
+// target returns the schema to which a $ref, or an allOf of one schema, refers. A
+// recursive reference is not expanded.
 func (a *adapter) target(o rawjson.Object) (json.RawMessage, bool) {
 	ref, err := rawjson.Str("$ref", o.Value("$ref"))
 	if err != nil || ref == "" {
@@ -119,7 +118,7 @@ func (a *adapter) target(o rawjson.Object) (json.RawMessage, bool) {
 	return a.lookup(ref), true
 }
 
-// lookup finds what a reference into the schema itself means: "#/$defs/Name".
+// lookup resolves a reference into the schema itself: "#/$defs/Name".
 func (a *adapter) lookup(ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
