@@ -36,10 +36,10 @@ type patchArgs struct {
 	Patch string `json:"patch" jsonschema_description:"The patch, from *** Begin Patch to *** End Patch."`
 }
 
-// ApplyPatch returns apply_patch, which adds, deletes, changes and renames files, all
-// or none. It is an [aycoder.Planner]. The lines of a change have to be in one place of
-// the file; lines after @@, the order of the changes and the end of the file tell
-// places apart. A file that is renamed gets the mode of a new one.
+// ApplyPatch returns apply_patch, which adds, deletes, changes and renames files, all or
+// none. It is an [aycoder.Planner]. The lines of each change must match one place of the
+// file. Lines after @@, the order of the changes and the end-of-file marker select one of
+// several matches. A renamed file gets the mode of a new file.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
 	what := about{"apply_patch", patchDescription, aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
@@ -74,7 +74,7 @@ func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal
 	return all, noneTwice(all.edits)
 }
 
-// joined makes one update of several of the same file.
+// joined merges several updates of the same file into one.
 func joined(files []patch.File) ([]patch.File, error) {
 	var out []patch.File
 	at := map[string]int{}
@@ -98,7 +98,7 @@ func joined(files []patch.File) ([]patch.File, error) {
 	return out, nil
 }
 
-// noneTwice refuses what names a file in two ways.
+// noneTwice refuses a patch that mentions one file in two edits.
 func noneTwice(edits []aycoder.FileEdit) error {
 	seen := map[string]bool{}
 	for _, e := range edits {
@@ -140,7 +140,7 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 	return f.move(ctx, from, file, one)
 }
 
-// inFile names the file of a problem.
+// inFile adds the path of the file to a problem.
 func inFile(path string, err error) error {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return problemf(p.kind, "%s: %s", showPath(path), p.text)
@@ -159,8 +159,8 @@ func (f *textFile) add(file *patch.File) (*proposal, error) {
 	return f.create(file.Text)
 }
 
-// delete proposes that there is no such file. What the user changed since the model
-// was shown it is in the way.
+// delete proposes to delete the file. A change that the user made since the file was
+// shown to the model is a conflict.
 func (f *textFile) delete() (*proposal, error) {
 	base := f.text
 	if len(f.shown) > 0 {
@@ -177,7 +177,7 @@ func (f *textFile) delete() (*proposal, error) {
 	return &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditDelete, Base: base}}}, nil
 }
 
-// move proposes a change under a new name.
+// move proposes the changed text under a new name.
 func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *proposal) (*proposal, error) {
 	to, err := from.open(ctx, file.MoveTo)
 	if err != nil {
@@ -203,7 +203,8 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 	return one, nil
 }
 
-// inChunks makes the changes of a patch, each to the outcome of those before it.
+// inChunks applies the chunks of a patch in order, each to the outcome of those before
+// it.
 func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, error) {
 	var j journal
 	after := 0 // where the last change ends
@@ -225,22 +226,22 @@ func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, 
 	return j.edited(text), nil
 }
 
-// chunker makes one change.
+// chunker applies one chunk.
 type chunker struct {
 	*patch.Chunk
 	text  string
 	after int
 }
 
-// make finds the lines of a change and replaces them. They are looked for everywhere;
-// if they are in several places, at the end if they have to be there, in what the
-// headers name, and after the change before.
+// make finds the lines of a chunk and replaces them. The whole file is searched. If
+// several places match, the end of the file is preferred if the chunk demands it, then
+// the region that the headers name, then the text after the previous chunk.
 func (c *chunker) make() (editmatch.Match, []editmatch.Splice, error) {
 	switch {
 	case len(c.Old) == 0:
 		return c.append()
 	case slices.Equal(c.Old, c.New):
-		return editmatch.Match{}, nil, nil // it only shows lines
+		return editmatch.Match{}, nil, nil // the chunk only shows context
 	}
 	if c.AtEnd {
 		if m, s, err := c.within(c.lastLines(len(c.Old)), len(c.text)); err == nil {
@@ -259,7 +260,7 @@ func (c *chunker) make() (editmatch.Match, []editmatch.Splice, error) {
 	return m, nil, err
 }
 
-// refusal says what is wrong with a change.
+// refusal describes to the model why a chunk was refused.
 func (c *chunker) refusal(err error) error {
 	if e, ok := errors.AsType[*patch.Error](err); ok {
 		return problemf("invalid_patch", "%v", e)
@@ -274,7 +275,8 @@ func (c *chunker) refusal(err error) error {
 	return problemf(p.kind, "%s", text)
 }
 
-// append adds lines at the end, if nothing says that they belong elsewhere.
+// append adds lines at the end of the file, unless headers say that they belong
+// elsewhere.
 func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 	if len(c.Headers) > 0 && !c.AtEnd {
 		return editmatch.Match{}, nil, &patch.Error{Line: c.Line,
@@ -294,8 +296,8 @@ func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil, nil
 }
 
-// within makes the change in a part of the text that begins and ends where lines do.
-// Match and splices are those of the whole text.
+// within applies the chunk to a part of the text that consists of whole lines. The
+// positions in the returned match and splices are those of the whole text.
 func (c *chunker) within(from, to int) (editmatch.Match, []editmatch.Splice, error) {
 	edit := editmatch.Edit{Old: wholeLines(c.Old), New: wholeLines(c.New), WholeLines: true}
 	r, err := editmatch.Plan([]byte(c.text[from:to]), []editmatch.Edit{edit})
@@ -324,7 +326,7 @@ func wholeLines(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// lastLines returns where the last n lines begin.
+// lastLines returns the offset at which the last n lines begin.
 func (c *chunker) lastLines(n int) int {
 	at := len(strings.TrimSuffix(c.text, "\n"))
 	for range n {
@@ -335,7 +337,7 @@ func (c *chunker) lastLines(n int) int {
 	return at + 1
 }
 
-// regions are the parts of the text in which a change may be meant to be, the best
+// regions returns the parts of the text to which the chunk may refer, the most likely
 // first.
 func (c *chunker) regions() [][2]int {
 	var out [][2]int
@@ -347,8 +349,8 @@ func (c *chunker) regions() [][2]int {
 	return append(out, [2]int{c.after, len(c.text)})
 }
 
-// named returns the part of the text that the headers name: that below the last of
-// them, and indented more. Each has to be there once.
+// named returns the region that the headers name: the lines below the last header that
+// are indented more than it. Each header must occur once.
 func (c *chunker) named(from, to int) (int, int, bool) {
 	for _, h := range c.Headers {
 		at, next, ok := c.lineOf(h, from, to)
@@ -360,7 +362,8 @@ func (c *chunker) named(from, to int) (int, int, bool) {
 	return from, to, len(c.Headers) > 0
 }
 
-// lineOf returns where the one line begins and ends that a header means.
+// lineOf returns the start of the only line that a header matches, and the start of the
+// next line.
 func (c *chunker) lineOf(header string, from, to int) (at, next int, ok bool) {
 	same := func(line string) bool { return line == header }
 	begins := func(line string) bool { return strings.HasPrefix(line, header) }
@@ -379,8 +382,8 @@ func (c *chunker) lineOf(header string, from, to int) (at, next int, ok bool) {
 	return 0, 0, false
 }
 
-// blockEnd returns where the lines end that are indented more than the one at a
-// position. The line that ends them belongs to them: it may be a bracket.
+// blockEnd returns the end of the block that follows a line: the lines that are indented
+// more. The line that closes the block belongs to it, since it may be a bracket.
 func (c *chunker) blockEnd(at, next, to int) int {
 	least, pos := indentWidth(c.text[at:next]), next
 	for line := range strings.Lines(c.text[next:to]) {
@@ -392,7 +395,7 @@ func (c *chunker) blockEnd(at, next, to int) int {
 	return pos
 }
 
-// indentWidth counts blanks, a tab as eight.
+// indentWidth returns the width of the indentation, with a tab as eight columns.
 func indentWidth(line string) int {
 	n := 0
 	for _, r := range line {

@@ -107,7 +107,7 @@ func TestPatchFiles(t *testing.T) {
 	assert.Equal(t, "x\n", w.read("d/y"))
 }
 
-// What the user changed since the model was shown the files is merged, or in the way.
+// Changes that the user made since the files were shown are merged, or are conflicts.
 func TestPatchOfStaleFiles(t *testing.T) {
 	base := numbered(20)
 	user := strings.Replace(base, "line 15\n", "user\n", 1)
@@ -147,7 +147,7 @@ func TestPatchBounded(t *testing.T) {
 	assert.Contains(t, w.fails("too_large", "apply_patch", patchText(many.String())), "at most 256 files")
 }
 
-// A patch of the whole text makes the other of the one.
+// A patch that replaces the whole of one text by another produces the other.
 func FuzzApplyPatch(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nB\nc\n", byte(0))
 	f.Add("\n\n", "a\n", byte(1))

@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// savers are the ways in which programs save a file.
+// savers are the ways in which editors save a file.
 func savers() map[string]func(t *testing.T, path, text string) {
 	return map[string]func(t *testing.T, path, text string){
 		"in place": func(t *testing.T, path, text string) {
@@ -44,7 +44,7 @@ func savers() map[string]func(t *testing.T, path, text string) {
 	}
 }
 
-// numbered is a text of so many lines.
+// numbered returns a text of n numbered lines.
 func numbered(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -53,7 +53,7 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// savedCalls change line 5 of a file of which the model was shown numbered(20).
+// savedCalls change line 5 of a file whose text numbered(20) the model was shown.
 func savedCalls() map[string]args {
 	changed := strings.Replace(numbered(20), "line 5\n", "LINE 5\n", 1)
 	return map[string]args{
@@ -64,8 +64,8 @@ func savedCalls() map[string]args {
 	}
 }
 
-// The user saves the file while the approval is open: what was saved is in the file
-// afterwards, whatever way it was saved, and the events tell.
+// The user saves the file while the approval is open. The saved text is in the file
+// afterwards, however it was saved, and the events say so.
 func TestUserSavesDuringTheApproval(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("names and locks are other ones on Windows")
@@ -105,7 +105,7 @@ func TestUserSavesDuringTheApproval(t *testing.T) {
 	}
 }
 
-// eventName names an event, and checks what it says.
+// eventName returns the name of an event and checks its contents.
 func (w *world) eventName(ev aycoder.Event, outcome string) []string {
 	switch ev := ev.(type) {
 	case *aycoder.ApprovalRequested:
@@ -127,8 +127,8 @@ func (w *world) eventName(ev aycoder.Event, outcome string) []string {
 	return nil
 }
 
-// A program that saves at random moments loses nothing either: each line that it
-// saved last is in the file, or the call says that there is a conflict.
+// A program that saves at random moments does not lose anything either: each line of its
+// last save is in the file, or the call reports a conflict.
 func TestSavesAtRandomMoments(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has leases: elsewhere who opened a file before it was replaced writes in vain")
@@ -164,7 +164,8 @@ func TestSavesAtRandomMoments(t *testing.T) {
 	t.Logf("%v", outcomes)
 }
 
-// What was approved in a review is what is done, and the model is told of the rest.
+// Only the part of a plan that was approved is carried out, and the model is told about
+// the rest.
 func TestReviewedPatch(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": numbered(20), "g": "g\n"})
 	text, fin := w.run("apply_patch", args{"patch": "*** Begin Patch\n*** Update File: f\n@@\n-line 2\n+LINE 2\n@@\n-line 9\n+LINE 9\n*** Delete File: g\n*** End Patch\n"},
@@ -183,7 +184,7 @@ func TestReviewedPatch(t *testing.T) {
 	assert.Equal(t, strings.Replace(numbered(20), "line 2\n", "LINE 2\n", 1), w.ws.Seen().Contents("f")[0])
 }
 
-// What was left out as a whole is not done, and that is no error.
+// A plan that was rejected as a whole is not carried out, and that is not an error.
 func TestNothingOfAPlanIsLeft(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	text, fin := w.run("edit_file", args{"path": "f", "old_string": "a", "new_string": "b"}, func(a *aycoder.ApprovalRequested) {
@@ -196,7 +197,7 @@ func TestNothingOfAPlanIsLeft(t *testing.T) {
 	assert.Equal(t, "a\n", w.read("f"))
 }
 
-// Nobody is asked about a call that cannot work, and nothing is written.
+// The user is not asked about a call that cannot work, and nothing is written.
 func TestNobodyIsAskedInVain(t *testing.T) {
 	tests := []struct {
 		name, tool string
@@ -209,7 +210,7 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 		{"outside", "apply_patch", args{"patch": "*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch"}, "outside_workspace"},
 		{"not read", "write_file", args{"path": "f", "content": "x"}, "not_read"},
 		{"second edit", "multi_edit", args{"path": "f", "edits": []args{{"old_string": "a", "new_string": "b"}, {"old_string": "a", "new_string": "c"}}}, "no_match"},
-		{"folder", "write_file", args{"path": "d", "content": "x"}, "is_directory"},
+		{"directory", "write_file", args{"path": "d", "content": "x"}, "is_directory"},
 		{"below a file", "write_file", args{"path": "f/x", "content": "x"}, "not_directory"},
 	}
 	for _, tt := range tests {

@@ -27,31 +27,32 @@ type askArgs struct {
 	Multiple bool     `json:"multiple,omitempty" jsonschema_description:"Whether several options may be chosen."`
 }
 
-// Question is what a model asks the user. Its texts are safe to print: see [Visible].
+// Question is a question from the model to the user. Its texts are safe to print: see
+// [Visible].
 type Question struct {
 	Text string
-	// Options are answers to choose from; there may be none.
+	// Options are answers to choose from; the list may be empty.
 	Options []string
-	// Multiple says that several may be chosen.
+	// Multiple allows the user to choose several options.
 	Multiple bool
 }
 
-// Answer is what the user says to a [Question].
+// Answer is the answer of the user to a [Question].
 type Answer struct {
-	// Options are the indexes of those that were chosen.
+	// Options are the 0-based indexes of the chosen options.
 	Options []int
-	// Text is what the user says in own words; it may stand beside options.
+	// Text is a free answer; it may accompany options.
 	Text string
 }
 
-// ErrNoUser is returned by the function of [AskUser] when nobody is there to answer.
+// ErrNoUser is returned by the function of [AskUser] when there is no user to answer.
 var ErrNoUser = errors.New("no user is there")
 
-// AskUser returns ask_user, with which the model puts a question to the user. The
-// function shows it and returns the answer; it is called for one question at a time,
-// waits as long as it likes and returns when ctx is done. If it is nil or returns
-// [ErrNoUser], the model is told to go on with what is most likely. Since the tool is
-// not for all hosts, [Coding] has none.
+// AskUser returns ask_user, with which the model asks the user a question. The function
+// shows the question and returns the answer. It is called for one question at a time, may
+// wait as long as it likes, and must return when ctx is done. If it is nil or returns
+// [ErrNoUser], the model is told to go on with the most likely answer. [Coding] does not
+// include the tool, since not every host has a user.
 func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder.Tool, error) {
 	if ask == nil {
 		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }
@@ -62,7 +63,7 @@ func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder
 
 type asker struct {
 	ask  func(context.Context, Question) (Answer, error)
-	turn chan struct{} // is full while a question is open
+	turn chan struct{} // holds a value while a question is open
 }
 
 func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, error) {
@@ -87,7 +88,7 @@ func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, er
 	return q.answered(answer)
 }
 
-// question checks what the model asks, and makes it fit to be shown.
+// question validates the arguments and makes their texts safe to print.
 func (in *askArgs) question() (Question, error) {
 	q := Question{Text: Visible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
 	switch {
@@ -108,7 +109,7 @@ func (in *askArgs) question() (Question, error) {
 	return q, nil
 }
 
-// answered says what the user said.
+// answered describes the answer to the model.
 func (q *Question) answered(a Answer) (*result, error) {
 	var b strings.Builder
 	for _, i := range a.Options {

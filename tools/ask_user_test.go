@@ -89,7 +89,7 @@ func TestAskUserRefuses(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// An answer that the question does not have, and a host that fails, are errors.
+// An answer that does not fit the question is an error, and so is the error of a host.
 func TestAskUserOfABrokenHost(t *testing.T) {
 	broken := errors.New("broken")
 	for _, ask := range []func(context.Context, Question) (Answer, error){
@@ -103,7 +103,8 @@ func TestAskUserOfABrokenHost(t *testing.T) {
 	}
 }
 
-// The user has one question at a time, and those who wait stop when they are told to.
+// The user is asked one question at a time, and calls that wait for their turn stop when
+// they are cancelled.
 func TestAskUserOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open, most atomic.Int32

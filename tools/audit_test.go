@@ -28,7 +28,7 @@ func (a *alarms) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return nil
 }
 
-// What the tools refuse and mask is on record.
+// Refusals and masked secrets of the tools are recorded.
 func TestSecurityEventsAreRecorded(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash tool")
@@ -53,8 +53,8 @@ func TestSecurityEventsAreRecorded(t *testing.T) {
 	assert.ElementsMatch(t, []string{"masked_secret read_file", "no_sandbox bash", "outside_workspace read_file"}, a.events)
 }
 
-// Commands that a host runs elsewhere are not confined by a sandbox of this machine, and
-// nobody is to think so.
+// Commands that a host runs elsewhere are not confined by a sandbox of this machine, so
+// the combination of both options is an error.
 func TestSandboxAndExecExcludeEachOther(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, o := range []Option{RequireSandbox(), WithSandbox(NoSandbox())} {

@@ -25,11 +25,11 @@ const (
 	defaultTimeout = 120 // seconds
 	maxTimeout     = 600
 	maxCommand     = 1 << 20 // bytes
-	maxOutput      = 30_000  // bytes, of which a model makes some 8,000 tokens
+	maxOutput      = 30_000  // bytes, about 8,000 tokens
 )
 
 const bashDescription = `Run a command with bash, or sh where there is no bash. The first runs in the
-folder of the workspace, each later one in the folder where the one before it ended; variables do
+directory of the workspace, each later one in the directory where the one before it ended; variables do
 not stay. There is no input and no terminal. Standard output and error come together, at most
 30 kB: the beginning and the end. A command that exits with a code other than 0 is not an error of
 the tool; the code is in the last line. After the timeout (120 seconds, at most 600), and when the
@@ -40,7 +40,7 @@ given, until bash_kill or the end of the run; bash_output gives its output.`
 type bashArgs struct {
 	Command     string `json:"command" jsonschema_description:"The command, or a script of several lines."`
 	Timeout     int    `json:"timeout,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds after which the command is killed, at most 600. Default: 120."`
-	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Folder to run this one command in, relative to the workspace. Default: where the last command ended."`
+	WorkingDir  string `json:"working_dir,omitempty" jsonschema_description:"Directory to run this one command in, relative to the workspace. Default: where the last command ended."`
 	Network     bool   `json:"network,omitempty" jsonschema_description:"The command needs the network, for a download or an install: in a sandbox there is none otherwise."`
 	Background  bool   `json:"background,omitempty" jsonschema_description:"Return at once with an id for bash_output and bash_kill, and let the command run."`
 	Request     bool   `json:"request_approval,omitempty" jsonschema_description:"Have the user asked to let this command do more than read. Only if a result said that the command was held to reading, and it needs more."`
@@ -60,29 +60,31 @@ func (in *bashArgs) check() error {
 	return nil
 }
 
-// Bash returns bash, which runs shell commands in the workspace, with an environment
-// from which secrets were left out. What a command prints is reported as progress. Its
-// Preview names the folder, so that an approval holds for that one only.
+// Bash returns bash, which runs shell commands in the workspace, with an environment from
+// which secrets are removed. The output of a command is reported as progress. The Preview
+// names the directory, so that an approval holds for that directory only.
 //
-// When a command ends, is cancelled or takes too long, all that it started is killed: on
-// Linux every process, whatever it did to get away, short of changing its limits or
-// its user; elsewhere what stayed in its process group. What gets away is reported.
-// Commands in the background end with the run, or with [Shell.Close]; on Linux they
-// also end if the host is killed.
+// When a command ends, is cancelled or times out, all processes that it started are
+// killed. On Linux these are all its descendants, even detached ones, unless they changed
+// their limits or their user; elsewhere they are the members of its process group.
+// Survivors are reported. Background commands end with the run, or with [Shell.Close]; on
+// Linux they also end if the host is killed.
 //
 // On Linux a command that takes too much memory is killed, see [WithMemoryLimit].
 //
-// A call that runs unasked because it only reads ([aycoder.Invocation] says so) is held to
-// reading, also without [WithSandbox]: see [NoSandbox] for where that can be had, and
-// SandboxCall for what it means. If such a command does not succeed, the result says what
-// it was held to, and that the argument request_approval has the user asked. Events for
-// the audit log are "held_to_reading", with a line in which a program says what
-// it was refused, and "not_held_to_reading" where this machine has no way to.
+// A call that runs without approval because it only reads (see [aycoder.Invocation]) is
+// confined to reading, also without [WithSandbox]. [NoSandbox] says on which systems that
+// is possible, and [SandboxCall] what it means. If such a command fails, the result
+// describes the confinement, and says that the argument request_approval has the user
+// asked. The audit log gets the events "held_to_reading", with a line in which a program
+// reports a refusal, and "not_held_to_reading" where this machine cannot confine commands
+// to reading.
 //
-// A call holds 30 kB of output, one in the background 512 kB; 16 of those may run.
+// A call holds 30 kB of output and a background command 512 kB; at most 16 background
+// commands run at a time.
 //
-// On Windows every call is an error result: without process groups the tool could
-// not keep its promise to leave nothing behind.
+// On Windows every call is an error result: without process groups the tool could not
+// keep its promise to leave no processes behind.
 func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -104,16 +106,16 @@ type basher struct {
 	exec  Exec
 	shell *Shell
 
-	unheld sync.Once // said that nothing holds commands to reading
+	unheld sync.Once // logs once that commands are not confined to reading
 }
 
-// bashTool adds to a tool that it can show a call.
+// bashTool adds a preview to the tool.
 type bashTool struct {
 	aycoder.Tool
 	b *basher
 }
 
-// Preview implements [aycoder.Previewer]: the folder and the command.
+// Preview implements [aycoder.Previewer]: it shows the directory and the command.
 func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
 	var in bashArgs
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
@@ -139,7 +141,7 @@ func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 	return place + ":" + gap + in.Command, nil
 }
 
-// where returns the folder of a call, relative to the workspace's.
+// where returns the directory of a call, relative to that of the workspace.
 func (b *basher) where(inv *invocation, in *bashArgs) (string, error) {
 	if in.WorkingDir == "" {
 		return b.shell.dir(inv), nil
@@ -211,15 +213,16 @@ func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand
 
 var errNoResult = errors.New("there is neither a result nor an error")
 
-// refused says what the model can do about a command of which there is nothing to tell.
+// refused returns the error for a command that did not run, and says what the model can
+// do about it.
 func (b *basher) refused(ctx context.Context, inv *invocation, res *ExecResult, err error, in *bashArgs) error {
 	switch {
 	case res == nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, ErrExecDir) && in.WorkingDir == "":
 		b.shell.setDir(inv, "")
-		return problemf("not_found", "the folder in which the last command ended is gone, or not in the workspace "+
-			"any more; the next command runs in the folder of the workspace")
+		return problemf("not_found", "the directory in which the last command ended is gone, or not in the workspace "+
+			"any more; the next command runs in the directory of the workspace")
 	case errors.Is(err, ErrExecDir):
 		return problemf("outside_workspace", "working_dir: %v", err)
 	case kindOf(err) != "":
@@ -233,8 +236,8 @@ func (b *basher) refused(ctx context.Context, inv *invocation, res *ExecResult, 
 	return problemf("cannot_run", "the command was not started: %v", cmp.Or(err, errNoResult))
 }
 
-// follow moves to the folder where a command has ended, if that is another than where
-// it began. It returns what is to be said about that.
+// follow moves the shell to the directory in which a command has ended, if that is
+// another than the one where it began. It returns a note about that for the result.
 func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs) string {
 	if e.stopped() || in.WorkingDir != "" {
 		return ""
@@ -243,12 +246,12 @@ func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs
 		if !moves.MatchString(in.Command) {
 			return ""
 		}
-		return "[the shell did not tell its folder at the end; the next command runs in " + showPath(b.shell.dir(inv)) + "]\n"
+		return "[the shell did not tell its directory at the end; the next command runs in " + showPath(b.shell.dir(inv)) + "]\n"
 	}
 	rel, err := b.ws.Rel(e.res.Dir)
 	if err != nil {
 		b.shell.setDir(inv, "")
-		return "[the command ended outside the workspace; the next one runs in the folder of the workspace]\n"
+		return "[the command ended outside the workspace; the next one runs in the directory of the workspace]\n"
 	}
 	if from, err := b.ws.Rel(c.Dir); err == nil && rel != from {
 		b.shell.setDir(inv, rel)
@@ -256,11 +259,11 @@ func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs
 	return ""
 }
 
-// moves finds what changes the folder of a shell.
+// moves matches commands that change the directory of a shell.
 var moves = regexp.MustCompile(`\b(cd|pushd|popd)\b`)
 
-// sink passes on what is written to it until it is closed, also if an [Exec] does not
-// keep to its contract.
+// sink forwards writes until it is closed. It protects the result from an [Exec] that
+// writes after Run has returned.
 type sink struct {
 	mu sync.Mutex
 	w  io.Writer // nil when closed
@@ -281,19 +284,19 @@ func (s *sink) close() {
 	s.w = nil
 }
 
-// ending is how a command ended, for a result.
+// ending describes how a command ended.
 type ending struct {
 	res                 *ExecResult
 	took                time.Duration
 	cancelled, timedOut bool
-	memory              *proc.MemoryError // nil if it did not take too much
+	memory              *proc.MemoryError // nil unless the memory limit was exceeded
 	note                string
 }
 
-// stopped says that it did not end by itself.
+// stopped reports whether the command was stopped by the tool.
 func (e *ending) stopped() bool { return e.cancelled || e.timedOut || e.memory != nil }
 
-// summary is how it ended in a few words.
+// summary describes the ending in a few words.
 func (e *ending) summary() string {
 	switch {
 	case e.cancelled:
@@ -308,7 +311,8 @@ func (e *ending) summary() string {
 	return fmt.Sprintf("exit %d", e.res.Code)
 }
 
-// result tells the model. An error begins with what to do about it.
+// result returns the result for the model. The text of an error begins with advice,
+// because the output behind it may be long.
 func (e *ending) result(out *proc.Output, dir string) *result {
 	var b strings.Builder
 	switch {
@@ -335,7 +339,7 @@ func (e *ending) result(out *proc.Output, dir string) *result {
 	return r
 }
 
-// writeOutput writes what a command has printed.
+// writeOutput writes the output of a command.
 func writeOutput(b *strings.Builder, out *proc.Output) {
 	if out.Total() == 0 {
 		b.WriteString("[no output]\n")
@@ -354,7 +358,7 @@ func writeText(b *strings.Builder, out *proc.Output) {
 		b.WriteByte('\n')
 	}
 	if odd {
-		b.WriteString("[bytes that are no text are shown as ?]\n")
+		b.WriteString("[bytes that are not text are shown as ?]\n")
 	}
 }
 

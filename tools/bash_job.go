@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	maxJobs    = 16        // that run at a time
-	maxKnown   = 32        // with those that have ended
-	maxBacklog = 256 << 10 // bytes of output that nobody has read, twice that at times
+	maxJobs    = 16        // running at a time
+	maxKnown   = 32        // including those that have ended
+	maxBacklog = 256 << 10 // bytes of unread output, at times twice that
 	firstLook  = 200 * time.Millisecond
 
 	maxJobTimeout = 86_400 // seconds
@@ -26,14 +26,14 @@ const (
 
 var errStopped = errors.New("stopped")
 
-// job is a command in the background.
+// job is a background command.
 type job struct {
 	id, command string
-	run         string // the run it ends with; "" for none
+	run         string // the run at whose end the job is killed; "" for none
 	begun       time.Time
 	cancel      context.CancelCauseFunc
-	news        chan struct{} // one slot: there is output
-	done        chan struct{} // closed at the end; what follows is written before
+	news        chan struct{} // one slot: new output was written
+	done        chan struct{} // closed at the end, after the fields above are written
 
 	res *ExecResult
 	err error
@@ -41,7 +41,7 @@ type job struct {
 
 	mu     sync.Mutex
 	unread []byte
-	lost   int64 // bytes before unread that nobody has read
+	lost   int64 // bytes before unread that were dropped unread
 }
 
 // Write implements io.Writer for the command's output.
@@ -60,8 +60,8 @@ func (j *job) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take returns what is new, and how many bytes before that are lost. While the command
-// runs, a character or an escape sequence that is not whole is left for the next time.
+// take returns the new output and the number of bytes before it that were lost. While the
+// command runs, an incomplete character or escape sequence is left for the next call.
 func (j *job) take() (text []byte, lost int64) {
 	ended := j.ended()
 	j.mu.Lock()
@@ -78,7 +78,7 @@ func (j *job) take() (text []byte, lost int64) {
 	return text, lost
 }
 
-// peek calls f with what take would return now.
+// peek calls f with the output that take would return now.
 func (j *job) peek(f func([]byte) bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -94,7 +94,7 @@ func (j *job) ended() bool {
 	}
 }
 
-// work runs the command. A panic of an [Exec] must not end the program.
+// work runs the command. A panic of an [Exec] must not end the host.
 func (j *job) work(ctx context.Context, e Exec, c *ExecCommand) {
 	defer close(j.done)
 	defer func() {
@@ -113,7 +113,7 @@ func (j *job) work(ctx context.Context, e Exec, c *ExecCommand) {
 	}
 }
 
-// state says how the command is, in a few words.
+// state describes the state of the command in a few words.
 func (j *job) state() string {
 	switch {
 	case !j.ended():
@@ -132,7 +132,7 @@ func (j *job) state() string {
 	return "ended, " + e.summary()
 }
 
-// ending is how it ended, if it was started.
+// ending returns how the command ended, or nil if it was never started.
 func (j *job) ending() *ending {
 	e := &ending{res: j.res, cancelled: errors.Is(j.err, errStopped) || errors.Is(j.err, errTimeout)}
 	if e.memory, _ = errors.AsType[*proc.MemoryError](j.err); e.memory != nil {
@@ -165,7 +165,7 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 	if in.Timeout > 0 {
 		work, stop = context.WithTimeoutCause(work, time.Duration(min(in.Timeout, maxJobTimeout))*time.Second, errTimeout)
 	}
-	go func() { // ends when it was cancelled, see drop and Close
+	go func() { // returns when the command was cancelled, see drop and Close
 		defer stop()
 		j.work(work, e, c)
 	}()
@@ -177,7 +177,8 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 	return j, nil
 }
 
-// ids names the jobs that are wanted. The mutex is held.
+// ids returns the ids of the jobs for which want returns true. The caller holds the
+// mutex.
 func (s *Shell) ids(want func(*job) bool) []string {
 	var out []string
 	for _, j := range s.jobs {
@@ -188,7 +189,7 @@ func (s *Shell) ids(want func(*job) bool) []string {
 	return out
 }
 
-// drop ends a job and forgets it.
+// drop kills a job and forgets it.
 func (s *Shell) drop(j *job) {
 	s.mu.Lock()
 	s.jobs = slices.DeleteFunc(s.jobs, func(other *job) bool { return other == j })
@@ -201,7 +202,7 @@ func (j *job) stop() {
 	<-j.done
 }
 
-// find returns a job that this run may know.
+// find returns the job with an id, if it belongs to this run.
 func (s *Shell) find(inv *invocation, id string) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +220,8 @@ func (s *Shell) find(inv *invocation, id string) (*job, error) {
 		"start one with bash and background", showPath(runes.Shorten(id, 40)))
 }
 
-// background starts a command and looks at it for a moment: many that cannot work say
-// so at once.
+// background starts a command and watches it for a moment, since many commands that
+// cannot work fail at once.
 func (b *basher) background(ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs) (*result, error) {
 	j, err := b.shell.begin(ctx, b.exec, c, in, inv)
 	if err != nil {
@@ -231,7 +232,7 @@ func (b *basher) background(ctx context.Context, inv *invocation, c *ExecCommand
 	select {
 	case <-look.C:
 	case <-j.done:
-	case <-ctx.Done(): // nobody knows its id yet
+	case <-ctx.Done(): // its id was not returned to the model yet
 		b.shell.drop(j)
 		return nil, context.Cause(ctx)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/aycoder/aycoder/internal/proc"
 )
 
-// hog prints a line and takes 200 MB. It is a script for any shell: tail(1) keeps what it
-// reads until the end of a line.
+// hog prints a line and takes 200 MB, in any shell: tail(1) keeps its input until the end
+// of a line.
 const hog = "echo before; { head -c 200000000 /dev/zero; sleep 300; } | tail -n 1"
 
 func TestMemoryLimit(t *testing.T) {
@@ -58,13 +58,13 @@ func TestMemoryLimitInASandbox(t *testing.T) {
 				w.fails("memory_limit", "bash", args{"command": command})
 				assert.Empty(t, survivors(t, mark))
 			}
-			// It is raised with the first look at the latest.
+			// The score is raised with the first measurement at the latest.
 			w.ok("bash", args{"command": "until [ $(cat /proc/self/oom_score_adj) -ge 500 ]; do sleep 0.05; done"})
 		})
 	}
 }
 
-// What is told if a command took too much just when it was cancelled, or out of time.
+// A command exceeds the limit at the moment when it is cancelled or times out.
 func TestMemoryLimitAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := fakeExec(func(ctx context.Context, c *ExecCommand) (*ExecResult, error) {

@@ -30,9 +30,8 @@ type outputArgs struct {
 	Filter string `json:"filter,omitempty" jsonschema_description:"Regular expression (RE2) for the lines that are wanted. Default: all."`
 }
 
-// BashOutput returns bash_output, which tells how a command is that bash runs in the
-// background, and what it has printed. It works on the [Shell] of that tool: see
-// [WithShell].
+// BashOutput returns bash_output, which reports the state and the new output of a
+// background command of bash. It shares the [Shell] of that tool: see [WithShell].
 func BashOutput(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -60,7 +59,7 @@ func (s *Shell) output(ctx context.Context, inv *invocation, in outputArgs) (*re
 	return j.report(filter), nil
 }
 
-// pattern compiles the filter; nil is none.
+// pattern compiles the filter; it returns nil for an empty one.
 func (in *outputArgs) pattern() (*regexp.Regexp, error) {
 	switch {
 	case in.Wait < 0:
@@ -77,7 +76,7 @@ func (in *outputArgs) pattern() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// await waits until there is something to report.
+// await waits until there is something to report: output that matches, or the end.
 func (j *job) await(ctx context.Context, limit time.Duration, filter *regexp.Regexp) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -105,8 +104,8 @@ func (j *job) await(ctx context.Context, limit time.Duration, filter *regexp.Reg
 	return context.Cause(ctx)
 }
 
-// pause waits a little: a flood is not looked at all the time, and what printed
-// something may end at once.
+// pause waits a little, so that a flood of output is not examined all the time, and so
+// that the end of a command that just printed its last line is reported with it.
 func (j *job) pause(ctx context.Context) {
 	again := time.NewTimer(lookAgain)
 	defer again.Stop()
@@ -117,7 +116,7 @@ func (j *job) pause(ctx context.Context) {
 	}
 }
 
-// matching returns the lines that match, and how many do not.
+// matching returns the lines that match, and the number of the others.
 func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
 	for line := range bytes.Lines(b) {
 		text, _ := proc.Clean(bytes.TrimRight(line, "\r\n"))
@@ -130,7 +129,7 @@ func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
 	return kept, others
 }
 
-// report tells what is new.
+// report describes the state and the new output.
 func (j *job) report(filter *regexp.Regexp) *result {
 	text, lost := j.take()
 	var b strings.Builder
@@ -169,8 +168,8 @@ type killArgs struct {
 	ID string `json:"id" jsonschema_description:"The id that bash gave."`
 }
 
-// BashKill returns bash_kill, which ends a command that bash runs in the background. It
-// works on the [Shell] of that tool: see [WithShell].
+// BashKill returns bash_kill, which kills a background command of bash. It shares the
+// [Shell] of that tool: see [WithShell].
 func BashKill(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

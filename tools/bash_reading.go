@@ -9,24 +9,24 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// heldText is for a model whose command did not succeed.
-const heldText = "[this command ran without asking, as it only reads, and was held to that: outside of its own temporary " +
+// heldText explains the confinement to the model when a command failed.
+const heldText = "[this command ran without asking, as it only reads, and was held to that: outside its temporary " +
 	"directory it could change no file, mode, owner, time or attribute, and it had no network; if it needs more, call again " +
 	"with request_approval true, and the user is asked]\n"
 
-// heldBack reports whether a command did not succeed that could do nothing but read.
+// heldBack reports whether a command failed that was confined to reading.
 func (e *ending) heldBack() bool { return e.res.ReadOnly && !e.stopped() && e.res.Code != 0 }
 
-// A heldLine is a line in which a program says that it was refused something, and what
-// commands that only read are refused in these words. What refused it is not known: they
-// are those of file systems too.
+// A heldLine is a line of output in which a program reports a refusal, with the rule of
+// the confinement that may be its cause. File systems refuse in the same words, so the
+// cause is not certain.
 type heldLine struct{ rule, line string }
 
 func (r heldLine) String() string { return r.rule + ": " + r.line }
 
 const maxRefusals = 3
 
-// refusals finds the last refusals in what a command has printed.
+// refusals returns the last refusals in the output of a command.
 func refusals(text string) (all []heldLine) {
 	for _, line := range refused.FindAllString(text, -1) {
 		rule := "no file may be changed, and there is no network"
@@ -38,10 +38,10 @@ func refusals(text string) (all []heldLine) {
 	return all[max(0, len(all)-maxRefusals):]
 }
 
-// refused finds what programs make of EACCES, EPERM and EROFS.
+// refused matches the messages of programs for EACCES, EPERM and EROFS.
 var refused = regexp.MustCompile(`(?m)^.*(?:[Pp]ermission denied|[Oo]peration not permitted|Read-only file system|\bEACCES\b|\bEPERM\b).*$`)
 
-// writeHeld says of a command that did not succeed what it was held to.
+// writeHeld explains to the model how a failed command was confined.
 func (e *ending) writeHeld(b *strings.Builder) {
 	if !e.heldBack() {
 		return
@@ -53,8 +53,8 @@ func (e *ending) writeHeld(b *strings.Builder) {
 	}
 }
 
-// alert tells the audit log what a command that only reads was refused, or that nothing
-// has held it to reading.
+// alert records in the audit log that a command was refused something, or that it was not
+// confined to reading.
 func (b *basher) alert(e *ending, c *ExecCommand, inv *invocation, out *proc.Output) {
 	switch {
 	case c.ReadOnly && !e.res.ReadOnly:

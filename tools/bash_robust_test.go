@@ -22,7 +22,8 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// shellWorld is a world whose commands can be told from others by a variable.
+// shellWorld is a world whose commands are recognizable by a variable in their
+// environment.
 func shellWorld(t testing.TB, files map[string]string, opts ...Option) (*world, *Shell, string) {
 	t.Helper()
 	w := newWorld(t, files)
@@ -36,11 +37,11 @@ func shellWorld(t testing.TB, files map[string]string, opts ...Option) (*world, 
 	return w, shell, mark
 }
 
-// survivors returns the processes with a variable in their environment.
+// survivors returns the processes that have a variable in their environment.
 func survivors(t testing.TB, mark string) []string {
 	t.Helper()
 	var out []string
-	// One that was killed is there until the kernel has taken it down.
+	// A killed process is visible until the kernel has removed it.
 	for end := time.Now().Add(2 * time.Second); ; runtime.Gosched() {
 		if out = marked(t, mark); len(out) == 0 || time.Now().After(end) {
 			return out
@@ -65,7 +66,7 @@ func marked(t testing.TB, mark string) []string {
 type shellExpect struct {
 	Survivors   *int
 	Ordered     []string
-	Documented  bool   // the result says where the shell is
+	Documented  bool   // the result names the directory of the shell
 	Nonzero     bool   `json:"exit_code_nonzero"`
 	Excludes    string `json:"second_output_excludes"`
 	AfterClose  *int   `json:"survivors_after_close"`
@@ -78,7 +79,8 @@ type shellExpect struct {
 	OutputBytes int    `json:"max_output_bytes"`
 }
 
-// shellCases returns the recorded cases of a tool with what only shells expect.
+// shellCases returns the recorded cases of a tool, with the expectations that only shells
+// have.
 func shellCases(t *testing.T, tool string) (cases []robustCase, expect []shellExpect) {
 	t.Helper()
 	for _, c := range robustCases[struct{ Expect shellExpect }](t, tool) {
@@ -96,7 +98,7 @@ func TestRobustBash(t *testing.T) {
 }
 
 func (c *robustCase) runShell(t *testing.T, more shellExpect) {
-	in, cancelAt := c.args(t) // what the host has in its environment comes first
+	in, cancelAt := c.args(t) // the environment of the host is set up first
 	w, _, mark := shellWorld(t, nil)
 	require.Empty(t, setUp(t, w.base, c.Setup))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -106,10 +108,10 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	} else if cancelAt > 0 {
 		defer time.AfterFunc(cancelAt, cancel).Stop()
 	}
-	raw := mustJSON(t, in) // the memory that this takes is not the tool's
+	raw := mustJSON(t, in) // the memory for the arguments is not the tool's
 	start, held := time.Now(), resetPeak(t)
 	r, err := w.callRaw(ctx, "bash", raw)
-	// Whatever a command makes of its own memory, the host's does not grow with it.
+	// Memory that a command takes does not count as the host's.
 	assert.Less(t, peak(t)-held, cmp.Or(more.MaxRSS, 128)<<10, "kB")
 	limit := time.Duration(c.Expect.MaxMS) * time.Millisecond
 	if in["timeout"] != nil {
@@ -140,8 +142,8 @@ func (c *robustCase) runShell(t *testing.T, more shellExpect) {
 	}
 }
 
-// resetPeak makes the kernel forget how much memory this process once had, and returns
-// how much it has, in kB.
+// resetPeak resets the kernel's record of the peak memory of this process, and returns
+// the current value in kB.
 func resetPeak(t testing.TB) int {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -159,7 +161,7 @@ func peak(t testing.TB) int {
 	return kb
 }
 
-// patient makes a limit longer where everything is slower.
+// patient lengthens a limit for slow builds, such as those with the race detector.
 func patient(d time.Duration) time.Duration {
 	if raceEnabled {
 		return 10 * d
@@ -184,7 +186,7 @@ func TestRobustBackground(t *testing.T) {
 	t.Logf("%d cases ran", len(cases))
 }
 
-// backgroundRun goes through the steps of a case.
+// backgroundRun performs the steps of a case.
 type backgroundRun struct {
 	t       *testing.T
 	w       *world

@@ -9,21 +9,21 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Shell is what the calls of bash, bash_output and bash_kill have in common: the folder
-// in which commands run, and the commands in the background. One serves one
-// conversation; [Coding] makes one for its tools if none is given. The zero value is
-// ready to use. Its methods are safe for concurrent use.
+// Shell is the state that bash, bash_output and bash_kill share: the directory in which
+// commands run, and the background commands. Each conversation needs its own Shell;
+// [Coding] makes one for its tools if none is given. The zero value is ready to use. Its
+// methods are safe for concurrent use.
 type Shell struct {
 	mu     sync.Mutex
-	at     string            // the folder, relative to the workspace's; "" is that itself
-	inner  map[string]string // the same for each run inside of another
-	jobs   []*job            // those that run, and the latest that ended
-	number int               // of the last one
+	at     string            // the directory, relative to that of the workspace; "" is the workspace
+	inner  map[string]string // the same for each nested run, by its id
+	jobs   []*job            // running jobs, and the latest that ended
+	number int               // of the last job
 	closed bool
 }
 
-// WithShell has the tools share s, so that a host can ask for the folder, and end what
-// runs in the background. Default: a new one.
+// WithShell makes the tools share s, so that a host can ask for the directory and end
+// background commands. Default: a new Shell.
 func WithShell(s *Shell) Option {
 	return func(c *config) error {
 		if s == nil {
@@ -34,23 +34,25 @@ func WithShell(s *Shell) Option {
 	}
 }
 
-// Dir returns the folder in which the next command runs, slash-separated and relative
-// to the workspace's; "." is that itself. The runs of subagents have folders of their
-// own, which [Shell.DirOf] tells.
+// Dir returns the directory in which the next command runs, slash-separated and relative
+// to that of the workspace; "." is the workspace itself. The runs of subagents have
+// separate directories, see [Shell.DirOf].
 func (s *Shell) Dir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return path.Clean(s.at)
 }
 
-// DirOf returns the same for the run that ctx is of, when an Approver is asked about a
-// call of it, see [aycoder.RunOf]; for policy.WithDir.
+// DirOf returns the directory of the run to which ctx belongs (see [aycoder.RunOf]), also
+// when an Approver is asked about a call of that run. It has the form that policy.WithDir
+// expects.
 func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunOf(ctx)) }
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
 
-// dirIn returns the folder for the calls of a run. One inside of another begins in the
-// workspace's and does not move the others, beside which it works.
+// dirIn returns the directory for the calls of a run. A nested run begins in the
+// directory of the workspace and does not move the runs around it, since they work at the
+// same time.
 func (s *Shell) dirIn(run string, depth int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,9 +83,9 @@ func (s *Shell) forget(run string) {
 	delete(s.inner, run)
 }
 
-// Close ends the commands in the background and waits for that. None is started after.
-// Those that were started in a run end with it; Close is for a host that calls the
-// tools outside of runs.
+// Close kills the background commands and waits for their end. No command can be started
+// in the background afterwards. Commands that were started in a run end with that run;
+// Close is for hosts that call the tools outside of runs.
 func (s *Shell) Close() error {
 	s.mu.Lock()
 	s.closed = true

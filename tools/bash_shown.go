@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	maxLooked      = 32      // files of a command that are remembered
-	maxLookedBytes = 4 << 20 // and of these together, so that they do not push out what was read
-	maxTails       = 16      // of a line of output, in which the line of a file is looked for
+	maxLooked      = 32      // files that are remembered of one command
+	maxLookedBytes = 4 << 20 // of all these files; more would displace files that were read
+	maxTails       = 16      // suffixes of an output line that are compared with lines of a file
 )
 
-// looking runs a command and remembers of the files that its read-only parts name what
-// the model has been shown of them: the content of that moment, if lines of it are in
-// the output. If a file is another one after the command than before, it is the one of
-// which there are lines that the other has not; if that tells nothing, the older one,
+// looking runs a command and records what it has shown the model of the files that its
+// read-only parts name. If lines of a file are in the output, the content of that moment
+// counts as seen. If a file changed while the command ran, the version is recorded that
+// has printed lines which the other lacks. If that does not decide, the older version is,
 // since an edit of it is merged.
 func (b *basher) looking(dir, script string, run func() (*result, error)) (*result, error) {
 	before := b.look(dir, script)
@@ -48,11 +48,11 @@ func (b *basher) looking(dir, script string, run func() (*result, error)) (*resu
 	return r, err
 }
 
-// looked is a file that a command names.
+// looked is a file that a command names, and its content.
 type looked struct{ path, text string }
 
-// look reads the files that the read-only commands of a script name. What lies outside
-// of the workspace, is a secret, or is no text the workspace refuses, or is left out.
+// look reads the files that the read-only commands of a script name. Files outside of the
+// workspace, secrets and binary files are left out.
 func (b *basher) look(dir, script string) []looked {
 	root := filepath.ToSlash(b.ws.Dir())
 	a := classes.Analyze(script, classes.World{Dir: path.Join(root, dir), Root: root})
@@ -79,7 +79,7 @@ func (b *basher) look(dir, script string) []looked {
 	return all
 }
 
-// content returns what is in a text file of at most so many bytes.
+// content returns the content of a text file of at most that many bytes.
 func (b *basher) content(name string, most int) (string, bool) {
 	f, err := b.ws.Open(name)
 	if err != nil {
@@ -96,8 +96,8 @@ func (b *basher) content(name string, most int) (string, bool) {
 	return view.String(data), true
 }
 
-// outputLines are the lines of an output, and what they end with after what programs put
-// in front of a line: numbers, names, marks.
+// outputLines is the set of lines of an output, and of their suffixes behind a prefix
+// that programs add: a line number, a file name, a mark.
 type outputLines map[string]bool
 
 func linesOf(output string) outputLines {
@@ -116,7 +116,7 @@ func linesOf(output string) outputLines {
 	return out
 }
 
-// has reports whether a line of a text was printed that the other text does not have.
+// has reports whether the output has a line of text that other lacks.
 func (o outputLines) has(text, other string) bool {
 	known := map[string]bool{"": true}
 	for line := range strings.Lines(other) {

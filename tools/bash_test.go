@@ -27,8 +27,8 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// Where the next command runs, by what the one before did. Both shells keep to it.
-func TestFolderIsKept(t *testing.T) {
+// The directory of the next command follows the one before, in both shells.
+func TestDirectoryIsKept(t *testing.T) {
 	tests := []struct {
 		name, command string
 		dir           string
@@ -44,9 +44,9 @@ func TestFolderIsKept(t *testing.T) {
 		{"subshell", "(cd sub); (cd sub; exit 4)", ".", "[exit 4]", 4},
 		{"pipeline", "cd sub | cat", ".", "[exit 0]", 0},
 		{"own trap", "trap 'echo bye; (exit 9)' EXIT; cd sub; (exit 5)", "sub", "bye\n[exit 5, in sub]", 5},
-		{"own trap, exit", "trap 'echo bye' EXIT; cd sub; exit 5", ".", "bye\n[the shell did not tell its folder", 5},
+		{"own trap, exit", "trap 'echo bye' EXIT; cd sub; exit 5", ".", "bye\n[the shell did not tell its directory", 5},
 		{"no trap", "trap - EXIT; cd sub", "sub", "", 0},
-		{"exec", "cd sub; exec true", ".", "[the shell did not tell its folder", 0},
+		{"exec", "cd sub; exec true", ".", "[the shell did not tell its directory", 0},
 		{"killed", "cd sub; kill -9 $$", ".", "[killed by signal: killed]", -1},
 		{"outside", "cd /; pwd", ".", "/\n[the command ended outside the workspace", 0},
 		{"through a link", "cd link; pwd", ".", "outside the workspace", 0},
@@ -94,12 +94,13 @@ func TestFolderIsKept(t *testing.T) {
 	}
 }
 
-// A folder that is gone, or is a link to somewhere else by now, is left, with words.
-func TestFolderIsGone(t *testing.T) {
+// A directory that was removed, or replaced by a link that leads elsewhere, is left with
+// a note.
+func TestDirectoryIsGone(t *testing.T) {
 	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
 	w.ok("bash", args{"command": "cd sub"})
 	require.NoError(t, os.RemoveAll(w.path("sub")))
-	assert.Contains(t, w.fails("not_found", "bash", args{"command": "pwd"}), "runs in the folder of the workspace")
+	assert.Contains(t, w.fails("not_found", "bash", args{"command": "pwd"}), "runs in the directory of the workspace")
 	assert.Equal(t, ".", shell.Dir())
 	w.ok("bash", args{"command": "mkdir sub; cd sub"})
 	require.NoError(t, os.Remove(w.path("sub")))
@@ -119,9 +120,9 @@ func TestWorkingDir(t *testing.T) {
 	w.fails("outside_workspace", "bash", args{"command": "ls", "working_dir": ".."})
 }
 
-// Commands that run at the same time start where the last one ended; those that move
-// decide where the next one starts.
-func TestParallelFolders(t *testing.T) {
+// Commands that run at the same time start where the last one ended. Of these, the ones
+// that change the directory decide where the next starts.
+func TestParallelDirectories(t *testing.T) {
 	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
 	var calls sync.WaitGroup
 	for i := range 20 {
@@ -156,7 +157,7 @@ func TestPreview(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A number in another notation does not hide the command from who decides about it.
+// An unusual notation of a number does not hide the command from the approver.
 func TestPreviewOfOddNumbers(t *testing.T) {
 	for _, timeout := range []string{"5", "5.0", "5e0", `"5.0"`} {
 		w, _, _ := shellWorld(t, nil)
@@ -180,8 +181,8 @@ func TestPreviewOfOddNumbers(t *testing.T) {
 	}
 }
 
-// What was approved to run in one folder does not run in another.
-func TestApprovalHoldsForTheFolder(t *testing.T) {
+// An approval for one directory does not hold in another.
+func TestApprovalHoldsForTheDirectory(t *testing.T) {
 	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x"})
 	m := script.New(
 		script.Reply(script.Call("bash", args{"command": "cd sub"}), script.Call("bash", args{"command": "touch here"})),
@@ -210,8 +211,8 @@ func TestApprovalHoldsForTheFolder(t *testing.T) {
 	assert.Len(t, errs, 1)
 }
 
-// Runs inside of others have folders of their own, which are forgotten with them.
-func TestFoldersOfInnerRuns(t *testing.T) {
+// Nested runs have separate directories, which are forgotten with the runs.
+func TestDirectoriesOfInnerRuns(t *testing.T) {
 	w, shell, _ := shellWorld(t, map[string]string{"sub/f": "x", "other/f": "x"})
 	inner := func(run, command string) string {
 		inv := aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": command}), nil)
@@ -251,14 +252,13 @@ func TestFoldersOfInnerRuns(t *testing.T) {
 	assert.Empty(t, shell.inner)
 }
 
-// A tool says what it does while it works, and lets go of everything when many calls
-// are cancelled.
+// A tool reports its progress, and releases everything when many calls are cancelled.
 func TestManyCallsCancelled(t *testing.T) {
 	timed.Long(t, "hundreds of commands at once")
 	const n = 200
 	t.Setenv("TMPDIR", t.TempDir())
 	w, shell, mark := shellWorld(t, nil)
-	w.ok("bash", args{"command": "true"}) // what is made once is made now
+	w.ok("bash", args{"command": "true"}) // initializes what is created once
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -324,7 +324,7 @@ func TestJobs(t *testing.T) {
 	assert.Regexp(t, `^\[no new output\]\n\[bash-2: running for .*\]\n$`, get(args{"id": id}))
 	w.write("sub/stop", "")
 	assert.Regexp(t, "^end é\n", get(args{"id": id, "wait": 60, "filter": "é$"}))
-	get(args{"id": id, "wait": 60}) // for the end, if that was not there yet
+	get(args{"id": id, "wait": 60}) // waits for the end, if that was not reported yet
 	assert.Equal(t, "[no new output]\n[bash-2: ended, exit 7]\n", get(args{"id": id}))
 	assert.Contains(t, w.ok("bash_kill", args{"id": id}), "already ended")
 	assert.Equal(t, "sub", shell.Dir(), "what runs in the background does not move the others")
@@ -338,7 +338,7 @@ func TestJobs(t *testing.T) {
 	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": "a(?=b)"})
 	w.fails("invalid_regex", "bash_output", args{"id": echo, "filter": strings.Repeat("x", maxFilter+1)})
 
-	timed := start("sleep 300 & wait") // and one with a timeout
+	timed := start("sleep 300 & wait") // also one with a timeout
 	text := w.ok("bash", args{"command": "echo x; sleep 300", "background": true, "timeout": 1})
 	short := regexp.MustCompile(`bash-\d+`).FindString(text)
 	assert.Regexp(t, `timed out after 1`, get(args{"id": short, "wait": 60, "filter": "never"}))
@@ -348,7 +348,7 @@ func TestJobs(t *testing.T) {
 	w.fails("unknown_job", "bash_kill", args{"id": timed})
 }
 
-// What nobody reads is bounded, and its loss is told.
+// Unread output is bounded, and its loss is reported.
 func TestJobBacklog(t *testing.T) {
 	j := &job{id: "bash-1", news: make(chan struct{}, 1), done: make(chan struct{})}
 	line := []byte(strings.Repeat("x", 99) + "\n")
@@ -367,7 +367,7 @@ func TestJobBacklog(t *testing.T) {
 	assert.True(t, strings.HasPrefix(j.report(nil).Text(), "b\n["))
 	j.res = &ExecResult{Code: 1, Survivors: 2, Notes: []string{"a\x1b[1mnote"}}
 	close(j.done)
-	assert.Equal(t, "?\n[bytes that are no text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n",
+	assert.Equal(t, "?\n[bytes that are not text are shown as ?]\n[2 processes could not be ended and still run]\n[anote]\n[bash-1: ended, exit 1]\n",
 		j.report(nil).Text())
 }
 
@@ -376,7 +376,7 @@ type fakeExec func(ctx context.Context, c *ExecCommand) (*ExecResult, error)
 
 func (f fakeExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) { return f(ctx, c) }
 
-// A host's Exec gets what it needs, and what it does wrong harms nobody.
+// An Exec of a host gets what it needs, and its faults do no harm.
 func TestExec(t *testing.T) {
 	var late *ExecCommand
 	fake := fakeExec(func(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
@@ -452,8 +452,8 @@ func TestExec(t *testing.T) {
 	require.ErrorContains(t, err, "WithShell")
 }
 
-// A repository does not run programs of its choice when it is looked at, nor when
-// something is committed or fetched.
+// A repository cannot run programs of its choice when it is inspected, nor on a commit or
+// a fetch.
 func TestHostileRepository(t *testing.T) {
 	w, _, _ := shellWorld(t, map[string]string{"f": "a\n"})
 	evil := filepath.Join(w.base, "evil")
@@ -476,12 +476,12 @@ func TestHostileRepository(t *testing.T) {
 	}
 	assert.Contains(t, w.ok("bash", args{"command": "git diff"}), "+b\n")
 	w.ok("bash", args{"command": "git clone -q --bare . docs"})
-	assert.Contains(t, w.call("bash", args{"command": "git -C docs log"}).Text(), "safe.bareRepository", "a folder is no repository unless it is named")
+	assert.Contains(t, w.call("bash", args{"command": "git -C docs log"}).Text(), "safe.bareRepository", "a directory is not a repository unless it is named")
 	w.call("bash", args{"command": "env -u GIT_CONFIG_COUNT git status"})
 	assert.FileExists(t, evil+".log", "else nothing was shown above")
 }
 
-// Commands that are started in a run end with it, before the loop statement does.
+// Commands that were started in a run end with it, before the loop statement ends.
 func TestJobsEndWithTheRun(t *testing.T) {
 	w, shell, mark := shellWorld(t, nil)
 	m := script.New(
@@ -534,7 +534,7 @@ func TestLongScripts(t *testing.T) {
 	assert.Equal(t, "exit 127", r.Summary, "a script that could not be read does not seem to have run")
 }
 
-// env makes the tools anew with more of an environment.
+// env recreates the tools with additional environment variables.
 func (w *world) env(t *testing.T, vars ...string) {
 	t.Helper()
 	tool, err := Bash(w.ws, WithEnv(vars...))
@@ -554,7 +554,7 @@ func FuzzLastDir(f *testing.F) {
 	})
 }
 
-// However the output comes in pieces, what is taken is all of it.
+// The chunks in which output arrives do not matter: take returns all of it.
 func FuzzJob(f *testing.F) {
 	f.Add([]byte("a\x1b[31mb\xc3\xa9\x1b]0;t\x07"), 1)
 	f.Add([]byte("\x1b\x1b[\xf0\x9f"), 2)
@@ -584,7 +584,7 @@ func BenchmarkBash(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood measures what a call with a lot of output takes.
+// BenchmarkFlood measures a call with a lot of output.
 func BenchmarkFlood(b *testing.B) {
 	w, _, _ := shellWorld(b, nil)
 	const n = 100 << 20
@@ -595,8 +595,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// A name in another case is no second command: the policy reads one, and encoding/json
-// would take the other.
+// A member name in another case is not a second command: the policy reads one, and
+// encoding/json would take the other.
 func TestBashRefusesNamesInAnotherCase(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, raw := range []string{`{"command":"true","Command":"touch x"}`, `{"COMMAND":"touch x"}`, `{"command":"true","Request_approval":true}`} {

@@ -17,13 +17,14 @@ import (
 
 const maxDiff = 48 << 10 // bytes of the diffs of a result
 
-// changer is a tool that changes files: it makes a plan, and carries out that or the
+// changer is a tool that changes files. It makes a plan, and carries out that plan or the
 // one that was approved.
 type changer[In any] struct {
 	aycoder.Tool
 	ws   FS
 	find finder[In]
-	turn chan struct{} // one change at a time, so that none makes another one stale
+	// held during a change, so that concurrent calls do not make each other's plans stale
+	turn chan struct{}
 }
 
 var (
@@ -31,11 +32,11 @@ var (
 	_ aycoder.Previewer = (*changer[editArgs])(nil)
 )
 
-// finder finds out what a call would change.
+// finder computes what a call would change.
 type finder[In any] func(ctx context.Context, from texts, in In) (*proposal, error)
 
-// proposal is what a call would change. Notes tell the model what had to be allowed
-// for to understand it.
+// proposal is the change that a call would make. The notes tell the model how its
+// arguments were interpreted.
 type proposal struct {
 	edits []aycoder.FileEdit
 	notes []note
@@ -50,7 +51,7 @@ func (p *proposal) plan() (aycoder.EditPlan, error) {
 	return plan, err
 }
 
-// about names a tool.
+// about describes a tool.
 type about struct {
 	name, description string
 	subject           aycoder.Subject
@@ -92,7 +93,7 @@ func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, err
 	return plan.Preview(), err
 }
 
-// make makes a plan of the files as they are now.
+// make makes a plan from the current content of the files.
 func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, []note, error) {
 	if err := context.Cause(ctx); err != nil {
 		return aycoder.EditPlan{}, nil, err
@@ -105,7 +106,7 @@ func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, []note
 	return plan, p.notes, err
 }
 
-// readable makes an error one whose text begins with its kind.
+// readable returns an error whose text begins with its kind.
 func readable(err error) error {
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
 		return &conflict{e}
@@ -119,7 +120,7 @@ func readable(err error) error {
 	return err
 }
 
-// conflict is a conflict in words for the model.
+// conflict describes a conflict to the model.
 type conflict struct{ *aycoder.ConflictError }
 
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
@@ -158,20 +159,19 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	return nil, err
 }
 
-// approved returns the plan that was approved, or if nobody was asked one that is made
-// now.
+// approved returns the approved plan, or a new one if the user was not asked.
 func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, []note, error) {
 	if inv.Plan == nil {
 		return c.make(ctx, in)
 	}
 	p, err := c.find(ctx, inPlan{c.ws, *inv.Plan}, in)
 	if err != nil {
-		return *inv.Plan, nil, nil // a review took files away; what is left is what counts
+		return *inv.Plan, nil, nil // a review took files away; the remaining plan counts
 	}
 	return *inv.Plan, p.notes, nil
 }
 
-// conflictResult tells the model what stands in the way, and the host too.
+// conflictResult reports a conflict to the model and to the host.
 func conflictResult(e *aycoder.ConflictError) *result {
 	r := aycoder.ErrorResult((&conflict{e}).Error())
 	r.Summary = strings.ReplaceAll(e.Kind(), "_", " ")
@@ -179,7 +179,7 @@ func conflictResult(e *aycoder.ConflictError) *result {
 	return r
 }
 
-// done tells what was changed. The model has then been shown what is in the files.
+// done reports the changes. The model has then been shown the new content of the files.
 func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes []note) *result {
 	var b strings.Builder
 	b.WriteString(plan.LeftOut())
@@ -217,8 +217,9 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, note
 	return r
 }
 
-// learn remembers what the model knows of a file now: what is in it, but for lines of
-// the user's that it was not told of. They would be lost when it writes the file.
+// learn records what the model knows of a file now: its content, except for lines of the
+// user's that the model was not shown. If those counted as seen, the next write_file
+// would delete them.
 func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told bool) {
 	if !f.Exists {
 		return
@@ -236,7 +237,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 		} else {
 			add(f.Path, edit.Proposed)
 		}
-	default: // the edit was found in the file as it is, beside what is new there
+	default: // the edit was found in the current text, beside newer lines
 		if last == hashOf(contents[0]) {
 			add = shown.Add
 		}
@@ -247,7 +248,7 @@ func (c *changer[In]) learn(f *aycoder.FileResult, edit aycoder.FileEdit, told b
 	}
 }
 
-// changeOf returns what a call did to a file, as it was right before.
+// changeOf returns the change that a call made, compared with the file right before it.
 func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *diff.File {
 	before, from, to := edit.Base, f.Path, f.Path
 	if f.Merge != nil {

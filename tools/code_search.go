@@ -27,12 +27,12 @@ const (
 const searchDescription = `Search the text of the files of the workspace for a regular
 expression (RE2 syntax: no look-around, no backreferences). It is matched within each line; $
 also matches before CR LF. Left out are: what .gitignore names, version control and dependency
-folders, binary files, files of keys and passwords, and files over 16 MB. The result is one
+directories, binary files, files of keys and passwords, and files over 16 MB. The result is one
 block for each file: its path, then "number:line" for a match and "number-line" for context.`
 
 type searchArgs struct {
 	Pattern    string `json:"pattern" jsonschema_description:"Regular expression, or with literal=true plain text."`
-	Path       string `json:"path,omitempty" jsonschema_description:"Folder or file to search. Default: the whole workspace."`
+	Path       string `json:"path,omitempty" jsonschema_description:"Directory or file to search. Default: the whole workspace."`
 	Include    string `json:"include,omitempty" jsonschema_description:"Only files that match this glob, such as *.go or src/**/*.{ts,tsx}; without a slash it is for the name."`
 	Exclude    string `json:"exclude,omitempty" jsonschema_description:"Not files that match this glob."`
 	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema_description:"Upper and lower case are the same. Default: false."`
@@ -41,7 +41,8 @@ type searchArgs struct {
 	MaxResults int    `json:"max_results,omitempty" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"How many matching lines to return. Default: 100."`
 }
 
-// CodeSearch returns code_search, which finds lines by a regular expression.
+// CodeSearch returns code_search, which searches files for lines that match a regular
+// expression. Files that git ignores are left out.
 func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -126,7 +127,7 @@ func badRegex(err error) error {
 		"To search for the pattern as plain text, call again with literal=true.", text)
 }
 
-// leavesWorkspace finds a slash at the start, and ".." as an element.
+// leavesWorkspace matches a leading slash and "..", as a path element.
 var leavesWorkspace = regexp.MustCompile(`^/|(^|[/{,])\.\.([/},]|$)`)
 
 func checkGlob(g string) error {
@@ -171,7 +172,7 @@ func showFound(ws FS, r *search.Result) *result {
 	return textResult(b.String(), strings.Replace(plural(shown, "match"), " ", more+" ", 1))
 }
 
-// leftOut says what was not searched, and how to search it.
+// leftOut lists what was not searched, and how to search it.
 func leftOut(r *search.Result) string {
 	var all []string
 	for _, x := range []struct {
@@ -182,7 +183,7 @@ func leftOut(r *search.Result) string {
 		{r.Large, "over 16 MB (use bash with grep)"},
 		{r.Refused, "not readable or secret"},
 		{r.Ignored, "ignored by git, version control or dependencies (name one as the path)"},
-		{r.Partial, "folders with too many entries, in part (use bash with grep)"},
+		{r.Partial, "directories with too many entries, in part (use bash with grep)"},
 	} {
 		if x.n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", x.n, x.what))
@@ -194,7 +195,7 @@ func leftOut(r *search.Result) string {
 	return "; left out: " + strings.Join(all, ", ")
 }
 
-// showFile writes a block and returns how many matches are in it.
+// showFile writes the block of a file and returns the number of its matches.
 func showFile(b *strings.Builder, f search.File) int {
 	b.WriteString(showPath(path.Clean(f.Path)) + "\n")
 	last, n := 0, 0

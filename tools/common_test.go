@@ -21,10 +21,10 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// world is a workspace with its tools, in a folder of its own beside others.
+// world is a workspace with its tools, in a directory that has others beside it.
 type world struct {
 	t    testing.TB
-	base string // has ws and what lies outside
+	base string // contains ws and the files outside of it
 	ws   *workspace.Workspace
 	tool map[string]aycoder.Tool
 }
@@ -113,7 +113,7 @@ func (w *world) callRaw(ctx context.Context, tool string, raw json.RawMessage) (
 	return r, err
 }
 
-// answered makes of arguments that the schema refuses what the model gets for them.
+// answered converts a refusal by the schema to the result that the model gets.
 func answered(r *aycoder.ToolResult, err error) (*aycoder.ToolResult, error) {
 	if _, ok := errors.AsType[*aycoder.ToolArgsError](err); !ok {
 		return r, err
@@ -123,7 +123,7 @@ func answered(r *aycoder.ToolResult, err error) (*aycoder.ToolResult, error) {
 	return r, nil
 }
 
-// ok runs a tool that has to do what it was asked to.
+// ok runs a tool that must succeed.
 func (w *world) ok(tool string, in args) string {
 	w.t.Helper()
 	r := w.call(tool, in)
@@ -131,7 +131,7 @@ func (w *world) ok(tool string, in args) string {
 	return r.Text()
 }
 
-// fails runs a tool that has to refuse, and returns the text after the kind.
+// fails runs a tool that must refuse, and returns the text after the kind.
 func (w *world) fails(kind, tool string, in args) string {
 	w.t.Helper()
 	r := w.call(tool, in)

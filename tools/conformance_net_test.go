@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// answering is a model that says "done", or nothing until it is cancelled.
+// answering is a model that says "done", or blocks until it is cancelled.
 func answering(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
 		if strings.Contains(req.Messages[0].Text(), "hang") {
@@ -27,7 +27,7 @@ func answering(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.Mode
 	}
 }
 
-// page serves /page, and nothing at /hang until the client leaves.
+// page serves /page, and blocks at /hang until the client disconnects.
 func page(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/hang" {
 		<-r.Context().Done()

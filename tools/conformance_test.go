@@ -15,7 +15,7 @@ import (
 
 type maker func(tools.FS, ...tools.Option) (aycoder.Tool, error)
 
-// fixture makes a tool in a small workspace of its own.
+// fixture makes a tool in its own small workspace.
 func fixture(build maker) func(testing.TB) agenttest.ToolSetup {
 	return func(t testing.TB) agenttest.ToolSetup {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 		{"list_files", tools.ListFiles, []agenttest.ToolCase{
 			{Name: "workspace", Args: `{}`, Want: "a.go"},
 			{Name: "recursive", Args: `{"path":".","recursive":true}`, Want: "b.go"},
-			{Name: "no such folder", Args: `{"path":"none"}`, Fails: true},
+			{Name: "no such directory", Args: `{"path":"none"}`, Fails: true},
 		}},
 		{"code_search", tools.CodeSearch, []agenttest.ToolCase{
 			{Name: "pattern", Args: `{"pattern":"func \\w+","context":1}`, Want: "Add"},
@@ -93,8 +93,8 @@ func TestConformance(t *testing.T) {
 			{Name: "sleep", Args: `{"command":"sleep 60"}`, Slow: true},
 			{Name: "endless output", Args: `{"command":"while :; do echo x; done"}`, Slow: true},
 			{Name: "ignores signals", Args: `{"command":"trap '' TERM INT; sleep 60 & wait"}`, Slow: true},
-			{Name: "folder", Args: `{"command":"ls","working_dir":"sub"}`, Want: "b.go"},
-			{Name: "no such folder", Args: `{"command":"ls","working_dir":"none"}`, Fails: true},
+			{Name: "directory", Args: `{"command":"ls","working_dir":"sub"}`, Want: "b.go"},
+			{Name: "no such directory", Args: `{"command":"ls","working_dir":"none"}`, Fails: true},
 		}},
 		{"bash_output", tools.BashOutput, []agenttest.ToolCase{
 			{Name: "unknown", Args: `{"id":"bash-1","wait":1,"filter":"x"}`, Fails: true},

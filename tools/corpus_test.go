@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// recordedEdit is an edit as a model makes it, with the outcomes that are right.
+// recordedEdit is an edit by a model, with the acceptable outcomes.
 type recordedEdit struct {
 	ID, Cat, Repo, Path string
 	File, Old, New      string
@@ -62,7 +62,7 @@ func (c *recordedEdit) right(text string) bool {
 	})
 }
 
-// loose leaves out blank lines and blanks at line ends.
+// loose removes blank lines and trailing blanks.
 func loose(text string) string {
 	var b strings.Builder
 	for l := range strings.Lines(text) {
@@ -77,9 +77,10 @@ func (c *recordedEdit) args() args {
 	return args{"path": "f", "old_string": c.Old, "new_string": c.New}
 }
 
-// The recorded edits, made by edit_file in a file that the model was shown, or where the
-// user has changed it since, that it was shown nothing of (the next test shows it): at most 0.05 % wrong, at least 66 % right, and
-// 99.9 % right or refused where that is right.
+// The recorded edits, made by edit_file in a file that the model was shown. Where the
+// user has changed the file since, the model is shown nothing here (the next test shows
+// it). At most 0.05 % may be wrong; at least 66 % must be right, and 99.9 % right or
+// refused where a refusal is right.
 func TestRecordedEdits(t *testing.T) {
 	cases := recordedEdits(t)
 	w := newWorld(t, nil)
@@ -130,7 +131,7 @@ func TestRecordedEdits(t *testing.T) {
 	assert.Zero(t, lost, "lost strings")
 }
 
-// change is what an edit does to which file, however it is written.
+// change is the effect of an edit on a file, whatever its notation.
 type change struct{ repo, path, old, new string }
 
 func (c *recordedEdit) change() change { return change{c.Repo, c.Path, c.Old, c.New} }
@@ -138,7 +139,7 @@ func (c *recordedEdit) change() change { return change{c.Repo, c.Path, c.Old, c.
 // stale reports whether the user has changed the file since it was shown.
 func (c *recordedEdit) stale() bool { return strings.HasPrefix(c.Cat, "stale-") }
 
-// shownTexts are the texts that were shown before the user changed them.
+// shownTexts returns the texts that were shown before the user changed them.
 func shownTexts(cases []recordedEdit) map[change]string {
 	shown := map[change]string{}
 	for _, c := range cases {
@@ -149,13 +150,13 @@ func shownTexts(cases []recordedEdit) map[change]string {
 	return shown
 }
 
-// forget opens the workspace anew, so that the model was shown nothing.
+// forget opens the workspace again, as if the model was shown nothing.
 func (w *world) forget() {
 	w.ws.Close()
 	w.open()
 }
 
-// With the text that the model was shown, an edit of a file that the user has changed
+// With the text that was shown to the model, an edit of a file that the user has changed
 // since is a merge: right, or a conflict that changes nothing.
 func TestRecordedStaleEdits(t *testing.T) {
 	cases := recordedEdits(t)
@@ -202,8 +203,8 @@ func (w *world) staleOutcome(c *recordedEdit) string {
 	if c.right(now) {
 		return "merged"
 	}
-	// Where new lines repeat old ones, a diff cannot tell which of them are the old
-	// ones: what the user wrote next to them is there, in either place.
+	// Where new lines repeat old ones, a diff cannot tell which are the old ones: the
+	// lines that the user added next to them survive in either place.
 	require.NotEmpty(w.t, c.Accept, "%s %s has to conflict:\n%s", c.Cat, c.ID, now)
 	assert.Equal(w.t, slices.Sorted(strings.Lines(c.Accept[0])), slices.Sorted(strings.Lines(now)))
 	return "merged otherwise"

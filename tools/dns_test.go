@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeDNS returns a resolver for which every name has the addresses of the first
-// element at the first look-up, of the second at the next, and so on; of the last from
-// then on. An empty element means that there is no such name.
+// fakeDNS returns a resolver for which every name has the addresses of the first element
+// at the first look-up, of the second at the next, and so on; the last element is
+// repeated. An empty element means that the name does not exist.
 func fakeDNS(t testing.TB, answers []string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -55,15 +55,15 @@ func dnsReply(query []byte, addrs []string) []byte {
 			continue
 		}
 		count++
-		records = append(records, 0xC0, 12) // the name of the question
+		records = append(records, 0xC0, 12) // a pointer to the name of the question
 		records = binary.BigEndian.AppendUint16(records, kind)
-		records = append(records, 0, 1, 0, 0, 0, 0) // IN, to be asked again each time
+		records = append(records, 0, 1, 0, 0, 0, 0) // class IN, time to live 0
 		records = binary.BigEndian.AppendUint16(records, uint16(len(data)))
 		records = append(records, data...)
 	}
 	flags := uint16(0x8180)
 	if len(addrs) == 0 {
-		flags |= 3 // no such name
+		flags |= 3 // NXDOMAIN: no such name
 	}
 	out := append([]byte{}, query[:2]...)
 	for _, n := range []uint16{flags, 1, count, 0, 0} {

@@ -13,11 +13,11 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// BenchmarkEditFile changes a line of a file of 1 MB that the model has read, from the
-// arguments to the result: the plan, the file, the diff.
+// BenchmarkEditFile changes a line of a 1 MB file that the model has read. It measures
+// everything from the arguments to the result: plan, file and diff.
 func BenchmarkEditFile(b *testing.B) {
 	dir := b.TempDir()
-	if _, err := os.Stat("/dev/shm"); err == nil { // the disk is not what is measured
+	if _, err := os.Stat("/dev/shm"); err == nil { // the speed of the disk must not be measured
 		dir, err = os.MkdirTemp("/dev/shm", "edit")
 		require.NoError(b, err)
 		b.Cleanup(func() { os.RemoveAll(dir) })

@@ -14,7 +14,7 @@ import (
 const editDescription = `Change a text file of the workspace: replace old_string by new_string.
 old_string must be what is in the file, white space included, without the line numbers that
 read_file puts in front, and must occur once, unless replace_all is true; take in more lines
-around it to make it unique. In a file that you have not looked at, it must be exactly what is there. An empty old_string creates the file and its folders. Line endings,
+around it to make it unique. In a file that you have not looked at, it must be exactly what is there. An empty old_string creates the file and its directories. Line endings,
 a byte order mark and the file's mode are kept; write \n for a line break. If the user has changed
 the file since you read it, both changes are merged. The result is a unified diff.`
 
@@ -26,13 +26,13 @@ type editArgs struct {
 }
 
 // EditFile returns edit_file, which replaces text in a file, or creates one. It is an
-// [aycoder.Planner]. The old text is looked for as it is, and then with the mistakes
-// allowed for that models make when they copy: line endings, blanks at line ends,
-// indentation, typographic characters, and others; the result names them. It has to be
-// in one place. If it is not in the file any more, and was in what the model was shown
-// of it, the edit is merged with what was changed since. Nothing but line endings is
-// allowed for in a text that the model was not shown, by one of the tools for files or
-// by a command that names the file and only reads: there the place would be a guess.
+// [aycoder.Planner]. The old text is searched for exactly, and then with tolerance for
+// the mistakes that models make when they copy: line endings, trailing blanks,
+// indentation, typographic characters, and others; the result names them. It must match
+// one place. If the text is not in the file any more, but was in the version that the
+// model was shown, the edit is merged with the changes since. In a file that the model
+// was not shown, neither by a file tool nor by a read-only command that names it, only
+// line endings are tolerated, since the place would be a guess.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"edit_file", editDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
@@ -47,7 +47,7 @@ func (e *fileEditor) edit(ctx context.Context, from texts, in editArgs) (*propos
 	return e.edits(ctx, from, in.Path, []editmatch.Edit{one})
 }
 
-// edits makes several edits, each to the outcome of those before it.
+// edits applies several edits, each to the outcome of those before it.
 func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits []editmatch.Edit) (*proposal, error) {
 	f, err := from.open(ctx, name)
 	if err == nil {
@@ -62,7 +62,7 @@ func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits [
 	return f.propose(func(text string) (*edited, error) { return inOrder(ctx, text, edits) })
 }
 
-// begin proposes a new file, which the first edit begins.
+// begin proposes a new file, which the first edit creates.
 func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits []editmatch.Edit) (*proposal, error) {
 	if edits[0].Old != "" {
 		err := missing(ctx, e.ws, name, &workspace.Error{Op: "edit", Path: name, Kind: "not_found", Err: errNoFile})
@@ -79,7 +79,7 @@ func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits 
 	return f.create(r.text)
 }
 
-// inOrder makes edits to a text, each to the outcome of those before it.
+// inOrder applies edits to a text, each to the outcome of those before it.
 func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited, error) {
 	var j journal
 	for i := range edits {

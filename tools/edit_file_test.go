@@ -62,7 +62,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// plan returns what a call would do.
+// plan returns the plan of a call.
 func (w *world) plan(tool string, in args) aycoder.EditPlan {
 	w.t.Helper()
 	plan, err := w.tryPlan(tool, in)
@@ -163,7 +163,7 @@ func TestEditCancelled(t *testing.T) {
 	assert.Equal(t, "a\n", w.read("f"))
 }
 
-// A change to a big file must not cost what comparing it would.
+// A change to a big file must not cost as much as a comparison of the whole file.
 func TestBigDiff(t *testing.T) {
 	timed.Long(t, "edits of files of megabytes")
 	big := strings.Repeat("some line\n", 400_000) + "needle\n" + strings.Repeat("more\n", 100_000)
@@ -180,7 +180,7 @@ func TestBigDiff(t *testing.T) {
 	assert.Contains(t, text, "[")
 }
 
-// What is asked for must not take more memory than there is.
+// A request must not take more memory than the machine has.
 func TestEditBounded(t *testing.T) {
 	big := strings.Repeat("x", maxEdited/2) + "\n"
 	tests := []struct {
@@ -205,7 +205,7 @@ func TestEditBounded(t *testing.T) {
 	assert.NoFileExists(t, w.path("f"))
 }
 
-// Each place must not cost what going through its line does: this would take minutes.
+// A match must not cost a pass over its whole line: this test would take minutes.
 func TestEditManyPlacesOnALine(t *testing.T) {
 	timed.Long(t, "100,000 places on a line")
 	line := strings.Repeat("a"+strings.Repeat("x", 79), 100_000)

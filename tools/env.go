@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// passed are the variables that commands get from the host: what programs need to
-// find their files and to know the user's language, and the settings of tool chains.
+// passed are the variables that commands inherit from the host: those with which programs
+// find their files and the user's language, and the settings of tool chains.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_ADDRESS",
 	"LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
@@ -24,14 +24,14 @@ var passed = []string{
 	"DOTNET_ROOT", "SSL_CERT_FILE", "SSL_CERT_DIR", "CI",
 }
 
-// login finds a name, mostly with a password, in the address of a server.
+// login matches a user name, mostly with a password, in the address of a server.
 var login = regexp.MustCompile(`://[^/\s]*@`)
 
-// fixed are set for every command. Programs are told that nobody reads at a
-// terminal, and git that a repository does not get to run programs of its choice
-// when it is only looked at: as far as settings can tell it. Filters and an external
-// diff that a repository sets up still run (an empty diff.external breaks git diff). A
-// key for ssh that a repository names is not used; GIT_SSH_COMMAND in [WithEnv] is.
+// fixed are set for every command. Programs are told that there is no terminal. Git is
+// told not to run programs that a repository configures when the repository is only
+// inspected, as far as settings can forbid it: filters and an external diff still run (an
+// empty diff.external breaks git diff). A repository cannot choose the key for ssh;
+// GIT_SSH_COMMAND in [WithEnv] can.
 var fixed = []string{
 	"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "EDITOR=false", "VISUAL=false",
 	"DEBIAN_FRONTEND=noninteractive", "GIT_PAGER=cat", "GIT_EDITOR=false",
@@ -45,12 +45,13 @@ var fixed = []string{
 	"GIT_CONFIG_KEY_5=protocol.ext.allow", "GIT_CONFIG_VALUE_5=never",
 	"GIT_CONFIG_KEY_6=core.sshCommand", "GIT_CONFIG_VALUE_6=ssh",
 	"GIT_CONFIG_KEY_7=gpg.program", "GIT_CONFIG_VALUE_7=gpg",
-	// A repository may bring a bare one along, in a folder that looks harmless.
+	// A repository may contain a bare one, in a directory that looks harmless, whose
+	// configuration git would obey.
 	"GIT_CONFIG_KEY_8=safe.bareRepository", "GIT_CONFIG_VALUE_8=explicit",
 }
 
-// environ makes a command's environment of the host's: what may pass, what is fixed,
-// and last what the host asked for.
+// environ returns the environment of a command: variables inherited from the host, then
+// the fixed ones, then those that the host asked for.
 func environ(host, extra []string) []string {
 	env := []string{}
 	value := map[string]string{}

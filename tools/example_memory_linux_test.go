@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// A command that takes more than its share is killed, and the model is told why.
+// A command that exceeds its memory limit is killed, and the model is told why.
 func ExampleWithMemoryLimit() {
 	dir, err := os.MkdirTemp("", "example-")
 	if err != nil {
@@ -29,7 +29,7 @@ func ExampleWithMemoryLimit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// tail keeps all that it reads until the end of a line, which never comes.
+	// tail keeps its input until the end of a line, which never comes.
 	args := `{"command": "echo sorting; { head -c 200000000 /dev/zero; sleep 9; } | tail -n 1"}`
 	r, err := bash.Call(context.Background(), aycoder.NewInvocation("call-1", "bash", json.RawMessage(args), nil))
 	if err != nil {

@@ -21,7 +21,7 @@ func call(tool aycoder.Tool, args string) *aycoder.ToolResult {
 	return r
 }
 
-// What is written is one thing, where it leads is another: both are checked.
+// Both the written address and the one to which a name resolves are checked.
 func ExampleFetch() {
 	fetch, err := tools.Fetch()
 	if err != nil {
@@ -79,8 +79,8 @@ func ExampleAskUser() {
 	// no_user: nobody is there to answer; go on with the most sensible assumption, and say at the end which one you made
 }
 
-// What an agent inside of a call does is seen, and asked about, by whoever ranges over
-// the outer run.
+// The consumer of the outer run sees the events of the agent inside a call, and answers
+// its approvals.
 func ExampleSubagent() {
 	type in struct{ Name string }
 	remove, err := aycoder.NewTool("remove", "Removes a branch.",

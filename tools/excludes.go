@@ -16,14 +16,14 @@ import (
 
 const maxExcludes = 1 << 20 // bytes
 
-// GitExcludes returns the patterns of what the user has git ignore in all repositories:
-// the file that core.excludesFile names in the user's or the system's configuration,
-// else $XDG_CONFIG_HOME/git/ignore, where an unset variable is ~/.config. Where there
-// is no file, or no git, it is "". It is for [WithIgnored].
+// GitExcludes returns the user's ignore patterns for all repositories, for [WithIgnored].
+// They come from the file that core.excludesFile names in the user's or the system's
+// configuration, else from $XDG_CONFIG_HOME/git/ignore; if that variable is unset, it is
+// ~/.config. Without such a file, or without git, the result is "".
 //
-// The file lies outside of any workspace, so that the tools, which a model tells what to
-// read, do not look for it: the host does, once. What a repository sets
-// core.excludesFile to is not regarded.
+// The file lies outside of any workspace. The tools do not read it themselves, because a
+// model decides what they read; the host reads it once. A core.excludesFile in the
+// configuration of a repository is ignored.
 func GitExcludes(ctx context.Context) (string, error) {
 	name := ""
 	for _, scope := range []string{"--global", "--system"} {
@@ -36,7 +36,7 @@ func GitExcludes(ctx context.Context) (string, error) {
 		home, err := os.UserHomeDir()
 		config := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 		if err != nil && !filepath.IsAbs(config) {
-			return "", nil // there is no such place
+			return "", nil // no home directory
 		}
 		name = filepath.Join(config, "git", "ignore")
 	}
@@ -55,12 +55,12 @@ func GitExcludes(ctx context.Context) (string, error) {
 	return string(data), nil
 }
 
-// gitConfig returns a path of one of the configuration files, or "".
+// gitConfig returns a path from one of the configuration files, or "".
 func gitConfig(ctx context.Context, scope, key string) string {
 	cmd := exec.CommandContext(ctx, "git", "config", scope, "--includes", "--type=path", "--get", key)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
-	if err != nil { // there is none, mostly
+	if err != nil { // mostly an unset key
 		return ""
 	}
 	return strings.TrimSuffix(string(out), "\n")

@@ -17,7 +17,7 @@ import (
 // localExec runs commands on this machine.
 type localExec struct {
 	census proc.Census
-	// confiner is for all commands if they are confined, else for those that only read.
+	// confiner is for all commands if there is a sandbox, else for those that only read.
 	confiner *confiner
 	confined bool
 	temps    temps
@@ -59,7 +59,7 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 		return nil, err
 	}
 	if res.Survivors > 0 || res.Held {
-		run = "" // who still runs must not share a directory with another command
+		run = "" // a survivor must not share a directory with a later command
 	}
 	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held}
 	if report != nil {
@@ -84,7 +84,7 @@ func findShell() (string, error) {
 	return "", problemf("cannot_run", "there is no shell on this machine; use the other tools")
 }
 
-// inside returns the path of a folder without links, if that lies in root.
+// inside returns the path of a directory with its links resolved, if it lies in root.
 func inside(root, dir string) (string, error) {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -103,9 +103,10 @@ func inside(root, dir string) (string, error) {
 	return dir, nil
 }
 
-// What the shell is given, on one line, so that it counts the script's lines from 1.
-// The trap tells the folder at the end, also after exit; a script with a trap of its
-// own has it told after its last command. Nothing of this is seen by set -x.
+// The prelude for the shell is one line, so that line numbers in error messages are those
+// of the script. The trap reports the directory at the end, also after exit. If a script
+// sets its own trap, the directory is reported after the last command instead. None of
+// this shows up under set -x.
 const (
 	tellDir  = `{ set +x; pwd -P; printf "\0"; } >/dev/fd/50 2>/dev/null`
 	prologue = proc.Gate + `trap '` + tellDir + `' EXIT; `
@@ -114,20 +115,20 @@ const (
 	shortScript = prologue + `eval "set --; $1"` + epilogue
 	longScript  = prologue + `REPLY=$(cat <&3) || exit; exec 3<&-; eval "unset REPLY; set --; $REPLY"` + epilogue
 
-	maxArgument = 100 << 10 // bytes; Linux takes 128 KiB
+	maxArgument = 100 << 10 // bytes; the limit of Linux is 128 KiB (execve(2), MAX_ARG_STRLEN)
 )
 
-// handover is a script on its way to a shell.
+// handover passes a script to a shell.
 type handover struct {
 	argv    []string
 	files   map[int]*os.File
 	open    []*os.File
-	told    *os.File // where the shell tells its folder
+	told    *os.File // the shell writes its directory here
 	writing sync.WaitGroup
 }
 
-// newScript passes a script to a shell as an argument, or if it is too long for one
-// through a pipe: input stays free, and nothing is on a disk.
+// newScript passes a script to a shell as an argument or, if it is too long for one,
+// through a pipe. Either way standard input stays free and nothing is written to a disk.
 func newScript(shell, text string) (*handover, error) {
 	s := &handover{argv: []string{shell, "-c", shortScript, "bash", text}}
 	r, w, err := os.Pipe()
@@ -145,14 +146,14 @@ func newScript(shell, text string) (*handover, error) {
 	}
 	s.argv = []string{shell, "-c", longScript, "bash"}
 	s.files[3], s.open = in, append(s.open, in)
-	s.writing.Go(func() { // ends when the shell has read it all, or when close closes in
+	s.writing.Go(func() { // returns when the shell has read everything, or when close closes in
 		defer out.Close()
 		_, _ = io.WriteString(out, text)
 	})
 	return s, nil
 }
 
-// dir returns what the shell told last, when it has ended.
+// dir returns the last directory that the shell reported, once it has ended.
 func (s *handover) dir() string {
 	s.closeOpen()
 	var b bytes.Buffer
@@ -160,8 +161,8 @@ func (s *handover) dir() string {
 	return lastDir(b.Bytes())
 }
 
-// lastDir returns the last folder of those that the shell told, as each ends with a line
-// break and NUL, or "". The script can write there, too.
+// lastDir returns the last directory that the shell reported, or "". Each ends with a
+// line break and NUL, since the script can write to the same pipe.
 func lastDir(told []byte) string {
 	told = told[:bytes.LastIndexByte(told, 0)+1]
 	told = bytes.TrimSuffix(told, []byte("\n\x00"))

@@ -27,21 +27,21 @@ import (
 
 const (
 	byteOrderMark = "\uFEFF"
-	sniffed       = 1024 // bytes that tell what a page is
+	sniffed       = 1024 // bytes from which the media type is guessed
 	progressBytes = 256 << 10
 )
 
-// A webPage is what a server sent, as text.
+// A webPage is the text of a response.
 type webPage struct {
 	url   *url.URL
 	kind  string // the media type
 	title string
 	text  string
-	cut   bool // there is more than maxBody
+	cut   bool // the response is longer than maxBody
 }
 
-// readPage makes text of a response. Everything is read in one pass and bounded: what
-// is sent, what is unpacked, what is decoded.
+// readPage converts a response to text. It works in one pass, and bounds the bytes that
+// are received, decompressed and decoded.
 func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Response, raw bool) (*webPage, error) {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, problemf("http_status", "%s answered %s", showURL(u), showStatus(resp))
@@ -74,7 +74,7 @@ func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Respo
 func (p *webPage) read(r io.Reader, declared string, raw bool) error {
 	text, err := charset.NewReader(r, declared)
 	if errors.Is(err, io.EOF) {
-		return nil // nothing was sent
+		return nil // an empty response
 	}
 	if err != nil {
 		return err
@@ -89,8 +89,8 @@ func (p *webPage) read(r io.Reader, declared string, raw bool) error {
 	return err
 }
 
-// readProblem says that a page broke off; what came is not shown, as half of a
-// packed page is not what it seems.
+// readProblem reports that a page was interrupted. The partial text is not shown, because
+// half of a compressed page may be misleading.
 func readProblem(u *url.URL, err error) error {
 	for _, broken := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum} {
 		if errors.Is(err, broken) {
@@ -103,15 +103,15 @@ func readProblem(u *url.URL, err error) error {
 	return err
 }
 
-// unpack undoes what Accept-Encoding asked for. A server that packs otherwise, or
-// twice, is not understood.
+// unpack decompresses a response. It supports the encodings that fetch asks for, one at a
+// time.
 func unpack(encoding string, r io.Reader) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
 		return r, nil
 	case "gzip", "x-gzip":
 		return &lazy{open: func() (io.Reader, error) { return gzip.NewReader(r) }}, nil
-	case "deflate": // with or without the header of zlib, as servers do not agree
+	case "deflate": // with or without the zlib header: servers differ
 		return &lazy{open: func() (io.Reader, error) {
 			b := bufio.NewReader(r)
 			if head, err := b.Peek(2); err == nil && head[0]&0xf == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
@@ -124,7 +124,8 @@ func unpack(encoding string, r io.Reader) (io.Reader, error) {
 		showHost(runes.Cut(encoding, 40)))
 }
 
-// lazy reads what open returns. A packed page may be empty: then it has no header.
+// lazy opens the reader at the first read. A compressed page may be empty, without the
+// header that gzip expects.
 type lazy struct {
 	open func() (io.Reader, error)
 	r    io.Reader
@@ -141,12 +142,12 @@ func (l *lazy) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// A meter ends what it reads at a bound, and at once when the call is over.
+// A meter stops its reader at a limit, and at once when the call is cancelled.
 type meter struct {
 	r     io.Reader
 	left  int64
 	alive func() error
-	inv   *invocation // is told of the progress; may be nil
+	inv   *invocation // receives the progress; may be nil
 	done  int64
 	told  int64
 }
@@ -168,7 +169,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// full reports whether the bound was reached.
+// full reports whether the limit was reached.
 func (m *meter) full() bool { return m.left == 0 }
 
 // textKind returns the media type of a page, and whether it is text.
@@ -192,7 +193,7 @@ func textKind(declared string, start []byte) (kind string, text bool) {
 	return kind, textual(kind)
 }
 
-// textual reports whether a media type is one of text.
+// textual reports whether a media type denotes text.
 func textual(kind string) bool {
 	top, sub, _ := strings.Cut(kind, "/")
 	switch {
@@ -204,7 +205,7 @@ func textual(kind string) bool {
 	return slices.ContainsFunc(textNames, func(s string) bool { return strings.Contains(sub, s) })
 }
 
-// textNames are in the names of the other media types that are text.
+// textNames are parts of the names of textual media types outside of text/.
 var textNames = []string{
 	"json", "xml", "yaml", "toml", "javascript", "ecmascript", "sql", "graphql", "x-sh", "x-www-form-urlencoded",
 }
@@ -218,8 +219,7 @@ func notText(u *url.URL, kind string, size int64) error {
 		runes.Shorten(Visible(kind), 100), long)
 }
 
-// result returns the part of the text that the call asks for, and says how to get the
-// rest.
+// result returns the requested part of the text, and how to get the rest.
 func (p *webPage) result(in fetchArgs) (*result, error) {
 	if in.Offset > len(p.text) || in.Offset == len(p.text) && in.Offset > 0 {
 		return nil, problemf("invalid_arguments", "offset %d is behind the end: the text has %d bytes",
@@ -231,7 +231,7 @@ func (p *webPage) result(in fetchArgs) (*result, error) {
 	}
 	from := in.Offset
 	for from > 0 && from < len(p.text) && p.text[from]&0xC0 == 0x80 {
-		from-- // to the start of a character
+		from-- // back to the start of a character
 	}
 	part := runes.Cut(p.text[from:], max(size, 4))
 	end := from + len(part)
@@ -245,7 +245,7 @@ func (p *webPage) result(in fetchArgs) (*result, error) {
 	return r, nil
 }
 
-// rest says what of the page is not here.
+// rest describes the parts of the page that are not shown.
 func (p *webPage) rest(from, end int) string {
 	var b strings.Builder
 	if end < len(p.text) {

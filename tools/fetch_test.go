@@ -69,7 +69,7 @@ func fetch(t testing.TB, tool aycoder.Tool, in args) *aycoder.ToolResult {
 
 var enveloped = regexp.MustCompile(`(?s)^\[([^\n]*)\]\n<untrusted id=(\w+) source="([^"]*)">\n(.*?)\n?</untrusted id=(\w+)>\n\[[^\n]*\]\n(.*)$`)
 
-// body returns what is in the envelope, and what is told behind it.
+// body returns the text in the envelope, and the notes behind it.
 func body(t testing.TB, r *aycoder.ToolResult) (text, rest string) {
 	t.Helper()
 	require.False(t, r.IsError, r.Text())
@@ -88,7 +88,7 @@ func fails(t testing.TB, kind string, r *aycoder.ToolResult) string {
 	return text
 }
 
-// answer serves one answer.
+// answer returns a handler with a fixed response.
 func answer(kind, text string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if w.Header()["Content-Type"] = nil; kind != "" {
@@ -158,7 +158,7 @@ func TestFetchRefusesWhatIsNoText(t *testing.T) {
 	}
 }
 
-// What is left out is told, and is there at the offset that is told.
+// Omitted text is reported, and is found at the reported offset.
 func TestFetchInPieces(t *testing.T) {
 	whole := strings.Repeat("äöü\n", 1000)
 	w := newWeb(t, answer("text/plain; charset=utf-8", whole))
@@ -237,7 +237,7 @@ func TestFetchUnpacks(t *testing.T) {
 	}
 }
 
-// A page that unpacks to a gigabyte costs what the bound allows.
+// A page that decompresses to a gigabyte costs no more than the limit allows.
 func TestFetchBomb(t *testing.T) {
 	timed.Long(t, "answers that unpack to gigabytes")
 	var b bytes.Buffer
@@ -261,7 +261,7 @@ func TestFetchBomb(t *testing.T) {
 	require.Less(t, took.AllocedBytesPerOp(), int64(64<<20))
 }
 
-// What is sent with a request names no user and no page.
+// A request identifies neither a user nor another page.
 func TestFetchSendsNothingOfTheHost(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1/")
 	t.Setenv("http_proxy", "http://127.0.0.1:1/")
@@ -300,7 +300,7 @@ func TestFetchRedirects(t *testing.T) {
 		{"to a file", "file:///etc/passwd", "invalid_url", "redirected"},
 		{"to a login", "http://u:geheim@example.com/", "invalid_url", "login"},
 		{"to nowhere", "", "http_status", "302 Found"},
-		{"to what is no address", "http://[", "unreachable", "no valid answer came"},
+		{"to an invalid address", "http://[", "unreachable", "no valid answer came"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestFetchOfNobody(t *testing.T) {
 	require.Contains(t, fails(t, "unreachable", fetch(t, tool, args{"url": "http://" + l.Addr().String()})), "refused")
 }
 
-// A transport of the host is used; an address that is written is checked all the same.
+// The transport of a host is used; the written address is checked all the same.
 func TestFetchWithClient(t *testing.T) {
 	asked := ""
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -401,7 +401,7 @@ func TestFetchPrivateHosts(t *testing.T) {
 	}
 }
 
-// Whatever does not come to an end is ended, on time and without a trace.
+// A response that does not end is cut off in time, and leaves nothing behind.
 func TestFetchThatHangs(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -444,7 +444,7 @@ func hang(t *testing.T, serve func(net.Conn), cancelled bool) {
 	f.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		servers.Go(func() {
-			io.ReadFull(far, make([]byte, 1)) // an answer before the request is an error
+			io.ReadFull(far, make([]byte, 1)) // a response before the request is an error
 			servers.Go(func() { serve(far) })
 			io.Copy(io.Discard, far)
 			far.Close()
@@ -471,7 +471,7 @@ func hang(t *testing.T, serve func(net.Conn), cancelled bool) {
 	require.Contains(t, fails(t, "timeout", r), "after 30 seconds")
 }
 
-// A name that leads somewhere else each time is checked each time it is dialled.
+// A name that resolves differently each time is checked each time it is dialled.
 func TestFetchRebinding(t *testing.T) {
 	var hits atomic.Int32
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request) { hits.Add(1) })
@@ -479,7 +479,7 @@ func TestFetchRebinding(t *testing.T) {
 	require.NoError(t, err)
 	tests := []struct {
 		name  string
-		addrs []string // of each look-up in turn
+		addrs []string // for each look-up in turn
 	}{
 		{"loopback", []string{"127.0.0.1"}},
 		{"one of two", []string{"127.0.0.1 10.0.0.1"}},
@@ -560,7 +560,7 @@ func TestFetchPrivateSpellings(t *testing.T) {
 	require.Zero(t, hits.Load())
 }
 
-// Addresses that are refused for what they are, not for where they lead.
+// Addresses that are refused for their form, not for where they lead.
 func TestFetchRefusesAddresses(t *testing.T) {
 	tool := fetchTool(t)
 	tests := []struct{ kind, address string }{
@@ -595,8 +595,8 @@ func TestFetchTellsOfItsProgress(t *testing.T) {
 	require.Greater(t, len(told), 3)
 }
 
-// Whatever address a model writes, what is asked is what was checked: a host that is
-// public by its looks, without a login, whoever reads the address.
+// For every address that a model writes, the request goes to the host that was checked:
+// it looks public and has no login, whichever parser reads it.
 func FuzzFetchAddress(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/a?b#c", `http://127.0.0.1:80\@example.com/`, "http://[::ffff:7f00:1]/", "http://0x7f.1", "HTTP://EXAMPLE.com.:80",

@@ -15,8 +15,8 @@ import (
 
 const maxURL = 8 << 10 // bytes
 
-// parse reads an address, and refuses what surely does not lead to a page of the
-// public Internet. Where a name leads is seen when it is dialled.
+// parse parses an address, and refuses those that cannot lead to a page on the public
+// Internet. The addresses of a name are checked when it is dialled.
 func (f *fetcher) parse(s string) (*url.URL, error) {
 	u, err := parseURL(s)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *fetcher) parse(s string) (*url.URL, error) {
 		if addr.IsValid() && !publicnet.Public(addr) {
 			return nil, blockedHost(host)
 		}
-		return nil, problemf("invalid_url", "the host %s is no name; write an address as four decimal numbers",
+		return nil, problemf("invalid_url", "the host %s is not a name; write an address as four decimal numbers",
 			showHost(host))
 	} else if publicnet.Local(host) {
 		return nil, blockedHost(host)
@@ -50,9 +50,9 @@ func blockedHost(host string) error {
 		"to look at a server on this machine use a command", showHost(host))
 }
 
-// parseURL reads an address as browsers do where they differ from net/url: so nothing
-// is refused or allowed by another name than the one it is dialled by. No text of the
-// address is in the error if it may hold a password.
+// parseURL parses an address as browsers do where they differ from net/url, so that the
+// host that is checked is the host that is dialled. The error does not quote the address
+// if that may hold a password.
 func parseURL(s string) (*url.URL, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxURL {
@@ -105,7 +105,8 @@ func portOf(u *url.URL) string {
 	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
-// canonicalHost brings a host, with or without a port, to the form that is compared.
+// canonicalHost returns a host, with or without a port, in the form in which hosts are
+// compared.
 func canonicalHost(s string) string {
 	host, port, err := net.SplitHostPort(strings.ToLower(s))
 	if err != nil {
@@ -121,8 +122,8 @@ func canonicalHost(s string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// badPorts are the ports that browsers reach no page on (the Fetch standard, "port
-// blocking"): whoever listens there may take a request for commands.
+// badPorts are the ports that browsers do not connect to (the Fetch standard, "port
+// blocking"): a server there may take a request for commands.
 var badPorts = []string{
 	"1", "7", "9", "11", "13", "15", "17", "19", "20", "21", "22", "23", "25", "37", "42", "43", "53", "69", "77",
 	"79", "87", "95", "101", "102", "103", "104", "109", "110", "111", "113", "115", "117", "119", "123", "135",
@@ -132,8 +133,8 @@ var badPorts = []string{
 	"6669", "6679", "6697", "10080",
 }
 
-// showURL is an address for a person or a model: without what may be secret, and not
-// long.
+// showURL formats an address for a person or a model, shortened and without parts that
+// may be secret.
 func showURL(u *url.URL) string {
 	show := *u
 	if show.RawQuery != "" {
@@ -144,7 +145,8 @@ func showURL(u *url.URL) string {
 
 func showHost(host string) string { return runes.Shorten(showPath(host), 100) }
 
-// showStatus is the status in words of ours: those of the server are its own.
+// showStatus describes the status in our words, because those in the response are the
+// server's.
 func showStatus(resp *http.Response) string {
 	return strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// BenchmarkGlob lists files of the tree AYCODER_TREE, or the Go installation, beside
-// ripgrep, in turns. The ratio is of the processor time of the fastest turns.
+// BenchmarkGlob lists files of the tree AYCODER_TREE, or of the Go installation,
+// alternating with ripgrep. The ratio compares the processor time of the fastest rounds.
 func BenchmarkGlob(b *testing.B) {
 	rg, err := exec.LookPath("rg")
 	if err != nil {

@@ -31,7 +31,7 @@ func TestGlob(t *testing.T) {
 	require.NoError(t, os.Symlink("a.go", w.path("l.go")))
 	require.NoError(t, os.Symlink("..", w.path("up")))
 	left := func(n string) string {
-		return "[" + n + " left out: ignored by git, version control or dependencies; name such a folder as the path to see into it]\n"
+		return "[" + n + " left out: ignored by git, version control or dependencies; name such a directory as the path to see into it]\n"
 	}
 	tests := []struct {
 		name, want string
@@ -42,13 +42,13 @@ func TestGlob(t *testing.T) {
 		{"from here", "src/b.go\n" + left("1 entry"), args{"pattern": "./src/*.go"}},
 		{"absolute", "src/b.go\n" + left("1 entry"), args{"pattern": w.path("src/*.go")}},
 		{"alternatives", "src/x/c.ts\nsrc/x/d.tsx\n" + left("3 entries"), args{"pattern": "**/*.{ts,tsx}"}},
-		{"in a folder", "src/x/c.ts\n", args{"pattern": "*.ts", "path": "src/x"}},
-		{"below a folder", "src/x/c.ts\nsrc/x/d.tsx\n", args{"pattern": "x/**", "path": "src"}},
-		{"whole folder", "src/x/c.ts\nsrc/x/d.tsx\n", args{"pattern": "src/x/"}},
+		{"in a directory", "src/x/c.ts\n", args{"pattern": "*.ts", "path": "src/x"}},
+		{"below a directory", "src/x/c.ts\nsrc/x/d.tsx\n", args{"pattern": "x/**", "path": "src"}},
+		{"whole directory", "src/x/c.ts\nsrc/x/d.tsx\n", args{"pattern": "src/x/"}},
 		{"quoted", "[x].md\n" + left("3 entries"), args{"pattern": `\[x\].md`}},
-		{"ignored folder by name", "node_modules/m/i.js\n", args{"pattern": "node_modules/**/*.js"}},
+		{"ignored directory by name", "node_modules/m/i.js\n", args{"pattern": "node_modules/**/*.js"}},
 		{"none", "No files match.\n" + left("3 entries"), args{"pattern": "*.rs"}},
-		{"folders are none", "No files match.\n" + left("3 entries"), args{"pattern": "src"}},
+		{"directories are none", "No files match.\n" + left("3 entries"), args{"pattern": "src"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, w.ok("glob", tt.in)) })
@@ -69,7 +69,8 @@ func TestGlob(t *testing.T) {
 	assert.Contains(t, text, "many/0999.c\n[500 more, not listed; narrow the pattern or the path]\n")
 }
 
-// What the model is shown of a file the workspace remembers whole, and nothing else.
+// The workspace remembers the text of a file that the model was shown in whole, and no
+// other.
 func TestReadRemembers(t *testing.T) {
 	text := strings.Repeat("line\r\n", 5000)
 	w := newWorld(t, map[string]string{
@@ -95,7 +96,7 @@ func TestReadRemembers(t *testing.T) {
 	assert.Equal(t, []string{"g"}, w.ws.Seen().Contents("d/g"))
 }
 
-// A large file is shown in part, without a range, and a very long line cut.
+// A large file is shown in part even without a range, and a very long line is truncated.
 func TestReadLarge(t *testing.T) {
 	w := newWorld(t, map[string]string{"lines": strings.Repeat("0123456789\n", 1<<20), "line": strings.Repeat("x", 10<<20)})
 	text := w.ok("read_file", args{"path": "lines"})
@@ -163,7 +164,7 @@ func TestGitExcludes(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// slowFS takes a second for each folder and file.
+// slowFS takes a second for each directory and file.
 type slowFS struct{ FS }
 
 func (s slowFS) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -185,7 +186,7 @@ func (f slowFile) Read(p []byte) (int, error) {
 	return f.File.Read(p)
 }
 
-// nap waits, in a test's own time.
+// nap waits in the fake time of a test.
 func nap(ctx context.Context) error {
 	select {
 	case <-time.After(time.Second):
@@ -195,7 +196,7 @@ func nap(ctx context.Context) error {
 	}
 }
 
-// A call that takes long says how far it is, five times a second, and not after its end.
+// A long call reports its progress five times a second, and not after its end.
 func TestProgress(t *testing.T) {
 	w := newWorld(t, map[string]string{"a/f": strings.Repeat("hit\n", 10<<20/4), "b/g": "hit"})
 	for name, in := range map[string]args{
@@ -234,7 +235,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// partial is a workspace whose folders are so large that they are not read whole.
+// partial is a workspace whose directories are so large that they are not read whole.
 type partial struct{ FS }
 
 func (p partial) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
@@ -245,7 +246,7 @@ func (p partial) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return all, err
 }
 
-func TestPartOfAFolder(t *testing.T) {
+func TestPartOfADirectory(t *testing.T) {
 	w := newWorld(t, map[string]string{"d/a": "hit", "d/b": "hit"})
 	all, err := Coding(partial{w.ws})
 	require.NoError(t, err)
@@ -255,5 +256,5 @@ func TestPartOfAFolder(t *testing.T) {
 	note := "[d/ has too many entries: not all of them were looked at; use bash with ls and grep]\n"
 	assert.Equal(t, "d/a\n"+note, w.ok("list_files", args{"path": "d"}))
 	assert.Equal(t, "d/a\n"+note, w.ok("glob", args{"pattern": "d/*"}))
-	assert.Contains(t, w.ok("code_search", args{"pattern": "hit"}), "[1 file searched; left out: 1 folders with too many entries, in part")
+	assert.Contains(t, w.ok("code_search", args{"pattern": "hit"}), "[1 file searched; left out: 1 directories with too many entries, in part")
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/aycoder/aycoder/internal/search"
 )
 
-const globDescription = `Find files of the workspace by their path: * and ? stay within a folder,
-** crosses folders, [a-z] and {a,b} are alternatives. A pattern without a slash is for the name, in
-any folder. Folders themselves are not found. Left out is what .gitignore names, and version
-control and dependency folders, unless the pattern or the path begins with one. At most 1,000
+const globDescription = `Find files of the workspace by their path: * and ? stay within a directory,
+** crosses directories, [a-z] and {a,b} are alternatives. A pattern without a slash is for the name, in
+any directory. Directories themselves are not found. Left out is what .gitignore names, and version
+control and dependency directories, unless the pattern or the path begins with one. At most 1,000
 paths are listed, relative to the workspace and in their order.`
 
 type globArgs struct {
 	Pattern string `json:"pattern" jsonschema_description:"Such as *.go, src/**/*.{ts,tsx} or **/*_test.py; relative to path."`
-	Path    string `json:"path,omitempty" jsonschema_description:"Folder to look in, relative to the workspace. Default: the workspace itself."`
+	Path    string `json:"path,omitempty" jsonschema_description:"Directory to look in, relative to the workspace. Default: the workspace itself."`
 }
 
-// Glob returns glob, which finds files by a pattern of their path, without what git
-// ignores. It lists at most 1,000, in the order of their paths, which does not depend
-// on when they were changed, and says how many it left out.
+// Glob returns glob, which finds files by a pattern for their path. Files that git
+// ignores are left out. It lists at most 1,000 files, sorted by path, and says how many
+// it left out.
 func Glob(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -63,7 +63,7 @@ func findFiles(
 		return !e.Entry.IsDir() && p.Match(below(base, e.Path))
 	}}
 	if err := l.list(ctx, ws, inv, search.Start(ws, start, c.ignored), true); err != nil {
-		return nil, noFolder(ctx, ws, start, err)
+		return nil, noDirectory(ctx, ws, start, err)
 	}
 	if l.shown == 0 {
 		l.text.WriteString("No files match.\n")
@@ -72,7 +72,8 @@ func findFiles(
 	return textResult(l.text.String(), plural(l.shown+l.leftOut, "file")), nil
 }
 
-// startOf returns the folder that all paths of a pattern are in, and the pattern.
+// startOf returns the deepest directory that contains all matches of a pattern, and the
+// rest of the pattern.
 func startOf(base, pattern string) (string, *glob.Pattern, error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	switch {
@@ -92,7 +93,7 @@ func startOf(base, pattern string) (string, *glob.Pattern, error) {
 	return path.Join(base, literal[:strings.LastIndexByte(literal, '/')+1]), p, nil
 }
 
-// below returns the path of a file relative to a folder above it.
+// below returns the path of a file relative to an ancestor directory.
 func below(base, p string) string {
 	if base == "." {
 		return p

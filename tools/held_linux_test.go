@@ -25,7 +25,7 @@ func needReading(t *testing.T) {
 	}
 }
 
-// held calls a tool as if nobody approved it.
+// held calls a tool as if the call was not approved.
 func (w *world) held(tool aycoder.Tool, in args) *aycoder.ToolResult {
 	w.t.Helper()
 	inv := aycoder.NewInvocation("1", "bash", mustJSON(w.t, in), nil)
@@ -35,7 +35,8 @@ func (w *world) held(tool aycoder.Tool, in args) *aycoder.ToolResult {
 	return r
 }
 
-// forgetful is a sandbox of a host that was written before commands were held to reading.
+// forgetful is a sandbox of a host that was written before commands were confined to
+// reading.
 type forgetful struct {
 	Sandbox
 	starts int
@@ -46,7 +47,7 @@ func (s *forgetful) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) 
 	return s.Sandbox.Start(ctx, cmd, SandboxCall{Network: call.Network, Require: call.Require})
 }
 
-// passing is one that passes on what it was asked.
+// passing forwards the call it was given.
 type passing struct{ Sandbox }
 
 func TestHeldBesideASandbox(t *testing.T) {
@@ -94,8 +95,8 @@ func TestHeldBesideASandbox(t *testing.T) {
 	}
 }
 
-// Where nothing can hold commands to reading, they run as before, and who reads a report
-// knows. Nothing but the lack of a mechanism has that effect.
+// Where commands cannot be confined to reading, they run as before, and the report says
+// so. Nothing but the lack of a mechanism has that effect.
 func TestHeldByNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	s := &noSandbox{sandbox.Seatbelt(sandbox.Policy{})} // of another system
@@ -122,7 +123,7 @@ func TestHeldByNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrSandbox)
 }
 
-// What a refusal names is said, and what is none is not.
+// A result quotes refusals, and nothing else.
 func TestHeldResults(t *testing.T) {
 	needReading(t)
 	w := newWorld(t, map[string]string{"f": "text\n"})
@@ -165,7 +166,7 @@ func TestHeldResults(t *testing.T) {
 	assert.Equal(t, "text\n", w.read("f"))
 }
 
-// The directory for temporary files is each command's own, and goes with it.
+// Each command has its own directory for temporary files, which is removed with it.
 func TestHeldTemporaryFiles(t *testing.T) {
 	timed.Long(t, "commands that are held to reading")
 	needReading(t)
@@ -202,7 +203,7 @@ func TestHeldTemporaryFiles(t *testing.T) {
 	assert.Empty(t, left())
 }
 
-// An Exec of the host's is told, and says itself what it has done.
+// An Exec of the host gets the request, and reports itself what it has done.
 func TestHeldByAnExec(t *testing.T) {
 	w := newWorld(t, nil)
 	e := fakeExec(func(_ context.Context, c *ExecCommand) (*ExecResult, error) {

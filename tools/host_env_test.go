@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostSecrets are variables as hosts have them when they start: what /proc tells of a
-// process is that, whatever it sets later.
+// hostSecrets are in the environment with which the host was started: /proc shows that
+// environment, whatever the host sets later.
 var hostSecrets = map[string]string{
 	"OPENAI_API_KEY": "sk-test-1234567890", "GITHUB_TOKEN": "ghp_x1y2z3a4b5c6d7e8f9g0h1i2j3k4l5m6n7o8",
 	"DB_PASSWORD": "hunter2hunter2", "MY_SECRET": "zzz-zzz-zzz-9",
 }
 
-// A command cannot print what its host has in its environment: neither its own has it,
-// nor comes it through from that of its parent.
+// A command cannot print the environment of its host, neither from its own nor from that
+// of its parent process.
 func TestHostEnvironmentStaysSecret(t *testing.T) {
 	if os.Getenv("AYCODER_TEST_HOST") == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHostEnvironmentStaysSecret$", "-test.v")

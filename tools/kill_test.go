@@ -20,12 +20,12 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-const killFolder = "AYCODER_TEST_KILL_FOLDER"
+const killDirectory = "AYCODER_TEST_KILL_DIRECTORY"
 
-// A host is killed with SIGKILL at random moments while its tools write: every file is
-// whole afterwards, old or new.
+// The host is killed with SIGKILL at random moments while its tools write: every file is
+// complete afterwards, either old or new.
 func TestKilledWhileWriting(t *testing.T) {
-	if dir := os.Getenv(killFolder); dir != "" {
+	if dir := os.Getenv(killDirectory); dir != "" {
 		writeForEver(t, dir)
 		return
 	}
@@ -61,7 +61,7 @@ const killFiles = 3
 
 func killFile(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("f", i)) }
 
-// version is a text whose lines all tell the version.
+// version returns a text in which every line has the version.
 func version(i, v int) string { return strings.Repeat(fmt.Sprintf("file %d version %d.\n", i, v), 300) }
 
 // killOnce starts a process that writes, and kills it some time after its first call.
@@ -70,7 +70,7 @@ func killOnce(t *testing.T, dir string, after time.Duration) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledWhileWriting$", "-test.v")
-	cmd.Env = append(os.Environ(), killFolder+"="+dir)
+	cmd.Env = append(os.Environ(), killDirectory+"="+dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -97,7 +97,7 @@ func whole(t *testing.T, dir string, i int) string {
 	return first
 }
 
-// writeForEver changes the files again and again, with one tool after the other.
+// writeForEver changes the files in a loop, with one tool after the other.
 func writeForEver(t *testing.T, dir string) {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func writeForEver(t *testing.T, dir string) {
 		w.tool[tool.Spec().Name] = tool
 	}
 	fmt.Println("ready")
-	for n := os.Getpid(); ; n++ { // the tools take turns to be first
+	for n := os.Getpid(); ; n++ { // each process begins with another tool
 		var texts, olds, news [killFiles]string
 		for i := range killFiles {
 			data, err := os.ReadFile(killFile(dir, i))

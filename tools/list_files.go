@@ -14,40 +14,40 @@ import (
 )
 
 const (
-	maxEntries = 1000      // that are listed
-	maxCounted = 100_000   // that are counted
+	maxEntries = 1000      // listed
+	maxCounted = 100_000   // counted
 	maxListing = 60 * 1024 // bytes
 )
 
-const listDescription = `List the files and folders in a folder of the workspace. Folders end in
+const listDescription = `List the files and directories in a directory of the workspace. Directories end in
 "/". What .gitignore names is left out. With recursive=true everything below is listed, except
-what is in version control and dependency folders (.git, node_modules, vendor, .venv, target,
-dist and the like); name such a folder as the path to see into it. At most 1,000 entries are
+what is in version control and dependency directories (.git, node_modules, vendor, .venv, target,
+dist and the like); name such a directory as the path to see into it. At most 1,000 entries are
 listed.`
 
 type listArgs struct {
-	Path      string `json:"path,omitempty" jsonschema_description:"Folder, relative to the workspace. Default: the workspace itself."`
-	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"Also list what is below the folders. Default: false."`
+	Path      string `json:"path,omitempty" jsonschema_description:"Directory, relative to the workspace. Default: the workspace itself."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"Also list what is below the directories. Default: false."`
 }
 
-// ListFiles returns list_files, which lists a folder, or with recursive everything
-// below it, without what git ignores. It lists at most 1,000 entries and says how
-// many it left out.
+// ListFiles returns list_files, which lists a directory, or recursively all below it.
+// Files that git ignores are left out. It lists at most 1,000 entries and says how many
+// it left out.
 func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
 		return nil, err
 	}
 	list := func(ctx context.Context, inv *invocation, in listArgs) (*result, error) {
-		return listFolder(ctx, ws, inv, c, in)
+		return listDirectory(ctx, ws, inv, c, in)
 	}
 	return aycoder.NewTool("list_files", listDescription, guard(list),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
-// listing is a list in the making.
+// listing is a list under construction.
 type listing struct {
-	match func(search.Entry) bool // nil: all
+	match func(search.Entry) bool // nil matches all entries
 
 	text           strings.Builder
 	shown, leftOut int
@@ -58,7 +58,7 @@ type listing struct {
 	seen           atomic.Int64
 }
 
-func listFolder(
+func listDirectory(
 	ctx context.Context, ws FS, inv *invocation, c *config, in listArgs,
 ) (*result, error) {
 	name := cmp.Or(in.Path, ".")
@@ -69,16 +69,16 @@ func listFolder(
 	l := &listing{}
 	err = l.list(ctx, ws, inv, search.Start(ws, rel, c.ignored), in.Recursive)
 	if err != nil {
-		return nil, noFolder(ctx, ws, name, err)
+		return nil, noDirectory(ctx, ws, name, err)
 	}
 	if l.shown == 0 {
-		l.text.WriteString("[empty folder]\n")
+		l.text.WriteString("[empty directory]\n")
 	}
-	l.notes("list a folder below, or use glob")
+	l.notes("list a directory below, or use glob")
 	return textResult(l.text.String(), plural(l.shown+l.leftOut, "entry")), nil
 }
 
-// list walks and reports how far it is.
+// list walks the directories and reports its progress.
 func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search.Folder, deep bool) error {
 	defer watch(inv, func() aycoder.Progress {
 		return aycoder.Progress{Current: l.seen.Load(), Message: "entries"}
@@ -86,8 +86,8 @@ func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search
 	return l.walk(ctx, ws, start, deep)
 }
 
-// noFolder says what there is where a folder was asked for.
-func noFolder(ctx context.Context, ws FS, name string, err error) error {
+// noDirectory explains why a directory cannot be listed.
+func noDirectory(ctx context.Context, ws FS, name string, err error) error {
 	if kindOf(err) == "not_directory" {
 		if err := asFile(ws, name); err != nil {
 			return err
@@ -96,7 +96,7 @@ func noFolder(ctx context.Context, ws FS, name string, err error) error {
 	return missing(ctx, ws, name, err)
 }
 
-// asFile returns an error if there is a file where a folder was asked for.
+// asFile returns an error if there is a file where a directory was asked for.
 func asFile(ws FS, name string) error {
 	f, err := ws.Open(name)
 	if kindOf(err) == "not_directory" || kindOf(err) == "not_found" {
@@ -109,7 +109,7 @@ func asFile(ws FS, name string) error {
 		showPath(runes.Cut(name, 200)))
 }
 
-// walk lists folders, each before what is in it.
+// walk lists directories, each before its contents.
 func (l *listing) walk(
 	ctx context.Context, ws FS, dir search.Folder, deep bool,
 ) error {
@@ -161,7 +161,7 @@ func (l *listing) add(e search.Entry) {
 	l.text.WriteString(showPath(e.Path) + mark(e.Entry.Type()) + "\n")
 }
 
-// mark says what an entry is that is not a regular file.
+// mark describes an entry that is not a regular file.
 func mark(t fs.FileMode) string {
 	switch {
 	case t.IsDir():
@@ -177,7 +177,7 @@ func mark(t fs.FileMode) string {
 	}
 }
 
-// notes say what was left out, and how to get it.
+// notes lists what was left out, and how to get it.
 func (l *listing) notes(more string) {
 	if l.leftOut > 0 {
 		atLeast := ""
@@ -188,17 +188,17 @@ func (l *listing) notes(more string) {
 	}
 	if l.ignored > 0 {
 		fmt.Fprintf(&l.text, "[%s left out: ignored by git, version control or dependencies; "+
-			"name such a folder as the path to see into it]\n", plural(l.ignored, "entry"))
+			"name such a directory as the path to see into it]\n", plural(l.ignored, "entry"))
 	}
 	each(&l.text, l.partial, "has too many entries: not all of them were looked at; use bash with ls and grep")
 	each(&l.text, l.unreadable, "could not be read")
 }
 
-// each says something of some folders.
-func each(b *strings.Builder, folders []string, what string) {
-	for i, p := range folders {
+// each writes the same remark about each of several directories.
+func each(b *strings.Builder, directories []string, what string) {
+	for i, p := range directories {
 		if i == 5 {
-			fmt.Fprintf(b, "[so it is with %d more folders]\n", len(folders)-i)
+			fmt.Fprintf(b, "[so it is with %d more directories]\n", len(directories)-i)
 			return
 		}
 		fmt.Fprintf(b, "[%s %s]\n", showPath(p)+"/", what)

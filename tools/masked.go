@@ -12,16 +12,16 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// Wrap returns a tool that does what another one does, and masks what it gives. If the
-// tool changes files (it is an [aycoder.Planner], or writes and is about a path), the
-// placeholders in its arguments are put back, in the text for a file those of secrets
-// that are in that file now, so that an edit beside a secret keeps it and one in another
-// place cannot get it. A call with other placeholders is not made: its result is an error
-// of the kind "masked_secret". The same goes for characters that were written out.
+// Wrap returns a tool that does the same as t and masks its results. If t changes files
+// (it is an [aycoder.Planner], or it writes and its subject is a path), placeholders in
+// its arguments are replaced by the secrets. In a text for a file, only secrets that are
+// in that file now are restored: an edit beside a secret keeps it, and an edit in another
+// place cannot obtain it. A call with other placeholders is not made; its result is an
+// error of the kind "masked_secret". The same goes for characters that were written out.
 //
-// That is done with the text of an edit and not with the file, since what the tools
-// compare and write are its real bytes: old_string matches them, and nothing else of the
-// file changes.
+// The text of the edit is restored, rather than that of the file, because the tools
+// compare and write the real bytes: old_string matches them, and nothing else in the file
+// changes.
 func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
 		return t
@@ -64,18 +64,18 @@ type maskedTool struct {
 	masker *Masker
 	ws     FS
 	edits  bool // placeholders in the arguments are put back
-	output bool // results are the output of programs, and not what is in files
+	output bool // results are output of programs rather than content of files
 }
 
 func (t *maskedTool) maskedBy() *Masker { return t.masker }
 
-// Unwrap returns the tool that is wrapped.
+// Unwrap returns the wrapped tool.
 func (t *maskedTool) Unwrap() aycoder.Tool { return t.Tool }
 
 const editNote = "\nA secret in a file is shown as [secret:kind:id], and a character that nobody sees as <U+200B>. " +
 	"Write them just as they are shown, and the file keeps them."
 
-// Spec tells the model what placeholders are, where they are put back.
+// Spec adds an explanation of placeholders for the model, where they are restored.
 func (t *maskedTool) Spec() aycoder.ToolSpec {
 	s := t.Tool.Spec()
 	if t.edits {
@@ -84,8 +84,8 @@ func (t *maskedTool) Spec() aycoder.ToolSpec {
 	return s
 }
 
-// unusable refuses a command with a placeholder in it: secrets are not put back in
-// commands, so it would write the placeholder, perhaps over the secret.
+// unusable refuses a command with a placeholder: secrets are not restored in commands, so
+// the command would write the placeholder, perhaps over the secret.
 func (t *maskedTool) unusable(inv *invocation) error {
 	if t.edits || t.Tool.Spec().Subject.Kind != aycoder.SubjectCommand {
 		return nil
@@ -118,7 +118,8 @@ type maskedPlanner struct {
 	planner aycoder.Planner
 }
 
-// Plan implements [aycoder.Planner]. A plan is not masked: it is what will be written.
+// Plan implements [aycoder.Planner]. A plan is not masked, because it is written to the
+// files.
 func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	real, err := t.restore(ctx, inv)
 	if err != nil {
@@ -133,8 +134,8 @@ type maskedPreviewer struct {
 	previewer aycoder.Previewer
 }
 
-// Preview implements [aycoder.Previewer]. The user may see their own secrets, but a
-// preview is a part of events, which are logged and recorded.
+// Preview implements [aycoder.Previewer]. Users may see their own secrets, but a preview
+// is a part of events, which are logged and recorded.
 func (t *maskedPreviewer) Preview(ctx context.Context, inv *invocation) (string, error) {
 	real, err := t.restore(ctx, inv)
 	if err != nil {
@@ -160,7 +161,7 @@ func (t *maskedBoth) Preview(ctx context.Context, inv *invocation) (string, erro
 	return t.previews.Preview(ctx, inv)
 }
 
-// restore returns an invocation whose arguments have the secrets that belong there.
+// restore returns an invocation with the secrets restored in its arguments.
 func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation, error) {
 	if !t.edits || checkText(inv.Args) != nil || !bytes.ContainsAny(inv.Args, `[<\`) {
 		return inv, nil
@@ -169,7 +170,7 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 	dec.UseNumber()
 	var in any
 	if dec.Decode(&in) != nil {
-		return inv, nil // the tool says what is wrong
+		return inv, nil // the tool reports what is wrong
 	}
 	spec := t.Tool.Spec()
 	read := func(path string) string { return t.content(ctx, path) }
@@ -178,7 +179,7 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 		r.pathArg = spec.Subject.Arg
 	}
 	var schema map[string]any
-	_ = json.Unmarshal(spec.Schema, &schema) // a tool of the loop has one that is valid
+	_ = json.Unmarshal(spec.Schema, &schema) // the loop accepts only tools whose schema is valid
 	r.open = schema["properties"] == nil
 	out := r.value(in, "", schema)
 	if ctx.Err() != nil {
@@ -201,29 +202,30 @@ func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation,
 	return &c, nil
 }
 
-// restorer puts secrets back in the strings of arguments.
+// restorer restores secrets in the strings of arguments.
 type restorer struct {
 	mask    *mask.Masker
 	read    func(path string) string
 	pathArg string
-	open    bool // the schema says nothing about arguments
+	open    bool // the schema does not describe the arguments
 	files   map[string]*place
 	changed bool
 
 	unresolved []string
-	path       string // for which the first of them is
+	path       string // the path for which the first of them was meant
 	ambiguous  bool
 }
 
-// place is a file as far as texts for it are concerned. It is looked at once, whatever
-// a call has in it.
+// place is a file, as far as texts for it are concerned. It is read once, however many
+// texts a call has for it.
 type place struct {
 	secrets *mask.Secrets
 	hidden  *mask.Hidden
 }
 
-// value restores what is in a value. The path is that of the nearest object around. One
-// that is no argument of the tool is none: the tool writes elsewhere.
+// value restores secrets in a value. The path is that of the nearest enclosing object. A
+// member that the schema does not know is not taken for a path: the tool writes
+// elsewhere.
 func (r *restorer) value(v any, path string, schema map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -260,8 +262,8 @@ func (r *restorer) text(s, path string) string {
 	return r.within(s, path)
 }
 
-// patch restores the lines of a patch, each in the file of its section. A secret of
-// several lines becomes as many of the patch.
+// patch restores the lines of a patch, each for the file of its section. A secret of
+// several lines becomes as many lines of the patch.
 func (r *restorer) patch(s string) string {
 	var b strings.Builder
 	path := ""
@@ -303,7 +305,7 @@ func (r *restorer) within(s, path string) string {
 	return out
 }
 
-const maxRefused = 5 // that are named
+const maxRefused = 5 // placeholders that an error names
 
 func (r *restorer) refuse(placeholder string) {
 	if len(r.unresolved) < maxRefused && !slices.Contains(r.unresolved, placeholder) {
@@ -311,7 +313,7 @@ func (r *restorer) refuse(placeholder string) {
 	}
 }
 
-// at returns a file as it is now.
+// at returns the current state of a file.
 func (r *restorer) at(path string) *place {
 	at := r.files[path]
 	if at == nil {
@@ -322,8 +324,8 @@ func (r *restorer) at(path string) *place {
 	return at
 }
 
-// content returns what is in a file, or "" if it cannot be read or is too large to be
-// edited: then nothing is put back.
+// content returns the content of a file, or "" if it cannot be read or is too large to
+// edit: then nothing is restored.
 func (t *maskedTool) content(ctx context.Context, path string) string {
 	if path == "" || ctx.Err() != nil {
 		return ""
@@ -342,7 +344,7 @@ func (t *maskedTool) content(ctx context.Context, path string) string {
 
 const maxRestored = 8 << 20 // bytes of a file
 
-// refused is the error of a call that would write what stands for something else.
+// refused returns the error for a call that would write a placeholder.
 func (r *restorer) refused() error {
 	where := "that file"
 	if r.path != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// Nothing that a host can log or record of a run has the secret, while the model's
+// Nothing that a host can log or record of a run contains the secret, while the model's
 // edit keeps it.
 func TestMaskedRun(t *testing.T) {
 	token := strings.Join([]string{"gh", "p_", "k5Ns3qB6Rh7Hj4Gz9KR4LB3Nt4ZN6bh2Sj9D"}, "")

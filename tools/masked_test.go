@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// The secrets are put together here, so that nothing takes this file for one.
+// The secrets are assembled here, so that scanners do not take this file for a leak.
 var (
 	maskedToken = strings.Join([]string{"gh", "p_", "k5Ns3qB6Rh7Hj4Gz9KR4LB3Nt4ZN6bh2Sj9D"}, "")
 	otherToken  = strings.Join([]string{"gh", "p_", "w3Rc4bm7rt4Sw5nj4jS2Nr6Gz9KR4LB3Nt4Z"}, "")
@@ -23,13 +23,13 @@ var (
 		"-----END " + "PRIVATE KEY-----"
 )
 
-// placeholders returns those in a text.
+// placeholders returns the placeholders in a text.
 func placeholders(text string) []string {
 	return NewMasker(nil).mask.Unresolved(text)
 }
 
-// A private key is not seen in parts either: in pages, as the lines that a search or a
-// command finds, or with numbers before its lines.
+// A private key is not shown in parts either: in pages, as the lines that a search or a
+// command finds, or behind line numbers.
 func TestMaskedPages(t *testing.T) {
 	lines := strings.Split(strings.Replace(keyBlock, "k5Ns3qB6", "Jt4ZN6bh", 1), "\n")
 	var long []string
@@ -147,7 +147,7 @@ func TestMaskedOutput(t *testing.T) {
 	assert.NotContains(t, text, "\x1b")
 }
 
-// A text that is full of what nobody sees does not get much longer.
+// A text full of invisible characters does not get much longer.
 func TestMaskedGrowth(t *testing.T) {
 	m := NewMasker(nil)
 	junk := strings.Repeat("\x01\u200b", 10_000)
@@ -159,7 +159,7 @@ func TestMaskedGrowth(t *testing.T) {
 	assert.Equal(t, m.Mask(maskedToken), hidden, "an escape sequence hides nothing")
 }
 
-// fakeTool is a tool that does what a test says.
+// fakeTool is a tool with the behaviour that a test gives it.
 type fakeTool struct {
 	spec aycoder.ToolSpec
 	call aycoder.ToolFunc
@@ -175,7 +175,7 @@ func (f *fakeTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, 
 	return "would run " + string(inv.Args) + maskedToken, nil
 }
 
-// planning is a fake that plans.
+// fakePlanner is a fakeTool that plans.
 type fakePlanner struct{ *fakeTool }
 
 func (fakePlanner) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.EditPlan, error) {
@@ -210,7 +210,7 @@ func TestMaskedParts(t *testing.T) {
 	assert.Equal(t, int64(3), reports[0].Current)
 	assert.Nil(t, m.part((*aycoder.Text)(nil), true))
 	media := r.Parts[2].(*aycoder.Media)
-	assert.Equal(t, maskedToken, string(media.Data), "what is no text stays")
+	assert.Equal(t, maskedToken, string(media.Data), "binary data stays")
 	assert.NotContains(t, media.URL, maskedToken)
 	assert.Equal(t, m.Mask(maskedToken), NewMasker([]byte("the key of a session")).Mask(maskedToken), "the same key, the same placeholder")
 	assert.NotEqual(t, m.Mask(maskedToken), NewMasker(nil).Mask(maskedToken))
@@ -314,7 +314,7 @@ func TestMaskerIsShared(t *testing.T) {
 	require.Equal(t, m.Mask(maskedToken)+"\n", b.String())
 }
 
-// A path that is no argument of a tool does not say where a secret goes.
+// A path that is not an argument of a tool does not decide where a secret goes.
 func TestMaskedElsewhere(t *testing.T) {
 	files := map[string]string{"a.env": "NAME=x\nTOKEN=" + maskedToken + "\n", "b.txt": "hello\n"}
 	w := newWorld(t, files)
@@ -326,7 +326,7 @@ func TestMaskedElsewhere(t *testing.T) {
 	assert.Equal(t, files["b.txt"], w.read("b.txt"))
 }
 
-// A placeholder that a model did not copy as it is never replaces the secret.
+// A misspelt placeholder never replaces the secret.
 func TestMaskedMisspelt(t *testing.T) {
 	const other = "say \"[secret:\" and [secret:kind:id]\n"
 	text := "NAME=x\nTOKEN=" + maskedToken + "\n" + other
@@ -352,7 +352,8 @@ func TestMaskedMisspelt(t *testing.T) {
 	w.ok("write_file", args{"path": "doc.md", "content": other})
 }
 
-// What was left out as there is too much that nobody sees does not replace it.
+// Invisible characters that were left out because they are too many do not replace the
+// real ones.
 func TestMaskedHiddenStays(t *testing.T) {
 	line := strings.Repeat("a\u200b", 200) + "\n"
 	w := newWorld(t, map[string]string{"f": line + "b\n"})
@@ -363,7 +364,7 @@ func TestMaskedHiddenStays(t *testing.T) {
 	assert.Equal(t, line+"b\n", w.read("f"))
 }
 
-// However many placeholders there are, the file is looked at once.
+// The file is read once, however many placeholders there are.
 func TestMaskedOften(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.env": "TOKEN=" + maskedToken + "\n" + strings.Repeat("some text\n", 200_000) + "a\u200bb\n"})
 	p := NewMasker(nil).Mask(maskedToken)

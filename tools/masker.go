@@ -11,14 +11,15 @@ import (
 	"github.com/aycoder/aycoder/internal/mask"
 )
 
-// Masker keeps secrets out of what a model, a log and a recording get to see: keys of
-// services, private keys, tokens, passwords where a name or an address says that they
-// are one, and values that the host names. In their place it puts placeholders such as
-// "[secret:github-token:1a2b3c4d5e]", the same for the same secret; without the key they
-// tell nothing about it. It is safe for concurrent use, and keeps nothing of what it has
-// masked.
+// Masker keeps secrets from the model, logs and recordings: keys of services, private
+// keys, tokens, passwords that a name or an address identifies as such, and values that
+// the host names. It replaces them by placeholders such as
+// "[secret:github-token:1a2b3c4d5e]", which are the same for the same secret and reveal
+// nothing about it without the key. It is safe for concurrent use, and does not retain
+// the text it masks.
 //
-// Masking is a net and no fence: it does not find everything, see [WithMasking].
+// Masking is a safety net, not a barrier: it does not find every secret, see
+// [WithMasking].
 type Masker struct{ mask *mask.Masker }
 
 // NewMasker returns a masker. The key decides about the placeholders: a session that
@@ -35,7 +36,7 @@ func NewMasker(key []byte, secrets ...string) *Masker {
 }
 
 // startEnvironment returns the environment with which this process was started, where the
-// system tells: commands can read it there, whatever the host has unset since.
+// system reveals it: commands can read it there, whatever the host has unset since.
 func startEnvironment() []string {
 	data, err := os.ReadFile("/proc/self/environ")
 	if err != nil {
@@ -44,25 +45,27 @@ func startEnvironment() []string {
 	return strings.Split(string(data), "\x00")
 }
 
-// Mask returns a text without secrets, and with what nobody sees written out; see
-// [Visible].
+// Mask returns a text with its secrets replaced and its invisible characters written out;
+// see [Visible].
 func (m *Masker) Mask(text string) string { return Visible(m.mask.Excerpt(text)) }
 
-// Writer returns a writer that masks what it passes on to another one, whatever pieces
-// it comes in: whole lines, and private keys when they have ended. Closing it passes on
-// the rest, and does not close the other one. It is not safe for concurrent use.
+// Writer returns a writer that masks text and forwards it to another writer. It forwards
+// whole lines, and private keys once they are complete, so the chunks in which text
+// arrives do not matter. Close forwards the rest, and does not close the other writer. It
+// is not safe for concurrent use.
 func (m *Masker) Writer(to io.Writer) io.WriteCloser { return m.mask.Writer(to) }
 
-// Visible returns a text in which what nobody sees is written out, such as <U+202E>:
-// control characters, also those that a terminal obeys, characters without width, those
-// that turn the direction of a text, and tags. What writing needs stays: joiners in
-// emoji and in scripts that join, direction marks beside letters from right to left.
+// Visible returns a text in which invisible characters are written out, such as <U+202E>:
+// control characters, including those that a terminal obeys, characters without width,
+// characters that change the direction of a text, and tags. Those that writing systems
+// need stay: joiners in emoji and in scripts that join, and direction marks beside
+// letters that run from right to left.
 func Visible(text string) string { return mask.Visible(text) }
 
-// Masking returns a middleware that masks what every tool gives: the texts of results,
-// summaries, progress and errors. Tools of [Coding] do so themselves; it is for those of
-// others. It does not put secrets back in arguments, so a tool that changes files must
-// come from [Coding], or have been made by [Masker.Wrap].
+// Masking returns a middleware that masks the output of every tool: the texts of results,
+// summaries, progress and errors. It is for other tools than those of [Coding], which
+// mask their output themselves. It does not restore secrets in arguments, so a tool that
+// changes files must come from [Coding], or be wrapped by [Masker.Wrap].
 func Masking(m *Masker) aycoder.ToolMiddleware {
 	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *invocation) (*result, error) {
@@ -72,8 +75,8 @@ func Masking(m *Masker) aycoder.ToolMiddleware {
 	}
 }
 
-// WithMasker says which masker the tools of [Coding] have in common with others of the
-// session. Default: one of their own.
+// WithMasker sets the masker that the tools of [Coding] share with other parts of the
+// session. Default: a new one.
 func WithMasker(m *Masker) Option {
 	return func(c *config) error {
 		if m == nil {
@@ -84,11 +87,11 @@ func WithMasker(m *Masker) Option {
 	}
 }
 
-// WithMasking says whether the tools of [Coding] mask secrets, which they do before
-// model, events, logs and recordings see them. What they do not mask: a plan that is
-// asked about ([aycoder.ApprovalRequest].Plan) and what became of it
-// ([aycoder.ToolResult].Changes), which are the files themselves and for the host; and
-// secrets that were encoded, or are words, or of which a half is printed. Default: true.
+// WithMasking enables or disables the masking of secrets by the tools of [Coding], which
+// takes place before the model, events, logs and recordings get to see a text. Not masked
+// are the plan of an approval ([aycoder.ApprovalRequest].Plan) and the changes of a
+// result ([aycoder.ToolResult].Changes), which are the files themselves and for the host;
+// secrets that are encoded or look like words; and half of a secret. Default: true.
 func WithMasking(on bool) Option {
 	return func(c *config) error {
 		c.unmasked = !on
@@ -96,8 +99,8 @@ func WithMasking(on bool) Option {
 	}
 }
 
-// quiet is an invocation whose progress is masked. Each report is one line of many, so
-// a line of a private key is not told from other base64.
+// quiet returns an invocation whose progress is masked. Each report is a single line, so
+// a line of a private key cannot be told from other base64.
 func (m *Masker) quiet(inv *invocation) *invocation {
 	return inv.WithProgress(func(p aycoder.Progress) {
 		p.Message = Visible(m.mask.Line(mask.StripEscapes(p.Message)))
@@ -105,7 +108,7 @@ func (m *Masker) quiet(inv *invocation) *invocation {
 	})
 }
 
-// told is result, and tells the audit log if there were secrets.
+// told masks a result, and informs the audit log if it had secrets.
 func (m *Masker) told(inv *invocation, r *result, output bool) *result {
 	out := m.result(r, output)
 	if r == nil {
@@ -119,7 +122,7 @@ func (m *Masker) told(inv *invocation, r *result, output bool) *result {
 
 func hidden(r *result) int { return strings.Count(r.Text(), "[secret:") }
 
-// result is one without secrets. Output is what a terminal would get.
+// result returns a masked result. Output says that the text is meant for a terminal.
 func (m *Masker) result(r *result, output bool) *result {
 	if r == nil {
 		return nil
@@ -133,9 +136,9 @@ func (m *Masker) result(r *result, output bool) *result {
 	return &out
 }
 
-// text masks that of a part. Of output the escape sequences go before, so that none
-// hides a secret that it is in; in what is told of a file they stay, as an edit has to
-// match it. Written out, a text must not get much longer than the tool has made it.
+// text masks the text of a part. Escape sequences in output are removed first, so that
+// none hides a secret. In the content of a file they stay, since an edit has to match
+// them. Written-out characters must not make a text much longer than the tool made it.
 func (m *Masker) text(s string, output bool) string {
 	if output {
 		return mask.VisibleWithin(m.mask.Excerpt(mask.StripEscapes(s)), maxGrowth)
@@ -161,7 +164,7 @@ func (m *Masker) part(p aycoder.Part, output bool) aycoder.Part {
 	return p
 }
 
-// err is an error whose text has no secrets.
+// err returns an error whose text is masked.
 func (m *Masker) err(err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +176,7 @@ func (m *Masker) err(err error) error {
 	return &maskedError{text, err}
 }
 
-// maskedError is an error with another text, and of the same types.
+// maskedError is an error with another text and the same types.
 type maskedError struct {
 	text string
 	err  error

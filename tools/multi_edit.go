@@ -7,7 +7,7 @@ import (
 	"github.com/aycoder/aycoder/internal/editmatch"
 )
 
-const maxEdits = 1000 // of one call
+const maxEdits = 1000 // in one call
 
 const multiDescription = `Make several edits to one text file of the workspace at once: all of them or
 none. They are made in order, each to what the edits before it have left; old_string and new_string are
@@ -24,9 +24,9 @@ type oneEdit struct {
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema_description:"Replace every occurrence. Default: false."`
 }
 
-// MultiEdit returns multi_edit, which makes several edits to a file, as [EditFile] makes
-// one: in order, all or none. It is about one file, so that a [aycoder.Rule] for paths
-// says what it may change.
+// MultiEdit returns multi_edit, which makes several edits to a file, all or none, each in
+// the manner of [EditFile]. They apply in order. The tool is about one file, so that a
+// [aycoder.Rule] for paths can allow or deny it.
 func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"multi_edit", multiDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}

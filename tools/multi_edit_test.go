@@ -75,7 +75,7 @@ func TestMatchingIsReported(t *testing.T) {
 	text := w.ok("multi_edit", args{"path": "f", "edits": pairs("y()", "z()", "    if x {\n        z()", "    if y {\n        z()")})
 	assert.Contains(t, text, "[edit 2: applied after allowing for indentation (old_string has 4 spaces where the file has 1 tab")
 	assert.Contains(t, text, "; old_string was found in lines 1-2; lines 1-2 now read:]\n     1\t\tif y {\n     2\t\t\tz()\n")
-	// Also if it was approved before.
+	// The same holds if the call was approved before.
 	w.write("f", "\ta\n\tb\n")
 	w.ok("read_file", args{"path": "f"})
 	text, _ = w.run("edit_file", args{"path": "f", "old_string": "a\nb", "new_string": "a\nc"}, allowAll)
@@ -84,7 +84,7 @@ func TestMatchingIsReported(t *testing.T) {
 	assert.Equal(t, "\ta\n\tc\n", w.read("f"))
 }
 
-// Numbers, booleans and lists that are written as text are what the text says.
+// Numbers, booleans and lists that are written as strings are decoded.
 func TestArgumentsWrittenAsText(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\na\n"})
 	in := args{"path": "f", "edits": `[{"old_string":"a","new_string":"b","replace_all":"true"}]`}
@@ -98,8 +98,8 @@ func TestArgumentsWrittenAsText(t *testing.T) {
 	assert.Contains(t, text, "[lines 1-1 of 2")
 }
 
-// A text that is exactly in one place is replaced there and nowhere else; nothing else
-// is ever guessed among several places.
+// A text that occurs exactly once is replaced there and nowhere else; the tool never
+// guesses among several places.
 func FuzzMultiEdit(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\n", "x\n", "b", "a", "a", "y")
 	f.Add("aaa", "aa", "b", "a", "", "", "x")

@@ -17,24 +17,24 @@ const (
 	quotedWidth = 120 // bytes of a line
 )
 
-// note is about an edit whose old string is not in the file as it is.
+// note is about an edit whose old string is not in the file verbatim.
 type note struct {
-	name  string // of the edit, as "edit 2: "; empty if there is only one
+	name  string // of the edit, such as "edit 2: "; empty if there is only one
 	match editmatch.Match
-	lines string // in which it was found, quoted
+	lines string // the matched lines, quoted
 
 	path     string
-	from, to int    // what has become of these lines, in bytes of proposed
+	from, to int    // the lines after the edit, in bytes of proposed
 	proposed string // the file with all edits
 }
 
-// guessed reports whether more was allowed for than line endings, which a model does
+// guessed reports whether the match tolerated more than line endings, which a model does
 // not see, and which the file keeps.
 func (n *note) guessed() bool {
 	return slices.ContainsFunc(n.match.Changes, func(c editmatch.Change) bool { return c.Level != editmatch.LineEndings })
 }
 
-// allowed names what was allowed for.
+// allowed lists the differences that were tolerated.
 func (n *note) allowed() string {
 	var b strings.Builder
 	for i, c := range n.match.Changes {
@@ -46,7 +46,7 @@ func (n *note) allowed() string {
 	return b.String()
 }
 
-// told tells the model how its edit was understood, and what is in the file now.
+// told tells the model how its edit was interpreted, and what the file contains now.
 func (n *note) told(res *aycoder.ApplyResult) string {
 	did, now := "understood", ""
 	i := slices.IndexFunc(res.Files, func(f aycoder.FileResult) bool { return f.Path == n.path })
@@ -80,14 +80,13 @@ func quote(text string, first int) string {
 	return b.String()
 }
 
-// journal keeps what the edits of a call were found to mean, while they are made one
-// after the other.
+// journal records how the edits of a call were interpreted, while they are made in order.
 type journal struct {
 	notes []note
 	found lineHash
 }
 
-// add takes an edit that was made to a text.
+// add records an edit that was made to a text.
 func (j *journal) add(name, text string, m editmatch.Match, splices []editmatch.Splice) {
 	j.found.add(text, m.Places)
 	for i := range j.notes[:min(len(j.notes), maxQuoted)] {
@@ -113,7 +112,7 @@ func (j *journal) edited(text string) *edited {
 	return &edited{text: text, notes: j.notes, found: j.found.sum()}
 }
 
-// lineStart returns where the line begins that comes n lines after a position.
+// lineStart returns the start of the line n lines after a position.
 func lineStart(text string, pos, n int) int {
 	for ; n > 0; n-- {
 		i := strings.IndexByte(text[pos:], '\n')
@@ -125,8 +124,8 @@ func lineStart(text string, pos, n int) int {
 	return pos
 }
 
-// moved returns where a position of a text is after splices. What is put in just there
-// comes before it if it is the end of a range, and after it if it is the beginning.
+// moved returns the position in a text after splices. Text inserted exactly there comes
+// before the position if that ends a range, and after it if it begins one.
 func moved(pos int, splices []editmatch.Splice, end bool) int {
 	shift := 0
 	for _, s := range splices {

@@ -33,7 +33,7 @@ func (s step) text(key string) string {
 	return v
 }
 
-// setUp makes what a recorded case needs, and reports what it cannot make.
+// setUp prepares a recorded case, and reports what it cannot prepare.
 func setUp(t testing.TB, base string, steps []step) (unable string) {
 	t.Helper()
 	for _, s := range steps {
@@ -121,14 +121,14 @@ type pathCase struct {
 	MustContain                                   string `json:"must_contain"`
 	MustNotContain                                string `json:"must_not_contain"`
 	Attacker, Check                               string
-	Why, Split, Policy                            string // for readers
+	Why, Split, Policy                            string // for human readers
 	Repeat                                        int    // of the attacker
 }
 
-// outsideKinds are the refusals that say that a path leads where it must not.
+// outsideKinds are the refusals of a path that leads where it must not.
 var outsideKinds = map[string]bool{"outside_workspace": true, "sensitive_path": true, "protected_path": true}
 
-// Recorded attacks on paths, each in a world of its own.
+// Recorded attacks on paths, each in its own world.
 func TestPathCases(t *testing.T) {
 	var file struct {
 		Version      int
@@ -160,7 +160,7 @@ func (c *pathCase) leftOut() string {
 	case c.OS == "windows" || c.OS == "darwin":
 		return c.OS
 	case c.Attacker != "":
-		return "a race, has a test of its own"
+		return "a race, has a separate test"
 	case c.Check != "" && !strings.HasPrefix(c.Check, "target_kept:"):
 		return "check " + c.Check
 	case !slices.Contains([]string{"read", "list", "search", "glob"}, c.Op) && ways[c.Op] == "":
@@ -176,14 +176,13 @@ func (c *pathCase) leftOut() string {
 	return ""
 }
 
-// ways say how an operation that no tool has is expressed: what keeps it inside is the
-// same code.
+// ways say how a case is run whose operation no tool has: the same code confines it.
 var ways = map[string]string{
 	"write":  "a plan that creates, or changes what is there",
 	"mkdir":  "a plan that creates a file in the new directory",
 	"delete": "a plan that deletes",
 	"rename": "a plan that creates and deletes",
-	"chdir":  "ReadDir: a command starts where a folder can be listed",
+	"chdir":  "ReadDir: a command starts where a directory can be listed",
 }
 
 func (c *pathCase) name(t *testing.T, base string) string {
@@ -195,7 +194,7 @@ func (c *pathCase) name(t *testing.T, base string) string {
 	return placed(base, c.Path)
 }
 
-// placed puts the folders of a world into a text.
+// placed puts the directories of a world into a text.
 func placed(base, s string) string {
 	return strings.NewReplacer("${WS}", filepath.Join(base, "ws"), "${OUT}", filepath.Join(base, "out"),
 		"${BASE}", base, "${HOME}", filepath.Join(base, "home")).Replace(s)
@@ -250,8 +249,8 @@ func (c *pathCase) run(t *testing.T) {
 	}
 }
 
-// do runs a case. Names that are not text cannot come in arguments; those go to the
-// workspace itself.
+// do runs a case. Names that are not valid UTF-8 cannot be passed in arguments; the
+// workspace gets them directly.
 func (c *pathCase) do(w *world, name string) (kind, text string) {
 	var r *aycoder.ToolResult
 	switch {
@@ -267,7 +266,7 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 			break
 		}
 		if info, err := os.Stat(w.path(name)); err == nil && info.IsDir() {
-			return "is_directory", r.Text() // a folder is listed instead
+			return "is_directory", r.Text() // a directory is listed instead
 		}
 	case ways[c.Op] != "":
 		if err := c.change(w, name); err != nil {
@@ -294,8 +293,8 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 	return checkKind(r)
 }
 
-// change carries out what no tool does. A kind that is no error of the workspace is
-// that of a plan that could not be made.
+// change carries out an operation that no tool has. An error that is not of the workspace
+// says that the plan could not be made.
 func (c *pathCase) change(w *world, name string) error {
 	ctx, data := w.t.Context(), "written"
 	edit := aycoder.FileEdit{Path: name, Kind: aycoder.EditDelete}
@@ -314,7 +313,7 @@ func (c *pathCase) change(w *world, name string) error {
 		_, err := w.ws.ReadDir(ctx, name)
 		return err
 	}
-	// As a model knows them that was told by somebody who may read everything.
+	// As if the model had been told the content by somebody with access.
 	base, _ := os.ReadFile(filepath.Join(w.base, "ws", name))
 	edit.Base = string(base)
 	edits := []aycoder.FileEdit{edit}
@@ -333,7 +332,7 @@ func apply(w *world, edits ...aycoder.FileEdit) error {
 	return err
 }
 
-// asNobody does something as a user without rights, on a thread of its own.
+// asNobody runs a function as a user without rights, on a separate thread.
 func asNobody(t *testing.T, do func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -342,7 +341,7 @@ func asNobody(t *testing.T, do func()) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := syscall.Setfsuid(65534); err != nil {
 			done <- err
 			return
@@ -360,7 +359,7 @@ func checkKind(r *aycoder.ToolResult) (kind, text string) {
 	return kind, r.Text()
 }
 
-// outsideOf is all that lies outside of the workspace.
+// outsideOf returns all files outside of the workspace.
 func outsideOf(t *testing.T, base string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

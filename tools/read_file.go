@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	maxLines   = 2000     // a call
-	maxRead    = 64 << 10 // bytes a call
+	maxLines   = 2000     // per call
+	maxRead    = 64 << 10 // bytes per call
 	maxLine    = 2000     // bytes of a line
-	sniffBytes = 8 << 10  // in which a NUL makes a file binary
-	maxKept    = 8 << 20  // bytes of a file of which the workspace remembers that it was shown
-	maxTail    = 64 << 20 // bytes after what is shown whose lines are counted
+	sniffBytes = 8 << 10  // a NUL among these makes a file binary
+	maxKept    = 8 << 20  // bytes of the largest file whose content is remembered as shown
+	maxTail    = 64 << 20 // bytes behind the shown lines in which lines are still counted
 )
 
 const readDescription = `Read a text file of the workspace. Each line comes with its number and
 a tab in front, which are not part of the file. At most 2,000 lines and 64 KB are returned, and of
 a line at most 2,000 bytes; the last line says which lines they are and the offset to go on with. A
-folder is listed instead.`
+directory is listed instead.`
 
 type readArgs struct {
 	Path   string `json:"path" jsonschema_description:"File, relative to the workspace."`
@@ -37,7 +37,8 @@ type readArgs struct {
 	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=0,maximum=2000" jsonschema_description:"How many lines to read. Default: 2000."`
 }
 
-// ReadFile returns read_file, which reads lines of a text file, or lists a folder.
+// ReadFile returns read_file, which reads lines of a text file, or lists a directory. A
+// call returns at most 2,000 lines and 64 kB, and says how to read on.
 func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -55,13 +56,13 @@ func readFile(
 ) (*result, error) {
 	switch {
 	case in.Path == "":
-		return nil, problemf("invalid_arguments", "path is empty; name a file, or a folder to list it")
+		return nil, problemf("invalid_arguments", "path is empty; name a file, or a directory to list it")
 	case in.Offset < 0 || in.Limit < 0:
 		return nil, problemf("invalid_arguments", "offset and limit must not be negative")
 	}
 	f, err := ws.Open(in.Path)
 	if kindOf(err) == "is_directory" {
-		return listFolder(ctx, ws, inv, c, listArgs{Path: in.Path})
+		return listDirectory(ctx, ws, inv, c, listArgs{Path: in.Path})
 	}
 	if err != nil {
 		return nil, missing(ctx, ws, in.Path, err)
@@ -90,11 +91,11 @@ func readFile(
 	return p.result(in)
 }
 
-// text is that of a file. Of one that is not too large the whole content is kept, as
-// it is in the file.
+// text is the text of a file. If the file is not too large, its content is kept as it is
+// on disk.
 type text struct {
 	reader io.Reader
-	size   int64 // of the file, as it was opened: it may grow meanwhile
+	size   int64 // of the file when it was opened: it may grow meanwhile
 	whole  []byte
 	kept   bool
 }
@@ -128,7 +129,7 @@ func textOf(f fs.File, name string) (*text, error) {
 	return t, nil
 }
 
-// byteOrder returns that of UTF-16 with a byte order mark, else nil.
+// byteOrder returns the byte order of UTF-16 with a byte order mark, else nil.
 func byteOrder(head []byte) binary.ByteOrder {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
@@ -148,19 +149,20 @@ func decodeUTF16(data []byte, order binary.ByteOrder) string {
 	return string(utf16.Decode(units))
 }
 
-// page collects the lines from first to last, and counts all, except those far after.
+// page collects the lines from first to last. It counts all lines, except those far
+// behind.
 type page struct {
 	first, last int
 	out         strings.Builder
 	shown       int // the last line shown
 	total       int
 	tail        int64 // bytes read after what is shown
-	unfinished  bool  // there is more than was counted
+	unfinished  bool  // not all lines were counted
 
-	line []byte // the beginning of the line that is being read
-	long int    // its length
+	line []byte // the beginning of the current line
+	long int    // the length of the current line
 
-	lf, crlf, longer int // lines of the page that end so, or were cut
+	lf, crlf, longer int // lines of the page that end so, or were truncated
 	odd              bool
 
 	done atomic.Int64 // bytes
@@ -177,7 +179,7 @@ func (p *page) read(ctx context.Context, r io.Reader) error {
 		p.take(chunk)
 		if p.full() {
 			if p.tail += int64(len(chunk)); p.tail > maxTail {
-				p.total++ // the line that this is of
+				p.total++ // the line that this chunk belongs to
 				p.unfinished = true
 				return nil
 			}
@@ -196,22 +198,22 @@ func (p *page) read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// take adds a piece to the line.
+// take adds a chunk to the line.
 func (p *page) take(chunk []byte) {
 	p.long += len(chunk)
 	if p.wants() {
-		room := maxLine + 2 - len(p.line) // for the line break
+		room := maxLine + 2 - len(p.line) // with space for the line break
 		p.line = append(p.line, chunk[:max(0, min(len(chunk), room))]...)
 	}
 }
 
-// wants reports whether the line that is being read belongs to the page.
+// wants reports whether the current line belongs to the page.
 func (p *page) wants() bool {
 	n := p.total + 1
 	return p.first <= n && n <= p.last && p.out.Len() < maxRead-maxLine-100
 }
 
-// full reports whether nothing that is still to be read belongs to the page.
+// full reports whether the page is complete.
 func (p *page) full() bool { return p.total+1 >= p.first && !p.wants() }
 
 func (p *page) endLine(ended bool) {

@@ -29,15 +29,15 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// Commands that would do whatever harm is known are run here as if each only read, so
-// that nothing but the confinement to reading is in their way. They never run without a
-// second wall around: namespaces without a way out, in which nobody is root, where the
-// tree and the home directory are the only places of a disk that can be changed, and
-// where processes, memory and time are bounded.
+// Commands that would do all kinds of harm are run here as if each only read, so that
+// only the confinement to reading stops them. They always run inside a second wall:
+// namespaces without a way out, in which nobody is root, where the tree and the home
+// directory are the only places of a disk that can be changed, and where processes,
+// memory and time are bounded.
 
 const secondWall = "AYCODER_TEST_SECOND_WALL"
 
-// A command is one of the cases of the shared attacks.
+// An attackCase is one of the commands of the shared attacks.
 type attackCase struct {
 	ID, Cmd, Class  string
 	DefaultDecision string `json:"default_decision"`
@@ -52,7 +52,8 @@ func attackCases(t testing.TB) []attackCase {
 	return file.Cases
 }
 
-// evaders are commands that a classifier has once taken for reading. P is what they make.
+// evaders are commands that a classifier once took for read-only. P is the name of a file
+// that they make.
 var evaders = []string{
 	"ls # \\\nrm -rf src",
 	"sed ':a e touch P' README.md",
@@ -86,8 +87,8 @@ var evaders = []string{
 	"(setsid setsid sleep 1000 &) ; ulimit -R 5; setsid sleep 1000 &",
 }
 
-// effects are commands that do something harmless, each of another kind. They show that
-// what is looked for would be found.
+// effects are commands that each do a different, harmless thing. They prove that the
+// checks would find it.
 func effects(l *listeners) []string {
 	return []string{
 		"touch new", "touch README.md", "touch -a README.md", "touch -d 2001-01-01 notes.txt", "rm notes.txt", "rm -r old",
@@ -105,7 +106,7 @@ func effects(l *listeners) []string {
 	}
 }
 
-// listeners count what reaches them.
+// listeners count the connections and signals that reach them.
 type listeners struct {
 	tcp, udp string
 	reached  atomic.Int64
@@ -148,13 +149,13 @@ func listenAll(t *testing.T) *listeners {
 	return l
 }
 
-// scene is all that is compared.
+// scene is the state that is compared before and after.
 type scene struct {
 	t *testing.T
 	l *listeners
 }
 
-// look describes everything that a command could have changed, one line a thing.
+// look describes everything that a command could have changed, one line for each thing.
 func (s *scene) look() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
@@ -184,8 +185,8 @@ func (s *scene) look() map[string]string {
 	return all
 }
 
-// describe tells the content, names, mode, owner, times, attributes and flags of a file.
-// The time of the last change of anything is among them; that of the last read is not.
+// describe returns the content, names, mode, owner, times, attributes and flags of a
+// file. The access time is left out, since reading may change it.
 func describe(t *testing.T, name string) string {
 	var st unix.Stat_t
 	require.NoError(t, unix.Lstat(name, &st))
@@ -217,8 +218,8 @@ func describe(t *testing.T, name string) string {
 	return text.String()
 }
 
-// others are the processes beside this one and the first of the namespace, but those that
-// the first is about to reap.
+// others returns the processes other than this one and the first of the namespace,
+// without those that the first is about to reap.
 func others(t *testing.T) []string {
 	entries, err := os.ReadDir("/proc")
 	require.NoError(t, err)
@@ -275,12 +276,12 @@ tar cf a.tar README.md && echo x | gzip >a.gz; echo x | xz >a.xz; git config ali
 	require.NoError(t, err, string(out))
 }
 
-// TestHeldInSecondWall is what runs inside, as the program of the second wall.
+// TestHeldInSecondWall runs inside of the second wall, as its program.
 func TestHeldInSecondWall(t *testing.T) {
 	if os.Getenv(secondWall) == "" {
 		t.Skip("TestHeld starts this inside of a second wall")
 	}
-	// What follows is harmful anywhere else.
+	// The rest is harmful anywhere else.
 	require.Less(t, os.Getpid(), 100, "no namespace of processes")
 	require.NotZero(t, os.Getuid())
 	ifs, err := net.Interfaces()
@@ -301,14 +302,14 @@ func TestHeldInSecondWall(t *testing.T) {
 	t.Logf("%d effects, %d evaders and %d shared cases did nothing", len(effects(s.l)), len(evaders), len(shared))
 }
 
-// controls runs each effect as it is, and finds it.
+// controls runs each effect without confinement, and checks that it is found.
 func (s *scene) controls() {
 	all := effects(s.l)
 	require.GreaterOrEqual(s.t, len(all), 40)
 	for _, c := range all {
 		before := s.look()
 		cmd := exec.CommandContext(s.t.Context(), "bash", "-c", c)
-		cmd.Dir = "/ws" // no pipe for output: one that stays would hold it
+		cmd.Dir = "/ws" // no pipe for output: a surviving process would keep it open
 		if !assert.NoError(s.t, cmd.Run(), c) {
 			continue
 		}
@@ -323,7 +324,7 @@ func (s *scene) controls() {
 	s.t.Logf("%d of %d effects were seen", len(all), len(all))
 }
 
-// held runs commands as if each only read, and finds nothing.
+// held runs commands confined to reading, and checks that nothing changed.
 func (s *scene) held(cases []string) {
 	require.NoError(s.t, os.RemoveAll("/dev/shm/x"))
 	ws, err := workspace.Open("/ws")
@@ -336,7 +337,7 @@ func (s *scene) held(cases []string) {
 	require.True(s.t, report.ReadOnly, report)
 	before := s.look()
 	for _, c := range cases {
-		// So that a fork bomb takes no thread of this process.
+		// A fork bomb must not take threads from this process.
 		script := "ulimit -u 150\n" + c
 		inv := aycoder.NewInvocation("1", "bash", mustJSON(s.t, args{"command": script, "timeout": 1}), nil)
 		inv.ReadOnly = true
@@ -350,7 +351,7 @@ func (s *scene) held(cases []string) {
 	}
 }
 
-// What a classifier would have to take for reading, were it asked, changes nothing.
+// No command changes anything, even if a classifier took it for read-only.
 func TestHeld(t *testing.T) {
 	timed.Long(t, "commands that are held to reading")
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
@@ -375,8 +376,8 @@ func TestHeld(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// newSecondWall is the command that runs TestHeldInSecondWall by bwrap. It skips the test
-// where namespaces cannot be had.
+// newSecondWall returns the command that runs TestHeldInSecondWall in bwrap. It skips the
+// test where namespaces are not available.
 func newSecondWall(t *testing.T, cases []string) *exec.Cmd {
 	t.Helper()
 	bwrap, err := exec.LookPath("bwrap")
@@ -430,7 +431,7 @@ func newSecondWall(t *testing.T, cases []string) *exec.Cmd {
 	return wall(ctx, "/probe", "-test.run=^TestHeldInSecondWall$", "-test.v")
 }
 
-// Commands that only read do the same held to that as they do otherwise.
+// Commands that only read do the same when they are confined to that.
 func TestHeldCommandsRead(t *testing.T) {
 	timed.Long(t, "commands that are held to reading")
 	if r, err := CheckSandbox(t.Context(), NoSandbox(), SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
@@ -477,7 +478,8 @@ func TestHeldCommandsRead(t *testing.T) {
 			continue
 		}
 		again, _ := run(c.Cmd, false)
-		assert.NotEqual(t, want, again, "%s: %s", c.Cmd, got) // else it says something else when held
+		// without this, some programs print something else when confined
+		assert.NotEqual(t, want, again, "%s: %s", c.Cmd, got)
 		vary++
 		t.Logf("says something else each time: %s", c.Cmd)
 	}

@@ -109,7 +109,7 @@ func (c *editCase) call(w *world) (text string, failed bool) {
 	}
 	r, err := w.callCtx(w.t.Context(), c.Tool, c.args())
 	if err != nil {
-		if _, ok := errors.AsType[*workspace.Error](err); ok { // it ends the run
+		if _, ok := errors.AsType[*workspace.Error](err); ok { // this error ends the run
 			return readable(err).Error(), true
 		}
 		return err.Error(), true
@@ -117,7 +117,7 @@ func (c *editCase) call(w *world) (text string, failed bool) {
 	return r.Text(), r.IsError
 }
 
-// change lets the model read a file, and then another program change it.
+// change lets the model read a file, which another program then changes.
 func (c *editCase) change(w *world) {
 	name := c.Args["path"].(string)
 	info, err := os.Stat(w.path(name))
@@ -159,7 +159,7 @@ func (c *editCase) parallel(w *world) (string, bool) {
 	return "", false
 }
 
-// args are the arguments as the tools name them.
+// args returns the arguments under the names that the tools use.
 func (c *editCase) args() args {
 	in := args{}
 	for k, v := range c.Args {
@@ -175,7 +175,7 @@ func (c *editCase) args() args {
 	return in
 }
 
-// editList makes objects of pairs. A list that is written as text stays so.
+// editList converts pairs to objects. A list that is written as a string stays so.
 func editList(v any) any {
 	if text, ok := v.(string); ok {
 		var list any

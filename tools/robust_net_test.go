@@ -36,7 +36,7 @@ type netCase struct {
 	}
 }
 
-// netRunners play a case and return the text of the result that it is about.
+// netRunners run a case and return the text of its result.
 var netRunners = map[string]func(*netCase, *testing.T) (text string, isError bool){
 	"fetch":    (*netCase).fetch,
 	"todo":     (*netCase).todo,
@@ -64,7 +64,7 @@ func (c *netCase) run(t *testing.T) {
 		timed.Within(t, start, time.Duration(c.Expect.MaxMS)*time.Millisecond)
 	}
 	runtime.ReadMemStats(&after)
-	if c.Expect.MaxRSS > 0 { // all that was ever allocated is more than what was held
+	if c.Expect.MaxRSS > 0 { // the total of all allocations is an upper bound of the memory in use
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(c.Expect.MaxRSS)<<20)
 	}
 	switch c.Expect.Outcome {
@@ -86,7 +86,7 @@ func (c *netCase) run(t *testing.T) {
 	}
 }
 
-// direct calls a tool; an error that is not a result is one that the loop tells of.
+// direct calls a tool; an error without a result is one that the loop reports.
 func (c *netCase) direct(t *testing.T, ctx context.Context, tool aycoder.Tool, in args) (string, bool) {
 	t.Helper()
 	r, err := tool.Call(ctx, aycoder.NewInvocation("c1", c.Tool, mustJSON(t, in), nil))
@@ -135,7 +135,7 @@ func (c *netCase) fetch(t *testing.T) (string, bool) {
 	web := newWeb(t, handler)
 	in := args{"url": web.URL}
 	if kind == "slow" {
-		in["timeout"] = 2 // TestFetchThatHangs has the whole time, on a clock of its own
+		in["timeout"] = 2 // TestFetchThatHangs covers the full time, on a fake clock
 	}
 	return c.direct(t, t.Context(), web.tool, in)
 }
@@ -166,7 +166,7 @@ func (c *netCase) todo(t *testing.T) (string, bool) {
 	}
 	tool, err := Todo()
 	require.NoError(t, err)
-	fin, _, _ := delegate(t, tool, in) // as it is the loop that takes a list written as text
+	fin, _, _ := delegate(t, tool, in) // the loop accepts a list that is written as a string
 	return fin.Output.Text(), fin.Output.IsError
 }
 
@@ -199,8 +199,8 @@ func (c *netCase) askUser(t *testing.T) (string, bool) {
 	return c.direct(t, ctx, askTool(t, ask), in)
 }
 
-// subagent lets an agent do what the case says, in a parent with the case's rule. What
-// the agent is refused is the result that counts.
+// subagent makes an agent do what the case says, in a parent with the case's rule. The
+// refusal of the agent's call is the result.
 func (c *netCase) subagent(t *testing.T) (string, bool) {
 	ran := 0
 	var tools []aycoder.Tool
@@ -221,7 +221,8 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 		rules = append(rules, parsed)
 		config.Model = modelOf(uses("bash", args{"command": "rm x"}), says("done"))
 	}
-	if depth, ok := c.Args["depth"].(float64); ok { // each agent calls the next, more often than it may
+	// each agent calls the next one, beyond the limit
+	if depth, ok := c.Args["depth"].(float64); ok {
 		for range int(depth) {
 			inner := subagent(t, config)
 			config = SubagentConfig{Model: modelOf(uses("subagent", in), says("done")), Tools: []aycoder.Tool{inner}}

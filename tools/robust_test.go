@@ -58,7 +58,7 @@ func (c *robustCase) leftOut() string {
 	return ""
 }
 
-// expand makes a value of the generators of the file.
+// expand evaluates the generators of the file.
 func expand(v any) any {
 	m, ok := v.(map[string]any)
 	switch {
@@ -88,13 +88,13 @@ func (c *robustCase) args(t *testing.T) (in args, cancelAt time.Duration) {
 			in["timeout"] = int(math.Ceil(v.(float64) / 1000))
 		case "host_env":
 			fallthrough
-		case "env": // of the host
+		case "env": // of the host's process
 			for name, value := range v.(map[string]any) {
 				t.Setenv(name, value.(string))
 			}
 		case "parallel":
-		case "hidden": // hidden files are searched without an argument
-		case "encoding": // a loop tells the model that there is no such argument
+		case "hidden": // hidden files are searched anyway
+		case "encoding": // the loop tells the model that there is no such argument
 		default:
 			if to := renamed[k]; to != "" {
 				k = to
@@ -105,7 +105,7 @@ func (c *robustCase) args(t *testing.T) (in args, cancelAt time.Duration) {
 	return in, cancelAt
 }
 
-// Recorded awkward situations, for the tools that are here.
+// Recorded awkward situations, for the tools of this package.
 func TestRobustnessCases(t *testing.T) {
 	cases := robustCases[robustCase](t, "read_file", "list_files", "code_search")
 	ran := 0

@@ -9,8 +9,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// model makes the calls that it is told, one message each, and then says that it is
-// done.
+// model makes the given calls, one message each, and then says that it is done.
 type model struct{ turns [][]*aycoder.ToolUse }
 
 func (m *model) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {

@@ -15,69 +15,72 @@ import (
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
-// Sandbox starts commands so that they can do less than the host. Those of this package
-// are [Landlock], [Bubblewrap] and [Seatbelt]; [FirstSandbox] takes the first that works.
-// A host may have its own.
+// Sandbox starts commands with fewer rights than the host has. This package provides
+// [Landlock], [Bubblewrap] and [Seatbelt]; [FirstSandbox] takes the first that works. A
+// host may implement its own.
 //
-// There is one method, which starts the command itself: a sandbox may have to do so on a
-// thread of its own, and what is enforced is known only then. It takes the place of
-// [exec.Cmd.Start] and returns what is enforced for this command. If call asks for more
-// than the sandbox can do, or if anything goes wrong, nothing was started. It may change
-// the command's path, arguments, environment and extra files, must leave its process
-// group and session alone, and is safe for concurrent use. The end of ctx stops what
-// happens before the start, not the command.
+// Start takes the place of [exec.Cmd.Start] and returns what is enforced for this
+// command. It starts the command itself, because a sandbox may need a separate thread for
+// that, and because only then is known what is enforced. If call asks for more than the
+// sandbox can do, or if anything goes wrong, no command was started. Start may change the
+// command's path, arguments, environment and extra files, but must leave its process
+// group and session alone. It must be safe for concurrent use. The end of ctx stops the
+// preparations, not the command.
 type Sandbox interface {
 	Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error)
 }
 
-// SandboxCall is what one command may do or needs, beyond what holds for the sandbox.
+// SandboxCall describes the rights and needs of one command, beyond the settings of the
+// sandbox.
 type SandboxCall struct {
-	// Network lets the command use the network. Default: as the sandbox says.
+	// Network lets the command use the network. Default: the setting of the sandbox.
 	Network bool
-	// Require refuses to start the command unless all that the sandbox is for can be
-	// enforced. Default: what can be is, and the report says what cannot.
+	// Require refuses to start the command unless everything that the sandbox promises
+	// can be enforced. Default: the sandbox enforces what it can, and the report lists
+	// the rest.
 	Require bool
-	// ReadOnly says that nobody approved the command: it runs because it only reads, see
-	// [aycoder.Invocation], and the sandbox holds it to that. The command looks at what
-	// the sandbox lets commands look at or change. It changes nothing but /dev/null and
-	// Temp: no file, no mode, owner, time or attribute of one. It has no network, no
-	// sockets of others, and no way to other processes.
+	// ReadOnly says that the command was not approved: it runs because it only reads, see
+	// [aycoder.Invocation], and the sandbox confines it to that. The command can read all
+	// that other commands of the sandbox can read or change. It can change only /dev/null
+	// and Temp: no other file, and no mode, owner, time or attribute of one. It has no
+	// network, no access to the sockets of other programs, and none to other processes.
 	//
-	// A sandbox that holds a command to that says so in its report. One whose reports do
-	// not is not used for such commands where this machine has a way to hold them, see
-	// [NoSandbox]: they are not run, and the result says why.
+	// A sandbox that confines a command to reading says so in its report. A sandbox that
+	// does not is not used for such commands where this machine has a way to confine
+	// them, see [NoSandbox]: they are not run, and the result says why.
 	ReadOnly bool
 	// Temp is a directory for the temporary files of this command alone, if it only
-	// reads: TMPDIR is to name it. Whoever starts the command makes and removes it.
+	// reads; TMPDIR must name it. The caller creates and removes it.
 	Temp string
 }
 
-// SandboxReport says what is enforced for a command.
+// SandboxReport describes what is enforced for a command.
 type SandboxReport struct {
-	// Mechanism is "landlock", "bwrap", "seatbelt", "none", or the name of a host's own;
-	// ABI is the version of Landlock's interface, 0 for others.
+	// Mechanism is "landlock", "bwrap", "seatbelt", "none", or the name of a sandbox of
+	// the host; ABI is the version of the Landlock interface, 0 for the others.
 	Mechanism string `json:"mechanism"`
 	ABI       int    `json:"abi,omitempty"`
-	// Filesystem says that the command can read and change only what it was allowed to,
-	// Network that it has no network, Signals that it cannot signal programs outside,
-	// Syscalls that its system calls are filtered, Capabilities that it has none, and
-	// NoNewPrivs that it cannot gain privileges, as by sudo. Limits says what a command
-	// can do to files all the same.
+	// Filesystem says that the command can read and change only permitted files, Network
+	// that it has no network, Signals that it cannot signal programs outside, Syscalls
+	// that its system calls are filtered, Capabilities that it has none, and NoNewPrivs
+	// that it cannot gain privileges, for example by sudo. Limits lists the remaining
+	// effects on files.
 	Filesystem   bool `json:"filesystem"`
 	Network      bool `json:"network"`
 	Signals      bool `json:"signals"`
 	Syscalls     bool `json:"syscalls"`
 	Capabilities bool `json:"capabilities"`
 	NoNewPrivs   bool `json:"no_new_privs"`
-	// ReadOnly says that this command was held to reading, as SandboxCall.ReadOnly asks.
+	// ReadOnly says that this command was confined to reading, as SandboxCall.ReadOnly
+	// asks.
 	ReadOnly bool `json:"read_only"`
-	// Missing says in words what was asked for and is not enforced on this machine,
-	// Limits what the mechanism is not able to do anywhere.
+	// Missing lists, in words, the protections that were asked for and are not enforced
+	// on this machine; Limits lists those that the mechanism cannot provide anywhere.
 	Missing []string `json:"missing,omitempty"`
 	Limits  []string `json:"limits,omitempty"`
 }
 
-// String says in one line what is enforced and what is not.
+// String describes in one line what is enforced and what is not.
 func (r *SandboxReport) String() string {
 	var does []string
 	for _, p := range []struct {
@@ -104,13 +107,13 @@ func (r *SandboxReport) String() string {
 	return text
 }
 
-// ErrSandbox is what all errors of a sandbox are: a command was not started because it
-// could not be confined as it has to be.
+// ErrSandbox matches all errors of a sandbox: a command was not started because it could
+// not be confined as required.
 var ErrSandbox = errors.New("the command was not started")
 
-// SandboxError says which step of confining a command went wrong. Find it by
+// SandboxError names the step of confining a command that went wrong. Get it with
 // errors.AsType[*SandboxError](err). It unwraps to [ErrSandbox] and to the cause, which
-// is [errors.ErrUnsupported] where the system has no such mechanism.
+// is [errors.ErrUnsupported] where the system does not have the mechanism.
 type SandboxError struct {
 	Mechanism, Step string
 	Err             error
@@ -124,13 +127,13 @@ func (e *SandboxError) Error() string {
 // Unwrap returns [ErrSandbox] and the cause.
 func (e *SandboxError) Unwrap() []error { return []error{ErrSandbox, e.Err} }
 
-// LocalSandbox is a sandbox by a mechanism of this machine. It is safe for concurrent
-// use.
+// LocalSandbox is a sandbox that uses a mechanism of this machine. It is safe for
+// concurrent use.
 //
 // Before the first command, and before the first with the network, a trial command tries
-// to read and change a file outside and to signal the host. If it can, no command is
-// started. Commands have a folder for temporary files, which TMPDIR names; it is kept
-// until Close, so that a command finds what the one before has left.
+// to read and change a file outside and to signal the host. If it succeeds, no command is
+// started. Commands share a directory for temporary files, which TMPDIR names. It is kept
+// until Close, so that a command finds the files of the previous one.
 type LocalSandbox struct{ box *sandbox.Box }
 
 // Start starts a command in the sandbox.
@@ -152,41 +155,42 @@ func startIn(ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxC
 	}, nil
 }
 
-// Close removes the temporary files of the commands, which should have ended. After it
-// no command starts.
+// Close removes the temporary files of the commands, which should have ended. Afterwards
+// no command can be started.
 func (s *LocalSandbox) Close() error { return s.box.Close() }
 
-// Landlock returns a sandbox for Linux 5.13 and newer; since 6.12 it enforces all that is
-// asked for. It needs no privileges and no helper program: a thread of the host gives up
-// what the command must not have, starts it, and ends within a second, or with Close: that
-// long it starts more commands. The host itself is not changed.
+// Landlock returns a sandbox for Linux 5.13 and newer; since 6.12 everything is enforced.
+// It needs neither privileges nor a helper program: a thread of the host gives up the
+// rights that the command must not have, and starts it. The thread starts further
+// commands for up to a second, or until Close, and then ends. The host itself keeps its
+// rights.
 //
-// Commands can read and run what is in the folders of the system, in the workspace, and
-// where languages and packages are installed in the home folder, but nothing else there.
-// They can change the workspace, the repository in it too, their own folder for temporary
-// files, and the caches of builds. They have no network, also none within the machine,
-// no UNIX sockets but pairs, no capabilities, cannot trace other processes, and see only
-// their own in signals. Options change this.
+// Commands can read and run files in the system directories, in the workspace, and in
+// those directories of the home directory where languages and packages are installed, but
+// no others there. They can change the workspace, including its repository, their own
+// directory for temporary files, and build caches. They have no network, not even within
+// the machine, and no UNIX sockets except pairs. They have no capabilities, cannot trace
+// other processes, and can signal only their own. Options change these defaults.
 //
-// Not all can be had this way; SandboxReport.Limits says what. [Bubblewrap] does more, in
-// four times the time.
+// Some protections are not possible this way; SandboxReport.Limits lists them.
+// [Bubblewrap] provides more of them, and takes four times as long to start.
 //
-// If the host runs as root, so do the commands, but without the privileges: files of
-// other users are to them what they are to any user.
+// If the host runs as root, so do the commands, but without its privileges: they access
+// the files of other users as any user would.
 func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Landlock, ws, opts)
 }
 
-// Bubblewrap returns a sandbox by the program bwrap, which has to be installed and
-// allowed to make namespaces. Commands see only their own files and processes, and have a
-// network of their own without a way out, a /tmp and shared memory that nobody else sees,
-// and UNIX sockets. Otherwise they can do what those of [Landlock] can.
+// Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and
+// allowed to create namespaces. Commands see only their own files and processes. They
+// have a private network without a way out, a private /tmp and shared memory, and UNIX
+// sockets. In other respects they have the rights that [Landlock] gives them.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }
 
-// Seatbelt returns a sandbox by sandbox-exec, for macOS. It has been written after the
-// documentation and was never tried, and its reports say so.
+// Seatbelt returns a sandbox for macOS that uses sandbox-exec. It was written from the
+// documentation and has never been tested, and its reports say so.
 func Seatbelt(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Seatbelt, ws, opts)
 }
@@ -216,15 +220,15 @@ type sandboxConfig struct {
 	network, sockets, debug, shared bool
 }
 
-// SandboxRead lets commands read and run what is in more files and folders, which must
+// SandboxRead lets commands read and run additional files and directories, which must
 // exist. Paths add up. Default: see [Landlock].
 func SandboxRead(paths ...string) SandboxOption {
 	return func(c *sandboxConfig) error { return addPaths(&c.read, "SandboxRead", paths) }
 }
 
-// SandboxWrite lets commands change more files and folders, which must exist. Paths add
-// up. /dev/shm is one that some programs want, such as Python's multiprocessing, and /tmp
-// another; both are shared with other programs. Default: see [Landlock].
+// SandboxWrite lets commands change additional files and directories, which must exist.
+// Paths add up. Some programs need /dev/shm, such as Python's multiprocessing, and some
+// /tmp; both are shared with other programs. Default: see [Landlock].
 func SandboxWrite(paths ...string) SandboxOption {
 	return func(c *sandboxConfig) error { return addPaths(&c.write, "SandboxWrite", paths) }
 }
@@ -243,12 +247,12 @@ func addPaths(to *[]string, option string, paths []string) error {
 	return nil
 }
 
-// SandboxProtect keeps commands from changing files and folders of the workspace, named
-// by paths in it, such as ".git" or ".git/hooks". Names add up. Landlock can only add
-// rights in a folder, never take some away: with it, commands cannot make, rename or
-// remove entries in the folders around a protected one either, so ".git" keeps them from
-// that in the workspace's own folder, and ".git/hooks" keeps git from a commit.
-// Default: nothing is protected, so that a command can commit.
+// SandboxProtect prevents commands from changing files and directories of the workspace,
+// named by paths relative to it, such as ".git" or ".git/hooks". Names add up. Landlock
+// can only grant rights in a directory, never remove them. With it, commands cannot
+// create, rename or remove entries in the directories around a protected one either:
+// ".git" prevents that in the top directory of the workspace, and ".git/hooks" prevents a
+// commit. Default: no name is protected, so that a command can commit.
 func SandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
@@ -262,7 +266,7 @@ func SandboxProtect(names ...string) SandboxOption {
 }
 
 // SandboxNetwork lets all commands use the network. Default: false; see
-// SandboxCall.Network for one command.
+// SandboxCall.Network for a single command.
 func SandboxNetwork(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.network = on
@@ -270,9 +274,9 @@ func SandboxNetwork(on bool) SandboxOption {
 	}
 }
 
-// SandboxSockets lets commands of [Landlock] use UNIX sockets also where the kernel
-// cannot keep them from those of other programs, which is before Linux 7.1: a session bus
-// or a container engine runs commands for whoever connects to it. Default: false.
+// SandboxSockets lets commands of [Landlock] use UNIX sockets even where the kernel
+// cannot deny them those of other programs, that is before Linux 7.1. A session bus or a
+// container engine runs commands for every client that connects to it. Default: false.
 func SandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
@@ -280,8 +284,8 @@ func SandboxSockets(on bool) SandboxOption {
 	}
 }
 
-// SandboxDebuggers lets commands trace each other, which debuggers do, and programs that
-// look for leaks in themselves. Default: false.
+// SandboxDebuggers lets commands trace each other, as debuggers and leak checkers do.
+// Default: false.
 func SandboxDebuggers(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.debug = on
@@ -289,10 +293,10 @@ func SandboxDebuggers(on bool) SandboxOption {
 	}
 }
 
-// SandboxSharedCaches lets commands change the user's caches of builds, and those that
-// have the network the caches of packages. Without that they start with empty ones of
-// their own, which is slow; with it, a command could leave something there that a later
-// build of the user takes over. Default: true.
+// SandboxSharedCaches lets commands change the user's build caches and, if they have the
+// network, the caches of packages. With false they start with empty private ones, which
+// is slow; with true, a command could plant something there for a later build by the
+// user. Default: true.
 func SandboxSharedCaches(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.shared = on
@@ -300,14 +304,14 @@ func SandboxSharedCaches(on bool) SandboxOption {
 	}
 }
 
-// NoSandbox starts commands as they are, and so does bash without [WithSandbox]. Its
+// NoSandbox starts commands without a sandbox, as bash does without [WithSandbox]. Its
 // reports say that nothing is enforced, and it refuses calls that require more.
 //
-// Commands that only read are held to that by it too: with SandboxCall.ReadOnly they can
-// still look at all that the host can, and change nothing. That takes Landlock, on Linux
-// 6.2 and newer, or sandbox-exec, on macOS, with a profile that nobody has tried yet.
-// Elsewhere they start as they are: that they were taken to only read is all there is.
-// The report says which it is, and [CheckSandbox] asks for it up front:
+// It still confines commands that only read: with SandboxCall.ReadOnly they can read all
+// that the host can, and change nothing. That takes Landlock on Linux 6.2 and newer, or
+// sandbox-exec on macOS, whose profile has never been tested. Elsewhere they start
+// unconfined, and the prediction that they only read is the only protection. The report
+// says which is the case, and [CheckSandbox] gets it in advance:
 //
 //	report, err := tools.CheckSandbox(ctx, tools.NoSandbox(), tools.SandboxCall{ReadOnly: true})
 //	…
@@ -337,20 +341,20 @@ func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) 
 	return r, nil
 }
 
-// isAbsent reports whether a sandbox was not found on this machine, and did not just
-// fail. One that nobody has tried may fail where it is found.
+// isAbsent reports whether this machine lacks a mechanism, as opposed to one that failed.
+// The profile for macOS is untested and may fail where the mechanism exists.
 func isAbsent(e *SandboxError) bool { return e.Step == sandbox.StepLook || runtime.GOOS == "darwin" }
 
-// FirstSandbox returns a sandbox that asks others in turn, until one does not refuse with
-// an [ErrSandbox]. If all refuse, the error has the reason of each.
+// FirstSandbox returns a sandbox that tries others in order, until one does not fail with
+// an [ErrSandbox]. If all fail, the error has the reason of each.
 func FirstSandbox(list ...Sandbox) Sandbox { return firstSandbox(list) }
 
 type firstSandbox []Sandbox
 
-// Start starts the command in the first sandbox that can.
+// Start starts the command in the first sandbox that can confine it.
 func (f firstSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	errs := []error{ErrSandbox}
-	before := *cmd // without what a sandbox did to it that then refused
+	before := *cmd // without the changes of a sandbox that then refused
 	for _, s := range f {
 		r, err := s.Start(ctx, cmd, call)
 		if err == nil || !errors.Is(err, ErrSandbox) {
@@ -362,7 +366,7 @@ func (f firstSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall
 	return nil, errors.Join(errs...)
 }
 
-// Close closes those of the sandboxes that can be closed.
+// Close closes those sandboxes that have a Close method.
 func (f firstSandbox) Close() error {
 	var errs []error
 	for _, s := range f {
@@ -373,8 +377,8 @@ func (f firstSandbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// CheckSandbox says what a sandbox enforces for a call, by starting a command in it that
-// does nothing. A host can show that to its user, or refuse to go on.
+// CheckSandbox returns what a sandbox enforces for a call, by starting a command in it
+// that does nothing. A host can show the report to its user, or refuse to go on.
 func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxReport, error) {
 	shell, err := findShell()
 	if err != nil {
@@ -388,16 +392,16 @@ func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxRep
 	return r, cmd.Wait()
 }
 
-// confinesReading reports whether a command that only reads was held to that, or to some
-// of it: by a mechanism that nobody has tried, or by a kernel that lacks a part.
+// confinesReading reports whether a command that only reads was confined at least in
+// part: the mechanism may be untested, and a kernel may lack a feature.
 func (r *SandboxReport) confinesReading() bool {
 	return r.ReadOnly || r.Mechanism == "landlock" || r.Mechanism == "seatbelt"
 }
 
-// hints are for a model whose command did not succeed.
+// hints are for a model whose command failed.
 func (r *SandboxReport) hints() (lines []string) {
 	if r.Filesystem {
-		lines = append(lines, "sandbox: commands change files in the workspace, in temporary folders and in caches only")
+		lines = append(lines, "sandbox: commands change files in the workspace, in temporary directories and in caches only")
 	}
 	if r.Network {
 		lines = append(lines, "sandbox: this command had no network; if it needs it, call again with network true")
@@ -406,7 +410,7 @@ func (r *SandboxReport) hints() (lines []string) {
 }
 
 // WithSandbox makes bash start commands in a sandbox. A command that cannot be confined
-// is not run. Default: commands run as they are.
+// is not run. Default: [NoSandbox].
 func WithSandbox(s Sandbox) Option {
 	return func(c *config) error {
 		if s == nil {
@@ -417,9 +421,9 @@ func WithSandbox(s Sandbox) Option {
 	}
 }
 
-// RequireSandbox makes bash run nothing unless everything that the sandbox is for can be
-// enforced: SandboxReport.Missing must be empty. Without WithSandbox no command runs.
-// Default: what can be enforced is.
+// RequireSandbox makes bash refuse commands unless the sandbox enforces everything that
+// it promises: SandboxReport.Missing must be empty. Without [WithSandbox] no command
+// runs. Default: the sandbox enforces what it can.
 func RequireSandbox() Option {
 	return func(c *config) error {
 		c.requireSandbox = true
@@ -433,11 +437,11 @@ type confiner struct {
 	require bool
 
 	mu    sync.Mutex
-	holds bool // sandbox is known to hold commands to reading, as far as this machine can
+	holds bool // the sandbox is known to confine commands to reading, as far as this machine can
 }
 
-// starter returns what starts a command in the place of [exec.Cmd.Start]. A report is
-// stored when the command was started.
+// starter returns the function that replaces [exec.Cmd.Start]. It stores a report when
+// the command was started.
 func (c *confiner) starter(ctx context.Context, call SandboxCall, report **SandboxReport) func(*exec.Cmd) error {
 	call.Require = call.Require || c.require
 	return func(cmd *exec.Cmd) error {
@@ -455,14 +459,14 @@ func (c *confiner) starter(ctx context.Context, call SandboxCall, report **Sandb
 	}
 }
 
-// checkReading refuses a sandbox of the host's own that does not hold commands to reading,
-// where this machine can: what nobody approved is not run on a prediction alone.
+// checkReading refuses a sandbox of the host that does not confine commands to reading,
+// on a machine that can: an unapproved command must not depend on a prediction alone.
 func (c *confiner) checkReading(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch c.sandbox.(type) {
 	case *LocalSandbox, *noSandbox:
-		return nil // they say in each report what is so
+		return nil // the sandboxes of this package report the facts each time
 	}
 	if c.holds {
 		return nil
@@ -478,7 +482,7 @@ func (c *confiner) checkReading(ctx context.Context) error {
 	return noSandboxProblem(err, true)
 }
 
-// noSandboxProblem tells the model of a command that could not be confined.
+// noSandboxProblem tells the model about a command that could not be confined.
 func noSandboxProblem(err error, readOnly bool) error {
 	switch {
 	case !errors.Is(err, ErrSandbox):

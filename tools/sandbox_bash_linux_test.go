@@ -12,7 +12,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// What a sandbox forbids, bash cannot do, and the model is told why.
+// Bash cannot do what a sandbox forbids, and the model is told why.
 func TestBashInASandbox(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "f")
@@ -44,7 +44,7 @@ func TestBashInASandbox(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Without a sandbox nothing runs where one is required.
+// Where a sandbox is required, nothing runs without one.
 func TestRequiredSandbox(t *testing.T) {
 	w := newWorld(t, nil)
 	bash, err := Bash(w.ws, RequireSandbox())

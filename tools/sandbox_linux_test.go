@@ -23,7 +23,7 @@ var mechanisms = map[string]func(FS, ...SandboxOption) (*LocalSandbox, error){
 	"landlock": Landlock, "bwrap": Bubblewrap,
 }
 
-// sandboxes are those of this machine, by their names.
+// sandboxes returns the sandboxes that work on this machine, by name.
 func sandboxes(t *testing.T, ws FS, opts ...SandboxOption) map[string]*LocalSandbox {
 	t.Helper()
 	out := map[string]*LocalSandbox{}
@@ -43,7 +43,7 @@ func sandboxes(t *testing.T, ws FS, opts ...SandboxOption) map[string]*LocalSand
 	return out
 }
 
-// shell runs a script in a sandbox, in the folder of a workspace.
+// shell runs a script in a sandbox, in the directory of a workspace.
 func shell(t *testing.T, s Sandbox, dir, script string, call SandboxCall) (string, error) {
 	t.Helper()
 	path, err := findShell()
@@ -82,7 +82,7 @@ func TestSandboxedWork(t *testing.T) {
 		{"large sort", "", "seq 300000 | sort -R -S 1M | sort -n -S 1M | tail -n 1", "300000\n"},
 		{"background", "", "(echo 1; sleep 0.1; echo 2) & wait; sleep 60 & kill %1; echo 3", "1\n2\n3\n"},
 		{"here document", "", "cat <<E\n$((1+1))\nE\ncat < <(echo 3)", "2\n3\n"},
-		{"temporary folder", "", `d=$(mktemp -d) && echo 1 >$d/x && cat $d/x && rm -r $d`, "1\n"},
+		{"temporary directory", "", `d=$(mktemp -d) && echo 1 >$d/x && cat $d/x && rm -r $d`, "1\n"},
 		{"descriptors", "", "echo 1 >/dev/stdout; echo 2 >/dev/fd/1; echo 3 >/dev/stderr; " +
 			"echo 4 | cat /dev/stdin", "1\n2\n3\n4\n"},
 		{"replace", "", "sed -i s/hi/ho/ main.go && grep -c ho main.go", "1\n"},
@@ -122,7 +122,7 @@ func TestSandboxedWork(t *testing.T) {
 }
 
 func TestSandboxRefuses(t *testing.T) {
-	// With bwrap, some are no error but have no effect outside.
+	// Under bwrap, some of these are not errors but have no effect outside.
 	tests := []struct {
 		name, script string
 		landlock     bool
@@ -130,9 +130,9 @@ func TestSandboxRefuses(t *testing.T) {
 		{"read outside", "cat ../secret", false},
 		{"list outside", "ls .. | grep secret", false},
 		{"change outside", "echo x >>../secret", true},
-		{"list the home folder", "ls ~", true},
-		{"read the home folder", "cat ~/.profile ~/.bashrc ~/.gitconfig ~/.ssh/* | grep .", false},
-		{"change the home folder", "echo x >~/.profile.new", false},
+		{"list the home directory", "ls ~", true},
+		{"read the home directory", "cat ~/.profile ~/.bashrc ~/.gitconfig ~/.ssh/* | grep .", false},
+		{"change the home directory", "echo x >~/.profile.new", false},
 		{"root's secrets", "cat /etc/shadow | grep .", false},
 		{"link", "ln -s ../secret s; cat s", false},
 		{"move out", "echo x >f; mv f ../new", true},
@@ -205,7 +205,7 @@ func TestSandboxOptions(t *testing.T) {
 			})
 		}
 	}
-	_, err := Landlock(w.ws, SandboxRead("/no/such/folder"))
+	_, err := Landlock(w.ws, SandboxRead("/no/such/directory"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Landlock(w.ws, SandboxProtect("../x"))
 	require.ErrorContains(t, err, `not a path in the workspace: "../x"`)
@@ -231,7 +231,7 @@ func TestSandboxTemporaryFiles(t *testing.T) {
 	}
 }
 
-// refusing is a sandbox that does not work here.
+// refusing is a sandbox that does not work.
 type refusing struct{}
 
 func (refusing) Start(_ context.Context, cmd *exec.Cmd, _ SandboxCall) (*SandboxReport, error) {
@@ -257,7 +257,7 @@ func TestSandboxFallback(t *testing.T) {
 	assert.Equal(t, "none; not enforced: commands can do all that the host can", r.String())
 }
 
-// What bash gets from the options.
+// The options decide which sandbox bash gets.
 func TestSandboxStarter(t *testing.T) {
 	w := newWorld(t, nil)
 	start := func(opts ...Option) (*SandboxReport, error) {

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nested has the same statement in two places, one of which is indented less.
+// nested has the same statement in two places, with different indentation.
 const nested = "func a() {\n\tif x {\n\t\tgo(1)\n\t}\n}\n\nfunc b() {\n\tgo(2)\n}\n"
 
-// An edit that is not in a file as it is, of which the model was shown nothing, changes
-// nothing: what it means would be a guess.
+// An edit of an unseen file that does not match exactly changes nothing: its meaning
+// would be a guess.
 func TestUnseenFileIsNotGuessedAt(t *testing.T) {
 	tests := []struct{ name, before, old, text, quoted string }{
 		{"indentation", nested, "    if x {\n        go(1)\n    }", "    if x {\n        go(3)\n    }", "     2\t\tif x {\n     3\t\t\tgo(1)\n     4\t\t}\n"},
@@ -33,7 +33,7 @@ func TestUnseenFileIsNotGuessedAt(t *testing.T) {
 			}
 			for tool, in := range calls {
 				if tool == "apply_patch" && (tt.name == "lines left out" || tt.name == "line numbers") {
-					continue // which are not allowed for in patches
+					continue // patches do not tolerate these
 				}
 				_, err := w.tryPlan(tool, in)
 				require.ErrorContains(t, err, "no_match: ", "%s: nobody is asked about it", tool)
@@ -49,18 +49,19 @@ func TestUnseenFileIsNotGuessedAt(t *testing.T) {
 	}
 }
 
-// What is there just so is replaced, whatever the line endings, which nobody sees.
+// An exact match is replaced, whatever the line endings, which are invisible.
 func TestUnseenFileIsChangedExactly(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": nested, "crlf": "a\r\nb\r\n"})
 	w.ok("edit_file", args{"path": "f", "old_string": "\tif x {\n\t\tgo(1)", "new_string": "\tif x {\n\t\tgo(3)"})
 	assert.Contains(t, w.read("f"), "go(3)")
 	w.ok("edit_file", args{"path": "crlf", "old_string": "a\nb", "new_string": "a\nc"})
 	assert.Equal(t, "a\r\nc\r\n", w.read("crlf"))
-	// The diff of an edit is not the file: what it does not show may not be overwritten.
+	// The diff of an edit is not the whole file: lines that it does not show must not be
+	// overwritten.
 	w.fails("not_read", "write_file", args{"path": "f", "content": "x\n"})
 }
 
-// What a search or a command has shown of a file is remembered as what it was then.
+// Text of a file that a search or a command has shown is remembered as of that moment.
 func TestSeenOtherwise(t *testing.T) {
 	bash := func(script string) func(*world) {
 		return func(w *world) { w.ok("bash", args{"command": script}) }
@@ -75,11 +76,11 @@ func TestSeenOtherwise(t *testing.T) {
 		{"a part", bash("head -n 3 d/f"), true},
 		{"some lines", bash("sed -n '2,3p' d/f"), true},
 		{"found", bash("grep -n 'go' d/f other"), true},
-		{"in its folder", bash("cd d && cat f"), true},
+		{"in its directory", bash("cd d && cat f"), true},
 		{"by its whole path", func(w *world) { w.ok("bash", args{"command": "cat '" + w.path("d/f") + "'"}) }, true},
 		{"as input", bash("cat < d/f"), true},
 		{"beside what fails", bash("cat d/f missing"), true},
-		{"through a link", bash("cat link"), false}, // that is another name
+		{"through a link", bash("cat link"), false}, // a link is another name
 		{"counted", bash("wc -l d/f"), false},
 		{"listed", bash("ls -l d/f"), false},
 		{"not printed", bash("cat d/f > /dev/null"), false},
@@ -101,7 +102,8 @@ func TestSeenOtherwise(t *testing.T) {
 				return
 			}
 			assert.Equal(t, []string{nested}, w.ws.Seen().Contents("d/f"))
-			// The user moves the block, and has the text elsewhere: it is the old place that is meant.
+			// The user moves the block, and has the text elsewhere: the edit means the
+			// old place.
 			now := strings.Replace(nested, "\tif x {\n\t\tgo(1)\n\t}\n", "\tif y {\n\t\tgo(1)\n\t}\n", 1) + "if x {\n    go(1)\n}\n"
 			w.write("d/f", now)
 			w.fails("conflict", "edit_file", edit)
@@ -115,8 +117,8 @@ func TestSeenOtherwise(t *testing.T) {
 	}
 }
 
-// Of a file that changes while a command runs, the content is remembered of which the
-// command has printed lines; if that does not tell, the older one, which is merged.
+// If a file changes while a command runs, the version is remembered of which the command
+// has printed lines; if that does not decide, the older one, which is merged.
 func TestSeenWhileItChanges(t *testing.T) {
 	tests := []struct {
 		name, script string
@@ -138,8 +140,7 @@ func TestSeenWhileItChanges(t *testing.T) {
 	}
 }
 
-// Nothing is remembered of what lies outside, is a secret or is no text, and no more
-// than a bound.
+// Files outside, secrets and binary files are not remembered, and the memory is bounded.
 func TestSeenIsBounded(t *testing.T) {
 	many := map[string]string{
 		".env": "KEY=value\n", "bin": "text\n\x00\n", "large": strings.Repeat("line\n", maxLookedBytes/5+1), "d/x": "x\n",
@@ -162,7 +163,7 @@ func TestSeenIsBounded(t *testing.T) {
 	assert.Empty(t, w.ws.Seen().Contents("large"), "nor by a search")
 }
 
-// The lines that an edit left are quoted where they are when all edits are made.
+// The quoted lines are those of the file after all edits.
 func TestQuotedLinesAreThoseOfTheFile(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "\ta\n\tb\nc\n"})
 	w.ok("read_file", args{"path": "f"})
@@ -175,7 +176,8 @@ func TestQuotedLinesAreThoseOfTheFile(t *testing.T) {
 	w.ok("edit_file", args{"path": "f", "old_string": "C\n", "new_string": "c\n"})
 	text = w.ok("edit_file", args{"path": "f", "old_string": "    A\n    b\n", "new_string": ""})
 	assert.NotContains(t, text, "now read", "nothing is left of them")
-	// What else was merged shows in the diff; the numbers are not those of the file any more.
+	// The diff shows other merged lines; the quoted numbers differ from those of the
+	// file.
 	w.write("f", "user\n"+w.read("f"))
 	text = w.ok("edit_file", args{"path": "f", "old_string": "    b2", "new_string": "    b3"})
 	assert.Equal(t, "user\ny\n\tb3\nc\n", w.read("f"))

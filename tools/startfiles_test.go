@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// runBy makes one call in a run whose approver is a, and returns its end.
+// runBy makes one call in a run with the approver a, and returns how it ended.
 func (w *world) runBy(a aycoder.Approver, tool string, in args, answer func(*aycoder.ApprovalRequested)) *aycoder.ToolFinished {
 	w.t.Helper()
 	m := &model{turns: [][]*aycoder.ToolUse{{{ID: "c1", Name: tool, Args: mustJSON(w.t, in)}}}}
@@ -38,7 +38,7 @@ func (w *world) runBy(a aycoder.Approver, tool string, in args, answer func(*ayc
 	return fin
 }
 
-// snapshot returns what is in all files.
+// snapshot returns the content of all files.
 func (w *world) snapshot() map[string]string {
 	files := map[string]string{}
 	require.NoError(w.t, filepath.WalkDir(w.path("."), func(p string, d os.DirEntry, err error) error {
@@ -76,8 +76,8 @@ func generous(t *testing.T, dir string) map[string]aycoder.Approver {
 	return all
 }
 
-// startFileCalls are calls that would write a file that runs code, with a part of what
-// the question has to say.
+// startFileCalls are calls that would write a file that is executed, with a part of the
+// question that must be asked.
 func startFileCalls(w *world) []struct {
 	tool string
 	in   args
@@ -113,8 +113,8 @@ func startFileCalls(w *world) []struct {
 
 var startFiles = map[string]string{"AGENTS.md": "be good\n", "sub/.gitattributes": "*.x text\n", "a.txt": "a\n"}
 
-// Whatever allows all, it asks about files that run code, and says why. Without an
-// answer nothing is written, with one what was approved.
+// Even an approver that allows everything asks about files that are executed, and says
+// why. Without an answer nothing is written; with one, the approved plan is.
 func TestStartFilesAreAskedAbout(t *testing.T) {
 	dir := newWorld(t, nil).path(".")
 	asked := 0
@@ -143,7 +143,7 @@ func TestStartFilesAreAskedAbout(t *testing.T) {
 	t.Logf("%d calls asked about", asked)
 }
 
-// readAll shows the model all files.
+// readAll shows all files to the model.
 func (w *world) readAll() {
 	for p, text := range w.snapshot() {
 		rel, err := filepath.Rel(w.path("."), p)
@@ -179,8 +179,8 @@ func TestStartFilesByARuleThatNamesThem(t *testing.T) {
 	}
 }
 
-// A link does not make another name of such a file: not even what was approved is
-// written through it.
+// A link is not a second name for such a file: even an approved plan is not written
+// through it.
 func TestStartFilesBehindLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links take a privilege")
@@ -213,7 +213,7 @@ func TestStartFilesBehindLinks(t *testing.T) {
 	}
 }
 
-// What version control keeps is not written, whatever was approved: nobody is asked.
+// The internal files of version control are never written, and the user is not asked.
 func TestStoresAreNotWritten(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		".git/config": "c\n", "x/HEAD": "ref: refs/heads/main\n", "x/objects/o": "", "x/refs/r": "", "x/config": "c\n",
@@ -234,8 +234,7 @@ func TestStoresAreNotWritten(t *testing.T) {
 	require.Equal(t, before, w.snapshot())
 }
 
-// A tool that a host calls itself, and a plan that it applies itself, take the approval
-// too.
+// A direct call of a tool, and a plan that a host applies, also honour the approval.
 func TestStartFilesOutsideOfARun(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": "a\n"})
 	w.fails("protected_path", "write_file", args{"path": "conftest.py", "content": "x"})
@@ -254,7 +253,7 @@ func TestStartFilesOutsideOfARun(t *testing.T) {
 	require.ErrorContains(t, err, "a shell", "taking it back is a write too")
 }
 
-// A rule that names some of many such files names none of the others.
+// A rule that names some of many such files does not name the others.
 func TestStartFilesInLargePatches(t *testing.T) {
 	var lines strings.Builder
 	lines.WriteString("*** Begin Patch\n")

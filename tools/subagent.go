@@ -32,36 +32,35 @@ type subagentArgs struct {
 	Tools       []string `json:"tools,omitempty" jsonschema_description:"The names of the tools it gets. Default: all that it can have."`
 }
 
-// SubagentConfig says what the agents of [Subagent] are made of. Only Model is needed.
+// SubagentConfig configures the agents of [Subagent]. Only Model is required.
 type SubagentConfig struct {
-	// Name and Description are those of the tool. Default: subagent, with a description
+	// Name and Description are those of the tool. Default: "subagent", with a description
 	// that fits any task.
 	Name, Description string
-	// Model is the one that is asked.
+	// Model is the model of the agents.
 	Model aycoder.ModelClient
-	// Tools are those that an agent can have; a call may ask for fewer.
+	// Tools are the tools that an agent can have; a call may ask for fewer.
 	Tools []aycoder.Tool
-	// Options are further ones of [aycoder.New], such as a system prompt or an Approver.
-	// An Approver can only forbid more than that of the run around it. Tools belong into
-	// Tools.
+	// Options are additional options of [aycoder.New], such as a system prompt or an
+	// Approver. An Approver can only be stricter than that of the outer run. Tools are
+	// given in Tools, not here.
 	Options []aycoder.Option
-	// MaxTurns, MaxTokens and Timeout bound what one call may take; the tokens are
-	// counted after each turn, input and output together. Default: 30 turns, any number
-	// of tokens, 10 minutes.
+	// MaxTurns, MaxTokens and Timeout bound one call. Tokens are counted after each turn,
+	// input and output together. Default: 30 turns, any number of tokens, 10 minutes.
 	MaxTurns  int
 	MaxTokens int64
 	Timeout   time.Duration
-	// MaxDepth is how many agents may be inside of each other. If it is more than 1, an
-	// agent has this tool, too, as long as it may use it. Default: 1.
+	// MaxDepth is the number of agents that may be nested. If it is more than 1, agents
+	// have this tool, too, down to that depth. Default: 1.
 	MaxDepth int
 }
 
-// Subagent returns a tool with which the model gives a task to an agent of its own: a
-// run inside of the call (see [aycoder.WithParent]), which starts with nothing but the
-// task. What it does is put to the Approver of the outer run first, and its questions
-// go to the same consumer, as an [aycoder.ChildEvent]; its tokens count for the outer
-// run. It ends with the call. The tool is read-only if all of Tools are, and several
-// agents then work at once.
+// Subagent returns a tool with which the model gives a task to a separate agent. The
+// agent works in a run inside of the call (see [aycoder.WithParent]), and starts with the
+// task only. Its calls need the permission of the outer run's Approver first. Its
+// approval requests reach the same consumer, as an [aycoder.ChildEvent], and its tokens
+// count for the outer run. It ends with the call. The tool is read-only if all of Tools
+// are; several agents then work in parallel.
 func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	s := &subagents{SubagentConfig: c}
 	s.Tools = slices.Clone(c.Tools)
@@ -139,7 +138,7 @@ var (
 	errTokens          = errors.New("the tokens of the agent are used up")
 )
 
-// choose returns the tools of an agent that is depth runs deep.
+// choose returns the tools of an agent at a depth.
 func (s *subagents) choose(names []string, depth int) ([]aycoder.Tool, error) {
 	all := slices.Clone(s.Tools)
 	if depth+1 < s.MaxDepth && !slices.ContainsFunc(all, named(s.Name)) {
@@ -174,16 +173,16 @@ func toolNames(tools []aycoder.Tool) []string {
 	return names
 }
 
-// A follower follows a run and hands its events on.
+// A follower consumes the events of a run and forwards them.
 type follower struct {
 	inv       *invocation
 	maxTokens int64
 
 	res       aycoder.Result
-	err       error // why the run ended before it was done
+	err       error // why the run ended early
 	tokens    int64
 	calls     int
-	denied    []string // tools
+	denied    []string // names of tools
 	untrusted bool
 }
 
@@ -212,7 +211,7 @@ func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
 	return nil
 }
 
-// count adds up tokens, of agents inside, too.
+// count adds up tokens, including those of nested agents.
 func (w *follower) count(turn *aycoder.TurnFinished) error {
 	w.tokens += tokens(turn.Usage)
 	if w.maxTokens > 0 && w.tokens > w.maxTokens {
@@ -223,10 +222,10 @@ func (w *follower) count(turn *aycoder.TurnFinished) error {
 
 func tokens(u aycoder.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
 
-// report says what came of a run.
+// report describes the outcome of a run.
 func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
 	if _, ok := errors.AsType[*aycoder.ToolError](w.err); ok {
-		return nil, w.err // one that ends runs, the outer one too
+		return nil, w.err // an error that ends all runs, including the outer one
 	}
 	text := shortened(w.res.Text())
 	if w.untrusted && text != "" {
@@ -245,7 +244,7 @@ func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
 	return r, nil
 }
 
-// shortened keeps the first part of a long answer.
+// shortened truncates a long answer.
 func shortened(text string) string {
 	text = printable(text)
 	if len(text) <= maxReport {
@@ -254,7 +253,7 @@ func shortened(text string) string {
 	return runes.Cut(text, maxReport) + fmt.Sprintf("\n[%d bytes of the answer are left out]", len(text)-maxReport)
 }
 
-// account is the last line of a report.
+// account formats the last line of a report.
 func (w *follower) account() string {
 	line := fmt.Sprintf("[%s, %s, %s", plural(w.res.Turns, "turn"), plural(w.calls, "call"),
 		plural(int(tokens(w.res.Usage)), "token"))
@@ -264,7 +263,7 @@ func (w *follower) account() string {
 	return line + "]\n"
 }
 
-// ended says why a run was not done, for the model; "" if it was.
+// ended tells the model why a run ended early; it is "" if the run was completed.
 func (s *subagents) ended(ctx context.Context, err error) string {
 	limit, limited := errors.AsType[*aycoder.LimitError](err)
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// model answers the n-th request with what the n-th function returns; the last answers
-// all that follow. A function may look at the request.
+// modelOf returns a model that answers the n-th request by the n-th function, and all
+// later ones by the last. A function may examine the request.
 func modelOf(turns ...func(context.Context, *aycoder.Request) (aycoder.Part, error)) aycoder.ModelFunc {
 	var mu sync.Mutex
 	n := 0
@@ -82,8 +82,8 @@ func subagent(t testing.TB, c SubagentConfig) aycoder.Tool {
 	return tool
 }
 
-// delegate runs a parent that calls the tool once with in, and returns what came of
-// the call and all events.
+// delegate runs a parent that calls the tool once with in, and returns the result of the
+// call and all events.
 func delegate(t testing.TB, tool aycoder.Tool, in args, opts ...aycoder.Option) (*aycoder.ToolFinished, []aycoder.Event, aycoder.Result) {
 	t.Helper()
 	name := tool.Spec().Name
@@ -179,7 +179,7 @@ func TestSubagentEnds(t *testing.T) {
 	require.Contains(t, r.Text(), "[10000 bytes of the answer are left out]")
 }
 
-// An agent stops with its time, or with the run around it; nothing of it stays.
+// An agent stops at its timeout, or with the outer run, and leaves nothing behind.
 func TestSubagentStops(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -206,7 +206,7 @@ func TestSubagentStops(t *testing.T) {
 	}
 }
 
-// What the parent denies stays denied, whatever the agent's own Approver says.
+// A refusal by the parent is final, whatever the agent's own Approver says.
 func TestSubagentPermissions(t *testing.T) {
 	deny := aycoder.WithApprover(aycoder.Rules{
 		{Action: aycoder.RuleAllow, Tool: "subagent"}, {Action: aycoder.RuleAllow, Tool: "bash"},
@@ -243,7 +243,7 @@ func TestSubagentPermissions(t *testing.T) {
 	}
 }
 
-// Agents in agents go as deep as they may, and no deeper.
+// Agents nest as deep as they may, and no deeper.
 func TestSubagentDepth(t *testing.T) {
 	again := uses("subagent", args{"task": "again"})
 	for depth := 1; depth <= 3; depth++ {
@@ -281,7 +281,7 @@ func repeated(f turnFunc, n int) (all []turnFunc) {
 	return all
 }
 
-// texts are the outputs of the calls inside.
+// textsOf returns the outputs of the inner calls.
 func textsOf(events []aycoder.Event) (out []string) {
 	for _, ev := range events {
 		if c, ok := ev.(*aycoder.ChildEvent); ok {
@@ -293,7 +293,7 @@ func textsOf(events []aycoder.Event) (out []string) {
 	return out
 }
 
-// What strangers wrote taints the answer of who read it.
+// Untrusted text that an agent has read taints its answer.
 func TestSubagentIsTainted(t *testing.T) {
 	web := newWeb(t, answer("text/plain", "stranger"))
 	inner := subagent(t, SubagentConfig{Model: modelOf(uses("fetch", args{"url": web.URL}), says("I read it.")), Tools: []aycoder.Tool{web.tool}})
@@ -323,7 +323,7 @@ func TestSubagentFatal(t *testing.T) {
 	require.ErrorIs(t, last, full)
 }
 
-// Several agents that only read work at once.
+// Several agents that only read work in parallel.
 func TestSubagentsInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, _ *aycoder.Request) (aycoder.Part, error) {

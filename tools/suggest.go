@@ -11,16 +11,16 @@ import (
 
 const (
 	maxSuggestions = 3
-	maxCompared    = 5000 // names
+	maxCompared    = 5000 // names that are compared
 )
 
-// missing adds to the error that there is no such file what was perhaps meant.
+// missing adds likely alternatives to the error that a file does not exist.
 func missing(ctx context.Context, ws FS, name string, err error) error {
 	rel, relErr := ws.Rel(name)
 	if relErr != nil || kindOf(err) != "not_found" && kindOf(err) != "not_directory" {
 		return err
 	}
-	// Go up to the first folder that exists; what is missing in it was mistaken.
+	// Go up to the first directory that exists; the mistake is in the next element.
 	for rel != "." {
 		dir, base := path.Dir(rel), path.Base(rel)
 		if entries, err := ws.ReadDir(ctx, dir); err == nil || len(entries) > 0 {
@@ -48,7 +48,7 @@ func suggestion(name, dir string, names []string) error {
 		showPath(name), strings.Join(names, " or "))
 }
 
-// similar returns the names that are like one, the most similar first.
+// similar returns the names that resemble a name, the most similar first.
 func similar(name string, names []string) []string {
 	type scored struct {
 		name  string
@@ -60,7 +60,7 @@ func similar(name string, names []string) []string {
 		have := strings.ToLower(path.Base(n))
 		d := distance(want, have)
 		switch {
-		case d <= max(len(want)/3, min(2, len(want)-1)): // two letters changed places
+		case d <= max(len(want)/3, min(2, len(want)-1)): // two adjacent letters were exchanged
 		case min(len(want), len(have)) > 2 &&
 			(strings.HasPrefix(have, want) || strings.HasPrefix(want, have)):
 		case stem(want) == stem(have):
@@ -79,8 +79,8 @@ func similar(name string, names []string) []string {
 
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
-// distance is how many bytes have to be changed to make a of b. Names are short;
-// of longer ones the beginning counts.
+// distance returns the edit distance of two names in bytes. It considers only the
+// beginning of long names.
 func distance(a, b string) int {
 	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
 	row := make([]int, len(b)+1)

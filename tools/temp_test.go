@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Temporary files of a change are nobody's: no tool shows or changes them, also when it
-// is told their name. What looks almost like one is a file as any other.
+// Temporary files of a change belong to nobody: no tool shows or changes them, even by
+// their name. A file with a similar name is an ordinary file.
 func TestTemporaryFilesAreHidden(t *testing.T) {
 	const id = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	temps := []string{".aycoder-" + id + ".tmp", "d/.aycoder-" + id + "-0-1.tmp", "d/.aycoder-0123456789abcdef-" + id + ".tmp"}
@@ -40,7 +40,7 @@ func TestTemporaryFilesAreHidden(t *testing.T) {
 	}
 }
 
-// A file that is moved can be run if it could before.
+// An executable file stays executable when it is moved.
 func TestMoveKeepsMode(t *testing.T) {
 	w := newWorld(t, map[string]string{"run.sh": "#!/bin/sh\nfalse\n"})
 	require.NoError(t, os.Chmod(w.path("run.sh"), 0o751))

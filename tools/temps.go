@@ -11,13 +11,14 @@ import (
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
-// temps are directories for the temporary files of commands that only read. Each command
-// has one for itself. One that it has left empty, as almost all do, serves a later one of
-// the same run: to make a directory can take as long as to start a command.
+// temps manages directories for the temporary files of commands that only read. Each
+// command has one for itself. A directory that a command left empty, as almost all do,
+// serves a later command of the same run, because creating a directory can take as long
+// as starting a command.
 type temps struct {
 	mu   sync.Mutex
 	free []string
-	runs map[string]bool // those that go on, at whose end the free ones are removed
+	runs map[string]bool // active runs, at whose end the free directories are removed
 }
 
 // take returns an empty directory.
@@ -26,7 +27,7 @@ func (t *temps) take() (string, error) {
 	for len(t.free) > 0 {
 		dir := t.free[len(t.free)-1]
 		t.free = t.free[:len(t.free)-1]
-		if isEmpty(dir) { // it is still there
+		if isEmpty(dir) { // the directory may have been removed meanwhile
 			t.mu.Unlock()
 			return dir, nil
 		}
@@ -39,8 +40,8 @@ func (t *temps) take() (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// give takes a directory back when the command has ended. It is removed with all that is
-// in it, unless it is empty and the command's run goes on.
+// give returns a directory when its command has ended. The directory is removed with its
+// contents, unless it is empty and the command's run is still active.
 func (t *temps) give(dir, run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +52,8 @@ func (t *temps) give(dir, run string) {
 	_ = sandbox.RemoveAll(dir)
 }
 
-// begin has what is free removed at the end of a run, if the call is of one.
+// begin registers the removal of free directories at the end of the run, if the call
+// belongs to one.
 func (t *temps) begin(inv *aycoder.Invocation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +69,7 @@ func (t *temps) begin(inv *aycoder.Invocation) {
 	}
 }
 
-// end removes what is free when a run ends. Other runs make theirs anew.
+// end removes the free directories when a run ends. Other runs create new ones.
 func (t *temps) end(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-const maxEdited = 8 << 20 // bytes of a file that is edited, before and after
+const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
-// texts is where the files come from that are to be changed.
+// texts is the source of the files that are to be changed.
 type texts interface {
-	// open returns a file, also if there is none of that name.
+	// open returns a file, even if none of that name exists.
 	open(ctx context.Context, name string) (*textFile, error)
 }
 
@@ -34,11 +34,11 @@ type textFile struct {
 	text   string
 	mode   fs.FileMode
 	binary bool
-	shown  []string // what the model was shown of it, the newest first
-	last   string   // the hash of what it was shown last as a whole, or ""
+	shown  []string // the versions that the model was shown, the newest first
+	last   string   // the hash of the version that was last shown in whole, or ""
 }
 
-// onDisk are the files as they are now.
+// onDisk is the source of the current files.
 type onDisk struct{ ws FS }
 
 func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
@@ -67,7 +67,7 @@ func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
 	return f, nil
 }
 
-// read returns what is in a file, and its permissions.
+// read returns the content of a file, and its permissions.
 func read(ws FS, name string) ([]byte, fs.FileMode, error) {
 	f, err := ws.Open(name)
 	if err != nil {
@@ -88,18 +88,19 @@ func read(ws FS, name string) ([]byte, fs.FileMode, error) {
 	return data, info.Mode().Perm(), nil
 }
 
-// readAll returns what is in a file, or of a larger one more than most bytes.
+// readAll returns the content of a file, or at least most+1 bytes of a larger one.
 func readAll(f fs.File, most int) ([]byte, error) {
 	size := 0
 	if info, err := f.Stat(); err == nil {
 		size = int(min(info.Size(), int64(most)))
 	}
-	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // enough to see the end without growing
+	// with room to detect the end of the file without growing
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	_, err := b.ReadFrom(io.LimitReader(f, int64(most)+1))
 	return b.Bytes(), err
 }
 
-// inPlan are the files as an approved plan has them.
+// inPlan is the source of the files as an approved plan has them.
 type inPlan struct {
 	ws   FS
 	plan aycoder.EditPlan
@@ -122,7 +123,7 @@ var (
 	errNoFile    = errors.New("there is no such file")
 )
 
-// editable refuses what is no text.
+// editable refuses a binary file.
 func (f *textFile) editable() error {
 	if f.binary {
 		return problemf("binary_file", "%s is a binary file; change it with bash", showPath(f.path))
@@ -130,21 +131,21 @@ func (f *textFile) editable() error {
 	return nil
 }
 
-// attempt makes the edits of a call to a text.
+// attempt applies the edits of a call to a text.
 type attempt func(text string) (*edited, error)
 
-// edited is a text after the edits.
+// edited is the text after the edits.
 type edited struct {
 	text  string
 	notes []note
-	found [sha256.Size]byte // hash of the lines in which the edits were found
+	found [sha256.Size]byte // hash of the lines in which the edits matched
 }
 
-// propose makes edits to a file. They are looked for in the file as it is now, and if
-// the model was shown another text, in that as well: if they are not in the file any
-// more, or in lines that are others now, what is proposed is the edited text that was
-// shown, to be merged into the file. If they are not in what was shown, they have to be
-// in the file as they are.
+// propose applies edits to a file. They are matched in the current file and, if the model
+// was shown a different version, in that as well. If they do not match the current file
+// any more, or match different lines there, the result is the edited version that was
+// shown, which is then merged into the file. If they do not match the version that was
+// shown, they must match the current file exactly.
 func (f *textFile) propose(try attempt) (*proposal, error) {
 	now, err := try(f.text)
 	for _, shown := range f.shown {
@@ -156,7 +157,7 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 		case shownErr == nil && (err != nil || now.found != then.found):
 			return f.stale(shown, then)
 		case err == nil && kindOfProblem(shownErr) == "ambiguous_match":
-			// That one of the places is left now does not make it the one that was meant.
+			// One remaining match is not necessarily the one that was meant.
 			return nil, problemf("ambiguous_match", "in the file as you read it, %s", shownErr.(*problem).text)
 		case err == nil:
 			return f.change(f.text, now)
@@ -173,8 +174,8 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 	return f.change(f.text, now)
 }
 
-// unseen refuses an edit that is not in the file as it is, and in nothing that the model
-// was shown of it: the place would be a guess.
+// unseen refuses an inexact edit of a file that the model was not shown: the place would
+// be a guess.
 func (f *textFile) unseen(n *note) error {
 	why := "you have not been shown this file"
 	if f.last != "" || len(f.shown) > 0 {
@@ -206,8 +207,8 @@ func (f *textFile) create(text string) (*proposal, error) {
 	return &proposal{edits: []aycoder.FileEdit{edit}}, nil
 }
 
-// loses reports whether a text has more of what stands for something that cannot be
-// shown than one that has such things.
+// loses reports whether a text has more replacement characters than the base: such
+// characters stand for bytes that cannot be shown.
 func loses(base, text string) bool {
 	const lost = "\uFFFD"
 	return strings.Contains(text, lost) && strings.Count(text, lost) > strings.Count(base, lost) &&
@@ -236,8 +237,8 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil
 }
 
-// stale proposes an edited text that was made of what the model was shown. Nobody is
-// asked about what does not merge.
+// stale proposes an edited version of the text that the model was shown. If it does not
+// merge, the call fails before the user is asked.
 func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
 	m := merge.Merge([]byte(shown), []byte(f.text), []byte(e.text))
 	switch {
@@ -266,7 +267,7 @@ func conflictReason(m merge.Result) string {
 
 const maxSince = 1500 // bytes
 
-// since adds to an error what has changed in the file since it was shown.
+// since adds the changes to the file since it was shown to an error.
 func (f *textFile) since(err error) error {
 	p, ok := errors.AsType[*problem](err)
 	switch {
@@ -286,7 +287,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refusal makes a problem of an error of the matching.
+// refusal converts an error of the matching to a problem.
 func refusal(err error, name string) error {
 	e, ok := errors.AsType[*editmatch.Error](err)
 	if !ok {
@@ -311,16 +312,16 @@ func kindOfRefusal(k editmatch.Kind) string {
 	return "no_match"
 }
 
-// lineHash gathers the lines in which edits were found.
+// lineHash collects the lines in which edits matched.
 type lineHash struct{ all []byte }
 
-// add adds the lines of a place of a text, which counts the lines from 1.
+// add adds the lines of places in a text, whose line numbers are 1-based.
 func (h *lineHash) add(text string, places []editmatch.Place) {
 	sum := sha256.New()
 	line, last := 1, editmatch.Place{}
 	for _, p := range places {
 		if p == last {
-			continue // of many places in one line
+			continue // several places in one line
 		}
 		for last = p; line < p.FirstLine; line++ {
 			text = afterLine(text)

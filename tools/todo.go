@@ -21,7 +21,7 @@ const todoDescription = `Keep the list of what is to be done, which the user see
 time: it replaces the one before. Use it for work of three steps or more; have one item in progress,
 and mark an item as completed as soon as it is.`
 
-// TodoStatus says how far an item of a [TodoList] is.
+// TodoStatus is the progress of an item of a [TodoList].
 type TodoStatus string
 
 // The statuses of a [TodoItem].
@@ -32,7 +32,7 @@ const (
 	TodoCancelled  TodoStatus = "cancelled"
 )
 
-// TodoItem is something that is to be done.
+// TodoItem is a task on a [TodoList].
 type TodoItem struct {
 	Content string     `json:"content" jsonschema_description:"What is to be done, in a few words."`
 	Status  TodoStatus `json:"status" jsonschema:"enum=pending,enum=in_progress,enum=completed,enum=cancelled"`
@@ -42,13 +42,13 @@ type todoArgs struct {
 	Todos []TodoItem `json:"todos" jsonschema_description:"The whole list, in order; an empty one clears it."`
 }
 
-// TodoList is the list that a model keeps with todo, one for each conversation. The
+// TodoList is the list that a model keeps with todo. Each conversation has its own. The
 // zero value is an empty list. It is safe for concurrent use.
 type TodoList struct {
-	items atomic.Pointer[[]TodoItem] // replaced, never changed
+	items atomic.Pointer[[]TodoItem] // replaced as a whole, never modified
 }
 
-// Items returns a copy of the list as it is now.
+// Items returns a copy of the current list.
 func (l *TodoList) Items() []TodoItem {
 	if p := l.items.Load(); p != nil {
 		return slices.Clone(*p)
@@ -56,8 +56,8 @@ func (l *TodoList) Items() []TodoItem {
 	return nil
 }
 
-// Set replaces the list, as when a conversation is taken up again. The error says what
-// the tool would tell the model: there are at most 100 items, of 1,000 bytes each.
+// Set replaces the list, for example when a conversation is resumed. It returns the error
+// that the tool would give the model: the limits are 100 items and 1,000 bytes each.
 func (l *TodoList) Set(items []TodoItem) error {
 	if len(items) > maxTodos {
 		return problemf("too_many", "the list has %d items, at most %d are kept; join those that belong together",
@@ -81,8 +81,8 @@ func (l *TodoList) Set(items []TodoItem) error {
 	return nil
 }
 
-// String returns the list as a model reads it: a line for each item, such as
-// "[x] write the test". It is empty if the list is.
+// String returns the list as a model reads it: a line for each item, such as "[x] write
+// the test". It returns "" for an empty list.
 func (l *TodoList) String() string {
 	var b strings.Builder
 	for _, it := range l.Items() {
@@ -91,15 +91,15 @@ func (l *TodoList) String() string {
 	return b.String()
 }
 
-// sign is how the status is shown; "" if there is no such status.
+// sign returns the mark of the status, or "" for an unknown status.
 func (it *TodoItem) sign() string {
 	return map[TodoStatus]string{
 		TodoPending: " ", TodoInProgress: ">", TodoCompleted: "x", TodoCancelled: "-",
 	}[it.Status]
 }
 
-// WithTodoList sets the list that todo of [Coding] keeps, for a host that shows it.
-// Default: one of its own.
+// WithTodoList sets the list of todo in [Coding], for a host that shows it. Default: a
+// new list.
 func WithTodoList(l *TodoList) Option {
 	return func(c *config) error {
 		if l == nil {
@@ -110,9 +110,9 @@ func WithTodoList(l *TodoList) Option {
 	}
 }
 
-// Todo returns todo, with which the model keeps a list of what is to be done. It
-// changes nothing else, so that it runs unasked. Of several calls in one message any
-// may be the last.
+// Todo returns todo, with which the model keeps a list of tasks. It changes nothing else,
+// so it runs without approval. If a message has several calls, any of them may be the
+// last to take effect.
 func Todo(opts ...Option) (aycoder.Tool, error) {
 	c, err := optioned(opts)
 	if err != nil {

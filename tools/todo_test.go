@@ -74,7 +74,7 @@ func TestTodoOptions(t *testing.T) {
 	require.Equal(t, aycoder.EffectReadOnly, tool.Spec().Effect)
 }
 
-// Who reads sees one list or the other, never a mixture.
+// A concurrent reader sees one list or the other, never a mixture.
 func TestTodoListIsShared(t *testing.T) {
 	var list TodoList
 	var wg sync.WaitGroup

@@ -1,7 +1,7 @@
-// Package tools has the tools of a coding agent. For the files of a workspace there are
-// read_file, list_files, glob, code_search, edit_file, multi_edit, write_file and
-// apply_patch; for commands bash, bash_output and bash_kill; beside them fetch for pages
-// of the web, and todo. A host that has what they need adds [AskUser] and [Subagent].
+// Package tools provides the tools of a coding agent. For the files of a workspace there
+// are read_file, list_files, glob, code_search, edit_file, multi_edit, write_file and
+// apply_patch; for commands bash, bash_output and bash_kill. There is also fetch for web
+// pages, and todo. A host can add [AskUser] and [Subagent].
 //
 //	ws, err := workspace.Open(dir)
 //	…
@@ -9,24 +9,24 @@
 //	…
 //	agent, err := aycoder.New(model, aycoder.WithTools(coding...))
 //
-// What a model can mend is an error result whose text begins with a stable word,
-// such as "not_found:", and says which call to make next. Only a full disk ends a
-// run. All tools stop soon after their context is cancelled, keep what they return
-// and what they hold in memory within bounds, and return valid UTF-8 without NUL.
-// Paths in results are relative to the workspace, with forward slashes.
+// An error that the model can correct is an error result, whose text begins with a stable
+// word, such as "not_found:", and says which call to make next. Only a full disk ends a
+// run. All tools stop soon after their context is cancelled, bound the size of their
+// results and the memory they hold, and return valid UTF-8 without NUL. Paths in results
+// are relative to the workspace, with forward slashes.
 //
-// The tools that change files are [aycoder.Planner]s: they show what they would do
-// before anybody is asked, do what was approved, and merge it with what the user has
-// changed since the model was shown the file, also while the approval was open.
+// The tools that change files implement [aycoder.Planner]. They compute the change before
+// the user is asked, carry out exactly the approved change, and merge it with changes
+// that the user has made since the model was shown the file, also while the approval was
+// open.
 //
-// Secrets in what the tools of [Coding] give are masked, see [Masker], and what nobody
-// sees is written out, see [Visible]. An edit that has a placeholder keeps the secret
-// that is in the file.
+// The tools of [Coding] mask secrets in their results, see [Masker], and write out
+// invisible characters, see [Visible]. An edit that contains a placeholder keeps the
+// secret that is in the file.
 //
-// The file tools see the workspace through its fence. The shell does not: what a
-// command can reach is up to the system that the host runs on, unless [WithSandbox]
-// confines it. A command that runs unasked because it only reads is held to reading in
-// any case, where the system can do that: see [NoSandbox].
+// The file tools cannot leave the workspace. Commands can, unless [WithSandbox] confines
+// them. A command that runs without approval because it only reads is always confined to
+// reading, where the system supports that: see [NoSandbox].
 package tools
 
 import (
@@ -52,12 +52,12 @@ type config struct {
 	ignored []byte
 
 	privateHosts []string     // of fetch
-	client       *http.Client // of fetch; nil for its own
-	todos        *TodoList    // of todo; nil for one of its own
+	client       *http.Client // of fetch; nil for the default
+	todos        *TodoList    // of todo; nil for a new list
 
 	exec   Exec
 	shell  *Shell
-	memory int64 // of a command; 0 for a part of the machine's
+	memory int64 // bytes for a command; 0 for the default
 
 	masker   *Masker
 	unmasked bool
@@ -66,10 +66,10 @@ type config struct {
 	requireSandbox bool
 }
 
-// WithIgnored leaves out of list_files, glob and code_search what these patterns name,
-// beside what the workspace itself says in .gitignore and .git/info/exclude: they are
-// in the form of a .gitignore file, and weaker than those. [GitExcludes] returns the
-// ones that the user has for all repositories. Default: none; patterns add up.
+// WithIgnored sets patterns in the form of a .gitignore file; list_files, glob and
+// code_search leave out the files that match. The .gitignore files and .git/info/exclude
+// of the workspace take precedence. [GitExcludes] returns the patterns that the user has
+// for all repositories. Default: none; patterns add up.
 func WithIgnored(patterns string) Option {
 	return func(c *config) error {
 		c.ignored = append(append(c.ignored, patterns...), '\n')
@@ -77,13 +77,12 @@ func WithIgnored(patterns string) Option {
 	}
 }
 
-// WithEnv gives commands that bash runs more of the environment: "NAME=value" sets a
-// variable, "NAME" takes over that of the host. Default: what programs need to run
-// (PATH, HOME, the language, the settings of tool chains), and no secrets: also none
-// of these whose value is an address with a login in it. Git does not read the user's
-// configuration, so to let it commit, give it GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
-// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here, or have them set in the host.
-// Variables add up.
+// WithEnv adds variables to the environment of the commands that bash runs: "NAME=value"
+// sets a variable, "NAME" copies it from the host. Default: the variables that programs
+// need to run (PATH, HOME, the language, the settings of tool chains), without those
+// whose value is an address with a login, so that no secrets are passed. Git does not
+// read the user's configuration. To let it commit, set GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
+// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here or in the host. Variables add up.
 func WithEnv(vars ...string) Option {
 	return func(c *config) error {
 		for _, v := range vars {
@@ -99,8 +98,8 @@ func WithEnv(vars ...string) Option {
 
 // Coding returns the tools for a workspace, always in the same order: read_file,
 // list_files, glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash,
-// bash_output, bash_kill, fetch, todo. They are safe for concurrent use. Those of bash
-// share a [Shell], so each conversation needs tools of its own.
+// bash_output, bash_kill, fetch, todo. They are safe for concurrent use. The three for
+// commands share a [Shell], so each conversation needs a separate set of tools.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	opts = append([]Option{WithShell(new(Shell))}, opts...)
 	all := make([]aycoder.Tool, 0, 13)
@@ -124,7 +123,7 @@ func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	return maskAll(ws, opts, all)
 }
 
-// configure applies options, and refuses to go on without a workspace.
+// configure applies options, and requires a workspace.
 func configure(ws FS, opts []Option) (*config, error) {
 	if ws == nil {
 		return nil, errors.New("new tool: workspace is nil")
@@ -157,7 +156,7 @@ func optioned(opts []Option) (*config, error) {
 	return &c, nil
 }
 
-// Short names for what every tool has in its signature.
+// Short names for the types in every tool's signature.
 type (
 	result     = aycoder.ToolResult
 	invocation = aycoder.Invocation
@@ -165,8 +164,8 @@ type (
 
 type toolFunc[In any] func(context.Context, *aycoder.Invocation, In) (*aycoder.ToolResult, error)
 
-// guard makes a function one that does nothing for a call that was cancelled or has
-// arguments that are no text, and whose errors a model can read.
+// guard wraps a function: it does not run if the call was cancelled or the arguments are
+// not valid text, and its errors become readable for a model.
 func guard[In any](fn toolFunc[In]) toolFunc[In] {
 	return func(ctx context.Context, inv *aycoder.Invocation, in In) (*aycoder.ToolResult, error) {
 		if err := context.Cause(ctx); err != nil {
@@ -183,7 +182,7 @@ func guard[In any](fn toolFunc[In]) toolFunc[In] {
 	}
 }
 
-// problem is something that the model can mend.
+// problem is an error that the model can correct.
 type problem struct{ kind, text string }
 
 func (p *problem) Error() string { return p.kind + ": " + p.text }
@@ -192,8 +191,8 @@ func problemf(kind, format string, args ...any) error {
 	return &problem{kind, fmt.Sprintf(format, args...)}
 }
 
-// explain makes an error result of an error, unless it is one that the model cannot
-// do anything about.
+// explain converts an error to an error result, unless the model cannot do anything about
+// it.
 func explain(err error) (*aycoder.ToolResult, error) {
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
 		return conflictResult(e), nil
@@ -228,8 +227,8 @@ func textResult(text, summary string) *aycoder.ToolResult {
 	return r
 }
 
-// checkText refuses arguments with NUL or with what is no Unicode in them. Package
-// json replaces the latter, so the text that a model wrote is looked at.
+// checkText refuses arguments with NUL or invalid Unicode. It examines the text that the
+// model wrote, because package json replaces invalid Unicode.
 func checkText(raw json.RawMessage) error {
 	if !utf8.Valid(raw) {
 		return problemf("invalid_arguments", "the arguments are not valid UTF-8; send plain text")
@@ -269,7 +268,7 @@ func escape(s string) (int, error) {
 	return 6, nil
 }
 
-// unit reads \uXXXX, or returns -1.
+// unit parses \uXXXX, or returns -1.
 func unit(s string) int64 {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
@@ -289,8 +288,8 @@ func printable(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// showPath quotes a path with characters that would confuse who reads it: a line
-// break, an escape sequence, an invisible character.
+// showPath quotes a path that has characters which would confuse a reader: a line break,
+// an escape sequence, an invisible character.
 func showPath(p string) string {
 	for _, r := range p {
 		if !strconv.IsPrint(r) || r == utf8.RuneError {
@@ -300,7 +299,7 @@ func showPath(p string) string {
 	return p
 }
 
-// plural is "1 line", "2 lines".
+// plural formats a number with its noun: "1 line", "2 lines".
 func plural(n int, what string) string {
 	switch {
 	case n == 1:

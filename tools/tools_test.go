@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 		{"many lines", args{"path": "many"}, "…  2000\tline\n[lines 1-2000 of 3000; next offset 2001]\n", "2000 lines"},
 		{"many lines, end", args{"path": "many", "offset": 2999}, "  2999\tline\n  3000\tline\n[lines 2999-3000 of 3000]\n", "2 lines"},
 		{"big with a range", args{"path": "big", "offset": 1 << 17}, "131072\t0123456789abcde\n[lines 131072-131072 of 131072]\n", "1 line"},
-		{"folder", args{"path": "."}, "…utf16\nwide\n", "14 entries"},
+		{"directory", args{"path": "."}, "…utf16\nwide\n", "14 entries"},
 	}
 	w := newWorld(t, files)
 	for _, tt := range tests {
@@ -79,7 +79,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// The lines of a file of many gigabytes are not all counted.
+// Not all lines of a file of many gigabytes are counted.
 func TestReadHugeFile(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": strings.Repeat("line\n", 3000)})
 	require.NoError(t, os.Truncate(w.path("f"), 8*maxTail)) // a hole, which takes no space
@@ -134,9 +134,9 @@ func TestList(t *testing.T) {
 	require.NoError(t, os.Symlink("a.go", w.path("l")))
 	require.NoError(t, syscall.Mkfifo(w.path("p"), 0o644))
 	assert.Equal(t, ".git/\n.gitignore\na.go\nb/\nl (link)\nnode_modules/\n\"odd\\nname\"\np (pipe)\n"+
-		"[2 entries left out: ignored by git, version control or dependencies; name such a folder as the path to see into it]\n", w.ok("list_files", args{}))
+		"[2 entries left out: ignored by git, version control or dependencies; name such a directory as the path to see into it]\n", w.ok("list_files", args{}))
 	assert.Equal(t, ".gitignore\na.go\nb/\nb/c.go\nb/d/\nb/d/e.go\nl (link)\n\"odd\\nname\"\np (pipe)\n"+
-		"[5 entries left out: ignored by git, version control or dependencies; name such a folder as the path to see into it]\n", w.ok("list_files", args{"path": ".", "recursive": true}))
+		"[5 entries left out: ignored by git, version control or dependencies; name such a directory as the path to see into it]\n", w.ok("list_files", args{"path": ".", "recursive": true}))
 	assert.Equal(t, "node_modules/x.js\n", w.ok("list_files", args{"path": w.path("node_modules"), "recursive": true}))
 	w.fails("not_directory", "list_files", args{"path": "a.go"})
 	assert.Contains(t, w.fails("not_found", "list_files", args{"path": "a.goo"}), "did you mean a.go")
@@ -175,7 +175,7 @@ func TestBash(t *testing.T) {
 		{"printf x", "x\n[exit 0]\n", "exit 0"},
 		{"true", "[no output]\n[exit 0]\n", "exit 0"},
 		{"cat", "[no output]\n[exit 0]\n", "exit 0"},
-		{"printf 'a\\0'", "a?\n[bytes that are no text are shown as ?]\n[exit 0]\n", "exit 0"},
+		{"printf 'a\\0'", "a?\n[bytes that are not text are shown as ?]\n[exit 0]\n", "exit 0"},
 		{"kill -KILL $$", "[no output]\n[killed by signal: killed]\n", "killed by signal: killed"},
 		{"echo '" + strings.Repeat("x", 200_000) + "' | wc -c", "200001\n[exit 0]\n", "exit 0"},
 		{"[ \"$(pwd -P)\" = \"" + w.path("") + "\" ] && echo here", "here\n[exit 0]\n", "exit 0"},
@@ -261,7 +261,7 @@ var samples = map[string]args{
 	"bash_kill":   {"id": "bash-1"},
 }
 
-// What every tool has to keep to.
+// The contract of every tool.
 func TestConformance(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	all, err := Coding(w.ws)
@@ -309,7 +309,7 @@ func TestConformance(t *testing.T) {
 	require.ErrorContains(t, err, "WithEnv")
 }
 
-// Bash and fetch are left out: what a fuzzer finds there it runs, or asks for.
+// Bash and fetch are left out: they would run, or request, the fuzzer's inputs.
 func FuzzArguments(f *testing.F) {
 	w := newWorld(f, map[string]string{"f": "a\r\nb\n", "d/g": "c"})
 	for _, name := range []string{

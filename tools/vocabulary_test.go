@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A vocabulary is what the runner of a tool's recorded cases understands. A case that
-// says more is not run, and counted with the reason: run without what it says, it would
-// prove something else.
+// A vocabulary lists the keys that the runner of a tool's recorded cases understands. A
+// case with other keys is not run, and counted with the reason: without its other keys,
+// it would prove something else.
 type vocabulary struct{ args, expect []string }
 
 var (
@@ -57,7 +57,7 @@ var editKeys = []string{
 	"approval", "parallel_appends", "write_bytes",
 }
 
-// notUnderstood says why a case is not run as it is written, or "".
+// notUnderstood says why a case cannot be run as it is written, or "".
 func notUnderstood(c map[string]any) string {
 	tool, _ := c["tool"].(string)
 	v, ok := vocabularies[tool]
@@ -96,7 +96,7 @@ func notUnderstood(c map[string]any) string {
 	return ""
 }
 
-// unknownKey returns the first key that is not among those that are known.
+// unknownKey returns the first key that is not a known one.
 func unknownKey(m map[string]any, known []string) string {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, k) {
@@ -106,8 +106,8 @@ func unknownKey(m map[string]any, known []string) string {
 	return ""
 }
 
-// robustCases returns the recorded cases of some tools that are run as they are written,
-// and logs the others, with the reason.
+// robustCases returns the recorded cases of some tools that can be run as they are
+// written, and logs the others, with the reason.
 func robustCases[C any](t *testing.T, tools ...string) (cases []C) {
 	t.Helper()
 	var file struct {
@@ -140,7 +140,7 @@ func robustCases[C any](t *testing.T, tools ...string) (cases []C) {
 	return cases
 }
 
-// What a runner does not know is never passed over.
+// A runner never passes over a key that it does not know.
 func TestRunnersRefuseWhatTheyDoNotKnow(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`{"tool":"read_file","args":{"path":"f","parallel":2},"expect":{"outcome":"ok"}}`, ""},

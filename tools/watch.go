@@ -7,11 +7,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// progressEvery is how often a call that takes long says how far it is.
+// progressEvery is the interval at which a long call reports its progress.
 const progressEvery = 200 * time.Millisecond
 
-// watch reports the progress of a call from time to time until stop is called. Now is
-// called from another goroutine.
+// watch reports the progress of a call periodically until stop is called. It calls now
+// from another goroutine.
 func watch(inv *invocation, now func() aycoder.Progress) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup

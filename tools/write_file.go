@@ -8,7 +8,7 @@ import (
 	"github.com/aycoder/aycoder/internal/editmatch"
 )
 
-const writeDescription = `Write a text file of the workspace as a whole: create it and its folders, or replace
+const writeDescription = `Write a text file of the workspace as a whole: create it and its directories, or replace
 what is in it. To change a part of a file, use edit_file. Read an existing file before: what the user has
 changed in it since is merged with what you write. Line endings, a byte order mark and the file's mode are
 kept; write \n for a line break.`
@@ -18,9 +18,9 @@ type writeArgs struct {
 	Content string `json:"content" jsonschema_description:"The whole new content of the file."`
 }
 
-// WriteFile returns write_file, which creates a file or replaces what is in it. It is
-// an [aycoder.Planner]. A file that the model was not shown is not replaced, the error
-// is of kind "not_read"; in one that was changed since it was shown, both changes are
+// WriteFile returns write_file, which creates a file or replaces its content. It is an
+// [aycoder.Planner]. A file that the model was not shown is not replaced; the error is of
+// the kind "not_read". If the file was changed since it was shown, both changes are
 // merged.
 func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	what := about{"write_file", writeDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
@@ -52,13 +52,13 @@ func writeFile(ctx context.Context, from texts, in writeArgs) (*proposal, error)
 	return f.stale(base, e)
 }
 
-// known returns what the model knows of the file.
+// known returns the version of the file that the model knows.
 func (f *textFile) known() (string, error) {
 	switch {
 	case f.text == "" || f.last != "" && f.last == hashOf(f.text):
 		return f.text, nil
 	case f.last != "":
-		for _, shown := range f.shown { // some of them were shown in part
+		for _, shown := range f.shown { // some versions were shown in part
 			if f.last == hashOf(shown) {
 				return shown, nil
 			}
@@ -70,7 +70,7 @@ func (f *textFile) known() (string, error) {
 }
 
 // likeFile gives a text the line endings and the byte order mark of another, which a
-// model does not see. Lines that both have keep those that they have.
+// model does not see. Lines that both have keep their endings.
 func likeFile(base, text string) string {
 	const mark = "\uFEFF"
 	seen := strings.ReplaceAll(strings.TrimPrefix(base, mark), "\r\n", "\n")

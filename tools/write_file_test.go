@@ -56,14 +56,14 @@ func TestWriteFileCreates(t *testing.T) {
 	text := w.ok("write_file", args{"path": "d/e/f", "content": "a\nb\n"})
 	assert.Equal(t, "d/e/f: created, 2 lines.\n", text)
 	assert.Equal(t, "a\nb\n", w.read("d/e/f"))
-	// What was written was shown.
+	// A written file counts as shown.
 	w.ok("write_file", args{"path": "d/e/f", "content": "c\n"})
 	assert.Equal(t, "c\n", w.read("d/e/f"))
 	w.fails("too_large", "write_file", args{"path": "g", "content": strings.Repeat("x", maxEdited+1)})
 	w.fails("is_directory", "write_file", args{"path": "d", "content": "x"})
 }
 
-// What the model knows only by its hash is written if it is the same still.
+// A file that the model knows only by its hash is written if it is unchanged.
 func TestWriteFileThatIsForgotten(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	w.ws.Seen().Add("f", "a\n")
@@ -82,12 +82,12 @@ func TestWriteFileThatIsForgotten(t *testing.T) {
 	assert.Equal(t, "user\n", w.read("f"))
 }
 
-// The model edits a text that it was shown before the user changed it.
+// The model edits a version that it was shown before the user changed it.
 func TestStaleEdits(t *testing.T) {
 	base := numbered(10)
 	tests := []struct {
 		name       string
-		shown      []string // the newest last
+		shown      []string // versions, the newest last
 		now        string
 		old, text  string
 		kind, want string
@@ -125,7 +125,7 @@ func TestStaleEdits(t *testing.T) {
 	}
 }
 
-// A file with a second name keeps its old content there, and the model is told.
+// A file with a second name keeps its old content there, and the model is told so.
 func TestWriteTellsOfOtherNames(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "a\n"})
 	if err := os.Link(w.path("f"), w.path("g")); err != nil {
@@ -135,8 +135,8 @@ func TestWriteTellsOfOtherNames(t *testing.T) {
 	assert.Equal(t, "a\n", w.read("g"))
 }
 
-// Lines of the user's that the model was not told of are merged with what it writes,
-// also if it changed the file in between.
+// Lines of the user's that the model was not shown are merged with the text it writes,
+// even if it changed the file in between.
 func TestWriteFileAfterEdit(t *testing.T) {
 	const read = "a\nb\nc\nd\ne\n"
 	for name, user := range map[string]string{
