@@ -232,7 +232,7 @@ func (c *Client) setHeaders(h http.Header) {
 }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. Claude supports structured output
-// since 4.5; other models do not.
+// on Bedrock since 4.5; other models do not.
 func (c *Client) FormatsOutput(model string) bool {
 	model = cmp.Or(model, c.model)
 	return api.ClaudeFormatsOutput(model) && !strings.Contains(model, "opus-4-1")

@@ -131,7 +131,7 @@ func chatRecordedError(i *wiretest.Interaction, err error) string {
 		if ok {
 			return ""
 		}
-		return "is no " + what
+		return "is not a " + what
 	}
 	switch {
 	case strings.Contains(e.Message, "context length"):
