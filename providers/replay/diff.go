@@ -14,28 +14,30 @@ import (
 )
 
 const (
-	// maxChanges is how many changes are shown, maxValue how many bytes of a value,
-	// about, and maxPath of a path.
+	// maxChanges is the number of changes that are shown; maxValue and maxPath are the
+	// approximate lengths in bytes of a value and of a path.
 	maxChanges = 20
 	maxValue   = 80
 	maxPath    = 100
 
-	// maxDiffDepth is how deep requests are compared. What is deeper is one value.
+	// maxDiffDepth is the depth to which requests are compared. A deeper value is
+	// compared as a whole.
 	maxDiffDepth = 64
-	// before is how many bytes are shown before the first difference.
+	// before is the number of bytes that are shown before the first difference.
 	before = 24
 )
 
-// A Change is what is different in a request at one place.
+// A Change is a difference between two requests at one place.
 type Change struct {
-	// Path is where: `messages[0].content`, or `@header.Accept` for what is not the body.
+	// Path is the place in the body, such as `messages[0].content`, or `@header.Accept`
+	// for other parts of the request.
 	Path string
-	// Recorded and Request are the values as JSON, shortened around the first
-	// difference. One of them is empty where there is no value.
+	// Recorded and Request are the values as JSON, shortened to the surroundings of the
+	// first difference. One of them is empty if it has no value at that place.
 	Recorded, Request string
 }
 
-// String returns a line: "+ path: new", "- path: old" or "~ path: old → new".
+// String formats the change as "+ path: new", "- path: old" or "~ path: old → new".
 func (c Change) String() string {
 	switch {
 	case c.Recorded == "":
@@ -46,7 +48,7 @@ func (c Change) String() string {
 	return "~ " + c.Path + ": " + c.Recorded + " → " + c.Request
 }
 
-// A differ collects what is different in two trees.
+// A differ collects the differences between two trees.
 type differ struct {
 	changes []Change
 	total   int
@@ -105,8 +107,8 @@ func (d *differ) objects(path string, a, b map[string]any, depth int) {
 	}
 }
 
-// lists compares what is between the elements that are the same at both ends. The
-// places of what was removed are those in the recorded list.
+// lists compares the elements between the common beginning and end of two lists. The
+// indexes of removed elements are those in the recorded list.
 func (d *differ) lists(path string, a, b []any, depth int) {
 	head := 0
 	for head < min(len(a), len(b)) && fits(a[head], b[head]) {
@@ -139,19 +141,19 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// text returns a value as JSON.
+// text formats a value as JSON.
 func text(v any) *string {
 	if s, ok := v.(string); ok {
 		return new(string(rawjson.AppendString(nil, s)))
 	}
 	data, err := json.Marshal(v)
-	if err != nil { // no value of a tree is one
+	if err != nil { // the trees contain only JSON values
 		return new(err.Error())
 	}
 	return new(string(data))
 }
 
-// around shortens two texts around their first difference.
+// around shortens two texts to the surroundings of their first difference.
 func around(a, b string) (string, string) {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

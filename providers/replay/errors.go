@@ -14,34 +14,34 @@ var (
 	errIncomplete = errors.New("recording is not complete")
 )
 
-// refusal is what an error of this package is in terms of models: one that no retry
-// mends.
+// refusal wraps an error of this package in a model error that is not retried.
 func refusal(cause error) error {
 	return &aycoder.BadRequestError{ModelError: &aycoder.ModelError{Provider: "replay", Err: cause}}
 }
 
-// MismatchError says that a request is not one that was recorded. It unwraps to an
+// MismatchError means that a request differs from the recorded ones. It unwraps to an
 // [aycoder.BadRequestError]:
 //
 //	if e, ok := errors.AsType[*replay.MismatchError](err); ok { fmt.Println(e.Changes) }
 type MismatchError struct {
-	// File is the recording, Number which request to the tape it is, from 1, and Request
-	// what it is: "POST /v1/messages".
+	// File is the recording. Number is the 1-based number of the request to the tape, and
+	// Request describes it: "POST /v1/messages".
 	File    string
 	Number  int
 	Request string
-	// Nearest is the recorded interaction that it was compared with, from 1: the next
-	// one, or with [Lenient] the most similar. It is 0 if there is none.
+	// Nearest is the 1-based number of the recorded interaction to which the request was
+	// compared: the next one or, with [Lenient], the most similar. It is 0 if there is
+	// none.
 	Nearest int
-	// Changes are what is different, the first of them; More is how many there are
-	// besides.
+	// Changes are the first differences; More is the number of the others.
 	Changes []Change
 	More    int
-	// Hint says more: that the request was recorded elsewhere. It may be empty.
+	// Hint is additional advice, for example that the request is recorded elsewhere in
+	// the file. It may be empty.
 	Hint string
 }
 
-// Error implements error. It shows a line for each change, in some 4 kB at most.
+// Error implements error. It shows a line for each change, at most about 4 kB in all.
 func (e *MismatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "replay %s: request %d, %s, ", e.File, e.Number, runes.Shorten(e.Request, maxValue))
@@ -68,11 +68,11 @@ func (e *MismatchError) Error() string {
 // Unwrap returns an [aycoder.BadRequestError].
 func (e *MismatchError) Unwrap() error { return refusal(errMismatch) }
 
-// IncompleteError says that a program wants more of an answer than was recorded. It
+// IncompleteError means that a program reads more of an answer than was recorded. It
 // unwraps to an [aycoder.BadRequestError].
 type IncompleteError struct {
-	// File is the recording, Interaction which of it is not complete, from 1, and Request
-	// what was asked.
+	// File is the recording, Interaction is the 1-based number of the incomplete
+	// interaction, and Request describes its request.
 	File        string
 	Interaction int
 	Request     string
@@ -87,14 +87,14 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns an [aycoder.BadRequestError].
 func (e *IncompleteError) Unwrap() error { return refusal(errIncomplete) }
 
-// FormatError says that a file is no whole recording.
+// FormatError means that a file is not a complete recording.
 type FormatError struct {
-	// File is the recording, Line where it is wrong, from 1.
+	// File is the recording, and Line is the 1-based number of the line with the error.
 	File string
 	Line int
-	// Torn says that the end is missing, and all before it is whole.
+	// Torn says that the end of the file is missing and the rest is valid.
 	Torn bool
-	// Err is what is wrong.
+	// Err describes the error.
 	Err error
 }
 
@@ -110,10 +110,11 @@ func (e *FormatError) Error() string {
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// SecretError says that a recording would have held a secret, so that it was not
-// written. It does not show the secret.
+// SecretError means that a recording was not written because it would have contained a
+// secret. The error does not show the secret.
 type SecretError struct {
-	// Interaction is where, from 1, Source whose secret it is: "header X-Api-Key".
+	// Interaction is the 1-based number of the interaction, and Source is where the
+	// secret came from: "header X-Api-Key".
 	Interaction int
 	Source      string
 }

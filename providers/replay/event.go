@@ -38,7 +38,7 @@ const (
 	typeDone     = "done"
 )
 
-// encodeEvent returns the line of an event, which must be one that can be read again.
+// encodeEvent returns the line of an event, and checks that it can be read back.
 func encodeEvent(ev aycoder.ModelEvent) (e eventLine, err error) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
@@ -88,7 +88,7 @@ func (e *eventLine) event() (aycoder.ModelEvent, error) {
 		part, err := decodePart(e.Part)
 		call, ok := part.(*aycoder.ToolUse)
 		if !ok && err == nil {
-			err = errors.New("a cut part is no call")
+			err = errors.New("a cut part is not a call")
 		}
 		return &aycoder.BlockCut{Call: call}, err
 	case typeRetry:
@@ -104,7 +104,7 @@ func (e *eventLine) event() (aycoder.ModelEvent, error) {
 	return nil, fmt.Errorf("no such event: %q", e.Type)
 }
 
-// wireMessage is a message whose parts are left as they are.
+// wireMessage is a message whose parts stay encoded.
 type wireMessage struct {
 	Role  aycoder.Role      `json:"role"`
 	Parts []json.RawMessage `json:"parts"`
@@ -141,7 +141,7 @@ func decodePart(raw json.RawMessage) (aycoder.Part, error) {
 	return m.Parts[0], nil
 }
 
-// A requestForm is a request as JSON: all that a model sees of it.
+// A requestForm is a request as JSON, with everything that a model sees of it.
 type requestForm struct {
 	Model       string                     `json:"model,omitempty"`
 	System      []json.RawMessage          `json:"system,omitempty"`
@@ -165,8 +165,8 @@ type toolForm struct {
 	Schema      json.RawMessage `json:"schema,omitempty"`
 }
 
-// encodeRequest writes a request. The effects of tools are not in it, as no model sees
-// them. What is nil is null: the client says what it thinks of it.
+// encodeRequest encodes a request. The effects of tools are left out, as models do not
+// see them. Nil values become null: how they are handled is up to the client.
 func encodeRequest(req *aycoder.Request) (json.RawMessage, error) {
 	f := requestForm{
 		Model: req.Model, ToolMode: toolMode(req.ToolChoice.Mode), ToolName: req.ToolChoice.Name,
@@ -216,18 +216,18 @@ func toolMode(m aycoder.ToolMode) string {
 	return fmt.Sprint(int(m))
 }
 
-// cleanModel is what is recorded of a request to a model.
+// cleanModel returns the recorded form of a request to a model.
 func (t *Tape) cleanModel(m *modelLine) (*modelLine, error) {
 	c := *m
 	c.Provider, c.Model, c.Asked = t.cleanText(c.Provider), t.cleanText(c.Model), t.cleanText(c.Asked)
 	c.Request = t.cleanBody(c.Request)
 	if !json.Valid(c.Request) {
-		return nil, errors.New("the request is no JSON without its secrets")
+		return nil, errors.New("the request is not JSON without its secrets")
 	}
 	return &c, nil
 }
 
-// cleanEvents takes secrets out of events. One may be spread over several deltas.
+// cleanEvents removes secrets from events. A secret may extend over several deltas.
 func (t *Tape) cleanEvents(events []eventLine) ([]eventLine, error) {
 	out := make([]eventLine, len(events))
 	copy(out, events)
@@ -256,7 +256,7 @@ func (e *eventLine) continues(next *eventLine) bool {
 	return false
 }
 
-// cleanRun takes secrets out of the text of deltas.
+// cleanRun removes secrets from the text of consecutive deltas.
 func (t *Tape) cleanRun(run []eventLine) {
 	var text []byte
 	cuts := make([]int, len(run))

@@ -17,8 +17,8 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// A tape is the transport of a provider's client. Here a server stands for the
-// provider's; it is gone when the tape is played back.
+// A tape is the transport of a provider's client. Here a local server takes the place of
+// the provider; it is shut down when the tape is played back.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5",
@@ -58,7 +58,8 @@ func Example() {
 	// replay: It is sunny in Oslo.
 }
 
-// The middleware records any client. A request that is another one is told so, and how.
+// The middleware records any client. A request that differs from the recorded one is an
+// error that shows the differences.
 func ExampleTape_Client() {
 	dir, err := os.MkdirTemp("", "tape")
 	if err != nil {
@@ -100,7 +101,7 @@ func ExampleTape_Client() {
 	// ~ messages[0].parts[0].text: "How is Oslo?" → "How is Bergen?"
 }
 
-// The file is made to be read, and its changes reviewed.
+// The file is meant to be read by people, and its changes to be reviewed.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "tape")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// maxCauses bounds how deep errors wrap each other.
+// maxCauses is the maximum depth of wrapped errors.
 const maxCauses = 16
 
-// A failure is an error as JSON. Those of models keep their type and fields, any other
-// its text, whether it is a timeout, and which of the known values it is.
+// A failure is an error as JSON. Model errors keep their type and fields. Other errors
+// keep their text, whether they are a timeout, and whether they are a well-known value.
 type failure struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitempty"`
@@ -27,7 +27,7 @@ type failure struct {
 	RequestID string `json:"request_id,omitempty"`
 	Status    int    `json:"status,omitempty"`
 	Kind      string `json:"kind,omitempty"`
-	NoBase    bool   `json:"no_base,omitempty"` // there is no ModelError in it
+	NoBase    bool   `json:"no_base,omitempty"` // the error does not contain a ModelError
 
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
 	ResetAt    time.Time     `json:"reset_at,omitzero"`
@@ -56,11 +56,11 @@ const (
 	failBroken     = "stream_broken"
 	failModel      = "model"
 	failLimit      = "limit"
-	failWraps      = "wraps" // has a text of its own around its cause
+	failWraps      = "wraps" // adds text around its cause
 	failOther      = "other"
 )
 
-// A known error is one that is compared by its value.
+// A known error is compared by value.
 type known struct {
 	name string
 	err  error
@@ -106,8 +106,7 @@ func encodeCause(err error, depth int) *failure {
 	return f
 }
 
-// typed returns the failure of an error that is itself of a type of models, and its
-// base.
+// typed returns the failure of an error that is itself a model error, and its base.
 func typed(err error) (*failure, *aycoder.ModelError) {
 	switch e := err.(type) {
 	case *aycoder.RateLimitError:
@@ -150,7 +149,7 @@ func (f *failure) setBase(e *aycoder.ModelError, depth int) {
 	}
 }
 
-// typedIn finds the outermost error of a type of models inside of err.
+// typedIn finds the outermost model error inside of err.
 func typedIn(err error) error {
 	if f, _ := typed(err); f != nil {
 		return err
@@ -170,7 +169,7 @@ func typedIn(err error) error {
 	return nil
 }
 
-// check says what is wrong with a failure that was read.
+// check validates a failure that was read.
 func (f *failure) check(depth int) error {
 	switch {
 	case f == nil && depth == 0:
@@ -187,7 +186,7 @@ func (f *failure) check(depth int) error {
 	return f.Cause.check(depth + 1)
 }
 
-// err returns the error of a failure.
+// err converts a failure back to an error.
 func (f *failure) err() error {
 	switch {
 	case f == nil:
@@ -208,7 +207,7 @@ func (f *failure) err() error {
 	return f.typed()
 }
 
-// typed returns the error of a type of models, or nil if it is of none.
+// typed returns the model error, or nil if the failure is another error.
 func (f *failure) typed() error {
 	base := f.base()
 	switch f.Type {
@@ -249,7 +248,7 @@ func (f *failure) base() *aycoder.ModelError {
 		Kind: f.Kind, Err: f.Cause.err()}
 }
 
-// clean returns a copy whose texts have gone through the function.
+// clean returns a copy in which the function was applied to all texts.
 func (f *failure) clean(text func(string) string) *failure {
 	if f == nil {
 		return nil
@@ -266,8 +265,7 @@ func (f *failure) clean(text func(string) string) *failure {
 	return &c
 }
 
-// A recordedError is what is left of an error whose type is not known here. It is a
-// [net.Error].
+// A recordedError stands for an error whose type is unknown here. It is a [net.Error].
 type recordedError struct {
 	text    string
 	timeout bool

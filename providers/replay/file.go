@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// version is that of the format of a file.
+// version is the version of the file format.
 const version = 1
 
 var (
@@ -27,35 +27,35 @@ var (
 	errNotUTF8      = errors.New("text is not valid UTF-8")
 )
 
-// An ending says how an interaction ended.
+// An ending describes how an interaction ended.
 type ending string
 
 const (
 	endComplete  ending = "complete"
-	endError     ending = "error"     // with the error that is recorded
-	endLeft      ending = "left"      // the program did not want more
-	endCancelled ending = "cancelled" // the program cancelled, and waited for more until then
+	endError     ending = "error"     // with the recorded error
+	endLeft      ending = "left"      // the program stopped reading
+	endCancelled ending = "cancelled" // the program cancelled while it waited for more
 	endOpen      ending = "open"      // the program was still reading when the tape was closed
 )
 
-// An interaction is a request and what came of it. All but the fields that the tape
-// guards are constant when it is done.
+// An interaction is a request and its response. It does not change once it is done,
+// except for the fields that the tape's mutex guards.
 type interaction struct {
-	http  *httpLine // one of the two
+	http  *httpLine // one of the two is set
 	model *modelLine
 
-	head   *headLine   // of the response; nil if none came
+	head   *headLine   // of the response; nil if there was none
 	body   []byte      // of the response
-	cuts   []int       // where its pieces end
+	cuts   []int       // offsets at which its pieces end
 	events []eventLine // of a model
 
 	end  ending
 	fail *failure // with endError
 
 	number int  // in the file, from 1
-	used   bool // it was asked for
-	done   bool // it has an end
-	clean  int  // how many secrets were known when they were taken out, and one
+	used   bool // it was served or recorded
+	done   bool // it has ended
+	clean  int  // the number of known secrets when they were removed, plus one
 	key    string
 }
 
@@ -83,7 +83,7 @@ type httpLine struct {
 	Base64 []byte            `json:"base64,omitempty"`
 }
 
-// setBody puts the body where it is best read.
+// setBody stores the body in the most readable form.
 func (h *httpLine) setBody(data []byte) {
 	h.JSON, h.Text, h.Base64 = nil, "", nil
 	switch {
@@ -113,12 +113,13 @@ type headLine struct {
 	Header map[string]string `json:"header,omitempty"`
 }
 
-// A modelLine is a request to a model, and what the program may know of the client.
+// A modelLine is a request to a model, and the properties of the client that a program
+// may query.
 type modelLine struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
-	Asked    string `json:"asked,omitempty"` // the model that the request names
-	// Formats is what [aycoder.OutputFormatter] said.
+	Asked    string `json:"asked,omitempty"` // the model in the request
+	// Formats is the result of [aycoder.OutputFormatter].
 	Formats bool               `json:"formats_output,omitempty"`
 	Info    *aycoder.ModelInfo `json:"info,omitempty"`
 	Request json.RawMessage    `json:"request"`
@@ -140,7 +141,7 @@ type writer struct {
 
 func (w *writer) line(l *line) {
 	enc := json.NewEncoder(&w.b)
-	enc.SetEscapeHTML(false) // people read it
+	enc.SetEscapeHTML(false) // the file is for people to read
 	if err := enc.Encode(l); err != nil && w.err == nil {
 		w.err = fmt.Errorf("encode: %w", err)
 	}
@@ -152,7 +153,7 @@ func appendHeader(b []byte) []byte {
 
 func appendEOF(b []byte) []byte { return append(b, "{\"eof\":true}\n"...) }
 
-// appendTo appends the lines of a whole interaction.
+// appendTo appends all lines of an interaction.
 func (it *interaction) appendTo(b []byte) ([]byte, error) {
 	w := &writer{}
 	w.line(&line{HTTP: it.http, Model: it.model})
@@ -186,7 +187,7 @@ func (it *interaction) chunks() func(func([]byte) bool) {
 	}
 }
 
-// readFile reads a file that is not larger than maxBytes.
+// readFile reads a file of at most maxBytes.
 func readFile(path string, maxBytes int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -203,12 +204,12 @@ func readFile(path string, maxBytes int64) ([]byte, error) {
 // A parser reads the lines of a file.
 type parser struct {
 	its  []*interaction
-	cur  *interaction // has no end yet
+	cur  *interaction // the interaction that has not ended yet
 	line int
 	over bool
 }
 
-// parse returns the interactions that are whole, and what is wrong with the rest.
+// parse returns the complete interactions, and the error that ended the parsing.
 func parse(data []byte) ([]*interaction, *FormatError) {
 	p := &parser{}
 	for text := range bytes.Lines(data) {
@@ -234,7 +235,7 @@ func (p *parser) take(text []byte) error {
 	}
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields() // a later version may mean something by them
+	dec.DisallowUnknownFields() // unknown fields may have a meaning in a later version
 	err := dec.Decode(&l)
 	if err == nil && dec.InputOffset() != int64(len(text)) {
 		err = errors.New("more than one value in a line")
@@ -257,7 +258,7 @@ func (p *parser) take(text []byte) error {
 	return p.add(&l)
 }
 
-// open takes a line outside of an interaction.
+// open handles a line outside of an interaction.
 func (p *parser) open(l *line) error {
 	switch {
 	case l.EOF:
@@ -272,7 +273,7 @@ func (p *parser) open(l *line) error {
 	return nil
 }
 
-// add takes a line of an interaction.
+// add handles a line of an interaction.
 func (p *parser) add(l *line) error {
 	it := p.cur
 	switch {
@@ -321,14 +322,15 @@ func (p *parser) end(l *line) error {
 	return nil
 }
 
-// A partFile holds what is finished while a recording goes on.
+// A partFile holds the finished interactions during a recording.
 type partFile struct {
 	f    *os.File
 	name string
 }
 
-// openPart creates the file beside the one at path. There may be no other: two
-// recordings would destroy each other, and what a crash has left is not thrown away.
+// openPart creates the part file beside the file at path. It must not exist yet: two
+// simultaneous recordings would destroy each other, and the remains of a crash must not
+// be deleted.
 func openPart(path string) (*partFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
@@ -354,7 +356,7 @@ func (p *partFile) append(data []byte) error {
 	return err
 }
 
-// close removes the file unless it is kept.
+// close removes the file unless it is to be kept.
 func (p *partFile) close(keep bool) error {
 	err := p.f.Close()
 	if keep {
@@ -363,8 +365,8 @@ func (p *partFile) close(keep bool) error {
 	return errors.Join(err, os.Remove(p.name))
 }
 
-// replaceFile writes data to the file at path, in one go. A file that is there keeps
-// its mode.
+// replaceFile writes data to the file at path atomically. An existing file keeps its
+// mode.
 func replaceFile(path string, data []byte) (err error) {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
@@ -395,8 +397,8 @@ func replaceFile(path string, data []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// clean takes the secrets out of an interaction, unless that was done since the last
-// one became known. What it had before may be in use, and stays as it is.
+// clean removes the secrets from an interaction, unless that was done since the last one
+// became known. It copies what it changes, since the previous values may be in use.
 func (t *Tape) clean(it *interaction) error {
 	known, full := t.secrets.count()
 	if full {
@@ -434,7 +436,7 @@ func (t *Tape) clean(it *interaction) error {
 	return nil
 }
 
-// cleanText is what is recorded of a short text.
+// cleanText returns the recorded form of a short text.
 func (t *Tape) cleanText(v string) string {
 	v = t.secrets.text(strings.ToValidUTF8(v, "\uFFFD"))
 	if t.cfg.redact != nil && v != "" {
@@ -460,7 +462,7 @@ func (t *Tape) cleanRequest(h *httpLine) *httpLine {
 	return c
 }
 
-// cleanBody is what is recorded of a request's body.
+// cleanBody returns the recorded form of a request body.
 func (t *Tape) cleanBody(data []byte) []byte {
 	data, _ = t.secrets.mask(data, nil)
 	if t.cfg.redact != nil && len(data) > 0 {
@@ -469,8 +471,8 @@ func (t *Tape) cleanBody(data []byte) []byte {
 	return data
 }
 
-// moveCuts returns where the cuts of a body are after the host has changed it: those
-// in the parts that are the same stay, the others go.
+// moveCuts adapts the cuts of a body that the host has changed: those in unchanged parts
+// stay, the others are dropped.
 func moveCuts(cuts []int, before, after []byte) []int {
 	head := 0
 	for head < min(len(before), len(after)) && before[head] == after[head] {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// masked reports whether secrets were taken out of a request.
+// masked reports whether secrets were removed from a request.
 func (it *interaction) masked() bool {
 	if bytes.Contains(it.request(), []byte(placeholder)) {
 		return true
@@ -24,8 +24,8 @@ func (it *interaction) masked() bool {
 	return strings.Contains(it.http.URL, placeholder)
 }
 
-// fits reports whether two trees are the same, where anything may stand in the place of
-// a secret that was taken out of the recorded one.
+// fits reports whether two trees are equal, if a removed secret in the recorded one
+// matches any text.
 func fits(recorded, request any) bool {
 	switch a := recorded.(type) {
 	case map[string]any:
@@ -57,8 +57,8 @@ func fitsText(recorded, request string) bool {
 	return false
 }
 
-// hide takes secrets out of the requests of a file whose tape did not know them, so
-// that they are the same as those of today, and no error shows them.
+// hide removes secrets from the requests of a file whose tape did not know them, so that
+// they equal today's requests and no error shows them.
 func (t *Tape) hide() {
 	for _, it := range t.recorded {
 		if h := it.http; h != nil {

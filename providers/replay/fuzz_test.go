@@ -35,7 +35,7 @@ func TestFormat(t *testing.T) {
 	long := strings.Repeat(`{"type":"model","cause":`, 100) + `{"type":"other"}` + strings.Repeat("}", 100)
 	tests := []struct {
 		name, text string
-		line       int // that is wrong, or 0
+		line       int // number of the wrong line, or 0
 		torn       bool
 		whole      int
 	}{
@@ -58,7 +58,7 @@ func TestFormat(t *testing.T) {
 		{"no such status", head + strings.Replace(goodHTTP, `200`, "2", 1) + tail, 3, false, 0},
 		{"no such event", head + strings.Replace(goodModel, `"text"`, `"txt"`, 1) + tail, 3, false, 0},
 		{"no such part", head + strings.Replace(goodModel, `"tool_use"`, `5`, 1) + tail, 4, false, 0},
-		{"cut that is no call", head + `{"model":{"request":{}}}` + "\n" + `{"event":{"type":"cut","part":{"type":"text"}}}` + "\n", 3, false, 0},
+		{"cut that is not a call", head + `{"model":{"request":{}}}` + "\n" + `{"event":{"type":"cut","part":{"type":"text"}}}` + "\n", 3, false, 0},
 		{"no such error", head + strings.Replace(goodModel, `"overloaded"`, `"overload"`, 1) + tail, 5, false, 0},
 		{"no such end", head + strings.Replace(goodModel, `"complete"`, `"done"`, 1) + tail, 7, false, 0},
 		{"errors too deep", head + strings.Replace(goodHTTP, `{"type":"other","text":"unexpected EOF","is":["unexpected_eof"]}`, long, 1) + tail, 6, false, 0},
@@ -88,8 +88,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// What is read is written as what is read again, and nothing that is read breaks what
-// works with it.
+// A parsed file is written in a form that is parsed as the same, and no parsed file makes
+// later code fail.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte(head+goodHTTP+goodModel+tail), "sk-0123")
 	f.Add([]byte(head+goodModel+goodHTTP), "end_turn")
@@ -131,7 +131,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// Two requests are the same if there is nothing different in them.
+// Two requests are equal if there are no differences between them.
 func FuzzDiff(f *testing.F) {
 	f.Add([]byte(`{"a":[1,2,{"b":"x"}],"c":1.0}`), []byte(`{"a":[1,{"b":"y"}],"d":1e0}`), "a[0].b")
 	f.Add([]byte(`[1,2,3]`), []byte(`no JSON`), "**.x")
@@ -161,7 +161,7 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-// What is masked has none of the secret's forms, and its pieces are in order.
+// Masked data does not contain any form of the secret, and its pieces are in order.
 func FuzzMask(f *testing.F) {
 	f.Add([]byte("before sk-012345 after"), "sk-012345", 10, 20)
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("a:sk-012345/b"))), "sk-012345", 3, 5)

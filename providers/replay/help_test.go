@@ -22,7 +22,7 @@ import (
 
 const testKey = "sk-ant-TEST/0123+abcdef=="
 
-// sse is a stream of Anthropic's that says the texts, with an event for each.
+// sse returns an Anthropic stream with the texts, and an event for each.
 func sse(stop string, texts ...string) []string {
 	out := []string{`event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-test","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}
@@ -50,7 +50,7 @@ data: {"type":"message_stop"}
 `, stop))
 }
 
-// send writes the pieces of a stream, each on its own.
+// send writes the pieces of a stream separately.
 func send(w http.ResponseWriter, pieces ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, p := range pieces {
@@ -59,7 +59,7 @@ func send(w http.ResponseWriter, pieces ...string) {
 	}
 }
 
-// A service is a server that can be switched off, and counts requests.
+// A service is a server that can be switched off, and that counts requests.
 type service struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -99,7 +99,7 @@ func record(t testing.TB, path string, opts ...replay.Option) *replay.Tape {
 
 func tapePath(t testing.TB) string { return filepath.Join(t.TempDir(), "tape.jsonl") }
 
-// claude is Anthropic's client at url, through a tape.
+// claude is an Anthropic client for url that uses a tape.
 func claude(t testing.TB, url string, tape *replay.Tape, opts ...anthropic.Option) aycoder.ModelClient {
 	t.Helper()
 	opts = append([]anthropic.Option{anthropic.WithAPIKey(testKey), anthropic.WithBaseURL(url),
@@ -113,13 +113,13 @@ func ask(text string) *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User(text)}}
 }
 
-// An outcome is what came of a request.
+// An outcome is the outcome of a request.
 type outcome struct {
 	events []aycoder.ModelEvent
 	err    error
 }
 
-// stream asks, and leaves after some events if leave is not negative.
+// stream makes a request, and leaves after that many events if leave is not negative.
 func stream(ctx context.Context, m aycoder.ModelClient, req *aycoder.Request, leave int) (o outcome) {
 	for ev, err := range m.Stream(ctx, req) {
 		if err != nil {
@@ -140,7 +140,7 @@ func readTape(t testing.TB, path string) string {
 	return string(data)
 }
 
-// noTrace checks that nothing but the recording is in its folder.
+// noTrace checks that the directory of a recording contains no other file.
 func noTrace(t testing.TB, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))

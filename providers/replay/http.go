@@ -14,11 +14,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// wireBuffer is how much is read of a connection at once.
+// wireBuffer is the size of a read from a connection.
 const wireBuffer = 32 << 10
 
-// requestHeaders and responseHeaders are those that are recorded. To the latter comes
-// whatever tells of rate limits.
+// requestHeaders and responseHeaders are the recorded headers. Headers about rate limits
+// are recorded in addition.
 var (
 	requestHeaders = []string{
 		"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "Openai-Beta",
@@ -54,13 +54,13 @@ func (t *Tape) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.record(req, it, body)
 }
 
-// failed is an error of the tape in terms of models: one that no retry mends.
+// failed wraps an error of the tape in a model error that is not retried.
 func (t *Tape) failed(err error) error {
 	err = fmt.Errorf("%s %s: %w", t.cfg.mode, t.path, err)
 	return &aycoder.ModelError{Provider: "replay", Err: err}
 }
 
-// CloseIdleConnections closes those of the transport.
+// CloseIdleConnections closes the idle connections of the transport.
 func (t *Tape) CloseIdleConnections() {
 	if c, ok := t.cfg.transport.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -80,7 +80,7 @@ func (t *Tape) readBody(req *http.Request) ([]byte, error) {
 	return data, err
 }
 
-// allowed returns the headers that are recorded.
+// allowed returns the recorded headers.
 func (t *Tape) allowed(h http.Header, names []string) map[string]string {
 	var out map[string]string
 	for name, values := range h {
@@ -106,13 +106,13 @@ func (t *Tape) allowed(h http.Header, names []string) map[string]string {
 	return out
 }
 
-// record sends a request, and records what comes back.
+// record sends a request, and records the response.
 func (t *Tape) record(req *http.Request, it *interaction, body []byte) (*http.Response, error) {
 	if err := t.begin(it); err != nil {
 		return nil, t.failed(err)
 	}
 	out := req.Clone(req.Context())
-	// The transport asks for compression by itself, and undoes it.
+	// The transport asks for compression and decompresses by itself.
 	out.Header.Del("Accept-Encoding")
 	out.Body, out.GetBody, out.ContentLength = http.NoBody, nil, int64(len(body))
 	if len(body) > 0 {
@@ -140,7 +140,7 @@ func (t *Tape) record(req *http.Request, it *interaction, body []byte) (*http.Re
 	return resp, nil
 }
 
-// endOf says how an interaction ended in which the network gave an error.
+// endOf returns the ending of an interaction that failed with a network error.
 func endOf(ctx context.Context, err error) (ending, *failure) {
 	if ctx.Err() != nil {
 		return endCancelled, nil
@@ -148,21 +148,21 @@ func endOf(ctx context.Context, err error) (ending, *failure) {
 	return endError, encodeError(err)
 }
 
-// A recordedBody records a body while it is read. Read and Close may be called by two
-// goroutines at a time.
+// A recordedBody records a body while it is read. Read and Close may be called
+// concurrently.
 type recordedBody struct {
 	tape  *Tape
 	it    *interaction
 	src   io.ReadCloser
-	want  int64 // how long the body is, or -1
+	want  int64 // length of the body, or -1
 	endOf func(error) (ending, *failure)
 
-	buf, rest []byte // of Read alone
+	buf, rest []byte // used only by Read
 	err       error
 }
 
-// Read implements [io.Reader]. It reads ahead what the network has at once, so that the
-// pieces are those of the network and not those of the reader.
+// Read implements [io.Reader]. It buffers everything that the network delivers at once,
+// so that the recorded pieces are those of the network and not those of the reader.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -199,8 +199,8 @@ func (t *Tape) came(it *interaction, data []byte) {
 	it.cuts = append(it.cuts, len(it.body))
 }
 
-// Close implements [io.Closer]. A body that has not come to its end was left, unless
-// all of it was there.
+// Close implements [io.Closer]. A body that is closed before its end was abandoned,
+// unless all its bytes had arrived.
 func (b *recordedBody) Close() error {
 	err := b.src.Close()
 	t := b.tape
@@ -236,8 +236,8 @@ func (t *Tape) replay(req *http.Request, it *interaction) (*http.Response, error
 	}, nil
 }
 
-// tail returns what comes after all that was recorded of an answer: it waits for a
-// cancel that was recorded.
+// tail returns a function that is called after the recorded part of an answer: it waits
+// for the cancellation, if one was recorded.
 func (t *Tape) tail(ctx context.Context, it *interaction) func() error {
 	return func() error {
 		switch it.end {
@@ -255,20 +255,19 @@ func (t *Tape) tail(ctx context.Context, it *interaction) func() error {
 	}
 }
 
-// A replayedBody is a recorded body. Read and Close may be called by two goroutines at
-// a time.
+// A replayedBody is a recorded body. Read and Close may be called concurrently.
 type replayedBody struct {
-	alive func() error // the error of the context
+	alive func() error // returns the error of the context
 	tail  func() error
 	shut  context.CancelFunc
-	size  int // of the pieces, or 0
+	size  int // maximum size of a piece, or 0
 
-	data []byte // of Read alone
+	data []byte // used only by Read
 	cuts []int
 	at   int
 }
 
-// Read implements [io.Reader]. One piece at most is read at once.
+// Read implements [io.Reader]. A read returns at most one piece.
 func (b *replayedBody) Read(p []byte) (int, error) {
 	if err := b.alive(); err != nil {
 		return 0, err
@@ -281,7 +280,7 @@ func (b *replayedBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end returns where the piece ends that is being read.
+// end returns the end of the current piece.
 func (b *replayedBody) end() int {
 	if b.size > 0 {
 		return min(len(b.data), (b.at/b.size+1)*b.size)

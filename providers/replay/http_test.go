@@ -23,8 +23,8 @@ import (
 	"github.com/aycoder/aycoder/providers/replay"
 )
 
-// Everything that a client can meet is recorded, and played back with the server off:
-// the events and errors are the same, whatever pieces the bodies come in.
+// All situations of a client are recorded, and played back with the server switched off.
+// Events and errors are the same, whatever the pieces of the bodies.
 func TestRecordAndReplay(t *testing.T) {
 	lose := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	refuse := func(status int, header, body string) http.HandlerFunc {
@@ -42,7 +42,7 @@ func TestRecordAndReplay(t *testing.T) {
 		name    string
 		handler http.HandlerFunc
 		leave   int
-		want    any // the error
+		want    any // the expected error
 	}{
 		{"stream", saying("Hel", "lo ☃", " 😀"), -1, nil},
 		{"runes cut by the network", func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
-// describe shows all of an error that is the same each time.
+// describe lists the properties of an error that are reproducible.
 func describe(err error) (out []string) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		switch e := e.(type) {
@@ -110,7 +110,7 @@ func describe(err error) (out []string) {
 	return out
 }
 
-// The program has each piece when the service has sent it, not when all is there.
+// The program gets each piece when the service sends it, not when all have arrived.
 func TestRecordIsLive(t *testing.T) {
 	heard := make(chan struct{})
 	pieces := sse("end_turn", "one", "two")
@@ -118,7 +118,7 @@ func TestRecordIsLive(t *testing.T) {
 		for _, p := range pieces[:3] {
 			send(w, p)
 		}
-		<-heard // the first text is there before the second is sent
+		<-heard // the first text arrives before the second is sent
 		for _, p := range pieces[3:] {
 			send(w, p)
 		}
@@ -140,7 +140,7 @@ func TestRecordIsLive(t *testing.T) {
 	require.GreaterOrEqual(t, strings.Count(file, `{"chunk":`), 2, "the border is recorded")
 }
 
-// get sends a request as it is.
+// get sends a raw request.
 func get(t testing.TB, rt http.RoundTripper, method, url, body string, header ...string) (*http.Response, string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -194,7 +194,7 @@ func TestBodiesOfAnyKind(t *testing.T) {
 	require.ErrorAs(t, err, new(*replay.MismatchError), "%v", resp)
 }
 
-// The reader of a body is held to the contract of io.Reader.
+// A replayed body fulfils the contract of io.Reader.
 func TestReplayedBodyIsAReader(t *testing.T) {
 	text := strings.Repeat("0123456789", 100)
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { send(w, text[:300], text[300:301], text[301:]) })
@@ -211,8 +211,8 @@ func TestReplayedBodyIsAReader(t *testing.T) {
 	}
 }
 
-// A program that stops waiting does the same when it is played back, and the time it
-// waits for is its own.
+// A program that stops waiting behaves the same during playback, and decides itself how
+// long it waits.
 func TestCancelled(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, _ = io.Copy(io.Discard, r.Body); r.Header.Get("Anthropic-Beta") == "" {
@@ -252,7 +252,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// A program that wants more than was recorded is told so, and does not try again.
+// A program that reads more than was recorded gets an error that is not retried.
 func TestMoreThanWasRecorded(t *testing.T) {
 	s := serve(t, saying("a", "b", "c"))
 	path := tapePath(t)
@@ -363,7 +363,7 @@ func TestConcurrent(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrClosed)
 }
 
-// What was finished before a crash is in the file beside, as whole as it came.
+// Interactions that were finished before a crash are in the part file.
 func TestCrash(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)

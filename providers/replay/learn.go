@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// minPhrase is from where on letters alone are a secret in a body. Shorter ones are
-	// words, such as "required".
+	// minPhrase is the length from which a text of letters alone counts as a secret in a
+	// body. Shorter texts are words, such as "required".
 	minPhrase = 20
-	// maxBodyDepth is how deep in a body secrets are looked for.
+	// maxBodyDepth is the depth to which a body is searched for secrets.
 	maxBodyDepth = 48
 )
 
-// secretWords are words of a name that say that its value is a secret, also where a
-// name has two of them in a row: "pass_word". What ends like secretEndings is one, too:
-// "apikey".
+// secretWords are words in a name that mark its value as a secret, also as two
+// consecutive words: "pass_word". So are words that end like secretEndings: "apikey".
 var (
 	secretWords = []string{
 		"authorization", "auth", "oauth", "cookie", "signature", "sig", "credential", "credentials", "bearer",
@@ -30,11 +29,12 @@ var (
 	secretEndings = []string{"key", "token", "secret", "password"}
 )
 
-// maxWord bounds a word with such an ending.
+// maxWord is the maximum length of a word with such an ending.
 const maxWord = 24
 
-// plainWords are the last word of a name that only tells about a secret: how many
-// tokens, which kind of key. Keys and tokens that belong to one of openOwners are none.
+// plainWords mark a name that only describes a secret if they are its last word: the
+// number of tokens, the kind of key. Keys and tokens that belong to one of openOwners are
+// not secret.
 var (
 	plainWords = []string{
 		"count", "limit", "budget", "usage", "expires", "expiry", "ttl", "type", "kind", "method", "mode", "scheme",
@@ -43,15 +43,15 @@ var (
 	openOwners = []string{"cache", "page", "public"}
 )
 
-// contentKeys are where a body holds the conversation. What is said there is content
-// and not what the program shows to be let in: without it a tool would be called in
-// another way than it was.
+// contentKeys are the fields of a body with the conversation. Texts in them are content
+// rather than credentials: without them a tool would be called differently during
+// playback.
 var contentKeys = []string{
 	"messages", "contents", "content", "parts", "input", "output", "message", "choices", "candidates",
 }
 
-// secretName reports whether a header, a parameter or a field holds a secret, by its
-// name. How many tokens a limit has is none.
+// secretName reports whether the name of a header, a parameter or a field marks its value
+// as a secret. Numbers of tokens are not secret.
 func secretName(name string) bool {
 	if strings.Contains(strings.ToLower(name), "ratelimit") {
 		return false
@@ -75,19 +75,19 @@ func secretWord(w string) bool {
 		slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(w, end) })
 }
 
-// secretParam is secretName for parameters. The keys of Azure's functions are in one
-// that is named code, and so is what OAuth gives a token for (RFC 6749, 4.1.3).
+// secretParam is secretName for query parameters. Azure Functions pass their key in one
+// named "code", and so does OAuth its authorization code (RFC 6749, section 4.1.3).
 func secretParam(name string) bool { return secretName(name) || strings.EqualFold(name, "code") }
 
-// secretField is secretName for fields of bodies. The signatures there are those of
-// what a model thought.
+// secretField is secretName for fields of bodies. Signatures there belong to the thinking
+// of a model.
 func (s *secrets) secretField(name string) bool {
 	words := mask.Words(name)
 	return s.secretHeader(name) && !slices.Contains(words, "signature") && !slices.Contains(words, "sig")
 }
 
-// learnBody takes the secrets out of a body: the fields of a document and the
-// parameters of a form whose names say so.
+// learnBody learns the secrets in a body: the fields of a document, and the parameters of
+// a form, whose names mark them as secrets.
 func (s *secrets) learnBody(contentType string, data []byte) {
 	if strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
 		s.learnQuery(string(data))
@@ -97,8 +97,9 @@ func (s *secrets) learnBody(contentType string, data []byte) {
 	b.value("", 0)
 }
 
-// learnGrant takes the secrets out of the answer of a service that gives them out (RFC
-// 6749, 5.1; RFC 7591, 3.2.1). In other answers tokens are what a model has written.
+// learnGrant learns the secrets in the response of a service that issues them (RFC 6749,
+// section 5.1; RFC 7591, section 3.2.1). In other responses a token is text that a model
+// wrote.
 func (s *secrets) learnGrant(data []byte) {
 	b := &bodyReader{rawjson.NewReader(string(data)), s}
 	for b.Object(); b.Next(); {
@@ -109,7 +110,7 @@ func (s *secrets) learnGrant(data []byte) {
 	}
 }
 
-// learnQuery takes the secrets out of parameters, and returns those that hold none.
+// learnQuery learns the secrets in parameters, and returns the other parameters.
 func (s *secrets) learnQuery(query string) string {
 	var kept []string
 	for param := range strings.SplitSeq(query, "&") {
@@ -129,13 +130,13 @@ func (s *secrets) learnQuery(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// A bodyReader looks for secrets in a document.
+// A bodyReader searches a document for secrets.
 type bodyReader struct {
 	*rawjson.Reader
 	secrets *secrets
 }
 
-// value reads a value, which belongs to the secret of that name if there is one.
+// value reads a value, which belongs to the secret with that name, if any.
 func (b *bodyReader) value(name string, depth int) {
 	switch k := b.Kind(); {
 	case depth > maxBodyDepth:
@@ -155,8 +156,8 @@ func (b *bodyReader) value(name string, depth int) {
 	}
 }
 
-// object reads an object, which may be a name and its value as well:
-// {"name": "Authorization", "value": "…"}, "client_secret": {"value": "…"}.
+// object reads an object, which may itself be a name and a value: {"name":
+// "Authorization", "value": "…"}, "client_secret": {"value": "…"}.
 func (b *bodyReader) object(name string, depth int) {
 	var value string
 	for b.Object(); b.Next(); {
@@ -182,7 +183,7 @@ func (b *bodyReader) object(name string, depth int) {
 }
 
 func (b *bodyReader) learn(name, v string) {
-	if strings.Contains(v, "PRIVATE KEY-----") { // RFC 7468, 10
+	if strings.Contains(v, "PRIVATE KEY-----") { // RFC 7468, section 10
 		b.secrets.add("field "+name, minSecret, v)
 		return
 	}
@@ -193,8 +194,8 @@ func (b *bodyReader) learn(name, v string) {
 	}
 }
 
-// random reports whether a text of a body may be a key. Numbers, words and sentences
-// are none.
+// random reports whether a text in a body may be a key, as opposed to a number, a word or
+// a sentence.
 func random(v string) bool {
 	if _, err := strconv.ParseFloat(v, 64); err == nil || strings.ContainsFunc(v, unicode.IsSpace) {
 		return false

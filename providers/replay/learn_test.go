@@ -32,7 +32,7 @@ func TestSecretName(t *testing.T) {
 	require.False(t, secretParam("country_code"))
 }
 
-// learned are the secrets of a body.
+// learned returns the secrets in a body.
 func learned(contentType, body string) []string {
 	s := newSecrets([]string{"X-Acme"}, nil)
 	s.learnBody(contentType, []byte(body))
@@ -87,8 +87,8 @@ func TestSecretsOfBodies(t *testing.T) {
 		"grant_type=authorization_code&code=code-0123&client_secret=s3cret%2Fkey&scope=all-of-it-0"))
 }
 
-// What programs really send and get has no secret in it, as those who recorded it took
-// them out, and so all of it stays readable.
+// Real requests and responses do not contain secrets, because those were removed when
+// they were recorded, so all of it must stay readable.
 func TestUsualBodiesStayReadable(t *testing.T) {
 	timed.Long(t, "bodies of many megabytes")
 	cases := 0
@@ -123,7 +123,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// Any body leaves words and numbers alone, and whatever is learned can be taken out.
+// In any body, words and numbers are left alone, and every learned secret can be removed.
 func FuzzLearnBody(f *testing.F) {
 	f.Add("", []byte(`{"tools":[{"headers":{"Authorization":"Bearer key-0123456789"},"api_key":["x"]}]}`))
 	f.Add("", []byte(`[{"name":"token","value":"\ud800-0123456789"}]`))

@@ -17,9 +17,9 @@ import (
 	"unicode/utf8"
 )
 
-// take returns a copy of the recorded interaction for a request. If there is none, it is
-// nil; a request that is not to be recorded then is an error. The request has no secrets
-// any more, as the recorded ones.
+// take returns a copy of the recorded interaction for a request. If there is none, it
+// returns nil, or an error if the mode forbids recording. Secrets must already be removed
+// from the request, as they are from the recorded ones.
 func (t *Tape) take(req *interaction) (*interaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,11 +43,11 @@ func (t *Tape) take(req *interaction) (*interaction, error) {
 	return nil, t.mismatch(req, f)
 }
 
-// found is what there is for a request.
+// found has the candidates for a request.
 type found struct {
-	next  *interaction // the first of its kind that was not used
-	same  *interaction // the first of those that is the same
-	again *interaction // the last that is the same and was used
+	next  *interaction // the first unused interaction of the same kind
+	same  *interaction // the first unused one with an equal request
+	again *interaction // the last used one with an equal request
 }
 
 func (t *Tape) find(req *interaction) (f found) {
@@ -75,12 +75,11 @@ loop:
 	return f
 }
 
-// ordered reports whether only the next interaction will do.
+// ordered reports whether only the next interaction may match.
 func (t *Tape) ordered() bool { return t.cfg.mode == Replay && !t.cfg.lenient }
 
-// fitting returns the first interaction that was not used and is the same but for the
-// secrets that were taken out of it: they may have become known later than the request
-// was sent, or be others today.
+// fitting returns the first unused interaction that is equal except for removed secrets:
+// a secret may have become known after the request was sent, or may have changed since.
 func (t *Tape) fitting(req *interaction) *interaction {
 	var mine any
 	for _, it := range t.recorded {
@@ -96,7 +95,7 @@ func (t *Tape) fitting(req *interaction) *interaction {
 			}
 		}
 		if t.ordered() {
-			break // it is the next one
+			break // this is the next one
 		}
 	}
 	return nil
@@ -113,11 +112,11 @@ func (f found) hint() string {
 	return ""
 }
 
-// maxCandidates bounds how many interactions are compared with a request that is none
-// of them.
+// maxCandidates is the number of interactions that are compared with a request that does
+// not match any.
 const maxCandidates = 32
 
-// mismatch says how a request differs from what was expected.
+// mismatch describes how a request differs from the expected one.
 func (t *Tape) mismatch(req *interaction, f found) *MismatchError {
 	e := &MismatchError{File: t.path, Number: t.requests, Request: req.label(), Hint: f.hint()}
 	var candidates []*interaction
@@ -126,7 +125,7 @@ func (t *Tape) mismatch(req *interaction, f found) *MismatchError {
 			candidates = append(candidates, it)
 		}
 		if !t.cfg.lenient && len(candidates) == 1 {
-			break // it is the next one
+			break // this is the next one
 		}
 	}
 	mine, best := t.tree(req), math.MaxInt
@@ -141,7 +140,7 @@ func (t *Tape) mismatch(req *interaction, f found) *MismatchError {
 	return e
 }
 
-// label says what a request is, in a few words.
+// label describes a request in a few words.
 func (it *interaction) label() string {
 	if it.model != nil {
 		return strings.TrimSpace("model " + cmp.Or(it.model.Asked, it.model.Model))
@@ -153,11 +152,11 @@ func (it *interaction) label() string {
 	return it.http.Method + " " + path
 }
 
-// keyOf returns what is the same for the same requests.
+// keyOf returns a key that is equal for equal requests.
 func (t *Tape) keyOf(it *interaction) string {
 	if it.key == "" {
 		data, err := json.Marshal(t.tree(it))
-		if err != nil { // no value of a tree is one
+		if err != nil { // the trees contain only JSON values
 			return ""
 		}
 		sum := sha256.Sum256(data)
@@ -166,8 +165,8 @@ func (t *Tape) keyOf(it *interaction) string {
 	return it.key
 }
 
-// tree returns what is compared of a request: the fields of its body, and beside them
-// what has a name that begins with an @.
+// tree returns the compared contents of a request: the fields of its body, and other
+// properties under names that begin with @.
 func (t *Tape) tree(it *interaction) any {
 	tree := t.bodyTree(it.request())
 	if h := it.http; h != nil {
@@ -213,8 +212,7 @@ func (t *Tape) bodyTree(body []byte) map[string]any {
 	return map[string]any{"@body": v}
 }
 
-// canonical makes numbers that are the same look the same: 1, 1.0 and 1e0. It changes
-// the tree.
+// canonical gives equal numbers the same form: 1, 1.0 and 1e0. It modifies the tree.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -249,7 +247,7 @@ func queryTree(q url.Values) map[string]any {
 	return out
 }
 
-// prune takes what path names out of a tree; elements of lists become null.
+// prune removes the value at path from a tree; elements of lists become null.
 func prune(v any, path []string) {
 	seg, rest := path[0], path[1:]
 	if seg == "**" {
@@ -298,7 +296,7 @@ func children(v any, f func(any)) {
 	}
 }
 
-// splitPath cuts a path into its keys: `a.b[0]["c.d"]`.
+// splitPath splits a path into its keys: `a.b[0]["c.d"]`.
 func splitPath(path string) (segs []string, err error) {
 	for rest, more := path, true; more; {
 		var seg string
@@ -307,13 +305,13 @@ func splitPath(path string) (segs []string, err error) {
 		}
 		segs = append(segs, seg)
 		if rest, more = strings.CutPrefix(rest, "."); !more {
-			more = rest != "" // a bracket
+			more = rest != "" // followed by a bracket
 		}
 	}
 	return segs, nil
 }
 
-// cutKey cuts off the first key of a path: `["key"]`, `[0]` or `key`.
+// cutKey splits off the first key of a path: `["key"]`, `[0]` or `key`.
 func cutKey(path string) (key, rest string, err error) {
 	switch {
 	case strings.HasPrefix(path, `["`):

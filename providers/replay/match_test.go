@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/providers/replay"
 )
 
-// written is a recording with a POST for each body, answered with its number.
+// written writes a recording with a POST for each body, answered with its number.
 func written(t testing.TB, bodies ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -35,7 +35,7 @@ func written(t testing.TB, bodies ...string) string {
 
 const target = "http://localhost:1/v1/x?alt=sse"
 
-// post returns the number of the interaction that answers, or the error.
+// post returns the number of the interaction that was served, or the error.
 func post(t testing.TB, tape *replay.Tape, body string) (string, error) {
 	t.Helper()
 	_, got, err := get(t, tape, "POST", target, body, "Accept", "a")
@@ -49,7 +49,7 @@ func TestMatching(t *testing.T) {
 		opts     []replay.Option
 		recorded []string
 		asked    []string
-		want     string // the interactions that answer, - for a mismatch
+		want     string // the served interactions, with - for a mismatch
 	}{
 		{"in order", nil, []string{`{"a":1}`, `{"a":2}`}, []string{`{"a":1}`, `{"a":2}`}, "1 2"},
 		{"canonical", nil, []string{`{"a":1,"b":[1.50,"é"]}`}, []string{` {"b" : [15e-1, "\u00e9"], "a":1.0}`}, "1"},
@@ -147,7 +147,7 @@ func TestDiff(t *testing.T) {
 			require.Equal(t, tt.want, strings.Join(lines, "\n"))
 			require.Equal(t, 1, e.Nearest)
 			require.ErrorAs(t, err, new(*aycoder.BadRequestError))
-			for _, c := range e.Changes { // a change can be ignored by its path
+			for _, c := range e.Changes { // each change can be ignored by its path
 				if strings.HasPrefix(c.String(), "~") {
 					_, err := post(t, openTape(t, written(t, tt.recorded), replay.WithIgnore(c.Path)), tt.asked)
 					if e, ok := errors.AsType[*replay.MismatchError](err); ok {
@@ -218,7 +218,7 @@ func TestModes(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "record it with TAPE_MODE=record")
 
-	fresh := filepath.Join(t.TempDir(), "new", "folder", "tape")
+	fresh := filepath.Join(t.TempDir(), "new", "directory", "tape")
 	require.NoError(t, openTape(t, fresh, replay.WithMode(replay.Record)).Close())
 	require.Equal(t, "{\"aycoder_replay\":1}\n{\"eof\":true}\n", readTape(t, fresh))
 	require.Empty(t, openTape(t, fresh).Unused())
@@ -241,7 +241,7 @@ func TestLimits(t *testing.T) {
 	require.NoFileExists(t, path+".part")
 }
 
-// tester collects what a test would say.
+// tester collects the errors that a test would report.
 type tester struct {
 	cleanup []func()
 	said    []string

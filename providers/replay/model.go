@@ -10,20 +10,20 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Client returns a client that records the requests to next and what comes back, or
-// plays them back. It is an [aycoder.ModelMiddleware]:
+// Client returns a client that records the requests to next and its responses, or plays
+// them back. It is an [aycoder.ModelMiddleware]:
 //
 //	client := tape.Client(inner)
 //
-// Requests are compared as JSON that has all that a model sees of them; the effects of
-// tools are not in it. The events come back as they were, one by one, and so do errors,
-// with their type and fields. In mode [Replay], next is not asked. It may be nil then:
-// what the client tells of itself is what the recorded one told, as an
-// [aycoder.ModelNamer], [aycoder.OutputFormatter] and [aycoder.ModelInfoer]. Otherwise
-// next shows its own abilities. Client panics if next is nil and may have to be asked.
+// Requests are compared as JSON with everything that a model sees of them; the effects of
+// tools are left out. Events are played back unchanged, one by one, and so are errors,
+// with their type and fields. In mode [Replay], next is not used and may be nil: the
+// client then has the recorded properties of an [aycoder.ModelNamer],
+// [aycoder.OutputFormatter] and [aycoder.ModelInfoer]. In the other modes these are the
+// properties of next. Client panics if next is nil and may be needed.
 //
-// What cannot be recorded, such as text that is not valid UTF-8, reaches the program as
-// it is, and [Tape.Close] gives an error.
+// A request or an event that cannot be recorded, such as text that is not valid UTF-8,
+// still reaches the program unchanged, but [Tape.Close] returns an error.
 func (t *Tape) Client(next aycoder.ModelClient) aycoder.ModelClient {
 	if next != nil {
 		return &client{t, next}
@@ -39,7 +39,7 @@ type client struct {
 	next aycoder.ModelClient
 }
 
-// Unwrap returns the client that is recorded, for [aycoder.As].
+// Unwrap returns the recorded client, for [aycoder.As].
 func (c *client) Unwrap() aycoder.ModelClient { return c.next }
 
 // Stream implements [aycoder.ModelClient].
@@ -64,7 +64,7 @@ func (c *client) stream(
 
 type yieldFunc = func(aycoder.ModelEvent, error) bool
 
-// run answers a request. The error is the last thing that the program gets.
+// run answers a request. The error is the last value that the program gets.
 func (c *client) run(ctx context.Context, req *aycoder.Request, info aycoder.ModelClient, yield yieldFunc) error {
 	t := c.tape
 	if ctx.Err() != nil {
@@ -96,7 +96,7 @@ func (c *client) run(ctx context.Context, req *aycoder.Request, info aycoder.Mod
 	return c.record(ctx, req, it, yield)
 }
 
-// describe says what a client tells of itself.
+// describe records the properties of a client.
 func describe(m aycoder.ModelClient, model string) *modelLine {
 	l := &modelLine{Asked: model}
 	if n, ok := aycoder.As[aycoder.ModelNamer](m); ok {
@@ -115,7 +115,7 @@ func describe(m aycoder.ModelClient, model string) *modelLine {
 
 func (c *client) record(ctx context.Context, req *aycoder.Request, it *interaction, yield yieldFunc) error {
 	t := c.tape
-	defer t.ended(it, endLeft, nil) // if nothing else comes first: the program may panic, too
+	defer t.ended(it, endLeft, nil) // unless another ending comes first: the program may panic
 	for ev, err := range c.next.Stream(ctx, req) {
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -150,7 +150,7 @@ func (t *Tape) heard(it *interaction, ev aycoder.ModelEvent) {
 	}
 }
 
-// eventBytes is what an event takes beside its text, about.
+// eventBytes is the approximate size of an event without its text.
 const eventBytes = 256
 
 func (c *client) replay(ctx context.Context, it *interaction, info aycoder.ModelClient, yield yieldFunc) error {
@@ -159,7 +159,7 @@ func (c *client) replay(ctx context.Context, it *interaction, info aycoder.Model
 			return c.cancelled(ctx, info)
 		}
 		ev, err := it.events[i].event()
-		if err != nil { // it was read before
+		if err != nil { // it was validated before
 			return c.tape.failed(err)
 		}
 		if !yield(ev, nil) {
@@ -180,7 +180,7 @@ func (c *client) replay(ctx context.Context, it *interaction, info aycoder.Model
 	return &IncompleteError{File: c.tape.path, Interaction: it.number, Request: it.label()}
 }
 
-// cancelled is the error of a request that was cancelled.
+// cancelled returns the error of a cancelled request.
 func (c *client) cancelled(ctx context.Context, info aycoder.ModelClient) error {
 	e := &aycoder.ModelError{Err: ctx.Err()}
 	if cause := context.Cause(ctx); !errors.Is(cause, e.Err) {
@@ -192,8 +192,7 @@ func (c *client) cancelled(ctx context.Context, info aycoder.ModelClient) error 
 	return e
 }
 
-// A player is a client without another behind it. It tells of itself what the recorded
-// one told.
+// A player is a client without another one behind it. It has the recorded properties.
 type player struct{ client }
 
 // Stream implements [aycoder.ModelClient].
@@ -201,7 +200,8 @@ func (p *player) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return p.stream(ctx, req, p)
 }
 
-// recorded returns what was recorded of a model, which is the client's if it is empty.
+// recorded returns the recorded properties of a model; an empty name means the client's
+// model.
 func (p *player) recorded(model string) *modelLine {
 	for _, it := range p.tape.recorded {
 		if it.model != nil && (it.model.Asked == model || it.model.Model == model) {

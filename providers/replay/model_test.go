@@ -55,7 +55,7 @@ func (f *fake) Stream(ctx context.Context, _ *aycoder.Request) iter.Seq2[aycoder
 	}
 }
 
-// everyEvent is one of each kind, with every part.
+// everyEvent returns one event of each kind, with every part.
 func everyEvent() []aycoder.ModelEvent {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	opaque := &aycoder.Opaque{Provider: "p", Raw: raw("{ \"a\" : \"<&>\\u2028\" }")}
@@ -148,7 +148,7 @@ func TestErrorsComeBackAsTheyWere(t *testing.T) {
 	require.ErrorContains(t, stream(t.Context(), c, ask("q"), -1).err, "nil *aycoder.AuthError")
 }
 
-// flat is an error with its causes as text.
+// flat formats an error with its causes.
 func flat(err error) string {
 	data, _ := json.Marshal(err)
 	e, _ := errors.AsType[*aycoder.ModelError](err)
@@ -159,7 +159,7 @@ func flat(err error) string {
 		fmt.Sprint(errors.AsType[*aycoder.LimitError](err))
 }
 
-// What cannot be written is not changed, and not recorded quietly.
+// Values that cannot be written are passed on unchanged, and not recorded silently.
 func TestWhatCannotBeRecorded(t *testing.T) {
 	for name, ev := range map[string]aycoder.ModelEvent{
 		"not UTF-8": &aycoder.TextDelta{Text: "\xff"},
@@ -221,7 +221,7 @@ func TestRequestsOfModels(t *testing.T) {
 	}
 }
 
-// A replayed client knows of itself what the recorded one knew.
+// A replayed client has the properties of the recorded one.
 func TestAbilities(t *testing.T) {
 	inner := &able{fake{events: []aycoder.ModelEvent{&aycoder.MessageDone{}}}}
 	path := tapePath(t)
@@ -301,7 +301,7 @@ func TestModelLeftAndCancelled(t *testing.T) {
 	})
 }
 
-// A run of an agent with tools is the same again, byte for byte, at both seams.
+// A run of an agent with tools is reproduced byte for byte, at both levels.
 func TestLoop(t *testing.T) {
 	call := func(id, path string) string {
 		block := `event: content_block_start
@@ -378,7 +378,7 @@ data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta"
 	}
 }
 
-// recorded is a client that plays back one answer, recorded at one of the seams.
+// recorded is a client that plays back one answer, recorded at one of the two levels.
 func recorded(t testing.TB, wire bool, answers http.HandlerFunc) agenttest.Client {
 	path := tapePath(t)
 	s := serve(t, answers)
@@ -399,7 +399,7 @@ func recorded(t testing.TB, wire bool, answers http.HandlerFunc) agenttest.Clien
 	return agenttest.Client{Model: back.Client(nil)}
 }
 
-// live is a client that is being recorded.
+// live is a client during recording.
 func live(t testing.TB, wire bool, answers http.HandlerFunc) agenttest.Client {
 	s := serve(t, answers)
 	tr := &http.Transport{}
@@ -429,8 +429,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// clients are those of the suite. A recording of one that is cancelled is only used
-// while it is made: TestCancelled plays it back.
+// clients returns the clients for the suite. A cancelled one is only tested during
+// recording: TestCancelled plays it back.
 func clients(live bool, client func(testing.TB, http.HandlerFunc) agenttest.Client) agenttest.Clients {
 	refuse := func(status int, header, kind, message string) func(testing.TB) agenttest.Client {
 		return func(t testing.TB) agenttest.Client {
@@ -470,8 +470,7 @@ func clients(live bool, client func(testing.TB, http.HandlerFunc) agenttest.Clie
 	return c
 }
 
-// What is nil in a request goes on to the client, and what that makes of it is played
-// back.
+// Nil values in a request are passed to the client, and the result is played back.
 func TestNilInRequests(t *testing.T) {
 	hello := ask("x").Messages
 	requests := []*aycoder.Request{

@@ -10,8 +10,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// defaultMaxBytes is what a file and a recording may hold: that of a long run, whose
-// requests repeat the conversation, is some tens of megabytes.
+// defaultMaxBytes limits a file and a recording. A recording of a long run, in which each
+// request repeats the conversation, takes some tens of megabytes.
 const defaultMaxBytes = 256 << 20
 
 type config struct {
@@ -27,7 +27,7 @@ type config struct {
 	headers    []string
 
 	secretHeaders []string
-	secretValues  func() []string // a function shows no secret when it is printed
+	secretValues  func() []string // a function, so that printing the options does not show secrets
 	redact        func([]byte) []byte
 	normalize     func([]byte) []byte
 }
@@ -40,14 +40,14 @@ func (c *config) howToRecord() string {
 }
 
 // Option sets a property of a [Tape]. Options are applied in order; the last one wins
-// where nothing else is said.
+// unless its comment says otherwise.
 type Option func(*config) error
 
 func wrong(option, format string, args ...any) error {
 	return &aycoder.ConfigError{Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// WithMode sets what the tape does. Default: [Replay].
+// WithMode sets the mode of the tape. Default: [Replay].
 func WithMode(m Mode) Option {
 	return func(c *config) error {
 		if m < Replay || m > RecordMissing {
@@ -58,8 +58,8 @@ func WithMode(m Mode) Option {
 	}
 }
 
-// WithModeEnv sets what the tape does to what the environment variable says: "replay",
-// "record" or "record-missing". If it is empty, nothing changes. Default: none.
+// WithModeEnv sets the mode from an environment variable: "replay", "record" or
+// "record-missing". An empty variable has no effect. Default: none.
 func WithModeEnv(name string) Option {
 	return func(c *config) error {
 		c.env = name
@@ -76,7 +76,7 @@ func WithModeEnv(name string) Option {
 	}
 }
 
-// WithTransport sets where requests go that are to be recorded. Default:
+// WithTransport sets the transport for requests that are recorded. Default:
 // [http.DefaultTransport].
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *config) error {
@@ -88,19 +88,19 @@ func WithTransport(rt http.RoundTripper) Option {
 	}
 }
 
-// Matching says when a request is one that was recorded.
+// Matching decides which requests match the recorded ones.
 type Matching int
 
-// The ways to match.
+// The values of Matching.
 const (
-	// Strict wants the same requests in the order of the recording.
+	// Strict requires the same requests in the order of the recording.
 	Strict Matching = iota
-	// Lenient takes the requests in any order, as those of tools or agents that work side
-	// by side come, and does not compare headers.
+	// Lenient accepts the requests in any order, as parallel tools or agents make them,
+	// and does not compare headers.
 	Lenient
 )
 
-// WithMatching sets when a request is one that was recorded. Default: [Strict].
+// WithMatching decides which requests match the recorded ones. Default: [Strict].
 func WithMatching(m Matching) Option {
 	return func(c *config) error {
 		if m != Strict && m != Lenient {
@@ -111,10 +111,11 @@ func WithMatching(m Matching) Option {
 	}
 }
 
-// WithIgnore names fields of requests that are not compared, as a [Change] names them:
-// "metadata.user_id", "messages[0].content". A * stands for any key or index, a ** for
-// any number of them: "**.cache_control". What is not the body begins with an @:
-// "@header.Accept", "@query.alt", "@path". Several add up. Default: none.
+// WithIgnore excludes fields of requests from the comparison. They are named as in a
+// [Change]: "metadata.user_id", "messages[0].content". A * stands for any key or index, a
+// ** for any number of them: "**.cache_control". Properties outside of the body begin
+// with an @: "@header.Accept", "@query.alt", "@path". Repeated options add up. Default:
+// none.
 func WithIgnore(paths ...string) Option {
 	return func(c *config) error {
 		for _, p := range paths {
@@ -128,22 +129,23 @@ func WithIgnore(paths ...string) Option {
 	}
 }
 
-// WithNormalize sets a function that makes bodies of requests comparable, recorded
-// and new ones, whose dates or made-up names differ. The file has the bodies as they
-// were. For [Tape.Client] they are the requests as JSON. It is safe for concurrent use,
-// and does not change its argument. Default: none.
+// WithNormalize sets a function that is applied to request bodies before they are
+// compared, recorded and new ones, for example to remove dates or generated names. The
+// file keeps the original bodies. For [Tape.Client] the bodies are the requests as JSON.
+// The function must be safe for concurrent use and must not modify its argument. Default:
+// none.
 func WithNormalize(f func(body []byte) []byte) Option {
 	return func(c *config) error { c.normalize = f; return nil }
 }
 
-// WithReuse sets whether what was used is served again to the same request, where
-// nothing unused matches: the last one that was used. Default: false.
+// WithReuse allows an interaction to be served again if an equal request finds no unused
+// one; it is then the last one that was served. Default: false.
 func WithReuse(reuse bool) Option {
 	return func(c *config) error { c.reuse = reuse; return nil }
 }
 
-// WithChunk sets in pieces of how many bytes bodies are played back; 0 is the pieces
-// of the recording. Default: 0.
+// WithChunk sets the size in bytes of the pieces in which bodies are played back; 0 keeps
+// the recorded pieces. Default: 0.
 func WithChunk(bytes int) Option {
 	return func(c *config) error {
 		if bytes < 0 {
@@ -154,9 +156,9 @@ func WithChunk(bytes int) Option {
 	}
 }
 
-// WithHeaders adds headers to those that are recorded, of requests and responses. Those
-// of requests are compared. A header that may hold a key is refused. Several add up.
-// Default: none but those that the model APIs need.
+// WithHeaders adds headers of requests and responses to the recorded ones. Headers of
+// requests are also compared. A header that may contain a key is refused. Repeated
+// options add up. Default: only the headers that the model APIs need.
 func WithHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -169,9 +171,9 @@ func WithHeaders(names ...string) Option {
 	}
 }
 
-// WithSecrets names values that must not get into the file. Several add up. Those of
-// less than four bytes are refused. Default: none but what headers, URLs and fields of
-// bodies give away.
+// WithSecrets sets values that must not get into the file. Values of less than four bytes
+// are refused. Repeated options add up. Default: only the secrets that are recognized in
+// headers, URLs and fields of bodies.
 func WithSecrets(values ...string) Option {
 	return func(c *config) error {
 		for _, v := range values {
@@ -188,9 +190,9 @@ func WithSecrets(values ...string) Option {
 	}
 }
 
-// WithSecretHeaders names headers, of requests and responses, whose values are secrets
-// like those of authorization headers, such as Openai-Organization. Several add up.
-// Default: none but those whose names say so.
+// WithSecretHeaders names headers of requests and responses whose values are secrets, in
+// addition to authorization headers and the like: for example Openai-Organization.
+// Repeated options add up. Default: only the headers that are recognized by their names.
 func WithSecretHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -200,16 +202,16 @@ func WithSecretHeaders(names ...string) Option {
 	}
 }
 
-// WithRedact sets a function that takes out of a text what must not get into the file.
-// It is given URLs, the values of headers, bodies of requests and responses, and texts
-// of errors, and for [Tape.Client] requests and events as JSON, which must be JSON of
-// the same shape afterwards. It is safe for concurrent use, does not change its
-// argument, and changes nothing in what it gave back before. Default: none.
+// WithRedact sets a function that removes other confidential data from a text. It gets
+// URLs, values of headers, bodies of requests and responses, and texts of errors, and for
+// [Tape.Client] requests and events as JSON, whose shape it must keep. The function must
+// be safe for concurrent use, must not modify its argument, and must be idempotent.
+// Default: none.
 func WithRedact(f func([]byte) []byte) Option {
 	return func(c *config) error { c.redact = f; return nil }
 }
 
-// WithMaxBytes bounds the size of the file that is read, and of what is recorded.
+// WithMaxBytes limits the size in bytes of the file that is read, and of the recording.
 // Default: 256 MiB.
 func WithMaxBytes(n int64) Option {
 	return func(c *config) error {
@@ -221,9 +223,9 @@ func WithMaxBytes(n int64) Option {
 	}
 }
 
-// WithTorn sets whether a file that has lost its end is accepted, in which a program
-// that crashed was still recording. What is whole of it is played back, and [Tape.Torn]
-// tells what is not. Default: false.
+// WithTorn accepts a file without its end, which a program leaves behind if it crashes
+// during a recording. The complete interactions are played back, and [Tape.Torn]
+// describes the rest. Default: false.
 func WithTorn(accept bool) Option {
 	return func(c *config) error { c.acceptTorn = accept; return nil }
 }

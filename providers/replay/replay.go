@@ -1,94 +1,92 @@
-// Package replay records what goes between a program and its model into a file, and
-// plays it back: tests of a host then run with real answers, without a network and
-// without a key, and always the same way.
+// Package replay records the traffic between a program and its model in a file, and plays
+// it back. Tests of a host then run with real answers, without a network and without a
+// key, and always with the same result.
 //
 // # A tape
 //
-// [Open] opens a file as a [Tape]. A tape sits at one of two places.
+// [Open] opens a file as a [Tape]. A tape can be used at two levels.
 //
-// As an [http.RoundTripper] it sees what goes over the wire, so that the provider's
-// own code is tested with it, decoding and all:
+// As an [http.RoundTripper] it sees the HTTP traffic, so the test includes the code of
+// the provider, such as its decoding:
 //
 //	tape := replay.ForTest(t, "testdata/weather.jsonl", replay.WithModeEnv("RECORD"))
 //	client, err := anthropic.New("claude-sonnet-4-5", anthropic.WithAPIKey(key),
 //		anthropic.WithHTTPClient(&http.Client{Transport: tape}))
 //
 // As a middleware, [Tape.Client], it sees requests and events of any
-// [aycoder.ModelClient], whatever provider it is of and however it talks to it:
+// [aycoder.ModelClient], whatever its provider and its transport:
 //
 //	client := tape.Client(inner)
 //
 // # Modes
 //
-// The [Mode] says what a tape does: [Replay] (the default) serves what the file has
-// and never uses the network; [Record] asks, and writes the file anew; and
-// [RecordMissing] asks for what the file does not have. A test names an environment
-// variable for it:
+// The [Mode] selects the behaviour of a tape: [Replay] (the default) serves the recorded
+// answers and never uses the network; [Record] sends every request, and writes a new
+// file; and [RecordMissing] sends only requests that are not in the file. A test can take
+// the mode from an environment variable:
 //
 //	RECORD=record go test ./...
 //
-// [Tape.Close] ends a recording: only then the file takes the place of the one before.
-// Until then, what is finished is in a file beside it, whose name ends in ".part".
-// After a crash that one can be looked at, and opened with [WithTorn].
+// [Tape.Close] ends a recording; only then the new file replaces the old one. Until then,
+// the finished interactions are in a file beside it, whose name ends in ".part". After a
+// crash that file can be examined, and opened with [WithTorn].
 //
-// # Which answer a request gets
+// # Matching
 //
-// Each interaction is used once, and in the order in which it was recorded. A request
-// is the same as the recorded one if method, path, query, the headers that are
-// recorded and the body are; bodies of JSON are compared as JSON, so that neither
-// white space nor the order of keys counts. Anything else is a [MismatchError], which
-// shows what is different:
+// Each interaction is used once, in the order of the recording. A request matches a
+// recorded one if method, path, query, recorded headers and body are equal. Bodies of
+// JSON are compared as JSON, regardless of white space and the order of keys. Any other
+// request is a [MismatchError], which shows the differences:
 //
 //	replay testdata/weather.jsonl: request 2, POST /v1/messages, is not the one that was recorded as interaction 2:
 //	  ~ messages[0].content[0].text: "How is Oslo?" → "How is Bergen?"
 //	  + temperature: 0.5
 //
-// It says that no retry helps, so that an agent's loop ends at once. [WithMatching],
-// [WithIgnore] and [WithNormalize] are for requests that are never twice the same.
+// The error is marked as permanent, so that an agent's loop ends at once. [WithMatching],
+// [WithIgnore] and [WithNormalize] support requests that differ each time.
 //
-// [Tape.Unused] tells what was recorded and not asked for. [ForTest] checks that there
-// is none at the end of a test.
+// [Tape.Unused] lists the interactions that were not used. [ForTest] checks at the end of
+// a test that there are none.
 //
-// # What is recorded
+// # Recording
 //
-// Bodies are recorded as they came, with the places where the network cut them, while
-// the program reads them. One that the program did not read to its end is recorded as
-// far as it came. Played back, it ends with an [IncompleteError] where a program reads
-// on, and with the error of the context where the program had cancelled: there it
-// waits for the cancel, as the program did. A connection that was lost is lost at the
-// same byte again, a request that failed fails again; what remains of an error of the
-// network is its text, whether it was a timeout, and whether it was an [io.EOF] or
-// another well-known one. Errors of a [aycoder.ModelClient] keep their type and fields.
-// Times in headers and errors are those of the recording.
+// Bodies are recorded while the program reads them, unchanged and with the boundaries of
+// the pieces in which the network delivered them. If the program does not read a body to
+// its end, only the part that arrived is recorded. In playback, a program that reads on
+// gets an [IncompleteError]. If the program had cancelled the request, playback waits for
+// the cancellation and returns the error of the context. A lost connection is lost at the
+// same byte, and a failed request fails again. A network error keeps its text, whether it
+// was a timeout, and whether it was [io.EOF] or another well-known error. Errors of an
+// [aycoder.ModelClient] keep their type and fields. Times in headers and errors are those
+// of the recording.
 //
 // # Secrets
 //
-// Headers are recorded by an allow list, on which no header with a key is. The values
-// of headers, of query parameters, and of fields in the bodies of requests whose names
-// say so (authorization, apiKey, session_token, cookie, password …) are known as secrets
-// from then on, and so are the tokens that a service of OAuth gives out. They are taken
-// out of URLs, bodies and errors, also in the form they have in JSON, in URLs and in
-// base64. Where one was taken out of a recorded request, any text matches: a tape is
-// played back with another key.
+// Only headers on an allow list are recorded, and no header with a key is on that list.
+// Values whose names mark them as secrets (authorization, apiKey, session_token, cookie,
+// password …) are remembered, if they are in headers, query parameters or fields of
+// request bodies; so are tokens that an OAuth service issues. They are removed from URLs,
+// bodies and errors, also in the forms that they have in JSON, in URLs and in base64. In
+// a recorded request, a removed secret matches any text, so a tape can be played back
+// with another key.
 //
-// [WithSecrets] and [WithSecretHeaders] name more of them, such as the names of
-// organisations, and [WithRedact] is for all that the host knows better. Before the
-// file takes its place, all of it is searched again, and a [SecretError] says if there
-// is one left.
+// [WithSecrets] and [WithSecretHeaders] add secrets, such as the names of organisations,
+// and [WithRedact] removes anything else that the host considers confidential. Before the
+// new file replaces the old one, all of it is searched again, and a remaining secret is a
+// [SecretError].
 //
-// Some things are no secrets here unless WithSecrets names them. Values that are shorter
-// than eight bytes (cookies: twelve) are parts of too many words. Of fields in bodies,
-// numbers, words and sentences are none either: `"max_tokens": 10000000`,
-// `"auth": "required"`. And what the conversation itself says is content: a tool is
-// called with a password as it was before. A secret that a model spells out over several
-// events of a stream is not found on the wire; the middleware finds it, as it sees the
-// whole text.
+// Some values are not treated as secrets unless WithSecrets names them. Values of less
+// than eight bytes (cookies: twelve) occur in too many words. In fields of bodies,
+// numbers, words and sentences are not secrets either: `"max_tokens": 10000000`, `"auth":
+// "required"`. The conversation itself is content: a tool is called with the same
+// password as before. A secret that a model writes across several events of a stream is
+// not found at the HTTP level; the middleware finds it, because it sees the whole text.
 //
 // # The file
 //
-// The file has JSON lines, for people and their diffs: a line that says the version,
-// and for each interaction one for its request, one for the head of the response, one
-// for each piece of the body or each event, and one for its end.
+// The file consists of JSON lines, so that people can read and compare it. The first line
+// has the version. Each interaction has a line for its request, one for the head of the
+// response, one for each piece of the body or each event, and one for its end.
 package replay
 
 import (
@@ -104,18 +102,17 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Mode says what a [Tape] does.
+// Mode selects the behaviour of a [Tape].
 type Mode int
 
 // The modes.
 const (
-	// Replay serves what was recorded, and nothing else.
+	// Replay serves recorded answers, and never sends a request.
 	Replay Mode = iota
-	// Record asks, and writes the file anew.
+	// Record sends every request, and writes a new file.
 	Record
-	// RecordMissing serves what was recorded, in any order, and asks for what was not.
-	// The file then has the interactions in the order of this time, and behind them those
-	// that were not used.
+	// RecordMissing serves recorded answers, in any order, and sends the other requests.
+	// The new file has the interactions in their new order, followed by the unused ones.
 	RecordMissing
 )
 
@@ -132,7 +129,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", int(m))
 }
 
-// ParseMode returns the mode with that name; "" is [Replay].
+// ParseMode returns the mode with a name; "" is [Replay].
 func ParseMode(name string) (Mode, error) {
 	if name == "" {
 		return Replay, nil
@@ -145,8 +142,8 @@ func ParseMode(name string) (Mode, error) {
 	return Replay, fmt.Errorf("mode %q is none of replay, record, record-missing", name)
 }
 
-// A Tape is a file that is recorded or played back. It is safe for concurrent use. It
-// starts no goroutines.
+// A Tape records or plays back a file. It is safe for concurrent use. It does not start
+// goroutines.
 type Tape struct {
 	path    string
 	cfg     config
@@ -154,19 +151,19 @@ type Tape struct {
 	torn    *FormatError
 
 	mu       sync.Mutex
-	recorded []*interaction // what the file had
-	log      []*interaction // what was asked this time, in order
+	recorded []*interaction // the interactions in the file
+	log      []*interaction // this session's interactions, in order
 	requests int
 	part     *partFile
-	size     int64 // of what was recorded this time
-	err      error // the first thing that spoiled the recording
+	size     int64 // bytes that were recorded in this session
+	err      error // the first error that made the recording unusable
 	closed   bool
 }
 
-// Open opens the tape in the file at path. All options that are wrong are reported at
-// once, as [aycoder.ConfigError]. Where the file is to be played back, it must be there
-// and whole: if it is not there, the error is [fs.ErrNotExist], if it is damaged, a
-// [FormatError], and if it is larger than [WithMaxBytes], an [aycoder.LimitError].
+// Open opens the tape in the file at path. It reports all invalid options at once, as an
+// [aycoder.ConfigError]. A file that is to be played back must exist and be complete: a
+// missing one is an [fs.ErrNotExist], a damaged one a [FormatError], and one larger than
+// [WithMaxBytes] an [aycoder.LimitError].
 func Open(path string, opts ...Option) (*Tape, error) {
 	cfg := config{maxBytes: defaultMaxBytes, transport: http.DefaultTransport}
 	var errs []error
@@ -216,11 +213,11 @@ func (t *Tape) load() error {
 	return nil
 }
 
-// Mode returns what the tape does.
+// Mode returns the mode of the tape.
 func (t *Tape) Mode() Mode { return t.cfg.mode }
 
-// Torn returns what is wrong with the end of a file that was opened with [WithTorn],
-// as a [FormatError], or nil.
+// Torn describes the damaged end of a file that was opened with [WithTorn], as a
+// [FormatError]; it returns nil for a complete file.
 func (t *Tape) Torn() error {
 	if t.torn == nil {
 		return nil
@@ -228,7 +225,7 @@ func (t *Tape) Torn() error {
 	return t.torn
 }
 
-// Unused returns what was recorded and has not been asked for yet, one line each.
+// Unused describes the recorded interactions that have not been used yet, one line each.
 func (t *Tape) Unused() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,11 +238,11 @@ func (t *Tape) Unused() []string {
 	return out
 }
 
-// Close ends the tape; later requests fail with [fs.ErrClosed]. A recording is written
-// to its place, with answers that are still being read as far as they came. If it
-// cannot be recorded whole, the error says why, and the file stays as it was before:
-// a [SecretError], an [aycoder.LimitError], an error of the file system. Close may be
-// called again, and does nothing then.
+// Close ends the tape; later requests fail with [fs.ErrClosed]. It writes a recording to
+// its file; answers that are still being read are recorded as far as they came. If the
+// recording cannot be written completely, the file keeps its previous content and Close
+// returns the reason: a [SecretError], an [aycoder.LimitError], or an error of the file
+// system. Further calls have no effect.
 func (t *Tape) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,15 +270,15 @@ func (t *Tape) Close() error {
 	return nil
 }
 
-// isFileError reports whether what was recorded is of use, and only has no place.
+// isFileError reports whether the recording itself is usable and only could not be saved.
 func isFileError(err error) bool {
 	_, path := errors.AsType[*fs.PathError](err)
 	_, link := errors.AsType[*os.LinkError](err)
 	return path || link
 }
 
-// write writes the whole file. All that has become known as a secret by now is taken
-// out of what came before it was.
+// write writes the whole file. It also removes secrets from interactions that were
+// recorded before the secrets became known.
 func (t *Tape) write() error {
 	all := slices.Clone(t.log)
 	for _, it := range t.recorded {
@@ -300,8 +297,7 @@ func (t *Tape) write() error {
 	return replaceFile(t.path, appendEOF(data))
 }
 
-// block returns the lines of an interaction, from which it takes the secrets that are
-// known by now.
+// block returns the lines of an interaction, without the secrets known by now.
 func (t *Tape) block(it *interaction, number int) ([]byte, error) {
 	var data []byte
 	err := t.clean(it)
@@ -317,7 +313,7 @@ func (t *Tape) block(it *interaction, number int) ([]byte, error) {
 	return data, nil
 }
 
-// begin puts a new interaction on the tape, before the request is sent.
+// begin adds a new interaction to the tape, before the request is sent.
 func (t *Tape) begin(it *interaction) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -331,7 +327,7 @@ func (t *Tape) begin(it *interaction) error {
 		}
 		t.part = part
 	}
-	if t.err == nil { // else nothing will be written
+	if t.err == nil { // otherwise the recording will not be written
 		t.log = append(t.log, it)
 	}
 	t.grow(it, requestBytes+len(it.request()))
@@ -339,13 +335,13 @@ func (t *Tape) begin(it *interaction) error {
 }
 
 const (
-	// requestBytes is what a request takes beside its body, pieceBytes what a piece of a
-	// response does, about.
+	// requestBytes is the approximate size of a request without its body; pieceBytes is
+	// that of a piece of a response.
 	requestBytes = 512
 	pieceBytes   = 16
 )
 
-// grow counts what is kept in memory.
+// grow counts the bytes that are kept in memory.
 func (t *Tape) grow(it *interaction, n int) bool {
 	if it.done || t.err != nil {
 		return false
@@ -356,20 +352,19 @@ func (t *Tape) grow(it *interaction, n int) bool {
 	return t.err == nil
 }
 
-// spoil remembers why the recording cannot be kept, and frees its memory.
+// spoil records why the recording is unusable, and frees its memory.
 func (t *Tape) spoil(err error) {
 	if t.err == nil {
 		t.err = err
 	}
 	for _, it := range t.log {
-		if it.number == 0 { // else it may be played back
+		if it.number == 0 { // others may still be played back
 			it.body, it.cuts, it.events = nil, nil, nil
 		}
 	}
 }
 
-// finish ends an interaction, and writes it beside the file. What comes later is of no
-// interest.
+// finish ends an interaction, and writes it to the part file. Later events are ignored.
 func (t *Tape) finish(it *interaction, end ending, fail *failure) {
 	if it.done {
 		return
@@ -388,14 +383,14 @@ func (t *Tape) finish(it *interaction, end ending, fail *failure) {
 	}
 }
 
-// ended is finish for those who do not hold the lock.
+// ended is finish for callers that do not hold the lock.
 func (t *Tape) ended(it *interaction, end ending, fail *failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.finish(it, end, fail)
 }
 
-// TB is what [ForTest] needs of a [testing.TB].
+// TB is the part of [testing.TB] that [ForTest] needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -404,7 +399,7 @@ type TB interface {
 }
 
 // ForTest opens a tape for a test, and closes it when the test ends. The test fails if
-// the tape cannot be opened or written, or if not all of it was used in mode [Replay].
+// the tape cannot be opened or written, or if some of it was not used in mode [Replay].
 func ForTest(t TB, path string, opts ...Option) *Tape {
 	t.Helper()
 	tape, err := Open(path, opts...)

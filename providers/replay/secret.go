@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// placeholder takes the place of a secret. It needs no escape in JSON.
+	// placeholder replaces a secret. It does not need escaping in JSON.
 	placeholder = "[redacted]"
 
-	// minSecret is from where on a value is a secret. Shorter ones are parts of words.
+	// minSecret is the minimum length of a secret. Shorter values occur within words.
 	minSecret = 8
-	// minOwnSecret is the same for what the host says.
+	// minOwnSecret is the same for values that the host names.
 	minOwnSecret = 4
-	// minCookie is the same for a cookie, in which "accepted" may stand.
+	// minCookie is the same for a cookie, whose value may be a word like "accepted".
 	minCookie = 12
-	// maxSecrets bounds what is searched for. A signature for each request is one each.
+	// maxSecrets is the number of secrets that are searched for. Signatures of requests
+	// are all different.
 	maxSecrets = 4096
 )
 
-// secrets are the values that must not be in the file. They are safe for concurrent
-// use.
+// secrets are the values that must not be in the file. They are safe for concurrent use.
 type secrets struct {
 	headers []string
 
 	mu    sync.RWMutex
 	known map[string]bool
-	forms [256][]form // by their first byte, the longest first: another may be a part of it
+	forms [256][]form // by first byte, the longest first, since one form may contain another
 }
 
-// A form is how a secret is written, and whose it is.
+// A form is a spelling of a secret, and the source of the secret.
 type form struct{ text, source string }
 
 func newSecrets(headers []string, values func() []string) *secrets {
@@ -54,7 +54,7 @@ func (s *secrets) secretHeader(name string) bool {
 	return secretName(name) || slices.Contains(s.headers, http.CanonicalHeaderKey(name))
 }
 
-// learn takes the secrets out of headers.
+// learn learns the secrets in headers.
 func (s *secrets) learn(h http.Header) {
 	for name, values := range h {
 		if !s.secretHeader(name) {
@@ -72,7 +72,7 @@ func (s *secrets) learn(h http.Header) {
 	}
 }
 
-// learnURL takes the secrets out of a URL, and returns it without them.
+// learnURL learns the secrets in a URL, and returns the URL without them.
 func (s *secrets) learnURL(u *url.URL) string {
 	c := *u
 	if u.User != nil {
@@ -84,8 +84,8 @@ func (s *secrets) learnURL(u *url.URL) string {
 	return c.String()
 }
 
-// cookies returns the values in a header of cookies, and all before the attributes of
-// one that is set.
+// cookies returns the values in a Cookie header, or in a Set-Cookie header without its
+// attributes.
 func cookies(header string) []string {
 	var out []string
 	for c := range strings.SplitSeq(header, ";") {
@@ -99,9 +99,9 @@ func cookies(header string) []string {
 	return out
 }
 
-// credentials returns what is secret in a header: the value, what stands behind the
-// scheme, and what that is made of: "Basic" is a user and a password in base64 (RFC
-// 7617), others have a list of parameters (RFC 9110, 11.4).
+// credentials returns the secrets in a header: the value, the part behind the scheme, and
+// the contents of that part. "Basic" has a user and a password in base64 (RFC 7617);
+// other schemes have a list of parameters (RFC 9110, section 11.4).
 func credentials(header string) []string {
 	out := []string{header}
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(header), " ")
@@ -123,13 +123,14 @@ func credentials(header string) []string {
 			continue
 		}
 		value = strings.Trim(value, `"`)
-		id, _, _ := strings.Cut(value, "/") // an AWS credential is a key id, a date, a region …
+		// an AWS credential consists of a key id, a date, a region …
+		id, _, _ := strings.Cut(value, "/")
 		out = append(out, value, id)
 	}
 	return out
 }
 
-// add makes values known that have at least so many bytes.
+// add adds values of at least that many bytes.
 func (s *secrets) add(source string, atLeast int, values ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +146,7 @@ func (s *secrets) add(source string, atLeast int, values ...string) {
 	}
 }
 
-// insert keeps the forms in order.
+// insert inserts a form in order.
 func (s *secrets) insert(f form) {
 	group := &s.forms[f.text[0]]
 	at, found := slices.BinarySearchFunc(*group, f, func(a, b form) int {
@@ -156,17 +157,17 @@ func (s *secrets) insert(f form) {
 	}
 }
 
-// count returns how many secrets are known, and whether more would not be searched for.
+// count returns the number of known secrets, and whether the limit was reached.
 func (s *secrets) count() (n int, full bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.known), len(s.known) >= maxSecrets
 }
 
-// A span is where a secret is.
+// A span is the place of a secret.
 type span struct{ from, to int }
 
-// match returns the length of the secret at the beginning of data, and whose it is.
+// match returns the length of the secret at the beginning of data, and its source.
 func (s *secrets) match(data []byte) (int, string) {
 	for _, f := range s.forms[data[0]] {
 		if len(data) >= len(f.text) && string(data[:len(f.text)]) == f.text {
@@ -176,7 +177,7 @@ func (s *secrets) match(data []byte) (int, string) {
 	return 0, ""
 }
 
-// find returns whose secret is in data, or "".
+// find returns the source of a secret in data, or "".
 func (s *secrets) find(data []byte) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -200,8 +201,8 @@ func (s *secrets) spans(data []byte) (out []span) {
 	return out
 }
 
-// mask returns data without secrets, and where the cuts are in it, which are in order.
-// A cut inside of a secret moves behind it. Nothing is copied if there is no secret.
+// mask returns data without secrets, and the offsets of its cuts, which are in order. A
+// cut inside of a secret moves behind it. Without a secret, nothing is copied.
 func (s *secrets) mask(data []byte, cuts []int) ([]byte, []int) {
 	spans := s.spans(data)
 	if len(spans) == 0 {

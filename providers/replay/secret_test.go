@@ -20,7 +20,7 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// spelled are the ways to write a secret.
+// spelled returns the spellings of a secret.
 func spelled(v string) []string {
 	quoted, _ := json.Marshal(v)
 	out := []string{v, url.QueryEscape(v), url.PathEscape(v), strings.Trim(string(quoted), `"`),
@@ -31,7 +31,7 @@ func spelled(v string) []string {
 	return out
 }
 
-// scan looks for secrets in all files of a folder.
+// scan searches all files of a directory for secrets.
 func scan(t testing.TB, dir string, secrets ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -112,7 +112,8 @@ func TestNoSecretIsWritten(t *testing.T) {
 	require.NotContains(t, file, "Openai-Organization")
 	require.NotContains(t, file, "Set-Cookie")
 
-	// Another key plays it back, and no error shows it.
+	// The recording can be played back with another key, and errors do not show the
+	// first.
 	s.Close()
 	back := openTape(t, path, opts...)
 	const other = "sk-another/key=="
@@ -130,7 +131,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 	clean(t, fmt.Sprintf("%v %+v", err, err), append(all, other)...)
 }
 
-// What is known as a secret only later is taken out of what came before.
+// A secret that becomes known late is also removed from earlier interactions.
 func TestSecretThatIsKnownLate(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "it is "+testKey) })
 	path := tapePath(t)
@@ -144,7 +145,7 @@ func TestSecretThatIsKnownLate(t *testing.T) {
 	require.Equal(t, 2, strings.Count(readTape(t, path), "it is [redacted]"))
 }
 
-// The last look at the file is independent of what took secrets out.
+// The final scan of the file is independent of the removal of secrets.
 func TestFinalScan(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
 	path := tapePath(t)
@@ -203,7 +204,7 @@ func TestRedact(t *testing.T) {
 	require.Error(t, breaks.Close())
 }
 
-// A secret is found across the deltas of a stream, and in all that an event holds.
+// A secret is found across the deltas of a stream, and in every field of an event.
 func TestSecretsInEvents(t *testing.T) {
 	const secret = "TOP-secret-42"
 	part := &aycoder.ToolUse{ID: secret, Name: "x", Args: json.RawMessage(`{"a":"` + secret + `"}`)}
@@ -247,8 +248,8 @@ func TestSecretOptions(t *testing.T) {
 	}
 }
 
-// Keys that a body or a query holds are not in the file, nor in an error, wherever they
-// are said again; another key plays the recording back.
+// Keys in a body or a query are neither in the file nor in an error, wherever they are
+// repeated, and the recording can be played back with another key.
 func TestSecretsOfBodiesAndQueries(t *testing.T) {
 	const key, other = "hunter2-very-secret-0123456789", "another-key-9876543210"
 	body := func(key string) string {
@@ -298,8 +299,8 @@ func TestSecretsOfBodiesAndQueries(t *testing.T) {
 	}
 }
 
-// A recording of a tape that did not know a secret yet is still played back, and its
-// errors do not show the secret either.
+// A recording made before a secret was known can still be played back, and its errors do
+// not show the secret either.
 func TestSecretsOfOldRecordings(t *testing.T) {
 	const key = "hunter2-very-secret-0123456789"
 	body := `{"tools":[{"authorization":"` + key + `"}]}`
@@ -312,7 +313,7 @@ func TestSecretsOfOldRecordings(t *testing.T) {
 	clean(t, err.Error(), key)
 }
 
-// A service that gives out tokens says them in its answer.
+// A service that issues tokens has them in its response.
 func TestSecretsOfGrants(t *testing.T) {
 	const token = "ya29.a0AfB_0123456789"
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/providers/replay"
 )
 
-// pieces reads a body and tells where its pieces end.
+// pieces reads a body and returns the offsets at which its pieces end.
 func pieces(t testing.TB, r io.Reader) (data []byte, cuts []int) {
 	t.Helper()
 	buf := make([]byte, 32<<10)
@@ -31,7 +31,7 @@ func pieces(t testing.TB, r io.Reader) (data []byte, cuts []int) {
 	}
 }
 
-// wireRequest is the recorded request, with a key that the recording has no more.
+// wireRequest returns the recorded request, with a key in place of the removed one.
 func wireRequest(t testing.TB, in *wiretest.Interaction) *http.Request {
 	t.Helper()
 	u, err := url.Parse(in.Request.Path)
@@ -45,7 +45,7 @@ func wireRequest(t testing.TB, in *wiretest.Interaction) *http.Request {
 	return req
 }
 
-// What real services have sent comes back as it was, in the pieces it came in.
+// Traffic of real services is played back unchanged, in the original pieces.
 func TestRecordedTraffic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tape")
 	var waiting []*wiretest.Interaction
@@ -58,7 +58,7 @@ func TestRecordedTraffic(t *testing.T) {
 	seen := 0
 	wiretest.Each(t, func(r *wiretest.Recording) {
 		if seen++; raceEnabled && seen%10 != 0 {
-			return // they take minutes then, and are about bytes
+			return // these tests take minutes in that case, and do not depend on it
 		}
 		if waiting = append(waiting, r.Interactions...); len(waiting) > 200 {
 			check()
@@ -72,7 +72,7 @@ func TestRecordedTraffic(t *testing.T) {
 func recordAndReplay(t *testing.T, path string, all []*wiretest.Interaction) (size int) {
 	bodies, cuts := make([][]byte, len(all)), make([][]int, len(all))
 	next := 0
-	// The pieces cut through events and characters.
+	// The pieces end within events and characters.
 	tape := openTape(t, path, replay.WithMode(replay.Record), replay.WithTransport(
 		turn(func(req *http.Request) (*http.Response, error) {
 			next++
@@ -105,8 +105,8 @@ func recordAndReplay(t *testing.T, path string, all []*wiretest.Interaction) (si
 	return size
 }
 
-// withoutGrant takes out the tokens that a service has given out: the only thing that is
-// not played back as it came.
+// withoutGrant removes the tokens that a service has issued, which are the only change in
+// the playback.
 func withoutGrant(body []byte) []byte {
 	var grant struct {
 		Access string `json:"access_token"`
