@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// argsChunk is how many runes of arguments a delta has when text comes in words:
-// the JSON that models write has no spaces to cut at.
+// argsChunk is the number of runes of arguments in a delta when text comes in words: the
+// JSON that models write has no spaces at which to split it.
 const argsChunk = 16
 
 var errBroken = errors.New("the script breaks off")
@@ -23,12 +23,12 @@ type emitter struct {
 	yield func(aycoder.ModelEvent, error) bool
 	config
 	start time.Time
-	left  int  // events until the stream breaks off; less than 0 is never
-	bytes int  // said so far
-	over  bool // the consumer has left or has got an error
+	left  int  // events until the stream breaks off; negative for never
+	bytes int  // bytes emitted so far
+	over  bool // the consumer has left or got an error
 }
 
-// event yields ev, and reports whether to go on.
+// event yields ev, and reports whether to continue.
 func (e *emitter) event(ctx context.Context, ev aycoder.ModelEvent) bool {
 	if e.left == 0 || !e.alive(ctx) {
 		return false
@@ -61,7 +61,7 @@ func (e *emitter) wait(ctx context.Context) {
 	}
 }
 
-// alive reports whether the stream goes on, and ends it if the context has ended.
+// alive reports whether the stream continues, and ends it if the context is done.
 func (e *emitter) alive(ctx context.Context) bool {
 	if e.over {
 		return false
@@ -86,7 +86,8 @@ func (e *emitter) brokenOff() error {
 	return &aycoder.StreamBrokenError{ModelError: e.modelError(errBroken), After: time.Since(e.start)}
 }
 
-// block yields what a provider sends for a block, and reports whether to go on.
+// block yields the events that a provider sends for a block, and reports whether to
+// continue.
 func (e *emitter) block(ctx context.Context, b block) bool {
 	switch p := b.part.(type) {
 	case *aycoder.Text:
@@ -126,8 +127,8 @@ func (e *emitter) call(ctx context.Context, c *aycoder.ToolUse, cut bool) bool {
 	return e.event(ctx, &aycoder.BlockDone{Part: c})
 }
 
-// pieces cuts text into pieces of that many runes, or, for 0, into words with the
-// spaces after them.
+// pieces splits text into pieces of that many runes or, for 0, into words with the spaces
+// after them.
 func pieces(text string, runes int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -167,19 +168,19 @@ func runesLen(text string, runes int) int {
 	return n
 }
 
-// bytesPerToken is the usual rule of thumb.
+// bytesPerToken is a common rule of thumb.
 const bytesPerToken = 4
 
-// history is how far the tokens of a conversation were counted, so that counting
-// those of a request costs what is new in it.
+// history records how far the tokens of a conversation were counted, so that a request
+// costs only the work for its new messages.
 type history struct {
 	last     *aycoder.Message
 	messages int
 	bytes    int
 }
 
-// count estimates the tokens of a request. What the request before had is read from
-// the cache.
+// count estimates the tokens of a request. The messages of the previous request count as
+// read from the cache.
 func (h *history) count(req *aycoder.Request) aycoder.Usage {
 	n := len(req.Messages)
 	goesOn := h.messages > 0 && n >= h.messages && req.Messages[h.messages-1] == h.last

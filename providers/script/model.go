@@ -15,14 +15,14 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Model is a scripted model. It implements [aycoder.ModelClient] and
-// [aycoder.ModelNamer] and is safe for concurrent use: each request takes the next
-// step when its iteration starts.
+// Model is a scripted model. It implements [aycoder.ModelClient] and [aycoder.ModelNamer]
+// and is safe for concurrent use: each request takes the next step when its iteration
+// starts.
 type Model struct {
 	config
 	steps []Step
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	requests []*aycoder.Request
 	calls    int
 	seen     history
@@ -41,11 +41,11 @@ func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
 
-// Option sets how a [Model] behaves.
+// Option sets a property of a [Model].
 type Option func(*config)
 
-// With returns a model with the same steps and the options applied on top of those
-// it has. It has not been asked anything yet.
+// With returns a model with the same steps, and with the options applied in addition to
+// its own. The new model begins with the first step.
 func (m *Model) With(opts ...Option) *Model {
 	c := &Model{config: m.config, steps: m.steps}
 	for _, o := range opts {
@@ -54,39 +54,39 @@ func (m *Model) With(opts ...Option) *Model {
 	return c
 }
 
-// WithPace sets how long the model takes for each delta. Default: no time.
+// WithPace sets the time that the model takes for each delta. Default: 0.
 func WithPace(d time.Duration) Option { return func(c *config) { c.pace = d } }
 
-// WithChunk sets how many runes a delta has. Default: 0, a word at a time.
+// WithChunk sets the number of runes in a delta. Default: 0, which means one word.
 func WithChunk(runes int) Option { return func(c *config) { c.chunk = runes } }
 
-// WithLoop sets whether the first step follows the last. Default: false.
+// WithLoop makes the first step follow the last. Default: false.
 func WithLoop(loop bool) Option { return func(c *config) { c.loop = loop } }
 
-// WithName sets what [Model.ModelName] returns. Default: "script" and "script".
+// WithName sets the result of [Model.ModelName]. Default: "script" and "script".
 func WithName(provider, model string) Option {
 	return func(c *config) { c.provider, c.model = provider, model }
 }
 
-// WithEstimate sets whether the model estimates the tokens of steps without
-// [Step.WithUsage], at four bytes a token, with the messages of the request before as
-// read from the cache. Default: true.
+// WithEstimate enables estimates of the tokens of steps without [Step.WithUsage], at four
+// bytes a token. The messages of the previous request count as read from the cache.
+// Default: true.
 func WithEstimate(estimate bool) Option { return func(c *config) { c.noEstimate = !estimate } }
 
 // ModelName implements [aycoder.ModelNamer].
 func (m *Model) ModelName() (provider, model string) { return m.provider, m.model }
 
-// Requests returns every request so far, in the order they came. They are shallow
-// copies: messages are immutable and shared with the conversation.
+// Requests returns all requests so far, in order. They are shallow copies: messages are
+// immutable and shared with the conversation.
 func (m *Model) Requests() []*aycoder.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.requests)
 }
 
-// Stream implements [aycoder.ModelClient]. Each delta of text is the next word, or
-// the next piece of [WithChunk], after the time of [WithPace]. When ctx ends, so does
-// the stream, with an [aycoder.ModelError] that unwraps to the error of ctx.
+// Stream implements [aycoder.ModelClient]. Each delta of text is the next word, or the
+// next piece of [WithChunk], after the time of [WithPace]. When ctx is done, the stream
+// ends with an [aycoder.ModelError] that unwraps to the error of ctx.
 func (m *Model) Stream(
 	ctx context.Context, req *aycoder.Request,
 ) iter.Seq2[aycoder.ModelEvent, error] {
@@ -138,7 +138,7 @@ func (m *Model) answer(ctx context.Context, e *emitter, req *aycoder.Request) {
 	}
 }
 
-// record keeps the request and returns its number and an estimate of its tokens.
+// record stores the request and returns its number and an estimate of its tokens.
 func (m *Model) record(req *aycoder.Request) (int, aycoder.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,11 +165,11 @@ func (m *Model) choose(n int, req *aycoder.Request) (Step, error) {
 	return Step{}, errors.New("a Func that chooses a Func that …")
 }
 
-// maxChoices bounds how many Funcs may choose each other.
+// maxChoices is the maximum number of Funcs that choose each other.
 const maxChoices = 100
 
-// named returns the blocks with ids and signatures in them. The parts of a step are
-// shared by all who hold the step, so those that change are copied.
+// named returns the blocks with their ids and signatures. The parts of a step are shared,
+// so the changed ones are copied.
 func (m *Model) named(blocks []block) []block {
 	m.mu.Lock()
 	defer m.mu.Unlock()

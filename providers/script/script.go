@@ -1,11 +1,11 @@
-// Package script is a model that says what a script tells it to. It is for tests of
-// programs that use aycoder, and for demonstrations: it needs no network and no key,
-// and what it streams looks like what a real provider streams.
+// Package script provides a model that follows a script. It is meant for tests of
+// programs that use aycoder, and for demonstrations: it needs neither a network nor a
+// key, and its stream looks like that of a real provider.
 //
 // # Steps
 //
 // [New] takes one [Step] for each request, in order. Some steps say something, and
-// [Reply] puts several of them into one answer:
+// [Reply] combines several of them into one answer:
 //
 //	m := script.New(
 //		script.Reply(
@@ -16,12 +16,12 @@
 //		script.Say("It is an off-by-one."),
 //	)
 //
-// Why the model stopped follows from what it said: tool_use after a [Call],
-// max_tokens after a [Cut], else end_turn. [Step.WithStop] and [Step.WithUsage] say
-// otherwise.
+// The stop reason follows from the content: tool_use after a [Call], max_tokens after a
+// [Cut], otherwise end_turn. [Step.WithStop] and [Step.WithUsage] override stop reason
+// and usage.
 //
-// [Func] chooses the step when the request is there; [LastOutput] tells it what the
-// last tool gave:
+// [Func] chooses the step when the request is made; [LastOutput] returns the last output
+// of a tool:
 //
 //	script.Func(func(req *aycoder.Request) script.Step {
 //		if script.LastOutput(req).IsError {
@@ -30,16 +30,14 @@
 //		return script.Call("bash", map[string]any{"command": "go test ./..."})
 //	})
 //
-// A request after the last step is an error that says so, unless the model loops
-// ([WithLoop]).
+// A request after the last step is an error, unless the model loops ([WithLoop]).
 //
-// # What goes wrong
+// # Failures
 //
-// [Fail] answers with an error, [Break] breaks the stream off after some events.
-// [RateLimited], [Overloaded] and [TooLarge] are the errors that a provider's answer
-// would have become.
+// [Fail] answers with an error, and [Break] breaks the stream off after some events.
+// [RateLimited], [Overloaded] and [TooLarge] return the errors of a real provider.
 //
-// # Looking at requests
+// # Requests
 //
 // [Model.Requests] returns every request that was made.
 package script
@@ -54,20 +52,20 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Step answers one request, or is a part of such an answer. It is a value: the
-// methods return a changed copy. The zero Step is an answer without content.
+// Step is the answer to one request, or a part of one. It is a value: its methods return
+// a changed copy. The zero Step is an answer without content.
 type Step struct {
 	blocks []block
 	stop   aycoder.StopReason
 	usage  *aycoder.Usage
 	choose func(*aycoder.Request) Step
 	err    error // ends the stream
-	broken bool  // the stream ends after limit events
+	broken bool  // the stream breaks off after limit events
 	limit  int
-	bad    error // the script is wrong
+	bad    error // an error in the script
 }
 
-// A block is a part and how it comes.
+// A block is a part and the way in which it is streamed.
 type block struct {
 	part aycoder.Part
 	cut  bool
@@ -76,13 +74,13 @@ type block struct {
 // Say returns a step that says text.
 func Say(text string) Step { return Block(&aycoder.Text{Text: text}) }
 
-// Think returns a step that thinks text, with a made-up signature.
+// Think returns a step that thinks text, with a generated signature.
 func Think(text string) Step { return Block(&aycoder.Thinking{Text: text}) }
 
-// Call returns a step that calls a tool. Args is the JSON text of the arguments as a
-// string, []byte or [json.RawMessage], which is taken as it is, valid or not, or any
-// other value, which is encoded; nil is {}. The call's id is made up, call_1 for the
-// first call of a model, unless [Step.WithID] sets it.
+// Call returns a step that calls a tool. If args is a string, []byte or
+// [json.RawMessage], it is the JSON text of the arguments and is used unchanged, valid or
+// not. Any other value is encoded; nil is {}. The id of the call is generated, beginning
+// with call_1 for the first call of a model, unless [Step.WithID] sets it.
 func Call(tool string, args any) Step {
 	raw, err := encode(args)
 	if err != nil {
@@ -91,19 +89,20 @@ func Call(tool string, args any) Step {
 	return Block(&aycoder.ToolUse{Name: tool, Args: raw})
 }
 
-// Cut returns a step that calls a tool, and is cut off by the token limit after args,
-// the beginning of a JSON text.
+// Cut returns a step that calls a tool, and that the token limit cuts off after args,
+// which is the beginning of a JSON text.
 func Cut(tool, args string) Step {
 	call := &aycoder.ToolUse{Name: tool, Args: json.RawMessage(args)}
 	return Step{blocks: []block{{part: call, cut: true}}}
 }
 
-// Block returns a step that says any part, such as an [aycoder.Opaque] block. The
-// part must not be changed afterwards.
+// Block returns a step with any part, such as an [aycoder.Opaque] block. The part must
+// not be modified afterwards.
 func Block(p aycoder.Part) Step { return Step{blocks: []block{{part: p}}} }
 
-// Reply returns a step that does all of steps in one answer. The last stop reason,
-// usage and error that one of them sets counts. [Func] and [Break] stand alone.
+// Reply returns a step that combines several steps into one answer. If more than one of
+// them sets the stop reason, the usage or the error, the last one wins. [Func] and
+// [Break] cannot be combined.
 func Reply(steps ...Step) Step {
 	var all Step
 	for _, s := range steps {
@@ -127,7 +126,7 @@ func Reply(steps ...Step) Step {
 	return all
 }
 
-// Func returns a step that f chooses when the request is there. It is called on the
+// Func returns a step that f chooses when the request is made. It is called on the
 // goroutine that ranges over the stream.
 func Func(f func(*aycoder.Request) Step) Step {
 	if f == nil {
@@ -136,11 +135,11 @@ func Func(f func(*aycoder.Request) Step) Step {
 	return Step{choose: f}
 }
 
-// Fail returns a step that ends with err, after what it says if it is in a [Reply].
+// Fail returns a step that ends with err; in a [Reply], after the content of the steps.
 func Fail(err error) Step { return Step{err: err} }
 
-// Break returns a step whose stream breaks off after that many events of reply, at
-// the latest before its [aycoder.MessageDone]. The model yields err, and an
+// Break returns a step whose stream breaks off after that many events of reply, at the
+// latest before its [aycoder.MessageDone]. The model yields err, or an
 // [aycoder.StreamBrokenError] if err is nil.
 func Break(events int, err error, reply ...Step) Step {
 	s := Reply(reply...)
@@ -151,20 +150,20 @@ func Break(events int, err error, reply ...Step) Step {
 	return s
 }
 
-// WithStop returns the step with another reason why the model stopped.
+// WithStop returns the step with another stop reason.
 func (s Step) WithStop(reason aycoder.StopReason) Step {
 	s.stop = reason
 	return s
 }
 
-// WithUsage returns the step with the tokens it counts, instead of an estimate.
+// WithUsage returns the step with a token usage, in place of an estimate.
 func (s Step) WithUsage(u aycoder.Usage) Step {
 	s.usage = &u
 	return s
 }
 
-// WithID returns the step with the id of its calls. An id that a conversation has
-// already makes the wrong input that some models make.
+// WithID returns the step with an id for its calls. An id that already occurs in a
+// conversation reproduces a fault of some models.
 func (s Step) WithID(id string) Step {
 	blocks := make([]block, len(s.blocks))
 	for i, b := range s.blocks {
@@ -199,8 +198,8 @@ func encode(args any) (json.RawMessage, error) {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// LastOutput returns the last output of a tool since the model spoke last, or an
-// empty one that is no error if there is none.
+// LastOutput returns the last output of a tool after the model's last message. If there
+// is none, it returns an empty output that is not an error.
 func LastOutput(req *aycoder.Request) *aycoder.ToolOutput {
 	for p := range sinceAnswer(req) {
 		if o, ok := p.(*aycoder.ToolOutput); ok {
@@ -210,8 +209,8 @@ func LastOutput(req *aycoder.Request) *aycoder.ToolOutput {
 	return &aycoder.ToolOutput{}
 }
 
-// LastText returns the last text that a user or a tool has said since the model
-// spoke last, or "".
+// LastText returns the last text of a user or a tool after the model's last message, or
+// "".
 func LastText(req *aycoder.Request) string {
 	for p := range sinceAnswer(req) {
 		switch p := p.(type) {
@@ -224,8 +223,8 @@ func LastText(req *aycoder.Request) string {
 	return ""
 }
 
-// sinceAnswer goes backwards through what came after the model's last message, so
-// that looking costs the same however long the history is.
+// sinceAnswer yields the parts after the model's last message, backwards, so that its
+// cost does not depend on the length of the history.
 func sinceAnswer(req *aycoder.Request) func(yield func(aycoder.Part) bool) {
 	return func(yield func(aycoder.Part) bool) {
 		for i := len(req.Messages) - 1; i >= 0; i-- {
@@ -242,7 +241,7 @@ func sinceAnswer(req *aycoder.Request) func(yield func(aycoder.Part) bool) {
 	}
 }
 
-// RateLimited returns the [aycoder.RateLimitError] of a provider that asks to wait.
+// RateLimited returns the [aycoder.RateLimitError] of a provider that demands a wait.
 func RateLimited(wait time.Duration) error {
 	return &aycoder.RateLimitError{ModelError: scripted(429, "rate_limit_error"), RetryAfter: wait}
 }
@@ -252,8 +251,8 @@ func Overloaded() error {
 	return &aycoder.OverloadedError{ModelError: scripted(529, "overloaded_error")}
 }
 
-// TooLarge returns the [aycoder.ContextTooLargeError] of a request with that many
-// tokens to a model that takes limit of them.
+// TooLarge returns the [aycoder.ContextTooLargeError] of a request with that many tokens
+// to a model with the given limit.
 func TooLarge(actual, limit int64) error {
 	return &aycoder.ContextTooLargeError{
 		ModelError: scripted(400, "invalid_request_error"), Actual: actual, Max: limit,

@@ -23,7 +23,7 @@ func ask(text string) *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User(text)}}
 }
 
-// show writes events one a line.
+// show formats an event as a line.
 func show(ev aycoder.ModelEvent) string {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
@@ -182,7 +182,7 @@ func TestErrors(t *testing.T) {
 			require.True(t, ok)
 			assert.Equal(t, "script", e.Provider)
 		}},
-		{"arguments that are no JSON", script.Call("t", func() {}), func(t *testing.T, err error) {
+		{"arguments that are not JSON", script.Call("t", func() {}), func(t *testing.T, err error) {
 			assert.ErrorContains(t, err, "request 1: arguments of t: json: unsupported type")
 		}},
 		{"function in a reply", script.Reply(endless()), func(t *testing.T, err error) {
@@ -490,7 +490,7 @@ func TestConcurrentUse(t *testing.T) {
 	assert.Len(t, m.Requests(), 400)
 }
 
-// conversation is a history that grows by two messages a step, as a loop's does.
+// conversation returns a history that grows by two messages a step, like that of a loop.
 func conversation(steps int) []*aycoder.Message {
 	messages := make([]*aycoder.Message, 0, 2*steps+1)
 	messages = append(messages, aycoder.User("start"))
@@ -516,8 +516,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// The work of a step does not depend on how long the history is: as much is
-// allocated for the last hundred of 1,000 steps as for the first.
+// The work of a step does not depend on the length of the history: the last hundred of
+// 1,000 steps allocate as much as the first.
 func TestStepCostDoesNotGrow(t *testing.T) {
 	messages := conversation(1000)
 	m := script.New(script.Call("t", `{"path":"a.go"}`)).With(script.WithLoop(true))
