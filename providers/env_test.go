@@ -15,14 +15,14 @@ import (
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
 
-// baseVariables are all variables of addresses and keys that clients read.
+// baseVariables are all variables for URLs and keys that clients read.
 var baseVariables = []string{"OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL",
 	"GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL",
 	"OLLAMA_HOST", "GROQ_BASE_URL", "TOGETHER_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "OPENAI_API_KEY",
 	"GEMINI_API_KEY", "GOOGLE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "GROQ_API_KEY", "TOGETHER_API_KEY", "OLLAMA_API_KEY",
 	"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}
 
-// listen returns the address of a server, and the requests that it has got.
+// listen returns the URL of a server, and the requests that it received.
 func listen(t *testing.T) (string, *[]*http.Request) {
 	var got []*http.Request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,11 +35,11 @@ func listen(t *testing.T) (string, *[]*http.Request) {
 
 func complete(t *testing.T, c aycoder.ModelClient) {
 	_, err := aycoder.Complete(t.Context(), c, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi")}})
-	require.Error(t, err) // the server is a teapot
+	require.Error(t, err) // the server responds with 418
 }
 
-// The address in the environment is where the code and the key go, as with the services'
-// own clients; an option wins over it.
+// Requests and the key are sent to the URL in the environment, as with the services' own
+// clients; an option overrides it.
 func TestBaseURLOfEnvironment(t *testing.T) {
 	const secret = "key-0123456789"
 	for _, tt := range []struct{ model, env, suffix, keyEnv, path string }{
@@ -93,7 +93,7 @@ func TestBaseURLOfEnvironment(t *testing.T) {
 	}
 }
 
-// Messages of a cloud go where the environment says that the cloud is.
+// Requests to a cloud are sent to the URL in the environment.
 func TestBaseURLOfClouds(t *testing.T) {
 	for env, opts := range map[string][]anthropic.Option{
 		"ANTHROPIC_BEDROCK_BASE_URL": {anthropic.WithBedrock("us-east-1"), anthropic.WithAPIKey("k-0123456789")},

@@ -1,15 +1,15 @@
-// Package providers opens a client of any provider by name: for programs whose users
+// Package providers opens a client of any provider by name, for programs whose users
 // choose the model in a flag or a file.
 //
 //	client, err := providers.Open("anthropic/claude-sonnet-4-5")
 //	client, err = providers.Open("openrouter/moonshotai/kimi-k2", providers.WithAPIKey(key))
 //	client, err = providers.Open("ollama/qwen3:8b", providers.WithBaseURL("http://gpu:11434"))
 //
-// What stands before the first slash is the provider, the rest is the model as the
-// provider calls it. [Names] lists the providers.
+// The text before the first slash names the provider; the rest is the model's name at
+// that provider. [Names] lists the providers.
 //
-// A program that imports this package links every provider. One that knows its
-// provider imports that one's package, which is smaller and has more options.
+// A program that imports this package links every provider. A program that needs only one
+// should import the package of that provider, which is smaller and has more options.
 package providers
 
 import (
@@ -28,9 +28,9 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// Option sets a property that all providers have. Options are applied in order; the
-// last one wins where nothing else is said. What is wrong with a value is said by
-// [Open], in the words of the provider's own option.
+// Option sets a property that all providers have. Options are applied in order; the last
+// one wins unless its comment says otherwise. [Open] reports invalid values with the
+// error of the provider's own option.
 type Option func(*settings)
 
 type settings struct {
@@ -41,36 +41,36 @@ type settings struct {
 	headers   [][2]string
 }
 
-// WithAPIKey sets the key. Default: that in the environment variable of the provider.
+// WithAPIKey sets the key. Default: the environment variable of the provider.
 func WithAPIKey(key string) Option { return func(s *settings) { s.key = &key } }
 
-// WithBaseURL sets where the service is. Default: the provider's own address.
+// WithBaseURL sets the URL of the service. Default: that of the provider.
 func WithBaseURL(base string) Option { return func(s *settings) { s.base = &base } }
 
-// WithHTTPClient sets the client that requests go through. Default: one with
-// [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client. Default: one with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option { return func(s *settings) { s.http = &hc } }
 
-// WithIdleTimeout sets the longest silence of the service. Default: the
-// provider's, which is 5 minutes mostly and 10 where models are loaded first.
+// WithIdleTimeout limits the time without data from the service. Default: that of the
+// provider, which is mostly 5 minutes, and 10 where models are loaded first.
 func WithIdleTimeout(d time.Duration) Option { return func(s *settings) { s.idle = &d } }
 
-// WithMaxTokens bounds the answers to requests that set no bound. Default: the
-// provider's.
+// WithMaxTokens limits the answers to requests that do not set a limit. Default: that of
+// the provider.
 func WithMaxTokens(n int) Option { return func(s *settings) { s.maxTokens = &n } }
 
-// WithHeader sets a header of every request. Several names add up. Default: none.
+// WithHeader sets a header of every request. Repeated options with different names add
+// up. Default: none.
 func WithHeader(name, value string) Option {
 	return func(s *settings) { s.headers = append(s.headers, [2]string{name, value}) }
 }
 
-// An entry is a provider.
+// An entry describes a provider.
 type entry struct {
 	name string
 	open func(model string, s *settings) (aycoder.ModelClient, error)
 }
 
-// table has the providers in the order in which they are listed.
+// table lists the providers in the order of [Names].
 var table = []entry{
 	{"anthropic", plain(anthropic.New, anthropicOptions)},
 	{"openai", plain(openai.New, openaiOptions, openai.WithResponses())},
@@ -104,13 +104,13 @@ func Names() []string {
 
 // Open returns a client for a name of the form "provider/model". Keys come from the
 // environment variable of the provider (ANTHROPIC_API_KEY, OPENAI_API_KEY and so on),
-// unless [WithAPIKey] gives one. "openai" asks through the Responses API,
-// "openai-chat" through Chat Completions, and so do all others of that family; "azure"
-// wants its endpoint in [WithBaseURL] or AZURE_OPENAI_ENDPOINT, its deployment as the
-// model, and takes a version of the API from OPENAI_API_VERSION.
+// unless [WithAPIKey] sets one. "openai" uses the Responses API; "openai-chat" and the
+// other providers of that family use Chat Completions. "azure" requires its endpoint in
+// [WithBaseURL] or AZURE_OPENAI_ENDPOINT, takes the deployment as the model, and reads
+// the version of the API from OPENAI_API_VERSION.
 //
-// A name that is wrong is an [*aycoder.ConfigError] that says which there are; other
-// errors are those of the provider's own New. It sends nothing.
+// An invalid name is an [*aycoder.ConfigError] that lists the valid ones; other errors
+// are those of the provider's New. Open does not send a request.
 func Open(name string, opts ...Option) (aycoder.ModelClient, error) {
 	provider, model, ok := strings.Cut(name, "/")
 	if !ok || provider == "" || model == "" {
@@ -144,7 +144,7 @@ type options[O any] struct {
 	maxTokens func(int) O
 }
 
-// of returns the provider's options for the settings.
+// of converts the settings to the provider's options.
 func (o options[O]) of(s *settings) (list []O) {
 	if s.key != nil {
 		list = append(list, o.key(*s.key))
@@ -175,7 +175,7 @@ func plain[C aycoder.ModelClient, O any](open func(string, ...O) (C, error), o o
 	}
 }
 
-// client keeps a nil pointer from becoming a client.
+// client prevents a typed nil pointer in the interface.
 func client[C aycoder.ModelClient](c C, err error) (aycoder.ModelClient, error) {
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func azure(deployment string, s *settings) (aycoder.ModelClient, error) {
 		endpoint, rest.base = *s.base, nil
 	}
 	if endpoint == "" {
-		err := errors.New("azure has no address of its own: pass WithBaseURL or set AZURE_OPENAI_ENDPOINT")
+		err := errors.New("azure has no common address: pass WithBaseURL or set AZURE_OPENAI_ENDPOINT")
 		return nil, fmt.Errorf("open model: %w", &aycoder.ConfigError{Option: "WithBaseURL", Err: err})
 	}
 	return client(openai.Azure(endpoint, deployment, os.Getenv("OPENAI_API_VERSION"), openaiOptions.of(&rest)...))

@@ -18,11 +18,11 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// keyless are the providers that need no key.
+// keyless are the providers that do not require a key.
 var keyless = map[string]bool{"ollama": true, "vllm": true, "llamacpp": true, "lmstudio": true}
 
-// Every provider in the table opens, asks where the base URL says, with the key and
-// the headers, and for the model of the name.
+// Every provider in the table opens, and sends its requests to the base URL, with the key
+// and the headers, and for the named model.
 func TestOpenEach(t *testing.T) {
 	for _, name := range providers.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,9 @@ func ExampleOpen() {
 	// open model: name: "olama/qwen3:8b" names an unknown provider
 }
 
-// A step of a conversation costs what is new in it: what was sent before is not encoded
-// again, and is not worth an allocation. (The list of what is sent grows, in few.)
+// A step of a conversation costs only the work for its new messages: earlier ones are not
+// encoded again, and cause no allocations. (The list of encoded messages grows, in a few
+// allocations.)
 func TestStepCostsWhatIsNew(t *testing.T) {
 	clients := map[string]aycoder.ModelClient{}
 	for _, name := range providers.Names() {
@@ -154,7 +155,7 @@ func TestStepCostsWhatIsNew(t *testing.T) {
 	}
 }
 
-// refusing reads requests and is too busy for them.
+// refusing reads requests and answers that it is overloaded.
 type refusing struct{}
 
 func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -162,8 +163,8 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, err
 }
 
-// conversation has turns of all kinds of messages: calls with their outputs, and what the
-// user says after them, twice.
+// conversation has turns with all kinds of messages: calls with their outputs, each
+// followed by two user messages.
 func conversation(turns int) []*aycoder.Message {
 	messages := []*aycoder.Message{aycoder.User("go")}
 	for i := range turns {

@@ -21,12 +21,12 @@ import (
 	"github.com/aycoder/aycoder/providers"
 )
 
-// dialects are the forms of the wire, each by the name of a model that is asked in it.
+// dialects are the wire formats, each with the name of a model that uses it.
 var dialects = map[string]string{"messages": "anthropic/claude-test", "chat": "openai-chat/gpt-test",
 	"responses": "openai/gpt-test", "gemini": "google/gemini-test", "ollama": "ollama/qwen-test",
 	"converse": "bedrock/amazon.nova-test"}
 
-// asked opens a client whose requests go through rt, and returns what it answers.
+// asked opens a client that uses rt, and returns its answer.
 func asked(t testing.TB, model string, rt http.RoundTripper, messages ...*aycoder.Message) *wiretest.Answer {
 	t.Helper()
 	t.Setenv("AWS_REGION", "us-east-1")
@@ -38,8 +38,8 @@ func asked(t testing.TB, model string, rt http.RoundTripper, messages ...*aycode
 	return wiretest.Ask(t.Context(), t, c, &aycoder.Request{Messages: messages})
 }
 
-// An answer is complete when its last event is, also where the blank line behind it is
-// missing, or the line end, or where a comment comes last.
+// An answer is complete when its last event is, even without the blank line or the line
+// end behind it, or with a comment at the end.
 func TestLastEventWithoutItsEnd(t *testing.T) {
 	streams := map[string]string{
 		"messages": "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\n" +
@@ -62,7 +62,7 @@ func TestLastEventWithoutItsEnd(t *testing.T) {
 		}
 		for _, end := range []string{"", "\n", "\r\n", "\n\n", "\n: ping", "\n\n: ping\n"} {
 			if dialect == "ollama" && len(end) > 2 {
-				continue // knows no comments
+				continue // the format has no comments
 			}
 			a := asked(t, dialects[dialect], wiretest.Answering(t, wiretest.Stream, body+end))
 			if assert.NoError(t, a.Err, "%s, %q", name, end) {
@@ -70,14 +70,14 @@ func TestLastEventWithoutItsEnd(t *testing.T) {
 			}
 		}
 		a := asked(t, dialects[dialect], wiretest.Answering(t, wiretest.Stream, body[:len(body)-1]))
-		if name != "chat/done" { // whose finish_reason came
+		if name != "chat/done" { // whose finish_reason was received
 			assert.Error(t, a.Err, "%s cut", name)
 		}
 	}
 }
 
-// What a proxy says with the status of a success is the error that it is, and is not
-// asked for again where that is of no use.
+// A proxy's error with a success status is reported as that error, and is not retried if
+// a retry is useless.
 func TestFailuresInsideSuccess(t *testing.T) {
 	var auth, bad, limited, overloaded, unknown error = &aycoder.AuthError{}, &aycoder.BadRequestError{},
 		&aycoder.RateLimitError{}, &aycoder.OverloadedError{}, &aycoder.UnknownModelError{}
@@ -108,7 +108,8 @@ func TestFailuresInsideSuccess(t *testing.T) {
 	} {
 		for name, model := range dialects {
 			a := asked(t, model, wiretest.Answering(t, tt.typ, tt.body))
-			if _, broken := errors.AsType[*aycoder.StreamBrokenError](a.Err); tt.want != overloaded || !broken { // both are tried again
+			// both are retried
+			if _, broken := errors.AsType[*aycoder.StreamBrokenError](a.Err); tt.want != overloaded || !broken {
 				assert.IsType(t, tt.want, a.Err, "%s: %s: %v", name, tt.body, a.Err)
 			}
 			assert.Nil(t, a.Done)
@@ -125,7 +126,7 @@ func TestFailuresInsideSuccess(t *testing.T) {
 	}
 }
 
-// The texts of services for what has a class of its own.
+// The error texts of services that belong to a typed error.
 func TestErrorTexts(t *testing.T) {
 	large, unknown := &aycoder.ContextTooLargeError{}, &aycoder.UnknownModelError{}
 	for _, tt := range []struct {
@@ -172,8 +173,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A server that never says anything is given up after minutes, and not after six times as
-// many; one that says only the head of its answer, too.
+// A server that never responds is abandoned after minutes, rather than after six times as
+// many; so is a server that sends only the head of its response.
 func TestSilentServer(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	silent := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -187,7 +188,7 @@ func TestSilentServer(t *testing.T) {
 	})
 	for _, name := range providers.Names() {
 		if name == "azure" {
-			continue // wants an address
+			continue // requires a URL
 		}
 		for what, rt := range map[string]http.RoundTripper{"silent": silent, "head only": headOnly} {
 			t.Run(name+"/"+what, func(t *testing.T) {
@@ -211,7 +212,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// An answer of a schema that comes as it is, and not as a text of it, is the text.
+// Structured output that is sent as an object rather than as a string becomes the text.
 func TestContentThatIsAnObject(t *testing.T) {
 	for _, doc := range []string{`{"answer": 42}`, `{"type":"person","name":"a"}`, `{"text":"a","score":1}`, `[{"a":1},{"a":2}]`} {
 		for name, body := range map[string]string{
@@ -227,8 +228,8 @@ func TestContentThatIsAnObject(t *testing.T) {
 	}
 }
 
-// A conversation that begins with the model is one that services take: those that want the
-// user first get a message of the user's.
+// A conversation that begins with the model is accepted by services: those that want the
+// user first get a user message first.
 func TestHistoryBeginsWithTheModel(t *testing.T) {
 	said := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "Welcome."}}}
 	for _, name := range []string{"converse", "gemini"} {
@@ -252,8 +253,8 @@ func TestHistoryBeginsWithTheModel(t *testing.T) {
 	}
 }
 
-// A character that is cut into two escapes, one in each of two pieces, is one all the
-// same; half of one is U+FFFD.
+// A surrogate pair that is split across two pieces is decoded as one character; half of a
+// pair becomes U+FFFD.
 func TestHalvesOfCharacters(t *testing.T) {
 	tests := []struct {
 		pieces []string
@@ -331,7 +332,7 @@ func TestHalvesOfCharacters(t *testing.T) {
 			assert.Equal(t, tt.want, a.Text, "%s: %q, in pieces", name, tt.pieces)
 		}
 	}
-	// Arguments are cut in the same way.
+	// Arguments are split in the same way.
 	body := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\ud83d"}}]}}]}` +
 		"\n\n" + `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]},"finish_reason":"stop"}]}` + "\n\n"
 	a := asked(t, dialects["chat"], wiretest.Answering(t, wiretest.Stream, body))
@@ -340,8 +341,8 @@ func TestHalvesOfCharacters(t *testing.T) {
 	assert.Equal(t, `{"x":"😀"}`, string(a.Message().Calls()[0].Args))
 }
 
-// Fields of an answer that are new do not go back with it: services refuse what they do
-// not know, and the whole conversation with it. Those that they want back do.
+// Unknown fields of an answer are not sent back: services refuse them, and with them the
+// whole conversation. Fields that services need are sent back.
 func TestUnknownFieldsStay(t *testing.T) {
 	messages := `data: {"type":"message_start","message":{"id":"m","content":[]}}` + "\n\n" +
 		`data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm","signature":"sig-1","news":"N1"}}` + "\n\n" +
@@ -384,8 +385,8 @@ func TestUnknownFieldsStay(t *testing.T) {
 	}
 }
 
-// What a model wrote and its service could not read as a call is no answer, and no empty
-// success: it is asked for again.
+// Output that the service could not parse as a call is neither an answer nor an empty
+// success: the request is retried.
 func TestMalformedCalls(t *testing.T) {
 	converse := string(eventstream.AppendEvent(eventstream.AppendEvent(nil, "messageStart", `{"role":"assistant"}`),
 		"messageStop", `{"stopReason":"malformed_tool_use"}`))
@@ -401,8 +402,8 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
-// Proxies add comments, byte order marks, other line ends and compression, and end
-// connections in their own ways.
+// Proxies add comments, byte order marks, other line ends and compression, and close
+// connections in different ways.
 func TestWaysOfProxies(t *testing.T) {
 	const body = ": OPENROUTER PROCESSING\n\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n: ping\n\n" +
 		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
