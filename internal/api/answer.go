@@ -11,11 +11,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// An Answer puts the pieces of a message together for services that send text,
-// thinking and whole calls one after the other. A block is complete when something
-// else begins, or the message ends.
+// An Answer assembles a message for services that send text, thinking and whole calls one
+// after the other. A block is complete when another one begins, or when the message ends.
 type Answer struct {
-	// Done is the end of the message, filled as it becomes known.
+	// Done is the end of the message; its fields are set as they become known.
 	Done aycoder.MessageDone
 
 	call     *Call
@@ -26,7 +25,7 @@ type Answer struct {
 	calls    int
 }
 
-// NewAnswer returns an empty answer, which emits to the call.
+// NewAnswer returns an empty answer that emits its events to the call.
 func NewAnswer(k *Call) *Answer { return &Answer{call: k} }
 
 // Text adds visible text.
@@ -43,12 +42,12 @@ func (a *Answer) Text(s string) error {
 	return a.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
-// Extra is what the service wants back with the text that is open.
+// Extra sets the data that the service wants back with the open text.
 func (a *Answer) Extra(raw json.RawMessage) {
 	a.extra = &aycoder.Opaque{Provider: a.call.x.Config.Provider, Raw: raw}
 }
 
-// Thinking adds to what the model thinks.
+// Thinking adds to the thinking of the model.
 func (a *Answer) Thinking(s string) error {
 	if s == "" {
 		return nil
@@ -62,10 +61,10 @@ func (a *Answer) Thinking(s string) error {
 	return a.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
-// Sign sets the signature of the thinking that is open, or of one without a text.
+// Sign sets the signature of the open thinking, or of one without a text.
 func (a *Answer) Sign(signature string) { a.sig = signature }
 
-// Close completes the block that is open, if there is one.
+// Close completes the open block, if there is one.
 func (a *Answer) Close() error {
 	var p aycoder.Part
 	switch {
@@ -80,8 +79,8 @@ func (a *Answer) Close() error {
 	return a.call.Emit(&aycoder.BlockDone{Part: p})
 }
 
-// fitted is what was built, in little more room than it takes: it is kept for as long as
-// the conversation, and what grows in pieces has up to twice the room.
+// fitted returns the text of b without much spare capacity: it is kept for as long as the
+// conversation, and a growing builder may have twice the capacity that it needs.
 func fitted(b *strings.Builder) string {
 	if b.Cap()-b.Len() > b.Len()/8 {
 		return strings.Clone(b.String())
@@ -89,7 +88,7 @@ func fitted(b *strings.Builder) string {
 	return b.String()
 }
 
-// Opaque adds a block of the service's own.
+// Opaque adds a server-side block.
 func (a *Answer) Opaque(raw json.RawMessage) error {
 	if err := a.Close(); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 	return a.call.Emit(&aycoder.BlockDone{Part: u})
 }
 
-// Cut adds a call that did not come to its end, with what came of its arguments.
+// Cut adds a truncated call, with as much of its arguments as arrived.
 func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	if err := a.Close(); err != nil {
 		return err
@@ -127,11 +126,12 @@ func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	return a.call.Emit(&aycoder.BlockCut{Call: u})
 }
 
-// Calls returns how many whole calls were added.
+// Calls returns the number of complete calls.
 func (a *Answer) Calls() int { return a.calls }
 
-// End completes the last block and the message. A message with calls that stopped as
-// if it had none stopped for them: services differ, so the calls decide.
+// End completes the last block and the message. If a message with calls has the stop
+// reason of one without, it gets that for calls: services differ, so the presence of
+// calls decides.
 func (a *Answer) End() error {
 	if err := a.Close(); err != nil {
 		return err
@@ -139,16 +139,17 @@ func (a *Answer) End() error {
 	if a.calls > 0 && cmp.Or(a.Done.Stop, aycoder.StopEndTurn) == aycoder.StopEndTurn {
 		a.Done.Stop = aycoder.StopToolUse
 	}
-	done := a.Done // of its own, since it would hold all that came
+	done := a.Done // a copy, since it would otherwise keep the whole answer in memory
 	return a.call.Emit(&done)
 }
 
-// maxSeed is how much of a seed counts, in bytes: a long one is read for each call.
+// maxSeed is the number of bytes of a seed that are used, because the seed is hashed for
+// each call.
 const maxSeed = 512
 
-// MakeID makes up the id of a call whose service gave none: the same one each time
-// the same response is read, and another for another response. Of a long seed both ends
-// count, and how long it is.
+// MakeID generates the id of a call without one. The id is the same each time the same
+// response is read, and differs between responses. Of a long seed, both ends and the
+// length are used.
 func MakeID(seed string, n int) string {
 	if len(seed) > maxSeed {
 		seed = seed[:maxSeed/2] + strconv.Itoa(len(seed)) + seed[len(seed)-maxSeed/2:]
@@ -158,9 +159,9 @@ func MakeID(seed string, n int) string {
 	return "call_" + strconv.FormatUint(h.Sum64(), 36) + "_" + strconv.Itoa(n)
 }
 
-// maxCount bounds what is believed of a count of tokens.
+// maxCount is the largest plausible number of tokens.
 const maxCount = 1 << 40
 
-// Count is what is believed of a count of tokens that a service gives: not less than 0,
-// and not so many that sums of them overflow.
+// Count limits a number of tokens from a service: it is not negative, and sums of such
+// numbers cannot overflow.
 func Count(n int64) int64 { return min(max(n, 0), maxCount) }

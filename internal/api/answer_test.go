@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A text that came in pieces takes little more room than its length: a conversation
-// holds it as long as it lasts.
+// A text that came in pieces takes little more memory than its length, because it is kept
+// as long as the conversation.
 func TestFitted(t *testing.T) {
 	const texts, size = 1000, 5000
 	kept := make([]string, texts)

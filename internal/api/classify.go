@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A class is what to do about an error.
+// A class determines the reaction to an error.
 type class int
 
 const (
@@ -24,7 +24,7 @@ const (
 	timedOut
 )
 
-// ofWord returns the class of a service's word for an error.
+// ofWord returns the class for a service's code of an error.
 func ofWord(word string) class {
 	switch strings.ToLower(word) {
 	case "rate_limit_error", "rate_limit_exceeded", "too_many_requests", "resource_exhausted", "throttlingexception",
@@ -60,8 +60,13 @@ func ofWord(word string) class {
 	return unclassified
 }
 
-// classify decides by the most telling word, then by the text, then by the status: the
-// words of services contradict their status where one answers for another.
+// classify uses the most specific code, then the text, then the status. Codes come before
+// the status because they contradict it where one service answers for another: a gateway
+// sends 400 or 500 with the code of the service behind it. "Bad request" is the weakest
+// code, since services use it for everything that has no code, so a text or a status that
+// says more overrides it. Two rules stand above that order. The statuses 401 and 402 mean
+// an account whatever the text says, unless a filter refused; and a text about the size of
+// the context decides over other codes, because only a smaller request helps then.
 func classify(f *Failure, status int) class {
 	text := strings.ToLower(strings.Join(append([]string{f.Message}, f.Details...), "\n"))
 	found := unclassified
@@ -72,7 +77,9 @@ func classify(f *Failure, status int) class {
 	}
 	for _, number := range []string{f.Code, f.Status} {
 		if n, err := strconv.Atoi(number); err == nil && status == 0 && n >= 400 && n < 600 {
-			status = n // of a service behind a gateway, in a stream; other numbers are the service's own
+			// the status of a service behind a gateway, in a stream; other numbers are
+			// codes of the service
+			status = n
 		}
 	}
 	switch by := ofText(text, status); {
@@ -96,7 +103,8 @@ func ofStatus(status int) class {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
 		return unauthorised
-	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 524: // Cloudflare's own
+	// 524 is Cloudflare's: the origin server did not answer in time.
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 524:
 		return timedOut
 	case status == http.StatusRequestEntityTooLarge:
 		return contextTooLarge
@@ -104,7 +112,7 @@ func ofStatus(status int) class {
 		return rateLimited
 	case status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusFailedDependency,
 		status == 499:
-		return overloaded // the request was right, and its time was not
+		return overloaded // the request was valid, and the service busy
 	case status >= 500:
 		return overloaded
 	case status >= 400:
@@ -113,9 +121,9 @@ func ofStatus(status int) class {
 	return unclassified
 }
 
-// tooLong are the texts of services for a request that is larger than the model's
-// context, in lower case. That of a limit on tokens a minute is among them where it
-// says that the request alone is larger: waiting does not help then.
+// tooLong are the texts of services for a request that exceeds the model's context, in
+// lower case. The text for a limit on tokens per minute is among them if it says that the
+// request alone exceeds the limit: waiting does not help then.
 var tooLong = []string{
 	"prompt is too long", "input is too long", "too many input tokens", "too many tokens", "input tokens exceed",
 	"exceed context limit", "exceeds the context window", "exceed the context window", "exceeds the available context",
@@ -133,20 +141,20 @@ var tooLong = []string{
 	"longer than the model's context length", "loaded with context length of only", "reached context length of",
 }
 
-// notTooLong are texts with words of those that mean something else: what many requests
-// have used up together.
+// notTooLong are similar texts with another meaning: a quota that many requests share is
+// used up.
 var notTooLong = []string{"quota exceeded", "please wait", "per minute limit exceeded", "per hour limit exceeded",
 	"per day limit exceeded"}
 
-// noAccess are the texts for a key that is wrong, and for an account without money.
+// noAccess are the texts for an invalid key, and for an account without credit.
 var noAccess = []string{
 	"api key not valid", "api key expired", "invalid api key", "incorrect api key", "authentication failed",
 	"insufficient balance", "credit balance is too low", "specified api usage limits", "use case details have not been",
 }
 
-// noAccessFirst begin, and noAccessSaid are in, the texts for the same in an answer with
-// the status of a success, as proxies and pages to log in give. Elsewhere they may be
-// about something that the service itself could not read.
+// noAccessFirst are prefixes, and noAccessSaid parts, of the same texts in an answer with
+// a success status, as proxies and login pages send. In other answers they may describe
+// something else that the service could not read.
 var (
 	noAccessFirst = []string{"unauthorized", "unauthorised", "unauthenticated", "forbidden", "access denied",
 		"permission denied", "authentication", "invalid token", "invalid credentials"}
@@ -159,13 +167,13 @@ var (
 	tooOften = []string{"rate limit", "too many requests"}
 )
 
-// filtered are the texts of filters.
+// filtered are the texts of content filters.
 var filtered = []string{
 	"content management policy", "input was flagged", "flagged as potentially violating",
 	"potentially unsafe or sensitive content", "new_sensitive", "blocked by content filtering",
 }
 
-// noModel are the texts for a model that is not there, beside the word "model".
+// noModel are the texts for an unknown model, in addition to the word "model".
 var noModel = []string{
 	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
 	"no such model", "supported api model names", "unable to access", "been deprecated", "decommissioned",
@@ -232,8 +240,8 @@ func sizes(msg string) (actual, limit int64) {
 	return actual, limit
 }
 
-// A count is a number in a text, what stands between it and the one before, and what
-// comes after it.
+// A count is a number in a text, with the text between the previous number and it, and
+// the text after it.
 type count struct {
 	n             int64
 	before, after string
@@ -249,7 +257,7 @@ func (c count) bounds() bool {
 		func(w string) bool { return strings.Contains(before, w) })
 }
 
-// numbers finds the whole numbers of a text that are no part of a name, in lower case.
+// numbers finds the whole numbers in a text, in lower case, that are not part of a name.
 func numbers(msg string) (out []count) {
 	msg = strings.ToLower(msg)
 	start := 0
@@ -272,7 +280,7 @@ func numbers(msg string) (out []count) {
 	return out
 }
 
-// grouped reports whether s is a comma before three digits.
+// grouped reports whether s begins with a comma and three digits.
 func grouped(s string) bool {
 	if len(s) < 4 || s[0] != ',' {
 		return false
@@ -288,7 +296,7 @@ func endsNumber(s string) bool {
 	return s[0] == '.' && (len(s) == 1 || s[1] == ' ' || s[1] == '\n')
 }
 
-// requestID finds the service's name for a request.
+// requestID returns the service's id of a request.
 func requestID(h http.Header) string {
 	names := []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Goog-Request-Id"}
 	for _, name := range names {
@@ -299,8 +307,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// retryAfter reads how long to wait: "retry-after-ms", or "Retry-After = HTTP-date /
-// delay-seconds" (RFC 9110, 10.2.3).
+// retryAfter returns the time to wait: "retry-after-ms", or "Retry-After = HTTP-date /
+// delay-seconds" (RFC 9110, section 10.2.3).
 func retryAfter(h http.Header) time.Duration {
 	if d, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
@@ -324,8 +332,8 @@ func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(f * float64(unit)), true
 }
 
-// waitIn finds how long to wait in a text: "Please try again in 6m1.254s", "retry
-// after 13 seconds".
+// waitIn finds the time to wait in a text: "Please try again in 6m1.254s", "retry after
+// 13 seconds".
 func waitIn(msg string) time.Duration {
 	msg = strings.ToLower(msg)
 	for _, words := range []string{"try again in ", "retry in ", "retry after ", "try again after "} {
@@ -345,10 +353,10 @@ func waitIn(msg string) time.Duration {
 	return 0
 }
 
-// resetAt is when the limit that is used up is full again: the last such time if
-// there are several, the last of all if no limit says that it is used up. The headers
-// of services have "ratelimit" and "reset" in their names, and others with "remaining"
-// instead of "reset".
+// resetAt returns when an exhausted limit is reset: the latest such time if there are
+// several, or the latest of all resets if no limit is marked as exhausted. The headers
+// have "ratelimit" and "reset" in their names, and corresponding ones "remaining" in
+// place of "reset".
 func resetAt(h http.Header, now time.Time) time.Time {
 	var exhausted, latest time.Time
 	for name, values := range h {
@@ -371,7 +379,7 @@ func resetAt(h http.Header, now time.Time) time.Time {
 	return latest
 }
 
-// parseReset reads a time (RFC 3339), a wait ("6m0s"), seconds, or the seconds or
+// parseReset parses a time (RFC 3339), a duration ("6m0s"), seconds, or the seconds or
 // milliseconds since 1970.
 func parseReset(s string, now time.Time) (time.Time, bool) {
 	if at, err := time.Parse(time.RFC3339, s); err == nil {

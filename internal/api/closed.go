@@ -9,13 +9,13 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// errOpen says that a schema cannot be closed.
+// errOpen means that a schema cannot be closed.
 var errOpen = errors.New("schema has properties of any name, references or conditions")
 
-// CloseSchema returns the schema of an answer as services want it that generate by
-// one: every object is closed ("additionalProperties": false), and the bounds which
-// they do not take are told in the description instead. It fails where that changes
-// what fits the schema: for maps, references, and conditions.
+// CloseSchema returns the schema of an answer in the form that services require for
+// constrained generation: every object is closed ("additionalProperties": false), and
+// unsupported bounds are moved into the description. It fails if that would change the
+// set of valid answers: for maps, references, and conditions.
 func CloseSchema(schema []byte) ([]byte, error) {
 	if !rawjson.IsObject(schema) {
 		return nil, errors.New("schema is not a JSON object")
@@ -102,7 +102,7 @@ func closeList(val json.RawMessage, depth int) (json.RawMessage, error) {
 	return append(b, ']'), nil
 }
 
-// describe closes an object and adds to its description what is told there.
+// describe closes an object and appends texts to its description.
 func describe(o rawjson.Object, told []string) ([]byte, error) {
 	if isObjectType(o) && o.Value("additionalProperties") == nil {
 		if o.Value("properties") == nil {
@@ -126,14 +126,14 @@ func isObjectType(o rawjson.Object) bool {
 	return o.Value("properties") != nil || bytes.Contains(typ, []byte(`"object"`))
 }
 
-// OutputPrompt asks for a document of a schema in words, for models that cannot be
-// bound to it.
+// OutputPrompt asks in words for a document that follows a schema, for models whose
+// output cannot be constrained.
 func OutputPrompt(schema []byte) string {
 	return "Answer with one JSON document and nothing else. It must fit this JSON Schema:\n" + string(schema)
 }
 
-// ObjectSchema returns the schema of a tool's arguments, with the type that services
-// want where it has none. It is valid UTF-8.
+// ObjectSchema returns the schema of a tool's arguments, with the type "object" if it has
+// none, because services require it. The result is valid UTF-8.
 func ObjectSchema(schema []byte) ([]byte, error) {
 	schema = bytes.TrimSpace(schema)
 	if len(schema) == 0 {
@@ -149,23 +149,24 @@ func ObjectSchema(schema []byte) ([]byte, error) {
 	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, rawjson.Split(schema)...).AppendTo(nil), nil
 }
 
-// ClaudeFormatsOutput reports whether a model can be bound to a schema, from its name
-// at any service: "claude-sonnet-4-5-20250929", "us.anthropic.claude-opus-4-6-v1".
+// ClaudeFormatsOutput reports whether a model's output can be constrained to a schema. It
+// parses the model's name at any service: "claude-sonnet-4-5-20250929",
+// "us.anthropic.claude-opus-4-6-v1".
 func ClaudeFormatsOutput(model string) bool {
 	family, major, minor := claudeVersion(model)
 	return major > 4 || major == 4 && (minor >= 5 || minor == 1 && family == "opus")
 }
 
-// ClaudeAdapts reports whether a model decides itself how much it thinks, takes no
-// budget for it and no temperature: those from 4.7 on. "Use thinking.type.adaptive and
-// output_config.effort to control thinking behavior." Those from 5 on also think by
-// default; before that it is an error to turn thinking off.
+// ClaudeAdapts reports whether a model decides itself how much it thinks, and accepts
+// neither a budget nor a temperature, as those from 4.7 on. "Use thinking.type.adaptive
+// and output_config.effort to control thinking behavior." Those from 5 on think by
+// default; for earlier ones, turning thinking off is an error.
 func ClaudeAdapts(model string) (adapts, byDefault bool) {
 	_, major, minor := claudeVersion(model)
 	return major > 4 || major == 4 && minor >= 7, major > 4
 }
 
-// ClaudeEffort is the effort that is closest to a budget of tokens for thinking.
+// ClaudeEffort returns the effort that is closest to a thinking budget in tokens.
 func ClaudeEffort(budget int) string {
 	switch {
 	case budget <= 4096:
@@ -176,8 +177,8 @@ func ClaudeEffort(budget int) string {
 	return "high"
 }
 
-// claudeVersion reads a name of the form "claude-opus-4-7", and gives zeros for older
-// ones, such as "claude-3-5-haiku".
+// claudeVersion parses a name of the form "claude-opus-4-7", and returns zeros for older
+// forms, such as "claude-3-5-haiku".
 func claudeVersion(model string) (family string, major, minor int) {
 	_, rest, ok := strings.Cut(model, "claude-")
 	if !ok {
@@ -187,7 +188,7 @@ func claudeVersion(model string) (family string, major, minor int) {
 	if n, _ := leadingInt(family); n > 0 {
 		return "", 0, 0
 	}
-	if major, rest = leadingInt(rest); major > maxVersion { // a date
+	if major, rest = leadingInt(rest); major > maxVersion { // a date rather than a version
 		return family, 0, 0
 	}
 	if minor, _ = leadingInt(strings.TrimLeft(rest, "-.")); minor > maxVersion {
@@ -198,7 +199,7 @@ func claudeVersion(model string) (family string, major, minor int) {
 
 const maxVersion = 99
 
-// leadingInt reads the digits at the beginning of s. More than eight are too many.
+// leadingInt parses up to eight digits at the beginning of s.
 func leadingInt(s string) (n int, rest string) {
 	i := 0
 	for i < min(len(s), 8) && s[i] >= '0' && s[i] <= '9' {

@@ -1,9 +1,8 @@
-// Package api is what the clients of model services over HTTP have in common: the
-// settings they share, one request with its response under a watch, typed errors from
-// what services say went wrong, and the putting together of an answer.
+// Package api contains the common code of the clients for model services over HTTP: their
+// shared settings, the request and its response with a timeout, typed errors for the
+// failures of services, and the assembly of an answer.
 //
-// A client says how a request is encoded and what its events mean; see [Exchange] and
-// [Decoder].
+// A client encodes its requests and interprets the events; see [Exchange] and [Decoder].
 package api
 
 import (
@@ -26,36 +25,36 @@ import (
 )
 
 const (
-	// DefaultIdle is the longest silence of a service where none is set.
+	// DefaultIdle is the default idle timeout.
 	DefaultIdle = 5 * time.Minute
-	// DefaultMaxResponse is the most that is held of one response, in bytes, and the
-	// least that may come of it between two pieces of an answer.
+	// DefaultMaxResponse is the default limit in bytes for the part of one response that
+	// is kept in memory, and for the bytes between two pieces of an answer.
 	DefaultMaxResponse = 64 << 20
 
-	// minSecret is from where on the value of a caller's own header is kept out of
-	// error texts: "yes" is in too many of them.
+	// minSecret is the minimum length of a caller's header value that is removed from
+	// error texts: short values such as "yes" occur in too many of them.
 	minSecret = 8
 )
 
-// Config holds the settings that all clients have. It holds no secret as a value: the
-// key is inside of a function, where no kind of printing reaches it.
+// Config holds the settings that all clients share. Secrets are not stored as values: the
+// key is inside of a function, so that no form of printing shows it.
 type Config struct {
 	// Provider is the name of the service in errors and parts.
 	Provider string
-	// BaseURL has no slash at its end.
+	// BaseURL does not end with a slash.
 	BaseURL string
-	// MaxTokens bounds the answers to requests that set no bound, 0 leaves it to the
-	// service.
+	// MaxTokens limits the answers to requests that do not set a limit; 0 leaves it to
+	// the service.
 	MaxTokens int
-	// Idle is the longest silence of the service.
+	// Idle is the longest time without data from the service.
 	Idle time.Duration
-	// MaxResponse is the most that is held of one response, in bytes, unless the request
-	// says otherwise.
+	// MaxResponse limits the bytes of one response that are kept in memory, unless the
+	// request sets a limit.
 	MaxResponse int64
 
-	home   string // the base URL that the key in the environment belongs to
-	chosen bool   // an option sets the base URL
-	found  bool   // the environment does
+	home   string // the base URL to which the key in the environment belongs
+	chosen bool   // an option has set the base URL
+	found  bool   // the environment has set it
 	client *http.Client
 	auth   func() string
 	token  func(context.Context) (string, error)
@@ -64,7 +63,7 @@ type Config struct {
 	hidden func() []string
 }
 
-// tokens are those that went out last, to keep them out of error texts.
+// tokens are the most recently sent tokens, which are removed from error texts.
 type tokens struct {
 	mu   sync.Mutex
 	last []string
@@ -86,7 +85,7 @@ func (t *tokens) all() []string {
 	return slices.Clone(t.last)
 }
 
-// NewConfig returns the defaults of a service whose own address is base.
+// NewConfig returns the default settings for a service at base.
 func NewConfig(provider, base string) Config {
 	return Config{
 		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
@@ -95,7 +94,8 @@ func NewConfig(provider, base string) Config {
 	}
 }
 
-// SetKey sets the API key. The option is who asks, for the error, as in all setters.
+// SetKey sets the API key. Option is the name of the option for errors, as in all
+// setters.
 func (c *Config) SetKey(option, key string) error {
 	if !Token(key) {
 		return &aycoder.ConfigError{Option: option,
@@ -105,8 +105,8 @@ func (c *Config) SetKey(option, key string) error {
 	return nil
 }
 
-// SetToken sets where the bearer token of a request comes from, for services whose
-// tokens do not live long. It is asked for each request, with its context.
+// SetToken sets a function that returns the bearer token of a request, for services with
+// short-lived tokens. It is called for each request, with its context.
 func (c *Config) SetToken(option string, token func(context.Context) (string, error)) error {
 	if token == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
@@ -117,13 +117,13 @@ func (c *Config) SetToken(option string, token func(context.Context) (string, er
 }
 
 // Authorised reports whether there is a key, a source of tokens, or an Authorization
-// header of the caller's.
+// header of the caller.
 func (c *Config) Authorised() bool {
 	return c.auth != nil || c.token != nil || c.header().Get("Authorization") != ""
 }
 
-// authorise adds the token to the headers of a request, unless the caller's own take
-// its place.
+// authorise adds the token to the headers of a request, unless the caller's headers
+// replace it.
 func (c *Config) authorise(ctx context.Context, h http.Header) error {
 	if c.token == nil || c.header().Get("Authorization") != "" {
 		return nil
@@ -140,7 +140,7 @@ func (c *Config) authorise(ctx context.Context, h http.Header) error {
 	return nil
 }
 
-// Token reports whether s is of visible ASCII characters, and some.
+// Token reports whether s is not empty and consists of visible ASCII characters.
 func Token(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
@@ -153,7 +153,7 @@ func (c *Config) Key() string {
 	return c.auth()
 }
 
-// SetBaseURL sets where the service is.
+// SetBaseURL sets the URL of the service.
 func (c *Config) SetBaseURL(option, base string) error {
 	u, err := url.Parse(base)
 	switch {
@@ -171,10 +171,10 @@ func (c *Config) SetBaseURL(option, base string) error {
 	return nil
 }
 
-// FindBaseURL takes the base URL from the first of the environment variables that is set,
-// those that the service's own clients read, unless an option sets one. The key in the
-// environment is meant for that address then, and may be missing. Adapt makes of a value
-// what [Config.SetBaseURL] takes; it may be nil.
+// FindBaseURL sets the base URL from the first non-empty environment variable, unless an
+// option has set it. The variables are those that the service's own clients read. The key
+// in the environment then belongs to that URL, and is optional. Adapt converts a value
+// for [Config.SetBaseURL]; it may be nil.
 func (c *Config) FindBaseURL(adapt func(string) string, env ...string) error {
 	if c.chosen {
 		return nil
@@ -196,8 +196,8 @@ func (c *Config) FindBaseURL(adapt func(string) string, env ...string) error {
 	return nil
 }
 
-// WithVersion is base with a version behind it, unless it ends with one: the variables of
-// some services have none.
+// WithVersion appends a version to base, unless it ends with one: for some services the
+// value of the variable does not include it.
 func WithVersion(base, version string) string {
 	last := base[strings.LastIndexByte(base, '/')+1:]
 	if len(last) > 1 && last[0] == 'v' && last[1] >= '0' && last[1] <= '9' {
@@ -206,8 +206,8 @@ func WithVersion(base, version string) string {
 	return base + "/" + version
 }
 
-// SetHome makes base the service's own address, and the one that is asked: that of a
-// service that speaks another's API.
+// SetHome makes base the URL of the service, for a service that speaks the API of
+// another.
 func (c *Config) SetHome(provider, base string) {
 	c.Provider, c.BaseURL, c.home = provider, base, base
 }
@@ -231,7 +231,7 @@ func validHeader(name, value string) bool {
 	return name != "" && !strings.ContainsFunc(name, token) && !strings.ContainsAny(value, "\r\n\x00")
 }
 
-// SetHTTPClient sets the client that requests go through. It is copied by [Config.HTTP].
+// SetHTTPClient sets the HTTP client. [Config.HTTP] copies it.
 func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	if hc == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("client is nil")}
@@ -240,8 +240,8 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	return nil
 }
 
-// AddSecret keeps a further value out of error texts, such as a parameter of the
-// address, unless it is so short that it is in too many of them.
+// AddSecret adds a value that is removed from error texts, such as a parameter of the
+// URL, unless it is too short for that.
 func (c *Config) AddSecret(value string) {
 	all := slices.Clone(c.hidden())
 	for _, v := range []string{value, url.QueryEscape(value)} {
@@ -270,16 +270,16 @@ func (c *Config) SetIdle(option string, d time.Duration) error {
 	return nil
 }
 
-// AtHome reports whether requests go where the key in the environment belongs to.
+// AtHome reports whether requests are sent to the service to which the key in the
+// environment belongs.
 func (c *Config) AtHome() bool { return c.BaseURL == c.home }
 
-// Header returns the caller's own headers. They must not be changed.
+// Header returns the caller's headers. They must not be modified.
 func (c *Config) Header() http.Header { return c.header() }
 
-// FindKey takes the key from the first of the environment variables that is set,
-// where neither an option nor one of the named headers gives one. At an address other
-// than the service's own no key is needed, and none is taken from the environment: it
-// belongs to the service.
+// FindKey sets the key from the first non-empty environment variable, unless an option or
+// one of the named headers has set it. At another URL than the service's a key is
+// optional, and the environment is not used, because its key belongs to the service.
 func (c *Config) FindKey(model string, headers []string, env ...string) error {
 	own := c.header()
 	given := func(name string) bool { return own.Get(name) != "" }
@@ -300,9 +300,9 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 		Err: fmt.Errorf("no API key: set %s or pass WithAPIKey", env[0])}}
 }
 
-// HTTP returns the client to send requests with. It follows redirects only to the
-// same host: net/http takes Authorization off a request to another host, but not
-// other headers with keys, and not the conversation.
+// HTTP returns the HTTP client. It follows redirects only to the same host: net/http
+// removes Authorization from a request to another host, but neither other headers with
+// keys nor the conversation.
 func (c *Config) HTTP() *http.Client {
 	if c.client == nil {
 		return &http.Client{CheckRedirect: sameHost}
@@ -320,7 +320,7 @@ func (c *Config) HTTP() *http.Client {
 	return &hc
 }
 
-// sameHost is the CheckRedirect of a client that has none.
+// sameHost is the CheckRedirect of a client without one.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if moves(req, via) {
 		return http.ErrUseLastResponse
@@ -337,8 +337,9 @@ func moves(req *http.Request, via []*http.Request) bool {
 	return req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host || req.Method != first.Method
 }
 
-// SetHeaders sets the headers of a request: the common ones, the key in the header
-// keyName behind prefix, unless the caller's own take its place, and then those.
+// SetHeaders sets the headers of a request: first the common ones, then the key in the
+// header keyName with a prefix, unless the caller's headers replace it, and then the
+// caller's headers.
 func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/json")
@@ -350,7 +351,7 @@ func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	maps.Copy(h, own)
 }
 
-// Describe names provider, model and address. It shows no key.
+// Describe returns the provider, the model and the URL, without the key.
 func (c *Config) Describe(model string) string {
 	return fmt.Sprintf("%s.Client(%s at %s)", c.Provider, model, c.BaseURL)
 }
@@ -361,8 +362,9 @@ func (c *Config) LogValue(model string) slog.Value {
 		slog.String("model", model), slog.String("base_url", c.BaseURL))
 }
 
-// Show is what can be shown of a text that the service wrote: no keys, and at most
-// about n bytes. What is cut first may end in a part of a key that nobody finds.
+// Show prepares a text of the service for an error: it removes keys, and then shortens
+// the text to about n bytes. The order matters, because a text that is shortened first
+// may end in an unrecognizable part of a key.
 func (c *Config) Show(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for _, k := range c.secrets() {
@@ -371,9 +373,9 @@ func (c *Config) Show(s string, n int) string {
 	return runes.Shorten(s, n)
 }
 
-// secrets are the keys, what the caller's own headers say, as proxies have keys of
-// their own, and what [Config.AddSecret] was told. The longest comes first: another may
-// be a part of it.
+// secrets returns the keys, the values of the caller's headers, since proxies have
+// separate keys, and the values of [Config.AddSecret]. The longest comes first, since one
+// secret may contain another.
 func (c *Config) secrets() []string {
 	var keys []string
 	own := c.header()

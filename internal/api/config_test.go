@@ -20,7 +20,7 @@ func TestConfigRefuses(t *testing.T) {
 	tests := []struct {
 		name string
 		set  func(*Config) error
-		want string // "" if it is right
+		want string // "" if it is valid
 	}{
 		{"key", func(c *Config) error { return c.SetKey("o", "k") }, ""},
 		{"no key", func(c *Config) error { return c.SetKey("o", "") }, "o: key is empty"},

@@ -21,23 +21,24 @@ import (
 )
 
 const (
-	// drainTime and drainBytes bound what is spent to leave a connection usable: the
-	// end of a stream comes right after its last event, or not at all.
+	// drainTime and drainBytes limit the effort to keep a connection reusable: the end of
+	// a stream comes right after its last event, or not at all.
 	drainTime  = 50 * time.Millisecond
 	drainBytes = 4 << 10
 
-	// maxEvent bounds what a request may ask for, below what fits an int of 32 bits.
+	// maxEvent limits the size that a request may allow, so that it fits into a 32-bit
+	// int.
 	maxEvent = 1 << 30
 
-	// errorTime is the longest wait for the rest of an error answer: its status says
-	// most already.
+	// errorTime is the longest wait for the rest of an error response, whose status is
+	// the most important part.
 	errorTime = 2 * time.Second
 )
 
 var (
-	// ErrStopped says that the caller left the loop.
+	// ErrStopped means that the caller has left the loop.
 	ErrStopped = errors.New("stopped")
-	// ErrUnfinished says that a stream ended before its end marker.
+	// ErrUnfinished means that a stream ended without its end marker.
 	ErrUnfinished = errors.New("stream ended before the message was complete")
 
 	errIdle     = errors.New("idle timeout")
@@ -45,62 +46,62 @@ var (
 	errRedirect = errors.New("redirected to another host or method: set the base URL to the service itself")
 )
 
-// An Exchange is one request and how its response is read. Its fields belong to
-// [Exchange.Stream] once it is called.
+// An Exchange is one request and the way to read its response. Its fields must not be
+// modified once [Exchange.Stream] is called.
 type Exchange struct {
 	Config *Config
-	HTTP   *http.Client // of [Config.HTTP]
-	Model  string       // that is asked, for errors
+	HTTP   *http.Client // the result of [Config.HTTP]
+	Model  string       // the name of the model, for errors
 	URL    string
 	Method string // Default: POST
-	// Encode makes the body. An error is the caller's fault.
+	// Encode returns the body. An error is the caller's fault.
 	Encode func() (*Payload, error)
 	// SetHeaders sets all headers of the request.
 	SetHeaders func(http.Header)
-	// Decode makes the decoder of the response.
+	// Decode returns the decoder for the response.
 	Decode func(*Call) Decoder
-	// Frames cuts a response into events. Default: server-sent events, or one JSON
-	// document where one comes.
+	// Frames splits a response into events. Default: server-sent events, or one JSON
+	// document if the response is one.
 	Frames func(io.Reader) iter.Seq2[sse.Event, error]
-	// OrJSON says that a response with Frames may be one JSON document instead.
+	// OrJSON says that a response may also be one JSON document in place of Frames.
 	OrJSON bool
-	// ModelsURL is where the service lists its models, for the error that says there is
-	// no such one. It may be empty.
+	// ModelsURL is the URL of the service's list of models, which the error for an
+	// unknown model uses. It may be empty.
 	ModelsURL string
-	// Failure takes an error answer apart. Default: [ParseFailure].
+	// Failure parses an error response. Default: [ParseFailure].
 	Failure func(data []byte, h http.Header) Failure
-	// MaxResponse is that of the request. Default: that of Config.
+	// MaxResponse is the limit of the request. Default: the limit in Config.
 	MaxResponse int64
 
 	used atomic.Bool
 }
 
-// A Decoder turns the events of one response into model events, which it gives to
+// A Decoder converts the events of one response to model events, which it passes to
 // [Call.Emit]. All texts are valid UTF-8.
 type Decoder interface {
-	// Event takes one event, and reports whether it was the last.
+	// Event handles one event, and reports whether it was the last.
 	Event(ev sse.Event) (done bool, err error)
-	// Whole takes a response that is one JSON document.
+	// Whole handles a response that is one JSON document.
 	Whole(data string) error
-	// End is called when the stream ends without a last event. It returns nil if the
-	// message is complete all the same, and [ErrUnfinished] mostly.
+	// End is called when the stream ends without a last event. It returns
+	// [ErrUnfinished], or nil if the message is complete all the same.
 	End() error
 }
 
-// A ViewDecoder is a [Decoder] that takes most of the events without keeping any of
-// their data, which is not copied for it then.
+// A ViewDecoder is a [Decoder] that handles most events without retaining their data,
+// which need not be copied for it.
 type ViewDecoder interface {
 	Decoder
-	// View takes an event whose data is valid during the call only, or reports that it
-	// does not: [Decoder.Event] gets it then.
+	// View handles an event whose data is valid only during the call, or returns false:
+	// then [Decoder.Event] is called with a copy.
 	View(ev sse.Event) (taken bool, err error)
 }
 
-// A Call is one exchange that is under way.
+// A Call is an exchange in progress.
 type Call struct {
-	// RequestID is the service's name for the request, if a header or body says so.
+	// RequestID is the service's id of the request, from a header or the body.
 	RequestID string
-	// Status is the HTTP status if it is not 200.
+	// Status is the HTTP status unless it is 200.
 	Status int
 
 	x     *Exchange
@@ -109,16 +110,16 @@ type Call struct {
 	start time.Time
 	ping  bool
 
-	held   int64 // bytes of the answer
+	held   int64 // bytes of the answer so far
 	body   meter
 	events sse.Reader
-	views  bool // events are valid until the next one only
+	views  bool // events are valid only until the next one
 	view   ViewDecoder
-	half   *sse.Event // see joined
+	half   *sse.Event // the event that is held back, see joined
 }
 
-// Stream sends the request when the iteration starts, and yields what comes back. It
-// keeps the contract of [aycoder.ModelClient].
+// Stream sends the request when the iteration starts, and yields the events of the
+// response. It fulfils the contract of [aycoder.ModelClient].
 func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
 		if x.used.Swap(true) {
@@ -132,8 +133,8 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 	}
 }
 
-// Emit passes an event on. It returns an error if the caller has left the loop
-// ([ErrStopped]) or the context is done, which the decoder must return at once.
+// Emit yields an event. It returns an error if the caller has left the loop
+// ([ErrStopped]) or the context is done; the decoder must return that error at once.
 func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	select {
 	case <-k.done:
@@ -144,14 +145,14 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	if k.held += sizeOf(ev); k.held > limit {
 		return &aycoder.LimitError{Limit: "response bytes", Max: limit}
 	}
-	k.body.left = k.body.max // something comes of what is read
+	k.body.left = k.body.max // the data that was read has produced an event
 	if !k.yield(ev, nil) {
 		return ErrStopped
 	}
 	return nil
 }
 
-// sizeOf is how much longer an event makes the answer.
+// sizeOf returns the number of bytes that an event adds to the answer.
 func sizeOf(ev aycoder.ModelEvent) int64 {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
@@ -164,9 +165,9 @@ func sizeOf(ev aycoder.ModelEvent) int64 {
 	return 0
 }
 
-// bounds returns how much may be read before something comes of it, and how large one
-// event may be: some services repeat the whole answer at its end, with escapes in it.
-// Both are no less than without a bound, since an answer is not all that is sent.
+// bounds returns the maximum number of bytes without an event, and the maximum size of an
+// event. Some services repeat the whole answer at its end, with escapes in it. Neither is
+// lower than its default, because a response contains more than the answer.
 func (x *Exchange) bounds() (silent int64, event int) {
 	silent, event = x.Config.MaxResponse, sse.DefaultLimit
 	if asked := min(x.MaxResponse, maxEvent/2); asked > sse.DefaultLimit {
@@ -175,8 +176,8 @@ func (x *Exchange) bounds() (silent int64, event int) {
 	return silent, event
 }
 
-// Ping says that the event that is being decoded only keeps the connection open, so
-// that it does not end a silence.
+// Ping says that the current event only keeps the connection open, so it does not reset
+// the idle timeout.
 func (k *Call) Ping() { k.ping = true }
 
 // Config returns the settings of the client.
@@ -185,7 +186,7 @@ func (k *Call) Config() *Config { return k.x.Config }
 // Elapsed is the time since the request began.
 func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
 
-// Model returns the model that is asked.
+// Model returns the name of the model.
 func (k *Call) Model() string { return k.x.Model }
 
 func (k *Call) run(ctx context.Context) error {
@@ -224,8 +225,8 @@ func (k *Call) run(ctx context.Context) error {
 	return nil
 }
 
-// decoder makes the decoder, and lets go of what only the request has needed: a
-// response may be read for minutes.
+// decoder creates the decoder, and releases the data of the request, since reading the
+// response may take minutes.
 func (k *Call) decoder() Decoder {
 	d := k.x.Decode(k)
 	k.x.URL, k.x.ModelsURL = "", ""
@@ -233,7 +234,7 @@ func (k *Call) decoder() Decoder {
 	return d
 }
 
-// unauthorised says that there is no token.
+// unauthorised returns the error for a missing token.
 func (k *Call) unauthorised(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return k.Base("", cancelled(ctx))
@@ -241,8 +242,8 @@ func (k *Call) unauthorised(ctx context.Context, err error) error {
 	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
 }
 
-// send sends the request and waits for the head of the response. What the transport has
-// to say about it is foreign text, whatever its type.
+// send sends the request and waits for the head of the response. The transport's errors
+// may quote foreign text, whatever their type.
 func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
 	if err != nil {
@@ -262,8 +263,8 @@ func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Respo
 	return resp, err
 }
 
-// withoutQuery takes what may be a secret off the address in an error of package
-// net/http: the query, and who asks.
+// withoutQuery removes possible secrets from the URL in an error of package net/http: the
+// query and the user information.
 func withoutQuery(err error) error {
 	e, ok := err.(*url.Error)
 	if !ok {
@@ -278,8 +279,8 @@ func withoutQuery(err error) error {
 }
 
 // decode reads the response to its end. Some services answer with one JSON document
-// although a stream was asked for, and proxies with a page; the first bytes tell, since
-// their Content-Type does not always.
+// although a stream was requested, and proxies with a page. The first bytes decide, since
+// the Content-Type is not reliable.
 func (k *Call) decode(d Decoder) error {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
@@ -291,7 +292,7 @@ func (k *Call) decode(d Decoder) error {
 	case (first == '{' || first == '[') && (k.x.Frames == nil || k.x.OrJSON):
 		k.body.counts = true
 		return whole(k.events.Rest(), d)
-	case k.x.Frames != nil && first != '<' && !isLetter(first): // which no frame begins with
+	case k.x.Frames != nil && first != '<' && !isLetter(first): // a byte with which no frame begins
 		return k.framed(k.events.Rest(), d)
 	case k.x.Frames != nil || !k.events.Begins():
 		k.body.hurry(errorTime)
@@ -315,7 +316,7 @@ func (k *Call) decode(d Decoder) error {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// foreign says what an answer is that is neither events nor JSON.
+// foreign returns the error for a response that is neither events nor JSON.
 func (k *Call) foreign(r io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
 	if err != nil && len(data) == 0 {
@@ -324,7 +325,7 @@ func (k *Call) foreign(r io.Reader) error {
 	return k.Refuse(data)
 }
 
-// framed reads the response as [Exchange.Frames] cuts it.
+// framed reads the response through [Exchange.Frames].
 func (k *Call) framed(r io.Reader, d Decoder) error {
 	for ev, err := range k.x.Frames(r) {
 		if err != nil {
@@ -348,8 +349,8 @@ func (k *Call) ended(d Decoder) error {
 	return d.End()
 }
 
-// event gives an event to the decoder. One without data is no more than a ping, which
-// does not end a silence.
+// event passes an event to the decoder. An event without data is only a ping, which does
+// not reset the idle timeout.
 func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	k.ping = ev.Data == ""
 	switch {
@@ -390,7 +391,7 @@ func whole(r io.Reader, d Decoder) error {
 	return d.Whole(strings.ToValidUTF8(string(data), "\uFFFD"))
 }
 
-// failed says why a response did not come to its end.
+// failed returns the error for a response that did not reach its end.
 func (k *Call) failed(ctx, inner context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrStopped), isTyped(err):
@@ -417,7 +418,7 @@ func isTyped(err error) bool {
 	return ok
 }
 
-// cancelled is the context's error, with the cause if that says more.
+// cancelled returns the context's error, with the cause if that adds information.
 func cancelled(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
@@ -426,25 +427,24 @@ func cancelled(ctx context.Context) error {
 	return err
 }
 
-// causeError is the error of a context that was cancelled with a cause.
+// causeError is the error of a context with a cause.
 type causeError struct{ err, cause error }
 
 func (e *causeError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e *causeError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// Base is the common part of the errors of this call.
+// Base returns the common part of the errors of this call.
 func (k *Call) Base(kind string, err error) *aycoder.ModelError {
 	return &aycoder.ModelError{Provider: k.x.Config.Provider, Model: k.x.Model, RequestID: k.RequestID,
 		Status: k.Status, Kind: kind, Err: err}
 }
 
-// Broken says that the stream is of no use.
+// Broken returns the error for an unusable stream.
 func (k *Call) Broken(err error) error {
 	return &aycoder.StreamBrokenError{ModelError: k.Base("", k.shown(err)), After: time.Since(k.start)}
 }
 
-// shown is an error that may quote anything: one that says too much is replaced by what
-// can be shown of it.
+// shown returns an error that may quote foreign text with that text made presentable.
 func (k *Call) shown(err error) error {
 	text := err.Error()
 	if shown := k.x.Config.Show(text, 2*maxErrorText); shown != text {
@@ -453,14 +453,15 @@ func (k *Call) shown(err error) error {
 	return err
 }
 
-// Garbled says that what came is not what the service's API says: data is what came.
+// Garbled returns the error for data that does not follow the service's API.
 func (k *Call) Garbled(what string, err error, data string) error {
 	return fmt.Errorf("decode %s: %w: %s", what, err, k.x.Config.Show(data, 200))
 }
 
-// refused turns an answer other than 200 into an error.
+// refused converts a response with a status other than 200 to an error.
 func (k *Call) refused(ctx context.Context, resp *http.Response) error {
-	data, _ := io.ReadAll(io.LimitReader(&k.body, maxErrorBody)) // what came is all there is to say
+	// a partial body is better than none
+	data, _ := io.ReadAll(io.LimitReader(&k.body, maxErrorBody))
 	if ctx.Err() != nil {
 		return k.Base("", cancelled(ctx))
 	}

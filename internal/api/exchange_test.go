@@ -23,7 +23,7 @@ const bom = "\xEF\xBB\xBF" // the byte order mark
 
 const testKey = "sk-test-SECRET-0123456789"
 
-// A words is the decoder of a service that sends one field an event: "text",
+// A words is the decoder of a service that sends one field in each event: "text",
 // "thinking", "call" with a name, "ping", "done", or "error".
 type words struct {
 	k *Call
@@ -98,7 +98,7 @@ func refuse(status int, body string, h http.Header) http.RoundTripper {
 	})
 }
 
-// exchange asks a service at url through rt.
+// exchange makes a request to url through rt.
 func exchange(t testing.TB, url string, rt http.RoundTripper, set ...func(*Config) error) *Exchange {
 	c := NewConfig("test", url)
 	require.NoError(t, c.SetKey("key", testKey))
@@ -118,7 +118,7 @@ func over(t testing.TB, rt http.RoundTripper, set ...func(*Config) error) *Excha
 	return exchange(t, "http://service.test", rt, set...)
 }
 
-// An outcome is what an exchange came to.
+// An outcome is the outcome of an exchange.
 type outcome struct {
 	text string
 	stop aycoder.StopReason
@@ -183,7 +183,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Frames of another kind, and a document in their place.
+// Frames of another kind, and a document instead of them.
 func TestFrames(t *testing.T) {
 	lines := func(r io.Reader) iter.Seq2[sse.Event, error] {
 		return func(yield func(sse.Event, error) bool) {
@@ -259,7 +259,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What is bounded is what is held of an answer, not the envelopes it comes in.
+// The limit applies to the answer, not to the envelopes in which it comes.
 func TestEnvelopesDoNotCount(t *testing.T) {
 	const n = 5000
 	envelope := ": " + strings.Repeat("p", 1000) + "\n\n"
@@ -269,7 +269,7 @@ func TestEnvelopesDoNotCount(t *testing.T) {
 	require.NoError(t, run(t.Context(), x).err)
 
 	x = over(t, text(strings.Repeat(hi, n)+done))
-	x.MaxResponse = n // of the request: a word has more than one byte
+	x.MaxResponse = n // the limit of the request: a word has more than one byte
 	limit, ok := errors.AsType[*aycoder.LimitError](run(t.Context(), x).err)
 	require.True(t, ok)
 	require.Equal(t, int64(n), limit.Max)
@@ -301,7 +301,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// An error answer is read in part only.
+// Only a part of an error response is read.
 func TestEndlessError(t *testing.T) {
 	x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 500, Body: io.NopCloser(&repeat{text: "no "}), Request: r}, nil
@@ -311,7 +311,7 @@ func TestEndlessError(t *testing.T) {
 	assert.Less(t, len(err.Error()), maxErrorText+200)
 }
 
-// Whatever bytes come, there is one end, and it is the last.
+// For all input there is exactly one end, and it is the last event.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(wordsI))
 	f.Add([]byte("{\"text\":\"hi\"}"))
@@ -391,7 +391,7 @@ func TestMakeID(t *testing.T) {
 	assert.Regexp(t, `^[a-z0-9_]{6,40}$`, MakeID(long, 1))
 }
 
-// BenchmarkMakeID: what an id costs does not grow with the seed.
+// BenchmarkMakeID shows that the cost of an id does not grow with the seed.
 func BenchmarkMakeID(b *testing.B) {
 	for _, size := range []int{32, maxSeed, 1 << 20} {
 		seed := strings.Repeat("a", size)
@@ -410,7 +410,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// A call that did not come to its end is told as far as it came.
+// A truncated call is reported as far as it came.
 func TestAnswerCut(t *testing.T) {
 	x := over(t, text(wordsI))
 	x.Decode = func(k *Call) Decoder {
@@ -436,8 +436,8 @@ func TestAnswerCut(t *testing.T) {
 	assert.Equal(t, []string{"text(a)", `delta({"x)`, `cut(n {"x)`, "end_turn"}, got)
 }
 
-// A call under a context that is done emits nothing more, even if all of it came in one
-// event.
+// After its context is done, a call does not emit further events, even if they came in
+// one piece of data.
 func TestCancelInsideOfAnEvent(t *testing.T) {
 	x := over(t, text(wordsI))
 	x.Decode = func(k *Call) Decoder {
@@ -467,8 +467,8 @@ func TestCancelInsideOfAnEvent(t *testing.T) {
 	assert.True(t, isTyped(last))
 }
 
-// BenchmarkEmit is what an event costs beside its decoding, with a context that can be
-// done.
+// BenchmarkEmit measures the cost of an event without its decoding, with a context that
+// can be cancelled.
 func BenchmarkEmit(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -480,7 +480,7 @@ func BenchmarkEmit(b *testing.B) {
 	}
 }
 
-// An answering decoder does at the first event what a test says.
+// An answering decoder runs a test's function at the first event.
 type answering struct {
 	words
 	do func(*Answer) error
@@ -488,7 +488,7 @@ type answering struct {
 
 func (d *answering) Event(sse.Event) (bool, error) { return true, d.do(d.a) }
 
-// What a service wants back with a part comes with it.
+// Data that a service wants back is on the part that it came with.
 func TestAnswerExtras(t *testing.T) {
 	x := over(t, text(wordsI))
 	x.Decode = func(k *Call) Decoder {

@@ -9,8 +9,8 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// AppendExtra appends the fields of a caller's own to an object that is open, sorted.
-// Those that are reserved are refused.
+// AppendExtra appends a caller's fields to an open object, sorted. Reserved fields are an
+// error.
 func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		switch {
@@ -25,7 +25,7 @@ func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string)
 	return b, nil
 }
 
-// HostLabel reports whether s can be a part of a host's name, such as a region.
+// HostLabel reports whether s can be a label of a host name, such as a region.
 func HostLabel(s string) bool {
 	for _, c := range []byte(s) {
 		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {

@@ -24,27 +24,26 @@ const (
 	maxID        = 200
 )
 
-// Failure is what a service says went wrong, in whatever words. All fields may be
-// empty.
+// Failure describes an error in the service's words. All fields may be empty.
 type Failure struct {
-	// Type and Code are the service's words for the error, Status is its name for a
-	// status ("RESOURCE_EXHAUSTED") or a number in a text.
+	// Type and Code are the service's codes for the error; Status is the name of a status
+	// ("RESOURCE_EXHAUSTED") or a number as text.
 	Type, Code, Status string
-	// Message is for people. Details are further texts, such as what a service behind
-	// the service said.
+	// Message is for people. Details are further texts, such as those of a service behind
+	// the service.
 	Message string
 	Details []string
-	// RequestID is in some bodies.
+	// RequestID is the id of the request, if the body has it.
 	RequestID string
-	// RetryAfter is how long the body says to wait.
+	// RetryAfter is the time to wait according to the body.
 	RetryAfter time.Duration
-	// Header is that of the response, nil inside of a stream.
+	// Header is the header of the response; nil inside of a stream.
 	Header http.Header
 
-	at map[*string]int // while it is parsed: how many envelopes a text is in
+	at map[*string]int // the depth at which each field was found, during parsing
 }
 
-// Kind is the most telling of the service's words.
+// Kind returns the most specific of the service's codes.
 func (f *Failure) Kind() string {
 	for _, w := range []string{f.Type, f.Code, f.Status} {
 		if _, err := strconv.Atoi(w); w != "" && err != nil {
@@ -54,8 +53,8 @@ func (f *Failure) Kind() string {
 	return cmp.Or(f.Code, f.Status)
 }
 
-// ParseFailure takes the body of an error answer apart, or the data of an event, in
-// any of the shapes that services use.
+// ParseFailure parses the body of an error response, or the data of an event, in any of
+// the forms that services use.
 func ParseFailure(data []byte, h http.Header) Failure {
 	f := Failure{Header: h}
 	if name, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":"); name != "" {
@@ -70,10 +69,10 @@ func ParseFailure(data []byte, h http.Header) Failure {
 	return f
 }
 
-// maxWrapped is how many envelopes are opened.
+// maxWrapped is the maximum depth of nested envelopes.
 const maxWrapped = 6
 
-// parse reads an error or an envelope around one. What is further in says more.
+// parse reads an error or an envelope around one. Inner errors are more specific.
 func (f *Failure) parse(r *rawjson.Reader, depth int) {
 	switch {
 	case depth > maxWrapped:
@@ -112,7 +111,7 @@ func (f *Failure) field(r *rawjson.Reader, depth int) {
 	}
 }
 
-// text reads a message, which some services make an object or a list of.
+// text reads a message, which is an object or a list at some services.
 func (f *Failure) text(r *rawjson.Reader, to *string, depth int) {
 	if r.Kind() == '"' {
 		f.word(r, to, depth)
@@ -121,8 +120,8 @@ func (f *Failure) text(r *rawjson.Reader, to *string, depth int) {
 	f.parse(r, depth+1)
 }
 
-// word reads a word or a number. A word wins over one of an envelope further out,
-// whichever comes first, and over a number.
+// word reads a word or a number. A word overrides a number, and a word of an outer
+// envelope, whichever comes first.
 func (f *Failure) word(r *rawjson.Reader, to *string, depth int) {
 	switch r.Kind() {
 	case '"':
@@ -144,7 +143,7 @@ func (f *Failure) keep(to *string, depth int) {
 	f.at[to] = depth
 }
 
-// details reads Google's: "retryDelay" in a RetryInfo, "reason" in an ErrorInfo.
+// details reads Google's details: "retryDelay" in a RetryInfo, "reason" in an ErrorInfo.
 func (f *Failure) details(r *rawjson.Reader) {
 	for r.Array(); r.Next(); {
 		for r.Object(); r.Next(); {
@@ -163,8 +162,8 @@ func (f *Failure) details(r *rawjson.Reader) {
 	}
 }
 
-// metadata reads what a gateway passes on: "raw" is what the service behind it said,
-// "headers" are more headers.
+// metadata reads the data that a gateway passes on: "raw" is the error of the service
+// behind it, "headers" are additional headers.
 func (f *Failure) metadata(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
@@ -178,8 +177,8 @@ func (f *Failure) metadata(r *rawjson.Reader) {
 	}
 }
 
-// detail keeps a further text. A service has a few to say; one that means harm has
-// thousands.
+// detail stores a further text. Their number is limited, because a malicious service may
+// send thousands.
 func (f *Failure) detail(s string) {
 	if len(f.Details) < maxDetails {
 		f.Details = append(f.Details, runes.Shorten(s, maxErrorText))
@@ -193,11 +192,11 @@ func (f *Failure) headers(r *rawjson.Reader) {
 			more.Set(r.Key(), runes.Shorten(s, maxErrorKind))
 		}
 	}
-	maps.Copy(more, f.Header) // what came as a header says more
+	maps.Copy(more, f.Header) // real headers take precedence
 	f.Header = more
 }
 
-// plainBody is what can be shown of an error body that is no JSON.
+// plainBody returns the presentable part of an error body that is not JSON.
 func plainBody(body, contentType string) string {
 	text := strings.TrimSpace(body)
 	if text == "" {
@@ -215,12 +214,12 @@ func plainBody(body, contentType string) string {
 
 const loginPage = "a page to log in"
 
-// loginWords are in pages that ask who one is.
+// loginWords occur in login pages.
 var loginWords = []string{`type="password"`, `type='password'`, "log in", "login", "sign in", "signin", "single sign-on"}
 
-// Refuse turns an answer with the status of a success that is none of the service's
-// messages into an error: what it says went wrong, in whatever words. Asking again gives
-// the same mostly, and so helps only where the words say so.
+// Refuse converts a response with a success status that is not a message of the service
+// to an error, from whatever the response says. It is retried only if the text suggests a
+// temporary failure, since the same request mostly has the same result.
 func (k *Call) Refuse(data []byte) error {
 	return k.fail(ParseFailure(bytes.TrimSpace(data), nil), func(base *aycoder.ModelError) error {
 		text := strings.ToLower(base.Err.Error())
@@ -231,11 +230,11 @@ func (k *Call) Refuse(data []byte) error {
 	})
 }
 
-// passing are words for what may be over soon.
+// passing are words for temporary failures.
 var passing = []string{"internal server error", "internal error", "overloaded", "temporarily", "try again", "unavailable",
 	"timed out", "timeout", "bad gateway", "at capacity"}
 
-// Fail turns what a service says into the error that says what to do about it.
+// Fail converts an error of the service to a typed one.
 func (k *Call) Fail(f Failure) error {
 	return k.fail(f, func(base *aycoder.ModelError) error {
 		if k.Status == 0 { // inside of a stream, of a kind that says nothing
@@ -245,7 +244,7 @@ func (k *Call) Fail(f Failure) error {
 	})
 }
 
-// fail is Fail with what is said of an error of no known class.
+// fail is Fail with a function that handles an error of an unknown class.
 func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 	c := k.x.Config
 	k.RequestID = cmp.Or(k.RequestID, c.Show(f.RequestID, maxID))

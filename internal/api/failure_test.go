@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// failing is the exchange whose every answer is of the status and body.
+// failing returns an exchange in which every response has the status and body.
 func failing(status int, body string, h http.Header) *Exchange {
 	c := NewConfig("test", "http://service.test")
 	if err := c.SetKey("key", "sk-SECRET-0123456789"); err != nil {
@@ -38,7 +38,7 @@ func failing(status int, body string, h http.Header) *Exchange {
 	}
 }
 
-// failDecoder takes every event for a failure.
+// failDecoder treats every event as a failure.
 type failDecoder struct{ k *Call }
 
 func (d failDecoder) Event(ev sse.Event) (bool, error) {
@@ -238,7 +238,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// Every failure that was recorded has a type that says what to do.
+// Every recorded failure has a type that determines the reaction.
 func TestRecordedFailures(t *testing.T) {
 	types := map[string]int{}
 	n := 0
@@ -282,7 +282,8 @@ func FuzzFailure(f *testing.F) {
 	})
 }
 
-// A failure with thousands of details takes no more time than its bytes, and no room.
+// A failure with thousands of details takes no more time than reading its bytes, and no
+// additional memory.
 func TestManyDetails(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"error":{"message":"m","code":429,"details":[`)

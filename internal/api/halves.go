@@ -6,16 +6,16 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
-// Services that escape what is not ASCII cut texts between the two halves of a character
-// too: one piece ends with "\ud83d", the next begins with "\ude00". Decoded by themselves,
-// both are U+FFFD. An event with a string that ends so is held until the next comes, and
-// the half goes over to it if it begins with the other one. That happens to the JSON text,
-// before a decoder sees it, and so for all dialects alike.
+// Services that escape non-ASCII characters may split a text within a surrogate pair: one
+// piece ends with "\ud83d", and the next begins with "\ude00". Decoded separately, both
+// become U+FFFD. So an event with a string that ends this way is held until the next
+// event; if that begins with the other half, the first half is moved to it. This is done
+// on the JSON text, before a decoder sees it, and therefore works for all dialects.
 
 // escapeSize is the length of "\uXXXX".
 const escapeSize = 6
 
-// joined gives an event to deliver, and the one before if it was held.
+// joined returns an event to deliver, after delivering the one that was held.
 func (k *Call) joined(ev sse.Event, deliver func(sse.Event) (bool, error)) (done bool, err error) {
 	if before := k.half; before != nil {
 		k.half = nil
@@ -29,7 +29,7 @@ func (k *Call) joined(ev sse.Event, deliver func(sse.Event) (bool, error)) (done
 			return done, err
 		}
 	}
-	// What ends a response has all of it again, and nothing comes after it.
+	// An event that ends a response repeats all of it, and no other follows.
 	if closingHalf(ev.Data) < 0 || strings.Contains(ev.Data, `"output":`) {
 		return deliver(ev)
 	}
@@ -37,12 +37,12 @@ func (k *Call) joined(ev sse.Event, deliver func(sse.Event) (bool, error)) (done
 	return false, nil
 }
 
-// hasEscape reports whether there may be half a character in a JSON text.
+// hasEscape reports whether a JSON text may contain half of a surrogate pair.
 func hasEscape(data string) bool {
 	return strings.Contains(data, `\ud`) || strings.Contains(data, `\uD`)
 }
 
-// closingHalf returns where the last first half of a character is that ends a string, or -1.
+// closingHalf returns the offset of the last high surrogate that ends a string, or -1.
 func closingHalf(data string) int {
 	for end := len(data); end > 0; {
 		end = strings.LastIndexByte(data[:end], '"')
@@ -53,8 +53,7 @@ func closingHalf(data string) int {
 	return -1
 }
 
-// openingHalf returns where the first second half of a character is that begins a string,
-// or -1.
+// openingHalf returns the offset of the first low surrogate that begins a string, or -1.
 func openingHalf(data string) int {
 	for at := 1; at < len(data)-escapeSize; at++ {
 		quote := strings.IndexByte(data[at:], '"')
@@ -69,13 +68,13 @@ func openingHalf(data string) int {
 	return -1
 }
 
-// isHalf reports whether s begins with the escape of half a character, whose third digit
-// but one tells which half.
+// isHalf reports whether s begins with the escape of a surrogate. The second of its four
+// digits tells which half it is.
 func isHalf(s, digits string) bool {
 	return len(s) >= escapeSize && s[0] == '\\' && s[1] == 'u' && s[2]|0x20 == 'd' && strings.IndexByte(digits, s[3]) >= 0
 }
 
-// escaped reports whether the backslash at i belongs to one before it.
+// escaped reports whether the backslash at i is itself escaped.
 func escaped(data string, i int) bool {
 	n := 0
 	for i-n > 0 && data[i-n-1] == '\\' {

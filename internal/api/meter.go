@@ -10,26 +10,30 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A meter reads a response, up to a bound where nothing comes of it, and ends the request when the service is
-// silent for too long. Only the time spent waiting for it counts.
+// A meter reads a response, limits the bytes that may come without an event, and cancels
+// the request when the service is idle for too long. Only the time spent waiting for the
+// service counts.
 //
-// A response has thousands of reads, so none sets the timer: where it goes off too
-// early, it is set for the rest, or by the next wait if there is none.
+// A response has thousands of reads, so a read does not set the timer. If the timer fires
+// too early, it is set again for the remaining time, or by the next wait if none is in
+// progress.
 type meter struct {
 	r         io.Reader
-	left, max int64 // bytes that may come before the next piece of the answer
-	counts    bool  // every byte ends a silence; else the decoder says what does
+	left, max int64 // bytes that may come before the next event
+	counts    bool  // every byte resets the idle timeout; otherwise the decoder decides
 
 	idle   time.Duration
-	waited time.Duration // for the service since its last sign of life
-	since  time.Time     // the wait began
+	waited time.Duration // time spent waiting since the last sign of life
+	since  time.Time     // start of the current wait
 	begun  time.Time
 
 	timer *time.Timer
-	due   atomic.Int64 // after begun the silence is too long, in ns; 0 if nobody waits
-	off   atomic.Bool  // the timer is not set; else it goes off no later than a wait is due
+	// time after begun at which the idle timeout expires, in ns; 0 outside of a wait
+	due atomic.Int64
+	// the timer is not set; otherwise it fires no later than the timeout of a wait
+	off atomic.Bool
 
-	mu   sync.Mutex // of the timer
+	mu   sync.Mutex // guards the timer
 	over bool
 }
 
@@ -40,8 +44,8 @@ func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
 }
 
-// check is called by the timer. Both it and start say what they have to say before
-// they look at what the other says, so that one of them sets the timer.
+// check is called by the timer. Both check and start store their own state before they
+// load the other's, so at least one of them sees the other and sets the timer.
 func (m *meter) check(cancel context.CancelCauseFunc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +53,8 @@ func (m *meter) check(cancel context.CancelCauseFunc) {
 		return
 	}
 	m.off.Store(true)
-	now := time.Since(m.begun) // first, as a wait that is due by now must still be on
+	// first, since a wait that has expired by now must still be registered
+	now := time.Since(m.begun)
 	switch due := time.Duration(m.due.Load()); {
 	case due == 0:
 	case due <= now:
@@ -60,7 +65,7 @@ func (m *meter) check(cancel context.CancelCauseFunc) {
 	}
 }
 
-// set has the timer go off after d.
+// set makes the timer fire after d.
 func (m *meter) set(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +73,7 @@ func (m *meter) set(d time.Duration) {
 	m.timer.Reset(d)
 }
 
-// heard says that the service has given a sign of life.
+// heard registers a sign of life from the service.
 func (m *meter) heard() { m.waited = 0 }
 
 func (m *meter) start() {
@@ -84,15 +89,14 @@ func (m *meter) stop() {
 	m.waited += time.Since(m.since)
 }
 
-// hurry gives what is left of the response no more than d of waiting in all.
+// hurry limits the remaining wait for the response to d in total.
 func (m *meter) hurry(d time.Duration) {
 	m.idle = min(m.idle, d)
 	m.heard()
 	m.set(m.idle)
 }
 
-// drain reads what is left of a complete response, so that the connection can be
-// used again.
+// drain reads the rest of a complete response, so that the connection can be reused.
 func (m *meter) drain(r io.Reader) {
 	m.hurry(drainTime)
 	m.start()
@@ -100,7 +104,7 @@ func (m *meter) drain(r io.Reader) {
 	m.stop()
 }
 
-// end lets go of the timer.
+// end stops the timer.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

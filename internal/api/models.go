@@ -21,8 +21,8 @@ const (
 	availableTime = 3 * time.Second
 )
 
-// Models returns the names of the models of a service: what GET url answers, which is
-// {"data":[{"id":…}]} of OpenAI and Anthropic, or {"models":[{"name":…}]} of Google and
+// Models returns the names of a service's models from the response to GET url:
+// {"data":[{"id":…}]} for OpenAI and Anthropic, or {"models":[{"name":…}]} for Google and
 // Ollama.
 func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(http.Header)) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -89,8 +89,8 @@ func modelNames(r *rawjson.Reader) []string {
 	return names
 }
 
-// known adds to the error for an unknown model those that the service has and are
-// most like it. That it cannot be asked changes nothing.
+// known adds the most similar existing models to the error for an unknown one. If the
+// list cannot be fetched, the error stays as it is.
 func (k *Call) known(ctx context.Context, err error) {
 	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
 	if !ok || k.x.ModelsURL == "" {
@@ -100,7 +100,7 @@ func (k *Call) known(ctx context.Context, err error) {
 	defer cancel()
 	names, lerr := Models(ctx, k.x.HTTP, k.x.ModelsURL, func(h http.Header) {
 		k.x.SetHeaders(h)
-		_ = k.x.Config.authorise(ctx, h) // it was allowed to ask just now
+		_ = k.x.Config.authorise(ctx, h) // the request was authorised just before
 	})
 	if lerr != nil {
 		return

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// AppendName appends an id or the name of a tool as a JSON string, for APIs that want
-// ^[a-zA-Z0-9_-]{1,limit}$ of them. What other services made is mapped: the same name
-// to the same one each time, with a hash of the whole in the place of what is lost.
+// AppendName appends an id or the name of a tool as a JSON string, for APIs that require
+// ^[a-zA-Z0-9_-]{1,limit}$. A name with other characters is mapped consistently, with a
+// hash of the whole in place of the lost part.
 func AppendName(b []byte, s string, limit int) []byte {
 	b = append(b, '"')
 	if validName(s, limit) {

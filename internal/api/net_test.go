@@ -28,7 +28,7 @@ func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// A connection is used again, and the service knows how long the body is.
+// Connections are reused, and the service gets the length of the body.
 func TestConnections(t *testing.T) {
 	var conns atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func TestConnections(t *testing.T) {
 	assert.EqualValues(t, 1, conns.Load())
 }
 
-// The key must not go to another host, nor the conversation.
+// Neither the key nor the conversation may be sent to another host.
 func TestRedirects(t *testing.T) {
 	var leaked atomic.Int32
 	other := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -105,13 +105,13 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// script is a body that is sent step by step and then hangs until the request is
-// given up.
+// script is a body that is sent step by step, and then hangs until the request is
+// cancelled.
 type script struct {
 	ctx   context.Context
 	every time.Duration
 	text  string
-	times int // 0: for ever
+	times int // 0 means for ever
 	n     int
 	rest  string
 }
@@ -167,7 +167,7 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// The status of an error answer is not kept back by a body that does not end.
+// The status of an error response is not delayed by a body that does not end.
 func TestErrorBodyThatHangs(t *testing.T) {
 	const said = `{"error":{"message":"slow down"}}`
 	tests := []struct {
@@ -216,8 +216,7 @@ func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// What comes with the end of the timeout and makes no sense does not hide how long the
-// silence was.
+// Invalid data at the time of the timeout does not hide the duration of the silence.
 func TestIdleTimeoutThenGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := over(t, body(func(ctx context.Context) io.Reader {
@@ -246,8 +245,8 @@ func TestSlowCallerIsNoSilence(t *testing.T) {
 	})
 }
 
-// Nobody looks at the clock while the caller takes its time, however little of the
-// timeout is left.
+// The timeout does not expire while the caller takes its time, however little of it is
+// left.
 func TestSlowCallerAfterLongSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := over(t, body(func(ctx context.Context) io.Reader {
@@ -261,7 +260,7 @@ func TestSlowCallerAfterLongSilence(t *testing.T) {
 	})
 }
 
-// A response that takes longer than the idle timeout, but is never silent for long.
+// A response may take longer than the idle timeout if it is never silent for that long.
 func TestLongStream(t *testing.T) {
 	tests := []struct{ name, head, text, end, want string }{
 		{"events", "", hi, done, strings.Repeat("hi", 20)},
@@ -283,7 +282,7 @@ func TestLongStream(t *testing.T) {
 	}
 }
 
-// What follows the last event is waited for only a moment.
+// The wait for data after the last event is short.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -334,7 +333,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// stopThen returns a function that stops a timer and does what it would do.
+// stopThen returns a function that stops a timer and then calls the timer's function.
 func stopThen(timer *time.Timer, then func()) context.CancelFunc {
 	return func() { timer.Stop(); then() }
 }
@@ -366,8 +365,8 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// What is in the query of an address is in no error, and neither is another value that
-// was said to be a secret.
+// Errors contain neither the query of the URL nor another value that was marked as
+// secret.
 func TestSecretsOfTheAddress(t *testing.T) {
 	const secret = "top secret/1"
 	escaped := url.QueryEscape(secret)
@@ -412,14 +411,14 @@ func TestSecretsOfTheAddress(t *testing.T) {
 	assert.Equal(t, "v1", c.Show("v1", 10), "a short one is in too many texts")
 }
 
-// An error of a type that the transport has made stays what it is.
+// A typed error of the transport stays in the chain.
 func TestErrorOfTheTransport(t *testing.T) {
 	limit := &aycoder.RateLimitError{ModelError: &aycoder.ModelError{Provider: "proxy", Err: errors.New("wait")}, RetryAfter: 7}
 	err := run(t.Context(), over(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, limit }))).err
 	assert.ErrorIs(t, err, limit)
 }
 
-// echo puts what it was sent as a key into all that it answers.
+// echo repeats the key that it received in all its responses.
 func echo(status int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		key := r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")
@@ -432,7 +431,7 @@ func echo(status int) http.RoundTripper {
 	})
 }
 
-// Whatever is printed, logged or returned, the key is not in it.
+// The key is in nothing that is printed, logged or returned.
 func TestKeyIsNeverShown(t *testing.T) {
 	notJSON := roundTrip(func(r *http.Request) (*http.Response, error) {
 		data := "data: {" + r.Header.Get("X-Api-Key") + r.Header.Get("Authorization") + "\n\n"
@@ -463,11 +462,11 @@ func TestKeyIsNeverShown(t *testing.T) {
 	}
 }
 
-// A text that is cut in the middle of a key does not end in the other half of it.
+// A text that is shortened within a key does not end in the first part of the key.
 func TestKeyIsNeverCut(t *testing.T) {
 	tests := []struct {
 		name  string
-		limit int // where the text is cut
+		limit int // length to which the text is shortened
 		rt    func(text string) http.RoundTripper
 	}{
 		{"plain body", maxErrorText, func(s string) http.RoundTripper { return refuse(400, s, nil) }},
@@ -484,7 +483,7 @@ func TestKeyIsNeverCut(t *testing.T) {
 		{"failure in the stream", maxErrorText, func(s string) http.RoundTripper {
 			return text("data: {\"error\":\"" + s + "\"}\n\n")
 		}},
-		{"event that is no JSON", 200, func(s string) http.RoundTripper { return text("data: " + s + "\n\n") }},
+		{"event that is not JSON", 200, func(s string) http.RoundTripper { return text("data: " + s + "\n\n") }},
 		{"broken", 2 * maxErrorText, func(s string) http.RoundTripper {
 			return roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New(s) })
 		}},
@@ -502,7 +501,7 @@ func TestKeyIsNeverCut(t *testing.T) {
 	}
 }
 
-// What the caller's own headers say is as secret as the key.
+// The caller's headers are as secret as the key.
 func TestHeadersAreNeverShown(t *testing.T) {
 	tests := []struct{ name, header, value, text, want string }{
 		{"another key", "Cf-Access-Client-Secret", "top-secret", "bad top-secret!", "bad [key]!"},
@@ -565,7 +564,7 @@ func TestTokens(t *testing.T) {
 	assert.True(t, ok)
 }
 
-// The errors of a source of tokens quote what it has given out.
+// The errors of a token source quote the tokens it has returned.
 func TestTokenErrorHidesTokens(t *testing.T) {
 	n := 0
 	c := over(t, text(wordsI), func(c *Config) error {

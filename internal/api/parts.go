@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CheckParts refuses parts that are nil, in the outputs of tools too.
+// CheckParts refuses nil parts, also in the outputs of tools.
 func CheckParts(parts []aycoder.Part) error {
 	for i, p := range parts {
 		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
@@ -41,7 +41,7 @@ func ValidUTF8(b []byte) []byte {
 // Room is about how many bytes the wire form of a message of these parts takes: a buffer
 // of that size seldom grows, and holds little that is not used.
 func Room(parts []aycoder.Part) int {
-	const around = 100 // a part, or a message
+	const around = 100 // overhead of a part or a message
 	n := around
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -62,11 +62,11 @@ func Room(parts []aycoder.Part) int {
 	return n
 }
 
-// escapedLen is about how long a text of n bytes is in JSON: the ends of lines are two.
+// escapedLen estimates the length in JSON of a text of n bytes: each line end takes two.
 func escapedLen(n int) int { return n + n/16 }
 
-// NotShown is said in the place of what a model is not shown, so that one odd file does
-// not make the whole conversation unsendable.
+// NotShown returns a text that names media which the model is not shown, so that one odd
+// file does not make the whole conversation unsendable.
 func NotShown(m *aycoder.Media) string {
 	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
 	name := m.Name + m.URL
@@ -79,14 +79,14 @@ func NotShown(m *aycoder.Media) string {
 	return note + "]"
 }
 
-// IsData reports whether an address is a "data:" URL.
+// IsData reports whether a URL is a "data:" URL.
 func IsData(address string) bool {
 	return len(address) >= len(dataScheme) && strings.EqualFold(address[:len(dataScheme)], dataScheme)
 }
 
 const dataScheme = "data:"
 
-// Inline returns m with its data where its address holds them, and else m:
+// Inline returns m with the data in its URL, or m if that does not contain data:
 // "data:[<mediatype>][;base64],<data>" (RFC 2397).
 func Inline(m *aycoder.Media) *aycoder.Media {
 	if !IsData(m.URL) {
@@ -112,8 +112,8 @@ func Inline(m *aycoder.Media) *aycoder.Media {
 	return &aycoder.Media{Type: cmp.Or(m.Type, typ, "text/plain"), Name: m.Name, Data: data}
 }
 
-// Unnamed reports whether m has the output of a tool without its name. Its form depends
-// on the message with the call.
+// Unnamed reports whether m has the output of a tool without its name. Its wire form then
+// depends on the message with the call.
 func Unnamed(m *aycoder.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
 		out, ok := p.(*aycoder.ToolOutput)
@@ -121,7 +121,8 @@ func Unnamed(m *aycoder.Message) bool {
 	})
 }
 
-// CallName returns the name of the tool of a call, or "" if no message has it.
+// CallName returns the name of the tool of a call, or "" if the call is in none of the
+// messages.
 func CallName(messages []*aycoder.Message, id string) string {
 	for _, m := range messages {
 		if m == nil {

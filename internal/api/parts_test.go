@@ -15,7 +15,7 @@ import (
 func TestInline(t *testing.T) {
 	tests := []struct {
 		name, typ, url string
-		want           *aycoder.Media // nil for the same
+		want           *aycoder.Media // nil if unchanged
 	}{
 		{"another address", "image/png", "https://x/data:,a", nil},
 		{"no address", "image/png", "", nil},
@@ -46,7 +46,7 @@ func TestInline(t *testing.T) {
 func FuzzInline(f *testing.F) {
 	f.Add("image/png;base64", "cG5n", []byte("png"))
 	f.Fuzz(func(t *testing.T, head, text string, data []byte) {
-		_ = Inline(&aycoder.Media{URL: "data:" + head + "," + text}) // it does not panic
+		_ = Inline(&aycoder.Media{URL: "data:" + head + "," + text}) // must not panic
 		if len(data) == 0 {
 			return
 		}
@@ -59,7 +59,7 @@ func TestNotShown(t *testing.T) {
 	assert.Equal(t, "[2 bytes of a/b, which this model is not shown: n]", NotShown(&aycoder.Media{Type: "a/b", Name: "n", Data: []byte("xy")}))
 	assert.Equal(t, "[0 bytes of a/b, which this model is not shown: http://x]", NotShown(&aycoder.Media{Type: "a/b", URL: "http://x"}))
 	long := &aycoder.Media{Type: "a/b", URL: "data:," + strings.Repeat("x", 1<<20)}
-	assert.Equal(t, "[0 bytes of a/b, which this model is not shown]", NotShown(long), "an address is no place for a file")
+	assert.Equal(t, "[0 bytes of a/b, which this model is not shown]", NotShown(long), "a URL is not a place for a file")
 }
 
 func TestCallName(t *testing.T) {

@@ -2,13 +2,13 @@ package api
 
 import "io"
 
-// A Payload is the body of a request, in pieces: the messages are those of the
-// request before and some more, and are not copied for each.
+// A Payload is the body of a request, in pieces: it shares the pieces of the previous
+// request's messages instead of copying them.
 type Payload struct {
 	Pieces [][]byte
 }
 
-// Size is its length in bytes.
+// Size returns the length in bytes.
 func (p *Payload) Size() (n int64) {
 	for _, b := range p.Pieces {
 		n += int64(len(b))
