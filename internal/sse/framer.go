@@ -6,36 +6,36 @@ import (
 )
 
 const (
-	// A stream that pauses after each event is read through a buffer of minBuffer, as
-	// thousands may be open at once. One that fills it gets up to fullBuffer; what an
-	// event takes beyond that it gets.
+	// A stream that pauses after each event is read through a buffer of minBuffer,
+	// because thousands may be open at once. A stream that fills its buffer gets up to
+	// fullBuffer, and an event gets as much more as it needs.
 	minBuffer  = 1 << 10
 	fullBuffer = 4 << 10
-	// maxIdle is how many reads in a row may give nothing.
+	// maxIdle is the number of consecutive empty reads after which reading fails.
 	maxIdle = 100
 )
 
-// A framer cuts a stream into events. It looks at every byte once, whatever the sizes
+// A framer splits a stream into events. It examines every byte once, whatever the sizes
 // of the reads.
 type framer struct {
 	r     io.Reader
 	limit int
 	err   error // of r, io.EOF included
 
-	buf   []byte // what was read and not given away
+	buf   []byte // bytes that were read and not returned yet
 	start int    // of the event in buf
-	line  int    // where the current line begins
-	scan  int    // bytes before it were looked at
+	line  int    // start of the current line
+	scan  int    // bytes before it were examined
 	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
 	full  bool   // the last read filled buf
 
 	text   bool   // the event has a line that is not blank
-	failed bool   // the event has a failure in a field of its own
+	failed bool   // the event has an error in a separate field
 	skipLF bool   // the last byte was a carriage return that ended a line
-	out    []byte // the event that is given away, in buf
+	out    []byte // the returned event, in buf
 }
 
-// event returns the next event, with its line ends. It is valid until the next call.
+// event returns the next event, including its line ends. It is valid until the next call.
 func (f *framer) event() ([]byte, error) {
 	for !f.next() {
 		if f.err != nil {
@@ -50,7 +50,7 @@ func (f *framer) event() ([]byte, error) {
 	return f.out, nil
 }
 
-// end is the error at the end of the stream.
+// end returns the error at the end of the stream.
 func (f *framer) end() error {
 	if f.err == io.EOF && (f.text || f.line < len(f.buf)) {
 		return ErrTruncated
@@ -58,8 +58,7 @@ func (f *framer) end() error {
 	return f.err
 }
 
-// rest gives away what stands behind the last blank line once the stream has ended, or
-// nothing.
+// rest returns the bytes after the last blank line once the stream has ended, or nil.
 func (f *framer) rest() []byte {
 	ev := f.buf[min(f.start, len(f.buf)):]
 	if _, large := f.err.(*TooLargeError); large || !f.text && f.line >= len(f.buf) {
@@ -73,7 +72,7 @@ func (f *framer) rest() []byte {
 	return ev
 }
 
-// next looks for the end of an event in what was not looked at yet.
+// next searches the new bytes for the end of an event.
 func (f *framer) next() bool {
 	for f.scan < len(f.buf) {
 		if f.skipLF {
@@ -108,7 +107,7 @@ func (f *framer) advance(i int) {
 	}
 }
 
-// cut gives away the event that ends before the current line.
+// cut returns the event that ends before the current line.
 func (f *framer) cut() bool {
 	ev := f.buf[f.start:f.line]
 	failed := f.failed
@@ -128,8 +127,8 @@ const errorField = "error:"
 
 func hasPrefix(b []byte, s string) bool { return len(b) >= len(s) && string(b[:len(s)]) == s }
 
-// withError rewrites an event whose failure is in a field of its own, "error: …",
-// which is not of the standard and dropped by what is: it becomes one of type
+// withError rewrites an event that has an error in a separate field, "error: …". The
+// field is not in the standard, so parsers drop it. The result is an event of the type
 // "error", with the field as its data.
 func withError(ev []byte) []byte {
 	out := []byte("event: error\n")
@@ -166,7 +165,7 @@ func indexFrom(b []byte, i int, c byte) int {
 	return len(b)
 }
 
-// fill reads once, after it has made room.
+// fill reads once, after making room.
 func (f *framer) fill() {
 	f.makeRoom()
 	f.lf = -1
@@ -181,8 +180,8 @@ func (f *framer) fill() {
 	f.err = io.ErrNoProgress
 }
 
-// makeRoom moves the event to the front, or doubles a buffer that it fills by more
-// than half, so that a byte is moved a constant number of times.
+// makeRoom moves the event to the front, or doubles the buffer if the event fills more
+// than half of it, so that each byte is moved a constant number of times.
 func (f *framer) makeRoom() {
 	held := f.buf[f.start:]
 	if len(held) > 0 && cap(f.buf) > len(f.buf) {
@@ -190,7 +189,7 @@ func (f *framer) makeRoom() {
 	}
 	buf := f.buf[:0]
 	switch {
-	case f.full && cap(f.buf) < fullBuffer: // more has come than fits
+	case f.full && cap(f.buf) < fullBuffer: // more is available than fits
 		buf = make([]byte, 0, max(minBuffer, 4*cap(f.buf)))
 	case len(held) >= cap(f.buf)/2:
 		buf = make([]byte, 0, max(minBuffer, 2*cap(f.buf)))
@@ -201,8 +200,8 @@ func (f *framer) makeRoom() {
 	f.start = 0
 }
 
-// first returns the first byte of the stream that is neither white space nor a byte
-// order mark. What is before it is dropped.
+// first returns the first byte of the stream that is neither white space nor a byte order
+// mark, and drops the bytes before it.
 func (f *framer) first() (byte, error) {
 	for {
 		rest := f.buf[f.start:]

@@ -1,10 +1,10 @@
-// Package sse reads server-sent events, as model providers send them: events of
-// many megabytes, line ends of every kind, streams that break off in the middle.
+// Package sse reads server-sent events as model providers send them: events of many
+// megabytes, line ends of every kind, streams that break off in the middle.
 //
-// Events are parsed by go-sse. It reads through a bufio.Scanner that looks at an
-// event from its beginning at every read, which is quadratic in the number of
-// reads, so it is given whole events by a framer that looks at each byte once. The
-// form that nearly all events have is read without it.
+// Events are parsed by go-sse. Its bufio.Scanner examines an event from its beginning at
+// every read, which takes time quadratic in the number of reads. It therefore gets whole
+// events, from a framer that examines each byte once. The form that nearly all events
+// have is parsed without it.
 package sse
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/tmaxmax/go-sse"
 )
 
-// DefaultLimit is the largest event, in bytes, where none is set.
+// DefaultLimit is the default maximum size of an event, in bytes.
 const DefaultLimit = 32 << 20
 
 const bom = "\xEF\xBB\xBF" // the byte order mark
 
-// ErrTruncated says that the stream ended inside an event. The event was dropped,
-// as the standard wants: "Once the end of the file is reached, any pending data
-// must be discarded." An event that lacks no more than its blank line is not: some
+// ErrTruncated means that the stream ended inside an event. The event was dropped, as the
+// standard requires: "Once the end of the file is reached, any pending data must be
+// discarded." An event that lacks only its blank line is not dropped, because some
 // services end their streams so.
 var ErrTruncated = errors.New("stream ended inside an event")
 
-// TooLargeError says that an event is larger than it may be.
+// TooLargeError means that an event exceeds the limit.
 type TooLargeError struct {
-	// Limit is in bytes.
+	// Limit is the maximum size in bytes.
 	Limit int
 }
 
@@ -48,14 +48,15 @@ type Event struct {
 	Data string
 }
 
-// A Reader reads events, each as soon as its blank line was read. Use Reset before
-// anything else.
+// A Reader reads events, each as soon as its blank line was read. Call Reset before any
+// other method.
 type Reader struct {
 	f     framer
 	begun bool // a block was read
 }
 
-// Reset begins with r. An event may have limit bytes, or [DefaultLimit] if that is 0.
+// Reset makes the reader read from another stream. Limit is the maximum size of an event
+// in bytes; 0 means [DefaultLimit].
 func (r *Reader) Reset(from io.Reader, limit int) {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -63,13 +64,13 @@ func (r *Reader) Reset(from io.Reader, limit int) {
 	*r = Reader{f: framer{r: from, limit: limit}}
 }
 
-// First returns the first byte that is neither white space nor a byte order mark,
-// before anything was read: it tells what is no stream of events. What is before it is
-// dropped.
+// First returns the first byte that is neither white space nor a byte order mark, and
+// drops the bytes before it. Called before the first event, it shows whether the stream
+// consists of events at all.
 func (r *Reader) First() (byte, error) { return r.f.first() }
 
-// Begins reports whether the stream begins with a field of an event or a comment, or
-// ends before that can be told, after First has returned a byte.
+// Begins reports whether the stream begins with a field of an event or a comment, or ends
+// before that can be decided. It must be called after First has returned a byte.
 func (r *Reader) Begins() bool {
 	for {
 		head := r.f.buf[r.f.start:]
@@ -88,13 +89,13 @@ func (r *Reader) Begins() bool {
 	}
 }
 
-// fields are what a line of an event begins with; see also withError.
+// fields are the beginnings of the lines of an event; see also withError.
 var fields = []string{"", "data", "event", "id", "retry", "error"}
 
 const longestField = len("event")
 
-// Rest returns the stream with what was not read of it as events, for who finds with
-// First that it holds none. The Reader must not be used any more.
+// Rest returns the unread part of the stream, for callers that found with First that it
+// does not consist of events. The Reader must not be used any more.
 func (r *Reader) Rest() io.Reader {
 	more := r.f.r
 	if r.f.err != nil {
@@ -107,13 +108,13 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// Next returns the next event. Errors of the reader come as they are. At its end that is
-// io.EOF, or [ErrTruncated] inside an event; an event that is too large is a
-// [*TooLargeError].
+// Next returns the next event. Errors of the underlying reader are returned unchanged. At
+// the end of the stream the error is io.EOF, or [ErrTruncated] inside an event; an event
+// that is too large is a [*TooLargeError].
 //
-// The data of an event is valid until the next one is asked for: who keeps any of it
-// makes a copy. Of a stream of thousands of events, each with a few bytes of text in it,
-// that saves most of the memory that is used.
+// The data of an event is valid until the next call, so a caller that keeps it must make
+// a copy. In a stream of thousands of events with a few bytes of text in each, that saves
+// most of the memory.
 func (r *Reader) Next() (Event, error) {
 	for {
 		block, err := r.f.event()
@@ -126,7 +127,8 @@ func (r *Reader) Next() (Event, error) {
 			return ev, nil
 		}
 		if !first && bytes.HasPrefix(block, []byte(bom)) {
-			block = append([]byte(":\n"), block...) // only a stream begins with one
+			// The parser would take a byte order mark here for that of the stream.
+			block = append([]byte(":\n"), block...)
 		}
 		if ev, ok, err := parse(block, r.f.limit); ok || err != nil {
 			return ev, err
@@ -134,9 +136,9 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// last returns what stands behind the last blank line where the stream ends with err, if
-// it is a whole event: its data is a JSON object, to which nothing can be added, or the
-// end marker "[DONE]", or it says that something failed. A comment is no part of an event.
+// last returns the event after the last blank line when the stream ends with err, if it
+// is complete: its data is a JSON object, which cannot be continued, or the end marker
+// "[DONE]", or it reports an error. A comment does not belong to the event.
 func (r *Reader) last(err error) (Event, error) {
 	block := r.f.rest()
 	if block == nil {
@@ -169,9 +171,9 @@ func onlyComments(block []byte) bool {
 	return true
 }
 
-// parse reads the event of a block, if there is one.
+// parse parses the event in a block, if there is one.
 func parse(block []byte, limit int) (Event, bool, error) {
-	// The scanner wants room beyond the token.
+	// The scanner needs more room than the token.
 	cfg := &sse.ReadConfig{MaxEventSize: limit + 4096}
 	for ev, err := range sse.Read(bytes.NewReader(block), cfg) {
 		return Event{Type: ev.Type, Data: ev.Data}, err == nil, err
@@ -179,8 +181,8 @@ func parse(block []byte, limit int) (Event, bool, error) {
 	return Event{}, false, nil
 }
 
-// plain reads a block that is one line of data, behind one of its type or none, as
-// nearly all are. The data is not copied, where the parser copies it three times.
+// plain parses a block that is one line of data, with or without a type before it, as
+// nearly all are. It does not copy the data, which the general parser copies three times.
 func plain(block []byte) (ev Event, ok bool) {
 	line, rest, _ := bytes.Cut(block, []byte("\n"))
 	if typ, found := bytes.CutPrefix(line, []byte("event:")); found {
@@ -201,14 +203,14 @@ func plain(block []byte) (ev Event, ok bool) {
 	return ev, true
 }
 
-// value is the value of a field: "If value starts with a U+0020 SPACE character, remove
-// it from value." A carriage return is only known at the end of the line.
+// value returns the value of a field: "If value starts with a U+0020 SPACE character,
+// remove it from value." A carriage return is only found at the end of the line.
 func value(b []byte) ([]byte, bool) {
 	b = bytes.TrimSuffix(b, []byte("\r"))
 	return bytes.TrimPrefix(b, []byte(" ")), bytes.IndexByte(b, '\r') < 0
 }
 
-// typeName makes a string of the name of a type; the usual ones cost no allocation.
+// typeName converts the name of a type to a string; common names do not allocate.
 func typeName(b []byte) string {
 	for _, name := range usualTypes {
 		if string(b) == name {

@@ -16,7 +16,7 @@ import (
 	gosse "github.com/tmaxmax/go-sse"
 )
 
-// sized reads n bytes at a time.
+// sized reads at most n bytes at a time.
 type sized struct {
 	r io.Reader
 	n int
@@ -115,7 +115,7 @@ type readNothing struct{}
 
 func (readNothing) Read([]byte) (int, error) { return 0, nil }
 
-// An event must come when its blank line is there, not when the next one is.
+// An event must be returned when its blank line has arrived, not when the next one has.
 func TestEventsAreNotHeldBack(t *testing.T) {
 	for _, nl := range []string{"\n", "\r\n", "\r"} {
 		t.Run(fmt.Sprintf("%q", nl), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestBreak(t *testing.T) {
 	assert.Greater(t, r.Len(), 0, "the rest is not read")
 }
 
-// What is before the first byte is dropped, and what is behind it is there either way.
+// The bytes before the first are dropped, and those behind it are kept.
 func TestFirst(t *testing.T) {
 	tests := []struct {
 		in    string
@@ -241,8 +241,8 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// endsWhole reports whether what stands behind the last blank line is no more than
-// comments, or an event that nothing can be added to.
+// endsWhole reports whether the bytes after the last blank line are only comments, or a
+// complete event.
 func endsWhole(t *testing.T, rest []byte) bool {
 	comments := len(rest) > 0
 	for line := range strings.SplitSeq(strings.ReplaceAll(string(rest), "\r", "\n"), "\n") {
@@ -258,7 +258,7 @@ func endsWhole(t *testing.T, rest []byte) bool {
 		json.Unmarshal([]byte(events[0].Data), &object) == nil && object != nil
 }
 
-// reference is what go-sse makes of the same bytes in one read.
+// reference parses the same bytes with go-sse in one read.
 func reference(t *testing.T, in []byte) []Event {
 	var want []Event
 	cfg := &gosse.ReadConfig{MaxEventSize: 2*len(in) + 8192}
@@ -269,7 +269,7 @@ func reference(t *testing.T, in []byte) []Event {
 	return want
 }
 
-// pending counts the bytes after the last blank line, in the plainest way.
+// pending counts the bytes after the last blank line, in the simplest way.
 func pending(in []byte) int {
 	s := strings.ReplaceAll(string(in), "\r\n", "\n")
 	s = strings.ReplaceAll(s, "\r", "\n")
@@ -282,7 +282,7 @@ func pending(in []byte) int {
 	return pendingRaw(in, len(s)-i-1)
 }
 
-// pendingRaw turns a count of bytes with plain line ends into one of raw bytes.
+// pendingRaw converts a count of bytes with plain line ends to one of raw bytes.
 func pendingRaw(in []byte, n int) int {
 	raw := 0
 	for i := len(in) - 1; n > 0; i-- {
