@@ -1,11 +1,11 @@
 // Package eventstream reads the event streams of AWS, of the media type
-// application/vnd.amazon.eventstream. A message is
+// application/vnd.amazon.eventstream. A message consists of
 //
 //	total length (4 bytes), length of the headers (4), CRC of these 8 bytes (4),
 //	headers, payload, CRC of all before it (4)
 //
-// with numbers in network order and CRC-32 as in Ethernet. A header is the length of
-// its name (1 byte), the name, the type of its value (1) and the value.
+// with numbers in network order and CRC-32 as in Ethernet. A header consists of the
+// length of its name (1 byte), the name, the type of its value (1) and the value.
 package eventstream
 
 import (
@@ -30,8 +30,8 @@ const (
 	firstPart  = 64 << 10
 )
 
-// Failure begins the type of an event that says that something went wrong. The name
-// of the exception follows it.
+// Failure is the prefix of the type of an event that reports an error. The name of the
+// exception follows it.
 const Failure = "failure:"
 
 var (
@@ -41,13 +41,13 @@ var (
 	errHeaders = errors.New("event stream: headers of a message are not valid")
 )
 
-// Events returns the messages of r, each as soon as all of it was read. An event's
-// type is the message's ":event-type", and its data is the payload. Exceptions and
-// errors have the type [Failure] with their name behind it, and data that is never
-// empty. A message of more than [sse.DefaultLimit] bytes ends the sequence with a
-// [*sse.TooLargeError]. Errors of r end it as they are. The end of r ends it without
-// an error, or with [sse.ErrTruncated] if that is inside of a message. The sequence is
-// single-use.
+// Events returns the messages of r, each as soon as it was read completely. The type of
+// an event is the message's ":event-type", and its data is the payload. Exceptions and
+// errors have the type [Failure] followed by their name, and their data is never empty. A
+// message of more than [sse.DefaultLimit] bytes ends the sequence with a
+// [*sse.TooLargeError]. Errors of r are yielded unchanged. At the end of r the sequence
+// ends without an error, or with [sse.ErrTruncated] if that is inside of a message. The
+// sequence is single-use.
 func Events(r io.Reader) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		d := decoder{r: bufio.NewReaderSize(r, readBuffer)}
@@ -63,10 +63,10 @@ func Events(r io.Reader) iter.Seq2[sse.Event, error] {
 type decoder struct {
 	r     *bufio.Reader
 	buf   []byte
-	names []string // that were seen, so that each is made once
+	names []string // names seen so far, so that each is allocated once
 }
 
-// next reads a message. It returns io.EOF between two of them only.
+// next reads a message. It returns io.EOF only between two messages.
 func (d *decoder) next() (ev sse.Event, err error) {
 	headers, err := d.read()
 	if err != nil {
@@ -92,7 +92,10 @@ func (d *decoder) next() (ev sse.Event, err error) {
 	return ev, nil
 }
 
-// read reads a message into the buffer and returns the length of its headers.
+// read reads a message into the buffer and returns the length of its headers. The prelude
+// has a separate checksum, which is verified before its lengths are used: a damaged length
+// must neither allocate memory nor wait for bytes that never come. The checksum of the
+// whole message comes last and covers the prelude again.
 func (d *decoder) read() (headers int, err error) {
 	d.buf = slices.Grow(d.buf[:0], prelude)[:prelude]
 	if n, err := io.ReadFull(d.r, d.buf); err != nil {
@@ -121,8 +124,8 @@ func (d *decoder) read() (headers int, err error) {
 	return int(size), nil
 }
 
-// fill reads until the buffer holds total bytes. It makes room as bytes come, not as
-// the length says.
+// fill reads until the buffer holds total bytes. It allocates memory as bytes arrive, and
+// does not trust the announced length.
 func (d *decoder) fill(total int) error {
 	for len(d.buf) < total {
 		have := len(d.buf)
@@ -140,7 +143,7 @@ func (d *decoder) fill(total int) error {
 	return nil
 }
 
-// name returns b as a string, which costs nothing the second time.
+// name returns b as a string, which is allocated only the first time.
 func (d *decoder) name(b []byte) string {
 	for _, s := range d.names {
 		if s == string(b) {
@@ -154,19 +157,19 @@ func (d *decoder) name(b []byte) string {
 	return s
 }
 
-// headers are the values of the headers that matter.
+// headers are the values of the headers that are used.
 type headers struct {
 	kind, event, exception, code, message []byte
 }
 
-// The types of values that have no fixed size.
+// The types of values that do not have a fixed size.
 const (
 	typeBytes  = 6
 	typeString = 7
 )
 
-// fixedSize is the size of a value of another type: true, false, a byte, integers of 2,
-// 4 and 8 bytes, a time, a UUID. It is -1 for a type that is not known.
+// fixedSize returns the size of a value of another type: true, false, a byte, integers of
+// 2, 4 and 8 bytes, a time, a UUID. It is -1 for an unknown type.
 func fixedSize(kind byte) int {
 	switch kind {
 	case 0, 1:
@@ -204,7 +207,7 @@ func parseHeaders(b []byte) (h headers, err error) {
 	return h, nil
 }
 
-// cutValue cuts off the value of a header.
+// cutValue splits off the value of a header.
 func cutValue(kind byte, b []byte) (val, rest []byte, ok bool) {
 	if kind == typeString || kind == typeBytes {
 		if len(b) < 2 {
@@ -238,8 +241,8 @@ func (h *headers) set(name, val []byte) {
 	}
 }
 
-// Append appends a message with headers of texts, given as names and values in turns.
-// Servers in tests write with it.
+// Append appends a message with string headers, given as alternating names and values.
+// Servers in tests use it.
 func Append(b []byte, payload string, nameValues ...string) []byte {
 	start := len(b)
 	b = append(b, make([]byte, prelude)...)
@@ -260,12 +263,12 @@ func Append(b []byte, payload string, nameValues ...string) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(m))
 }
 
-// AppendEvent appends an event with a payload of JSON.
+// AppendEvent appends an event with a JSON payload.
 func AppendEvent(b []byte, kind, payload string) []byte {
 	return Append(b, payload, ":event-type", kind, ":content-type", "application/json", ":message-type", "event")
 }
 
-// AppendException appends an exception with a payload of JSON.
+// AppendException appends an exception with a JSON payload.
 func AppendException(b []byte, name, payload string) []byte {
 	return Append(b, payload, ":exception-type", name, ":content-type", "application/json",
 		":message-type", "exception")

@@ -29,7 +29,7 @@ func read(r io.Reader) (all []sse.Event, err error) {
 	return all, nil
 }
 
-// raw is a message with headers as they are.
+// raw returns a message with unchecked headers.
 func raw(headers, payload string) []byte {
 	m := make([]byte, prelude)
 	binary.BigEndian.PutUint32(m, uint32(prelude+len(headers)+len(payload)+trailer))
@@ -39,7 +39,7 @@ func raw(headers, payload string) []byte {
 	return binary.BigEndian.AppendUint32(m, crc32.ChecksumIEEE(m))
 }
 
-// head is a prelude that announces sizes.
+// head returns a prelude with these sizes.
 func head(total, headers uint32) []byte {
 	m := binary.BigEndian.AppendUint32(nil, total)
 	m = binary.BigEndian.AppendUint32(m, headers)
@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 		{"all types of headers", raw("\x01a\x00\x01b\x01\x01c\x02\xff\x01d\x03\x00\x01\x01e\x04aaaa\x01f\x05bbbbbbbb"+
 			"\x01g\x06\x00\x02xy\x01h\x08cccccccc\x01i\x09dddddddddddddddd\x0b:event-type\x07\x00\x01z", "p"),
 			[]sse.Event{{Type: "z", Data: "p"}}, nil},
-		{"event type that is no text", raw("\x0b:event-type\x06\x00\x01z", "p"), []sse.Event{{Data: "p"}}, nil},
+		{"event type that is not text", raw("\x0b:event-type\x06\x00\x01z", "p"), []sse.Event{{Data: "p"}}, nil},
 		{"header of an unknown type", raw("\x01a\x0a", ""), nil, errHeaders},
 		{"name that is too long", raw("\x09a\x00", ""), nil, errHeaders},
 		{"name alone", raw("\x01a", ""), nil, errHeaders},
@@ -102,7 +102,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A stream that is cut anywhere but between two messages ends in an error.
+// A stream that is cut off inside of a message ends in an error.
 func TestTruncated(t *testing.T) {
 	one := AppendEvent(nil, "chunk", `{"a":1}`)
 	all := AppendEvent(bytes.Clone(one), "chunk", `{"a":2}`)
@@ -126,7 +126,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// What a message says of its length is not what it gets as memory.
+// The announced length of a message does not determine the memory that is allocated.
 func TestMemory(t *testing.T) {
 	in := append(head(sse.DefaultLimit, 0), make([]byte, 1000)...)
 	bytesPerRun := testing.Benchmark(func(b *testing.B) {
