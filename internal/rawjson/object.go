@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// An Object is a JSON object with its fields in order and their values as they were
-// written, so that what is not understood goes back as it came.
+// An Object is a JSON object whose fields keep their order and whose values stay JSON
+// text, so that unknown fields are sent back unchanged.
 type Object []Field
 
 // A Field is a field of an [Object].
@@ -19,7 +19,7 @@ type Field struct {
 	Val json.RawMessage
 }
 
-// space is what JSON calls so; bytes.TrimSpace knows more.
+// space is the white space of JSON; bytes.TrimSpace removes more.
 const space = " \t\r\n"
 
 var errNotObject = errors.New("not a JSON object")
@@ -33,8 +33,7 @@ func Parse(raw []byte) (Object, error) {
 	return Split(raw), nil
 }
 
-// Split is Parse for what is known to be a valid object. It skips over the
-// values without looking at what they mean.
+// Split is Parse for a valid object. It skips over the values without validating them.
 func Split(raw []byte) Object {
 	o := make(Object, 0, 4)
 	for key, val := range fields(raw) {
@@ -76,7 +75,7 @@ func fields(raw []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// skipTo returns the index of c if only space and commas stand before it, or -1.
+// skipTo returns the index of c if only white space and commas precede it, or -1.
 func skipTo(raw []byte, i int, c byte) int {
 	for i < len(raw) && (isSpace(raw[i]) || raw[i] == ',') {
 		i++
@@ -121,7 +120,7 @@ func skipValue(raw []byte, i int) int {
 	return i
 }
 
-// unquoteKey returns a key; the usual ones cost no allocation.
+// unquoteKey returns a key; common keys do not allocate.
 func unquoteKey(key []byte) string {
 	for _, k := range usualKeys {
 		if string(key) == k {
@@ -139,7 +138,7 @@ var usualKeys = []string{
 	"type", "index", "content_block", "delta", "usage", "message", "id", "name", "input", "text",
 }
 
-// Str decodes a value that should be a string; null is an empty one.
+// Str decodes a value that should be a string; null is an empty string.
 func Str(key string, val json.RawMessage) (string, error) {
 	if IsNull(val) {
 		return "", nil
@@ -178,14 +177,14 @@ func (o *Object) Set(key string, val json.RawMessage) {
 	*o = append(*o, Field{key, val})
 }
 
-// Without returns o less the keys and less what is null.
+// Without returns o without the given keys and without null values.
 func (o Object) Without(keys ...string) Object {
 	return slices.DeleteFunc(o, func(f Field) bool {
 		return IsNull(f.Val) || slices.Contains(keys, f.Key)
 	})
 }
 
-// AppendTo appends o as it is written in JSON.
+// AppendTo appends o as JSON.
 func (o Object) AppendTo(b []byte) []byte {
 	b = append(b, '{')
 	for i, f := range o {
@@ -199,8 +198,8 @@ func (o Object) AppendTo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Merge adds the fields of a delta whose type is not known: texts are appended,
-// lists joined, anything else is replaced.
+// Merge adds the fields of a delta of unknown type: strings are appended, lists joined,
+// other values replaced.
 func (o *Object) Merge(delta Object) {
 	for _, f := range delta {
 		if f.Key != "type" {
@@ -209,9 +208,9 @@ func (o *Object) Merge(delta Object) {
 	}
 }
 
-// MergeValue returns what a field holds after a delta: see [Object.Merge]. It appends
-// to old where it can, so that thousands of deltas take a time that grows with their
-// length: old must not be used afterwards.
+// MergeValue returns the value of a field after a delta: see [Object.Merge]. It appends
+// to old where possible, so that the time for thousands of deltas is proportional to
+// their length; old must not be used afterwards.
 func MergeValue(old, val json.RawMessage) json.RawMessage {
 	if IsNull(old) || IsNull(val) || old[0] != val[0] {
 		return val
@@ -234,7 +233,7 @@ func IsNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// IsObject reports whether raw is a whole JSON object.
+// IsObject reports whether raw is a complete JSON object.
 func IsObject(raw []byte) bool {
 	head := bytes.TrimLeft(raw, space)
 	return len(head) > 0 && head[0] == '{' && json.Valid(raw)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse holds the splitter to encoding/json: the same fields with the same
-// values, and nothing where that finds no object.
+// FuzzParse compares the splitter with encoding/json: it finds the same fields with the
+// same values, and no object where that finds none.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{}`, ` {"a":1 , "b" : [1,{"c":"}"}],"d":"\"]","\u0061":null} `, `{"a":{}}`, `[]`, `{"a"}`, `{"a":-1.5e3}`, `{"":""}`, "{}\f", `{"a":true,"a":false}`} {
 		f.Add(s)
@@ -66,8 +66,8 @@ func TestObject(t *testing.T) {
 	require.ErrorContains(t, err, "c is not a string")
 }
 
-// Deltas of a field that nobody knows take a time that grows with their length, and
-// leave the document that they were read from as it was.
+// The time for deltas of an unknown field is proportional to their length, and the
+// document from which they were read stays unchanged.
 func TestMergeManyDeltas(t *testing.T) {
 	for _, tt := range []struct{ first, delta, want string }{
 		{`{"x":"a","y":1}`, `{"x":"b"}`, `"abbb`}, {`{"x":[1],"y":1}`, `{"x":[2]}`, `[1,2,2,2`}, {`{"x":"","y":1}`, `{"x":""}`, `"`},
@@ -77,7 +77,7 @@ func TestMergeManyDeltas(t *testing.T) {
 		require.NoError(t, err)
 		delta, err := Parse([]byte(tt.delta))
 		require.NoError(t, err)
-		for range 300_000 { // quadratic, this would take minutes
+		for range 300_000 { // a quadratic algorithm would take minutes
 			o.Merge(delta)
 		}
 		require.Equal(t, tt.first, string(doc))

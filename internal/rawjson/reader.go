@@ -1,8 +1,7 @@
-// Package rawjson reads and writes JSON as it stands on the wire: a [Reader] walks
-// over a document without building it, an [Object] keeps what is not understood byte
-// for byte, and the Append functions write without reflection. Streams of a language
-// model are thousands of small documents, for which encoding/json takes several times
-// as long.
+// Package rawjson reads and writes JSON in its wire form: a [Reader] walks over a
+// document without building it, an [Object] keeps unknown fields byte for byte, and the
+// Append functions write without reflection. Streams of language models consist of
+// thousands of small documents, for which encoding/json takes several times as long.
 package rawjson
 
 import (
@@ -14,11 +13,12 @@ import (
 )
 
 const (
-	// maxNesting is how deep [Reader.Object] and [Reader.Array] go. What is skipped may
-	// be deeper.
+	// maxNesting is the maximum depth that [Reader.Object] and [Reader.Array] enter.
+	// Skipped values may be deeper.
 	maxNesting = 64
-	// maxDepth is how deep a document may be: "The JSON parser … limits the maximum
-	// depth of nesting" (RFC 8259, 9, allows it), and encoding/json has the same bound.
+	// maxDepth is the maximum depth of a document. RFC 8259, section 9, allows such a
+	// limit ("An implementation may set limits on the maximum depth of nesting"), and
+	// encoding/json has the same.
 	maxDepth = 10_000
 )
 
@@ -28,9 +28,9 @@ var (
 	errTrailer = errors.New("something stands after the value")
 )
 
-// A Reader walks over one JSON document. What it passes is checked as encoding/json
-// checks it. After the first thing that is wrong it reads nothing more and gives zero
-// values, so that only [Reader.End] needs to be checked:
+// A Reader walks over one JSON document. Passed values are validated as encoding/json
+// does it. After the first error it stops reading and returns zero values, so that only
+// [Reader.End] needs to be checked:
 //
 //	r := rawjson.NewReader(data)
 //	for r.Object(); r.Next(); {
@@ -45,20 +45,19 @@ var (
 //	}
 //	if err := r.End(); err != nil { … }
 //
-// A value that is not read is skipped. A loop over Next must go to its end, unless
-// the document is given up. Texts share the memory of the document where they have no
-// escapes.
+// A value that is not read is skipped. A loop over Next must run to its end, unless the
+// document is abandoned. Strings without escapes share the memory of the document.
 type Reader struct {
 	s      string
 	i      int
-	own    bool // what is read is copied
+	own    bool // returned values are copies
 	err    error
 	key    string
-	arrays uint64 // a bit for each container that is open: 1 is an array
+	arrays uint64 // one bit for each open container: 1 is an array
 	depth  int
-	first  bool // no element of the innermost container was passed
-	value  bool // a value stands at i and was not read
-	missed bool // what was to be entered was no such container
+	first  bool // no element of the innermost container was passed yet
+	value  bool // an unread value is at i
+	missed bool // the value to enter was not such a container
 }
 
 // NewReader returns a Reader over s, which should be valid UTF-8.
@@ -67,16 +66,16 @@ func NewReader(s string) *Reader { return &Reader{s: s, value: true} }
 // Reset makes r read s from its beginning.
 func (r *Reader) Reset(s string) { *r = Reader{s: s, value: true} }
 
-// ResetOver is [Reader.Reset] for memory that will be used again: texts and raw values
-// are copies, but not keys.
+// ResetOver is [Reader.Reset] for memory that will be reused: strings and raw values are
+// copies, but keys are not.
 func (r *Reader) ResetOver(s string) { *r = Reader{s: s, value: true, own: true} }
 
-// Detach makes r keep what it has passed as a copy, for [Reader.Resume].
+// Detach makes r keep a copy of the part that it has passed, for [Reader.Resume].
 func (r *Reader) Detach() { r.s, r.key = strings.Clone(r.s[:r.i]), strings.Clone(r.key) }
 
-// Resume makes r go on in s from where at is in its document, if s begins with all that
-// at has passed: the documents of a stream often begin alike. Otherwise it returns
-// false and leaves r as it is.
+// Resume continues in s at the position of at, if s begins with everything that at has
+// passed, since the documents of a stream often begin alike. Otherwise it returns false
+// and leaves r unchanged.
 func (r *Reader) Resume(at *Reader, s string) bool {
 	if at.i == 0 || at.err != nil || !strings.HasPrefix(s, at.s[:at.i]) {
 		return false
@@ -86,8 +85,8 @@ func (r *Reader) Resume(at *Reader, s string) bool {
 	return true
 }
 
-// Kind returns the first byte of the value that is to be read: '{', '[', '"', 't',
-// 'f', 'n', or '0' for a number. It is 0 if there is none.
+// Kind returns the first byte of the next value: '{', '[', '"', 't', 'f', 'n', or '0' for
+// a number. It is 0 if there is none.
 func (r *Reader) Kind() byte {
 	if r.err != nil || !r.value {
 		return 0
@@ -129,8 +128,8 @@ func (r *Reader) enter(c byte, bit uint64) bool {
 	return true
 }
 
-// Next goes to the next element of the container that was entered last. It returns
-// false at its end, and leaves it.
+// Next advances to the next element of the innermost container. At its end it leaves the
+// container and returns false.
 func (r *Reader) Next() bool {
 	if r.missed {
 		r.missed = false
@@ -183,10 +182,10 @@ func (r *Reader) field(c byte) bool {
 	return r.err == nil
 }
 
-// Key returns the key of the element, in an object.
+// Key returns the key of the current element of an object.
 func (r *Reader) Key() string { return r.key }
 
-// Str reads a string. Anything else is skipped, and ok is false.
+// Str reads a string. Any other value is skipped, and ok is false.
 func (r *Reader) Str() (s string, ok bool) {
 	if r.Kind() != '"' {
 		r.Skip()
@@ -198,8 +197,8 @@ func (r *Reader) Str() (s string, ok bool) {
 	return s, r.err == nil
 }
 
-// Int reads a number that is whole; a fraction is cut off. Anything else is skipped,
-// and ok is false.
+// Int reads a whole number; a fraction is cut off. Any other value is skipped, and ok is
+// false.
 func (r *Reader) Int() (n int64, ok bool) {
 	f, ok := r.number()
 	if !ok {
@@ -215,7 +214,7 @@ func (r *Reader) Int() (n int64, ok bool) {
 	return int64(x), true
 }
 
-// Float reads a number. Anything else is skipped, and ok is false.
+// Float reads a number. Any other value is skipped, and ok is false.
 func (r *Reader) Float() (x float64, ok bool) {
 	f, ok := r.number()
 	if !ok {
@@ -234,14 +233,14 @@ func (r *Reader) number() (string, bool) {
 	return s, s != ""
 }
 
-// Bool reads true or false. Anything else is skipped, and ok is false.
+// Bool reads true or false. Any other value is skipped, and ok is false.
 func (r *Reader) Bool() (b, ok bool) {
 	k := r.Kind()
 	r.Skip()
 	return k == 't', (k == 't' || k == 'f') && r.err == nil
 }
 
-// Raw reads any value as it is written.
+// Raw reads any value as JSON text.
 func (r *Reader) Raw() string { return r.owned(r.raw()) }
 
 func (r *Reader) owned(s string) string {
@@ -252,7 +251,7 @@ func (r *Reader) owned(s string) string {
 }
 
 func (r *Reader) raw() string {
-	r.Kind() // skips space
+	r.Kind() // to skip white space
 	start := r.i
 	r.Skip()
 	if r.err != nil {
@@ -261,7 +260,7 @@ func (r *Reader) raw() string {
 	return r.s[start:r.i]
 }
 
-// Skip passes over a value.
+// Skip skips a value.
 func (r *Reader) Skip() {
 	if r.err != nil || !r.value {
 		return
@@ -270,10 +269,10 @@ func (r *Reader) Skip() {
 	r.skip(0)
 }
 
-// Err returns what was wrong so far.
+// Err returns the first error so far.
 func (r *Reader) Err() error { return r.err }
 
-// End returns what was wrong with the document. What was not read is checked.
+// End returns the first error in the document. It also validates the unread rest.
 func (r *Reader) End() error {
 	if r.depth == 0 {
 		r.Skip()
@@ -312,7 +311,7 @@ func (r *Reader) space() {
 	}
 }
 
-// peek returns the next byte that is no space, or 0 at the end.
+// peek returns the next byte that is not white space, or 0 at the end.
 func (r *Reader) peek() byte {
 	r.space()
 	if r.i < len(r.s) {
@@ -332,7 +331,7 @@ func (r *Reader) str() string {
 	return text
 }
 
-// skip passes over the value at i, which is depth levels inside of another.
+// skip skips the value at i, at the given depth.
 func (r *Reader) skip(depth int) {
 	switch c := r.peek(); c {
 	case '{', '[':
@@ -356,7 +355,7 @@ func (r *Reader) skip(depth int) {
 	}
 }
 
-// skipAll passes over the rest of a container that ends with end.
+// skipAll skips the rest of a container that ends with end.
 func (r *Reader) skipAll(end byte, depth int) {
 	if r.peek() == end {
 		r.i++
@@ -399,8 +398,8 @@ func (r *Reader) word(w string) {
 	r.i += len(w)
 }
 
-// skipNumber passes over a number: "-"? ("0" | [1-9][0-9]*) ("." [0-9]+)? ([eE]
-// [+-]? [0-9]+)? (RFC 8259, 6).
+// skipNumber skips a number: "-"? ("0" | [1-9][0-9]*) ("." [0-9]+)? ([eE] [+-]? [0-9]+)?
+// (RFC 8259, section 6).
 func (r *Reader) skipNumber() {
 	if r.i < len(r.s) && r.s[r.i] == '-' {
 		r.i++

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// value builds what encoding/json would build.
+// value builds the same value as encoding/json.
 func value(r *Reader) any {
 	switch r.Kind() {
 	case '{':
@@ -155,7 +155,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// huge reports whether in may have a number that no float64 holds, which
+// huge reports whether in may contain a number outside of the range of float64, which
 // encoding/json refuses.
 func huge(in string) bool {
 	return strings.ContainsAny(in, "eE") || len(in) > 300

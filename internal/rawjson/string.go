@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// ScanString reads a JSON string whose opening quote was read already, and returns
-// what stands after its closing quote.
+// ScanString reads a JSON string after its opening quote, and returns the rest after its
+// closing quote.
 func ScanString(s string) (text, rest string, ok bool) {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -29,8 +29,7 @@ func ScanString(s string) (text, rest string, ok bool) {
 	return "", "", false
 }
 
-// stringEnd returns the index of the quote that ends a string, if its escapes are
-// valid.
+// stringEnd returns the index of the quote that ends a string, if its escapes are valid.
 func stringEnd(s string) (int, bool) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -49,7 +48,7 @@ func stringEnd(s string) (int, bool) {
 	return 0, false
 }
 
-// escapeLen is the length of the escape at the beginning of s, or 0.
+// escapeLen returns the length of the escape at the beginning of s, or 0.
 func escapeLen(s string) int {
 	if len(s) < 2 {
 		return 0
@@ -95,8 +94,8 @@ func Unquote(s string) (string, bool) {
 	return string(b), true
 }
 
-// escapedRune reads the \u escape at the beginning of s, and a second one if both are
-// a surrogate pair.
+// escapedRune reads the \u escape at the beginning of s, and a second one if both form a
+// surrogate pair.
 func escapedRune(s string) (rune, int) {
 	r, _ := hex4(s)
 	if !utf16.IsSurrogate(r) {
@@ -134,8 +133,8 @@ func hex4(s string) (rune, bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-// Nothing is escaped that JSON does not want escaped.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD. Only characters
+// for which JSON requires it are escaped.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	b = AppendEscaped(b, s)
