@@ -1,6 +1,6 @@
-// Package envelope marks text that strangers wrote, so that a model can tell it from
-// what its user and its tools say. It is a help to the model and no wall: what follows
-// from the text is up to approvals and the sandbox.
+// Package envelope marks text that strangers wrote, so that a model can tell it from the
+// words of its user and its tools. It helps the model but is not a security boundary:
+// approvals and the sandbox limit the effects of the text.
 package envelope
 
 import (
@@ -14,12 +14,12 @@ import (
 
 const (
 	maxSource = 300 // bytes
-	idLen     = 12  // of 32 letters each: nobody guesses 60 bits
+	idLen     = 12  // letters out of 32: 60 bits cannot be guessed
 )
 
-// Wrap puts text between two markers that name where it comes from. They have a
-// random id, so that the text cannot close the envelope itself. Characters that a
-// reader does not see are made visible.
+// Wrap puts text between two markers that name its source. The markers have a random id,
+// so that the text cannot close the envelope itself. Invisible characters are made
+// visible.
 func Wrap(source, text string) string {
 	text = mask.Visible(text)
 	id := newID()
@@ -37,7 +37,7 @@ func Wrap(source, text string) string {
 
 func newID() string { return rand.Text()[:idLen] }
 
-// plain keeps a source within its quotes and its line.
+// plain replaces the characters that could end the quotes or the line of a source.
 func plain(r rune) rune {
 	switch r {
 	case '"', '<', '>', '\n', '\r', '\t':
