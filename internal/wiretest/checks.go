@@ -14,9 +14,9 @@ import (
 )
 
 // CutInCall is for [Suite.Skip]. It leaves out whole messages that the token limit ended
-// in a call, which is a block of the kind: the service has repaired its arguments, so
-// that nobody can say that they are whole, as the recordings do. A client should say
-// that they are not.
+// in a call, where the call is a block of the given kind. The service has repaired the
+// arguments of such a call, so the recordings show them as complete although nobody can
+// know that. A client should report them as incomplete.
 func CutInCall(kind string) func(*Recording, *Interaction) string {
 	return func(_ *Recording, i *Interaction) string {
 		last := len(i.Expected.Blocks) - 1
@@ -28,8 +28,8 @@ func CutInCall(kind string) func(*Recording, *Interaction) string {
 	}
 }
 
-// WrongSignatures compares the signatures of thinking with those that were recorded on
-// blocks of a kind.
+// WrongSignatures compares the signatures of thinking with those recorded on blocks of a
+// kind.
 func WrongSignatures(i *Interaction, kind string, parts []aycoder.Part) (wrong []string) {
 	var got, want []string
 	for _, p := range parts {
@@ -49,7 +49,7 @@ func WrongSignatures(i *Interaction, kind string, parts []aycoder.Part) (wrong [
 	return wrong
 }
 
-// Stored takes a message through its stored form.
+// Stored encodes a message in its stored form and decodes it again.
 func Stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
 	t.Helper()
 	data, err := json.Marshal(m)
@@ -63,9 +63,9 @@ func Stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
 	return &back
 }
 
-// ErrorClass is the class that the error for a recorded failure must be of, as "%T" prints
-// it. It comes from the recording's own status, words and text by the rules below, the
-// first of which decides.
+// ErrorClass returns the expected class of the error for a recorded failure, in the
+// format of "%T". It is derived from the recording's status, codes and text by the rules
+// below, of which the first that matches decides.
 func ErrorClass(i *Interaction) string {
 	e := i.Expected.Error
 	code := strings.Trim(string(e.Code), `"`)
@@ -84,7 +84,7 @@ func ErrorClass(i *Interaction) string {
 	return "*aycoder.StreamBrokenError"
 }
 
-// errorClasses are the rules, from what says most to what says least.
+// errorClasses are the rules, the most specific first.
 var errorClasses = []struct {
 	class  string
 	status []int

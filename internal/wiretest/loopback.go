@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Loopback returns a transport that takes every request to a server on this machine,
-// whatever address it is for.
+// Loopback returns a transport that sends every request to a server on this machine,
+// whatever its URL.
 func Loopback(t testing.TB, h http.HandlerFunc) http.RoundTripper {
 	t.Helper()
 	s := httptest.NewServer(h)

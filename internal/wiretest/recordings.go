@@ -20,7 +20,7 @@ import (
 	"github.com/aycoder/aycoder/internal/corpus"
 )
 
-// A Recording is a conversation that somebody recorded.
+// A Recording is a recorded conversation.
 type Recording struct {
 	ID           string         `json:"id"`
 	Vendor       string         `json:"vendor"`
@@ -54,7 +54,7 @@ type Interaction struct {
 	Expected *Expected `json:"expected"`
 }
 
-// Expected is what an independent decoder found in a response.
+// Expected is the result of an independent decoder for a response.
 type Expected struct {
 	Complete   bool            `json:"complete"`
 	ID         string          `json:"id"`
@@ -71,7 +71,7 @@ type Expected struct {
 	Error      *Failure        `json:"error"`
 }
 
-// A Call is a call that the model made. One with a Kind is no plain function.
+// A Call is a call by the model. Unless Kind is empty, it is not a plain function call.
 type Call struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
@@ -81,14 +81,14 @@ type Call struct {
 	Valid *bool           `json:"arguments_valid"`
 }
 
-// A Signature is known by its length and digest.
+// A Signature is identified by its length and digest.
 type Signature struct {
 	On     string `json:"on"`
 	Bytes  int    `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// A Failure is what went wrong: Where is "status", "event", "body" or "field".
+// A Failure is a recorded error; Where is "status", "event", "body" or "field".
 type Failure struct {
 	Where   string          `json:"where"`
 	Status  int             `json:"status"`
@@ -104,8 +104,8 @@ func Each(t testing.TB, f func(*Recording)) {
 	EachWith(t, "", f)
 }
 
-// EachWith is [Each] for the recordings that have a word in their JSON text, such as
-// a family in its quotes. To leave out the others unread saves most of the time.
+// EachWith is [Each] for the recordings whose JSON text contains a word, such as a quoted
+// family. Skipping the others unread saves most of the time.
 func EachWith(t testing.TB, word string, f func(*Recording)) {
 	t.Helper()
 	eachIn(t, corpus.Path(t, "wire", "conversations of 3,441 with "+cmp.Or(word, "any provider")), word, f)
@@ -167,7 +167,7 @@ func (i *Interaction) Body() string {
 	return string(data)
 }
 
-// RequestBody returns the body of the request, also one that was recorded as a string.
+// RequestBody returns the body of the request, even if it was recorded as a string.
 func (i *Interaction) RequestBody() []byte {
 	var s string
 	if json.Unmarshal(i.Request.Body, &s) == nil {
@@ -176,8 +176,8 @@ func (i *Interaction) RequestBody() []byte {
 	return i.Request.Body
 }
 
-// Transport answers every request with the response, but with body as its body, size
-// bytes a read.
+// Transport answers every request with the response and the given body, in reads of size
+// bytes.
 func (i *Interaction) Transport(body string, size int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/aycoder/aycoder/internal/corpus"
 )
 
-// An Answer is what a response came to.
+// An Answer is the outcome of a response.
 type Answer struct {
-	Parts    []aycoder.Part // calls that were cut off included
+	Parts    []aycoder.Part // including truncated calls
 	Cut      []*aycoder.ToolUse
 	Text     string // of the deltas
 	Thinking string // of the deltas
@@ -28,12 +28,12 @@ type Answer struct {
 	Events   int
 }
 
-// Ask collects what a client answers. It fails the test where the client breaks the
+// Ask collects the answer of a client. It fails the test if the client violates the
 // contract of [aycoder.ModelClient].
 func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.Request) *Answer {
 	t.Helper()
 	a := &Answer{Args: map[string]string{}}
-	var deltas []aycoder.ModelEvent // looked at in the end: they must not change
+	var deltas []aycoder.ModelEvent // compared at the end: they must not change
 	for ev, err := range m.Stream(ctx, req) {
 		if a.Done != nil || a.Err != nil {
 			t.Errorf("%v, %v comes after the end", ev, err)
@@ -87,30 +87,30 @@ func (a *Answer) Message() *aycoder.Message {
 type Suite struct {
 	// Family is the dialect: "openai-chat".
 	Family string
-	// Client makes the client that asks through the transport.
+	// Client returns a client that uses the transport.
 	Client func(rt http.RoundTripper, i *Interaction) aycoder.ModelClient
-	// Request is what is asked. Default: a word.
+	// Request returns the request. Default: one word.
 	Request func(i *Interaction) *aycoder.Request
-	// Skip says why an interaction is no truth for this client, or nothing.
+	// Skip returns the reason why an interaction does not apply to this client, or "".
 	Skip func(r *Recording, i *Interaction) string
-	// Stop returns what the answer to i must say of why it stopped.
+	// Stop returns the expected stop reason of the answer to i.
 	Stop func(i *Interaction) aycoder.StopReason
-	// Usage converts what was recorded of the usage.
+	// Usage converts the recorded usage.
 	Usage func(raw json.RawMessage) aycoder.Usage
-	// Error says what is wrong with the error for a recorded failure. That it is an
-	// [*aycoder.ModelError] of the recorded status was checked. It may be nil.
+	// Error returns what is wrong with the error for a recorded failure, or "". The suite
+	// itself checks that it is an [*aycoder.ModelError] with the recorded status. Error
+	// may be nil.
 	Error func(i *Interaction, err error) string
-	// Call returns what the client is to give out for a recorded call, or nil. Default:
-	// plain functions as they were recorded, and nothing else.
+	// Call returns the expected form of a recorded call, or nil if the client must not
+	// emit it. Default: plain functions as they were recorded, and no other calls.
 	Call func(i *Interaction, c Call) *Call
-	// More finds further things that are wrong. It may be nil.
+	// More returns further faults. It may be nil.
 	More func(i *Interaction, a *Answer) []string
-	// Min is how many interactions there are at least.
+	// Min is the minimum number of interactions.
 	Min int
 }
 
-// Each calls f for the interactions of the dialect that count, and logs how many there
-// were.
+// Each calls f for the interactions of the dialect that apply, and logs their number.
 func (s *Suite) Each(t *testing.T, f func(*Recording, *Interaction)) (n int) {
 	t.Helper()
 	skipped := map[string]int{}
@@ -154,7 +154,7 @@ func (s *Suite) request(i *Interaction) *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
-// Decode checks that every response decodes to what it says, at three sizes of reads.
+// Decode checks that every response is decoded as recorded, at three sizes of reads.
 func (s *Suite) Decode(t *testing.T) {
 	failed := 0
 	n := s.Each(t, func(r *Recording, i *Interaction) {
@@ -171,7 +171,7 @@ func (s *Suite) Decode(t *testing.T) {
 	t.Logf("%s: %d decoded at 3 read sizes, %d failed", s.Family, n, failed)
 }
 
-// check returns what is wrong with an answer.
+// check returns the faults of an answer.
 func (s *Suite) check(i *Interaction, a *Answer) []string {
 	if i.Expected.Error != nil {
 		return s.checkError(i, a)
@@ -228,7 +228,8 @@ func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	return w
 }
 
-// visible returns the text of the parts, and apart from it what is marked as a refusal.
+// visible returns the text of the parts and, separately, text that is marked as a
+// refusal.
 func visible(parts []aycoder.Part) (text, refusal string) {
 	for _, p := range parts {
 		t, ok := p.(*aycoder.Text)
@@ -252,7 +253,7 @@ func thinking(parts []aycoder.Part) string {
 	return b.String()
 }
 
-// wrong is a list of what is wrong.
+// wrong is a list of faults.
 type wrong []string
 
 func (w *wrong) same(what string, got, want any) {
@@ -261,7 +262,7 @@ func (w *wrong) same(what string, got, want any) {
 	}
 }
 
-// wanted are the calls that the client is to give out.
+// wanted returns the calls that the client must emit.
 func (s *Suite) wanted(i *Interaction) []*Call {
 	var want []*Call
 	for _, c := range i.Expected.Calls {
@@ -318,8 +319,8 @@ func (w *wrong) call(want *Call, got *aycoder.ToolUse, a *Answer) {
 	}
 }
 
-// Cut checks that a response that is cut anywhere ends in a typed error. Complete says
-// how many bytes must come for a body to be complete.
+// Cut checks that a response that is cut off anywhere ends in a typed error. Complete
+// returns the number of bytes after which a body is complete.
 func (s *Suite) Cut(t *testing.T, complete func(i *Interaction, body string) int) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	per := 20
