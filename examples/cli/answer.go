@@ -6,15 +6,17 @@ import (
 	"time"
 )
 
-// Nobody may decide by typing. A key that decides is one that could not have been meant
-// for anything else: it came when the question could have been read, alone in its read,
-// with a second of silence before it, and a second after it unless Enter confirms it at
-// once. In a sentence that somebody types there is no such key. Tab, which is in no
-// sentence, turns to the question, and the key after it decides without any silence. All
-// other keys are text for the next prompt.
+// A user must not decide by typing. A key decides only if it could not have been meant
+// for anything else. The question must have been visible long enough to be read, and the
+// key must come alone in its read, after a second of silence. It counts after another
+// second of silence, or at once if Enter confirms it. Nobody types such a key within a
+// sentence. Tab, which does not occur in a sentence either, moves the focus to the
+// question, and the next key decides without any silence. All other keys are text for the
+// next prompt.
 const (
-	readTime = 500 * time.Millisecond // a question is on the screen before a key counts
-	quietFor = time.Second            // nothing else is typed before and after an answer
+	// time for which a question must be visible before a key counts
+	readTime = 500 * time.Millisecond
+	quietFor = time.Second // silence before and after an answer
 )
 
 const answerKeys = "yYnNaAeE"
@@ -24,12 +26,12 @@ type questionLine struct {
 	what    string
 	shown   time.Time
 	focused bool      // by Tab
-	held    byte      // an answer that counts unless more is typed
-	heldAt  time.Time // when it was pressed
+	held    byte      // an answer that counts unless another key follows
+	heldAt  time.Time // time of that answer
 }
 
-// answerKey returns the key that answers, in a plain terminal the first byte of the
-// line that does.
+// answerKey returns the key that answers; in a plain terminal it is the first byte of the
+// line that answers.
 func (c *chat) answerKey(what string) (byte, error) {
 	if !c.fancy {
 		return c.answerLine(what)
@@ -72,8 +74,8 @@ func (c *chat) answered(q *questionLine, key byte) byte {
 	return key
 }
 
-// press takes what one read gave. It returns the key that answers the question, 0 if
-// none does.
+// press handles the bytes of one read. It returns the key that answers the question, or
+// 0.
 func (c *chat) press(q *questionLine, data []byte) byte {
 	now := time.Now()
 	if len(data) == 1 && !c.pasting && now.Sub(q.shown) >= readTime {
@@ -103,7 +105,7 @@ func (c *chat) press(q *questionLine, data []byte) byte {
 	return 0
 }
 
-// hint says what a key would do now.
+// hint describes the effect that a key has now.
 func (c *chat) hint(q *questionLine) string {
 	typed := ""
 	if len(c.typed) > 0 {
@@ -121,8 +123,8 @@ func (c *chat) hint(q *questionLine) string {
 	return "  y yes · n no, say why · a always · e edit · ?" + typed
 }
 
-// answerLine asks for a line. Only one of the words counts, and only if it was typed
-// after the question was printed.
+// answerLine asks for a line. Only one of the listed words counts, and only if it was
+// typed after the question was printed.
 func (c *chat) answerLine(what string) (byte, error) {
 	for {
 		c.fresh()
@@ -141,7 +143,7 @@ func (c *chat) answerLine(what string) (byte, error) {
 	}
 }
 
-// lineSince reads a line of which nothing was typed before a moment. What was, stays for
+// lineSince reads a line that was typed entirely after a moment. Earlier text stays for
 // the next prompt.
 func (c *chat) lineSince(shown time.Time) (string, error) {
 	for {

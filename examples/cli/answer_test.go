@@ -15,10 +15,10 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-const askedAfter = 2 * time.Second // how long a turn goes on before its question
+const askedAfter = 2 * time.Second // time before the question of a turn
 
-// A desk is a chat with somebody at the keyboard, in the time of a bubble. Each of its
-// turns asks whether a tool may run.
+// A desk is a chat with a simulated user, in the fake time of a bubble. Each of its turns
+// asks whether a tool may run.
 type desk struct {
 	*chat
 	keys *io.PipeWriter
@@ -57,7 +57,7 @@ func newDesk(t *testing.T, fancy bool) *desk {
 	return d
 }
 
-// Write notes when a question comes.
+// Write detects a question.
 func (d *desk) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), "Run it?") {
 		select {
@@ -91,7 +91,7 @@ func (d *desk) types(t *testing.T, keys string) {
 	require.NoError(t, err)
 }
 
-// outcome returns what came of the call.
+// outcome returns the outcome of the call.
 func (d *desk) outcome() string {
 	for _, m := range d.messages {
 		for _, p := range m.Parts {
@@ -114,9 +114,9 @@ func sentence(r *rand.Rand) string {
 	return strings.Join(words, " ")
 }
 
-// Sentences that are typed at 30 to 60 words a minute, from two seconds before the
-// question to three after it, with a stop to think in every fourth, answer nothing, and
-// no letter of them is lost.
+// Sentences are typed at 30 to 60 words a minute, from two seconds before the question to
+// three after it, with a pause in every fourth. None answers the question, and none loses
+// a letter.
 func TestTypingAnswersNothing(t *testing.T) {
 	const sentences = 1000
 	synctest.Test(t, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestTypingAnswersNothing(t *testing.T) {
 	})
 }
 
-// Lines that are no answer decide nothing, whatever they begin with, and neither does
-// one that came before the question.
+// Lines that are not an answer decide nothing, whatever they begin with, and neither does
+// a line that was typed before the question.
 func TestLinesAnswerNothing(t *testing.T) {
 	const sentences = 1000
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestLinesAnswerNothing(t *testing.T) {
 	})
 }
 
-// An answer that is given 0.6 s after the question counts at the first try, with Enter
-// and without.
+// A deliberate answer 0.6 s after the question counts at the first try, with Enter and
+// without.
 func TestDeliberateAnswers(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -231,7 +231,7 @@ func TestDeliberateAnswers(t *testing.T) {
 	t.Logf("%d answers, all at the first try", times*len(tests))
 }
 
-// What is no answer to a question, key by key.
+// Keys that do not answer a question, one by one.
 func TestKeysThatAnswerNothing(t *testing.T) {
 	tests := []struct {
 		name  string

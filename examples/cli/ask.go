@@ -14,8 +14,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// ask puts an approval to the user. Only keys that come after the question answer
-// it: what was typed before stays for the next prompt. End of input means no.
+// ask asks the user for an approval. Only keys that are typed after the question answer
+// it; earlier text stays for the next prompt. End of input means no.
 func (c *chat) ask(a *aycoder.ApprovalRequested) {
 	start := time.Now()
 	c.keep(c.keys.ahead)
@@ -31,13 +31,13 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 	c.keep(c.keys.ahead)
 }
 
-// keep keeps what was typed, and answers nothing, for the next prompt.
+// keep stores text that is not an answer for the next prompt.
 func (c *chat) keep(data []byte) {
 	c.typed = append(c.typed, printable(data)...)
 	c.keys.ahead = nil
 }
 
-// printable leaves out the keys that are no text.
+// printable removes keys that are not text.
 func printable(data []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -47,7 +47,7 @@ func printable(data []byte) []byte {
 	}, data)
 }
 
-// question shows what is asked about.
+// question shows the request.
 func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	was := v.verbose
 	v.verbose = v.verbose || whole
@@ -72,7 +72,7 @@ func (v *view) question(r *aycoder.ApprovalRequest, whole bool) {
 	}
 }
 
-// isDiff reports whether a preview is of a change to files.
+// isDiff reports whether a preview is a diff of files.
 func isDiff(preview string) bool {
 	return strings.HasPrefix(preview, "--- ") || strings.HasPrefix(preview, "diff --git ")
 }
@@ -88,18 +88,18 @@ func (v *view) plain(text string) {
 	}
 }
 
-// words is a name such as needs_approval, for people.
+// words formats a name such as needs_approval for people.
 func words(name string) string { return cleanLine(strings.ReplaceAll(name, "_", " ")) }
 
-// arguments shows every argument of a call, with lines of any length: what is
-// approved is what was seen.
+// arguments shows every argument of a call, with lines of any length, because the user
+// must see everything that is approved.
 func (v *view) arguments(raw json.RawMessage) {
 	for _, text := range named(raw) {
 		v.plain(text)
 	}
 }
 
-// named returns the arguments as "name: value", by name.
+// named returns the arguments as "name: value", sorted by name.
 func named(raw json.RawMessage) []string {
 	var args map[string]any
 	if json.Unmarshal(raw, &args) != nil {
@@ -109,7 +109,7 @@ func named(raw json.RawMessage) []string {
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		text, ok := args[name].(string)
 		if !ok {
-			b, _ := json.Marshal(args[name]) // it came from JSON
+			b, _ := json.Marshal(args[name]) // it was decoded from JSON
 			text = string(b)
 		}
 		out = append(out, name+": "+text)
@@ -117,7 +117,7 @@ func named(raw json.RawMessage) []string {
 	return out
 }
 
-// answer asks for one answer. It reports whether the question is dealt with.
+// answer asks for one answer. It reports whether the request is settled.
 func (c *chat) answer(a *aycoder.ApprovalRequested, what string) bool {
 	key, err := c.answerKey(what)
 	switch {
@@ -169,7 +169,7 @@ func (c *chat) refuse(a *aycoder.ApprovalRequested) bool {
 	return true
 }
 
-// always makes one of the suggested rules.
+// always lets the user choose one of the suggested rules.
 func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	rules := a.Request.Suggested
 	if len(rules) == 0 {
@@ -180,7 +180,7 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	for i, r := range rules {
 		c.line(fmt.Sprintf("  %d  %s", i+1, describe(r)))
 	}
-	line, err := c.readLine("  Number, with s to save it for this folder (Enter: back to the question): ", "")
+	line, err := c.readLine("  Number, with s to save it for this directory (Enter: back to the question): ", "")
 	if errors.Is(err, errInterrupt) {
 		c.interrupt()
 		return true
@@ -202,18 +202,18 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	return allowed || errors.Is(err, aycoder.ErrDecided)
 }
 
-// describe says in words what a rule covers.
+// describe describes in words what a rule covers.
 func describe(r aycoder.Rule) string {
 	pattern := strings.NewReplacer(`\\`, `\`, `\*`, "*").Replace(r.Pattern)
 	wild := strings.Contains(strings.ReplaceAll(r.Pattern, `\*`, ""), "*")
-	folder, _ := strings.CutSuffix(pattern, "*")
+	dir, _ := strings.CutSuffix(pattern, "*")
 	switch {
 	case pattern == "":
 		return "every call of " + cleanLine(r.Tool)
 	case pattern == "*":
-		return cleanLine(r.Tool) + " of files in this folder (not in those below it)"
-	case wild && strings.HasSuffix(folder, "/"):
-		return cleanLine(r.Tool) + " of files in " + cleanLine(folder)
+		return cleanLine(r.Tool) + " of files in this directory (not in those below it)"
+	case wild && strings.HasSuffix(dir, "/"):
+		return cleanLine(r.Tool) + " of files in " + cleanLine(dir)
 	case wild:
 		like := cleanLine(r.Tool+" like: "+pattern) + " (* is any words)"
 		if r.Class != "" {
@@ -224,7 +224,7 @@ func describe(r aycoder.Rule) string {
 	return cleanLine(r.Tool + " of exactly: " + pattern)
 }
 
-// change lets the user edit the arguments. Wrong ones leave the question open.
+// change lets the user edit the arguments. Invalid ones leave the request open.
 func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	args, err := c.editArgs(a.Request.Args)
 	switch {
@@ -248,9 +248,9 @@ func (c *chat) change(a *aycoder.ApprovalRequested) bool {
 	return true
 }
 
-const maxEditLine = 4000 // x/term takes 4096 runes
+const maxEditLine = 4000 // x/term accepts 4096 runes
 
-// editArgs returns the edited arguments, or nil if they are the same.
+// editArgs returns the edited arguments, or nil if they are unchanged.
 func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
 	var old, now bytes.Buffer
 	if err := json.Compact(&old, args); err != nil {
@@ -261,7 +261,7 @@ func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	if err := json.Compact(&now, bytes.TrimSpace(edited)); err != nil {
-		return nil, fmt.Errorf("the arguments are no JSON: %w", err)
+		return nil, fmt.Errorf("the arguments are not JSON: %w", err)
 	}
 	if bytes.Equal(old.Bytes(), now.Bytes()) {
 		return nil, nil
@@ -269,7 +269,7 @@ func (c *chat) editArgs(args json.RawMessage) (json.RawMessage, error) {
 	return now.Bytes(), nil
 }
 
-// editText uses the user's editor, or, if none is named, the prompt.
+// editText uses the user's editor or, if none is configured, the prompt.
 func (c *chat) editText(args []byte) ([]byte, error) {
 	if c.edit != nil {
 		return c.edit(args)

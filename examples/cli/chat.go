@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	twiceWithin = 2 * time.Second // two interrupts in that time quit
+	twiceWithin = 2 * time.Second // two interrupts within that time quit
 	tickEvery   = 100 * time.Millisecond
 )
 
-// A chat is a conversation in a terminal. One goroutine owns it, the screen and the
-// keyboard; the run is in another and waits while its events are shown.
+// A chat is a conversation in a terminal. One goroutine owns the chat, the screen and the
+// keyboard; the run is in another, which waits while its events are shown.
 type chat struct {
 	*view
 	keys    *keyboard
 	loop    *aycoder.Loop
 	name    string // of the model
 	label   string // of the prompt
-	fill    string // what the first prompt is filled with
+	fill    string // initial text of the first prompt
 	edit    func(args []byte) ([]byte, error)
 	history lines
 
 	messages []*aycoder.Message
 	control  *aycoder.Control
-	typed    []byte    // while the agent worked, and beside its questions
-	lastKey  time.Time // when it grew
+	typed    []byte    // while the agent worked, and during its questions
+	lastKey  time.Time // when typed last grew
 	pasting  bool
 	last     time.Time     // of the last interrupt
 	waited   time.Duration // for answers, in this turn
@@ -45,7 +45,7 @@ type chat struct {
 	over     bool
 }
 
-// run talks until the user has enough, and returns the exit code.
+// run talks to the user until they quit, and returns the exit code.
 func (c *chat) run(ctx context.Context, prompt string) int {
 	c.control = new(aycoder.Control)
 	if prompt != "" {
@@ -77,7 +77,7 @@ func (c *chat) leave(err error) int {
 	return exitOK
 }
 
-// prompt asks what to do next.
+// prompt asks for the next task.
 func (c *chat) prompt() (string, error) {
 	for {
 		line, err := c.readLine(c.label+"> ", c.fill)
@@ -110,8 +110,8 @@ const chatHelp = `Say what is to be done. While the agent works, ctrl-c stops it
 type and end with Enter reaches the model at its next step.
 /clear forgets the conversation, /quit or ctrl-d leaves.`
 
-// readLine reads a line. In a plain terminal the line is the terminal's own, and
-// Enter takes what is offered.
+// readLine reads a line. In a plain terminal the terminal itself edits the line, and
+// Enter accepts the offered text.
 func (c *chat) readLine(prompt, fill string) (string, error) {
 	if !c.fancy {
 		if fill != "" {
@@ -161,22 +161,22 @@ func (c *chat) plainLine() (string, error) {
 	}
 }
 
-// lines is what was asked before, for the arrow keys. Answers to other questions
-// are not added.
+// lines is the history of prompts, for the arrow keys. Answers to other questions are not
+// added.
 type lines []string
 
 func (lines) Add(string)        {}
 func (l lines) Len() int        { return len(l) }
 func (l lines) At(i int) string { return l[len(l)-1-i] }
 
-// A step is what the goroutine of a run hands over: an event, or how it ended.
+// A step is an event of a run, or how the run ended, as its goroutine hands it over.
 type step struct {
 	ev    aycoder.Event
 	err   error
 	panic any
 }
 
-// turn lets the agent answer, and keeps the conversation whatever comes of it.
+// turn lets the agent answer, and keeps the conversation whatever the outcome.
 func (c *chat) turn(ctx context.Context, prompt string) {
 	ctx, c.stop = context.WithCancel(ctx)
 	defer c.stop()
@@ -192,7 +192,7 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 	c.giveBack()
 	switch {
 	case c.over:
-		c.line(c.glyph("—", "--") + " interrupted.") // nothing outlives the program
+		c.line(c.glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
 		c.line(c.glyph("—", "--") + " interrupted. The conversation is kept; go on.")
 	case err != nil:
@@ -209,8 +209,8 @@ func (c *chat) warnCut(res *aycoder.Result) {
 	}
 }
 
-// start runs the agent in a goroutine. It hands over one step after the other and
-// goes on when the step was taken care of; the channel is closed at the end.
+// start runs the agent in a goroutine. It hands over one step at a time and continues
+// when the step was handled; the channel is closed at the end.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 	<-chan step, chan<- struct{},
 ) {
@@ -233,8 +233,8 @@ func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (
 	return steps, next
 }
 
-// work shows what happens until the run is over. That is soon after an interrupt,
-// even if a tool does not stop: the loop abandons it.
+// work shows the events until the run is over. After an interrupt that is soon, even if a
+// tool does not stop, because the loop abandons it.
 func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
@@ -260,7 +260,7 @@ func (c *chat) work(steps <-chan step, next chan<- struct{}) (failed error) {
 
 func (c *chat) take(s step) {
 	if s.panic != nil {
-		panic(s.panic) // where the terminal is put right
+		panic(s.panic) // in the goroutine that restores the terminal
 	}
 	ev := s.ev
 	if e, ok := ev.(*aycoder.ChildEvent); ok {
@@ -296,7 +296,7 @@ func (c *chat) quit(code int) {
 	c.stop()
 }
 
-// typing takes what is typed while the agent works. It waits for the next prompt;
+// typing handles text that is typed while the agent works. It waits for the next prompt;
 // Enter sends it to the model.
 func (c *chat) typing(data []byte) {
 	c.lastKey = time.Now()
@@ -332,8 +332,8 @@ func (c *chat) key(b byte) {
 	}
 }
 
-// escape skips the sequence of a key that means nothing here, and notes where a
-// paste begins and ends.
+// escape skips the escape sequence of a key without a function, and detects the beginning
+// and the end of a paste.
 func (c *chat) escape(data []byte) []byte {
 	for i, b := range data[1:] {
 		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '~' {
@@ -349,7 +349,7 @@ func (c *chat) escape(data []byte) []byte {
 	return nil
 }
 
-// steer says to the model what was typed.
+// steer sends the typed text to the model.
 func (c *chat) steer() {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(c.typed), ""))
 	c.typed = nil
@@ -360,8 +360,7 @@ func (c *chat) steer() {
 	c.line(c.paint(cyan, c.glyph("›", ">")+" "+clean(text)))
 }
 
-// giveBack puts what was typed, and what the model has not heard, into the next
-// prompt.
+// giveBack puts text that the model has not received into the next prompt.
 func (c *chat) giveBack() {
 	var text []string
 	for _, m := range c.control.Drain() {
@@ -372,7 +371,7 @@ func (c *chat) giveBack() {
 	c.typed = nil
 }
 
-// explain says what went wrong and what to do now.
+// explain describes an error, and what the user can do.
 func explain(err error) string {
 	return clean(err.Error()) + remedy(err)
 }

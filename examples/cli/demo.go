@@ -15,10 +15,10 @@ const (
 	demoTask  = "Make the failing check pass."
 	demoCheck = "sh check.sh"
 	demoEdit  = "edit_file:greet.sh"  // the rule that allows its change
-	demoPace  = 12 * time.Millisecond // a word, in a terminal
+	demoPace  = 12 * time.Millisecond // for each word, in a terminal
 )
 
-// The demo's workspace: small shell files, so that a check takes a few milliseconds.
+// The workspace of the demo: small shell files, so that a check takes a few milliseconds.
 const (
 	demoGreet = `#!/bin/sh
 # greet.sh NAME... greets everybody by name.
@@ -45,7 +45,7 @@ exit $bad
 	demoRight = `names="$names, $n"`
 )
 
-// demoLabel says what the demo is.
+// demoLabel explains the demo.
 func demoLabel(dir string, key bool) string {
 	why := "No model configured: " + keyEnv + " is not set.\n"
 	if key {
@@ -56,8 +56,8 @@ func demoLabel(dir string, key bool) string {
 		"It is not an AI, costs nothing and sends nothing.\n"
 }
 
-// openDemo makes a session with the scripted model and a workspace that is thrown
-// away at the end.
+// openDemo makes a session with the scripted model and a temporary workspace, which is
+// removed at the end.
 func (a *app) openDemo(s *session, o *options) error {
 	dir, err := os.MkdirTemp("", "cli-demo-")
 	if err != nil {
@@ -75,13 +75,13 @@ func (a *app) openDemo(s *session, o *options) error {
 		pace = 0
 	}
 	s.name, s.demo = demoModel, true
-	// Running the check changes nothing, so the demo need not ask about it.
+	// Running the check changes nothing, so the demo does not ask for approval.
 	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: demoCheck}}
 	return s.build(newDemoModel(pace), dir, o, rules)
 }
 
-// newDemoModel returns a model that knows one task. It chooses each step by what the
-// last tool gave, so that a refusal or an edited approval does not throw it off.
+// newDemoModel returns a model that knows one task. It chooses each step by the last
+// output of a tool, so that it can react to a refusal or to edited arguments.
 func newDemoModel(pace time.Duration) *script.Model {
 	return script.New(script.Func(demoStep)).With(
 		script.WithName(demoModel, demoModel), script.WithLoop(true),
@@ -107,7 +107,7 @@ func demoStep(req *aycoder.Request) script.Step {
 	return d.next()
 }
 
-// isDemoTask reports whether the script has something to say to that.
+// isDemoTask reports whether the script covers the prompt.
 func isDemoTask(said string) bool {
 	said = strings.ToLower(said)
 	for _, word := range []string{"check", "go on", "again", "continue"} {
@@ -118,16 +118,16 @@ func isDemoTask(said string) bool {
 	return false
 }
 
-// A demo is how far the script is, read from the conversation.
+// A demo is the state of the script, derived from the conversation.
 type demo struct {
-	said   string // by the user since the model spoke last
+	said   string // by the user since the model's last message
 	last   *aycoder.ToolUse
-	output *aycoder.ToolOutput // of last
+	output *aycoder.ToolOutput // output of last
 	edited bool                // in this task
 	looked bool
 }
 
-// readDemo reads what came since the model last had nothing more to do.
+// readDemo reads the messages since the model last finished a task.
 func readDemo(messages []*aycoder.Message) *demo {
 	d := &demo{}
 	for _, m := range messages {
@@ -159,7 +159,7 @@ func (d *demo) hear(p aycoder.Part) {
 	}
 }
 
-// next chooses what follows from the last output.
+// next chooses the step after the last output.
 func (d *demo) next() script.Step {
 	if d.output == nil {
 		return script.Say(demoHonest)
@@ -183,7 +183,7 @@ func (d *demo) next() script.Step {
 	return script.Call("bash", map[string]string{"command": demoCheck})
 }
 
-// checked goes on after the check has run, or could not.
+// checked continues after the check has run, or could not.
 func (d *demo) checked(text string) script.Step {
 	ran := strings.Contains(text, "greet Ada Bob")
 	switch {
@@ -207,7 +207,7 @@ func firstFail(text string) string {
 	return strings.Join(lines[:min(3, len(lines))], "")
 }
 
-// read goes on after greet.sh was read: as it is, the script knows what to do.
+// read continues after greet.sh was read: the script only knows its original text.
 func (d *demo) read(text string) script.Step {
 	switch {
 	case strings.Contains(text, demoWrong):

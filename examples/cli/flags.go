@@ -17,7 +17,7 @@ import (
 
 const usage = `usage: cli [flags] [prompt]
 
-  cli                          talk about this folder
+  cli                          talk about this directory
   cli "fix the failing test"   start with a task
   cli -p "explain main.go"     print one answer and exit
   cat log | cli -p "what broke?"
@@ -63,8 +63,8 @@ type options struct {
 	verbose  bool
 }
 
-// parse reads the arguments. Flags may stand before, between and after the words of
-// the prompt, up to "--". It prints the usage where that was asked for.
+// parse parses the arguments. Flags may precede, follow and interrupt the words of the
+// prompt, up to "--". It prints the usage if that was requested.
 func parse(args []string, w io.Writer) (*options, error) {
 	o := &options{}
 	fs := flag.NewFlagSet("cli", flag.ContinueOnError)
@@ -107,7 +107,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// interspersed parses flags wherever they stand, and returns the other words.
+// interspersed parses flags in any position, and returns the other words.
 func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 	var words []string
 	for {
@@ -122,8 +122,8 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-// editor returns how arguments are edited in the editor that the user has named, or
-// nil if there is none.
+// editor returns a function that edits arguments in the user's editor, or nil if none is
+// configured.
 func (a *app) editor(s *screen) func([]byte) ([]byte, error) {
 	argv := strings.Fields(a.getenv("VISUAL"))
 	if len(argv) == 0 {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flushInput forgets what was typed into a terminal and not read yet, such as half a
-// line.
+// flushInput discards text that was typed into a terminal and not read yet, such as half
+// a line.
 func flushInput(f *os.File) {
 	const read = 1 // FREAD of sys/fcntl.h
 	_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, read)

@@ -4,6 +4,6 @@ package main
 
 import "os"
 
-// flushInput does nothing here: the half line that a user had typed when a question came
-// stays and is the beginning of the answer, which then is not one of the words.
+// flushInput does nothing here: half a line that was typed before a question becomes the
+// beginning of the answer, which is then not one of the accepted words.
 func flushInput(*os.File) {}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The keys that mean something outside of a line that is being edited.
+// The keys with a function outside of line editing.
 const (
 	keyCtrlC = 0x03
 	keyCtrlD = 0x04
@@ -22,15 +22,15 @@ var (
 	errHangup    = errors.New("terminated")
 )
 
-// A chunk is what one read gave.
+// A chunk is the result of one read.
 type chunk struct {
 	data []byte
 	err  error
-	at   time.Time // when it came
+	at   time.Time // time of the read
 }
 
-// A keyboard hands out what is typed. It reads only while somebody waits for it, so
-// that an editor that is started in between gets what is typed into it.
+// A keyboard delivers typed text. It reads only while somebody waits for text, so that an
+// editor that is started in between gets the text typed into it.
 type keyboard struct {
 	src     io.Reader
 	signals <-chan os.Signal
@@ -38,9 +38,9 @@ type keyboard struct {
 	start   sync.Once
 	want    chan struct{}
 	got     chan chunk
-	waiting bool      // a read is under way
-	ahead   []byte    // typed, and not asked for yet
-	at      time.Time // when the newest of it came
+	waiting bool      // a read is in progress
+	ahead   []byte    // typed, but not requested yet
+	at      time.Time // time of its newest part
 	closed  bool      // the input has ended
 }
 
@@ -51,14 +51,14 @@ func newKeyboard(src io.Reader, signals <-chan os.Signal) *keyboard {
 	}
 }
 
-// listen returns the channel of what is typed from now on. Whoever receives from it
-// calls took.
+// listen returns the channel for text that is typed from now on. A receiver must call
+// took.
 func (k *keyboard) listen() <-chan chunk {
 	if k.closed {
 		return nil
 	}
-	// One goroutine for the life of the program: a read from a terminal cannot be
-	// broken off.
+	// There is one goroutine for the life of the program, because a read from a terminal
+	// cannot be interrupted.
 	k.start.Do(func() { go k.read() })
 	if !k.waiting {
 		k.waiting = true
@@ -78,13 +78,13 @@ func (k *keyboard) read() {
 	}
 }
 
-// took notes that c was received.
+// took registers that c was received.
 func (k *keyboard) took(c chunk) {
 	k.waiting, k.at = false, c.at
 	k.closed = k.closed || c.err != nil
 }
 
-// fill waits until something is typed, for those who edit a line.
+// fill waits until something is typed, for line editors.
 func (k *keyboard) fill() error {
 	for len(k.ahead) == 0 {
 		if k.closed {
@@ -108,8 +108,8 @@ func signalError(sig os.Signal) error {
 	return errHangup
 }
 
-// Read gives what was typed, one byte at a time: what follows the end of a line
-// stays for the next one.
+// Read returns typed text, one byte at a time, so that text after the end of a line stays
+// for the next one.
 func (k *keyboard) Read(p []byte) (int, error) {
 	if err := k.fill(); err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// exitCode returns the code of a program that a signal ended.
+// exitCode returns the exit code for a program that a signal ended.
 func exitCode(sig os.Signal) int {
 	if n, ok := sig.(syscall.Signal); ok {
 		return 128 + int(n)

@@ -1,9 +1,8 @@
-// Cli is a coding agent for the command line: it talks to a model about the current
-// folder, shows what the model does there, and asks before anything is changed.
-// Without a key and without arguments it shows a demo with a scripted model.
+// Cli is a coding agent for the command line. It talks to a model about the current
+// directory, shows the model's actions, and asks before a change. Without a key and
+// without arguments it shows a demo with a scripted model.
 //
-// It is an example of a host: everything that it does with an agent, it does through
-// the public packages.
+// It is an example of a host and uses only the public packages.
 package main
 
 import (
@@ -35,11 +34,11 @@ import (
 const (
 	exitOK          = 0
 	exitError       = 1
-	exitUsage       = 2 // wrong flags, or no model to ask
+	exitUsage       = 2 // invalid flags, or no model available
 	exitLimit       = 3
-	exitApproval    = 4 // a call needed an approval that nobody could give
+	exitApproval    = 4 // a call needed an approval, and there was no user to ask
 	exitInterrupted = 130
-	exitPipe        = 141 // nobody reads the answer any more
+	exitPipe        = 141 // the reader of the output has gone
 	exitTerminated  = 143
 )
 
@@ -48,7 +47,7 @@ const (
 	baseURLEnv   = "ANTHROPIC_BASE_URL"
 	defaultModel = "anthropic/claude-sonnet-4-5"
 	demoModel    = "demo"
-	maxStdin     = 4 << 20 // bytes that are put below the prompt
+	maxStdin     = 4 << 20 // bytes that are appended to the prompt
 )
 
 var errNoModel = errors.New("no model: set " + keyEnv + ", name another provider's with -model, or see the demo with -model demo")
@@ -56,7 +55,7 @@ var errNoModel = errors.New("no model: set " + keyEnv + ", name another provider
 func main() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A write to a closed pipe is then an error, and the tools that run are stopped.
+	// A write to a closed pipe is then an error, and running tools are stopped.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
@@ -65,15 +64,14 @@ func main() {
 	os.Exit(a.run(os.Args[1:]))
 }
 
-// An app is the program and the world around it.
+// An app is the program and its environment.
 type app struct {
 	stdin, stdout, stderr *os.File
 	getenv                func(string) string
 	signals               chan os.Signal
 }
 
-// run does everything and returns the exit code. Whatever it sets up it has taken
-// down by then.
+// run does everything and returns the exit code. It cleans up before it returns.
 func (a *app) run(args []string) int {
 	o, err := parse(args, a.stderr)
 	switch {
@@ -83,7 +81,7 @@ func (a *app) run(args []string) int {
 		fmt.Fprintln(a.stderr, "cli:", clean(err.Error()))
 		return exitUsage
 	}
-	// Without a terminal at both ends there is nobody to talk to.
+	// Without a terminal at both ends there is no user to talk to.
 	o.print = o.print || !isTerminal(a.stdin) || !isTerminal(a.stdout)
 	unattended := o.print && len(args) == 0 && a.keyless() && a.nothingPiped()
 	if unattended {
@@ -108,20 +106,20 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func usageOr(err error) int {
 	_, config := errors.AsType[*aycoder.ConfigError](err)
-	_, auth := errors.AsType[*aycoder.AuthError](err) // no key: nothing was sent yet
+	_, auth := errors.AsType[*aycoder.AuthError](err) // without a key no request was sent yet
 	if config || auth || errors.Is(err, errNoModel) {
 		return exitUsage
 	}
 	return exitError
 }
 
-// A session is an agent with the folder it works in.
+// A session is an agent with the directory in which it works.
 type session struct {
 	loop  *aycoder.Loop
 	name  string // of the model
 	dir   string
 	demo  bool
-	rules string // the folder of the rules that the user saves, "" for none
+	rules string // directory of the saved rules, or ""
 	close func()
 }
 
@@ -142,22 +140,22 @@ func (a *app) open(o *options) (*session, error) {
 	return s, s.build(client, ".", o, nil)
 }
 
-// keyless reports whether the environment names no model to ask.
+// keyless reports whether the environment does not configure a model.
 func (a *app) keyless() bool { return a.getenv(keyEnv) == "" && a.getenv(baseURLEnv) == "" }
 
-// nothingPiped reports whether nothing is said on standard input.
+// nothingPiped reports whether standard input is empty.
 func (a *app) nothingPiped() bool {
 	if isTerminal(a.stdin) {
 		return true
 	}
 	ctx, stop := a.withSignals()
 	defer stop()
-	piped, _ := readAll(ctx, a.stdin) // one that cannot be read says nothing
+	piped, _ := readAll(ctx, a.stdin) // input that cannot be read counts as empty
 	return strings.TrimSpace(piped) == "" && ctx.Err() == nil
 }
 
-// client returns the model's client: of any provider by a name with a slash, else of
-// Anthropic. Anthropic's key is sent to another address only because the user named
+// client returns the model's client: that of any provider for a name with a slash,
+// otherwise Anthropic's. Anthropic's key is sent to another URL only if the user has set
 // both.
 func (a *app) client(o *options) (aycoder.ModelClient, error) {
 	name := cmp.Or(o.model, defaultModel)
@@ -181,7 +179,8 @@ func (a *app) client(o *options) (aycoder.ModelClient, error) {
 	return providers.Open(name, opts...)
 }
 
-// onClose has something closed with the session, before what was there already.
+// onClose registers a function that is called when the session is closed, before the
+// earlier ones.
 func (s *session) onClose(f func() error) {
 	done := s.close
 	s.close = func() {
@@ -190,7 +189,7 @@ func (s *session) onClose(f func() error) {
 	}
 }
 
-// build makes the loop of a session: the tools for a folder and the rules.
+// build makes the loop of a session, with the tools for a directory and the rules.
 func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules aycoder.Rules) error {
 	ws, err := workspace.Open(dir)
 	if err != nil {
@@ -230,15 +229,14 @@ func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules ayc
 }
 
 func systemPrompt(dir string) string {
-	return fmt.Sprintf(`You are a coding agent in a terminal. You work in the folder %s on %s.
+	return fmt.Sprintf(`You are a coding agent in a terminal. You work in the directory %s on %s.
 Look before you change anything: read the files and search. Make the smallest change that
 does the task, run what checks it, and say in a few plain words what you did. If a call is
 refused, do not try it in another way; take the reason into account, or ask what to do.`,
 		dir, runtime.GOOS)
 }
 
-// approver asks the user, or, where nobody can be asked, ends the run with the
-// question open.
+// approver asks the user; if there is no user, it ends the run with the question open.
 func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rules, opts ...policy.Option) (
 	aycoder.Approver, error,
 ) {
@@ -246,7 +244,7 @@ func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rule
 	for _, r := range rules {
 		opts = append(opts, policy.WithRules(policy.Session, policy.Entry{Rule: r}))
 	}
-	if s.rules != "" && !s.demo { // what was saved for a folder holds in that folder
+	if s.rules != "" && !s.demo { // rules that were saved for a directory hold in that directory
 		sum := sha256.Sum256([]byte(s.dir))
 		opts = append(opts, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
 	}
@@ -257,7 +255,8 @@ func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rule
 	return aycoder.Unattended(p), nil
 }
 
-// rulesDir returns the folder for saved rules, or "" if the environment names none.
+// rulesDir returns the directory for saved rules, or "" if the environment does not set
+// one.
 func (a *app) rulesDir() string {
 	dir := cmp.Or(a.getenv("XDG_CONFIG_HOME"), a.getenv("APPDATA"))
 	if home := a.getenv("HOME"); dir == "" && home != "" {
@@ -269,7 +268,7 @@ func (a *app) rulesDir() string {
 	return filepath.Join(dir, "aycoder-cli")
 }
 
-// parseRules reads the -allow flags.
+// parseRules parses the -allow flags.
 func parseRules(flags []string, all []aycoder.Tool) (aycoder.Rules, error) {
 	var names []string
 	for _, t := range all {
@@ -292,8 +291,8 @@ func parseRules(flags []string, all []aycoder.Tool) (aycoder.Rules, error) {
 	return rules, nil
 }
 
-// splitRules splits a list at the commas before the name of a tool; the others
-// belong to a pattern.
+// splitRules splits a list at the commas before the name of a tool; other commas belong
+// to a pattern.
 func splitRules(list string, names []string) []string {
 	var out []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -339,7 +338,7 @@ func (a *app) withSignals() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// promptOf returns the prompt: what the arguments say, and below it what is piped in.
+// promptOf returns the prompt: the arguments, followed by piped input.
 func (a *app) promptOf(ctx context.Context, o *options) (string, error) {
 	piped := ""
 	if !isTerminal(a.stdin) {
@@ -355,8 +354,9 @@ func (a *app) promptOf(ctx context.Context, o *options) (string, error) {
 	return prompt, nil
 }
 
-// readAll reads to the end, or until ctx is cancelled. The goroutine that reads then
-// stays until the program ends: a read from a pipe cannot be broken off.
+// readAll reads to the end, or until ctx is cancelled. In the latter case the reading
+// goroutine stays until the program ends, because a read from a pipe cannot be
+// interrupted.
 func readAll(ctx context.Context, r io.Reader) (string, error) {
 	got := make(chan chunk, 1)
 	go func() {
@@ -390,7 +390,7 @@ func (a *app) chat(o *options, s *session) int {
 	return c.run(context.Background(), strings.TrimSpace(o.prompt))
 }
 
-// greet says who answers.
+// greet names the model.
 func (c *chat) greet(s *session, key bool) {
 	if !s.demo {
 		c.line("Using " + s.name + ". /help tells what else there is; ctrl-d leaves.")

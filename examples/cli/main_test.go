@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain makes the test binary the program itself where a test starts it as such.
+// TestMain makes the test binary act as the program when a test starts it for that.
 func TestMain(m *testing.M) {
 	if os.Getenv("CLI_UNDER_TEST") != "" {
 		main()
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns a command that runs the program in an empty folder, with nothing
-// of the tester's own settings.
+// program returns a command that runs the program in an empty directory, without the
+// tester's settings.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -59,8 +59,8 @@ func runProgram(t *testing.T, env []string, stdin string, args ...string) ended 
 	return ended{out.String(), errw.String(), cmd.ProcessState.ExitCode()}
 }
 
-// A service speaks the Messages API. Each request gets the next answer, the last
-// one again when there are no more.
+// A service speaks the Messages API. Each request gets the next answer; the last one is
+// repeated.
 type service struct {
 	*httptest.Server
 	answers []http.HandlerFunc
@@ -150,7 +150,7 @@ func calls(tool, args string) http.HandlerFunc {
 	}
 }
 
-// hangs says something and then nothing more until the client has gone.
+// hangs sends a text and then blocks until the client has gone.
 func hangs(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		begin(w)
@@ -171,12 +171,12 @@ func TestExitCodes(t *testing.T) {
 	hello := []http.HandlerFunc{says("Hello there.", "end_turn")}
 	tests := []struct {
 		name    string
-		answers []http.HandlerFunc // nil: no key
+		answers []http.HandlerFunc // nil means without a key
 		stdin   string
 		args    []string
 		code    int
 		out     string // all of stdout
-		err     string // in stderr
+		err     string // a part of stderr
 	}{
 		{name: "no model", stdin: "\n", args: []string{"-p", "hi"}, code: 2, err: "set ANTHROPIC_API_KEY"},
 		{name: "no model, no -p, no terminal", args: []string{"hi"}, code: 2, err: "-model demo"},
@@ -222,9 +222,9 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// The first command of the README works where there is no terminal and no key: it is
-// run with /dev/null and with an empty pipe as its input. Where there is something to
-// answer, the demo would be no answer to it.
+// The first command of the README works without a terminal and without a key, with
+// /dev/null or an empty pipe as its input. If there is a prompt to answer, the demo does
+// not run.
 func TestDemoRunsUnattended(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("bash does not run commands here")
@@ -306,7 +306,7 @@ func TestJSONOutput(t *testing.T) {
 	}
 }
 
-// A signal ends the run, and the result is valid JSON still.
+// A signal ends the run, and the result is still valid JSON.
 func TestSignalWhenPrinting(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals to send on this system")
@@ -354,7 +354,7 @@ func TestSignalBeforeTheRun(t *testing.T) {
 	errs, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	// It reads when this has gone through: the pipe holds 64 kB.
+	// The program is reading once this write has succeeded: the pipe holds 64 kB.
 	_, err = in.Write(bytes.Repeat([]byte("x"), 1<<20))
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
@@ -365,7 +365,7 @@ func TestSignalBeforeTheRun(t *testing.T) {
 	require.Empty(t, s.requests())
 }
 
-// Whoever reads the answer may stop; that is no error to speak of.
+// A reader of the output may stop; that is not an error to report.
 func TestBrokenPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes break in another way on this system")

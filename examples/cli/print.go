@@ -16,13 +16,13 @@ import (
 const cutWarning = "the answer was cut off at the token limit (max_tokens); " +
 	"ask for the rest, or for less"
 
-// A printer answers one prompt for a script: the answer on stdout, what happens on
+// A printer answers one prompt for a script: the answer on stdout, the activity on
 // stderr.
 type printer struct {
 	out, err io.Writer
 	format   string
 	view     *view
-	text     strings.Builder // of the message that comes
+	text     strings.Builder // of the current message
 	broken   error           // of stdout
 }
 
@@ -33,7 +33,7 @@ func newPrinter(out, errw io.Writer, o *options) *printer {
 	return &printer{out: out, err: errw, format: o.output, view: v}
 }
 
-// start says, in the format that streams, who answers.
+// start names the model, in the streaming format.
 func (p *printer) start(s *session) {
 	if p.format == formatStream {
 		p.json(struct {
@@ -45,8 +45,8 @@ func (p *printer) start(s *session) {
 	}
 }
 
-// run answers the prompt and returns the exit code. An interrupt ends the run, not
-// the program: the result is written whatever happens.
+// run answers the prompt and returns the exit code. An interrupt ends the run, not the
+// program: the result is written in any case.
 func (p *printer) run(ctx context.Context, loop *aycoder.Loop, prompt string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,14 +66,14 @@ func (p *printer) run(ctx context.Context, loop *aycoder.Loop, prompt string) in
 		return code
 	}
 	if errors.Is(p.broken, syscall.EPIPE) {
-		return exitPipe // whoever reads has enough
+		return exitPipe // the reader has gone
 	}
 	fmt.Fprintln(p.err, "cli: write the answer:", p.broken)
 	return exitError
 }
 
-// event shows what happens. The last message is the answer; what the model says
-// before is activity.
+// event shows an event. The last message is the answer; earlier texts of the model are
+// activity.
 func (p *printer) event(ev aycoder.Event) {
 	if p.format == formatStream {
 		if _, end := ev.(*aycoder.RunFinished); !end {
@@ -92,7 +92,7 @@ func (p *printer) event(ev aycoder.Event) {
 	p.view.event(ev)
 }
 
-// activity shows the text that has come on stderr, since it is not the answer.
+// activity writes the text so far to stderr, since it is not the answer.
 func (p *printer) activity() {
 	if text := strings.TrimSpace(clean(p.text.String())); text != "" {
 		p.view.line(text)
@@ -117,7 +117,7 @@ func (p *printer) finish(res *aycoder.Result, failed, cause error) int {
 	return code
 }
 
-// codeOf says how a script learns what came of it.
+// codeOf returns the exit code, which tells a script the outcome.
 func codeOf(res *aycoder.Result, failed, cause error) int {
 	if sig, ok := errors.AsType[*signalled](cause); ok && failed != nil {
 		return exitCode(sig.sig)
@@ -137,7 +137,7 @@ func codeOf(res *aycoder.Result, failed, cause error) int {
 	return exitOK
 }
 
-// complain tells people on stderr what went wrong and what to do.
+// complain describes an error on stderr, and what the user can do.
 func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 	switch {
 	case code == exitInterrupted || code == exitTerminated:
@@ -154,7 +154,7 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 	}
 }
 
-// An approval is one that nobody was there to give.
+// An approval is a missing approval.
 type approval struct {
 	Tool    string          `json:"name"`
 	Subject string          `json:"subject,omitempty"`
@@ -174,7 +174,7 @@ func approvals(res *aycoder.Result) []approval {
 	return out
 }
 
-// narrowest returns the suggested rule that covers least.
+// narrowest returns the suggested rule that covers the least.
 func narrowest(r *aycoder.ApprovalRequest) string {
 	if len(r.Suggested) == 0 {
 		return r.Tool
@@ -182,8 +182,8 @@ func narrowest(r *aycoder.ApprovalRequest) string {
 	return r.Suggested[0].String()
 }
 
-// An outcome is the last line of the JSON formats: a run_end, whatever the end, with
-// what a script needs to know about a failure.
+// An outcome is the last line of the JSON formats: a run_end for every outcome, with the
+// details of a failure that a script needs.
 type outcome struct {
 	end       aycoder.RunFinished
 	Exit      int        `json:"exit_code"`
@@ -222,7 +222,7 @@ func (p *printer) json(v any) {
 	p.broken = err
 }
 
-// signalled is the cause of a run's end by a signal.
+// signalled is the cause of a run that a signal ended.
 type signalled struct{ sig os.Signal }
 
 func (s *signalled) Error() string { return "ended by " + s.sig.String() }

@@ -32,7 +32,7 @@ type terminal struct {
 	mu   sync.Mutex
 	more sync.Cond
 	out  []byte
-	seen int // end of what expect has found
+	seen int // end of the text that expect has found
 }
 
 const patience = 20 * time.Second
@@ -53,7 +53,7 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// startTerminal starts the program in a terminal of its own.
+// startTerminal starts the program in a new terminal.
 func startTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
 	master, slave := openPTY(t)
@@ -95,7 +95,7 @@ func (p *terminal) read() {
 	}
 }
 
-// expect waits until text comes, after what was expected before.
+// expect waits for a text behind the previously expected one.
 func (p *terminal) expect(text string) {
 	p.t.Helper()
 	late := false
@@ -126,7 +126,7 @@ func (p *terminal) typed(keys string) {
 	require.NoError(p.t, err)
 }
 
-// answers presses a key when a question takes one, and confirms it.
+// answers presses a key when a question accepts one, and confirms it.
 func (p *terminal) answers(key string) {
 	p.t.Helper()
 	p.expect("y yes")
@@ -137,8 +137,7 @@ func (p *terminal) answers(key string) {
 	}
 }
 
-// ends waits for the end of the program, which leaves the terminal and the disk as
-// it found them.
+// ends waits for the end of the program, and checks that terminal and disk are as before.
 func (p *terminal) ends(code int) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -164,7 +163,7 @@ var (
 	sequence   = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 )
 
-// screen returns what stays on the screen, without colours.
+// screen returns the lines that stay on the screen, without colours.
 func (p *terminal) screen() string {
 	text := statusLine.ReplaceAllString(p.raw(), "")
 	return strings.ReplaceAll(sequence.ReplaceAllString(text, ""), "\r\n", "\n")
@@ -192,8 +191,7 @@ func TestDemo(t *testing.T) {
 	require.Regexp(t, `(?m)^● bash sh check.sh +exit 1 · \d+ms$`, p.screen())
 }
 
-// What was typed before the question does not answer it, and stands in the next
-// prompt.
+// Text that was typed before the question does not answer it, and is in the next prompt.
 func TestKeysBeforeTheQuestion(t *testing.T) {
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
@@ -217,7 +215,7 @@ func TestKeysBeforeTheQuestion(t *testing.T) {
 	p.ends(exitOK)
 }
 
-// A paste is no answer, nor is a key whose sequence has a letter in it.
+// Neither a paste nor a key whose escape sequence contains a letter is an answer.
 func TestPasteIsNoAnswer(t *testing.T) {
 	p := startTerminal(t, nil)
 	p.expect(demoTask)
@@ -229,15 +227,15 @@ func TestPasteIsNoAnswer(t *testing.T) {
 	p.expect("change the arguments first")
 	p.expect("Apply?")
 	p.answers("a")
-	p.expect("2  edit_file of files in this folder")
+	p.expect("2  edit_file of files in this directory")
 	p.typed("1\r")
 	p.expect("The check passes")
 	p.expect("demo> y")
-	p.typed("\x15\x04") // what was pasted is text
+	p.typed("\x15\x04") // the paste is text
 	p.ends(exitOK)
 }
 
-// Half a line that was typed before the question is no part of the answer.
+// Half a line that was typed before the question does not become part of the answer.
 func TestHalfALineBeforeTheQuestion(t *testing.T) {
 	ask := make(chan struct{})
 	slow := func(w http.ResponseWriter, _ *http.Request) {
@@ -255,7 +253,7 @@ func TestHalfALineBeforeTheQuestion(t *testing.T) {
 	p.typed("go\r")
 	p.expect("Looking")
 	p.typed("y")
-	p.expect("y") // the echo says that the terminal has it
+	p.expect("y") // the echo shows that the terminal has received it
 	close(ask)
 	p.expect("Run it?")
 	p.typed("\r")
@@ -285,7 +283,7 @@ func TestEndOfInputMeansNo(t *testing.T) {
 			p.expect("demo> ")
 			if env == "TERM=xterm" {
 				p.typed("\x04")
-			} // the end of a plain terminal's input is an end for good
+			} // the end of a plain terminal's input is permanent
 			p.ends(exitOK)
 		})
 	}
@@ -332,7 +330,7 @@ func TestEditTheArguments(t *testing.T) {
 	p.ends(exitOK)
 }
 
-// The editor has the terminal for itself and finds it as it was.
+// The editor has exclusive use of the terminal, in its original mode.
 func TestEditInAnEditor(t *testing.T) {
 	editor := filepath.Join(t.TempDir(), "editor")
 	script := "#!/bin/sh\nstty -a | grep -o -- '-\\?icanon'\nprintf 'name? '; read name\nsed \"s/, /, $name /\" \"$2\" >\"$2.new\"; mv \"$2.new\" \"$2\"\n"
@@ -352,7 +350,7 @@ func TestEditInAnEditor(t *testing.T) {
 	p.ends(exitOK)
 }
 
-// Ctrl-C stops the turn and keeps the conversation: the next request has it.
+// Ctrl-C stops the turn and keeps the conversation, which is in the next request.
 func TestInterruptKeepsTheConversation(t *testing.T) {
 	s := newService(t, hangs("Let me think"), says("Here I am again.", "end_turn"))
 	p := startTerminal(t, s.env())
@@ -407,7 +405,8 @@ func TestTwoInterruptsQuit(t *testing.T) {
 	}
 }
 
-// A command that runs is killed with all that it started, and its end is waited for.
+// A running command is killed with all processes that it started, and their end is
+// awaited.
 func TestInterruptKillsCommands(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	command := "sleep 60 & echo $! >" + pid + "; echo started; wait"
@@ -449,7 +448,7 @@ func TestSignalsRestoreTheTerminal(t *testing.T) {
 	}
 }
 
-// What is typed while the agent works and ended with Enter reaches the model.
+// Text that is typed while the agent works, and ended with Enter, reaches the model.
 func TestSteering(t *testing.T) {
 	release := make(chan struct{})
 	slow := func(w http.ResponseWriter, r *http.Request) {
@@ -477,7 +476,7 @@ func TestSteering(t *testing.T) {
 	require.Contains(t, s.requests()[1], "also the tests")
 }
 
-// A rule that is saved holds in the next process, in the same folder.
+// A saved rule holds in the next process, in the same directory.
 func TestSavedRuleOutlivesTheProgram(t *testing.T) {
 	touch := calls("bash", `{"command":"touch a b"}`)
 	s := newService(t, touch, says("Made.", "end_turn"), touch, says("Made again.", "end_turn"))
@@ -500,7 +499,7 @@ func TestSavedRuleOutlivesTheProgram(t *testing.T) {
 	require.Contains(t, string(out), "Made again.")
 }
 
-// Nothing that a model or a tool says moves the cursor or changes the title.
+// Texts of a model or a tool cannot move the cursor or change the title.
 func TestNoForeignEscapes(t *testing.T) {
 	evil := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\rdone"
 	s := newService(t, says(evil, "end_turn"),

@@ -9,7 +9,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// sandbox returns what confines commands to the workspace, after a trial.
+// sandbox returns a sandbox that confines commands to the workspace, after a trial.
 func sandbox(ctx context.Context, ws *workspace.Workspace) (box *tools.LocalSandbox, err error) {
 	switch runtime.GOOS {
 	case "linux":

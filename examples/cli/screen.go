@@ -10,20 +10,19 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen is what the program writes on for people: lines that stay, and at most
-// one status line below them, the only one that is ever written over. It belongs to
-// one goroutine.
+// A screen is the output for people: permanent lines, and at most one status line below
+// them, the only line that is overwritten. It belongs to one goroutine.
 type screen struct {
 	w     io.Writer
-	fancy bool // colours, a status line, keys one by one
+	fancy bool // colours, a status line, single keys
 	size  func() int
 
-	lend   func(func() error) error // gives the terminal away for as long as f runs
-	flush  func()                   // forgets a half line that was typed
-	close  func()                   // leaves it as it was found
-	status bool                     // a status line stands
-	asks   string                   // and it is this question
-	col    int                      // column of the cursor, as far as anybody needs it
+	lend   func(func() error) error // lends the terminal to f while it runs
+	flush  func()                   // discards half a line that was typed
+	close  func()                   // restores the terminal
+	status bool                     // the status line is shown
+	asks   string                   // it shows this question
+	col    int                      // column of the cursor, as far as it is needed
 }
 
 // The styles: parameters of the SGR sequence.
@@ -36,7 +35,7 @@ const (
 	cyan   = "36"
 )
 
-// plainScreen writes text without any escape sequence.
+// plainScreen writes text without escape sequences.
 func plainScreen(w io.Writer) *screen {
 	return &screen{
 		w: w, size: func() int { return 80 }, close: func() {}, flush: func() {},
@@ -44,8 +43,8 @@ func plainScreen(w io.Writer) *screen {
 	}
 }
 
-// openScreen takes over a terminal. Plain text is for those who ask for it:
-// NO_COLOR, and TERM=dumb or none.
+// openScreen takes over a terminal. It writes plain text if NO_COLOR is set, or if TERM
+// is dumb or empty.
 func openScreen(in, out *os.File, getenv func(string) string) (*screen, error) {
 	s := plainScreen(out)
 	s.size = func() int {
@@ -63,20 +62,20 @@ func openScreen(in, out *os.File, getenv func(string) string) (*screen, error) {
 	return s, s.raw(in, out)
 }
 
-// plainWanted reports whether no escape sequence may be written. TERM is empty on
-// Windows, too, where a console need not understand any.
+// plainWanted reports whether escape sequences must not be written. TERM is also empty on
+// Windows, where a console may not support any.
 func plainWanted(getenv func(string) string) bool {
 	t := getenv("TERM")
 	return getenv("NO_COLOR") != "" || t == "" || t == "dumb"
 }
 
-// The sequences that have a terminal mark what is pasted.
+// The sequences that turn bracketed paste on and off.
 const (
 	pasteOn  = "\x1b[?2004h"
 	pasteOff = "\x1b[?2004l"
 )
 
-// raw makes the terminal hand out keys one by one.
+// raw makes the terminal deliver single keys.
 func (s *screen) raw(in, out *os.File) error {
 	state, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *screen) raw(in, out *os.File) error {
 	return err
 }
 
-// paint puts text in a style. The text is clean.
+// paint formats text in a style. The text must be clean.
 func (s *screen) paint(style, text string) string {
 	if !s.fancy || text == "" {
 		return text
@@ -119,14 +118,14 @@ func (s *screen) text(text string) {
 	s.col += columns(text)
 }
 
-// line writes a line of its own. The text is clean, or painted.
+// line writes a separate line. The text must be clean, or painted.
 func (s *screen) line(text string) {
 	s.fresh()
 	s.write(text + "\n")
 	s.col = 0
 }
 
-// fresh goes to the start of a line.
+// fresh moves to the start of a line.
 func (s *screen) fresh() {
 	s.eraseStatus()
 	if s.col > 0 {
@@ -135,8 +134,7 @@ func (s *screen) fresh() {
 	}
 }
 
-// setStatus shows text in the status line. In the middle of a line there is no room
-// for it.
+// setStatus shows text in the status line, unless the cursor is in the middle of a line.
 func (s *screen) setStatus(text string) {
 	if !s.fancy || s.col > 0 {
 		return
@@ -145,8 +143,8 @@ func (s *screen) setStatus(text string) {
 	s.status = true
 }
 
-// setPrompt shows a question in the status line, and what can be answered. It writes
-// only if that has changed.
+// setPrompt shows a question and the possible answers in the status line. It writes only
+// changes.
 func (s *screen) setPrompt(what, keys string) {
 	text := s.paint(bold, what) + fit(keys, s.size()-1-columns(what))
 	if !s.status || text != s.asks {
@@ -162,7 +160,7 @@ func (s *screen) eraseStatus() {
 	}
 }
 
-// write sends text to the terminal, which in its raw state needs the return.
+// write sends text to the terminal, which needs carriage returns in raw mode.
 func (s *screen) write(text string) {
 	if s.fancy {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
@@ -170,7 +168,7 @@ func (s *screen) write(text string) {
 	_, _ = io.WriteString(s.w, text)
 }
 
-// glyph chooses between a sign and its plain form.
+// glyph chooses between a character and its plain form.
 func (s *screen) glyph(sign, plain string) string {
 	if s.fancy {
 		return sign

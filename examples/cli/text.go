@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes foreign text safe for a terminal: nothing in it moves the cursor,
-// changes a colour, sets a title or turns the reading direction. Line feeds and tabs
-// stay, carriage returns go, other control characters are made visible.
+// clean makes foreign text safe for a terminal: it cannot move the cursor, change a
+// colour, set a title or turn the reading direction. Line feeds and tabs stay, carriage
+// returns are removed, and other control characters are made visible.
 func clean(s string) string {
 	if !strings.ContainsFunc(s, unsafeRune) && utf8.ValidString(s) {
 		return s
@@ -21,7 +21,7 @@ func clean(s string) string {
 		case !unsafeRune(r):
 			b.WriteRune(r)
 		case r < ' ':
-			b.WriteRune(0x2400 + r) // ␛ and its like
+			b.WriteRune(0x2400 + r) // ␛ and similar symbols
 		case r == 0x7f:
 			b.WriteRune(0x2421)
 		default:
@@ -31,13 +31,13 @@ func clean(s string) string {
 	return b.String()
 }
 
-// cleanLine is clean for what must stay on one line.
+// cleanLine is clean for text that must stay on one line.
 func cleanLine(s string) string {
 	return strings.Join(strings.Fields(clean(s)), " ")
 }
 
-// unsafeRune reports whether a terminal might obey r: C0 and C1 controls, and what
-// turns the direction of text (UAX 9, explicit formatting).
+// unsafeRune reports whether a terminal might act on r: C0 and C1 controls, and
+// characters that change the direction of text (UAX 9, explicit formatting).
 func unsafeRune(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -50,8 +50,8 @@ func unsafeRune(r rune) bool {
 	return false
 }
 
-// escapeJSON rewrites what unsafeRune names as \u escapes. In JSON text such runes
-// stand only inside of strings, so the value stays the same.
+// escapeJSON rewrites unsafe runes as \u escapes. In JSON such runes occur only inside of
+// strings, so the value stays the same.
 func escapeJSON(line []byte) []byte {
 	if !strings.ContainsFunc(string(line), unsafeRune) {
 		return line
@@ -67,7 +67,7 @@ func escapeJSON(line []byte) []byte {
 	return out
 }
 
-// columns returns how many columns s takes on a terminal.
+// columns returns the width of s on a terminal.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -103,7 +103,8 @@ func fit(s string, n int) string {
 	return b.String() + "…"
 }
 
-// fold keeps the first and the last lines of a text, and says how many are missing.
+// fold keeps the first and the last lines of a text, and reports the number of lines
+// between.
 func fold(text string, keep int) []string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) <= keep {
@@ -116,7 +117,7 @@ func fold(text string, keep int) []string {
 	return append(out, lines[len(lines)-tail:]...)
 }
 
-// quoteShell quotes an argument for the remedy that an error names.
+// quoteShell quotes an argument for the command that an error suggests.
 func quoteShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -125,7 +125,7 @@ func TestSplitRules(t *testing.T) {
 func TestDescribeRule(t *testing.T) {
 	tests := []struct{ tool, pattern, want string }{
 		{"deploy", "", "every call of deploy"},
-		{"edit_file", "*", "edit_file of files in this folder (not in those below it)"},
+		{"edit_file", "*", "edit_file of files in this directory (not in those below it)"},
 		{"edit_file", "src/*", "edit_file of files in src/"},
 		{"edit_file", "src/a.go", "edit_file of exactly: src/a.go"},
 		{"bash", "go vet *", "bash like: go vet * (* is any words)"},
@@ -213,7 +213,8 @@ func TestViewLines(t *testing.T) {
 	}
 }
 
-// The status line fits in one line whatever a tool says, and is gone when text comes.
+// The status line fits in one line whatever the texts of a tool, and disappears when text
+// comes.
 func TestStatusLine(t *testing.T) {
 	var b strings.Builder
 	s := plainScreen(&b)
@@ -234,8 +235,8 @@ func TestStatusLine(t *testing.T) {
 	require.Equal(t, "\r\x1b[Kx", b.String(), "no status in the middle of a line")
 }
 
-// plainChat returns a chat on fakes, whose input is all there from the beginning
-// except for what the model brings out.
+// plainChat returns a chat with fakes, whose input is available from the start, except
+// for what the model triggers.
 func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.Writer) *chat {
 	t.Helper()
 	ws, err := workspace.Open(t.TempDir())
@@ -281,7 +282,7 @@ func TestChatOnFakes(t *testing.T) {
 	}
 }
 
-// A stage is a terminal: it hands out the next line when a prompt has come.
+// A stage is a terminal that delivers the next line after each prompt.
 type stage struct {
 	lines []string
 
@@ -321,7 +322,7 @@ func (s *stage) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A panic in a run comes out where the terminal is put right.
+// A panic in a run resurfaces in the goroutine that restores the terminal.
 func TestPanicComesOut(t *testing.T) {
 	c := plainChat(t, script.New(), strings.NewReader(""), io.Discard)
 	require.PanicsWithValue(t, "boom", func() { c.take(step{panic: "boom"}) })
@@ -388,7 +389,7 @@ func TestDemoSteps(t *testing.T) {
 	tests := []struct {
 		name     string
 		messages []*aycoder.Message
-		want     string // a tool, or text that is said
+		want     string // a tool, or a text
 	}{
 		{"the task", []*aycoder.Message{ask}, "list_files"},
 		{"something else", []*aycoder.Message{aycoder.User("What is a monad?")}, demoHonest},

@@ -22,14 +22,14 @@ const (
 type view struct {
 	*screen
 	verbose bool
-	holdOff bool // text is shown by somebody else
+	holdOff bool // text is shown by another component
 
-	working []*aycoder.ToolStarted // have begun and not ended, oldest first
+	working []*aycoder.ToolStarted // tools that have begun and not ended, the oldest first
 	began   map[string]time.Time
-	note    map[string]string // newest progress
-	since   time.Time         // when the model was asked
-	retry   time.Time         // when it is asked again
-	came    bool              // something of its message has come
+	note    map[string]string // newest progress, by call
+	since   time.Time         // when the request was sent
+	retry   time.Time         // when it will be repeated
+	came    bool              // a part of its message has arrived
 	calls   int
 	frame   int
 }
@@ -38,13 +38,13 @@ func newView(s *screen, verbose bool) *view {
 	return &view{screen: s, verbose: verbose}
 }
 
-// begin gets ready for a run.
+// begin prepares for a run.
 func (v *view) begin() {
 	v.working, v.calls, v.since = nil, 0, time.Now()
 	v.began, v.note = map[string]time.Time{}, map[string]string{}
 }
 
-// event shows ev. Approvals are the caller's.
+// event shows ev. The caller handles approvals.
 func (v *view) event(ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
@@ -92,7 +92,7 @@ func (v *view) turn(ev *aycoder.TurnFinished) {
 	}
 }
 
-// finished prints the one line of a call, and what it put out if that matters.
+// finished prints the line of a call, and its output if that matters.
 func (v *view) finished(ev *aycoder.ToolFinished) {
 	v.calls++
 	subject := ""
@@ -117,12 +117,12 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 	}
 }
 
-// changed says that a call met changes of the user's.
+// changed reports that a call met changes of the user.
 func (v *view) changed(f *aycoder.FileResult, what string) {
 	v.line(v.paint(yellow, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what)))
 }
 
-// subjectOf says what a call is about, for people: of a search, what is looked for.
+// subjectOf returns the subject of a call for people; for a search it is the pattern.
 func subjectOf(ev *aycoder.ToolStarted) string {
 	var args struct {
 		Pattern string `json:"pattern"`
@@ -133,8 +133,7 @@ func subjectOf(ev *aycoder.ToolStarted) string {
 	return strings.TrimSpace(strconv.Quote(args.Pattern) + " " + ev.Subject)
 }
 
-// withoutExit leaves out the last line of a command's output, which says what stands
-// in the summary.
+// withoutExit removes the last line of a command's output, which repeats the summary.
 func withoutExit(text string) string {
 	text = strings.TrimRight(text, "\n")
 	i := strings.LastIndexByte(text, '\n') + 1
@@ -175,7 +174,7 @@ func (v *view) layout(ev *aycoder.ToolFinished, subject string) string {
 	return v.paint(bold, name) + " " + rest + strings.Repeat(" ", pad-1) + v.paint(faint, right)
 }
 
-// short writes a duration in few characters.
+// short formats a duration in few characters.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -199,7 +198,7 @@ func (v *view) output(text string) {
 	}
 }
 
-// bounded cuts a line that a terminal would show as many.
+// bounded truncates a line that would take several on a terminal.
 func (v *view) bounded(line string) string {
 	if v.verbose {
 		return line
@@ -222,7 +221,7 @@ func (v *view) retrying(ev *aycoder.Retrying) {
 
 const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-// progress shows in the status line what goes on, and what was typed meanwhile.
+// progress shows the activity and the typed text in the status line.
 func (v *view) progress(typed string, stopping bool) {
 	v.frame++
 	parts := []string{"thinking " + seconds(time.Since(v.since))}
@@ -261,7 +260,7 @@ func seconds(d time.Duration) string {
 	return strconv.Itoa(int(d.Seconds())) + "s"
 }
 
-// summary is the line below a turn.
+// summary prints the line below a turn.
 func (v *view) summary(model string, res *aycoder.Result, took time.Duration) {
 	u := res.Usage
 	sep := v.glyph(" · ", " - ")
@@ -296,12 +295,12 @@ func (v *view) diff(text string) {
 	}
 }
 
-// diffLines counts the lines of a unified diff. In a hunk, left and right are the
-// lines that are still to come: a line of dashes in a file is no header then.
+// diffLines numbers the lines of a unified diff. Left and right are the numbers of lines
+// that remain in a hunk: within them, a line of dashes is not a header.
 type diffLines struct {
 	old, now    int
 	left, right int
-	several     bool // files, whose names are shown
+	several     bool // with several files, whose names are shown
 }
 
 func (d *diffLines) line(s *screen, line string) (string, bool) {
@@ -333,8 +332,8 @@ func (d *diffLines) line(s *screen, line string) (string, bool) {
 	return text, true
 }
 
-// header reads the header of a hunk, "@@ -1,7 +1,7 @@". The names of the files are
-// shown already; other text is kept: a preview need not be a diff.
+// header parses the header of a hunk, "@@ -1,7 +1,7 @@". Names of files are already
+// shown; other text is kept, since a preview need not be a diff.
 func (d *diffLines) header(line string) (string, bool) {
 	f := strings.Fields(line)
 	if len(f) >= 4 && f[0] == "@@" {
@@ -351,7 +350,7 @@ func (d *diffLines) header(line string) (string, bool) {
 	return "  " + line, !name || d.several && f[1] != "/dev/null"
 }
 
-// lineRange reads "-3,7"; a length of 1 is left out.
+// lineRange parses "-3,7"; a missing length means 1.
 func lineRange(s string) (start, n int) {
 	first, length, ok := strings.Cut(strings.TrimLeft(s, "-+"), ",")
 	start, _ = strconv.Atoi(first)

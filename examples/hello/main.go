@@ -1,4 +1,4 @@
-// Hello is a whole agent: a model, a tool, a loop. It needs no network and no key.
+// Hello is a complete agent: a model, a tool, a loop. It needs neither network nor key.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Loop shows a loop of one's own over [aycoder.Loop.Turn]: the host decides when the
-// model is asked again, and with what. It needs no network and no key.
+// Loop shows a custom loop over [aycoder.Loop.Turn]: the host decides when to send the
+// next request to the model, and with what content. It needs neither a network nor a key.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// run asks the model until it has nothing more to do, at most so many turns.
+// run sends requests until the model is done, for at most that many turns.
 func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, turns int) error {
 	words, err := aycoder.NewTool("words", "Counts words.", countWords,
 		aycoder.WithEffect(aycoder.EffectReadOnly))
@@ -40,7 +40,7 @@ func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, turns int)
 	if err != nil {
 		return err
 	}
-	// The request is the host's: it may change anything in it between two turns.
+	// The request belongs to the host, which may change it between two turns.
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Count the words.")}}
 	for turn := range turns {
 		var res aycoder.TurnResult
@@ -64,7 +64,7 @@ func countWords(_ context.Context, _ *aycoder.Invocation, in wordsArgs) (*aycode
 	return aycoder.TextResult(fmt.Sprintf("%d words", n)), nil
 }
 
-// show prints what a turn does. An event is one of a closed set of types.
+// show prints the events of a turn. Events are a closed set of types.
 func show(w io.Writer, ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:

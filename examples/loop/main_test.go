@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The request of each turn holds everything before it, outputs included.
+// The request of each turn contains all earlier messages, outputs included.
 func TestHistoryGrows(t *testing.T) {
 	m := script.New(script.Call("words", wordsArgs{"a"}), script.Say("One."))
 	require.NoError(t, run(t.Context(), io.Discard, m, 5))

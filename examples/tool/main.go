@@ -1,6 +1,6 @@
-// Tool shows how a host registers a tool of its own: typed arguments, checked before
-// anybody is asked, and a rule that decides which calls need an approval. It needs no
-// network and no key.
+// Tool shows how a host registers a custom tool: with typed arguments, which are checked
+// before the user is asked, and a rule that decides which calls need an approval. It
+// needs neither a network nor a key.
 package main
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// deployArgs are the arguments; the schema that the model sees is made from them.
+// deployArgs are the arguments; the model's schema is derived from them.
 type deployArgs struct {
 	Target   string `json:"target" jsonschema:"description=Where to,enum=staging,enum=production"`
 	Version  string `json:"version" jsonschema:"description=Version such as v1.2"`
 	Replicas int    `json:"replicas,omitempty" jsonschema:"minimum=1,maximum=9"`
 }
 
-// deployer is what the tool works on. A tool is a closure over the host's own things.
+// deployer is the state of the tool. A tool is a closure over the state of the host.
 type deployer struct {
 	versions []string
 	done     []string
@@ -34,7 +34,7 @@ func (d *deployer) deploy(
 	_ context.Context, inv *aycoder.Invocation, in deployArgs,
 ) (*aycoder.ToolResult, error) {
 	if !slices.Contains(d.versions, in.Version) {
-		// An error is for the model: it says what to do instead.
+		// An error is meant for the model: it says what to do instead.
 		all := strings.Join(d.versions, ", ")
 		return nil, fmt.Errorf("no version %s; there are %s", in.Version, all)
 	}
@@ -46,7 +46,7 @@ func (d *deployer) deploy(
 	}, nil
 }
 
-// tool registers the function. The subject is the argument that rules look at.
+// tool registers the function. The subject is the argument that rules match.
 func (d *deployer) tool() (aycoder.Tool, error) {
 	return aycoder.NewTool("deploy", "Deploys a version.", d.deploy,
 		aycoder.WithEffect(aycoder.EffectWrite),
@@ -73,8 +73,8 @@ func main() {
 // askFunc answers an approval.
 type askFunc func(*aycoder.ApprovalRequested)
 
-// run gives the task to an agent that may deploy to staging, and must ask for the
-// rest.
+// run gives the task to an agent that may deploy to staging, and must ask before other
+// deployments.
 func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, d *deployer, ask askFunc) error {
 	tool, err := d.tool()
 	if err != nil {
@@ -104,7 +104,7 @@ func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, d *deploye
 	return nil
 }
 
-// mark tells apart how a call ended: Err has a type for each way.
+// mark describes how a call ended: Err has a different type for each way.
 func mark(ev *aycoder.ToolFinished) string {
 	if _, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok {
 		return "refused:"
