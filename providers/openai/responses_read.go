@@ -22,7 +22,9 @@ func (it *respItem) read(raw string) error {
 	return nil
 }
 
-// readCall reads a call. The id that came first stays.
+// readCall reads a call. The id and the name that came first stay, because the host has
+// seen them in a delta: the result of a call must carry the id of its announcement. Fields
+// that are not known here are kept as JSON, since the service may want some of them back.
 func (it *respItem) readCall(raw string) error {
 	var rest rawjson.Object
 	r := rawjson.NewReader(raw)

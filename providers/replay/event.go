@@ -11,7 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// An eventLine is an event of a model.
+// An eventLine is an event of a model. The format is independent of the way in which package
+// aycoder encodes events for hosts: recordings must stay readable when that changes. Errors
+// and parts are nested in the forms of failure and of stored messages.
 type eventLine struct {
 	Type      string             `json:"type"`
 	ID        string             `json:"id,omitempty"`

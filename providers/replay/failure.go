@@ -77,6 +77,10 @@ func knownErrors() []known {
 // encodeError returns the failure of an error, or nil.
 func encodeError(err error) *failure { return encodeCause(err, 0) }
 
+// encodeCause describes an error by what a program can observe: the type and the fields of a
+// model error, the text, whether it is a timeout, and which sentinels it matches. A model
+// error that is wrapped by another keeps the text around it. The depth is limited, because
+// an Unwrap method of foreign code may return its receiver.
 func encodeCause(err error, depth int) *failure {
 	if err == nil {
 		return nil

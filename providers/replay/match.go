@@ -50,6 +50,9 @@ type found struct {
 	again *interaction // the last used one with an equal request
 }
 
+// find looks for the candidates in one pass. Equal keys are found first, as they are cheap to
+// compare. Only if none is usable, trees are compared with the recordings from which secrets
+// were removed, because such a recording equals many requests.
 func (t *Tape) find(req *interaction) (f found) {
 	key := t.keyOf(req)
 loop:
