@@ -16,7 +16,8 @@ import (
 
 const maxChunks = 1000 // of one patch
 
-const patchDescription = `Change several text files of the workspace at once, all of them or none, with a patch:
+const patchDescription = `Change several text files of the workspace at once, all of them or none,
+with a patch:
 *** Begin Patch
 *** Add File: new.txt
 +each line with a plus
@@ -28,9 +29,9 @@ const patchDescription = `Change several text files of the workspace at once, al
 +a line that comes
 *** Delete File: old.txt
 *** End Patch
-Paths are relative to the workspace. Give about 3 lines that stay around each change. If these lines are
-not unique, put the line of the function or class that they are in after @@. "*** End of File" after a
-change says that it is at the end. "*** Move to" is only there to rename a file.`
+Paths are relative to the workspace. Give about 3 unchanged lines around each change. If these lines
+are not unique, put the line of the enclosing function or class after @@. "*** End of File" after a
+change says that it is at the end. Use "*** Move to" only to rename a file.`
 
 type patchArgs struct {
 	Patch string `json:"patch" jsonschema_description:"The patch, from *** Begin Patch to *** End Patch."`

@@ -17,9 +17,9 @@ const (
 	maxAnswer   = 16 << 10
 )
 
-const askDescription = `Ask the user one question and wait for the answer. Only ask what you cannot find out
-with other tools and what changes what you do next. Give options where the answer is one of a few; the
-user may also answer in own words.`
+const askDescription = `Ask the user one question and wait for the answer. Ask only if you cannot
+find out with other tools, and if the answer changes what you do next. Give options if there are
+only a few possible answers; the user may also answer freely.`
 
 type askArgs struct {
 	Question string   `json:"question" jsonschema_description:"The question, with what the user has to know to answer it."`

@@ -28,14 +28,14 @@ const (
 	maxOutput      = 30_000  // bytes, about 8,000 tokens
 )
 
-const bashDescription = `Run a command with bash, or sh where there is no bash. The first runs in the
-directory of the workspace, each later one in the directory where the one before it ended; variables do
-not stay. There is no input and no terminal. Standard output and error come together, at most
-30 kB: the beginning and the end. A command that exits with a code other than 0 is not an error of
+const bashDescription = `Run a command with bash, or with sh where bash is missing. The first
+command runs in the directory of the workspace, each later one in the directory where the one before
+it ended; variables are not kept. There is no input and no terminal. Standard output and error are
+returned together, at most 30 kB: the beginning and the end. A nonzero exit code is not an error of
 the tool; the code is in the last line. After the timeout (120 seconds, at most 600), and when the
-command ends, everything that it started is killed, also in the background. For a server or a
-watcher set background: the command goes on after the call, without a timeout unless one is
-given, until bash_kill or the end of the run; bash_output gives its output.`
+command ends, all processes that it started are killed, including those in the background. For a
+server or a watcher set background: the command then continues after the call, without a timeout
+unless one is given, until bash_kill or the end of the run; bash_output returns its output.`
 
 type bashArgs struct {
 	Command     string `json:"command" jsonschema_description:"The command, or a script of several lines."`

@@ -19,10 +19,10 @@ const (
 	lookAgain = 50 * time.Millisecond
 )
 
-const outputDescription = `Get what a command in the background has printed since the last call, at most 30 kB:
-the beginning and the end; and whether it runs, or how it ended. With wait the call waits for
-something new, or for the end. With filter only lines that match are given, and the others are
-gone.`
+const outputDescription = `Get the output of a background command since the last call, at most 30 kB
+(the beginning and the end), and whether it is running or how it ended. With wait the call waits for
+new output, or for the end. With filter only matching lines are returned, and the others are
+dropped.`
 
 type outputArgs struct {
 	ID     string `json:"id" jsonschema_description:"The id that bash gave."`
@@ -76,7 +76,8 @@ func (in *outputArgs) pattern() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// await waits until there is something to report: output that matches, or the end.
+// await waits until there is something to report: output that matches, or the end. It
+// examines all unread output each time, because a line may be completed by the next write.
 func (j *job) await(ctx context.Context, limit time.Duration, filter *regexp.Regexp) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -116,7 +117,8 @@ func (j *job) pause(ctx context.Context) {
 	}
 }
 
-// matching returns the lines that match, and the number of the others.
+// matching returns the lines that match, and the number of the others. The filter sees a line
+// as the model will, without escape sequences and line ends.
 func matching(b []byte, filter *regexp.Regexp) (kept []byte, others int) {
 	for line := range bytes.Lines(b) {
 		text, _ := proc.Clean(bytes.TrimRight(line, "\r\n"))
@@ -161,8 +163,8 @@ func (j *job) report(filter *regexp.Regexp) *result {
 	return textResult(b.String(), runes.Shorten(state, 80))
 }
 
-const killDescription = `End a command in the background and all that it started, and get what it has printed
-since the last bash_output.`
+const killDescription = `Kill a background command and all processes that it started, and get its
+output since the last bash_output.`
 
 type killArgs struct {
 	ID string `json:"id" jsonschema_description:"The id that bash gave."`

@@ -10,9 +10,9 @@ import (
 )
 
 // heldText explains the confinement to the model when a command failed.
-const heldText = "[this command ran without asking, as it only reads, and was held to that: outside its temporary " +
-	"directory it could change no file, mode, owner, time or attribute, and it had no network; if it needs more, call again " +
-	"with request_approval true, and the user is asked]\n"
+const heldText = "[this command ran without approval because it only reads, and was confined to that: outside " +
+	"its temporary directory it could not change a file, mode, owner, time or attribute, and it had no " +
+	"network; if it needs more, call again with request_approval true, and the user is asked]\n"
 
 // heldBack reports whether a command failed that was confined to reading.
 func (e *ending) heldBack() bool { return e.res.ReadOnly && !e.stopped() && e.res.Code != 0 }

@@ -24,11 +24,11 @@ const (
 	maxFound   = 60 * 1024 // bytes of a result
 )
 
-const searchDescription = `Search the text of the files of the workspace for a regular
-expression (RE2 syntax: no look-around, no backreferences). It is matched within each line; $
-also matches before CR LF. Left out are: what .gitignore names, version control and dependency
-directories, binary files, files of keys and passwords, and files over 16 MB. The result is one
-block for each file: its path, then "number:line" for a match and "number-line" for context.`
+const searchDescription = `Search the text of the files of the workspace for a regular expression
+(RE2 syntax: no look-around, no backreferences). It is matched within each line; $ also matches
+before CR LF. Left out are files that .gitignore names, version control and dependency directories,
+binary files, files of keys and passwords, and files over 16 MB. The result has a block for each
+file: its path, then "number:line" for a match and "number-line" for context.`
 
 type searchArgs struct {
 	Pattern    string `json:"pattern" jsonschema_description:"Regular expression, or with literal=true plain text."`
@@ -79,6 +79,8 @@ func codeSearch(
 	return showFound(ws, found), nil
 }
 
+// query validates the arguments. Numbers are limited to what the tool can return. Patterns
+// and globs are refused with advice, because a model can correct them.
 func (in *searchArgs) query() (*search.Query, error) {
 	q := &search.Query{Max: min(in.MaxResults, maxResults), Searched: new(atomic.Int64)}
 	q.Context = min(max(in.Context, 0), maxContext)
@@ -113,6 +115,8 @@ func (in *searchArgs) query() (*search.Query, error) {
 	return q, nil
 }
 
+// badRegex explains an invalid pattern. Models often write the syntax of PCRE, or plain text
+// with parentheses in it, so the text names both differences.
 func badRegex(err error) error {
 	if errors.Is(err, search.ErrTooLarge) {
 		return problemf("invalid_regex", "too large; use smaller numbers in {n,m}, or * and +")
@@ -130,6 +134,8 @@ func badRegex(err error) error {
 // leavesWorkspace matches a leading slash and "..", as a path element.
 var leavesWorkspace = regexp.MustCompile(`^/|(^|[/{,])\.\.([/},]|$)`)
 
+// checkGlob refuses a glob that cannot match. One that leads out of the workspace would
+// just find nothing, which a model takes for an answer.
 func checkGlob(g string) error {
 	if _, err := glob.Compile(g); err != nil {
 		return problemf("invalid_arguments", "%v; write it like *.go or src/**/*.{ts,tsx}", err)
@@ -141,6 +147,9 @@ func checkGlob(g string) error {
 	return nil
 }
 
+// showFound formats the result. The text of each file that is shown is recorded as seen, but
+// only as a part: an edit may refer to it, while write_file still requires that the whole
+// file was read.
 func showFound(ws FS, r *search.Result) *result {
 	var b strings.Builder
 	shown := 0

@@ -12,11 +12,12 @@ import (
 )
 
 const editDescription = `Change a text file of the workspace: replace old_string by new_string.
-old_string must be what is in the file, white space included, without the line numbers that
-read_file puts in front, and must occur once, unless replace_all is true; take in more lines
-around it to make it unique. In a file that you have not looked at, it must be exactly what is there. An empty old_string creates the file and its directories. Line endings,
-a byte order mark and the file's mode are kept; write \n for a line break. If the user has changed
-the file since you read it, both changes are merged. The result is a unified diff.`
+old_string must be the exact text in the file, white space included, without the line numbers that
+read_file puts in front, and must occur once, unless replace_all is true; include more lines around
+it to make it unique. In a file that you have not looked at, it must match exactly. An empty
+old_string creates the file and its directories. Line endings, a byte order mark and the file's mode
+are kept; write \n for a line break. If the user has changed the file since you read it, both
+changes are merged. The result is a unified diff.`
 
 type editArgs struct {
 	Path       string `json:"path" jsonschema_description:"File, relative to the workspace."`

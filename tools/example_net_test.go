@@ -31,7 +31,7 @@ func ExampleFetch() {
 	fmt.Println(call(fetch, `{"url": "http://user:password@example.com/"}`).Text())
 	// Output:
 	// blocked_address: 169.254.169.254 is not a host of the public Internet, and fetch reaches no other; to look at a server on this machine use a command
-	// invalid_url: the url has a login in it; fetch logs in nowhere, leave it out
+	// invalid_url: the url contains a login; fetch does not log in, leave it out
 }
 
 // A host shows the list beside the conversation.

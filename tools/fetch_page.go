@@ -94,11 +94,11 @@ func (p *webPage) read(r io.Reader, declared string, raw bool) error {
 func readProblem(u *url.URL, err error) error {
 	for _, broken := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum} {
 		if errors.Is(err, broken) {
-			return problemf("broken_page", "%s: what was sent is not packed as it says: %v", showURL(u), err)
+			return problemf("broken_page", "%s: the response is not compressed as its header says: %v", showURL(u), err)
 		}
 	}
 	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
-		return problemf("broken_page", "%s: what was sent is not packed as it says: %v", showURL(u), err)
+		return problemf("broken_page", "%s: the response is not compressed as its header says: %v", showURL(u), err)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func unpack(encoding string, r io.Reader) (io.Reader, error) {
 			return flate.NewReader(b), nil
 		}}, nil
 	}
-	return nil, problemf("unsupported_encoding", "the page is packed as %s, which fetch does not read",
+	return nil, problemf("unsupported_encoding", "the page is compressed as %s, which fetch does not support",
 		showHost(runes.Cut(encoding, 40)))
 }
 

@@ -71,7 +71,7 @@ func parseURL(s string) (*url.URL, error) {
 	case u.Opaque != "" || u.Hostname() == "":
 		return nil, problemf("invalid_url", "the url has no host; write it as https://host/path")
 	case u.User != nil:
-		return nil, problemf("invalid_url", "the url has a login in it; fetch logs in nowhere, leave it out")
+		return nil, problemf("invalid_url", "the url contains a login; fetch does not log in, leave it out")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if err := checkHost(u); err != nil {

@@ -13,10 +13,10 @@ import (
 )
 
 const globDescription = `Find files of the workspace by their path: * and ? stay within a directory,
-** crosses directories, [a-z] and {a,b} are alternatives. A pattern without a slash is for the name, in
-any directory. Directories themselves are not found. Left out is what .gitignore names, and version
-control and dependency directories, unless the pattern or the path begins with one. At most 1,000
-paths are listed, relative to the workspace and in their order.`
+** crosses directories, [a-z] and {a,b} are alternatives. A pattern without a slash matches the
+name, in any directory. Directories themselves are not found. Files that .gitignore names, and
+version control and dependency directories, are left out, unless the pattern or the path begins with
+one. At most 1,000 paths are listed, relative to the workspace and sorted.`
 
 type globArgs struct {
 	Pattern string `json:"pattern" jsonschema_description:"Such as *.go, src/**/*.{ts,tsx} or **/*_test.py; relative to path."`
@@ -38,6 +38,8 @@ func Glob(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
+// findFiles accepts absolute patterns below the workspace, too: models often copy them from
+// the output of a command.
 func findFiles(
 	ctx context.Context, ws FS, inv *invocation, c *config, in globArgs,
 ) (*result, error) {
@@ -72,8 +74,10 @@ func findFiles(
 	return textResult(l.text.String(), plural(l.shown+l.leftOut, "file")), nil
 }
 
-// startOf returns the deepest directory that contains all matches of a pattern, and the
-// rest of the pattern.
+// startOf returns the deepest directory that is known to contain all matches, and the
+// compiled pattern, which is for paths relative to base. Starting there saves a walk over
+// the rest of the workspace. It also looks into ignored directories that a pattern names,
+// since what is ignored is decided below the start.
 func startOf(base, pattern string) (string, *glob.Pattern, error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	switch {

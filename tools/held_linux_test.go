@@ -134,7 +134,7 @@ func TestHeldResults(t *testing.T) {
 		not              string
 	}{
 		{"cat f", "exit 0", []string{"text\n"}, "held"},
-		{"grep -q nothing f", "exit 1, held to reading", []string{"ran without asking", "[exit 1]"}, "refused"},
+		{"grep -q nothing f", "exit 1, held to reading", []string{"ran without approval", "[exit 1]"}, "refused"},
 		{"touch x", "exit 1, held to reading", []string{
 			"[refused, perhaps by that: no file may be changed, and there is no network: touch: cannot touch 'x': Permission denied]",
 		}, "no mode"},

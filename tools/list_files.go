@@ -19,11 +19,11 @@ const (
 	maxListing = 60 * 1024 // bytes
 )
 
-const listDescription = `List the files and directories in a directory of the workspace. Directories end in
-"/". What .gitignore names is left out. With recursive=true everything below is listed, except
-what is in version control and dependency directories (.git, node_modules, vendor, .venv, target,
-dist and the like); name such a directory as the path to see into it. At most 1,000 entries are
-listed.`
+const listDescription = `List the files and directories in a directory of the workspace. Directories
+end in "/". Files that .gitignore names are left out. With recursive=true everything below is
+listed, except the contents of version control and dependency directories (.git, node_modules,
+vendor, .venv, target, dist and the like); name such a directory as the path to see into it. At most
+1,000 entries are listed.`
 
 type listArgs struct {
 	Path      string `json:"path,omitempty" jsonschema_description:"Directory, relative to the workspace. Default: the workspace itself."`
@@ -96,7 +96,8 @@ func noDirectory(ctx context.Context, ws FS, name string, err error) error {
 	return missing(ctx, ws, name, err)
 }
 
-// asFile returns an error if there is a file where a directory was asked for.
+// asFile returns an error if there is a file where a directory was asked for. It opens the
+// name, because an element of the path may be a file as well, which is another error.
 func asFile(ws FS, name string) error {
 	f, err := ws.Open(name)
 	if kindOf(err) == "not_directory" || kindOf(err) == "not_found" {
@@ -198,7 +199,7 @@ func (l *listing) notes(more string) {
 func each(b *strings.Builder, directories []string, what string) {
 	for i, p := range directories {
 		if i == 5 {
-			fmt.Fprintf(b, "[so it is with %d more directories]\n", len(directories)-i)
+			fmt.Fprintf(b, "[the same holds for %d more directories]\n", len(directories)-i)
 			return
 		}
 		fmt.Fprintf(b, "[%s %s]\n", showPath(p)+"/", what)

@@ -9,9 +9,9 @@ import (
 
 const maxEdits = 1000 // in one call
 
-const multiDescription = `Make several edits to one text file of the workspace at once: all of them or
-none. They are made in order, each to what the edits before it have left; old_string and new_string are
-as in edit_file. Use apply_patch to change several files.`
+const multiDescription = `Make several edits to one text file of the workspace at once: all of them
+or none. They are applied in order, each to the result of the edits before it; old_string and
+new_string are as in edit_file. Use apply_patch to change several files.`
 
 type multiArgs struct {
 	Path  string    `json:"path" jsonschema_description:"File, relative to the workspace."`

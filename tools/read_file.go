@@ -26,10 +26,10 @@ const (
 	maxTail    = 64 << 20 // bytes behind the shown lines in which lines are still counted
 )
 
-const readDescription = `Read a text file of the workspace. Each line comes with its number and
-a tab in front, which are not part of the file. At most 2,000 lines and 64 KB are returned, and of
-a line at most 2,000 bytes; the last line says which lines they are and the offset to go on with. A
-directory is listed instead.`
+const readDescription = `Read a text file of the workspace. Each line is preceded by its number and
+a tab, which are not part of the file. At most 2,000 lines and 64 KB are returned, and at most 2,000
+bytes of a line; the last line says which lines were returned, and with which offset to continue. If
+the path is a directory, it is listed instead.`
 
 type readArgs struct {
 	Path   string `json:"path" jsonschema_description:"File, relative to the workspace."`

@@ -21,10 +21,10 @@ const (
 	maxReport       = 50_000   // bytes of a subagent's answer
 )
 
-const subagentDescription = `Give a task to another agent, which works on it alone and reports back. It knows
-nothing of this conversation: write down everything it has to know, and what it is to report. Good for a
-search or a review that would fill this conversation, and for several tasks at once, each in a call of
-its own.`
+const subagentDescription = `Give a task to another agent, which works on it alone and reports back.
+It knows nothing of this conversation: write down everything that it has to know and to report. Use
+it for a search or a review that would fill this conversation, and for several tasks at once, each
+in a separate call.`
 
 type subagentArgs struct {
 	Task        string   `json:"task" jsonschema_description:"What it is to do and to report, with all it has to know."`

@@ -48,7 +48,9 @@ func suggestion(name, dir string, names []string) error {
 		showPath(name), strings.Join(names, " or "))
 }
 
-// similar returns the names that resemble a name, the most similar first.
+// similar returns the names that resemble a name, the most similar first. Models mistake the
+// case, a few letters, an extension, or the end of a name; letters count in proportion to
+// the length, so that short names do not resemble everything.
 func similar(name string, names []string) []string {
 	type scored struct {
 		name  string

@@ -17,9 +17,9 @@ const (
 	maxTodo  = 1000 // bytes
 )
 
-const todoDescription = `Keep the list of what is to be done, which the user sees. Send the whole list each
-time: it replaces the one before. Use it for work of three steps or more; have one item in progress,
-and mark an item as completed as soon as it is.`
+const todoDescription = `Keep the list of tasks, which the user sees. Send the whole list each time:
+it replaces the previous one. Use it for work of three steps or more; have one item in progress, and
+mark an item as completed as soon as it is.`
 
 // TodoStatus is the progress of an item of a [TodoList].
 type TodoStatus string

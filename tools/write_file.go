@@ -8,10 +8,10 @@ import (
 	"github.com/aycoder/aycoder/internal/editmatch"
 )
 
-const writeDescription = `Write a text file of the workspace as a whole: create it and its directories, or replace
-what is in it. To change a part of a file, use edit_file. Read an existing file before: what the user has
-changed in it since is merged with what you write. Line endings, a byte order mark and the file's mode are
-kept; write \n for a line break.`
+const writeDescription = `Write a whole text file of the workspace: create it and its directories,
+or replace its content. To change a part of a file, use edit_file. Read an existing file first:
+changes that the user has made since are merged with the text that you write. Line endings, a byte
+order mark and the file's mode are kept; write \n for a line break.`
 
 type writeArgs struct {
 	Path    string `json:"path" jsonschema_description:"File, relative to the workspace."`
