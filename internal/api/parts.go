@@ -29,8 +29,8 @@ func CheckParts(parts []aycoder.Part) error {
 	return nil
 }
 
-// ValidUTF8 is [bytes.ToValidUTF8] with the replacement character. What is valid, as
-// nearly everything is, comes back itself: it must not be changed.
+// ValidUTF8 replaces invalid UTF-8 by the replacement character. Valid input, which is nearly
+// all, is returned without copying, so the result must not be modified.
 func ValidUTF8(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b
@@ -38,8 +38,8 @@ func ValidUTF8(b []byte) []byte {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
-// Room is about how many bytes the wire form of a message of these parts takes: a buffer
-// of that size seldom grows, and holds little that is not used.
+// Room estimates the number of bytes of a message with these parts on the wire: a buffer of
+// that size seldom grows and wastes little memory.
 func Room(parts []aycoder.Part) int {
 	const around = 100 // overhead of a part or a message
 	n := around

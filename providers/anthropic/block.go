@@ -127,7 +127,7 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 	return nil
 }
 
-// partFields are the fields of a block that a part has a place for.
+// partFields returns the fields of a block for which the part has a field.
 func partFields(kind string) []string {
 	if kind == "tool_use" {
 		return []string{"id", "name", "input"}
@@ -135,7 +135,7 @@ func partFields(kind string) []string {
 	return []string{"text"}
 }
 
-// find returns the block that is open under an index and has not stopped.
+// find returns the block that is open under an index.
 func (d *decoder) find(index int) *block {
 	for _, b := range slices.Backward(d.open) {
 		if b.index == index && !b.stopped {
@@ -350,7 +350,7 @@ func (b *block) args() json.RawMessage {
 	return json.RawMessage(`{}`)
 }
 
-// extra returns the fields of the block that the part has no place for, or nil.
+// extra returns the fields of the block for which the part has no field, or nil.
 func (b *block) extra() (*aycoder.Opaque, error) {
 	if !b.head.more && b.rest == nil && len(b.cites) == 0 {
 		return nil, nil

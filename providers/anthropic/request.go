@@ -287,7 +287,7 @@ func (w *body) output(schema []byte) {
 	}
 	var o rawjson.Object
 	if own := w.req.Extra[outputField]; rawjson.IsObject(own) {
-		o, _ = rawjson.Parse(api.ValidUTF8(own)) // it is one
+		o, _ = rawjson.Parse(api.ValidUTF8(own)) // it is valid JSON
 	}
 	if w.effort != "" && o.Value("effort") == nil {
 		o.Set("effort", rawjson.AppendString(nil, w.effort))

@@ -12,8 +12,8 @@ func shaped(id string) string {
 		`"usageMetadata": {"promptTokenCount": 3},"responseId": "` + id + `"}`
 }
 
-// A stream in which no two consecutive events have the same shape is no longer learnt
-// from; one that begins to repeat itself is.
+// Learning stops in a stream in which no two consecutive events have the same shape, and
+// starts again when the stream begins to repeat itself.
 func TestShapeGivesUp(t *testing.T) {
 	const events = 1000
 	changing := make([]string, events)
