@@ -18,10 +18,10 @@ const (
 )
 
 // looking runs a command and records what it has shown the model of the files that its
-// read-only parts name. If lines of a file are in the output, the content of that moment
-// counts as seen. If a file changed while the command ran, the version is recorded that
-// has printed lines which the other lacks. If that does not decide, the older version is,
-// since an edit of it is merged.
+// read-only parts name. The content of that moment counts as seen if lines of it are in
+// the output. If a file changed while the command ran, lines that only one version has
+// tell which of them was printed. If there are none, the older version counts, because an
+// edit of it is merged.
 func (b *basher) looking(dir, script string, run func() (*result, error)) (*result, error) {
 	before := b.look(dir, script)
 	r, err := run()

@@ -117,8 +117,9 @@ func TestSeenOtherwise(t *testing.T) {
 	}
 }
 
-// If a file changes while a command runs, the version is remembered of which the command
-// has printed lines; if that does not decide, the older one, which is merged.
+// If a file changes while a command runs, the output tells which version the command has
+// printed, and that version is remembered. If it does not tell, the older one is, because
+// an edit of it is merged.
 func TestSeenWhileItChanges(t *testing.T) {
 	tests := []struct {
 		name, script string
