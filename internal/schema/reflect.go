@@ -24,8 +24,9 @@ import (
 // A type with a method JSONSchema() json.RawMessage is described by what that returns,
 // an object. One that reads itself from JSON text is a string if it has UnmarshalText,
 // and any value if it has UnmarshalJSON and no exported fields.
-func Reflect[T any]() (raw json.RawMessage, err error) {
-	t := reflect.TypeFor[T]()
+func Reflect[T any]() (json.RawMessage, error) { return reflectType(reflect.TypeFor[T]()) }
+
+func reflectType(t reflect.Type) (raw json.RawMessage, err error) {
 	defer func() { // the methods that are called may panic
 		if p := recover(); p != nil {
 			raw, err = nil, fmt.Errorf("schema of %s: %v", t, p)
