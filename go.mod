@@ -3,6 +3,7 @@ module github.com/aycoder/aycoder
 go 1.26.0
 
 require (
+	github.com/invopop/jsonschema v0.14.0
 	github.com/pmezard/go-difflib v1.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tmaxmax/go-sse v0.11.0
@@ -14,4 +15,10 @@ require (
 
 require go.yaml.in/yaml/v3 v3.0.5 // indirect
 
-require golang.org/x/text v0.42.0 // indirect
+require (
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
+	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
+	golang.org/x/text v0.42.0 // indirect
+)

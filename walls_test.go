@@ -23,7 +23,7 @@ const module = "github.com/aycoder/aycoder"
 // modules are those that go.mod may require directly. docs/design.md says why.
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
-	"golang.org/x/sync", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
+	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 	"golang.org/x/net", "mvdan.cc/sh/v3",
 }
 
@@ -39,7 +39,7 @@ var walls = []wall{
 	{"merge", []string{"internal"}, modules[:4]},
 	{"providers", []string{".", "providers"}, nil},
 	{"providers/*", []string{".", "internal"}, modules[:4]},
-	{"middleware", []string{".", "internal"}, nil},
+	{"middleware", []string{".", "internal"}, modules[:4]},
 	{"catalog", []string{".", "internal"}, nil},
 	{"diff", []string{"merge", "internal"}, modules[:4]},
 	{"workspace", []string{".", "merge", "internal"}, modules[:4]},
@@ -62,6 +62,9 @@ var walls = []wall{
 var unsafely = []string{
 	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse", "internal/view",
 }
+
+// cache is the only variable that changes: of what is the same as long as a program lives.
+const cache = "internal/schema.schemas"
 
 // A source is a parsed file and the folder it is in, relative to the module.
 type source struct {
@@ -91,7 +94,9 @@ func (s source) breaches() []string {
 			}
 		case *ast.GenDecl:
 			for _, name := range globals(d) {
-				out = append(out, "has the variable "+name)
+				if s.folder+"."+name != cache {
+					out = append(out, "has the variable "+name)
+				}
 			}
 		}
 	}

@@ -220,7 +220,7 @@ func TestReflectAsRecorded(t *testing.T) {
 		require.NoError(t, err, src)
 		typ, err := typeOf(src, e)
 		require.NoError(t, err, src)
-		got, err := reflectType(typ)
+		got, _, err := reflectType(typ)
 		require.NoError(t, err, src)
 		require.JSONEq(t, want, string(got), src)
 		require.Equal(t, propertyOrder([]byte(want)), propertyOrder(got), src)

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
@@ -24,9 +28,25 @@ import (
 // A type with a method JSONSchema() json.RawMessage is described by what that returns,
 // an object. One that reads itself from JSON text is a string if it has UnmarshalText,
 // and any value if it has UnmarshalJSON and no exported fields.
-func Reflect[T any]() (json.RawMessage, error) { return reflectType(reflect.TypeFor[T]()) }
+func Reflect[T any]() (json.RawMessage, error) {
+	t := reflect.TypeFor[T]()
+	if raw, ok := schemas.Load(t); ok {
+		return bytes.Clone(raw.([]byte)), nil
+	}
+	raw, own, err := reflectType(t)
+	if err == nil && !own {
+		schemas.Store(t, bytes.Clone(raw))
+	}
+	return raw, err
+}
 
-func reflectType(t reflect.Type) (raw json.RawMessage, err error) {
+// schemas keeps the schema of each type, a []byte, as programs make the same tools
+// for every agent. There are no more of them than the program has types. Those in
+// which a type describes itself are not kept: it may say something else next time.
+var schemas sync.Map
+
+// reflectType also reports whether a type in it describes itself.
+func reflectType(t reflect.Type) (raw json.RawMessage, own bool, err error) {
 	defer func() { // the methods that are called may panic
 		if p := recover(); p != nil {
 			raw, err = nil, fmt.Errorf("schema of %s: %v", t, p)
@@ -37,24 +57,38 @@ func reflectType(t reflect.Type) (raw json.RawMessage, err error) {
 		root = root.Elem()
 	}
 	if root.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("schema of %s: not a struct", t)
+		return nil, false, fmt.Errorf("schema of %s: not a struct", t)
 	}
-	err = checkType(root)
+	own, err = checkType(root)
 	var s draft
 	if err == nil {
-		s, err = describeRoot(root)
+		s, err = describe(root)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("schema of %s: %w", t, err)
+		return nil, own, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	return bytes.Clone(s.AppendTo(nil)), nil // it is kept, and has grown
+	return bytes.Clone(s.AppendTo(nil)), own, nil // it is kept, and has grown
 }
 
-// describeRoot describes a struct, also one that reads itself.
-func describeRoot(t reflect.Type) (draft, error) {
+// A reflector makes schemas of types that were checked. Their structure and most of
+// their tags are read by invopop/jsonschema, one struct at a time, which asks known
+// about every type it comes to. So what it says of the fields of a struct can be
+// amended with the tags at hand, and the finished schema of a struct goes into that of
+// the next one as it is.
+type reflector struct {
+	lib  jsonschema.Reflector
+	root reflect.Type
+	open reflect.Type // the struct whose fields are being described
+	err  error
+}
+
+// describe describes a struct, also one that reads itself.
+func describe(t reflect.Type) (draft, error) {
+	r := &reflector{root: t}
+	r.lib = jsonschema.Reflector{Anonymous: true, DoNotReference: true, Mapper: r.known}
 	s, own, err := special(t, true)
 	if err == nil && !own {
-		s, err = describeStruct(t)
+		s, err = r.structure(t), r.err
 	}
 	if err != nil {
 		return draft{}, err
@@ -73,34 +107,6 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 	timeType            = reflect.TypeFor[time.Time]()
 )
-
-// A draft is a schema that is being made.
-type draft struct{ rawjson.Object }
-
-func typed(typ string) draft {
-	var n draft
-	n.text("type", typ)
-	return n
-}
-
-func (n *draft) text(key, val string)       { n.Set(key, rawjson.AppendString(nil, val)) }
-func (n *draft) child(key string, of draft) { n.Set(key, of.AppendTo(nil)) }
-func (n *draft) raw(key, val string)        { n.Set(key, json.RawMessage(val)) }
-
-// typ is what the schema says of the type, or "".
-func (n *draft) typ() string {
-	s, _ := rawjson.Str("type", n.Value("type"))
-	return s
-}
-
-// add appends to a list.
-func (n *draft) add(key string, val json.RawMessage) {
-	list := n.Value(key)
-	if list == nil {
-		list = json.RawMessage("[]")
-	}
-	n.Set(key, append(append(rawjson.AppendComma(list[:len(list)-1:len(list)-1]), val...), ']'))
-}
 
 // special describes the types that are not what their Go structure says, and says
 // whether t is one.
@@ -140,49 +146,255 @@ func hasFields(t reflect.Type) bool {
 	return false
 }
 
-// describe describes a type that was checked. Any value is a schema without fields.
-func describe(t reflect.Type) (draft, error) {
-	if t.Kind() == reflect.Pointer {
-		return describe(t.Elem())
+// known describes the types that the library would not describe as package json reads
+// them, or returns nil.
+func (r *reflector) known(t reflect.Type) *jsonschema.Schema {
+	if t == r.open {
+		return nil
 	}
-	if s, ok, err := special(t, false); ok || err != nil {
-		return s, err
+	if s, ok, err := special(t, t == r.root); ok || err != nil {
+		r.fail(err)
+		return s.finished()
 	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return typed("boolean"), nil
-	case reflect.Float32, reflect.Float64:
-		return typed("number"), nil
-	case reflect.String:
-		return typed("string"), nil
-	case reflect.Slice, reflect.Array:
-		return describeList(t)
-	case reflect.Map:
-		return describeMap(t)
-	case reflect.Struct:
-		return describeStruct(t)
-	case reflect.Interface:
-		return draft{}, nil
+	switch k := t.Kind(); {
+	case k == reflect.Struct:
+		return r.structure(t).finished()
+	case k == reflect.Interface:
+		return draft{}.finished()
+	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8: // of any name
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+	case k >= reflect.Int && k <= reflect.Uint64: // also enums of protobuf
+		return &jsonschema.Schema{Type: "integer"}
+	case k == reflect.Map && t.Key().Kind() != reflect.String:
+		return r.mapping(t)
 	}
-	return typed("integer"), nil
+	return nil
 }
 
-// describeList describes a list, or bytes, which package json writes in base64.
-func describeList(t reflect.Type) (draft, error) {
-	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
-		s := typed("string")
-		s.text("contentEncoding", "base64")
-		return s, nil
+// mapping describes a map whose keys are not words: integers may be negative if they
+// have a sign, and are none if they read themselves.
+func (r *reflector) mapping(t reflect.Type) *jsonschema.Schema {
+	of, pattern := r.lib.ReflectFromType(t.Elem()), ""
+	switch k := t.Key(); {
+	case reflect.PointerTo(k).Implements(textUnmarshalerType):
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: of}
+	case k.Kind() <= reflect.Int64:
+		pattern = "^-?[0-9]+$"
+	default:
+		pattern = "^[0-9]+$"
 	}
-	items, err := describe(t.Elem())
-	s := typed("array")
-	s.child("items", items.orAny())
-	if t.Kind() == reflect.Array {
-		n := strconv.Itoa(t.Len())
-		s.raw("minItems", n)
-		s.raw("maxItems", n)
+	return &jsonschema.Schema{
+		Type: "object", PatternProperties: map[string]*jsonschema.Schema{pattern: of},
+		AdditionalProperties: jsonschema.FalseSchema,
 	}
-	return s, err
+}
+
+// structure describes a struct.
+func (r *reflector) structure(t reflect.Type) draft {
+	outer := r.open
+	r.open = t
+	s := r.lib.ReflectFromType(t)
+	r.open = outer
+	n, props := typed("object"), draft{}
+	r.describeFields(t, s, &props)
+	n.child("properties", props)
+	n.raw("additionalProperties", "false")
+	for _, name := range s.Required {
+		n.add("required", rawjson.AppendString(nil, name))
+	}
+	return n
+}
+
+// describeFields adds the fields of a struct, and of those it embeds.
+func (r *reflector) describeFields(t reflect.Type, s *jsonschema.Schema, props *draft) {
+	for f := range t.Fields() {
+		name, use := jsonField(f)
+		switch use {
+		case inlined:
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			r.describeFields(inner, s, props)
+		case named:
+			p, err := describeField(f, s.Properties.Value(name))
+			if err != nil {
+				r.fail(fmt.Errorf("%s.%s: jsonschema tag: %w", typeName(t), f.Name, err))
+			}
+			props.child(name, p)
+		}
+	}
+}
+
+func (r *reflector) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// describeField describes a field, s being what the library says of it.
+func describeField(f reflect.StructField, s *jsonschema.Schema) (draft, error) {
+	parts := tagParts(f)
+	nullable := slices.ContainsFunc(parts, func(p tagPart) bool { return p.key == "nullable" })
+	if nullable {
+		s = s.OneOf[0]
+	}
+	if of := s.Items; s.Type == "array" { // these are said of the list, or of what is in an inner one
+		of.Examples, of.ReadOnly, of.WriteOnly = nil, false, false
+		if of.Type == "array" || of.Type == "" {
+			of.Format, of.Pattern = "", ""
+		}
+	}
+	if s.Type == "string" && isQuoted(f) { // a type speaks of the value without the quotes
+		s.Items, s.Extras = nil, nil
+	}
+	n := drafted(s)
+	for _, p := range parts {
+		if err := n.amend(p.key, p.val, 0); err != nil {
+			return n, err
+		}
+	}
+	if text := f.Tag.Get("jsonschema_description"); text != "" {
+		n.text("description", text)
+	}
+	n = n.orAny()
+	if nullable {
+		var both draft
+		both.add("oneOf", n.AppendTo(nil))
+		both.add("oneOf", json.RawMessage(`{"type":"null"}`))
+		n = both
+	}
+	return n, nil
+}
+
+// isQuoted reports whether the value stands in a text.
+func isQuoted(f reflect.StructField) bool {
+	_, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.Contains(","+opts+",", ",string,")
+}
+
+// A draft is a schema that is being made.
+type draft struct{ rawjson.Object }
+
+func typed(typ string) draft {
+	var n draft
+	n.text("type", typ)
+	return n
+}
+
+// finished is a schema for the library, in which a draft is kept as it is. The library
+// looks at the type, and at that of the elements.
+func (n draft) finished() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: n.typ(), Items: &jsonschema.Schema{}, Extras: map[string]any{"": n}}
+	if items := n.items(); items.Object != nil {
+		s.Items = items.finished()
+	}
+	return s
+}
+
+// drafted returns what the library says of a type and its tags, in front of which may
+// be a finished draft.
+func drafted(s *jsonschema.Schema) draft {
+	n, finished := s.Extras[""].(draft)
+	if s.Type == "" {
+		n.Object = n.Without("type")
+	}
+	for _, k := range [...]struct {
+		key string
+		val any
+	}{
+		{"type", s.Type}, {"title", s.Title}, {"description", s.Description},
+		{"format", s.Format}, {"pattern", s.Pattern}, {"contentEncoding", s.ContentEncoding},
+		{"minimum", s.Minimum}, {"maximum", s.Maximum}, {"multipleOf", s.MultipleOf},
+		{"exclusiveMinimum", s.ExclusiveMinimum}, {"exclusiveMaximum", s.ExclusiveMaximum},
+		{"minLength", s.MinLength}, {"maxLength", s.MaxLength},
+		{"minItems", s.MinItems}, {"maxItems", s.MaxItems},
+		{"uniqueItems", s.UniqueItems}, {"readOnly", s.ReadOnly}, {"writeOnly", s.WriteOnly},
+	} {
+		switch k.val {
+		case "", json.Number(""), (*uint64)(nil), false:
+		default:
+			n.Set(k.key, literalOf(k.val))
+		}
+	}
+	if s.Items != nil {
+		if items := drafted(s.Items); !finished || len(items.Object) > 0 {
+			n.child("items", items.orAny())
+		}
+	}
+	for pattern, of := range s.PatternProperties {
+		var p draft
+		p.child(pattern, drafted(of).orAny())
+		n.child("patternProperties", p)
+	}
+	if of := s.AdditionalProperties; of == jsonschema.FalseSchema {
+		n.raw("additionalProperties", "false")
+	} else if of != nil {
+		if of := drafted(of); len(of.Object) > 0 {
+			n.child("additionalProperties", of)
+		}
+	}
+	for _, of := range s.OneOf {
+		n.add("oneOf", drafted(of).AppendTo(nil))
+	}
+	for _, of := range s.AnyOf {
+		n.add("anyOf", drafted(of).AppendTo(nil))
+	}
+	for _, v := range s.Enum {
+		n.add("enum", literalOf(v))
+	}
+	for _, v := range s.Examples {
+		n.add("examples", literalOf(v))
+	}
+	if v := literalOf(s.Default); v != nil { // not those of lists, which are all text
+		n.Set("default", v)
+	}
+	return n
+}
+
+// literalOf returns nil for what is no JSON, like the number "inf".
+func literalOf(v any) json.RawMessage {
+	switch v := v.(type) {
+	case string:
+		return rawjson.AppendString(nil, v)
+	case json.Number:
+		if isNumber(string(v)) {
+			return json.RawMessage(v)
+		}
+	case bool:
+		return strconv.AppendBool(nil, v)
+	case *uint64:
+		return strconv.AppendUint(nil, *v, 10)
+	}
+	return nil
+}
+
+// isNumber reports whether the library and JSON take a text for a number.
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && json.Valid([]byte(text))
+}
+
+func (n *draft) text(key, val string)       { n.Set(key, rawjson.AppendString(nil, val)) }
+func (n *draft) child(key string, of draft) { n.Set(key, of.AppendTo(nil)) }
+func (n *draft) raw(key, val string)        { n.Set(key, json.RawMessage(val)) }
+
+// typ is what the schema says of the type, or "".
+func (n *draft) typ() string {
+	s, _ := rawjson.Str("type", n.Value("type"))
+	return s
+}
+
+// add appends to a list, unless it is nothing.
+func (n *draft) add(key string, val json.RawMessage) {
+	if val == nil {
+		return
+	}
+	list := n.Value(key)
+	if list == nil {
+		list = json.RawMessage("[]")
+	}
+	n.Set(key, append(append(rawjson.AppendComma(list[:len(list)-1:len(list)-1]), val...), ']'))
 }
 
 // orAny is a schema that is not empty: that is written {} or true, which some
@@ -194,155 +406,69 @@ func (n draft) orAny() draft {
 	return n
 }
 
-func describeMap(t reflect.Type) (draft, error) {
-	of, err := describe(t.Elem())
-	s := typed("object")
-	keys := ""
-	if k := t.Key(); !reflect.PointerTo(k).Implements(textUnmarshalerType) {
-		switch {
-		case k.Kind() >= reflect.Int && k.Kind() <= reflect.Int64:
-			keys = "^-?[0-9]+$"
-		case k.Kind() >= reflect.Uint && k.Kind() <= reflect.Uint64:
-			keys = "^[0-9]+$"
-		}
-	}
-	switch {
-	case keys != "":
-		var p draft
-		p.child(keys, of.orAny())
-		s.child("patternProperties", p)
-		s.raw("additionalProperties", "false")
-	case len(of.Object) > 0:
-		s.child("additionalProperties", of)
-	}
-	return s, err
-}
-
-func describeStruct(t reflect.Type) (draft, error) {
-	s := typed("object")
-	s.raw("properties", "{}")
-	s.raw("additionalProperties", "false")
-	var props draft
-	err := describeFields(t, &s, &props)
-	if len(props.Object) > 0 {
-		s.child("properties", props)
-	}
-	return s, err
-}
-
-// describeFields adds the fields of a struct, and of those it embeds.
-func describeFields(t reflect.Type, s, props *draft) error {
-	for f := range t.Fields() {
-		name, tagged := jsonName(f)
-		if name == "-" || f.Tag.Get("jsonschema") == "-" {
-			continue
-		}
-		if f.Anonymous && !tagged {
-			inner := f.Type
-			if inner.Kind() == reflect.Pointer {
-				inner = inner.Elem()
-			}
-			if err := describeFields(inner, s, props); err != nil {
-				return err
-			}
-			continue
-		}
-		if !f.IsExported() {
-			continue
-		}
-		required, err := describeField(f, name, props)
-		if err != nil {
-			return fmt.Errorf("%s.%s: %w", typeName(t), f.Name, err)
-		}
-		if required {
-			s.add("required", rawjson.AppendString(nil, name))
-		}
-	}
-	return nil
-}
-
-func describeField(f reflect.StructField, name string, props *draft) (required bool, err error) {
-	p, err := describe(f.Type)
-	if err != nil {
-		return false, err
-	}
-	_, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-	opts = "," + opts + ","
-	if strings.Contains(opts, ",string,") && p.isQuotable() {
-		p = typed("string")
-	}
-	required = !strings.Contains(opts, ",omitempty,") && !strings.Contains(opts, ",omitzero,")
-	nullable := false
-	for _, part := range tagParts(f) {
-		switch part.key {
-		case "required":
-			required = true
-		case "nullable":
-			nullable = true
-		default:
-			if err := p.keyword(part.key, part.val); err != nil {
-				return false, fmt.Errorf("jsonschema tag: %w", err)
-			}
-		}
-	}
-	if text := f.Tag.Get("jsonschema_description"); text != "" {
-		p.text("description", text)
-	}
-	p = p.orAny()
-	if nullable {
-		var both draft
-		both.add("oneOf", p.AppendTo(nil))
-		both.add("oneOf", json.RawMessage(`{"type":"null"}`))
-		p = both
-	}
-	props.child(name, p)
-	return required, nil
-}
-
-// isQuotable says what the option "string" of a json tag is for: "It applies only to
-// fields of string, floating point, integer, or boolean types".
-func (n *draft) isQuotable() bool {
-	switch n.typ() {
-	case "string", "number", "integer", "boolean":
-		return true
-	}
-	return false
-}
-
 var errNotOfType = errors.New("does not fit the type")
 
-// keyword adds what a tag says. What is about the elements of a list goes there.
-func (n *draft) keyword(key, val string) error {
-	k, typ := tagKeys[key], n.typ()
+// amend adds what a tag says and the library has dropped. What is about the elements
+// of a list goes there; depth counts the lists.
+func (n *draft) amend(key, val string, depth int) error {
+	k, typ := findTag(key), n.typ()
 	if typ == "array" && k.of != "" && k.of != "array" {
-		items := draft{rawjson.Split(n.Value("items"))}
-		if err := items.keyword(key, val); err != nil {
-			return err
-		}
+		items := n.items()
+		err := items.amend(key, val, depth+1)
 		n.child("items", items)
-		return nil
+		return err
 	}
 	if k.of != "" && !strings.Contains(k.of, kindOf(typ)) && typ != "" {
 		return fmt.Errorf("%s=%s: %w %s", key, val, errNotOfType, typ)
 	}
+	if k.kind == "" || k.isRead(typ, val, depth) {
+		return nil
+	}
+	v := json.RawMessage(val)
 	switch {
 	case key == "example":
 		n.add("examples", literal(typ, val))
 	case key == "enum":
 		n.add(key, literal(typ, val))
 	case key == "default" && typ == "array":
-		items := draft{rawjson.Split(n.Value("items"))}
+		items := n.items()
 		n.add(key, literal(items.typ(), val))
-	case key == "default":
-		n.Set(key, literal(typ, val))
-	case k.kind == "types":
-		n.choose(key, val)
 	case k.kind == "text":
-		n.text(key, val)
+		if key != "default" {
+			typ = "string"
+		}
+		v = literal(typ, val)
+		fallthrough
 	default:
-		n.raw(key, val)
+		n.Set(key, v)
 	}
 	return nil
+}
+
+// items is the schema of the elements of a list.
+func (n *draft) items() (of draft) {
+	if items := n.Value("items"); rawjson.IsObject(items) {
+		of.Object = rawjson.Split(items)
+	}
+	return of
+}
+
+// isRead reports whether the library reads a key with this value at something of a
+// type, which is in depth lists.
+func (k *tagKey) isRead(typ, val string, depth int) bool {
+	switch {
+	case k.read == "all":
+		return true
+	case typ == "" || !strings.Contains(k.read, kindOf(typ)) || depth > 1:
+		return false
+	case kindOf(typ) == "number":
+		return isNumber(val)
+	case typ == "boolean":
+		return val == "true" || val == "false"
+	case k.kind == "bool":
+		return val == "true"
+	}
+	return depth == 0 || !strings.Contains(val, "=")
 }
 
 func kindOf(typ string) string {
@@ -350,16 +476,6 @@ func kindOf(typ string) string {
 		return "number"
 	}
 	return typ
-}
-
-// choose puts a choice of types in the place of the type: "string;integer".
-func (n *draft) choose(key, val string) {
-	n.Object = n.Without("type")
-	key = strings.TrimSuffix(key, "_type")
-	key = key[:len(key)-len("of")] + "Of"
-	for typ := range strings.SplitSeq(val, ";") {
-		n.add(key, typed(typ).AppendTo(nil))
-	}
 }
 
 // literal is the JSON form of a value in a tag.

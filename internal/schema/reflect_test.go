@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/invopop/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -108,6 +109,13 @@ func reflected[T any](t *testing.T) string {
 	return string(raw)
 }
 
+func reflectedNow[T any](t *testing.T) string {
+	t.Helper()
+	raw, err := Reflect[T]()
+	require.NoError(t, err)
+	return string(raw)
+}
+
 func TestReflect(t *testing.T) {
 	tests := []struct {
 		name string
@@ -168,6 +176,32 @@ func TestReflect(t *testing.T) {
 	assert.Contains(t, string(sizeSchema), "in bytes", "a tag does not write into a type's own schema")
 }
 
+// loaded describes itself with what is loaded at that time.
+type loaded struct{ names *string }
+
+var loadedNames = []string{`{"enum":["a"]}`, `{"enum":["b"]}`}
+
+func (loaded) JSONSchema() json.RawMessage { return json.RawMessage(loadedNames[0]) }
+
+func TestReflectKeepsNoDescriptions(t *testing.T) {
+	type args struct {
+		Names []loaded `json:"names"`
+		_     loaded
+	}
+	assert.Contains(t, reflectedNow[args](t), `{"enum":["a"]}`)
+	loadedNames[0] = loadedNames[1]
+	assert.Contains(t, reflectedNow[args](t), `{"enum":["b"]}`)
+}
+
+func TestReflectGivesEachItsOwn(t *testing.T) {
+	first, err := Reflect[readArgs]()
+	require.NoError(t, err)
+	clear(first)
+	second, err := Reflect[readArgs]()
+	require.NoError(t, err)
+	assert.True(t, json.Valid(second))
+}
+
 func TestReflectKeepsTheOrderOfFields(t *testing.T) {
 	got := reflected[struct {
 		Z int `json:"z"`
@@ -198,6 +232,24 @@ type (
 		ID string
 	}
 )
+
+type (
+	list        []list // would have no end
+	libSchema   struct{}
+	libExtend   int
+	libAlias    struct{}
+	libProperty struct{ F int }
+	libWords    struct{ F int }
+	protoEnum   int32
+	Byte        uint8
+)
+
+func (libSchema) JSONSchema() *jsonschema.Schema       { return nil }
+func (*libExtend) JSONSchemaExtend(*jsonschema.Schema) {}
+func (libAlias) JSONSchemaAlias() any                  { return libAlias{} }
+func (libProperty) JSONSchemaProperty(string) any      { return libProperty{} }
+func (libWords) GetFieldDocString(string) string       { return "" }
+func (protoEnum) EnumDescriptor() ([]byte, []int)      { return nil, nil }
 
 var _ = embeds{embeds: nil} // a field that reflection alone looks at
 
@@ -269,6 +321,20 @@ func TestReflectRefuses(t *testing.T) {
 		"key of another type": {failure[struct {
 			F string `jsonschema:"minimum=1"`
 		}](t), "F: jsonschema tag: minimum=1: does not fit the type string"},
+		"space behind a comma": {failure[struct {
+			F string `json:",omitempty" jsonschema:"description=this\\,required"`
+		}](t), `F: jsonschema tag: the comma in "this,required" needs a space`},
+		"schema of the library":   {failure[field[libSchema]](t), "schema.libSchema has the method of interface"},
+		"extended by the library": {failure[field[*libExtend]](t), "JSONSchemaExtend"},
+		"alias":                   {failure[field[[]libAlias]](t), "JSONSchemaAlias"},
+		"alias of a property":     {failure[libProperty](t), "JSONSchemaProperty"},
+		"words of a field":        {failure[struct{ libWords }](t), "GetFieldDocString"},
+		"unexported embedded pointer with a name": {failure[struct {
+			*base `json:"base"`
+		}](t), "encoding/json does not read an unexported embedded ptr"},
+		"unexported embedded list with a name": {failure[struct {
+			list `json:"list"`
+		}](t), "encoding/json does not read an unexported embedded slice"},
 		"extras": {failure[struct {
 			F string `jsonschema_extras:"a=b"`
 		}](t), "no tag jsonschema_extras"},
@@ -292,6 +358,32 @@ func TestReflectTextKeysAndCommas(t *testing.T) {
 	assert.JSONEq(t, `{"properties":{"f":{"type":"string","description":"this, that"},
 		"m":{"additionalProperties":{"type":"integer"},"type":"object"},"s":{"type":"string"}},
 		"additionalProperties":false,"type":"object","required":["f"]}`, got)
+}
+
+// What the library would say of these is not what encoding/json reads.
+func TestReflectFitsWhatJSONReads(t *testing.T) {
+	type args struct {
+		base  `json:"base"`
+		Enum  protoEnum       `json:"enum"`
+		Bytes []Byte          `json:"bytes"`
+		Low   map[int]int     `json:"low"`
+		High  map[uint]int    `json:"high"`
+		Days  map[weekday]int `json:"days"`
+		Inf   float64         `json:"inf" jsonschema:"default=inf"`
+		Loose any             `json:"loose" jsonschema:"type=array,example=[]"`
+	}
+	text := `{"base":{"position":{"line":1},"ID":2},"enum":3,"bytes":"AQI=","low":{"-1":1},"high":{"1":1},
+		"days":{"1":2},"inf":1,"loose":[]}`
+	raw := reflected[args](t)
+	s, err := Compile(json.RawMessage(raw))
+	require.NoError(t, err)
+	assert.Empty(t, s.Validate([]byte(text)), raw)
+	var in args
+	require.NoError(t, json.Unmarshal([]byte(text), &in))
+	assert.Equal(t, args{
+		base: base{Position: position{Line: 1}, ID: 2}, Enum: 3, Bytes: []Byte{1, 2}, Low: map[int]int{-1: 1},
+		High: map[uint]int{1: 1}, Days: map[weekday]int{0: 2}, Inf: 1, Loose: []any{},
+	}, in)
 }
 
 // What Reflect says about a type is what encoding/json writes for it.

@@ -4,25 +4,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/aycoder/aycoder/internal/closest"
 )
 
-// checkType refuses the types that have no schema, or no end.
-func checkType(root reflect.Type) error {
+// checkType refuses the types that have no schema, or no end. It reports whether one of
+// them describes itself.
+func checkType(root reflect.Type) (own bool, err error) {
 	c := &typeChecker{root: root}
-	return c.check(root, typeName(root))
+	err = c.check(root, typeName(root))
+	return c.own, err
 }
 
 type typeChecker struct {
 	root  reflect.Type
 	open  []openType // the types that are being looked into
 	count int        // of types and fields, as types can double at each level
+	own   bool       // a type describes itself
 }
 
 type openType struct {
@@ -60,6 +63,9 @@ func (c *typeChecker) check(t reflect.Type, path string) error {
 	if t.PkgPath() == "net/url" && t.Name() == "URL" {
 		return fmt.Errorf("%s: url.URL is not read from a JSON string, use a string", path)
 	}
+	if err := checkMethods(t); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	if own, err := c.special(t); own || err != nil {
 		return err
 	}
@@ -81,6 +87,7 @@ func (c *typeChecker) special(t reflect.Type) (bool, error) {
 	if t.Kind() == reflect.Pointer {
 		return false, nil
 	}
+	c.own = c.own || reflect.PointerTo(t).Implements(describerType)
 	_, ok, err := special(t, t == c.root)
 	return ok, err
 }
@@ -100,18 +107,18 @@ func (c *typeChecker) checkMap(t reflect.Type, path string) error {
 func (c *typeChecker) checkFields(t reflect.Type, path string, names map[string]string) error {
 	for f := range t.Fields() {
 		at := path + "." + f.Name
-		name, tagged := jsonName(f)
-		if name == "-" || f.Tag.Get("jsonschema") == "-" {
+		name, use := jsonField(f)
+		switch use {
+		case unused:
 			continue
-		}
-		if f.Anonymous && !tagged {
+		case inlined:
 			if err := c.checkEmbedded(f, at, names); err != nil {
 				return err
 			}
 			continue
 		}
-		if !f.IsExported() {
-			continue
+		if f.Anonymous && !f.IsExported() && f.Type.Kind() != reflect.Struct {
+			return fmt.Errorf("%s: encoding/json does not read an unexported embedded %s", at, f.Type.Kind())
 		}
 		if other, dup := names[name]; dup {
 			return fmt.Errorf("%s: has the JSON name %q of %s", at, name, other)
@@ -154,30 +161,87 @@ func (c *typeChecker) checkEmbedded(
 	return c.checkFields(t, at, names)
 }
 
-func jsonName(f reflect.StructField) (name string, tagged bool) {
+// A fieldUse says what a field of a struct is for the JSON form of it.
+type fieldUse int
+
+const (
+	unused  fieldUse = iota
+	named            // a property
+	inlined          // its fields are those of the struct
+)
+
+func jsonField(f reflect.StructField) (name string, use fieldUse) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
-	if name == "" {
-		return f.Name, false
+	switch {
+	case name == "-", f.Tag.Get("jsonschema") == "-", !f.Anonymous && !f.IsExported():
+		return "", unused
+	case name != "":
+		return name, named
+	case f.Anonymous:
+		return "", inlined
 	}
-	return name, true
+	return f.Name, named
 }
 
-// A tagKey is a key of a jsonschema tag: the kind of its value, and the types of what
-// it may stand at, if not any. What stands at a list and is not for lists is for its
-// elements.
-type tagKey struct{ kind, of string }
+// hooks are methods by which the library lets types change what it makes of them. It
+// calls those of no type of ours: they return its types, and go unchecked.
+var hooks = []reflect.Type{
+	reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }](),
+	reflect.TypeFor[interface{ JSONSchemaExtend(*jsonschema.Schema) }](),
+	reflect.TypeFor[interface{ JSONSchemaAlias() any }](),
+	reflect.TypeFor[interface{ JSONSchemaProperty(string) any }](),
+	reflect.TypeFor[interface{ GetFieldDocString(string) string }](),
+}
 
-var tagKeys = map[string]tagKey{
-	"title": {kind: "text"}, "description": {kind: "text"}, "type": {kind: "text"},
-	"default": {kind: "text"}, "example": {kind: "text"},
-	"oneof_type": {kind: "types"}, "anyof_type": {kind: "types"},
-	"enum":    {"text", "string number boolean"},
-	"pattern": {"text", "string"}, "format": {"text", "string number"},
-	"readOnly": {kind: "bool"}, "writeOnly": {kind: "bool"}, "uniqueItems": {"bool", "array"},
-	"minLength": {"count", "string"}, "maxLength": {"count", "string"},
-	"minItems": {"count", "array"}, "maxItems": {"count", "array"},
-	"multipleOf": {"number", "number"}, "minimum": {"number", "number"}, "maximum": {"number", "number"},
-	"exclusiveMinimum": {"number", "number"}, "exclusiveMaximum": {"number", "number"},
+// checkMethods refuses the hooks.
+func checkMethods(t reflect.Type) error {
+	p := reflect.PointerTo(t)
+	for _, hook := range hooks {
+		if p.Implements(hook) {
+			return fmt.Errorf("%s has the method of %s, describe it with JSONSchema() json.RawMessage", t, hook)
+		}
+	}
+	return nil
+}
+
+// A tagKey is a key of a jsonschema tag, the kind of its value, the types of what it may
+// stand at, if not any, and at which of them the library reads it. What stands at a list
+// and is not for lists is for its elements.
+type tagKey struct{ key, kind, of, read string }
+
+var tagKeys = []tagKey{
+	{"title", "text", "", "all"},
+	{"description", "text", "", "all"},
+	{"type", "text", "", "all"},
+	{"oneof_type", "types", "", "all"},
+	{"anyof_type", "types", "", "all"},
+	{"default", "text", "", "string number boolean"},
+	{"example", "text", "", "string number"},
+	{"enum", "text", "string number boolean", "string number"},
+	{"pattern", "text", "string", "string"},
+	{"format", "text", "string number", "string"},
+	{"readOnly", "bool", "", "string"},
+	{"writeOnly", "bool", "", "string"},
+	{"minLength", "count", "string", "string"},
+	{"maxLength", "count", "string", "string"},
+	{"minItems", "count", "array", "array"},
+	{"maxItems", "count", "array", "array"},
+	{"uniqueItems", "bool", "array", "array"},
+	{"multipleOf", "number", "number", "number"},
+	{"minimum", "number", "number", "number"},
+	{"maximum", "number", "number", "number"},
+	{"exclusiveMinimum", "number", "number", "number"},
+	{"exclusiveMaximum", "number", "number", "number"},
+}
+
+// findTag returns what is known of a key, or nothing.
+func findTag(key string) *tagKey {
+	for i := range tagKeys {
+		if tagKeys[i].key == key {
+			return &tagKeys[i]
+		}
+	}
+	return &tagKey{}
 }
 
 // A tagPart is a key of a jsonschema tag, with its value if it has one.
@@ -210,7 +274,9 @@ func checkTags(f reflect.StructField) error {
 		return errors.New("there is no tag jsonschema_extras, use a method JSONSchema")
 	}
 	for _, p := range tagParts(f) {
-		switch {
+		switch val := p.val + ","; {
+		case strings.Contains(val, ",required,"), strings.Contains(val, ",nullable,"):
+			return fmt.Errorf("jsonschema tag: the comma in %q needs a space behind it, or a word would be a key", p.val)
 		case p.key == "required" || p.key == "nullable":
 		case !p.valued:
 			return fmt.Errorf(`jsonschema tag: %q is not key=value, write \\, for a comma`, p.key)
@@ -225,7 +291,8 @@ func checkTags(f reflect.StructField) error {
 
 func checkTag(key, value string) error {
 	var err error
-	switch tagKeys[key].kind {
+	kind := findTag(key).kind
+	switch kind {
 	case "text", "types":
 	case "bool":
 		if value != "true" && value != "false" {
@@ -238,14 +305,17 @@ func checkTag(key, value string) error {
 			err = strconv.ErrSyntax
 		}
 	default:
-		keys := slices.Sorted(maps.Keys(tagKeys))
+		var keys []string
+		for _, k := range tagKeys {
+			keys = append(keys, k.key)
+		}
 		if near := closest.Closest(key, keys, 1); len(near) > 0 {
 			return fmt.Errorf("unknown key %q, did you mean %q?", key, near[0])
 		}
 		return fmt.Errorf("unknown key %q", key)
 	}
 	if err != nil {
-		return fmt.Errorf("%s=%s: not a %s", key, value, tagKeys[key].kind)
+		return fmt.Errorf("%s=%s: not a %s", key, value, kind)
 	}
 	return nil
 }
