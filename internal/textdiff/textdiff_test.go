@@ -128,6 +128,11 @@ func TestRows(t *testing.T) {
 			},
 		},
 		{
+			"too many cells", cells("a", 600) + "end\n", cells("b", 600) + "end\n",
+			[]string{"1 0,[" + strings.TrimSuffix(cells("a", 600)[2:], ",") + "],end | 1 0,[" +
+				strings.TrimSuffix(cells("b", 600)[2:], ",") + "],end"},
+		},
+		{
 			"a long line", long + "a\n", long + "b\n",
 			[]string{"1 " + long + "[a] | 1 " + long + "[b]"},
 		},
@@ -320,6 +325,15 @@ func TestRandomDiffs(t *testing.T) {
 	}
 }
 
+// cells is a line in which every other cell is its number, and the others have a name.
+func cells(name string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d,%s%d,", i, name, i)
+	}
+	return b.String()
+}
+
 // TestHostileInputs checks that texts made to be slow are not. The bounds are far above
 // what is needed, to stand a busy machine.
 func TestHostileInputs(t *testing.T) {
@@ -347,6 +361,7 @@ func TestHostileInputs(t *testing.T) {
 		{"lines of words", words(8000, 40), words(8000, 40)},
 		{"small changes", strings.Repeat("a b c d\nx\n", n/10), strings.Repeat("a b c e\nx\n", n/10)},
 		{"wide changes", words(300, 50), words(300, 50)},
+		{"lines of cells", strings.Repeat(cells("a", 60)+"\n", n/600), strings.Repeat(cells("b", 60)+"\n", n/600)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,14 +2,24 @@ package textdiff
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 
-	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/pmezard/go-difflib/difflib"
 )
 
 // maxWords is how many bytes of a line are compared word by word. Of a longer line
 // the common head and tail are taken off first.
 const maxWords = 8 << 10
+
+// What is left of two lines without the words that both begin and end with is compared
+// only within these bounds. The matcher looks at all pairs of equal words, in each round
+// anew, and every word in common may be a round of its own: maxWork keeps its time in
+// proportion to the length of the lines.
+const (
+	maxTokens = 512
+	maxWork   = 256 // pairs of equal words, times rounds, for each byte
+)
 
 // spans are ranges of a line, in order and without overlap.
 type spans [][2]int
@@ -47,7 +57,8 @@ func body(line []byte) []byte {
 	return bytes.TrimSuffix(text, []byte{'\r'})
 }
 
-// bodySpans returns what differs between two lines without their ends.
+// bodySpans returns what differs between two lines without their ends. Blanks between
+// two changes count as changed: so a phrase is one change.
 func bodySpans(a, b []byte) (inA, inB spans) {
 	head, tail := 0, 0
 	if max(len(a), len(b)) > maxWords {
@@ -58,11 +69,56 @@ func bodySpans(a, b []byte) (inA, inB spans) {
 		return inA.add(head, head+len(a)), inB.add(head, head+len(b))
 	}
 	x, y := cutTokens(a), cutTokens(b)
-	for _, h := range x.diff(y) {
-		inA = inA.add(head+x.at(h.A0), head+x.at(h.A1))
-		inB = inB.add(head+y.at(h.B0), head+y.at(h.B1))
+	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
+		head += len(x[0])
+		x, y = x[1:], y[1:]
+	}
+	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
+		x, y = x[:len(x)-1], y[:len(y)-1]
+	}
+	if !isCheap(x, y) {
+		return inA.add(head, head+size(x)), inB.add(head, head+size(y))
+	}
+	atA, atB := head, head
+	ops := difflib.NewMatcherWithJunk(x, y, false, nil).GetOpCodes()
+	for i, op := range ops {
+		endA, endB := atA+size(x[op.I1:op.I2]), atB+size(y[op.J1:op.J2])
+		between := 0 < i && i < len(ops)-1
+		if op.Tag != 'e' || between && isBlank(x[op.I1:op.I2]) {
+			inA, inB = inA.add(atA, endA), inB.add(atB, endB)
+		}
+		atA, atB = endA, endB
 	}
 	return inA, inB
+}
+
+// isCheap reports whether words can be compared within the bounds.
+func isCheap(x, y []string) bool {
+	if max(len(x), len(y)) > maxTokens {
+		return false
+	}
+	count := make(map[string]int, len(x))
+	for _, w := range x {
+		count[w]++
+	}
+	pairs, rounds := 0, 0
+	for _, w := range y {
+		pairs += count[w]
+		rounds += min(count[w], 1)
+	}
+	return pairs*min(rounds, len(x)) <= maxWork*(size(x)+size(y))
+}
+
+func size(words []string) (n int) {
+	for _, w := range words {
+		n += len(w)
+	}
+	return n
+}
+
+// isBlank reports whether words are white space.
+func isBlank(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return w[0] != ' ' && w[0] != '\t' })
 }
 
 // affixes returns the lengths of the common head and tail of two texts, which end
@@ -91,50 +147,14 @@ func inWord(text []byte, i int) bool {
 	return 0 < i && i < len(text) && isWord(text[i-1]) && isWord(text[i])
 }
 
-// tokens is a text that is cut into words, blanks and single other characters. lines
-// has one in each line: that is how they are compared.
-type tokens struct {
-	text, lines []byte
-	ends        []int
-}
-
-// at returns where token i begins.
-func (t *tokens) at(i int) int {
-	if i == 0 {
-		return 0
+// cutTokens cuts a text without newlines into words, blanks and single other characters.
+func cutTokens(text []byte) (all []string) {
+	for s := string(text); s != ""; {
+		n := tokenLen(text)
+		all = append(all, s[:n])
+		text, s = text[n:], s[n:]
 	}
-	return t.ends[i-1]
-}
-
-// blank reports whether the tokens from lo up to hi are white space.
-func (t *tokens) blank(lo, hi int) bool {
-	return len(bytes.TrimLeft(t.text[t.at(lo):t.at(hi)], " \t")) == 0
-}
-
-// cutTokens cuts a text without newlines.
-func cutTokens(text []byte) *tokens {
-	t := &tokens{text: text}
-	for at := 0; at < len(text); {
-		end := at + tokenLen(text[at:])
-		t.lines = append(append(t.lines, text[at:end]...), '\n')
-		t.ends = append(t.ends, end)
-		at = end
-	}
-	return t
-}
-
-// diff returns the changes between two lists of tokens. Blanks between two changes
-// count as changed: so a phrase is one change.
-func (t *tokens) diff(to *tokens) []diff3.Hunk {
-	var out []diff3.Hunk
-	for _, h := range diff3.Diff(t.lines, to.lines).Hunks {
-		if n := len(out); n > 0 && t.blank(out[n-1].A1, h.A0) {
-			out[n-1].A1, out[n-1].B1 = h.A1, h.B1
-			continue
-		}
-		out = append(out, h)
-	}
-	return out
+	return all
 }
 
 // tokenLen returns the length of the token that text begins with.
