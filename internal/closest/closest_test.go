@@ -1,6 +1,7 @@
 package closest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -53,25 +54,6 @@ func TestClosest(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"", "abc", 3},
-		{"abc", "", 3},
-		{"abc", "abc", 0},
-		{"abc", "acb", 1},
-		{"abcd", "badc", 2},
-		{"ca", "abc", 3}, // each place is edited once
-		{"kitten", "sitting", 3},
-	}
-	for _, tt := range tests {
-		assert.Equal(t, tt.want, distance([]rune(tt.a), []rune(tt.b)), "distance(%q, %q)", tt.a, tt.b)
-	}
-}
-
 func FuzzClosest(f *testing.F) {
 	f.Add("pth", "path", "limit")
 	f.Add("\xff", "größe", "")
@@ -81,11 +63,9 @@ func FuzzClosest(f *testing.F) {
 		if n := utf8.RuneCountInString(a); n > maxLen {
 			return
 		}
-		x, y := fold(name), fold(a)
-		if len(x) <= maxLen && len(y) <= maxLen {
-			d := distance(x, y)
-			require.Equal(t, d, distance(y, x), "the distance has no direction")
-			require.Equal(t, string(x) == string(y), d == 0)
+		if x := fold(name); len(x) > 0 && len(x) <= maxLen && slices.Equal(x, fold(a)) {
+			require.Contains(t, got, a, "a name is similar to itself")
+			require.True(t, got[0] == a || slices.Equal(x, fold(got[0])), "and most of all")
 		}
 	})
 }
