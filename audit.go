@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -89,7 +91,7 @@ func WithAudit(a Auditor) Option {
 		c.record = func(r *run) recorder {
 			t, ok := before(r).(*trail)
 			if !ok {
-				t = &trail{turn: make(chan struct{}, 1)}
+				t = &trail{turn: semaphore.NewWeighted(1)}
 			}
 			t.sinks = append(t.sinks, sink{to: a})
 			return t
@@ -160,7 +162,7 @@ type trail struct {
 	notes []*AuditRecord // guarded by run.mu, as is seq
 	seq   int64
 
-	turn  chan struct{} // has one while one is told; run.mu is never held then
+	turn  *semaphore.Weighted // taken while somebody is told; run.mu is never held then
 	sinks []sink
 }
 
@@ -172,7 +174,7 @@ type sink struct {
 // newTrail returns nil if nobody wants to know.
 func newTrail(r *run) recorder {
 	if a, ok := approverAs[Auditor](r.loop.approver); ok {
-		return &trail{turn: make(chan struct{}, 1), sinks: []sink{{to: a}}}
+		return &trail{turn: semaphore.NewWeighted(1), sinks: []sink{{to: a}}}
 	}
 	return nil
 }
@@ -180,7 +182,7 @@ func newTrail(r *run) recorder {
 func (t *trail) child(own recorder) recorder {
 	c, ok := own.(*trail)
 	if !ok {
-		c = &trail{turn: make(chan struct{}, 1)}
+		c = &trail{turn: semaphore.NewWeighted(1)}
 	}
 	for i := range t.sinks {
 		to := t.sinks[i].to
@@ -328,12 +330,10 @@ func (t *trail) flush(ctx context.Context, r *run, last bool) error {
 		defer cancel()
 		defer r.loop.clock.AfterFunc(r.loop.grace, cancel)()
 	}
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := t.turn.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer t.turn.Release(1)
 	r.mu.Lock()
 	notes := t.notes
 	t.notes = nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A run is the ordinary driver of a [State]: it does the actions in goroutines and
@@ -28,7 +30,7 @@ type run struct {
 	held   int                         // messages of the history that it began with
 	within func(func(context.Context)) // calls under the run's context
 	wake   chan struct{}               // of the consumer; one slot
-	slots  chan struct{}               // of parallel tools; made for the first
+	slots  *semaphore.Weighted         // of parallel tools; made for the first
 	asks   chan *CallModel             // for the goroutine that asks the model; one slot
 	trail  recorder                    // nil if nobody wants to know
 	// unfit returns why a call that was allowed must not start; nil if it always may.
@@ -443,7 +445,7 @@ func (r *run) do(a Action) {
 		})
 	case *RunTool:
 		if r.slots == nil {
-			r.slots = make(chan struct{}, r.loop.parallel)
+			r.slots = semaphore.NewWeighted(int64(r.loop.parallel))
 		}
 		if r.catch == a.Call && r.loop.execute == nil {
 			r.caught = a

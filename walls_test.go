@@ -52,7 +52,7 @@ var walls = []wall{
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},
 	{"internal/proc", []string{"internal"}, []string{"golang.org/x/sys"}},
-	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sys"}},
+	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -57,13 +59,13 @@ func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder
 	if ask == nil {
 		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }
 	}
-	a := &asker{ask: ask, turn: make(chan struct{}, 1)}
+	a := &asker{ask: ask, turn: semaphore.NewWeighted(1)}
 	return aycoder.NewTool("ask_user", askDescription, guard(a.run), aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 
 type asker struct {
 	ask  func(context.Context, Question) (Answer, error)
-	turn chan struct{} // holds a value while a question is open
+	turn *semaphore.Weighted // held while a question is open
 }
 
 func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, error) {
@@ -71,12 +73,10 @@ func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, er
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
+	if a.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
+	defer a.turn.Release(1)
 	answer, err := a.ask(ctx, q)
 	if errors.Is(err, ErrNoUser) {
 		return nil, problemf("no_user", "nobody is there to answer; go on with the most sensible assumption, and say "+

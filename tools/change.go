@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/view"
@@ -23,8 +25,7 @@ type changer[In any] struct {
 	aycoder.Tool
 	ws   FS
 	find finder[In]
-	// held during a change, so that concurrent calls do not make each other's plans stale
-	turn chan struct{}
+	turn *semaphore.Weighted // held during a change, so that no other makes its plan stale
 }
 
 var (
@@ -61,7 +62,7 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
 	}
-	c := &changer[In]{ws: ws, find: find, turn: make(chan struct{}, 1)}
+	c := &changer[In]{ws: ws, find: find, turn: semaphore.NewWeighted(1)}
 	t, err := aycoder.NewTool(what.name, what.description, guard(c.call),
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(what.subject.Kind, what.subject.Arg))
 	if err != nil {
@@ -127,12 +128,10 @@ func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
 
 func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result, error) {
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
+	if c.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-c.turn }()
+	defer c.turn.Release(1)
 	plan, notes, err := c.approved(ctx, inv, in)
 	if err != nil {
 		return nil, err

@@ -147,15 +147,10 @@ func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []App
 			return nil, fmt.Errorf("apply plan: it is not the one that was approved: %s, not %s", d, c.approved)
 		}
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
+	if w.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
+	defer w.turn.Release(1)
 	a := &applier{w: w, applyConfig: c, id: rand.Text()}
 	for i, e := range plan.Files() {
 		f := &fileApply{applyConfig: c, edit: e, prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
@@ -55,7 +57,7 @@ type Workspace struct {
 	shown   SeenFiles
 	records recordStore
 
-	turn chan struct{} // is full during a write: one at a time
+	turn *semaphore.Weighted // is taken during a write: one at a time
 }
 
 // Option sets a property of a [Workspace].
@@ -109,7 +111,7 @@ func Open(dir string, opts ...Option) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	w := &Workspace{dir: abs, turn: make(chan struct{}, 1)}
+	w := &Workspace{dir: abs, turn: semaphore.NewWeighted(1)}
 	for _, opt := range opts {
 		err = cmp.Or(err, opt(w))
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Policy is what commands may do. Paths are absolute; those that do not exist when a
@@ -105,7 +107,7 @@ type Box struct {
 	mech   mechanism
 	policy Policy
 
-	busy chan struct{} // held by the one who looks at or changes what follows
+	busy *semaphore.Weighted // held by the one who looks at or changes what follows
 	temp string
 	// tried are the views that a trial command has confirmed: without the network, with
 	// it, and for commands that only read. They do not change any more.
@@ -114,7 +116,7 @@ type Box struct {
 }
 
 func newBox(m mechanism, p Policy) *Box {
-	return &Box{mech: m, policy: p.resolved(), busy: make(chan struct{}, 1)}
+	return &Box{mech: m, policy: p.resolved(), busy: semaphore.NewWeighted(1)}
 }
 
 // Start starts a command as [exec.Cmd.Start] does, but confined, and says what is
@@ -147,16 +149,16 @@ func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, err
 
 // Temp returns the folder for temporary files of the commands, "" before the first.
 func (b *Box) Temp() string {
-	b.busy <- struct{}{}
-	defer b.unlock()
+	_ = b.busy.Acquire(context.Background(), 1)
+	defer b.busy.Release(1)
 	return b.temp
 }
 
 // Close removes the temporary files of the commands, which must have ended. After it
 // no command starts.
 func (b *Box) Close() error {
-	b.busy <- struct{}{}
-	defer b.unlock()
+	_ = b.busy.Acquire(context.Background(), 1)
+	defer b.busy.Release(1)
 	b.closed = true
 	b.mech.close()
 	if b.temp == "" {
@@ -172,16 +174,12 @@ func (b *Box) Close() error {
 
 func (b *Box) fail(step string, err error) error { return &Error{b.mech.name(), step, err} }
 
-func (b *Box) unlock() { <-b.busy }
-
 // prepare returns what a command gets, which a trial command has confirmed.
 func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
-	select {
-	case b.busy <- struct{}{}:
-		defer b.unlock()
-	case <-ctx.Done():
+	if b.busy.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
+	defer b.busy.Release(1)
 	if b.closed {
 		return nil, b.fail("start", ErrClosed)
 	}
