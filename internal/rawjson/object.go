@@ -167,6 +167,8 @@ func (o Object) Value(key string) json.RawMessage {
 }
 
 // Set replaces the value of a field, or adds it.
+//
+//go:noinline // its loop would be in each program forty times
 func (o *Object) Set(key string, val json.RawMessage) {
 	for i, f := range *o {
 		if f.Key == key {
