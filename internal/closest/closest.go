@@ -2,8 +2,6 @@
 package closest
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -26,16 +24,23 @@ func Closest(name string, of []string, limit int) []string {
 	m := difflib.NewMatcherWithJunk(nil, want, false, nil)
 	var found []match
 	for _, n := range of {
-		if have := fold(n); mayBeSimilar(have, want) {
-			m.SetSeq1(have)
-			if r := m.Ratio(); isSimilar(have, want, r) {
-				found = append(found, match{n, r})
-			}
+		have := fold(n)
+		if !mayBeSimilar(have, want) {
+			continue
 		}
+		m.SetSeq1(have)
+		r := m.Ratio()
+		if !isSimilar(have, want, r) {
+			continue
+		}
+		found = append(found, match{n, r})
+		for i := len(found) - 1; i > 0 && found[i-1].ratio < r; i-- {
+			found[i-1], found[i] = found[i], found[i-1]
+		}
+		found = found[:max(0, min(limit, len(found)))]
 	}
-	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(b.ratio, a.ratio) })
 	var names []string
-	for _, m := range found[:max(0, min(limit, len(found)))] {
+	for _, m := range found {
 		names = append(names, m.name)
 	}
 	return names
