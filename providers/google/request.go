@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unique"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -335,7 +334,7 @@ func (w *body) contents(key wireKey) (*api.Payload, error) {
 	w.b = append(rawjson.AppendKey(w.b, "contents"), '[')
 	p := &api.Payload{Pieces: append(make([][]byte, 0, 2*len(w.req.Messages)+2), nil)}
 	last := aycoder.Role("")
-	kept, encode := any(unique.Make(key)), key.encode // which is compared as a pointer is
+	kept, encode := any(key), key.encode // which is compared as a pointer is
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unique"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -333,7 +332,7 @@ func (w *chatBody) messages() (*api.Payload, error) {
 	}
 	w.b = append(w.b, system...)
 	form := w.c.chatForm(w.model)
-	key, encode := any(unique.Make(form)), form.fragment // which is compared as a pointer is
+	key, encode := any(form), form.fragment // which is compared as a pointer is
 	turns := &chatTurns{dialect: w.c.dialect, pieces: make([][]byte, 1, len(w.req.Messages)+2)}
 	for i, m := range w.req.Messages {
 		if m == nil {

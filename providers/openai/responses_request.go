@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unique"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
@@ -257,7 +256,7 @@ func appendRespTool(b []byte, s *aycoder.ToolSpec) []byte {
 func (w *respBody) input(form respForm) (*api.Payload, error) {
 	w.b = append(w.b, `,"input":[`...)
 	p := &api.Payload{Pieces: make([][]byte, 1, len(w.req.Messages)+2)}
-	key, encode := any(unique.Make(form)), form.fragment // which is compared as a pointer is
+	key, encode := any(form), form.fragment // which is compared as a pointer is
 	for i, m := range w.req.Messages {
 		if m == nil {
 			return nil, fmt.Errorf("message %d is nil", i)
