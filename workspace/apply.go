@@ -21,7 +21,7 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// ApplyOption changes how [Workspace.Apply] works.
+// ApplyOption configures one call of [Workspace.Apply].
 type ApplyOption func(*applyConfig) error
 
 type applyConfig struct {
@@ -30,35 +30,35 @@ type applyConfig struct {
 	wait     time.Duration
 	merge    []merge.Option
 
-	// For tests: steps are what happens between two, and plain and noLease take away
-	// what not every system has.
+	// Hooks for tests: step runs between two steps of the protocol; plain and noLease turn off
+	// atomic exchanges and leases, which some systems lack.
 	step           func(step, path string) error
 	plain, noLease bool
 
-	missed   int // how often files were looked for again
+	missed   int // how often files were searched for again
 	record   *planRecord
-	recovers bool // the record is that of a plan that is finished or taken back
+	recovers bool // the record belongs to a plan that is being finished or taken back
 }
 
-// WithApproved says that the plan of this [EditPlan.Digest] was approved, by somebody who
-// was shown it or by a rule that names its files: it may change files that run code, see
-// [Workspace]. Any other plan is refused. Default: none is refused, and none may change
-// such files.
+// WithApproved states that the plan with this [aycoder.EditPlan.Digest] was approved, either by
+// a person who saw it or by a rule that names its files. The plan may then change files that
+// run code, see [Workspace]; a plan with another digest is refused. Default: any plan is
+// accepted, but none may change such files.
 func WithApproved(digest string) ApplyOption {
 	return func(c *applyConfig) error { c.approved = digest; return nil }
 }
 
-// WithWrittenConflicts writes texts that conflict with both sides between markers, and
-// does the rest of the plan too. The outcome stays conflicted, but is no error. It
-// does not help with files that are binary, or that were to be deleted. Default:
-// false: a conflict changes nothing.
+// WithWrittenConflicts writes both sides of a conflict into the file, between markers, and
+// carries out the rest of the plan. The outcome is still conflicted, but Apply returns no error
+// for it. Binary files and deletions are not affected. Default: false, so a conflict changes
+// nothing.
 func WithWrittenConflicts(on bool) ApplyOption {
 	return func(c *applyConfig) error { c.markers = on; return nil }
 }
 
-// WithWriterWait sets how long to wait, for all files together, until nobody has one
-// open for writing: before a plan is carried out, and again before the old files are
-// given up. Default: 1 s.
+// WithWriterWait sets how long Apply waits, in total for all files, until no other process has
+// one of them open for writing. It waits before it carries out the plan, and again before it
+// closes the old files. Default: 1 s.
 func WithWriterWait(d time.Duration) ApplyOption {
 	return func(c *applyConfig) error {
 		if d < 0 {
@@ -69,8 +69,8 @@ func WithWriterWait(d time.Duration) ApplyOption {
 	}
 }
 
-// WithMerge sets how files are merged, such as [merge.WithTouchingEdits]. Default: labels
-// that say whose side is whose.
+// WithMerge sets options for the merges, such as [merge.WithTouchingEdits]. Default: labels
+// that name the two sides of a conflict.
 func WithMerge(opts ...merge.Option) ApplyOption {
 	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
 }
@@ -85,54 +85,54 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	return c, errors.Join(errs...)
 }
 
-// Apply carries out a plan, after it was approved: all of it or nothing.
+// Apply carries out an approved plan, either completely or not at all.
 //
-// Each file is read again and merged with [merge.Merge], where base is what the model was
-// shown, ours what the file is now, and theirs what is proposed. Only if all merge,
-// the new files are written beside the old, flushed, and exchanged with them. If a file
-// was saved meanwhile, it is read and merged anew. If it was saved in the moment of the exchange,
-// the two are exchanged again, and then that is done. What does not merge, or is a directory
-// or a link, is left alone, and what was done of the plan is taken back; the error is
-// a [*ConflictError] and the result says why. An error of the disk or the end of ctx
-// takes all back too. The result is not nil unless the plan was not begun.
+// Each file is read again and merged with [merge.Merge]: the base is the text that the model
+// was shown, ours is the current file, and theirs is the proposed text. If all files merge, the
+// new files are written next to the old ones, flushed, and exchanged with them. If a file is
+// saved meanwhile, it is read and merged again. If it is saved at the moment of the exchange,
+// the exchange is reversed first. A file that does not merge, or that is now a directory or a
+// symbolic link, is left alone, and Apply takes back the rest of the plan; the error is an
+// [*aycoder.ConflictError], and the result says why. A disk error or the end of ctx takes
+// everything back too. The result is nil only if the plan was not begun.
 //
-// What is guaranteed, whatever others do meanwhile:
+// Apply guarantees, whatever other programs do meanwhile:
 //
-//   - What somebody saved before Apply returns is in the file when it does, or was
-//     overwritten by them. Only if two programs save a file in the moment of the exchange,
-//     and what they saved does not merge, one of the two texts is in another file beside,
-//     which the result names.
-//   - The result says what is in the files: Content is what was read there last, and
-//     Written is true if, and only if, the plan is in it.
-//   - On Linux leases (fcntl(2)) keep writers out of both files from before the exchange
-//     until Apply returns: a program that opens the file for writing waits for that
-//     time. If somebody has the file open for longer than [WithWriterWait] the
-//     outcome is busy. What is left is a program that the kernel suspends between
-//     finding the file by its name and opening it, for all this time.
-//   - A crash at any moment, kill -9 and loss of power too, leaves every single file
-//     old or new, whole. If that leaves a plan of several files half done, the next
-//     [Open] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Of a
-//     plan that is done or was not begun it removes what is left.
+//   - A text that another program saved before Apply returns is in the file afterwards, unless
+//     that program has overwritten it. If two programs save a file at the moment of the
+//     exchange and their texts do not merge, one of the texts is in a separate file next to
+//     it, which the result names.
+//   - The result describes the files: Content is the text that was read last, and Written is
+//     true if and only if that text contains the plan.
+//   - On Linux, leases (fcntl(2)) keep writers out of both files from before the exchange
+//     until Apply returns: a program that opens the file for writing waits for that long. If
+//     a program keeps the file open for longer than [WithWriterWait], the outcome is busy. A
+//     program that the kernel suspends for all this time between looking up the name and
+//     opening the file is the one case that leases do not cover.
+//   - A crash at any moment, including kill -9 and loss of power, leaves each file either
+//     old or new, never a part of both. If a plan of several files is left half done, the
+//     next [Open] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes
+//     the temporary files of plans that were completed or never begun.
 //   - No file outside the workspace is touched, whatever is renamed meanwhile.
 //
-// What is not: without leases (on other systems, on network file systems, or on files
-// of other owners where the process lacks CAP_LEASE) the old file is compared until it
-// was the same twice and again in the end, so that a program that writes later
-// into a file that it opened before writes in vain. A program that renames a file of its
-// own to the name does not wait for a lease either: it replaces the file after the exchange,
-// as after Apply. Where two files cannot be exchanged (systems other than Linux, some file
-// systems) the old one gets a second name and is then replaced: a file that
-// somebody renames to the name between these two steps is lost. Where there are no hard
-// links either, the old one is renamed first, so that a crash can leave it under a temporary
-// name only. On Windows a file that is open elsewhere cannot be replaced: an error.
+// Apply does not guarantee the following. Leases are missing on other systems, on network file
+// systems, and for files of other owners if the process lacks CAP_LEASE. There, Apply compares
+// the old file until it is unchanged between two reads, and once more at the end; a program
+// that opened the file before and writes to it later writes in vain. A program that renames a
+// new file over the name does not wait for a lease: it replaces the file, as it would after
+// Apply. Where two files cannot be exchanged atomically (systems other than Linux, some file
+// systems), the old file gets a second name and is then replaced; a file that another program
+// renames to the name between these two steps is lost. Without hard links, the old file is
+// renamed first, so that a crash can leave it under a temporary name. On Windows, a file that
+// is open in another program cannot be replaced, and Apply returns an error.
 //
-// A file keeps its mode, and where the process may set them its owner and, on Linux, its extended
-// attributes and access lists; other systems lose these. Without its owner it is not setuid
-// or setgid any more, and capabilities go with the old content. A name that is a symbolic
-// link stays one, and the file it leads to is changed; if it is deleted, the link goes
-// and the file stays. Other hard links of a file keep the old content, since they may
-// be outside of the workspace; the result says that there are some. Other Workspaces,
-// also those of other processes, wait meanwhile.
+// A file keeps its mode. Where the process has the rights, it also keeps its owner and, on
+// Linux, its extended attributes and access control lists; other systems lose these. A file
+// that changes its owner loses its setuid and setgid bits, and file capabilities are dropped
+// with the old content. A symbolic link stays a link: the file that it leads to is changed. If
+// the plan deletes a link, only the link is removed. Other hard links of a file keep the old
+// content, since they may be outside the workspace; the result reports that they exist. Apply
+// locks the directories, so that other Workspaces, also in other processes, wait.
 func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return w.apply(ctx, plan, opts)
 }
@@ -142,7 +142,7 @@ func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []App
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
 	}
-	if c.approved != "" { // a digest costs as much as the rest
+	if c.approved != "" { // computing a digest takes as long as all the rest
 		if d := plan.Digest(); c.approved != d {
 			return nil, fmt.Errorf("apply plan: it is not the one that was approved: %s, not %s", d, c.approved)
 		}
@@ -173,16 +173,16 @@ func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []App
 // applier carries out one plan.
 type applier struct {
 	*applyConfig
-	w       *Workspace
-	id      string    // in the names of temporary files
-	folders []*target // locked
-	created []string  // folders, from the top
-	files   []*fileApply
-	within  time.Time // how long to wait for others
+	w           *Workspace
+	id          string    // part of the names of temporary files
+	directories []*target // locked
+	created     []string  // from the top
+	files       []*fileApply
+	within      time.Time // how long to wait for other writers
 }
 
-// open finds and locks the folders, in the order of their names, so that two processes
-// do not wait for each other.
+// open finds the directories and locks them in the order of their names. The common order keeps
+// two processes from waiting for each other.
 func (a *applier) open(ctx context.Context) error {
 	for _, f := range a.files {
 		if err := a.find(f); err != nil && !f.stopped(err) {
@@ -208,10 +208,11 @@ func (a *applier) open(ctx context.Context) error {
 	return nil
 }
 
-// find resolves the name of a file. A link is deleted itself, and what it leads to is
-// another file, which stays.
+// find resolves the name of a file. If a link is to be deleted, its name is that of the link
+// itself: the file that it leads to stays.
 func (a *applier) find(f *fileApply) (err error) {
-	// Whoever asks for a recovery approves it, unless the record may be another's.
+	// A caller who asks for a recovery approves it, unless a command could have written the
+	// record.
 	approved := a.approved != "" || a.recovers && !a.record.beside
 	f.final, err = a.w.finalOf(f.edit, approved)
 	if f.edit.Kind == aycoder.EditDelete {
@@ -220,7 +221,7 @@ func (a *applier) find(f *fileApply) (err error) {
 	return err
 }
 
-// finalOf returns the path without symbolic links of what an edit is about.
+// finalOf returns the path of an edit with all symbolic links resolved.
 func (w *Workspace) finalOf(e aycoder.FileEdit, approved bool) (string, error) {
 	final, err := w.findWritable(e.Path, approved)
 	if err != nil || e.Kind != aycoder.EditDelete {
@@ -238,7 +239,7 @@ func (w *Workspace) finalOf(e aycoder.FileEdit, approved bool) (string, error) {
 	return final, w.mayWriteResolved(e.Path, rel, final, approved)
 }
 
-// readLarge reads a file of the size that a plan may have.
+// readLarge reads a file up to the size limit of a plan.
 func (w *Workspace) readLarge(name string) ([]byte, error) {
 	file, err := w.Open(name)
 	if err != nil {
@@ -252,8 +253,8 @@ func (w *Workspace) readLarge(name string) ([]byte, error) {
 	return data, err
 }
 
-// Writable says why a file must not be written by its name, also with an approval: nil
-// if it may be. What else can stand in the way is found when it is written.
+// Writable returns an error if the name of a file alone rules out writing to it, even with an
+// approval. Other obstacles are found when the file is written.
 func (w *Workspace) Writable(name string) error {
 	_, err := w.findWritable(name, true)
 	return err
@@ -274,17 +275,18 @@ func (w *Workspace) findWritable(name string, approved bool) (final string, err 
 	return final, w.mayWriteResolved(name, rel, final, approved)
 }
 
-// place opens the folder of a file, or shares it with another file.
+// place opens the directory of a file. Files in the same directory share one target, since a
+// second lock on it would wait for the first.
 func (a *applier) place(ctx context.Context, f *fileApply) error {
 	parent := path.Dir(f.final)
-	for _, t := range a.folders {
+	for _, t := range a.directories {
 		if t.name == parent {
 			f.at = a.placeIn(t, f)
 			return nil
 		}
 	}
 	if f.edit.Kind == aycoder.EditCreate {
-		if err := a.makeFolders(f.edit.Path, parent); err != nil {
+		if err := a.makeDirectories(f.edit.Path, parent); err != nil {
 			return err
 		}
 	}
@@ -292,8 +294,8 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	if err != nil {
 		return wrapError("write", f.edit.Path, err)
 	}
-	// On some file systems names differ and folders do not.
-	for _, t := range a.folders {
+	// On some file systems two names (such as "a" and "A") are the same directory.
+	for _, t := range a.directories {
 		if known, err := t.lock.Stat(); err == nil && os.SameFile(info, known) {
 			f.at = a.placeIn(t, f)
 			return nil
@@ -305,7 +307,7 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	}
 	f.at = a.placeIn(t, f)
 	t.name = parent
-	a.folders = append(a.folders, t)
+	a.directories = append(a.directories, t)
 	return nil
 }
 
@@ -313,8 +315,9 @@ func (a *applier) placeIn(t *target, f *fileApply) place {
 	return place{&target{dir: t.dir, lock: t.lock, name: path.Base(f.final), asked: f.edit.Path}, a.plain}
 }
 
-// makeFolders creates folders, and remembers which.
-func (a *applier) makeFolders(name, parent string) error {
+// makeDirectories creates the missing directories and records them, so that a plan that fails
+// can remove them again.
+func (a *applier) makeDirectories(name, parent string) error {
 	var missing []string
 	for p := parent; p != "."; p = path.Dir(p) {
 		if _, err := a.w.root.Lstat(filepath.FromSlash(p)); !errors.Is(err, fs.ErrNotExist) {
@@ -324,11 +327,11 @@ func (a *applier) makeFolders(name, parent string) error {
 	}
 	slices.Reverse(missing)
 	a.created = append(a.created, missing...)
-	return a.w.makeFolders(name, parent)
+	return a.w.makeDirectories(name, parent)
 }
 
-// removeFolders removes those that were created and are empty.
-func (w *Workspace) removeFolders(created []string) {
+// removeDirectories removes the directories that the plan created, unless files are in them.
+func (w *Workspace) removeDirectories(created []string) {
 	for _, name := range slices.Backward(created) {
 		if info, err := w.root.Lstat(filepath.FromSlash(name)); err == nil && info.IsDir() {
 			_ = w.root.Remove(filepath.FromSlash(name))
@@ -340,12 +343,12 @@ func (a *applier) close() {
 	for _, f := range a.files {
 		f.close()
 	}
-	for _, t := range a.folders {
+	for _, t := range a.directories {
 		t.close()
 	}
 }
 
-// run reads, merges and stages all files, and if that goes well, exchanges them.
+// run reads, merges and stages all files. Nothing is exchanged before every file has merged.
 func (a *applier) run(ctx context.Context) error {
 	a.within = time.Now().Add(a.wait)
 	err := a.each(func(f *fileApply) error { return f.prepare(ctx) })
@@ -378,8 +381,8 @@ func (a *applier) run(ctx context.Context) error {
 	return cmp.Or(err, context.Cause(ctx), a.conflict())
 }
 
-// look flushes what was exchanged, and reports whether nobody wrote to what was taken
-// out of its place.
+// look flushes the exchanged files, and reports whether nobody wrote to the files that were
+// taken out.
 func (a *applier) look(ctx context.Context) (quiet bool, err error) {
 	if err := a.sync(); err != nil {
 		return false, err
@@ -396,8 +399,8 @@ func (a *applier) look(ctx context.Context) (quiet bool, err error) {
 	return quiet, err
 }
 
-// each does something with each file that is still to be done, and ends at the first
-// hard error. A file that stands in the way is marked.
+// each calls do for each pending file, and stops at the first error that concerns the whole
+// plan. An error that concerns one file only marks that file.
 func (a *applier) each(do func(*fileApply) error) error {
 	for _, f := range a.files {
 		if f.res.Outcome != "" {
@@ -411,7 +414,7 @@ func (a *applier) each(do func(*fileApply) error) error {
 	return nil
 }
 
-// sync flushes what was exchanged.
+// sync flushes the exchanged files and the directories with their names.
 func (a *applier) sync() error {
 	for _, f := range a.files {
 		if f.unsynced && f.cur != nil && f.cur.file != nil {
@@ -421,7 +424,7 @@ func (a *applier) sync() error {
 			f.unsynced = false
 		}
 	}
-	for _, t := range a.folders {
+	for _, t := range a.directories {
 		if err := t.sync(); err != nil {
 			return err
 		}
@@ -429,8 +432,8 @@ func (a *applier) sync() error {
 	return nil
 }
 
-// finish takes everything back if the plan failed, and says what became of it. That is
-// done whether ctx ends or not.
+// finish takes everything back if the plan failed, and completes the result. It does so even
+// after the end of ctx, since the files would otherwise stay half changed.
 func (a *applier) finish(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	until := time.Now().Add(a.wait)
@@ -451,7 +454,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 		}
 	}
 	if err != nil {
-		a.w.removeFolders(a.created)
+		a.w.removeDirectories(a.created)
 	}
 	if !a.recovers {
 		a.record.remove()
@@ -471,7 +474,7 @@ func (a *applier) finish(ctx context.Context, err error) error {
 	return err
 }
 
-// conflict returns an error if files stand in the way.
+// conflict returns an error if any file stands in the way.
 func (a *applier) conflict() error {
 	var e aycoder.ConflictError
 	for _, f := range a.files {

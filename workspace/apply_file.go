@@ -19,24 +19,24 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Each file of a plan goes through one loop, [fileApply.reach]: a lease keeps writers out
-// of what is in place, it is read, what it has to become is written beside it, and
-// the two are exchanged. The invariant is that every file that was in place at some
-// moment stays open until the end, since others may have found it by its name: it is in
-// place, or among those taken out, and those are looked at again until nobody writes to
-// them. If somebody came to the old file in the moment of the exchange, the two are
-// exchanged again, and all begins anew with what they saved; nothing has to be merged
-// for that. Only if both files were written to, the text in the one that is out
-// is brought into the other.
+// Each file of a plan goes through one loop, [fileApply.reach]: it takes a lease on the current
+// file to keep writers out, reads the file, writes the merged text to a staged file next to it,
+// and exchanges the two. Invariant: every file that was in place at any moment stays open until
+// the end, since other programs may have opened it by its name. It is either the current file
+// or one of those taken out, and the latter are read again until nobody writes to them. If a
+// program reached the old file at the moment of the exchange, the two files are exchanged back,
+// and the loop starts again with the saved text; this needs no merge. Only if both files were
+// written to is the text of the file that is out merged into the current one.
 
-// maxTries bounds how often a file that somebody else keeps saving is exchanged, if the
-// time is not over before.
+// maxTries bounds the exchanges of a file that another program keeps saving. The time limit
+// usually ends them earlier.
 const maxTries = 100
 
-// maxMissed bounds how often a plan looks again for files that are not there.
+// maxMissed bounds the searches for a file that is missing: some editors remove a file for a
+// moment when they save it.
 const maxMissed = 10
 
-// fileApply carries out what a plan does to one file.
+// fileApply carries out the part of a plan that concerns one file.
 type fileApply struct {
 	*applyConfig
 	edit   aycoder.FileEdit
@@ -44,37 +44,37 @@ type fileApply struct {
 	at     place
 	res    aycoder.FileResult
 	prefix string       // of its temporary files
-	temps  int          // how many names it used
-	note   func() error // writes down found and want before anything is made of them
+	temps  int          // how many temporary names were used
+	note   func() error // records found and want before the file is touched
 
-	leadsTo func() ([]byte, error) // reads what a link leads to that is to be deleted
+	leadsTo func() ([]byte, error) // reads the target of a link that is to be deleted
 	until   time.Time
 
-	found fileState // what the user has, as last merged with the plan
-	want  fileState // what came of it
+	found fileState // the user's file, as last merged with the plan
+	want  fileState // the result of that merge
 
-	cur       *held     // in place; nil if there is nothing
-	staged    *held     // beside it, to be put in place
-	stagedFor fileState // why
-	last      *exchange // the last one, if it can be taken back
-	out       []*held   // what was taken out of its place
+	cur       *held     // the file in place; nil if there is none
+	staged    *held     // the new file next to it
+	stagedFor fileState // the state that staged was written for
+	last      *exchange // the last exchange, while it can be reversed
+	out       []*held   // the files that were taken out
 	late      []lateText
 
-	merged   bool // found and want are known
-	has      bool // the plan is in what is in place
-	wrote    bool // something was exchanged, so that others may have read the plan
-	undoing  bool // it is not to be
-	marked   bool // want has conflicts between markers
-	unsynced bool // what is in place is not known to be on the disk
+	merged   bool // found and want are set
+	has      bool // the current file contains the plan
+	wrote    bool // there was an exchange, so other programs may have read the new text
+	undoing  bool // the plan is being taken back
+	marked   bool // want contains conflict markers
+	unsynced bool // the current file may not be on the disk yet
 }
 
-// exchange is what was put in place, and what was taken out for it.
+// exchange records the file that was put in place and the one that was taken out for it.
 type exchange struct {
 	in, out *held
-	had     bool // whether the plan was in place before
+	had     bool // whether the current file contained the plan before
 }
 
-// lateText is what somebody wrote to a file that had been taken out.
+// lateText is a text that another program wrote to a file after it was taken out.
 type lateText struct {
 	from       *held
 	base, text fileState
@@ -88,7 +88,7 @@ type stopError struct {
 
 func (e *stopError) Error() string { return e.reason }
 
-// stopped marks the file if it is what an error is about.
+// stopped marks the file if err is about this file alone, and reports whether it is.
 func (f *fileApply) stopped(err error) bool {
 	s := f.reason(err)
 	if s != nil {
@@ -98,13 +98,13 @@ func (f *fileApply) stopped(err error) bool {
 	return s != nil
 }
 
-// reason returns why a file stands in the way, or nil if err is another error.
+// reason returns why a file stands in the way, or nil if err has another cause.
 func (f *fileApply) reason(err error) *stopError {
 	if s, ok := errors.AsType[*stopError](err); ok {
 		return s
 	}
 	switch {
-	case errors.Is(err, atomicswap.ErrBusy), errors.Is(err, syscall.EAGAIN): // a lease of another program
+	case errors.Is(err, atomicswap.ErrBusy), errors.Is(err, syscall.EAGAIN): // another program holds a lease
 		return &stopError{aycoder.OutcomeBusy, atomicswap.ErrBusy.Error()}
 	case errors.Is(err, errLarge):
 		return &stopError{aycoder.OutcomeKindChanged, err.Error()}
@@ -121,7 +121,7 @@ func (f *fileApply) reason(err error) *stopError {
 	return nil
 }
 
-// step lets tests come between.
+// step lets tests act as another program between two steps.
 func (f *fileApply) step(name string) error {
 	if f.applyConfig.step == nil {
 		return nil
@@ -129,13 +129,14 @@ func (f *fileApply) step(name string) error {
 	return f.applyConfig.step(name, f.edit.Path)
 }
 
-// temp returns a new name beside the file.
+// temp returns a new temporary name in the same directory, so that a rename suffices to put it
+// in place.
 func (f *fileApply) temp() string {
 	f.temps++
 	return f.prefix + strconv.Itoa(f.temps) + tempEnd
 }
 
-// prepare reads the file and merges. If there is nothing to do, the file is done.
+// prepare reads the file and merges. A file that already has the wanted text is done.
 func (f *fileApply) prepare(ctx context.Context) error {
 	if err := f.step("read"); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 		return err
 	}
 	if f.cur != nil {
-		f.cur.release() // until all is ready
+		f.cur.release() // writers may continue until all files are staged
 	}
 	if f.want.same(now) {
 		f.res.Outcome = aycoder.OutcomeUnchanged
@@ -156,8 +157,8 @@ func (f *fileApply) prepare(ctx context.Context) error {
 	return f.step("merged")
 }
 
-// inPlace waits until nobody has the file open for writing, and reads it. From then on
-// a lease keeps writers out.
+// inPlace waits until no other process has the file open for writing, then reads it. A lease
+// keeps writers out from then on.
 func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	info, err := f.at.dir.Lstat(f.at.name)
 	// Some editors rename the old file before they write the new one.
@@ -195,7 +196,8 @@ func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	return now, err
 }
 
-// link returns what a link is, and as the model was shown that, what it leads to.
+// link returns the state of a symbolic link. Its content is that of the file it leads to, since
+// that is what the model was shown.
 func (f *fileApply) link(info fs.FileInfo) (fileState, error) {
 	to, err := f.at.dir.Readlink(f.at.name)
 	if err == nil {
@@ -209,7 +211,7 @@ func (f *fileApply) link(info fs.FileInfo) (fileState, error) {
 	return f.cur.known, err
 }
 
-// hold opens what is in place.
+// hold opens the file that is in place.
 func (f *fileApply) hold(link string) error {
 	h, err := f.at.hold(f.at.name, link)
 	if err == nil {
@@ -219,7 +221,7 @@ func (f *fileApply) hold(link string) error {
 	return err
 }
 
-// setCurrent gives up what was in place before, for something that others put there.
+// setCurrent replaces the current file with one that another program put there.
 func (f *fileApply) setCurrent(h *held) {
 	if f.cur != nil {
 		f.cur.close()
@@ -227,18 +229,19 @@ func (f *fileApply) setCurrent(h *held) {
 	f.cur, f.last = h, nil
 }
 
-// decide returns what is to be in place of what is, but for what was written late.
+// decide returns the text that the file must get in place of now. It ignores texts that were
+// written late, which fold adds.
 func (f *fileApply) decide(now fileState) (next fileState, err error) {
 	next = now
 	switch {
-	case f.has != f.undoing: // it is as it is to be
+	case f.has != f.undoing: // nothing to do
 	case f.undoing:
 		next = f.unmerge(now)
 	case f.merged && now.same(f.found):
 		next = f.want
 	default:
-		// If the plan is in the file already because others read it and saved it, it can
-		// still be taken out by what was merged before.
+		// If another program read the plan and saved it, a merge finds nothing to do. The
+		// earlier merge can still take the plan out.
 		if next, err = f.merge(now); err == nil && !(f.wrote && next.same(now)) {
 			f.found, f.want, f.merged = now, next, true
 		}
@@ -246,7 +249,7 @@ func (f *fileApply) decide(now fileState) (next fileState, err error) {
 	return next, err
 }
 
-// merge carries out the plan on what was found.
+// merge applies the plan to the state that was found.
 func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.marked = false
 	theirs := fileState{text: f.edit.Proposed, mode: found.mode}
@@ -270,10 +273,11 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}
 }
 
-// isBinary says what [merge.Merge] takes for binary, by git's rule.
+// isBinary uses the test of [merge.Merge], which is git's: a NUL byte in the first 8000
+// bytes.
 func isBinary(text string) bool { return strings.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }
 
-// why says what does not merge.
+// why explains a failed merge to the model.
 func (f *fileApply) why(m merge.Result) string {
 	switch {
 	case f.edit.Kind == aycoder.EditDelete:
@@ -292,8 +296,8 @@ func (f *fileApply) why(m merge.Result) string {
 	return "does not merge"
 }
 
-// unmerge takes the plan's changes out of what others saved since. What does not merge
-// stays.
+// unmerge takes the plan's changes out of a text that others saved since. Parts that do not
+// merge stay.
 func (f *fileApply) unmerge(now fileState) fileState {
 	if now.same(f.want) {
 		return f.found
@@ -304,8 +308,8 @@ func (f *fileApply) unmerge(now fileState) fileState {
 	return now
 }
 
-// combine brings two changes of a text together. What was added at the end of one is
-// added at the end of the other too: so it would have been, had there been one file.
+// combine merges two changes of one text. If one of them appended to the text, the appended
+// part also goes to the end of the other, as if both programs had written to one file.
 func (f *fileApply) combine(base, a, b fileState) (fileState, bool) {
 	if base.absent || a.absent || b.absent || base.link+a.link+b.link != "" {
 		return b, a.same(base)
@@ -326,15 +330,15 @@ func (f *fileApply) combine(base, a, b fileState) (fileState, bool) {
 	return b, m.Clean()
 }
 
-// addedTo returns what was added at the end of a text, if it can be added to another:
-// both have to end with a line, or be the same.
+// addedTo returns the text that longer appends to base, if it can be appended to other as well:
+// both must end with a newline, or be equal.
 func addedTo(base, longer, other string) (string, bool) {
 	added, ok := strings.CutPrefix(longer, base)
 	whole := func(text string) bool { return text == "" || strings.HasSuffix(text, "\n") }
 	return added, ok && (added == "" || whole(base) && whole(other) || base == other)
 }
 
-// fold brings into a text what was written late. It returns what does not fit in.
+// fold merges late texts into a text. It returns those that do not fit.
 func (f *fileApply) fold(text fileState) (fileState, []lateText) {
 	var rest []lateText
 	for _, l := range f.late {
@@ -347,7 +351,7 @@ func (f *fileApply) fold(text fileState) (fileState, []lateText) {
 	return text, rest
 }
 
-// stage writes beside the file what is to be put in its place.
+// stage writes the new file under a temporary name next to the old one.
 func (f *fileApply) stage(want fileState) error {
 	f.unstage()
 	if want.absent {
@@ -377,7 +381,7 @@ func (f *fileApply) stage(want fileState) error {
 	return f.step("staged")
 }
 
-// take leases a file that nobody else knows yet.
+// take leases a file that no other program can know yet.
 func (h *held) take() (err error) {
 	if h.known, err = h.read(); err == nil {
 		err = h.lease()
@@ -385,9 +389,9 @@ func (h *held) take() (err error) {
 	return err
 }
 
-// isStaged sees to it that what is wanted is staged. It reports false if that took so
-// long that the file has to be read again. What was added at the end of the file does
-// not: otherwise one who adds to it often could not be overtaken.
+// isStaged makes sure that the wanted state is staged. It returns false if that took so long
+// that the file must be read again. Staging an appended text does not count: otherwise a
+// program that appends often, such as a logger, could never be overtaken.
 func (f *fileApply) isStaged(want fileState) (bool, error) {
 	switch {
 	case want.absent || f.staged != nil && want.same(f.stagedFor):
@@ -419,7 +423,7 @@ func (f *fileApply) unstage() {
 	}
 }
 
-// reach brings the file to what it is to be.
+// reach repeats read, stage and exchange until the file has the decided state.
 func (f *fileApply) reach(ctx context.Context) error {
 	for try := range maxTries {
 		if try > 1 && time.Now().After(f.until) {
@@ -436,7 +440,7 @@ func (f *fileApply) reach(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A plan that cannot be taken out of what others saved stays.
+		// If the plan cannot be taken out of a text that others saved, it stays.
 		has := !f.undoing || f.has && decided.same(now) && !now.same(f.found)
 		next, rest := f.fold(decided)
 		done := next.same(now)

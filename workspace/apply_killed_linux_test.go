@@ -364,7 +364,7 @@ func TestInterruptedWaits(t *testing.T) {
 	}
 }
 
-// What a user saves in a file after the crash is merged, or stays as it is.
+// A text that a user saves after the crash is merged, or stays as it is.
 func TestInterruptedAndSaved(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		k := newKilledDir(t, filepath.Join(t.TempDir(), "ws"), false)

@@ -84,14 +84,14 @@ func TestApplyDeletesLink(t *testing.T) {
 	leads(t, link, "../f")
 }
 
-// Who waits for a folder that another process keeps locked, or for somebody who does,
-// stops with ctx.
+// An Apply that waits for a directory which another process keeps locked, or for another Apply
+// that waits, ends with ctx.
 func TestApplyStopsWaitingForLock(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "f\n"})
-	folder, err := os.Open(dir)
+	directory, err := os.Open(dir)
 	require.NoError(t, err)
-	defer folder.Close()
-	require.NoError(t, syscall.Flock(int(folder.Fd()), syscall.LOCK_EX))
+	defer directory.Close()
+	require.NoError(t, syscall.Flock(int(directory.Fd()), syscall.LOCK_EX))
 	plan := mustPlan(t, change("f", "f\n", "F\n"))
 	end := errors.New("the end")
 	var all sync.WaitGroup

@@ -63,8 +63,8 @@ func TestApplyBusy(t *testing.T) {
 	}
 }
 
-// What is written after the exchange by somebody who opened the file before, where no
-// lease tells of them, is in the file, or the plan is taken back.
+// A program may open the file before the exchange and write after it, unnoticed where there are
+// no leases. Its text is in the file afterwards, or the plan is taken back.
 func TestApplyLateWrites(t *testing.T) {
 	base := "1\n2\n3\n4\n5\n6\n7\n"
 	late := func(text string) func(*os.File, string) error {
@@ -213,7 +213,7 @@ func TestApplyFullDisk(t *testing.T) {
 	assert.Zero(t, temps)
 }
 
-// No file outside is touched while folders and links are exchanged under way.
+// No file outside is touched while directories and links are exchanged under way.
 func TestApplyRace(t *testing.T) {
 	timed.Long(t, "races of plans with other writers")
 	inMemory(t)

@@ -13,14 +13,14 @@ import (
 	"github.com/aycoder/aycoder/internal/atomicswap"
 )
 
-// place is a name in a folder that is locked.
+// place is a name in a locked directory.
 type place struct {
 	*target
-	plain bool // do without what not every system has
+	plain bool // avoid operations that some systems lack
 }
 
-// exchange puts the file of another name in the place, and returns the name that what
-// was there has then: the other name, or kept.
+// exchange puts the file named temp in this place. It returns the new name of the file that was
+// there: either temp or kept.
 func (p place) exchange(temp, kept string) (string, error) {
 	err := errors.ErrUnsupported
 	if !p.plain {
@@ -32,7 +32,8 @@ func (p place) exchange(temp, kept string) (string, error) {
 	return p.twoSteps(temp, kept)
 }
 
-// twoSteps is an exchange in two steps.
+// twoSteps links the old file to kept and then renames the new one over it, for systems without
+// an atomic exchange.
 func (p place) twoSteps(temp, kept string) (string, error) {
 	err := p.dir.Link(p.name, kept)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +45,7 @@ func (p place) twoSteps(temp, kept string) (string, error) {
 		}
 		_ = p.dir.Remove(kept)
 	}
-	// There are no hard links here, or one of the two is a folder.
+	// The file system has no hard links, or one of the two is a directory.
 	if err := p.dir.Rename(p.name, kept); err != nil {
 		return "", err
 	}
@@ -58,11 +59,11 @@ func (p place) twoSteps(temp, kept string) (string, error) {
 	return kept, nil
 }
 
-// put puts the file of another name where there is none. If there is one, the error is
+// put renames a file to a place that is empty. If the place is taken, the error is
 // [fs.ErrExist].
 func (p place) put(temp string) error { return p.move(temp, p.name) }
 
-// move renames a file, unless there is one of the new name.
+// move renames a file, unless the new name is taken.
 func (p place) move(from, to string) error {
 	err := errors.ErrUnsupported
 	if !p.plain {
@@ -83,9 +84,8 @@ func (p place) move(from, to string) error {
 	return p.dir.Rename(from, to)
 }
 
-// save gives a file that holds a text of the user's a name that the user sees: that of
-// the place with ".save" at the end, as editors do it, and "~" as often as needed. It
-// returns the name that the file has then.
+// save gives a file with a user's text a visible name: that of the place with ".save" appended,
+// as editors do, and as many "~" as are needed. It returns the new name.
 func (p place) save(temp string) string {
 	name := p.name + ".save"
 	for range maxTries {
@@ -100,30 +100,30 @@ func (p place) save(temp string) string {
 	return temp
 }
 
-// fileState is what a file is: its bytes and its mode, or that there is none.
+// fileState is the content and mode of a file, or its absence.
 type fileState struct {
 	text   string
 	absent bool
 	mode   fs.FileMode
-	link   string // where it leads, if it is a link
+	link   string // its target, if it is a link
 }
 
 func (s fileState) same(o fileState) bool {
 	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && s.text == o.text)
 }
 
-// held is an open file, in its place or beside it, that others may know: they can have
-// found it by its name at any time since it was in place. It is given up only when
-// nobody can have written to it since it was looked at.
+// held is an open file, in place or taken out, that other programs may have opened by its name
+// at any time since it was in place. It is closed only when nobody can have written to it since
+// the last read.
 type held struct {
 	name  string
 	file  *os.File  // nil for a link
-	known fileState // what is accounted for
+	known fileState // the last state that was dealt with
 
-	noLease bool // there are no leases
+	noLease bool // leases are not available
 }
 
-// hold opens a file, or finds the link that is known to be there.
+// hold opens a file. For a link, which cannot be opened, it checks that the link is unchanged.
 func (p place) hold(name, link string) (*held, error) {
 	h := &held{name: name}
 	info, err := p.dir.Lstat(name)
@@ -146,7 +146,7 @@ func (p place) hold(name, link string) (*held, error) {
 	return h, nil
 }
 
-// isAt reports whether a held file has a name.
+// isAt reports whether the name still refers to the held file.
 func (p place) isAt(name string, h *held) bool {
 	if h.file != nil {
 		return p.is(name, h.file)
@@ -157,17 +157,17 @@ func (p place) isAt(name string, h *held) bool {
 
 func (h *held) close() {
 	if h.file != nil {
-		h.file.Close() // and with it the lease
+		h.file.Close() // which also releases the lease
 	}
 }
 
-// lease keeps writers out, if nobody has the file open for writing. Where there are no
-// leases it does nothing.
+// lease keeps writers out. It fails if another process has the file open for writing, and does
+// nothing where leases are not available.
 func (h *held) lease() error {
 	if h.noLease || h.file == nil {
 		return nil
 	}
-	atomicswap.Release(h.file) // who waits for its end goes first
+	atomicswap.Release(h.file) // a program that waits for the end of the lease goes first
 	err := atomicswap.Lease(h.file)
 	if errors.Is(err, errors.ErrUnsupported) {
 		h.noLease, err = true, nil
@@ -181,8 +181,8 @@ func (h *held) release() {
 	}
 }
 
-// quiet reports whether the file is what is known of it, and nobody is about to write
-// to it. Without a lease it says nothing about the moment after.
+// quiet reports whether the file is unchanged and nobody is about to write to it. Without a
+// lease this can change at any moment.
 func (h *held) quiet() bool {
 	if h.file == nil {
 		return true
@@ -195,9 +195,8 @@ func (h *held) quiet() bool {
 	return err == nil && now.same(h.known)
 }
 
-// settle waits until nobody has the file open for writing, and reads it. From then on
-// a lease keeps writers out. Where there are no leases, the file has to be the same
-// twice.
+// settle waits until no other process has the file open for writing, then reads it. A lease
+// keeps writers out from then on. Without leases, two successive reads must agree.
 func (h *held) settle(ctx context.Context, until time.Time) (fileState, error) {
 	if h.file == nil {
 		return h.known, nil
@@ -229,10 +228,10 @@ func (h *held) settle(ctx context.Context, until time.Time) (fileState, error) {
 	}
 }
 
-// errLarge says that a file is too large to be merged.
+// errLarge says that a file has become too large to be merged.
 var errLarge = fmt.Errorf("is larger than %d MiB now", maxFile>>20)
 
-// read returns all that is in the file.
+// read returns the state of the open file.
 func (h *held) read() (fileState, error) {
 	info, err := h.file.Stat()
 	if err != nil {
@@ -250,7 +249,7 @@ func (h *held) read() (fileState, error) {
 	return fileState{text: b.String(), mode: info.Mode()}, err
 }
 
-// sleep waits, or returns the cause of the end of ctx.
+// sleep pauses for d. It returns the cause if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,38 +16,37 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A plan is written down before anything is made of it, in a file of entries: the
-// first says all of it, and each that follows what became another since a file was saved
-// meanwhile. An entry is a line of JSON, and after it the texts of the files that it
-// names, as they are, since escaping them would cost more than all else. An entry without its end was
-// not written, and nothing was made of it. Who writes a record keeps it locked, so that a
-// record that is not locked is that of a process that has ended.
+// Before a plan is carried out, it is written to a record, a file of entries. The first entry
+// holds the whole plan. Each later one replaces a part of it, after another program saved a
+// file and the merge changed. An entry is a line of JSON followed by the raw texts of the files
+// that it names, since escaping them would cost more than everything else. An entry without its
+// end marker was never completed, so nothing was done for it. The writing process keeps a
+// record locked: an unlocked record belongs to a process that has ended.
 //
-// A record beside the files must not be one that came with them: a repository, an
-// archive. It is taken for one of ours only if it has a mode that git does not give to
-// files, belongs to the user, and names its own inode.
+// A record in the workspace itself could have come with a repository or an archive. It is
+// believed only if it has a mode that git never gives to a file, belongs to the user, and
+// contains its own inode number.
 
 const (
 	recordVersion = 1
 	maxRecord     = 8 * maxFile
-	maxRecords    = 256 // that are looked at
+	maxRecords    = 256 // at most this many are read
 )
 
-// recordStore is where records are.
+// recordStore is the directory of the records.
 type recordStore struct {
 	root   *os.Root
-	prefix string // of their names, and their end
+	prefix string // of their names, with the suffix
 	end    string
-	beside bool // the directory is that of the workspace
+	beside bool // the directory is the workspace itself
 }
 
-// WithPlanRecords sets the directory in which [Workspace.Apply] writes down what it is
-// about to do, so that the next [Open] with the same directory finds a plan
-// that a crash interrupted: see [Workspace.Interrupted]. It should be out of reach of
-// the workspace's tools and commands, since what is written there is believed; it is made
-// if it is missing, and may be the same for many workspaces. Records hold the texts of
-// the files, and only the user can read them. Default: the directory of the workspace
-// itself, and only on Unix.
+// WithPlanRecords sets the directory in which [Workspace.Apply] records a plan before carrying
+// it out. The next [Open] with the same directory finds a plan that a crash interrupted: see
+// [Workspace.Interrupted]. Tools and commands of the workspace should not be able to write
+// there, since records are trusted. The directory is created if it is missing, and several
+// workspaces may share it. Records hold the texts of the files, and only the user can read
+// them. Default: the workspace itself, and only on Unix.
 func WithPlanRecords(dir string) Option {
 	return func(w *Workspace) error {
 		err := os.MkdirAll(dir, 0o700)
@@ -61,7 +60,8 @@ func WithPlanRecords(dir string) Option {
 	}
 }
 
-// nameRecords decides what records are called.
+// nameRecords chooses the names of records. In a shared directory they depend on the path of
+// the workspace.
 func (w *Workspace) nameRecords() {
 	w.records.prefix, w.records.end = tempPrefix, tempEnd
 	if w.records.root == nil {
@@ -72,10 +72,10 @@ func (w *Workspace) nameRecords() {
 	w.records.prefix += hex.EncodeToString(sum[:8]) + "-"
 }
 
-// sync flushes the names in the directory.
+// sync flushes the directory, so that the names survive a loss of power.
 func (s *recordStore) sync() error { return (&target{dir: s.root}).sync() }
 
-// ids returns the plans that have records.
+// ids returns the ids of the plans that have records.
 func (s *recordStore) ids() []string {
 	dir, err := s.root.Open(".")
 	if err != nil {
@@ -98,14 +98,14 @@ func (s *recordStore) ids() []string {
 	return all
 }
 
-// planRecord is a record that is open and locked. A nil one does nothing.
+// planRecord is an open and locked record. A nil record ignores all calls.
 type planRecord struct {
 	recordStore
 	id, name string
 	file     *os.File
-	durable  bool // each line is flushed
+	durable  bool // each entry is flushed
 	begun    recordBegin
-	noted    map[recordKey][]recordFile // what is known of each file, the newest at the end
+	noted    map[recordKey][]recordFile // the recorded states of each file, newest last
 	ended    bool
 }
 
@@ -128,14 +128,14 @@ type recordBegin struct {
 	Files     []recordFile `json:"-"`
 }
 
-// recordFile says what a file is and what it is to become.
+// recordFile holds the old and the new state of a file.
 type recordFile struct {
 	ID    string           `json:"id"`
 	Index int              `json:"index"`
 	Edit  aycoder.FileEdit `json:"edit"`           // without its texts; its path has no symbolic links
-	Sizes [2]int           `json:"sizes"`          // of the texts, before and after
+	Sizes [2]int           `json:"sizes"`          // of the texts before and after, in bytes
 	Was   fs.FileMode      `json:"was,omitempty"`  // mode
-	Link  string           `json:"link,omitempty"` // where it leads, if it is a link that is deleted
+	Link  string           `json:"link,omitempty"` // the target of a link that is deleted
 }
 
 func (f *fileApply) recorded(id string, index int) recordFile {
@@ -143,8 +143,7 @@ func (f *fileApply) recorded(id string, index int) recordFile {
 	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(), f.found.link}
 }
 
-// between returns the edit that makes of what was found what was wanted. Mode is that of
-// a file that is created.
+// between returns the edit that turns found into want. Mode is that of a newly created file.
 func between(name string, mode fs.FileMode, found, want fileState) aycoder.FileEdit {
 	b := aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: found.text, Proposed: want.text}
 	switch {
@@ -156,8 +155,7 @@ func between(name string, mode fs.FileMode, found, want fileState) aycoder.FileE
 	return b
 }
 
-// reverse returns the edit that takes another back. Was is the mode of a file that is
-// deleted.
+// reverse returns the edit that takes e back. Was is the mode of a deleted file.
 func reverse(e aycoder.FileEdit, was fs.FileMode) aycoder.FileEdit {
 	back := aycoder.FileEdit{Path: e.Path, Kind: e.Kind, Base: e.Proposed, Proposed: e.Base}
 	switch e.Kind {
@@ -169,9 +167,9 @@ func reverse(e aycoder.FileEdit, was fs.FileMode) aycoder.FileEdit {
 	return back
 }
 
-// writeRecord writes down what a plan is about to do. The record of several files is on
-// the disk then; that of one file only says which temporary files it has, and can be
-// done without where none can be written.
+// writeRecord records what a plan is about to do. For several files, the record must be on the
+// disk before anything is exchanged. For one file, it only names the temporary files, so Apply
+// continues if it cannot be written.
 func (a *applier) writeRecord() error {
 	begin := recordBegin{Version: recordVersion, Workspace: a.w.real, Created: a.created}
 	for i, f := range a.files {
@@ -196,8 +194,8 @@ func (a *applier) writeRecord() error {
 	return nil
 }
 
-// errTaken says that one who looked for records took an empty one for what is left of a
-// process that has ended.
+// errTaken says that another process, looking for records, mistook an empty record for one
+// whose process has ended.
 var errTaken = errors.New("another process took it away")
 
 func (r *planRecord) failed(err error) error {
@@ -206,7 +204,7 @@ func (r *planRecord) failed(err error) error {
 
 func (r *planRecord) begin(begin recordBegin) (err error) {
 	r.name = r.prefix + r.id + r.end
-	// The mode is one that git does not give to files.
+	// The sticky bit is one that git does not give to files.
 	r.file, err = r.root.OpenFile(r.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -248,7 +246,7 @@ func (r *planRecord) add(files ...recordFile) {
 	}
 }
 
-// write writes an entry.
+// write appends an entry.
 func (r *planRecord) write(line recordLine, files ...recordFile) error {
 	line.Files = slices.Clone(files)
 	for i := range line.Files {
@@ -270,7 +268,7 @@ func (r *planRecord) write(line recordLine, files ...recordFile) error {
 	return err
 }
 
-// note writes down what a file of a plan is to become, if that is news.
+// note records the new text of a file, if it changed.
 func (r *planRecord) note(id string, index int, f *fileApply) error {
 	if r == nil {
 		return nil
@@ -286,14 +284,14 @@ func (r *planRecord) note(id string, index int, f *fileApply) error {
 	return nil
 }
 
-// done says that there is nothing to be done any more but to remove temporary files.
+// done records that only temporary files are left to be removed.
 func (r *planRecord) done() {
 	if r != nil {
 		_ = r.write(recordLine{Done: true})
 	}
 }
 
-// remove gives up the record.
+// remove closes and removes the record.
 func (r *planRecord) remove() {
 	if r == nil {
 		return
@@ -302,14 +300,14 @@ func (r *planRecord) remove() {
 		r.file.Close()
 	}
 	_ = r.root.Remove(r.name)
-	r.file.Close() // and with it the lock
+	r.file.Close() // which also releases the lock
 	if r.durable {
 		_ = r.recordStore.sync()
 	}
 }
 
-// openRecord opens and locks the record of a process that has ended. It returns nil if
-// there is none, or it is not to be believed.
+// openRecord opens and locks the record of a process that has ended. It returns nil if there is
+// none, or if it is not trusted.
 func (w *Workspace) openRecord(id string) *planRecord {
 	r := &planRecord{recordStore: w.records, id: id, name: w.records.prefix + id + w.records.end, durable: true}
 	info, err := r.root.Lstat(r.name)
@@ -326,24 +324,24 @@ func (w *Workspace) openRecord(id string) *planRecord {
 	return nil
 }
 
-// believed reads a record, if it is one that was written here.
+// believed reads a record and reports whether this user wrote it in this place.
 func (r *planRecord) believed(w *Workspace) bool {
 	info, err := r.file.Stat()
 	if err != nil || r.beside && info.Size() > 0 && !writtenHere(info) || !r.read() {
 		return false
 	}
 	b := &r.begun
-	return b.Version == 0 || // nothing was begun
+	return b.Version == 0 || // the process ended before it began
 		b.Version == recordVersion && b.Workspace == w.real && (!r.beside || b.Inode == inode(info))
 }
 
-// read reads the whole entries, and cuts off what is left of one.
+// read reads the complete entries, and truncates an incomplete one.
 func (r *planRecord) read() bool {
 	in := bufio.NewReader(io.LimitReader(r.file, maxRecord))
 	size := int64(0)
 	for {
 		line, n, err := readEntry(in)
-		if err != nil { // what comes after the last end of an entry
+		if err != nil { // the rest is an incomplete entry
 			return errors.Is(err, io.EOF) && r.file.Truncate(size) == nil
 		}
 		size += n
@@ -356,7 +354,8 @@ func (r *planRecord) read() bool {
 	}
 }
 
-// readEntry returns an entry and how long it is. The error is [io.EOF] if it has no end.
+// readEntry returns the next entry and its size in bytes. The error is [io.EOF] if its end is
+// missing.
 func readEntry(in *bufio.Reader) (line recordLine, size int64, err error) {
 	data, err := in.ReadBytes('\n')
 	if err == nil {

@@ -16,45 +16,45 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// InterruptedPlan is a plan that [Workspace.Apply] had begun when its process ended, and
-// that is done in some of its files and not in others. It stays so until somebody calls
-// Finish or TakeBack. Both are safe if they are interrupted in turn, and both
-// do what they do by another Apply: what the user has saved since is merged.
+// InterruptedPlan is a plan that [Workspace.Apply] had begun when its process ended, and that
+// is done in some files and not in others. It stays so until Finish or TakeBack is called. Both
+// use another Apply: they merge texts that the user has saved since, and they may be
+// interrupted in turn.
 type InterruptedPlan struct {
-	// ID names the plan among others.
+	// ID identifies the plan.
 	ID string
-	// Plan is what each of its files was to become when it was interrupted: what the
-	// model proposed, merged with what the user had.
+	// Plan holds, for each file, the change that Apply was about to make: the model's proposal
+	// merged with the user's text.
 	Plan aycoder.EditPlan
-	// Done are the paths of the files that are changed already, Open of those that are
-	// not. A file that was changed otherwise since may be in neither.
+	// Done lists the paths of the files that are already changed, Open those that are not. A
+	// file that was changed again since may be in neither.
 	Done, Open []string
 
 	w *Workspace
 }
 
-// Finish carries out what is left of the plan. A file that the user has changed in the
-// same lines since stays as it is, and its result says so. The result is like that
-// of [Workspace.Apply].
+// Finish carries out the rest of the plan. A file in which the user has changed the same lines
+// since is left alone, and its result says so. The result is like that of [Workspace.Apply].
 func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, false, opts)
 }
 
-// TakeBack takes out of the files what was done of the plan. A file that the user has
-// changed in the same lines since stays as it is, and its result says so. The result
-// is like that of [Workspace.Apply].
+// TakeBack removes the part of the plan that was done. A file in which the user has changed the
+// same lines since is left alone, and its result says so. The result is like that of
+// [Workspace.Apply].
 func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, true, opts)
 }
 
-// Interrupted returns the plans that a crash left half done, in no order. A plan that
-// another process is carrying out is not among them. Where nothing tells whether
-// a process is still at work (systems other than Unix, some network file systems), it
-// may only be called when none is.
+// Interrupted returns the plans that a crash left half done, in no particular order. It omits
+// plans that another process is carrying out. On systems other than Unix and on some network
+// file systems this cannot be detected; there, call it only if no other process uses the
+// workspace.
 //
-// What is found beside the files, without [WithPlanRecords], was written by this user in
-// this place: a repository or an archive cannot bring it along. But a command that runs in the
-// workspace can, so that a person should see the Plan before it is finished.
+// Without [WithPlanRecords], records are in the workspace itself. They are trusted only if this
+// user wrote them in this place, so that a repository or an archive cannot bring one along. But
+// a command that runs in the workspace can write one: show the Plan to a person before
+// finishing it.
 func (w *Workspace) Interrupted() []*InterruptedPlan {
 	var all []*InterruptedPlan
 	for _, id := range w.records.ids() {
@@ -70,7 +70,7 @@ func (w *Workspace) Interrupted() []*InterruptedPlan {
 	return all
 }
 
-// tidy removes what is left of plans that are not half done.
+// tidy removes the remains of plans that are not half done.
 func (w *Workspace) tidy() {
 	for _, id := range w.records.ids() {
 		r := w.openRecord(id)
@@ -85,20 +85,20 @@ func (w *Workspace) tidy() {
 	}
 }
 
-// leftover is what is left of a plan.
+// leftover holds the remains of a plan.
 type leftover struct {
 	w      *Workspace
 	record *planRecord
 	files  []*leftFile
 }
 
-// leftFile is what is left of one of its files.
+// leftFile holds the remains of one of its files.
 type leftFile struct {
-	versions []recordFile // as they were noted, the newest at the end
-	done     bool         // it is as it was to become
-	open     bool         // it is as it was; if neither, it is not known
+	versions []recordFile // as recorded, newest last
+	done     bool         // it has its new state
+	open     bool         // it has its old state; if neither is set, the state is unknown
 	temps    []leftTemp
-	err      error // why it may not be touched
+	err      error // why it must not be touched
 }
 
 func (f *leftFile) recordFile() recordFile { return f.versions[len(f.versions)-1] }
@@ -107,18 +107,18 @@ func (f *leftFile) recordFile() recordFile { return f.versions[len(f.versions)-1
 type leftTemp struct {
 	name string // in the workspace
 	text string
-	ours bool // its text is no other than those that are known
-	late bool // its text is that of the old file, to which somebody wrote after it was exchanged
+	ours bool // its text is one of the recorded texts
+	late bool // its text is the old one, changed by another program after the exchange
 }
 
-// leftOf looks at the files of a record.
+// leftOf examines the files of a record.
 func (w *Workspace) leftOf(r *planRecord) *leftover {
 	l := &leftover{w: w, record: r}
 	for _, begun := range r.begun.Files {
 		f := &leftFile{versions: r.noted[recordKey{begun.ID, begun.Index}]}
 		l.files = append(l.files, f)
 		name := begun.Edit.Path
-		// A record is not believed in where its files are.
+		// The path is resolved again: a record is not trusted with where its files are.
 		final, err := w.finalOf(f.recordFile().Edit, true)
 		if err == nil && final != name {
 			err = &Error{"write", name, "stale", errMoved}
@@ -130,8 +130,8 @@ func (w *Workspace) leftOf(r *planRecord) *leftover {
 	return l
 }
 
-// look finds out whether a file was exchanged: from what is in it, or if that is
-// something else by now, from what lies beside it.
+// look finds out whether a file was exchanged, from its content, or if that has changed since,
+// from the temporary files next to it.
 func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 	e := f.recordFile().Edit
 	now, err := w.readLarge(name)
@@ -158,7 +158,7 @@ func (w *Workspace) look(r *planRecord, f *leftFile, name string) {
 	}
 }
 
-// tempOf returns the file that a temporary one belongs to.
+// tempOf returns the file that a temporary file belongs to.
 func (r *planRecord) tempOf(name string) (recordKey, bool) {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, tempPrefix), tempEnd), "-")
 	if len(parts) != 3 {
@@ -169,11 +169,11 @@ func (r *planRecord) tempOf(name string) (recordKey, bool) {
 	return k, err == nil && len(r.noted[k]) > 0
 }
 
-// lookAtTemp finds out what a temporary file is.
+// lookAtTemp classifies a temporary file.
 func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, now string) {
 	versions := r.noted[k]
 	if versions[0].Edit.Path != f.versions[0].Edit.Path {
-		return // of another file in the directory
+		return // belongs to another file in the directory
 	}
 	t := leftTemp{name: name}
 	var err error
@@ -183,7 +183,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 		link = link || v.Link != ""
 		e := v.Edit
 		t.ours = t.ours || t.text == e.Base || strings.HasPrefix(e.Proposed, t.text)
-		for _, known := range []string{e.Base, e.Proposed} { // and something at the end that is in place too
+		for _, known := range []string{e.Base, e.Proposed} { // possibly with appended text that the current file also has
 			added, ok := strings.CutPrefix(t.text, known)
 			t.ours = t.ours || ok && strings.HasSuffix(now, added)
 		}
@@ -196,7 +196,7 @@ func (w *Workspace) lookAtTemp(r *planRecord, f *leftFile, k recordKey, name, no
 	}
 }
 
-// readAnything reads a file in the workspace, whatever it is called.
+// readAnything reads a file in the workspace, even one whose name is refused otherwise.
 func (w *Workspace) readAnything(name string) (string, error) {
 	info, err := w.root.Lstat(filepath.FromSlash(name))
 	if err == nil {
@@ -214,8 +214,8 @@ func (w *Workspace) readAnything(name string) (string, error) {
 	return s.text, err
 }
 
-// half reports whether the plan is neither done nor not begun, or there is a text of the
-// user's that is in no other file.
+// half reports whether the plan was begun and not finished, or whether a text of the user's
+// exists only in a temporary file.
 func (l *leftover) half() bool {
 	lost := slices.ContainsFunc(l.files, func(f *leftFile) bool {
 		return slices.ContainsFunc(f.temps, func(t leftTemp) bool { return !t.ours })
@@ -244,7 +244,7 @@ func (l *leftover) interrupted() *InterruptedPlan {
 	return p
 }
 
-// edits returns what has to be done to finish the plan, or to take it back.
+// edits returns the edits that finish the plan, or those that take it back.
 func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 	var edits []aycoder.FileEdit
 	for _, f := range l.files {
@@ -256,7 +256,7 @@ func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 		i := slices.IndexFunc(f.temps, func(t leftTemp) bool { return !t.ours })
 		switch {
 		case i >= 0 && f.done && e.Kind != aycoder.EditCreate:
-			// Somebody wrote to the old file after it was exchanged.
+			// Another program wrote to the old file after the exchange.
 			f.temps[i].late = back || e.Kind == aycoder.EditChange
 			if back {
 				e.Base = f.temps[i].text
@@ -264,14 +264,14 @@ func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 			} else if e.Kind == aycoder.EditChange {
 				e.Proposed = f.temps[i].text
 			}
-		case back && v.Link != "" && f.done: // a link cannot be made by an edit
+		case back && v.Link != "" && f.done: // an edit cannot create a link
 			continue
 		case back:
 			e = reverse(e, v.Was)
 		}
 		edits = append(edits, e)
 	}
-	plan, err := aycoder.NewEditPlan(edits...) // without what changes nothing
+	plan, err := aycoder.NewEditPlan(edits...) // leaves out edits that change nothing
 	return plan.Files(), err
 }
 
@@ -315,7 +315,7 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 	return all, nil
 }
 
-// putLinksBack gives links that were deleted their names again.
+// putLinksBack restores links that were deleted.
 func (l *leftover) putLinksBack() {
 	for _, f := range l.files {
 		v := f.recordFile()
@@ -332,8 +332,8 @@ func (l *leftover) putLinksBack() {
 	}
 }
 
-// remove removes the temporary files, and the record. A text that is nowhere else
-// becomes a file that the user sees, and that the result names.
+// remove removes the temporary files and the record. A text that exists nowhere else is kept in
+// a file with a visible name, which the result names.
 func (l *leftover) remove(back bool, res *aycoder.ApplyResult) {
 	for _, f := range l.files {
 		e := f.recordFile().Edit
@@ -358,7 +358,7 @@ func (l *leftover) remove(back bool, res *aycoder.ApplyResult) {
 		}
 	}
 	if back {
-		l.w.removeFolders(l.record.begun.Created)
+		l.w.removeDirectories(l.record.begun.Created)
 	}
 	l.record.remove()
 }

@@ -93,7 +93,7 @@ func saveAsTold(name string) error {
 }
 
 // otherWriter saves a file again and again, as one program does that is the only one
-// but for the agent: no save of its own comes between two of its steps.
+// but for the agent: none of its saves comes between two of its steps.
 type otherWriter struct {
 	file, how string
 	saves     int
@@ -209,12 +209,12 @@ const agentLine = "agent\n"
 // check returns what is not as it is said to be.
 //
 // A line that was saved before Apply returned is in the file then, or in one that the
-// result names. What the writer does afterwards is its own doing: nobody else writes then.
-// Only the formatter can take out a line of its own, since it goes on with what it read.
+// result names. Later losses are the writer's fault: nobody else writes then. Only the
+// formatter can take out a line that it wrote, since it continues with the text that it read.
 // If it was suspended between finding the file and opening it while the file was exchanged,
-// what it saves goes to the file that was taken out, and Apply brings it into the one in
-// place. If the formatter reads the file before that, and saves what it read once more after
-// Apply has returned, it overwrites its own line, which the result has told of.
+// what it saves goes to the file that was taken out, and Apply brings it into the one in place.
+// If the formatter reads the file before that, and saves what it read once more after Apply has
+// returned, it overwrites its own line, which the result has told of.
 func (r *savesRound) check() string {
 	now, said := strings.ToLower(r.final), strings.ToLower(r.res.Content)
 	for i := range r.done {
@@ -253,7 +253,7 @@ func (r *savesRound) check() string {
 	return ""
 }
 
-// savesWorker has a writer of its own.
+// savesWorker has a separate writer.
 type savesWorker struct {
 	t     testing.TB
 	w     *Workspace

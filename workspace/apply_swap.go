@@ -12,9 +12,9 @@ import (
 	"github.com/aycoder/aycoder/internal/atomicswap"
 )
 
-// swap puts what is staged in place, or takes away what is there if nothing is wanted.
-// It reports false, and leaves all as it was, if what is in place is not what was read,
-// or somebody is about to write to it.
+// swap puts the staged file in place, or removes the current file if none is wanted. It returns
+// false, and changes nothing, if the current file is not the one that was read or if another
+// program is about to write to it.
 func (f *fileApply) swap(want fileState) (bool, error) {
 	in := f.staged
 	if want.absent {
@@ -23,7 +23,7 @@ func (f *fileApply) swap(want fileState) (bool, error) {
 	return f.putIn(in)
 }
 
-// goBack takes the last exchange back.
+// goBack reverses the last exchange.
 func (f *fileApply) goBack() (bool, error) {
 	l := f.last
 	if l == nil || l.in != f.cur {
@@ -49,7 +49,7 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 		return false, err
 	}
 	f.wrote = true
-	_ = f.step("exchanged") // there is no error here that leaves the file as it was
+	_ = f.step("exchanged") // an error here could not leave the file as it was
 	if out != nil && (!f.at.isAt(name, out) || !out.quiet()) {
 		return false, f.exchangeBack(in, name)
 	}
@@ -68,7 +68,7 @@ func (f *fileApply) putIn(in *held) (bool, error) {
 	return true, nil
 }
 
-// exchange returns the name that what was in place has then.
+// exchange returns the new name of the file that was in place.
 func (f *fileApply) exchange(in, out *held) (string, error) {
 	switch {
 	case in == nil && out == nil:
@@ -82,17 +82,17 @@ func (f *fileApply) exchange(in, out *held) (string, error) {
 	return f.at.exchange(in.name, f.temp())
 }
 
-// exchangeBack puts back what came out under a name, since it is not what was read.
-// Others may have found what was put in place meanwhile, so that it counts as taken out.
+// exchangeBack puts back a file that differs from the one that was read. The new file counts as
+// taken out, since other programs may have opened it meanwhile.
 func (f *fileApply) exchangeBack(in *held, name string) error {
 	known := false
-	if in != nil { // its name is that of what came out
+	if in != nil { // it got the name of the file that came out
 		if in == f.staged {
 			f.staged = nil
 		}
 		f.out = slices.DeleteFunc(f.out, func(h *held) bool { return h == in })
 		defer func() {
-			if !known { // somebody replaced or removed it
+			if !known { // another program replaced or removed it
 				in.close()
 			}
 		}()
@@ -102,7 +102,7 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 	if in != nil {
 		back, err = f.at.exchange(name, f.temp())
 	}
-	if errors.Is(err, fs.ErrNotExist) { // there is nothing in place
+	if errors.Is(err, fs.ErrNotExist) { // the place is empty
 		if err = f.at.put(name); errors.Is(err, fs.ErrExist) {
 			return f.takeOut(name)
 		}
@@ -115,7 +115,7 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 		f.out = append(f.out, in)
 		return nil
 	}
-	// Somebody replaced it in this very moment, and theirs is the newest.
+	// Another program replaced it at this very moment; its file is the newest.
 	name, err = f.at.exchange(back, f.temp())
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func (f *fileApply) exchangeBack(in *held, name string) error {
 	return f.takeOut(name)
 }
 
-// takeOut looks after what somebody put in place in the moment of an exchange, and
-// somebody else replaced again.
+// takeOut keeps track of a file that one program put in place at the moment of an exchange and
+// another program replaced.
 func (f *fileApply) takeOut(name string) error {
 	if f.cur != nil && f.at.isAt(name, f.cur) {
 		f.cur.name = name
@@ -142,13 +142,13 @@ func (f *fileApply) takeOut(name string) error {
 	return nil
 }
 
-// loud returns what was taken out and may have been written to since.
+// loud returns the files that were taken out and may have changed since.
 func (f *fileApply) loud() []*held {
 	return slices.DeleteFunc(slices.Clone(f.out), (*held).quiet)
 }
 
-// look sees to it that what others write to files that were taken out gets into the
-// one in place. It reports whether nobody did.
+// look merges late writes to files that were taken out into the current one. It returns true if
+// there were none.
 func (f *fileApply) look(ctx context.Context) (bool, error) {
 	loud := f.loud()
 	if len(loud) == 0 {
@@ -175,7 +175,7 @@ func (f *fileApply) look(ctx context.Context) (bool, error) {
 	return false, f.reach(ctx)
 }
 
-// keepAside makes files of what was written late and does not fit in.
+// keepAside saves late texts that do not merge in separate files.
 func (f *fileApply) keepAside(rest []lateText) {
 	for _, l := range rest {
 		f.keep(l.from)
@@ -183,7 +183,7 @@ func (f *fileApply) keepAside(rest []lateText) {
 	f.late = nil
 }
 
-// keep gives a file that was taken out a name that the user sees.
+// keep gives a file that was taken out a visible name.
 func (f *fileApply) keep(h *held) {
 	f.beside(f.at.save(h.name))
 	f.out = slices.DeleteFunc(f.out, func(o *held) bool { return o == h })
@@ -197,20 +197,20 @@ func (f *fileApply) beside(name string) {
 	f.res.Beside = append(f.res.Beside, path.Join(path.Dir(f.final), name))
 }
 
-// undo takes back what was done to the file, since the plan is not carried out.
+// undo takes the plan out of the file.
 func (f *fileApply) undo(ctx context.Context) {
 	if f.has || f.wrote && f.savedByOthers(ctx) {
 		f.has = true
 		f.undoing = true
 		if ok, _ := f.goBack(); !ok {
-			_ = f.reach(ctx) // what others saved stays, and the result says so
+			_ = f.reach(ctx) // texts of others stay, and the result says so
 		}
 	}
 	f.undoing = true
 }
 
-// savedByOthers reports whether the plan, which is taken out again, is in the file all
-// the same, as a program that read it meanwhile saved it.
+// savedByOthers reports whether the plan is still in the file after it was taken back, because
+// another program read it and saved it.
 func (f *fileApply) savedByOthers(ctx context.Context) bool {
 	now, err := f.inPlace(ctx)
 	if err != nil || now.same(f.found) {
@@ -220,12 +220,12 @@ func (f *fileApply) savedByOthers(ctx context.Context) bool {
 	return err == nil && merged.same(now)
 }
 
-// letGo gives up what was taken out, when nobody writes to it any more. What somebody
-// keeps writing to is kept.
+// letGo closes and removes the files that were taken out, once nobody writes to them. Files
+// that are still being written are kept.
 func (f *fileApply) letGo(ctx context.Context) {
 	f.unstage()
 	for range maxTries {
-		f.last = nil // there is no way back any more
+		f.last = nil // the exchange cannot be reversed any more
 		if quiet, err := f.look(ctx); quiet || err != nil {
 			break
 		}
@@ -235,14 +235,14 @@ func (f *fileApply) letGo(ctx context.Context) {
 		f.keep(h)
 	}
 	for _, h := range f.out {
-		if !renamesOpen { // nor can what is open be removed
+		if !renamesOpen { // an open file cannot be removed either
 			h.close()
 		}
 		_ = f.at.dir.Remove(h.name)
 	}
 }
 
-// readLast takes down what is in the file, and keeps writers out.
+// readLast reads the file once more for the result, with writers kept out.
 func (f *fileApply) readLast(ctx context.Context) {
 	now, err := f.inPlace(ctx)
 	if errors.Is(err, atomicswap.ErrBusy) && f.cur != nil {
@@ -254,7 +254,7 @@ func (f *fileApply) readLast(ctx context.Context) {
 	}
 }
 
-// finish says what became of the file, if the plan failed or not.
+// finish fills in the result for this file.
 func (f *fileApply) finish(failed bool) {
 	r := &f.res
 	r.Written = f.has && f.wrote
@@ -283,7 +283,8 @@ func (f *fileApply) finish(failed bool) {
 	}
 }
 
-// changes compares two texts line by line, or as a whole if they are too large for a plan.
+// changes compares two texts line by line, or as one change if they exceed the size limit of a
+// plan.
 func changes(before, after string) []aycoder.LineChange {
 	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "text", Kind: aycoder.EditChange, Base: before, Proposed: after})
 	if err != nil {
@@ -296,7 +297,7 @@ func changes(before, after string) []aycoder.LineChange {
 	return all
 }
 
-// close lets go of everything, in case that something went wrong.
+// close releases everything that an error may have left open.
 func (f *fileApply) close() {
 	f.setCurrent(nil)
 	for _, h := range f.out {

@@ -24,7 +24,7 @@ import (
 
 const applyBase = "one\ntwo\nthree\nfour\nfive\n"
 
-// inMemory puts the test's folders where flushing costs nothing, if there is such a
+// inMemory puts the test's directories where flushing costs nothing, if there is such a
 // place.
 func inMemory(t *testing.T) {
 	if _, err := os.Stat("/dev/shm"); err == nil {
@@ -72,7 +72,7 @@ func without(exchange, lease bool) ApplyOption {
 	return func(c *applyConfig) error { c.plain, c.noLease = exchange, lease; return nil }
 }
 
-// tree returns the files of a folder and what is in them, less temporary ones, which it
+// tree returns the files of a directory and what is in them, less temporary ones, which it
 // counts.
 func tree(t testing.TB, dir string) (map[string]string, int) {
 	t.Helper()
@@ -101,10 +101,10 @@ func TestApply(t *testing.T) {
 	clash := strings.Replace(applyBase, "two", "zwei", 1)
 	tests := []struct {
 		name    string
-		now     string // "-" is no file
+		now     string // "-" means no file
 		edit    aycoder.FileEdit
 		outcome aycoder.Outcome
-		want    string // "-" is no file
+		want    string // "-" means no file
 		told    string
 	}{
 		{"applied", applyBase, change("f", applyBase, proposed), aycoder.OutcomeApplied, proposed, "f: changed.\n"},
@@ -296,7 +296,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 	}
 }
 
-// What somebody else does at each step, in each way, is kept.
+// The changes of another program at each step, of each kind, are kept.
 func TestApplyInterleaved(t *testing.T) {
 	inMemory(t)
 	proposed := "ONE\ntwo\nthree\nfour\nfive\n"
@@ -356,7 +356,7 @@ func TestApplyInterleaved(t *testing.T) {
 	}
 }
 
-// What a file becomes while it is exchanged.
+// Changes of a file's type during the exchange.
 func TestApplyKindChangesMeanwhile(t *testing.T) {
 	inMemory(t)
 	if runtime.GOOS == "windows" {
@@ -368,7 +368,7 @@ func TestApplyKindChangesMeanwhile(t *testing.T) {
 		outcome aycoder.Outcome
 	}{
 		{"deleted", os.Remove, aycoder.OutcomeGone},
-		{"folder", func(file string) error {
+		{"directory", func(file string) error {
 			return errors.Join(os.Remove(file), os.Mkdir(file, 0o755))
 		}, aycoder.OutcomeKindChanged},
 		{"link", func(file string) error { return errors.Join(os.Remove(file), os.Symlink("g", file)) }, aycoder.OutcomeKindChanged},

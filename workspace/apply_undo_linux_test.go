@@ -28,7 +28,7 @@ func modes(t *testing.T, dir string) map[string]fs.FileMode {
 	return all
 }
 
-// What a plan did can be taken back, also by a process that has it as JSON.
+// A plan can be taken back, also by a process that has it as JSON.
 func TestApplyUndo(t *testing.T) {
 	files := map[string]string{"a": "1\n2\n3\n4\n5\n", "run.sh": "#!/bin/sh\n", "d/gone": "\xff\x00gone", "same": "s\n"}
 	for _, asJSON := range []bool{false, true} {
@@ -57,7 +57,7 @@ func TestApplyUndo(t *testing.T) {
 		again, err := aycoder.NewEditPlan(undo.Files()...)
 		require.NoError(t, err)
 		assert.Equal(t, again.Digest(), undo.Digest())
-		// What the user saves in between stays.
+		// The user's saves in between stay.
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("1\nTWO\n3\n4\nFIVE\n"), 0o644))
 		r, err = w.Apply(t.Context(), undo)
 		require.NoError(t, err)
@@ -118,14 +118,14 @@ func outputOf(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// What a file has beside its content and mode stays with it.
+// A file keeps its attributes beside content and mode.
 func TestApplyKeepsAttributes(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": "f\n", "plain": "p\n"})
 	file, plain := filepath.Join(dir, "f"), filepath.Join(dir, "plain")
 	outputOf(t, "setfattr", "-n", "user.mine", "-v", "a value", file)
 	outputOf(t, "setfattr", "-n", "user.empty", file)
 	outputOf(t, "setfacl", "-m", "u:1234:rw,g:99:r", file)
-	// What new files inherit is not what an old one has.
+	// The attributes that new files inherit differ from those of an old one.
 	outputOf(t, "setfacl", "-d", "-m", "u:4321:rwx", dir)
 	attributes := func(name string) string {
 		return outputOf(t, "getfattr", "--absolute-names", "-d", "-m", "-", name) + outputOf(t, "getfacl", "-cpn", name)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bigTree returns a folder with 10,000 files or more and their names: the first of the
+// bigTree returns a directory with 10,000 files or more and their names: the first of the
 // list AYCODER_TREES, or the Go installation.
 func bigTree(b *testing.B) (string, []string) {
 	b.Helper()

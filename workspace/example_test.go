@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// exampleFolder returns a workspace with one file in it.
-func exampleFolder(text string) (ws *workspace.Workspace, file string, remove func()) {
+// exampleDirectory returns a workspace with one file in it.
+func exampleDirectory(text string) (ws *workspace.Workspace, file string, remove func()) {
 	dir, err := os.MkdirTemp("", "aycoder")
 	if err != nil {
 		panic(err)
@@ -31,7 +31,7 @@ func exampleFolder(text string) (ws *workspace.Workspace, file string, remove fu
 // The user saves the file while the approval is open. Both changes are in it after.
 func ExampleWorkspace_Apply() {
 	shown := "milk\nbread\neggs\n"
-	ws, file, remove := exampleFolder(shown)
+	ws, file, remove := exampleDirectory(shown)
 	defer remove()
 	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{
 		Path: "list.txt", Kind: aycoder.EditChange, Base: shown, Proposed: "oat milk\nbread\neggs\n",

@@ -65,7 +65,7 @@ func FuzzRel(f *testing.F) {
 	})
 }
 
-// What is read lies below the folder, and is no secret.
+// Every file that is read lies below the directory, and is not secret.
 func FuzzWorkspaceOpen(f *testing.F) {
 	w, dir := fuzzWorld(f)
 	f.Fuzz(func(t *testing.T, name string) {
@@ -87,7 +87,7 @@ func FuzzWorkspaceOpen(f *testing.F) {
 	})
 }
 
-// What is written lies below the folder too, and not where nothing is written.
+// Every file that is written lies below the directory too, and outside of protected places.
 func FuzzWorkspaceCreate(f *testing.F) {
 	w, dir := fuzzWorld(f)
 	before := everything(f, filepath.Dir(dir))
@@ -108,7 +108,7 @@ func FuzzWorkspaceCreate(f *testing.F) {
 			rel, inside := strings.CutPrefix(p, "ws/")
 			require.True(t, inside, p)
 			require.False(t, strings.HasPrefix(rel, ".git/") || strings.HasPrefix(rel, ".ssh/"), p)
-			require.True(t, content == "NEW" && err == nil || content == "folder", "%s: %s", p, content)
+			require.True(t, content == "NEW" && err == nil || content == "directory", "%s: %s", p, content)
 		}
 		for p := range everything(t, filepath.Dir(dir)) {
 			if _, known := before[p]; !known {
@@ -118,7 +118,7 @@ func FuzzWorkspaceCreate(f *testing.F) {
 	})
 }
 
-// everything is what is in a folder, by its path.
+// everything is what is in a directory, by its path.
 func everything(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -128,7 +128,7 @@ func everything(t testing.TB, dir string) map[string]string {
 		require.NoError(t, err)
 		switch {
 		case d.IsDir():
-			all[rel] = "folder"
+			all[rel] = "directory"
 		case d.Type().IsRegular():
 			data, err := os.ReadFile(p)
 			require.NoError(t, err)

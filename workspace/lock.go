@@ -12,13 +12,13 @@ import (
 
 const (
 	lockTries = 2500
-	lockPause = 2 * time.Millisecond // between two
+	lockPause = 2 * time.Millisecond // between two attempts
 )
 
-// lockFolder keeps others from writing in a folder until it is closed, and reports
-// false if somebody else does for long, or when ctx ends. A folder that cannot be
-// locked, as on some network file systems, is not.
-func lockFolder(ctx context.Context, f *os.File) bool {
+// lockDirectory keeps other processes from writing in a directory until f is closed. It returns
+// false if another process holds the lock for too long, or if ctx ends. Directories that cannot
+// be locked, as on some network file systems, are used without a lock.
+func lockDirectory(ctx context.Context, f *os.File) bool {
 	for range lockTries {
 		if tryLock(f) {
 			return true
@@ -30,8 +30,8 @@ func lockFolder(ctx context.Context, f *os.File) bool {
 	return false
 }
 
-// tryLock locks a file until it is closed, unless somebody else has. One that cannot be
-// locked, as on some network file systems, counts as locked.
+// tryLock locks a file until it is closed, and returns false if another process has locked it.
+// A file that cannot be locked, as on some network file systems, counts as locked.
 func tryLock(f *os.File) bool {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// lockFolder does nothing: package syscall has no flock(2) here.
-func lockFolder(context.Context, *os.File) bool { return true }
+// lockDirectory does nothing: package syscall has no flock(2) on these systems.
+func lockDirectory(context.Context, *os.File) bool { return true }
 
-// tryLock does nothing, so that a record of a plan is found while it is written.
+// tryLock does nothing. A record may therefore be found while it is being written.
 func tryLock(*os.File) bool { return true }

@@ -204,7 +204,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// The folder of a workspace is the one that was opened, whatever becomes of its name.
+// The directory of a workspace is the one that was opened, whatever becomes of its name.
 func TestWorkspaceMoves(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"d/a": "A"})
 	require.NoError(t, os.Symlink("d", filepath.Join(dir, "l")))

@@ -19,19 +19,19 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// race is a workspace in which somebody exchanges the folder d with a link of that
+// race is a workspace in which somebody exchanges the directory d with a link of that
 // name, again and again, in one step.
 type race struct {
 	t      *testing.T
 	w      *Workspace
-	inside *os.Root // the folder, under whatever name
+	inside *os.Root // the directory, under whatever name
 	bad    string   // where the link leads
 	before []time.Time
 	stop   atomic.Bool
 	wg     sync.WaitGroup
 }
 
-// newRace starts the exchange with a link that leads to a folder, seen from the
+// newRace starts the exchange with a link that leads to a directory, seen from the
 // workspace.
 func newRace(t *testing.T, to string) *race {
 	t.Helper()
@@ -66,7 +66,7 @@ func (r *race) end() {
 	r.inside.Close()
 }
 
-// times tell of everything that happens in the folder where nothing may happen: also
+// times tell of everything that happens in the directory where nothing may happen: also
 // of a file that was there for a moment.
 func (r *race) times() []time.Time {
 	var all []time.Time
@@ -107,7 +107,7 @@ func (r *race) create(i int) error {
 	return err
 }
 
-func (r *race) makeFolder(i int) error {
+func (r *race) makeDirectory(i int) error {
 	name := "m" + strconv.Itoa(i)
 	err := create(r.w, "d/"+name+"/x/y", "new")
 	require.NoError(r.t, r.inside.RemoveAll(name))
@@ -144,7 +144,7 @@ func (r *race) applyDelete(int) error {
 	return r.apply(aycoder.FileEdit{Path: "d/h", Kind: aycoder.EditDelete, Base: "gone soon"})
 }
 
-// Somebody exchanges a folder and a link while all kinds of reads and writes go on
+// Somebody exchanges a directory and a link while all kinds of reads and writes go on
 // below it. AYCODER_RACE is the number of tries of each.
 func TestExchangeRace(t *testing.T) {
 	timed.Long(t, "races for a file")
@@ -154,13 +154,13 @@ func TestExchangeRace(t *testing.T) {
 	}
 	for where, to := range map[string]string{"outside": "../ws-out", "secret": ".ssh"} {
 		for name, do := range map[string]func(*race, int) error{
-			"read": (*race).read, "list": (*race).list, "create": (*race).create, "folders": (*race).makeFolder,
+			"read": (*race).read, "list": (*race).list, "create": (*race).create, "directories": (*race).makeDirectory,
 			"replace": (*race).replace, "apply create": (*race).applyCreate,
 			"apply change": (*race).applyChange, "apply delete": (*race).applyDelete,
 		} {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				if name == "list" && where == "secret" {
-					t.Skip("the names in a folder of secrets are no secret")
+					t.Skip("the names in a directory of secrets are not secret")
 				}
 				r := newRace(t, to)
 				require.NoError(t, r.inside.Mkdir("sub", 0o755))

@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Open opens a regular file for reading. It never waits, whatever lies at the name.
+// Open opens a regular file for reading. It never blocks, whatever kind of file has the name.
 func (w *Workspace) Open(name string) (fs.File, error) {
 	rel, err := w.rel("read", name)
 	if err == nil {
@@ -46,9 +46,9 @@ func (w *Workspace) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-// open opens what is at a clean path, for reading. Exact says that there was no
-// symbolic link on the way: then the kernel did it in one step, which it does not for
-// a path that leads out, and [os.Root] has the last word on all that it refuses.
+// open opens a clean path for reading. Exact says that there was no symbolic link on the way
+// and that the kernel resolved the path in one step. The kernel does not follow paths that lead
+// out; for all that it refuses, [os.Root] decides.
 func (w *Workspace) open(rel string, flags int) (f *os.File, exact bool, err error) {
 	if f, err := beneath.Open(w.self, rel, os.O_RDONLY|flags); err == nil {
 		return f, true, nil
@@ -57,8 +57,8 @@ func (w *Workspace) open(rel string, flags int) (f *os.File, exact bool, err err
 	return f, false, err
 }
 
-// checkOpened looks at what was opened by way of links, since the name may stand for
-// something else by now.
+// checkOpened checks the path of a file that was opened through links, since a link can change
+// between the check of its name and the call of open.
 func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
 	final, ok := w.finalName(f)
 	if !ok {
@@ -73,17 +73,16 @@ func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
 func checkRegular(op, name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
-		return &Error{op, name, "is_directory", errors.New("is a folder")}
+		return &Error{op, name, "is_directory", errors.New("is a directory")}
 	case !info.Mode().IsRegular():
 		return &Error{op, name, "not_regular", errors.New("is not a regular file")}
 	}
 	return nil
 }
 
-// ReadDir returns the entries of a folder, sorted by name, without the temporary files of
-// changes that are under way. Of one with more than 200,000
-// it returns the first that the system names, and an error of kind "too_large". If ctx
-// ends it returns the cause.
+// ReadDir returns the entries of a directory, sorted by name, without the temporary files of
+// Apply. For a directory with more than 200,000 entries it returns the first ones that the
+// system lists and an error of kind "too_large". If ctx ends, it returns the cause.
 func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return w.readDir(ctx, name, maxEntries)
 }
@@ -93,18 +92,18 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 	if err != nil {
 		return nil, err
 	}
-	f, _, err := w.open(rel, openFlags|folderFlags)
+	f, _, err := w.open(rel, openFlags|directoryFlags)
 	if err != nil {
 		return nil, wrapError("list", name, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.IsDir() {
-		return nil, &Error{"list", name, "not_directory", errors.New("is not a folder")}
+		return nil, &Error{"list", name, "not_directory", errors.New("is not a directory")}
 	}
 	var entries []fs.DirEntry
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
 		var some []fs.DirEntry
-		some, err = f.ReadDir(4096) // a big folder takes long
+		some, err = f.ReadDir(4096) // in batches, since a large directory takes long
 		entries = append(entries, slices.DeleteFunc(some, func(e fs.DirEntry) bool { return ignore.Temp(e.Name()) })...)
 	}
 	switch {

@@ -31,7 +31,7 @@ func addLine(w *Workspace, file, line string) error {
 	}
 }
 
-// Two workspaces of one folder, as in two processes, lose nothing of each other.
+// Two workspaces of one directory, as in two processes, lose nothing of each other.
 func TestTwoWorkspaces(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"f": ""})
 	other, err := Open(dir)
@@ -52,7 +52,7 @@ func TestTwoWorkspaces(t *testing.T) {
 	assert.Equal(t, 2*each, strings.Count(string(data), "\n"))
 }
 
-// What a user writes into the old file after it was replaced, with a program that had
+// Text that a user writes into the old file after it was replaced, with a program that had
 // opened it before, is not lost.
 func TestWrittenWhileReplaced(t *testing.T) {
 	tests := []struct {

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// maxSeenBytes is how many bytes of contents [SeenFiles] keeps.
+	// maxSeenBytes bounds the contents that [SeenFiles] keeps, in bytes.
 	maxSeenBytes = 64 << 20
-	// maxSeenVersions is how many contents of one file it keeps, and maxSeenFiles of
-	// how many files it keeps at least the hash.
+	// maxSeenVersions bounds the contents that are kept of one file, and maxSeenFiles the files
+	// of which at least the hash is kept.
 	maxSeenVersions = 4
 	maxSeenFiles    = 100_000
 )
 
-// SeenFiles remembers what a model has been shown of files, by their paths: the
-// content as a whole, also if it saw a part of it. It is the base of a three-way merge
-// when somebody changed a file since. Contents are kept up to 64 MiB, those that were
-// not used for longest go first; the hash of the last one stays for the last 100,000
-// files. The zero value is ready to use, and its methods are safe for concurrent use.
+// SeenFiles remembers, by path, which contents of files a model has been shown: the whole
+// content, even if the model saw only a part. Such a content is the base of a three-way merge
+// if the file has changed since. Up to 64 MiB of contents are kept, and the least recently used
+// ones are dropped first; the hash of the latest content is kept for the last 100,000 files.
+// The zero value is ready to use, and its methods are safe for concurrent use.
 type SeenFiles struct {
 	mu    sync.Mutex
 	files map[string]*seenFile
 	bytes int
 
-	// The one that was used last is at the front of all, and of those with contents.
+	// Both lists have the most recently used file first. held has only the files with contents.
 	all, held linked.List
 }
 
@@ -39,16 +39,15 @@ type seenFile struct {
 	all, held *linked.Element
 }
 
-// Add says that the model has been shown a file, or read a part of it, and what was in
-// it.
+// Add records that the model has read a file, or a part of it, with this content.
 func (s *SeenFiles) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
 	s.add(path, content, hex.EncodeToString(sum[:]))
 }
 
-// AddPart says that the model has been shown some lines of a file, as a search or a
-// command prints them, and what was in the file. That is the base of a merge, too, but
-// the file has not been read: what Hash returns stays as it was.
+// AddPart records that the model has seen some lines of a file, as a search or a command prints
+// them. The content can be the base of a merge, but the file does not count as read: Hash is
+// unchanged.
 func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
 
 func (s *SeenFiles) add(path, content, hash string) {
@@ -79,7 +78,7 @@ func (s *SeenFiles) add(path, content, hash string) {
 	}
 }
 
-// put makes a content the newest.
+// put makes a content the newest one of its file.
 func (f *seenFile) put(content string, bytes *int) {
 	kept := []string{content}
 	*bytes += len(content)
@@ -93,7 +92,7 @@ func (f *seenFile) put(content string, bytes *int) {
 	f.contents = kept
 }
 
-// use makes a file the one that was used last.
+// use moves a file to the front.
 func (s *SeenFiles) use(f *seenFile) {
 	s.all.MoveToFront(f.all)
 	if f.held != nil {
@@ -101,7 +100,7 @@ func (s *SeenFiles) use(f *seenFile) {
 	}
 }
 
-// drop gives up the contents of a file, forget all that is known of it.
+// drop drops the contents of a file; forget drops the hash too.
 func (s *SeenFiles) drop(f *seenFile) {
 	for _, c := range f.contents {
 		s.bytes -= len(c)
@@ -119,8 +118,8 @@ func (s *SeenFiles) forget(f *seenFile) {
 	delete(s.files, f.path)
 }
 
-// Contents returns what the model has been shown of a file, the newest first, at most
-// four; none if it was shown nothing or the contents were given up.
+// Contents returns the contents of a file that the model has been shown, newest first, at most
+// four. It returns none if there are none or they were dropped.
 func (s *SeenFiles) Contents(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +131,8 @@ func (s *SeenFiles) Contents(path string) []string {
 	return f.contents
 }
 
-// Hash returns the SHA-256 of what the model was last shown of a file by Add, in
-// hexadecimal digits, or "" if there was no such call.
+// Hash returns the SHA-256, in hexadecimal, of the last content passed to Add for a file, or ""
+// if there is none.
 func (s *SeenFiles) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

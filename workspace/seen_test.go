@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What was not used for longest is given up: of the contents beyond 64 MiB, and of files
-// beyond 100,000.
+// The least recently used entries are dropped: contents beyond 64 MiB, and files beyond
+// 100,000.
 func TestSeenFilesForget(t *testing.T) {
 	var s workspace.SeenFiles
 	big := strings.Repeat("x", 8<<20)

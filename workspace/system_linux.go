@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// finalName returns the path in the workspace of an open file, which the kernel
-// knows whatever happened to the names on the way. It reports false if that does
-// not tell: without /proc, or if the workspace itself was moved.
+// finalName returns the path of an open file in the workspace. The kernel knows it even if
+// names on the way have changed. It returns false if the kernel cannot tell: without /proc, or
+// if the workspace itself was moved.
 func (w *Workspace) finalName(f *os.File) (string, bool) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -29,8 +29,8 @@ func (w *Workspace) finalName(f *os.File) (string, bool) {
 	return strings.CutPrefix(name, strings.TrimSuffix(w.real, "/")+"/")
 }
 
-// writable asks whether the file may be written: an exchange does not ask. It is not
-// opened for that, since programs that watch a file take each close for a save.
+// writable checks the write permission of the file, since an exchange needs only that of the
+// directory. It does not open the file: programs that watch it take every close for a save.
 func (t *target) writable() error {
 	const write, effective = 2, 0x200 // W_OK, AT_EACCESS
 	if err := syscall.Faccessat(int(t.lock.Fd()), t.name, write, effective); err != nil {

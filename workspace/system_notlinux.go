@@ -4,10 +4,11 @@ package workspace
 
 import "os"
 
-// finalName reports false: the path of an open file is not to be had here.
+// finalName returns false: these systems do not tell the path of an open file.
 func (w *Workspace) finalName(*os.File) (string, bool) { return "", false }
 
-// writable asks whether the file may be written: an exchange does not ask.
+// writable checks the write permission of the file, since an exchange needs only that of the
+// directory.
 func (t *target) writable() error {
 	f, err := t.dir.OpenFile(t.name, os.O_WRONLY|openFlags, 0)
 	if err == nil {

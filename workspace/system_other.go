@@ -8,27 +8,28 @@ import (
 	"os"
 )
 
-const openFlags, folderFlags = 0, 0
+const openFlags, directoryFlags = 0, 0
 
-// renamesOpen says that a file that is open may not be replaced.
+// renamesOpen is false: an open file may not be replaced.
 const renamesOpen = false
 
-// keepMode gives a new file the mode of another: on Windows, read-only or not.
+// keepMode copies the mode of another file. On Windows, that is only the read-only attribute.
 func keepMode(f *os.File, like fs.FileInfo) error { return f.Chmod(like.Mode()) }
 
-// sync flushes the folder; here that is not possible, and not needed.
+// sync does nothing: these systems cannot flush a directory, and do not need it.
 func (t *target) sync() error { return nil }
 
-// links returns 1: how many names a file has is not in its information here.
+// links returns 1: [fs.FileInfo] does not have the number of links here.
 func links(fs.FileInfo) uint64 { return 1 }
 
-// inode returns 0: it is not in the information here.
+// inode returns 0: [fs.FileInfo] does not have it here.
 func inode(fs.FileInfo) uint64 { return 0 }
 
-// errReadOnly is what no call returns here.
+// errReadOnly is never returned on these systems.
 var errReadOnly = errors.New("the file system is read-only")
 
 const besideMode = 0o600
 
-// writtenHere reports false: nothing tells here who wrote a file.
+// writtenHere returns false, so that no record in the workspace is trusted: the owner of a file
+// is unknown here.
 func writtenHere(fs.FileInfo) bool { return false }

@@ -9,35 +9,34 @@ import (
 	"syscall"
 )
 
-// openFlags keep an open from waiting for the other end of a pipe, and from making
-// a terminal the process's own.
+// openFlags keep open from blocking on a pipe, and from making a terminal the controlling one
+// of the process.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
-// folderFlags keep a pipe or a device from being opened where a folder is meant.
-const folderFlags = syscall.O_DIRECTORY
+// directoryFlags make open fail for a pipe or a device in the place of a directory.
+const directoryFlags = syscall.O_DIRECTORY
 
-// renamesOpen says that a file can be replaced while it is open.
+// renamesOpen is true: an open file can be replaced.
 const renamesOpen = true
 
-// keepMode gives a new file the mode of another, and its owner where the process
-// may do that.
+// keepMode copies the mode of another file, and its owner where the process may set it.
 func keepMode(f *os.File, like fs.FileInfo) error {
 	mode := like.Mode()
 	if st, ok := like.Sys().(*syscall.Stat_t); ok {
-		// Before the mode, since a change of owner clears the setuid bit.
+		// The owner comes first, since chown clears the setuid bit.
 		kept, err := keepOwner(f.Chown, int(st.Uid), int(st.Gid))
 		if err != nil {
 			return err
 		}
-		if !kept { // they would lend the rights of another
+		if !kept { // setuid would lend the rights of another user
 			mode &^= fs.ModeSetuid | fs.ModeSetgid
 		}
 	}
 	return f.Chmod(mode)
 }
 
-// keepOwner changes the owner and group, or if that is not allowed or the file system
-// has none, at least the group. It reports whether it changed both.
+// keepOwner changes the owner and group. If that is not permitted, or the file system has no
+// owners, it changes at least the group. It reports whether both were changed.
 func keepOwner(chown func(uid, gid int) error, uid, gid int) (bool, error) {
 	err := chown(uid, gid)
 	if err == nil {
@@ -52,8 +51,8 @@ func keepOwner(chown func(uid, gid int) error, uid, gid int) (bool, error) {
 	return false, err
 }
 
-// sync flushes the folder, so that the new name is there after a power failure.
-// Some file systems cannot do that for a folder.
+// sync flushes the directory, so that the new name survives a loss of power. Some file systems
+// cannot flush a directory.
 func (t *target) sync() error {
 	d, err := t.dir.Open(".")
 	if err != nil {
@@ -64,7 +63,7 @@ func (t *target) sync() error {
 	return nil
 }
 
-// links returns how many names a file has.
+// links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
@@ -72,7 +71,7 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// inode returns the number of a file, or 0 where it is not known.
+// inode returns the inode number of a file, or 0 if it is unknown.
 func inode(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino)
@@ -80,14 +79,13 @@ func inode(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// errReadOnly says that nothing can be written on a file system.
+// errReadOnly is the error of a write on a read-only file system.
 const errReadOnly = syscall.EROFS
 
-// besideMode is that of a record beside the files.
+// besideMode is the mode of a record in the workspace. Git never sets the sticky bit.
 const besideMode = 0o600 | fs.ModeSticky
 
-// writtenHere reports whether a record beside the files can be one that this user's
-// process wrote there.
+// writtenHere reports whether this user's process can have written a record in the workspace.
 func writtenHere(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode() == besideMode && st.Nlink == 1 && int(st.Uid) == os.Geteuid()

@@ -1,8 +1,8 @@
-// Package workspace reads and changes the files of one directory, and keeps everything
-// else out of reach. [Workspace] opens files that no name and no symbolic link leads out
-// of the directory; [Workspace.Apply] carries out an [aycoder.EditPlan] by a three-way
-// merge with what others have saved meanwhile, so that no line of theirs is lost;
-// [SeenFiles] remembers what a model has read, which is the base of those merges.
+// Package workspace reads and changes the files of one directory, and keeps everything else out
+// of reach. [Workspace] opens files, and refuses names and symbolic links that lead out of the
+// directory. [Workspace.Apply] carries out an [aycoder.EditPlan] by a three-way merge with the
+// changes that others have saved meanwhile, so that no line of theirs is lost. [SeenFiles]
+// remembers what a model has read, which is the base of those merges.
 package workspace
 
 import (
@@ -27,30 +27,29 @@ import (
 )
 
 const (
-	maxPath  = 4096 // bytes of an asked name
-	maxDepth = 512  // elements of one, and twice as many with those of links: each is looked up anew
-	maxLinks = 40   // symbolic links on the way to a file, as Linux has it
+	maxPath  = 4096 // bytes of a name
+	maxDepth = 512  // elements of a name, and twice that with those of links: each needs a lookup
+	maxLinks = 40   // symbolic links on the way to a file, as in Linux
 
-	maxEntries = 200_000  // of a folder
-	maxFile    = 64 << 20 // bytes of a file that is merged, as in all of a plan
+	maxEntries = 200_000  // of a directory
+	maxFile    = 64 << 20 // bytes of a file that is merged, as in a whole plan
 )
 
-// Workspace is the files of one folder. No name leads out of it: names are resolved
-// by [os.Root], one element after the other, so that a symbolic link that points
-// outside is refused even if it is put there while a name is being resolved. Files
-// that hold keys and passwords by their look are not opened, and what version control
-// keeps for itself (.git and its like, bare repositories) is not written. Files that run
-// code though nobody runs them by name, or tell agents what they may do (CI
-// configuration, hooks, start files of shells and editors, AGENTS.md and others), are
-// written only by [Workspace.Apply] with [WithApproved]. These lists are a fence, not a
-// wall: a hard link or a shell gets around them.
+// Workspace gives access to the files of one directory. No name leads out of it: [os.Root]
+// resolves names element by element, and refuses a symbolic link that points outside even if
+// the link is created during the resolution. Three lists of names restrict access further.
+// Files that look as if they hold keys or passwords are not opened. Directories of version
+// control (.git and its like, bare repositories) are not written. Files that run code
+// implicitly or instruct agents (CI configuration, hooks, start files of shells and editors,
+// AGENTS.md and others) are written only by [Workspace.Apply] with [WithApproved]. These lists
+// prevent accidents, but not an attack: a hard link or a shell can get around them.
 //
-// Names are relative to the folder, or absolute and below it. Its methods are safe
-// for concurrent use and return a [*Error].
+// Names are relative to the directory, or absolute and below it. Methods are safe for
+// concurrent use and return errors of type [*Error].
 type Workspace struct {
 	root    *os.Root
-	self    *os.File // the folder
-	dir     string   // as asked, absolute
+	self    *os.File // the directory
+	dir     string   // as given, absolute
 	real    string   // without symbolic links
 	allowed []*glob.Pattern
 
@@ -60,14 +59,13 @@ type Workspace struct {
 	turn *semaphore.Weighted // is taken during a write: one at a time
 }
 
-// Option sets a property of a [Workspace].
+// Option configures a [Workspace].
 type Option func(*Workspace) error
 
-// WithAllowed lets files be opened and written that are refused by their name, such
-// as ".env.test" or ".github/**". The patterns are for slash-separated paths in the
-// workspace: * stays within a directory, ** does not. Nothing lets .git be
-// written. It does not answer the question that an agent's call raises, see
-// [Grounds].Named. Default: none; patterns add up.
+// WithAllowed permits files whose names are otherwise refused, such as ".env.test" or
+// ".github/**". The patterns match slash-separated paths in the workspace: * stays within a
+// directory, ** does not. No pattern permits writing to .git. An agent's call still asks for
+// approval, see [aycoder.Grounds]. Default: none; patterns of several options add up.
 func WithAllowed(patterns ...string) Option {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
@@ -83,17 +81,17 @@ func WithAllowed(patterns ...string) Option {
 
 // Error says that a file of a [Workspace] could not be read or written.
 type Error struct {
-	// Op is what was being done, such as "read"; Path the name that was asked for.
+	// Op is the operation, such as "read"; Path is the name that was asked for.
 	Op, Path string
-	// Kind is stable, for programs: "outside_workspace", "sensitive_path",
-	// "protected_path", "invalid_path", "not_found", "not_regular", "is_directory",
-	// "not_directory", "permission", "stale", "too_large", "no_space" or "io".
+	// Kind is a stable name of the kind of error, for programs: "outside_workspace",
+	// "sensitive_path", "protected_path", "invalid_path", "not_found", "not_regular",
+	// "is_directory", "not_directory", "permission", "stale", "too_large", "no_space" or "io".
 	Kind string
 	// Err is the cause.
 	Err error
 }
 
-// Error implements error. The text is short whatever the name.
+// Error implements the error interface. Long names are shortened.
 func (e *Error) Error() string {
 	return e.Op + " " + runes.Path(e.Path) + ": " + e.Err.Error()
 }
@@ -101,11 +99,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Open returns the workspace of an existing folder. Close it after use.
+// Open returns the workspace of an existing directory. Call Close after use.
 //
-// It removes the temporary files of plans that a crash interrupted before anything, or
-// after everything, was done. [Workspace.Interrupted] returns those that were half done;
-// nothing else is changed before somebody asks for it.
+// Open removes the temporary files of plans that a crash interrupted before their first or
+// after their last change. [Workspace.Interrupted] returns the plans that were half done; they
+// stay as they are until the caller finishes them or takes them back.
 func Open(dir string, opts ...Option) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -133,7 +131,7 @@ func Open(dir string, opts ...Option) (*Workspace, error) {
 	return w, nil
 }
 
-// Close gives up the folder. Files that are open stay so.
+// Close closes the directory. Files that were opened stay open.
 func (w *Workspace) Close() error {
 	var errs []error
 	if w.records.root != nil && w.records.root != w.root {
@@ -148,15 +146,15 @@ func (w *Workspace) Close() error {
 	return errors.Join(errs...)
 }
 
-// Dir returns the absolute path of the folder.
+// Dir returns the absolute path of the directory.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Seen returns what the model has been shown of the files. The tools tell it.
+// Seen returns the record of the contents that the model has been shown. The tools update it.
 func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 
-// Rel returns the clean, slash-separated path in the workspace that name stands for;
-// "." is the folder itself. It looks at the name only: that there is no such file,
-// or that a link leads out, is found when the file is opened.
+// Rel returns the clean, slash-separated path of name in the workspace; "." is the directory
+// itself. It does not access the file: opening it can still fail because the file does not
+// exist, or because a link leads out.
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
 func (w *Workspace) rel(op, name string) (string, error) {
@@ -177,7 +175,7 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	}
 	rel = path.Clean(filepath.ToSlash(rel))
 	if !filepath.IsLocal(filepath.FromSlash(rel)) {
-		return fail("outside_workspace", "is outside the workspace; use a path relative to its folder")
+		return fail("outside_workspace", "is outside the workspace; use a path relative to its directory")
 	}
 	if strings.Count(rel, "/") >= maxDepth {
 		return fail("invalid_path", fmt.Sprintf("path has more than %d elements", maxDepth))
@@ -185,7 +183,7 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	return rel, nil
 }
 
-// below makes an absolute name relative to the folder.
+// below makes an absolute name relative to the directory.
 func (w *Workspace) below(name string) string {
 	for _, base := range []string{w.dir, w.real} {
 		if rel, err := filepath.Rel(base, name); err == nil && filepath.IsLocal(rel) {
@@ -195,7 +193,7 @@ func (w *Workspace) below(name string) string {
 	return ".."
 }
 
-// mayRead refuses secrets. Temporary files are nobody's.
+// mayRead refuses secrets and the temporary files of Apply.
 func (w *Workspace) mayRead(name, rel string) error {
 	if ignore.Temp(rel) {
 		return &Error{"read", name, "not_found", fs.ErrNotExist}
@@ -209,8 +207,8 @@ func (w *Workspace) mayRead(name, rel string) error {
 
 const protected = "protected_path"
 
-// mayWrite refuses secrets, what version control keeps, and unless the change was
-// approved, what runs code.
+// mayWrite refuses secrets, directories of version control and, unless the change was approved,
+// files that run code.
 func (w *Workspace) mayWrite(name, rel string, approved bool) error {
 	kind, why := "", ""
 	switch {
@@ -232,8 +230,8 @@ func (w *Workspace) mayWrite(name, rel string, approved bool) error {
 	return &Error{"write", name, kind, errors.New(why)}
 }
 
-// mayWriteResolved is mayWrite for the path that the links on the way to rel lead to. An
-// approval was for the name that was shown, not for what a link makes of it.
+// mayWriteResolved applies the rules of mayWrite to the path that rel resolves to. An approval
+// covers only the name that was shown, not the target of a link.
 func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) error {
 	if err := w.mayWrite(name, final, approved || final != rel); err != nil {
 		return err
@@ -251,8 +249,8 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 	return nil
 }
 
-// bare reports whether git takes a folder for a repository: the test of
-// is_git_directory in its setup.c.
+// bare reports whether git takes a directory for a repository, as is_git_directory in git's
+// setup.c does.
 func (w *Workspace) bare(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if !w.there(path.Join(dir, name)) {
@@ -262,7 +260,7 @@ func (w *Workspace) bare(dir string) bool {
 	return true
 }
 
-// there reports whether there is something at a path, in one step where the kernel can.
+// there reports whether a path exists, with one system call where the kernel allows it.
 func (w *Workspace) there(rel string) bool {
 	f, err := beneath.Open(w.self, rel, os.O_RDONLY|openFlags)
 	switch {
@@ -285,8 +283,8 @@ func (w *Workspace) allows(rel string) bool {
 	return false
 }
 
-// resolve follows the symbolic links in a clean path, and returns a path without.
-// What does not exist has none.
+// resolve returns a clean path with its symbolic links resolved. Elements that do not exist
+// stay as they are.
 func (w *Workspace) resolve(op, name, rel string) (string, error) {
 	if beneath.Exact(w.self, rel) {
 		return rel, nil
@@ -318,7 +316,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 			continue
 		}
 		to, err := w.root.Readlink(filepath.FromSlash(next))
-		if errors.Is(err, syscall.EINVAL) { // it is no link any more
+		if errors.Is(err, syscall.EINVAL) { // it is not a link any more
 			return "", &Error{op, name, "stale", errMoved}
 		}
 		if err != nil {
@@ -335,9 +333,9 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 	return done, nil
 }
 
-// target is a file that is about to be written: its folder, held open so that
-// everything happens in the same one, and its name there. Lock is the folder too, and
-// while it is open others do not write there.
+// target is a file that is about to be written: its open directory, so that a rename on the way
+// cannot redirect the write, and its name in it. Lock is a second handle of the directory;
+// other processes do not write there while it is open.
 type target struct {
 	dir         *os.Root
 	lock        *os.File
@@ -349,14 +347,14 @@ func (t *target) close() {
 	t.dir.Close()
 }
 
-// openTarget opens the folder of a resolved path and locks it.
+// openTarget opens and locks the directory of a resolved path.
 func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target, error) {
 	t, err := w.openParent(name, final)
-	if err == nil && !lockFolder(ctx, t.lock) {
-		err = cmp.Or(context.Cause(ctx), t.stale("another process keeps its folder locked; try again"))
+	if err == nil && !lockDirectory(ctx, t.lock) {
+		err = cmp.Or(context.Cause(ctx), t.stale("another process keeps its directory locked; try again"))
 	}
 	if err == nil {
-		err = w.checkParent(t, final) // it may have taken long
+		err = w.checkParent(t, final) // waiting for the lock may have taken long
 	}
 	if err != nil && t != nil {
 		t.close()
@@ -365,10 +363,10 @@ func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target
 	return t, err
 }
 
-// openParent opens the folder of a resolved path.
+// openParent opens the directory of a resolved path.
 func (w *Workspace) openParent(name, final string) (*target, error) {
 	dir, err := w.root.OpenRoot(filepath.FromSlash(path.Dir(final)))
-	if errors.Is(err, syscall.ELOOP) { // there was no link a moment ago
+	if errors.Is(err, syscall.ELOOP) { // the link is new
 		err = &Error{"write", name, "stale", errMoved}
 	}
 	if err != nil {
@@ -382,10 +380,10 @@ func (w *Workspace) openParent(name, final string) (*target, error) {
 	return &target{dir, self, path.Base(final), name}, nil
 }
 
-var errMoved = errors.New("a folder on the path was moved meanwhile; try again")
+var errMoved = errors.New("a directory on the path was moved meanwhile; try again")
 
-// checkParent makes sure that it is that folder still, not one that a link put in its
-// place leads to.
+// checkParent makes sure that the open directory is still the one at the path, and that no link
+// has taken its place.
 func (w *Workspace) checkParent(t *target, final string) error {
 	if now, ok := w.finalName(t.lock); ok && now != path.Dir(final) {
 		return &Error{"write", t.asked, "stale", errMoved}
@@ -393,25 +391,25 @@ func (w *Workspace) checkParent(t *target, final string) error {
 	return nil
 }
 
-// makeFolders makes those on a resolved path that are missing, each in the one above
-// it: what [os.Root] makes is in the workspace, but in another folder if somebody puts
-// a link in the place of one meanwhile.
-func (w *Workspace) makeFolders(name, folder string) error {
-	if folder == "." {
+// makeDirectories creates the missing directories on a resolved path one by one, each in the
+// open directory above it. [os.Root.MkdirAll] would stay in the workspace too, but could follow
+// a link that another program puts in the way.
+func (w *Workspace) makeDirectories(name, directory string) error {
+	if directory == "." {
 		return nil
 	}
-	if info, err := w.root.Stat(filepath.FromSlash(folder)); err == nil && info.IsDir() {
+	if info, err := w.root.Stat(filepath.FromSlash(directory)); err == nil && info.IsDir() {
 		return nil
 	}
-	if err := w.makeFolders(name, path.Dir(folder)); err != nil {
+	if err := w.makeDirectories(name, path.Dir(directory)); err != nil {
 		return err
 	}
-	t, err := w.openParent(name, folder)
+	t, err := w.openParent(name, directory)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if err := w.checkParent(t, folder); err != nil {
+	if err := w.checkParent(t, directory); err != nil {
 		return err
 	}
 	if err := t.dir.Mkdir(t.name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -424,24 +422,24 @@ func (t *target) stale(why string) error {
 	return &Error{"write", t.asked, "stale", errors.New(why)}
 }
 
-// is reports whether a name stands for an open file.
+// is reports whether the name refers to the open file.
 func (t *target) is(name string, f *os.File) bool {
 	a, errA := t.dir.Lstat(name)
 	b, errB := f.Stat()
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// Temporary files and records of plans have names that begin and end like this, and
-// between them what rand.Text returns, and perhaps numbers. [ignore.Temp] knows them.
+// Temporary files and records of plans have this prefix and suffix, with the result of
+// rand.Text and possibly numbers in between. [ignore.Temp] recognises them.
 const tempPrefix, tempEnd = ".aycoder-", ".tmp"
 
-// newFile says what a new file is like.
+// newFile holds the attributes of a new file.
 type newFile struct {
-	of   *os.File    // has the mode, owner and attributes of this one
-	mode fs.FileMode // or else these permissions, or if they are 0 the usual ones
+	of   *os.File    // copy the mode, owner and attributes of this file
+	mode fs.FileMode // otherwise these permissions, or the default if 0
 }
 
-// fill creates a file with a text in it, on the disk, or leaves none.
+// fill creates a file with a text and flushes it. After an error, no file is left.
 func (t *target) fill(name, text string, like newFile) error {
 	mode := fs.FileMode(0o666)
 	if like.of != nil || like.mode != 0 {
@@ -468,13 +466,12 @@ func (t *target) fill(name, text string, like newFile) error {
 	return nil
 }
 
-// keepAttributes gives a new file what another has beside its content: the mode, and
-// where the system and the process's rights allow it, the owner and extended
-// attributes, access lists among them.
+// keepAttributes copies the mode of another file, and where the system and the rights of the
+// process allow it, the owner and extended attributes, including access control lists.
 func keepAttributes(f, of *os.File) error {
 	info, err := of.Stat()
 	if err == nil {
-		// Before the mode, which is a part of an access list.
+		// The mode comes last: it is a part of an access control list.
 		err = atomicswap.CopyAttributes(f, of)
 	}
 	if err == nil {
@@ -483,7 +480,7 @@ func keepAttributes(f, of *os.File) error {
 	return err
 }
 
-// wrapError gives an error a kind. One that has a kind keeps it.
+// wrapError gives an error a kind, unless it has one.
 func wrapError(op, name string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
@@ -491,7 +488,7 @@ func wrapError(op, name string, err error) error {
 	kind := "io"
 	switch {
 	case strings.Contains(err.Error(), "path escapes from parent"):
-		// What os.Root says; the package does not export the error.
+		// The package os does not export this error.
 		err = errors.New("a symbolic link leads out of the workspace")
 		kind = "outside_workspace"
 	case errors.Is(err, fs.ErrNotExist):
@@ -504,7 +501,7 @@ func wrapError(op, name string, err error) error {
 		kind = "not_directory"
 	case errors.Is(err, syscall.EISDIR):
 		kind = "is_directory"
-	case errors.Is(err, syscall.ENXIO): // a socket, or a device that is not there
+	case errors.Is(err, syscall.ENXIO): // a socket, or a device that does not exist
 		err, kind = errors.New("is not a regular file"), "not_regular"
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		kind = "invalid_path"
@@ -512,8 +509,8 @@ func wrapError(op, name string, err error) error {
 	return &Error{Op: op, Path: name, Kind: kind, Err: cause(err)}
 }
 
-// cause strips the names from an error of package os: they may be long, and name
-// temporary files.
+// cause strips the names from an error of package os: they may be long, and may name temporary
+// files.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

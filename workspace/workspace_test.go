@@ -127,19 +127,19 @@ func TestWorkspaceWrite(t *testing.T) {
 		{"create", "x/y/z", true, "", ""},
 		{"create through a dangling link", "dangling", true, "", ""},
 		{"create what is there", "a", true, "", "stale"},
-		{"create on a folder", "d", true, "", "is_directory"},
+		{"create on a directory", "d", true, "", "is_directory"},
 		{"create below a file", "a/b", true, "", "not_directory"},
 		{"outside", "../x", true, "", "outside_workspace"},
 		{"outside by a link", "out", true, "", "outside_workspace"},
-		{"outside by a folder", "up/x", true, "", "outside_workspace"},
+		{"outside by a directory", "up/x", true, "", "outside_workspace"},
 		{"git", ".git/hooks/x", true, "", "protected_path"},
 		{"git in capitals", ".GIT/x", true, "", "protected_path"},
 		{"git by a link", "gitlink/hooks/x", true, "", "protected_path"},
 		{"agents", "AGENTS.md", true, "", "protected_path"},
 		{"secret", ".env", true, "", "sensitive_path"},
 		{"allowed", ".github/x", true, "", ""},
-		{"the folder", ".", true, "", "protected_path"},
-		{"the folder by a link", "self", true, "", "protected_path"},
+		{"the directory", ".", true, "", "protected_path"},
+		{"the directory by a link", "self", true, "", "protected_path"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "WithAllowed")
 }
 
-// Somebody exchanges a folder and a link that leads out, again and again.
+// Somebody exchanges a directory and a link that leads out, again and again.
 func TestWorkspaceRace(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege on Windows")
@@ -232,7 +232,7 @@ func TestWorkspaceRace(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// A folder with very many entries is not read whole.
+// A directory with very many entries is not read whole.
 func TestReadDirIsBounded(t *testing.T) {
 	w, _ := testWorkspace(t, map[string]string{"d/a": "", "d/b": "", "d/c": "", "d/d": ""})
 	entries, err := w.readDir(t.Context(), "d", 3)
@@ -276,7 +276,7 @@ func conflictKind(err error) error {
 	switch {
 	case f.Outcome == aycoder.OutcomeGone:
 		kind = "not_found"
-	case f.Reason == "is a folder":
+	case f.Reason == "is a directory":
 		kind = "is_directory"
 	case f.Reason == "is not a regular file":
 		kind = "not_regular"
