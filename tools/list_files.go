@@ -79,7 +79,7 @@ func listDirectory(
 }
 
 // list walks the directories and reports its progress.
-func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search.Folder, deep bool) error {
+func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search.Directory, deep bool) error {
 	defer watch(inv, func() aycoder.Progress {
 		return aycoder.Progress{Current: l.seen.Load(), Message: "entries"}
 	})()
@@ -112,7 +112,7 @@ func asFile(ws FS, name string) error {
 
 // walk lists directories, each before its contents.
 func (l *listing) walk(
-	ctx context.Context, ws FS, dir search.Folder, deep bool,
+	ctx context.Context, ws FS, dir search.Directory, deep bool,
 ) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -42,7 +42,7 @@ var benchmarked = []struct {
 	{"end of line", `[,;]\s*$`, false},
 }
 
-// trees are the folders to search: the list AYCODER_TREES, or the Go installation.
+// trees are the directories to search: the list AYCODER_TREES, or the Go installation.
 func trees(b *testing.B) []string {
 	b.Helper()
 	if list := os.Getenv("AYCODER_TREES"); list != "" {

@@ -41,7 +41,7 @@ type machine struct {
 	work  int // steps since the last look at the context
 }
 
-// What the byte before a state was.
+// The kind of byte before a state.
 const (
 	lineStart = iota // there is none
 	otherByte

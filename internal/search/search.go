@@ -65,13 +65,13 @@ type Result struct {
 	// More says that there are more matches than were asked for; those that are
 	// left out come after the others.
 	More bool
-	// Searched, Binary, Large and Refused count files, Ignored files and folders, and
-	// Partial folders of which not all entries were looked at.
+	// Searched, Binary, Large and Refused count files, Ignored files and directories, and
+	// Partial directories of which not all entries were looked at.
 	Searched, Binary, Large, Refused, Ignored, Partial int64
 }
 
-// Search looks through a file, or through a folder and what is below it. It leaves
-// out what git ignores, folders of version control and dependencies, files that hold
+// Search looks through a file, or through a directory and what is below it. It leaves
+// out what git ignores, directories of version control and dependencies, files that hold
 // secrets by their name, binary files, those over 16 MiB, and symbolic links. The
 // result does not depend on timing. If ctx ends it returns the cause.
 func Search(ctx context.Context, src Source, name string, q *Query) (*Result, error) {
@@ -136,10 +136,10 @@ func compile(patterns []string) ([]*glob.Pattern, error) {
 	return all, nil
 }
 
-// job is a folder to read, or some files to search.
+// job is a directory to read, or some files to search.
 type job struct {
-	folder Folder
-	files  []string
+	directory Directory
+	files     []string
 }
 
 type searcher struct {
@@ -172,7 +172,7 @@ type worker struct {
 func (s *searcher) worker() *worker { return &worker{d: newMachine(s.q.Matcher)} }
 
 // run works until there are no jobs, or the context ends.
-func (s *searcher) run(ctx context.Context, start Folder) {
+func (s *searcher) run(ctx context.Context, start Directory) {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *searcher) run(ctx context.Context, start Folder) {
 		s.more.Broadcast()
 	})
 	defer stop()
-	s.jobs = []job{{folder: start}}
+	s.jobs = []job{{directory: start}}
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), maxTasks) {
 		wg.Go(func() {
@@ -189,7 +189,7 @@ func (s *searcher) run(ctx context.Context, start Folder) {
 				if j.files != nil {
 					s.files(ctx, w, j.files)
 				} else {
-					s.folder(ctx, j.folder)
+					s.directory(ctx, j.directory)
 				}
 				s.finish()
 			}
@@ -222,8 +222,8 @@ func (s *searcher) finish() {
 	}
 }
 
-// folder makes jobs of what is in a folder. The last one added is done first.
-func (s *searcher) folder(ctx context.Context, dir Folder) {
+// directory makes jobs of what is in a directory. The last one added is done first.
+func (s *searcher) directory(ctx context.Context, dir Directory) {
 	found, err := Children(ctx, s.src, dir, true)
 	if err != nil {
 		s.refused.Add(1)
@@ -235,7 +235,7 @@ func (s *searcher) folder(ctx context.Context, dir Folder) {
 	}
 	var jobs []job
 	for _, d := range slices.Backward(found.Down) {
-		jobs = append(jobs, job{folder: d})
+		jobs = append(jobs, job{directory: d})
 	}
 	var files []string
 	for _, e := range found.Entries {

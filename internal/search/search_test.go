@@ -22,7 +22,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// dir is a plain folder as a source.
+// dir is a plain directory as a source.
 type dir string
 
 func (d dir) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
@@ -41,7 +41,7 @@ func (d dir) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-func folder(t testing.TB, files map[string]string) dir {
+func directory(t testing.TB, files map[string]string) dir {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -72,7 +72,7 @@ func render(r *Result) string {
 }
 
 func TestSearch(t *testing.T) {
-	src := folder(t, map[string]string{
+	src := directory(t, map[string]string{
 		"a.go":                  "one\ntwo hit\r\nthree\nfour\nhit\n",
 		"b/c.ts":                "hit",
 		"b/d.tsx":               "a hit\n",
@@ -98,7 +98,7 @@ func TestSearch(t *testing.T) {
 		want     string
 	}{
 		{"all", ".", nil, all},
-		{"folder", "b", nil, "b/c.ts:1:hit\nb/d.tsx:1:a hit\nb/keep.log:1:hit\nb/node_modules.md:1:hit\n"},
+		{"directory", "b", nil, "b/c.ts:1:hit\nb/d.tsx:1:a hit\nb/keep.log:1:hit\nb/node_modules.md:1:hit\n"},
 		{"file", "a.go", nil, "a.go:2:two hit\na.go:5:hit\n"},
 		{"ignored file by name", "x.log", nil, "x.log:1:hit\n"},
 		{"dependencies by name", "b/node_modules", nil, "b/node_modules/x.ts:1:hit\n"},
@@ -125,7 +125,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestSearchErrors(t *testing.T) {
-	src := folder(t, map[string]string{"a": "x"})
+	src := directory(t, map[string]string{"a": "x"})
 	_, err := Search(t.Context(), src, "missing", query(t, "x"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	q := query(t, "x")
@@ -143,7 +143,7 @@ func TestStable(t *testing.T) {
 	for i := range 300 {
 		files[fmt.Sprintf("d%d/f%d", i%7, i)] = strings.Repeat("hit\n", i%5)
 	}
-	src := folder(t, files)
+	src := directory(t, files)
 	q := query(t, "hit")
 	q.Max = 37
 	want := ""
@@ -175,7 +175,7 @@ func (o opening) Open(name string) (fs.File, error) {
 
 func TestCancel(t *testing.T) {
 	text := strings.Repeat(strings.Repeat("a", 1000)+"\n", 15000) + strings.Repeat("a", 1<<20)
-	src := folder(t, map[string]string{"a": text})
+	src := directory(t, map[string]string{"a": text})
 	slow := query(t, "(a|b)*[cd]") // takes seconds
 	stop := errors.New("stop")
 	t.Run("before", func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestNoGoroutineLeft(t *testing.T) {
-	src := folder(t, map[string]string{"a/b/c": "x", "d": "x"})
+	src := directory(t, map[string]string{"a/b/c": "x", "d": "x"})
 	synctest.Test(t, func(t *testing.T) { // fails if one is left
 		_, err := Search(t.Context(), src, ".", query(t, "x"))
 		require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("é", 5000) + "NEEDLE" + strings.Repeat("é", 5000)
 	huge := strings.Repeat("y", 3*window) + "NEEDLE"
-	src := folder(t, map[string]string{"a": long + "\n", "b": huge + "\n"})
+	src := directory(t, map[string]string{"a": long + "\n", "b": huge + "\n"})
 	for _, expr := range []string{"NEEDLE", "NE+DLE", "[N]EE"} {
 		r, err := Search(t.Context(), src, ".", query(t, expr))
 		require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestMachineGivesUp(t *testing.T) {
 }
 
 func TestChildrenCancelled(t *testing.T) {
-	src := folder(t, map[string]string{".gitignore": "*a*b*\n", "a": "x", "b": "x"})
+	src := directory(t, map[string]string{".gitignore": "*a*b*\n", "a": "x", "b": "x"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
@@ -412,7 +412,7 @@ func TestCancelledIsNoOtherError(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
-	_, err := Search(ctx, strict{folder(t, map[string]string{"a/b": "x"})}, "a", query(t, "x"))
+	_, err := Search(ctx, strict{directory(t, map[string]string{"a/b": "x"})}, "a", query(t, "x"))
 	require.ErrorIs(t, err, stop)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Source is the files to walk. Paths are slash-separated, "." is the root.
 type Source interface {
-	// ReadDir returns the entries of a folder, sorted by name. Of a very large one it
+	// ReadDir returns the entries of a directory, sorted by name. Of a very large one it
 	// may return a part, and an error.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Open opens a regular file.
@@ -22,33 +22,33 @@ type Source interface {
 // maxIgnoreFile is how much of an ignore file is read.
 const maxIgnoreFile = 1 << 20
 
-// Folder is a folder with the ignore patterns of those above it.
-type Folder struct {
+// Directory is a directory with the ignore patterns of those above it.
+type Directory struct {
 	Path  string
 	layer *ignore.Layer
 }
 
-// Entry is a file or folder.
+// Entry is a file or directory.
 type Entry struct {
 	Path  string
 	Entry fs.DirEntry
 }
 
-// Start returns a folder to start from. What is in it is subject to the ignore
-// files above it, but it itself is not: whoever names an ignored folder means it.
+// Start returns a directory to start from. Its entries are subject to the ignore files above
+// it, but the directory itself is not: a caller who names an ignored directory means it.
 //
 // Git's order is that of the layers, the last one that has a pattern for a path
 // decides: more, which are the user's own patterns for all repositories (what git
 // reads from core.excludesFile), .git/info/exclude, .gitignore from the top.
-func Start(src Source, folder string, more []byte) Folder {
+func Start(src Source, directory string, more []byte) Directory {
 	var l *ignore.Layer
 	l = l.Push("", more).Push("", read(src, ".git/info/exclude"))
-	for i := range len(folder) {
-		if folder != "." && (i == 0 || folder[i] == '/') {
-			l = l.Push(folder[:i], read(src, path.Join(folder[:i], ".gitignore")))
+	for i := range len(directory) {
+		if directory != "." && (i == 0 || directory[i] == '/') {
+			l = l.Push(directory[:i], read(src, path.Join(directory[:i], ".gitignore")))
 		}
 	}
-	return Folder{folder, l}
+	return Directory{directory, l}
 }
 
 func read(src Source, name string) []byte {
@@ -61,23 +61,23 @@ func read(src Source, name string) []byte {
 	return data
 }
 
-// Listing is what is in a folder.
+// Listing is what is in a directory.
 type Listing struct {
 	// Entries are what is not ignored, sorted by name.
 	Entries []Entry
-	// Down are the folders among them, in the same order.
-	Down []Folder
+	// Down are the directories among them, in the same order.
+	Down []Directory
 	// Ignored is how many entries are left out, those that git ignores, and with deep
-	// folders of version control and dependencies.
+	// directories of version control and dependencies.
 	Ignored int
-	// Partial says that the folder has more entries than the source returned.
+	// Partial says that the directory has more entries than the source returned.
 	Partial bool
 }
 
-// Children lists a folder. With deep, folders of version control and dependencies are
-// left out too. What a source returns beside an error other than that of ctx is taken
-// for a part of the folder.
-func Children(ctx context.Context, src Source, dir Folder, deep bool) (*Listing, error) {
+// Children lists a directory. With deep, directories of version control and dependencies are
+// left out too. Entries that a source returns with an error, other than that of ctx, are taken
+// for a part of the directory.
+func Children(ctx context.Context, src Source, dir Directory, deep bool) (*Listing, error) {
 	entries, err := src.ReadDir(ctx, dir.Path)
 	if err != nil && (len(entries) == 0 || ctx.Err() != nil) {
 		return nil, err
@@ -106,7 +106,7 @@ func Children(ctx context.Context, src Source, dir Folder, deep bool) (*Listing,
 		}
 		found.Entries = append(found.Entries, Entry{p, e})
 		if e.IsDir() {
-			found.Down = append(found.Down, Folder{p, l})
+			found.Down = append(found.Down, Directory{p, l})
 		}
 	}
 	return found, nil
