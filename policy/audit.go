@@ -18,7 +18,7 @@ import (
 const maxLine = 16 << 10 // bytes of a line of the audit log, with its end
 
 // AuditLog is an [aycoder.Auditor] that writes a line of JSON for each record, with one
-// call of Write, at most 16 KiB long. What looks like a secret is masked. It is safe for
+// call of Write, at most 16 KiB long. Texts that look like secrets are masked. It is safe for
 // concurrent use.
 type AuditLog struct {
 	mask func(string) string
@@ -49,8 +49,8 @@ func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
 	return l
 }
 
-// Audit implements [aycoder.Auditor]. After a line that could be written only in part
-// the next begins on a line of its own.
+// Audit implements [aycoder.Auditor]. If a record could be written only in part, the next one
+// still begins on a new line.
 func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if l.w == nil {
 		return errors.New("write audit log: there is no writer")

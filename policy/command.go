@@ -235,8 +235,8 @@ func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
 }
 
 // hits matches the words of an ask or deny rule with the beginning of a command: its
-// program in any folder, with options and their operands between the words, with options
-// of the rule anywhere. What is not known may be anything.
+// program in any directory, with options and their operands between the words, with options
+// of the rule anywhere. An unknown word may be anything.
 func hits(words, argv []string, dynamic bool) (sure, maybe bool) {
 	if len(argv) == 0 {
 		return false, dynamic

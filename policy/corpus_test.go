@@ -70,7 +70,7 @@ func TestAttacksHeadless(t *testing.T) {
 }
 
 // Rules that were made for some commands let no other one reach further: behind a
-// wrapper, with a redirect, in another folder.
+// wrapper, with a redirect, in another directory.
 func TestAttacksWithRulesForOthers(t *testing.T) {
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")

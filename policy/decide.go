@@ -186,8 +186,8 @@ func (r *rule) whole(q *inquiry) bool {
 		bare.Covers(q.call, q.spec)
 }
 
-// reachesCall is reaches for a call that is no command. A rule that names a tool which is
-// about nothing in particular says all that there is to say.
+// reachesCall is reaches for a call that is not a command. If the tool has no subject, a rule
+// that names it is as specific as possible.
 func (r *rule) reachesCall(q *inquiry) bool {
 	if q.spec.Subject.Arg == "" && !r.bounded {
 		return !strings.Contains(r.Tool, "*") || r.reaches(q.class, nil)

@@ -121,7 +121,7 @@ func (f *file) load() ([]Entry, error) {
 // keep adds a rule to those that are in the file by now, and returns all.
 func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, &FileError{Op: "make folder for rules", Path: f.path, Err: unpathed(err)}
+		return nil, &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
 	}
 	unlock, err := f.lock(ctx)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestRulesThatCannotBeKept(t *testing.T) {
 		err = p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *"))
 	}
 	_, ok := errors.AsType[*policy.FileError](err)
-	require.True(t, ok, "a folder that is a file: %v", err)
+	require.True(t, ok, "a directory that is a file: %v", err)
 }
 
 func TestASymbolicLinkStays(t *testing.T) {

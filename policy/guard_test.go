@@ -43,7 +43,7 @@ func TestCommandsThatWriteStartFiles(t *testing.T) {
 	}
 	t.Logf("%d commands", len(commands))
 
-	// What only looks at them or stages them is as before.
+	// Commands that only read them or stage them are decided as before.
 	full := newPolicy(t, policy.WithMode(policy.FullAuto))
 	for _, command := range []string{
 		"cat conftest.py", "git diff AGENTS.md", "git add .github", "git commit -m 'change AGENTS.md'", "ls .github", "grep x conftest.py", "touch a", "cp a b",

@@ -25,7 +25,7 @@ type inquiry struct {
 	edits   bool // it changes files of the workspace and nothing else
 	class   shell.Class
 	why     []string
-	script  *shell.Analysis // nil if it is no command
+	script  *shell.Analysis // nil if the call is not a command
 	online  bool            // a command gets the network by an argument
 	// requested says that the model asks, by an argument, for a command to do more than
 	// read, whatever its class.
@@ -99,7 +99,7 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	return q
 }
 
-// join returns a folder as an absolute one, or "" if it is not known.
+// join returns a directory as an absolute one, or "" if it is not known.
 func (q *inquiry) join(dir string) string {
 	dir = filepath.ToSlash(dir)
 	if path.IsAbs(dir) || dir == "" || q.world.Root == "" {

@@ -139,8 +139,8 @@ func TestSuspendedQuestionIsAnsweredInTheNextProcess(t *testing.T) {
 	require.Equal(t, []string{"denied:"}, outputs(resume(deny)), "a rule that came meanwhile counts")
 }
 
-// What a stranger wrote makes far-reaching calls ask, also where a rule allows them,
-// also in the next process, and for the subagents that share the policy.
+// A stranger's text makes far-reaching calls ask, also where a rule allows them, also in the
+// next process, and for the subagents that share the policy.
 func TestTaint(t *testing.T) {
 	fetch := script.Call("fetch", map[string]string{"url": "https://example.com"})
 	push := bash("git push", "go test ./...")

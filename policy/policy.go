@@ -172,7 +172,7 @@ func WithFile(path string) Option {
 	}
 }
 
-// WithWorkspace says which folder is worked in: commands start there, and paths below it
+// WithWorkspace says which directory is worked in: commands start there, and paths below it
 // are inside. Default: not known, so that every command that writes is taken to write
 // outside.
 func WithWorkspace(dir string) Option {
@@ -183,10 +183,10 @@ func WithWorkspace(dir string) Option {
 	}
 }
 
-// WithDir says in which folder the next command starts, absolute or relative to the
+// WithDir says in which directory the next command starts, absolute or relative to the
 // workspace's, for a shell that stays where it was: DirOf of the Shell of package tools.
 // The function gets the ctx of the question and is safe for concurrent use; "" is not
-// known. A call's argument "working_dir" counts more. Default: the workspace's folder,
+// known. A call's argument "working_dir" counts more. Default: the workspace's directory,
 // which is right only where every command starts there.
 func WithDir(dir func(context.Context) string) Option {
 	return func(s *setup) error {
@@ -207,9 +207,9 @@ func WithTools(tools ...aycoder.Tool) Option {
 	}
 }
 
-// WithEditTools names tools that change files of the workspace and nothing else, beside
-// those of [aycoder.EffectWrite] whose subject is a path. It replaces the default: edit_file, write_file,
-// multi_edit and apply_patch.
+// WithEditTools names tools that change files of the workspace and nothing else, beside those
+// of [aycoder.EffectWrite] whose subject is a path. It replaces the default: edit_file,
+// write_file, multi_edit and apply_patch.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}

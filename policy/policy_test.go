@@ -159,15 +159,15 @@ func TestRules(t *testing.T) {
 		{"and what only reads", []string{"allow bash:go test *"}, &bashSpec, "ls && go test ./... | head", "allow"},
 		{"and what is not covered", []string{"allow bash:go test *"}, &bashSpec, "go test ./... && touch x", "ask"},
 		{"two rules", []string{"allow bash:go test *", "allow bash:touch *"}, &bashSpec, "go test ./... && touch x", "allow"},
-		{"in a variable folder", []string{"allow bash:go test *"}, &bashSpec, "/tmp/go test", "ask"},
+		{"in a variable directory", []string{"allow bash:go test *"}, &bashSpec, "/tmp/go test", "ask"},
 		{"harmless wrapper", []string{"allow bash:go test *"}, &bashSpec, "timeout 5 go test ./...", "allow"},
 		{"wrapper that adds power", []string{"allow bash:go test *"}, &bashSpec, "sudo go test ./...", "ask"},
 		{"redirect", []string{"allow bash:go test *"}, &bashSpec, "go test ./... > out.txt", "ask"},
 		{"redirect that is covered by class", []string{"allow bash:go test *", "allow bash@writes_workspace"}, &bashSpec, "go test ./... > out.txt", "allow"},
 		{"redirect to outside", []string{"allow bash:go test *", "allow bash@writes_workspace"}, &bashSpec, "go test ./... > /etc/passwd", "ask"},
-		{"another folder", []string{"allow bash:go test *"}, &bashSpec, "cd sub && go test ./...", "allow"},
-		{"a folder outside", []string{"allow bash:go test *"}, &bashSpec, "cd /tmp && go test ./...", "ask"},
-		{"a folder above", []string{"allow bash:go test *"}, &bashSpec, "cd .. && go test ./...", "ask"},
+		{"another directory", []string{"allow bash:go test *"}, &bashSpec, "cd sub && go test ./...", "allow"},
+		{"a directory outside", []string{"allow bash:go test *"}, &bashSpec, "cd /tmp && go test ./...", "ask"},
+		{"a directory above", []string{"allow bash:go test *"}, &bashSpec, "cd .. && go test ./...", "ask"},
 		{"class", []string{"allow bash@needs_approval"}, &bashSpec, "go test ./...", "allow"},
 		{"class that is exceeded", []string{"allow bash@needs_approval"}, &bashSpec, "curl https://example.com", "ask"},
 		{"class and pattern", []string{"allow bash@needs_approval:curl *"}, &bashSpec, "curl https://example.com", "ask"},
@@ -180,7 +180,7 @@ func TestRules(t *testing.T) {
 		{"deny in a list", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "ls; git push origin", "deny"},
 		{"deny behind a wrapper", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "env timeout 5 git push", "deny"},
 		{"deny behind options", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "git -C sub push", "deny"},
-		{"deny in another folder", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "/usr/bin/git push", "deny"},
+		{"deny in another directory", []string{"allow bash", "deny bash:git push *"}, &bashSpec, "/usr/bin/git push", "deny"},
 		{"deny is not a text search", []string{"allow bash", "deny bash:rm *"}, &bashSpec, "git commit -m 'rm old files'", "allow"},
 		{"deny with options anywhere", []string{"allow bash", "deny bash:git push --force"}, &bashSpec, "git push origin --force", "deny"},
 		{"deny with options in another order", []string{"allow bash@destructive", "deny bash:rm -rf *"}, &bashSpec, "rm -f -r x", "deny"},
@@ -208,7 +208,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What is suggested answers the question from then on, and is never all commands.
+// A suggested rule answers the question from then on, and never covers all commands.
 func TestSuggestedRulesAnswer(t *testing.T) {
 	subjects := []string{
 		"go test ./...", "touch a", "git commit -m 'x *'", "cd sub && go test ./... | head", "curl https://example.com",
@@ -236,7 +236,7 @@ func TestSuggestedRulesAnswer(t *testing.T) {
 	}
 }
 
-// What a command means depends on where it starts.
+// The meaning of a command depends on the directory in which it starts.
 func TestWhereACommandStarts(t *testing.T) {
 	dir := "."
 	p := newPolicy(t, policy.WithMode(policy.FullAuto), policy.WithDir(func(context.Context) string { return dir }))

@@ -89,7 +89,7 @@ func readsOnly(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Ver
 // From the model to the kernel: what a classifier takes for reading is held to it, and
 // what the user approves is not.
 func TestHeldToReadingByTheLoop(t *testing.T) {
-	dir, ws := folders(t)
+	dir, ws := directories(t)
 	if r, err := tools.CheckSandbox(t.Context(), tools.NoSandbox(), tools.SandboxCall{ReadOnly: true}); err != nil || !r.ReadOnly {
 		t.Skipf("nothing holds commands to reading here: %v %v", r, err)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// folders opens a workspace for commands, which has a folder "a" and whose own is "ws" in
+// directories opens a workspace for commands, which has a directory "a" and whose own is "ws" in
 // an empty one.
-func folders(t *testing.T) (dir string, ws *workspace.Workspace) {
+func directories(t *testing.T) (dir string, ws *workspace.Workspace) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash tool")
 	}
@@ -30,9 +30,9 @@ func folders(t *testing.T) (dir string, ws *workspace.Workspace) {
 }
 
 // A command that was allowed waits behind a call that was suspended. In the next process
-// the shell is in another folder, and there it may not run.
+// the shell is in another directory, and there it may not run.
 func TestAllowedCommandIsJudgedAgainAfterAResume(t *testing.T) {
-	dir, ws := folders(t)
+	dir, ws := directories(t)
 	process := func(in aycoder.Input, steps ...script.Step) *aycoder.Result {
 		shell := new(tools.Shell)
 		coding, err := tools.Coding(ws, tools.WithShell(shell))

@@ -12,10 +12,10 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// A subagent's shell has a folder of its own: its commands are judged by that one, and
-// not by that of the run around it.
+// A subagent's shell has its own directory: its commands are judged by that one, and not by
+// that of the run around it.
 func TestWhereASubagentsCommandStarts(t *testing.T) {
-	dir, ws := folders(t)
+	dir, ws := directories(t)
 	shell := new(tools.Shell)
 	sh, err := tools.Bash(ws, tools.WithShell(shell))
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ var (
 	quoteWord  = strings.NewReplacer(`\`, `\\`, `*`, `\*`, " ", `\ `, "\t", "\\\t")
 )
 
-// suggestPath suggests the file, and the files of its folder.
+// suggestPath suggests the file, and the files of its directory.
 func (q *inquiry) suggestPath() []aycoder.Rule {
 	if strings.ContainsAny(q.subject, `*?[]{}\`) {
 		return []aycoder.Rule{}
