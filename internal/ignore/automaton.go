@@ -22,14 +22,14 @@ type automaton struct {
 	stay         [2][]uint64 // at a slash, and at any other byte
 	patterns     []int32     // by their ends, in order
 
-	// folder is the one that was last asked about, since names are asked about folder
-	// by folder.
-	folder atomic.Pointer[folderSet]
+	// directory is the one that was last asked about, since names are asked about directory
+	// by directory.
+	directory atomic.Pointer[directorySet]
 }
 
-// folderSet is what is in the set after a path that names a folder, with a slash at its
+// directorySet is what is in the set after a path that names a directory, with a slash at its
 // end. It is nil if nothing is.
-type folderSet struct {
+type directorySet struct {
 	path string
 	set  []uint64
 }
@@ -137,13 +137,13 @@ func kindsOf(chains []chain) (kinds [256]byte) {
 // match returns the last pattern that is for a text, or -1.
 func (a *automaton) match(text string, isDir bool) int {
 	name := strings.LastIndexByte(text, '/') + 1
-	f := a.folder.Load()
+	f := a.directory.Load()
 	if f == nil || f.path != text[:name] {
-		f = &folderSet{text[:name], slices.Clone(a.starts)}
+		f = &directorySet{text[:name], slices.Clone(a.starts)}
 		if !a.take(f.set, f.path) {
 			f.set = nil
 		}
-		a.folder.Store(f)
+		a.directory.Store(f)
 	}
 	var room [(maxSteps + 63) / 64]uint64
 	set := room[:copy(room[:], f.set)]

@@ -14,8 +14,8 @@ var hostile = []struct {
 	{"stars", func(i int) string { return "*a*a*a*a*a*a*b" + fmt.Sprint(i) }},
 	{"stars that may match", func(i int) string { return fmt.Sprintf("*a*%d*a*%d*e", i%7, i%10) }},
 	{"only stars", func(i int) string { return strings.Repeat("*", i%40) + "?*?*" + fmt.Sprint(i) + "*" }},
-	{"folders", func(i int) string { return "**/a*/**/b*/**/c*/**/" + fmt.Sprint(i) }},
-	{"any folders", func(i int) string { return "**/*/**/*/**/*/**/x" + fmt.Sprint(i) }},
+	{"directories", func(i int) string { return "**/a*/**/b*/**/c*/**/" + fmt.Sprint(i) }},
+	{"any directories", func(i int) string { return "**/*/**/*/**/*/**/x" + fmt.Sprint(i) }},
 	{"classes", func(i int) string { return "*[a-z]*[!0-9]*[[:alpha:]]*" + fmt.Sprint(i) }},
 	{"long", func(i int) string { return "*" + strings.Repeat("a?", 300) + fmt.Sprint(i) }},
 	{"names", func(i int) string { return fmt.Sprintf("name%d", i) }},
@@ -32,7 +32,7 @@ func hostileFile(pattern func(i int) string) []byte {
 	return []byte(b.String())
 }
 
-// BenchmarkHostile asks for 1,000 files, some folders deep, in a tree with such a file.
+// BenchmarkHostile asks for 1,000 files, some directories deep, in a tree with such a file.
 func BenchmarkHostile(b *testing.B) {
 	for _, h := range hostile {
 		file := hostileFile(h.pattern)

@@ -16,10 +16,10 @@ const (
 	maxSteps    = 16 << 10 // states of the patterns with wildcards, in a layer and those above it
 )
 
-// Layer is the patterns of one folder on top of those of the folders above it. It
+// Layer is the patterns of one directory on top of those of the directories above it. It
 // is immutable and safe for concurrent use. The nil Layer ignores nothing.
 type Layer struct {
-	base     string // folder of the patterns, "" or with a slash at its end
+	base     string // directory of the patterns, "" or with a slash at its end
 	above    *Layer
 	steps    int    // states of the patterns with wildcards here and above
 	negative []bool // by the number of the pattern
@@ -32,7 +32,7 @@ type Layer struct {
 }
 
 // texts are what patterns without wildcards compare with: for each text the last pattern
-// that is for any file, and the last that is for folders, plus one.
+// that is for any file, and the last that is for directories, plus one.
 type texts map[string][2]int32
 
 func (t texts) add(text string, p pattern, number int32) {
@@ -52,10 +52,10 @@ func (t texts) match(text string, isDir bool) int {
 	return int(last[0]) - 1
 }
 
-// Push returns a layer with the patterns of an ignore file on top of l. Folder is
-// the slash-separated path of the folder that the patterns are relative to, "." or
+// Push returns a layer with the patterns of an ignore file on top of l. Directory is
+// the slash-separated path of the directory that the patterns are relative to, "." or
 // "" for the root. Without patterns it returns l.
-func (l *Layer) Push(folder string, file []byte) *Layer {
+func (l *Layer) Push(directory string, file []byte) *Layer {
 	if len(file) == 0 {
 		return l
 	}
@@ -66,18 +66,17 @@ func (l *Layer) Push(folder string, file []byte) *Layer {
 	if top.parse(file); len(top.negative) == 0 {
 		return l
 	}
-	if folder != "" && folder != "." {
-		top.base = folder + "/"
+	if directory != "" && directory != "." {
+		top.base = directory + "/"
 	}
 	return top
 }
 
-// Ignored reports whether the file or folder at path is ignored by a pattern of its
-// own. As in git, what is below an ignored folder is ignored too, so the caller does
-// not go into one.
+// Ignored reports whether the file or directory at path itself matches an ignore pattern. As in
+// git, what is below an ignored directory is ignored too, so the caller does not go into one.
 //
 // From gitignore(5): "Within one level of precedence, the last matching pattern
-// decides the outcome", and patterns in lower folders override those above.
+// decides the outcome", and patterns in lower directories override those above.
 func (l *Layer) Ignored(path string, isDir bool) bool {
 	for ; l != nil; l = l.above {
 		rel, ok := strings.CutPrefix(path, l.base)

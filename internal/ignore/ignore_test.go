@@ -19,7 +19,7 @@ import (
 )
 
 // ignored asks the way a walk does: from the top, and not below what is ignored.
-func ignored(read func(folder string) []byte, base *Layer, p string, isDir bool) bool {
+func ignored(read func(directory string) []byte, base *Layer, p string, isDir bool) bool {
 	l := base.Push("", read(""))
 	elems := strings.Split(p, "/")
 	for i := range elems {
@@ -99,8 +99,8 @@ func (w *world) compare(t testing.TB) int {
 		want[p] = true
 	}
 	w.ignored += len(want) - 1
-	read := func(folder string) []byte {
-		data, _ := os.ReadFile(filepath.Join(w.dir, folder, ".gitignore"))
+	read := func(directory string) []byte {
+		data, _ := os.ReadFile(filepath.Join(w.dir, directory, ".gitignore"))
 		return data
 	}
 	var base *Layer
@@ -249,7 +249,7 @@ func TestAgainstGitTrees(t *testing.T) {
 }
 
 // skeleton returns the names in a tree, without their content, and its ignore files. To
-// each folder come the names that the patterns in it and above it look for.
+// each directory come the names that the patterns in it and above it look for.
 func skeleton(t *testing.T, dir string) (files, ignores map[string]string) {
 	t.Helper()
 	files, ignores = map[string]string{}, map[string]string{}
@@ -270,16 +270,16 @@ func skeleton(t *testing.T, dir string) (files, ignores map[string]string) {
 		return nil
 	})
 	require.NoError(t, err)
-	folders := map[string]bool{}
+	directories := map[string]bool{}
 	for p := range files {
-		addFolders(folders, p)
+		addDirectories(directories, p)
 	}
 	for name, text := range ignores {
 		for line := range strings.Lines(text) {
 			for _, p := range meant(strings.Trim(line, "!/ \r\n")) {
 				for _, in := range []string{"", "x", "x/y"} {
-					addFile(files, folders, path.Join(path.Dir(name), in, p))
-					addFile(files, folders, path.Join(path.Dir(name), in, p+".d", "f"))
+					addFile(files, directories, path.Join(path.Dir(name), in, p))
+					addFile(files, directories, path.Join(path.Dir(name), in, p+".d", "f"))
 				}
 			}
 		}
@@ -287,9 +287,9 @@ func skeleton(t *testing.T, dir string) (files, ignores map[string]string) {
 	return files, ignores
 }
 
-func addFolders(folders map[string]bool, name string) {
+func addDirectories(directories map[string]bool, name string) {
 	for p := path.Dir(name); p != "."; p = path.Dir(p) {
-		folders[p] = true
+		directories[p] = true
 	}
 }
 
@@ -304,9 +304,9 @@ func meant(pattern string) []string {
 }
 
 // addFile adds a file unless it is in the way of another, or one in its.
-func addFile(files map[string]string, folders map[string]bool, name string) {
+func addFile(files map[string]string, directories map[string]bool, name string) {
 	name = path.Clean(name)
-	if folders[name] || name == "." || strings.HasPrefix(name, "..") || path.Base(name) == ".gitignore" ||
+	if directories[name] || name == "." || strings.HasPrefix(name, "..") || path.Base(name) == ".gitignore" ||
 		strings.Contains("/"+name+"/", "/.git/") {
 		return
 	}
@@ -316,7 +316,7 @@ func addFile(files map[string]string, folders map[string]bool, name string) {
 		}
 	}
 	files[name] = ""
-	addFolders(folders, name)
+	addDirectories(directories, name)
 }
 
 func TestSecretAndProtected(t *testing.T) {

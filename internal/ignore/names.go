@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// vcs are the folders in which version control keeps what it knows.
+// vcs are the directories in which version control keeps what it knows.
 var vcs = set{".git", ".hg", ".svn", ".bzr", ".jj", "CVS", "_darcs", ".sl", ".pijul"}
 
-// dependencies are the folders that hold other people's code and what tools made.
+// dependencies are the directories that hold other people's code and what tools made.
 // "vendor" is among them; "build", "bin", "out", "env" and "packages" are not,
 // since they hold people's own work as often.
 var dependencies = set{
@@ -45,7 +45,7 @@ type set []string
 
 func (s set) has(name string) bool { return slices.Contains(s, name) }
 
-// Skipped reports whether a walk leaves out a folder of this name: version control
+// Skipped reports whether a walk leaves out a directory of this name: version control
 // or dependencies.
 func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }
 

@@ -192,9 +192,9 @@ func Runs(p string) string {
 	return ""
 }
 
-// Names reports whether a pattern of a rule names, in letters of its own, all that makes
-// a path one for which [Runs] has a reason, or [Secret] holds: "**/conftest.py" does for
-// such a file, "tests/**" does not.
+// Names reports whether a pattern of a rule contains, as literal letters, all that makes a path
+// one for which [Runs] has a reason, or [Secret] holds: "**/conftest.py" does for such a file,
+// "tests/**" does not.
 func Names(pattern, p string) bool {
 	if Secret(p) && !Secret(pattern) || Store(p) && !Store(pattern) {
 		return false

@@ -13,9 +13,9 @@ type chain struct {
 	dirOnly bool
 }
 
-// wildcards returns the states of a pattern that begins with a literal, none if it
-// matches nothing or has more than most. In a path, stars stop at slashes unless "**" stands alone between
-// them.
+// wildcards returns the states of a pattern that begins with a literal, none if it matches
+// nothing or has more than most. In a path, stars stop at slashes unless "**" stands alone
+// between them.
 func (known byteSets) wildcards(literal, s string, path bool, most int) []state {
 	c := wildCompiler{known: known, in: s, path: path}
 	for i := range len(literal) {
@@ -115,7 +115,7 @@ func (c *wildCompiler) stars() {
 		return
 	}
 	c.pos++
-	if c.last { // once more is no more
+	if c.last { // another star changes nothing
 		c.stay = noStar
 		return
 	}
@@ -221,8 +221,8 @@ func (c *wildCompiler) member() (byte, bool) {
 	return b, ok
 }
 
-// named takes a class such as [:alpha:]. What looks like one and has no ":]" is an
-// ordinary bracket; a name that does not exist makes the pattern match nothing.
+// named takes a class such as [:alpha:]. Without ":]" it is an ordinary bracket; a name that
+// does not exist makes the pattern match nothing.
 func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 	rest := c.in[c.pos+2:]
 	end := strings.IndexByte(rest, ']')
