@@ -8,10 +8,10 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Command matches a command line. What runs behind an operator, and whatever
-// a word may be the name of, is a command of its own: a deny rule looks at each, with
-// its quotes taken off. It is a help all the same and no wall: a shell can be told
-// in more ways than a pattern can know.
+// Command matches a command line. Whatever runs behind an operator is a separate command, and
+// so is any word that may be the name of a program: a deny rule looks at each, with its quotes
+// taken off. It is a help all the same and no wall: a shell can be told in more ways than a
+// pattern can know.
 func Command(pattern, command string, allow bool) bool {
 	if allow {
 		command = strings.Trim(command, " \t")
@@ -82,7 +82,7 @@ func belowCeiling(pattern, command string) bool {
 			continue
 		}
 		if option := strings.TrimLeft(w, "-"); option != w {
-			// What is glued to a letter may be a path.
+			// The text right after an option letter may be a path.
 			if !known || slices.ContainsFunc(runners, func(r string) bool { return strings.Contains(w, r) }) || strings.Contains(w, "/") {
 				return false
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// What is longer than this is covered by every deny rule and by no allow rule: it is
-// no name that anybody has, and matching it takes time.
+// Longer texts are covered by every deny rule and by no allow rule: nothing has such a long
+// name, and matching it takes time.
 const (
 	maxSubject  = 4096 // bytes of a path
 	maxSegments = 256
@@ -23,7 +23,7 @@ const (
 // Path matches a path as it is written; the workspace resolves it later. A
 // path that is absolute, climbs, or is not written with slashes is allowed by no
 // pattern, and denied by one that fits any of its ends. A deny rule for what is in a
-// folder covers the folder, too, and those above it: a tool may look into them.
+// directory covers the directory, too, and those above it: a tool may look into them.
 func Path(pattern, name string, allow bool) bool {
 	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
 	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
@@ -54,7 +54,7 @@ func Path(pattern, name string, allow bool) bool {
 // inside is a file that only wildcards match.
 const inside = "/\x01\x01"
 
-// above reports whether name is a folder above the fixed part of the pattern.
+// above reports whether name is a directory above the fixed part of the pattern.
 func above(name, pattern string) bool {
 	fixed, _, wild := strings.Cut(pattern, "*")
 	if i := strings.IndexAny(fixed, "?[{"); i >= 0 {
