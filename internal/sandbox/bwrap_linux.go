@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bubblewrap returns a box whose commands are confined by bwrap(1), in namespaces of
-// their own: they see nothing else of the files, of other processes and of the network.
+// Bubblewrap returns a box whose commands are confined by bwrap(1), in separate namespaces:
+// files outside the policy, other processes and the network are invisible to them.
 func Bubblewrap(p Policy) *Box { return newBox(bwrap{}, p) }
 
 type bwrap struct{}
@@ -57,7 +57,7 @@ func (bwrap) arguments(v *view, filter int) []string {
 	// The settings of the kernel in /proc belong to user 0 also in a namespace, with no
 	// capability at all: core_pattern names a program that the kernel runs as the real one.
 	out = append(out, "--remount-ro", "/proc")
-	out = append(out, "--remount-ro", "/") // the empty folder around it all
+	out = append(out, "--remount-ro", "/") // the empty directory around it all
 	if filter > 0 {
 		out = append(out, "--seccomp", strconv.Itoa(filter))
 	}
@@ -69,8 +69,8 @@ type mount struct {
 	args []string
 }
 
-// mounts are what a view shows. What is mounted hides what was there before, so a folder
-// comes before what is in it.
+// mounts are what a view shows. A mount hides the earlier content of its directory, so a
+// directory is mounted before the directories in it.
 func mounts(v *view) []mount {
 	var out []mount
 	add := func(path string, args ...string) { out = append(out, mount{path, append(args, path)}) }

@@ -133,7 +133,7 @@ func hostFilters() string {
 }
 
 // leaks lists what a trial command could do although the report says that it could not.
-// What the kernel shows of the process counts only where it shows it.
+// The kernel's data on the process are checked only where they are available.
 func (t tried) leaks(v *view, file string) []string {
 	r := v.report
 	var out []string

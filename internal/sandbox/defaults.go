@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// systemFolders hold what programs need to run. /proc shows a confined process no more
+// systemDirectories hold what programs need to run. /proc shows a confined process no more
 // of others than what everybody may see of them.
-var systemFolders = []string{
+var systemDirectories = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/proc", "/sys",
 	"/nix/store", "/nix/var/nix/profiles", "/gnu/store", "/run/current-system", "/snap",
 	"/home/linuxbrew/.linuxbrew", "/run/systemd/resolve", "/var/lib/dpkg", "/var/lib/rpm",
@@ -18,7 +18,7 @@ var systemFolders = []string{
 	"/System", "/Library", "/Applications/Xcode.app", "/private/etc", "/private/var/db", "/private/var/select",
 }
 
-// systemSecrets are what in those folders is for the administrator, who may be the host.
+// systemSecrets are what in those directories is for the administrator, who may be the host.
 var systemSecrets = []string{
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
 	"/etc/ssh", "/etc/ssl/private", "/etc/pki/tls/private", "/etc/letsencrypt", "/etc/krb5.keytab",
@@ -27,8 +27,8 @@ var systemSecrets = []string{
 	"/etc/security/opasswd", "/etc/master.passwd", "/private/etc/master.passwd", "/Library/Keychains",
 }
 
-// A toolchain is what a language has installed: where a variable says, or in a folder of
-// the home folder, there only in some folders if any are named. Beside them may be
+// A toolchain is what a language has installed: where a variable says, or in a directory of
+// the home directory, there only in some directories if any are named. Beside them may be
 // settings with passwords.
 type toolchain struct {
 	env, home string
@@ -54,7 +54,7 @@ var toolchains = []toolchain{
 	{"SSL_CERT_FILE", "", nil}, {"SSL_CERT_DIR", "", nil}, {"", ".config/git", []string{"ignore", "attributes"}},
 }
 
-// A cache is a folder that tools change outside of the workspace. One that is only
+// A cache is a directory that tools change outside of the workspace. One that is only
 // filled from the network can be changed only by commands that have it.
 type cache struct {
 	env, home string
@@ -74,7 +74,7 @@ var caches = []cache{
 
 // Host is what the defaults depend on.
 type Host struct {
-	Home string                   // the user's folder, "" if not known
+	Home string                   // the user's directory, "" if not known
 	Env  func(name string) string // the host's environment
 }
 
@@ -84,14 +84,14 @@ func ThisHost() Host {
 	return Host{home, os.Getenv}
 }
 
-// Defaults returns the policy for commands that work in a folder: they may look at the
-// system, at installed languages and packages, and change the folder. If shared, they may
+// Defaults returns the policy for commands that work in a directory: they may look at the
+// system, at installed languages and packages, and change the directory. If shared, they may
 // also change the user's caches of builds, and with the network those of packages;
-// otherwise, or where such a cache is missing, they have one of their own.
+// otherwise, or where such a cache is missing, each command line gets a separate one.
 func Defaults(dir string, h Host, shared bool) Policy {
-	p := Policy{Read: slices.Clone(systemFolders), Write: []string{dir}}
+	p := Policy{Read: slices.Clone(systemDirectories), Write: []string{dir}}
 	for _, t := range toolchains {
-		p.Read = append(p.Read, h.folders(t)...)
+		p.Read = append(p.Read, h.directories(t)...)
 	}
 	for _, list := range []string{"PATH", "PKG_CONFIG_PATH"} {
 		p.Read = append(p.Read, h.safe(filepath.SplitList(h.Env(list)))...)
@@ -108,7 +108,7 @@ func Defaults(dir string, h Host, shared bool) Policy {
 	return p
 }
 
-func (h Host) folders(t toolchain) []string {
+func (h Host) directories(t toolchain) []string {
 	root := h.Env(t.env)
 	if t.env == "" || root == "" {
 		root = h.in(t.home)
@@ -143,7 +143,7 @@ func (h Host) addCache(p *Policy, c cache, shared bool) {
 	}
 }
 
-// in is a path in the home folder, "" without one.
+// in is a path in the home directory, "" without one.
 func (h Host) in(path string) string {
 	if h.Home == "" || path == "" {
 		return ""
@@ -161,8 +161,8 @@ func (h Host) in(path string) string {
 	return filepath.Join(base, rest)
 }
 
-// safe leaves out what is no absolute path, and what has the home folder in it: a
-// variable that says so must not open all that the user has.
+// safe leaves out paths that are not absolute, and directories that contain the home directory:
+// a variable that says so must not open all that the user has.
 func (h Host) safe(paths []string) []string {
 	return slices.DeleteFunc(clean(paths), func(p string) bool {
 		return p == filepath.Dir(p) || h.Home != "" && within(filepath.Clean(h.Home), p)

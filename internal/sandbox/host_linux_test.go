@@ -191,7 +191,7 @@ func nest(ws, depth string) int {
 	n, _ := strconv.Atoi(depth)
 	exe, err := os.Executable()
 	if err == nil {
-		p := Policy{Read: append(slices.Clone(systemFolders), filepath.Dir(exe)), Write: []string{ws}}
+		p := Policy{Read: append(slices.Clone(systemDirectories), filepath.Dir(exe)), Write: []string{ws}}
 		b := Landlock(p)
 		defer b.Close()
 		cmd := exec.Command(exe, ws, strconv.Itoa(n+1))

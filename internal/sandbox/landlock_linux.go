@@ -52,7 +52,7 @@ func (*landlock) name() string { return "landlock" }
 
 // keepThread is how long a confined thread starts more commands. To confine one takes
 // half as long as to start a command, so many commands one after the other start as fast
-// as they are. What is new in a folder around something hidden, or at a path that was
+// as they are. A new file in a directory around something hidden, or at a path that was
 // missing, is out of reach for that long.
 const keepThread = time.Second
 
@@ -133,11 +133,11 @@ func (l *landlock) close() {
 	l.threads.Wait()
 }
 
-// What may be asked for in a path, by what it is for.
+// The access rights that a rule can grant for a path, by purpose.
 const (
 	rightsLook = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// No device files: they lead to what is not in the folder.
+	// No device files: they lead to what is not in the directory.
 	rightsChange = rightsLook | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
@@ -146,7 +146,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 	rightsDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	// rightsFile are those that a file, which is no folder, can have.
+	// rightsFile are those that a file, as opposed to a directory, can have.
 	rightsFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX | rightsDevice
 )
 
@@ -248,8 +248,8 @@ func (r *ruleset) fill(v *view) error {
 }
 
 // grant gives rights in a path and in what is in it, but only the lesser ones in some
-// paths. As rules can only add rights, folders around those get the lesser ones, and
-// what is in them each the full ones: what is new in such a folder gets none.
+// paths. As rules can only add rights, directories around those get the lesser ones, and
+// what is in them each the full ones: what is new in such a directory gets none.
 func (r *ruleset) grant(path string, rights, lesser uint64, except []string) error {
 	return r.grantAt(unix.AT_FDCWD, path, path, rights, lesser, except)
 }
@@ -266,7 +266,7 @@ func (r *ruleset) grantAt(dir int, name, path string, rights, lesser uint64, exc
 	}
 	kind := st.Mode & unix.S_IFMT
 	if kind == unix.S_IFLNK {
-		return nil // What it leads to has rules of its own.
+		return nil // The target of the link has separate rules.
 	}
 	if covers(except, path) {
 		return r.add(fd, kind, path, lesser)
@@ -280,7 +280,7 @@ func (r *ruleset) grantAt(dir int, name, path string, rights, lesser uint64, exc
 	return r.grantEach(fd, path, rights, lesser, except)
 }
 
-// grantEach gives rights in each of the entries of a folder.
+// grantEach gives rights in each of the entries of a directory.
 func (r *ruleset) grantEach(dir int, path string, rights, lesser uint64, except []string) error {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -435,7 +435,7 @@ func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	}
 	if c := attr(cmd).Credential; c != nil && v.temp != "" {
 		if err := os.Lchown(v.temp, int(c.Uid), int(c.Gid)); err != nil {
-			return l.fail("give the user a temporary folder", err)
+			return l.fail("give the user a temporary directory", err)
 		}
 	}
 	again := needs == 0 && len(v.Protect) == 0

@@ -16,7 +16,7 @@ type view struct {
 	filter   []byte // for system calls, where the mechanism has one
 }
 
-// onlyReading is the policy of commands that change nothing. temp is the folder of the
+// onlyReading is the policy of commands that change nothing. temp is the directory of the
 // other commands' temporary files.
 func (p Policy) onlyReading(temp string) Policy {
 	p.Read = slices.Concat(p.Read, p.Write, p.Fetch)
@@ -66,7 +66,7 @@ func (v *view) env() []string {
 	return out
 }
 
-// readable and writable say what a command may do with a path that is no link.
+// readable and writable say what a command may do with a path that is not a link.
 func (v *view) readable(path string) bool {
 	return v.writable(path) || (v.everything || covers(v.reads(), path)) && !covers(v.Hide, path)
 }
@@ -75,19 +75,19 @@ func (v *view) writable(path string) bool {
 	return covers(v.writes(), path) && !covers(v.Protect, path)
 }
 
-// within reports whether a path is a folder or in it; both are clean.
-func within(path, folder string) bool {
-	rest, ok := strings.CutPrefix(path, folder)
-	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(folder[len(folder)-1]))
+// within reports whether a path is a directory or in it; both are clean.
+func within(path, directory string) bool {
+	rest, ok := strings.CutPrefix(path, directory)
+	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(directory[len(directory)-1]))
 }
 
-func covers(folders []string, path string) bool {
-	return slices.ContainsFunc(folders, func(f string) bool { return within(path, f) })
+func covers(directories []string, path string) bool {
+	return slices.ContainsFunc(directories, func(f string) bool { return within(path, f) })
 }
 
-// resolved returns the policy with its paths as they are without links. What lies in a
-// folder that may be changed is left out: it says nothing new, and a command could put
-// a link there that would open what it leads to.
+// resolved returns the policy with its paths as they are without links. Paths below a writable
+// directory are left out: they add nothing, and a command could put a link there that would
+// open what it leads to.
 func (p Policy) resolved() Policy {
 	given := clean(slices.Concat(p.Read, p.Write, p.Fetch))
 	p.Write = roots(p.Write, nil)
@@ -109,7 +109,7 @@ func (p Policy) resolved() Policy {
 // through one of the others.
 func roots(paths, others []string) []string {
 	paths = clean(paths)
-	slices.Sort(paths) // what lies in a folder comes after it
+	slices.Sort(paths) // what lies in a directory comes after it
 	var out []string
 	for _, p := range paths {
 		if over := slices.Concat(others, out); covers(over, p) || through(p, over) {
@@ -123,7 +123,7 @@ func roots(paths, others []string) []string {
 	return out
 }
 
-// through reports whether a folder above a path is in one of the roots.
+// through reports whether a directory above a path is in one of the roots.
 func through(path string, roots []string) bool {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && covers(roots, real) {
@@ -144,7 +144,7 @@ func clean(paths []string) []string {
 	return out
 }
 
-// protected resolves the folders of paths which need not exist. A last element that is
+// protected resolves the directories of paths which need not exist. A last element that is
 // a link stays one: it is the name that must not be changed.
 func protected(paths []string) []string {
 	paths = clean(paths)

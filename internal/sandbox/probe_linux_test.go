@@ -79,7 +79,7 @@ var (
 	notBwrap     = want{plain: true, landlock: true}
 )
 
-func in(folder, name string) string { return filepath.Join(folder, name) }
+func in(directory, name string) string { return filepath.Join(directory, name) }
 
 func write(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
@@ -197,9 +197,9 @@ var effects = []effect{
 	{"workspace: read", always, func(p *place) error { return readFile(in(p.ws, "file")) }},
 	{"workspace: write", always, func(p *place) error { return write(in(p.ws, "file")) }},
 	{"workspace: truncate", always, func(p *place) error { return os.Truncate(in(p.ws, "file"), 0) }},
-	{"workspace: new folder", always, func(p *place) error { return os.MkdirAll(in(p.ws, "new/a/b"), 0o755) }},
+	{"workspace: new directory", always, func(p *place) error { return os.MkdirAll(in(p.ws, "new/a/b"), 0o755) }},
 	{"workspace: new file", always, func(p *place) error { return os.WriteFile(in(p.ws, "new/f"), nil, 0o644) }},
-	{"workspace: move between folders", always, func(p *place) error {
+	{"workspace: move between directories", always, func(p *place) error {
 		return os.Rename(in(p.ws, "new/f"), in(p.ws, "new/a/f"))
 	}},
 	{"workspace: hard link", always, func(p *place) error { return os.Link(in(p.ws, "new/a/f"), in(p.ws, "new/l")) }},
@@ -225,7 +225,7 @@ var effects = []effect{
 	{"outside: write", onlyPlain, func(p *place) error { return write(in(p.out, "file")) }},
 	{"outside: truncate", onlyPlain, func(p *place) error { return os.Truncate(in(p.out, "file"), 0) }},
 	{"outside: new file", onlyPlain, func(p *place) error { return os.WriteFile(in(p.out, "new"), nil, 0o600) }},
-	{"outside: new folder", onlyPlain, func(p *place) error { return os.Mkdir(in(p.out, "dir"), 0o700) }},
+	{"outside: new directory", onlyPlain, func(p *place) error { return os.Mkdir(in(p.out, "dir"), 0o700) }},
 	{"outside: remove", onlyPlain, func(p *place) error { return os.Remove(in(p.out, "gone")) }},
 	{"outside: rename", onlyPlain, func(p *place) error { return os.Rename(in(p.out, "a"), in(p.out, "b")) }},
 	{"outside: move in", onlyPlain, func(p *place) error { return os.Rename(in(p.out, "c"), in(p.ws, "c")) }},
@@ -406,7 +406,7 @@ func (p *place) policy(t testing.TB) Policy {
 	require.NoError(t, err)
 	sys := filepath.Dir(p.hidden)
 	return Policy{
-		Read:  append(slices.Clone(systemFolders), filepath.Dir(exe), sys),
+		Read:  append(slices.Clone(systemDirectories), filepath.Dir(exe), sys),
 		Write: []string{p.ws}, Hide: []string{p.hidden},
 	}
 }

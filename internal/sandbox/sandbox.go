@@ -1,5 +1,5 @@
 // Package sandbox starts commands that can do less than the program that starts them:
-// see and change only some folders, not use the network, not signal other programs.
+// see and change only some directories, not use the network, not signal other programs.
 // The program itself stays as it is.
 package sandbox
 
@@ -19,14 +19,14 @@ import (
 // Policy is what commands may do. Paths are absolute; those that do not exist when a
 // command starts are left out.
 type Policy struct {
-	// Read are files and folders that commands may look at and run, Write those that
+	// Read are files and directories that commands may look at and run, Write those that
 	// they may change too, Fetch those that commands with the network may change and
 	// others look at.
 	Read, Write, Fetch []string
-	// Hide is what stays out of reach although Read names a folder around it, Protect
-	// what may be looked at but not changed although Write names a folder around it.
+	// Hide is what stays out of reach although Read names a directory around it, Protect
+	// what may be looked at but not changed although Write names a directory around it.
 	Hide, Protect []string
-	// Private are variables that name a folder in the commands' own temporary folder.
+	// Private are variables that name a directory in the commands' own temporary directory.
 	Private []string
 	// Network lets all commands use the network, Sockets lets them use UNIX sockets,
 	// Debug lets them trace each other.
@@ -120,7 +120,7 @@ func newBox(m mechanism, p Policy) *Box {
 }
 
 // Start starts a command as [exec.Cmd.Start] does, but confined, and says what is
-// enforced. It sets TMPDIR to a folder of the box, and may change Path, Args and
+// enforced. It sets TMPDIR to a directory of the box, and may change Path, Args and
 // ExtraFiles. Before the first one, a trial command shows that the sandbox holds. The
 // end of ctx stops the preparations, never the command. Errors about the sandbox are of
 // type [*Error]; then the command was not started.
@@ -147,7 +147,7 @@ func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, err
 	return v.report.clone(), nil
 }
 
-// Temp returns the folder for temporary files of the commands, "" before the first.
+// Temp returns the directory for temporary files of the commands, "" before the first.
 func (b *Box) Temp() string {
 	_ = b.busy.Acquire(context.Background(), 1)
 	defer b.busy.Release(1)
@@ -166,7 +166,7 @@ func (b *Box) Close() error {
 	}
 	err := RemoveAll(filepath.Dir(b.temp))
 	if err != nil {
-		return fmt.Errorf("remove the sandbox's temporary folder: %w", err)
+		return fmt.Errorf("remove the sandbox's temporary directory: %w", err)
 	}
 	b.temp = ""
 	return nil
@@ -184,7 +184,7 @@ func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
 		return nil, b.fail("start", ErrClosed)
 	}
 	if err := b.makeTemp(); err != nil {
-		return nil, b.fail("make a temporary folder", err)
+		return nil, b.fail("make a temporary directory", err)
 	}
 	v, kind := &view{Policy: b.policy, temp: b.temp}, 0
 	switch {
@@ -207,7 +207,7 @@ func (b *Box) prepare(ctx context.Context, call Call) (*view, error) {
 	return v, nil
 }
 
-// makeTemp makes the folder for temporary files, unless it is there. It is in another
+// makeTemp makes the directory for temporary files, unless it is there. It is in another
 // one, which is out of reach for commands: there is room for the bait of a trial. A box
 // for commands that only read has none, as each of those has its own.
 func (b *Box) makeTemp() error {
@@ -246,7 +246,7 @@ func (r *Report) clone() *Report {
 	return &c
 }
 
-// RemoveAll removes a folder, also where a command took the right to from itself.
+// RemoveAll removes a directory, also where a command took the right to from itself.
 func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -261,10 +261,10 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// maxUnlock is how deep folders are looked for that cannot be removed.
+// maxUnlock is how deep directories are looked for that cannot be removed.
 const maxUnlock = 256
 
-// unlock gives back the right to remove what is in a folder.
+// unlock gives back the right to remove what is in a directory.
 func unlock(root *os.Root, name string, depth int) {
 	_ = root.Chmod(name, 0o700)
 	f, err := root.Open(name)

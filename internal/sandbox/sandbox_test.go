@@ -186,7 +186,7 @@ func TestTrialStops(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-func TestStartSetsTemporaryFolder(t *testing.T) {
+func TestStartSetsTemporaryDirectory(t *testing.T) {
 	b := open(t, &fake{}, Policy{Private: []string{"GOCACHE"}})
 	cmd := shell(`test "$TMPDIR" = "$TMP" && test "$GOCACHE" = "$TMPDIR/gocache" && touch "$TMPDIR/x"`)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/elsewhere", "GOCACHE=/elsewhere"}
@@ -213,7 +213,7 @@ func TestUnsupported(t *testing.T) {
 	require.ErrorContains(t, err, "sandbox by magic: look for it: there is none on "+runtime.GOOS)
 }
 
-// tree makes files, folders (which end in a slash) and links ("name -> target").
+// tree makes files, directories (which end in a slash) and links ("name -> target").
 func tree(t *testing.T, links map[string]string, names ...string) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -274,13 +274,13 @@ func TestResolved(t *testing.T) {
 
 func TestWithin(t *testing.T) {
 	for _, tt := range []struct {
-		path, folder string
-		want         bool
+		path, directory string
+		want            bool
 	}{
 		{"/a/b", "/a", true}, {"/a", "/a", true}, {"/ab", "/a", false},
 		{"/a", "/a/b", false}, {"/a", "/", true}, {"/", "/", true},
 	} {
-		assert.Equal(t, tt.want, within(filepath.FromSlash(tt.path), filepath.FromSlash(tt.folder)), tt)
+		assert.Equal(t, tt.want, within(filepath.FromSlash(tt.path), filepath.FromSlash(tt.directory)), tt)
 	}
 }
 

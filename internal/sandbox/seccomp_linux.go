@@ -53,7 +53,7 @@ var absent = []uint32{
 }
 
 // A modeCall sets a file's mode to an argument. None may make a program that runs as
-// its owner for everybody, which the file's owner can do also outside of the folders.
+// its owner for everybody, which the file's owner can do also outside of the directories.
 type modeCall struct {
 	nr  uint32
 	arg int

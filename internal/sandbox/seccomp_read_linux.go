@@ -11,8 +11,8 @@ import (
 // A command that only reads is kept from changing the content and the names of files by
 // the mechanism that knows paths. This filter keeps it from everything else that leaves
 // an effect, so that no path is needed to decide: Landlock has no right for modes,
-// owners, times and attributes, and what another process notices is no file. Calls that
-// do not exist yet as this is written get the answer of a kernel that lacks them.
+// owners, times and attributes, and an effect on another process is not a file. Calls that do
+// not exist yet as this is written get the answer of a kernel that lacks them.
 
 // newestCall is the last call that was looked at for this table: rseq_slice_yield, of
 // Linux 7.0.
@@ -70,7 +70,7 @@ func (t table) onlyReading() {
 }
 
 // tagLimit is the limit by which package proc knows the processes of a command that left
-// its session. Who cannot change it cannot get away.
+// its session. A process that cannot change it cannot escape.
 const tagLimit = unix.RLIMIT_RTTIME
 
 var allowed = []unix.SockFilter{ret(allow)}

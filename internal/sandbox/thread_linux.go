@@ -9,7 +9,7 @@ import (
 )
 
 // onFreshThread has fn called on a thread that ends with it, so that fn may take rights
-// from the thread for good. What fn starts as a process is started by that thread.
+// from the thread for good. Processes that fn starts are started by that thread.
 //
 // A goroutine that ends while it is locked to its thread takes the thread with it, and
 // the runtime makes no other threads from a locked one. Only the first thread of a
@@ -35,9 +35,9 @@ func onFreshThread(fn func()) {
 type capabilities uint64
 
 // dropOthers takes all capabilities but these from this thread, and all but those of pass,
-// which the thread must have, from what it will run. The bounding set stays: to drop it takes a tenth of the time to start a
-// command, and it bounds nothing for a process that has no new privileges and whose
-// user 0 is nobody special.
+// which the thread must have, from what it will run. The bounding set stays: to drop it takes a
+// tenth of the time to start a command, and it bounds nothing for a process that has no new
+// privileges and whose user 0 is nobody special.
 func (keep capabilities) dropOthers(pass capabilities) error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
