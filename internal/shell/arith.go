@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Which arithmetic and which tests may run unasked is for the form of the script. What is
-// here only says how bad the others are: it walks the commands in them, and in the values
-// that bash would evaluate.
+// Which arithmetic and which tests may run unasked is for the form of the script. This file
+// only classifies the others: it walks the commands in them, and in the values that bash would
+// evaluate.
 
 // arith walks an arithmetic expression.
 func (x expander) arith(e syntax.ArithmExpr) {
@@ -35,8 +35,8 @@ func (x expander) arith(e syntax.ArithmExpr) {
 	})
 }
 
-// setNumber sets the variable on the left of an assignment in arithmetic. What is
-// assigned is a number, whatever the right side is.
+// setNumber sets the variable on the left of an assignment in arithmetic. The assigned value is
+// a number, whatever the right side is.
 func (x expander) setNumber(e syntax.ArithmExpr) {
 	if name := literalArith(e); identifier(name) {
 		x.assign(name, word{text: "1", kind: digits})

@@ -121,7 +121,7 @@ func (a *awkProgram) token() bool {
 	return a.operator(rest)
 }
 
-// number skips digits. What is glued to them is a word of its own for awk.
+// number skips digits. Letters right after them begin a new word in awk.
 func (a *awkProgram) number() bool {
 	for a.pos < len(a.text) && strings.IndexByte("0123456789.", a.text[a.pos]) >= 0 {
 		a.pos++

@@ -10,8 +10,8 @@ import (
 
 // The builtins of bash. Those that the table of rows has may run unasked with the options
 // and words that are let through here; the others are here for how bad they are. The manual
-// is bash(1), SHELL BUILTIN COMMANDS. What a builtin changes in the shell (the directory,
-// variables, the end of the script) is kept, since later words depend on it.
+// is bash(1), SHELL BUILTIN COMMANDS. The effects of a builtin on the shell (the directory,
+// variables, the end of the script) are tracked, since later words depend on it.
 
 // plain returns the words from i on.
 func plain(argv []word, i int) []word { return argv[min(i, len(argv)):] }
@@ -19,8 +19,8 @@ func plain(argv []word, i int) []word { return argv[min(i, len(argv)):] }
 // expander is what expands words in the state of the call.
 func (c *call) expander() expander { return expander{c.k, c.st} }
 
-// echo prints its words. What it prints is known if they are, so that a shell behind a
-// pipe is judged by the script that it gets.
+// echo prints its words. The output is known if the words are, so that a shell behind a pipe is
+// judged by the script that it gets.
 func echo(c *call, argv []word) {
 	args := plain(argv, 1)
 	newline, escapes := "\n", false
@@ -137,7 +137,7 @@ func testBuiltin(c *call, argv []word) {
 	args := plain(argv, 1)
 	if base(argv[0].text) == "[" {
 		if len(args) == 0 || args[len(args)-1].text != "]" {
-			c.raise(NeedsApproval, "is no test that is understood")
+			c.raise(NeedsApproval, "is not a test that is understood")
 			return
 		}
 		args = args[:len(args)-1]
@@ -156,7 +156,7 @@ func testBuiltin(c *call, argv []word) {
 	case len(args) == 2 && isOp(args[0], " -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S -o "):
 	case len(args) == 3 && isOp(args[1], " = == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef "):
 	default:
-		c.raise(NeedsApproval, "is no test that is understood")
+		c.raise(NeedsApproval, "is not a test that is understood")
 		for _, w := range args {
 			c.expander().evaluated(word{text: w.text, kind: w.kind})
 		}
@@ -245,8 +245,8 @@ func exit(c *call, argv []word) {
 	}
 }
 
-// leave is break, continue and return. What they skip is seen to where the loop or the
-// function ends.
+// leave is break, continue and return. The skipped commands are dealt with at the end of the
+// loop or function.
 func leave(c *call, _ []word) {
 	c.out = word{}
 }

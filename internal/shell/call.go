@@ -18,7 +18,7 @@ type call struct {
 	captured  bool // what it prints goes to a file
 	bounded   bool // it reads no more than it is told to
 	keepStdin bool // exec: the redirections stay
-	nofuncs   bool // the next command is no function
+	nofuncs   bool // the next command is not a function
 	fed       bool // find or xargs runs it for what they find
 	row       program
 	strict    bool // the program is one that may only read: what its row does not know asks

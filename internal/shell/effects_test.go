@@ -183,7 +183,7 @@ func seeds(t testing.TB) []string {
 	return out
 }
 
-// A cage is a throw-away world inside a wall of its own: namespaces without network, a
+// A cage is a throw-away world inside a separate sandbox: namespaces without network, a
 // read-only system, bounded time. Scripts run in it under strace.
 type cage struct{ dir string }
 

@@ -11,7 +11,7 @@ import (
 // a question can name them, and which calls are so bad that nobody should be asked.
 
 // ls prints names, one a line if it is not for a terminal. With an option that adds more
-// to a line they are no names any more.
+// to a line they are not names any more.
 func ls(c *call, argv []word) {
 	if o := c.reads(argv); !o.has("-l", "-a", "-A", "-s", "-i", "-o", "-g", "-n", "-f") {
 		if c.out = c.names(o.operands); c.out.kind == listing {

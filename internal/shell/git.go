@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Git has a grammar of its own: options, a subcommand, its options, revisions and paths.
-// Rows say which subcommands read and with which options; the functions here are for those
-// that read with some words and write with others. Settings given by -c run programs in many
-// ways, so only those that change colours and formats are let through.
+// Git has its own grammar: options, a subcommand, its options, revisions and paths. Rows say
+// which subcommands read and with which options; the functions here are for those that read
+// with some words and write with others. Settings given by -c run programs in many ways, so
+// only those that change colours and formats are let through.
 
 // git looks at the options before the subcommand, then at that.
 func git(c *call, argv []word) {
@@ -103,7 +103,7 @@ var gitHarmless = []string{
 }
 
 // gitCommand judges a subcommand by its row. Aliases cannot hide one: git looks for its
-// own commands first. What is not known may be an alias or a program named git-….
+// own commands first. An unknown subcommand may be an alias or a program named git-….
 func (c *call) gitCommand(argv []word) {
 	sub := argv[0]
 	for _, w := range argv {
@@ -118,7 +118,7 @@ func (c *call) gitCommand(argv []word) {
 		p, _, ok = lookup("git " + sub.text)
 	}
 	if sub.kind != known || !ok {
-		c.raise(NeedsApproval, "is no command of git that is known")
+		c.raise(NeedsApproval, "is not a known git command")
 		return
 	}
 	if slices.ContainsFunc(argv, func(w word) bool { return w.text == "--help" && w.kind == known }) {
@@ -262,7 +262,7 @@ func gitStash(c *call, argv []word) {
 		"--include-untracked", "--keep-index", "--all":
 		c.raise(WritesWorkspace, "git stash writes files")
 	default:
-		c.raise(NeedsApproval, "is no command of git that is known")
+		c.raise(NeedsApproval, "is not a known git command")
 	}
 }
 
@@ -290,7 +290,7 @@ func gitConfig(c *call, argv []word) {
 	case o.has("-l", "--list", "--get-regexp", "--get-urlmatch"):
 		c.dispute("shows settings, which may have tokens in them")
 	case len(ops) == 1 && ops[0].kind == known && !strings.Contains(ops[0].text, ".") && !o.has("--get", "--get-all"):
-		c.raise(NeedsApproval, "is no setting of git") // edit and others are subcommands of some
+		c.raise(NeedsApproval, "is not a git setting") // edit and others are subcommands of some
 	case len(ops) == 1 || o.has("--get", "--get-all"):
 		if len(ops) == 0 || ops[0].kind != known || slices.ContainsFunc([]string{"url", "credential", "http",
 			"token", "pass", "extraheader", "sendemail"},
@@ -311,7 +311,7 @@ func gitReflog(c *call, argv []word) {
 	case sub == "show":
 		rest = rest[1:]
 	case sub != "" && sub[0] != '-' && sub != "HEAD" && !strings.ContainsAny(sub, "@/"):
-		c.raise(NeedsApproval, "is no command of git that is known")
+		c.raise(NeedsApproval, "is not a known git command")
 	}
 	c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, rest))
 }

@@ -16,7 +16,7 @@ type program struct {
 	why     string // "" makes one of the class
 	spec    string // the options, see below
 	use     byte   // what operands are, see below; 0 is 'r'
-	sub     bool   // the first operands choose a subcommand, which has an entry of its own
+	sub     bool   // the first operands choose a subcommand, which has its own entry
 	long    bool   // options have one dash and a name
 	first   bool   // options end with the first operand
 	apart   bool   // an option with an argument stands alone, the argument in the next word

@@ -56,8 +56,8 @@ func expands(p syntax.WordPart) bool {
 	return false
 }
 
-// expansion is the value of ${name-word} and its kin. What is not plain to see is part of
-// a value that is not known.
+// expansion is the value of ${name-word} and its kin. Everything else is part of an unknown
+// value.
 func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 	w := x.single(p.Exp.Word)
 	switch op := p.Exp.Op; op {

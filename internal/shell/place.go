@@ -7,9 +7,9 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Paths are compared as texts, after they are made absolute and clean. What a symbolic
-// link makes of one is not seen here; the wall around a command is for that. Where the
-// directory of the script is not known, no relative path is inside.
+// Paths are compared as texts, after they are made absolute and clean. Symbolic links are not
+// resolved here; the sandbox around a command covers them. Where the directory of the script is
+// not known, no relative path is inside.
 
 // below reports whether p is root or below it.
 func below(root, p string) bool {
@@ -101,7 +101,7 @@ func (c *call) read(w word) {
 }
 
 // readPath says what is wrong with reading a path that is known: it lies outside, holds
-// secrets, has no end, or is no file at all.
+// secrets, has no end, or is not a file at all.
 func (c *call) readPath(w word) {
 	p := w.text
 	if w.kind == glob && (strings.Contains(p, "..") || secretGlob(p)) {
@@ -262,7 +262,7 @@ func (c *call) remove(w word, deep bool) {
 	}
 }
 
-// vital reports whether so much hangs on a folder that deleting it, or all in it, is a
+// vital reports whether so much hangs on a directory that deleting it, or all in it, is a
 // catastrophe.
 func (c *call) vital(p string) bool {
 	for strings.HasSuffix(p, "/*") || strings.HasSuffix(p, "/.*") || strings.HasSuffix(p, "/.") {

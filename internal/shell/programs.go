@@ -6,8 +6,8 @@ import (
 )
 
 // Programs that build, run code, talk to the network or manage machines. All of them ask.
-// What is looked for in their words only decides how bad the question looks, so it may be
-// guesswork, as long as each guess makes it worse.
+// The search through their words only decides how severe the question looks. It may be
+// guesswork, as long as each guess makes the class worse.
 
 // handlers look at the arguments of programs for which a row is not enough.
 var handlers = map[string]func(*call, []word){
@@ -293,8 +293,8 @@ func openssl(c *call, argv []word) {
 	}
 }
 
-// database is for clients of databases. What their statements delete counts, as far as it
-// stands there.
+// database is for clients of databases. Deletions by their statements count, as far as the
+// statements are in the words.
 func database(c *call, argv []word) {
 	c.raise(Network, "talks to a database")
 	for _, w := range argv[1:] {

@@ -2,10 +2,10 @@ package shell
 
 // The programs that only read, with the options that are known to only read. A row says
 // by its comment which manual it was made from and why nothing in it writes, runs or
-// connects. What a manual has besides is left out, and so asks; options whose harm is
-// worth a class of its own are in the row with their effect. A row is tame if its manual
-// has no option at all that does more than read, so that a word that is not known may be
-// one: cat * in a directory with a file named -n.
+// connects. Other options of a manual are left out, and so they ask; options whose harm
+// deserves a separate class are in the row with their effect. A row is tame if its manual has
+// no option at all that does more than read, so that a word that is not known may be one: cat *
+// in a directory with a file named -n.
 //
 // The manuals are those of coreutils 9, util-linux 2.38, diffutils 3.8, grep 3.8,
 // findutils 4.9, procps 4, binutils 2.40 and git 2.39 on Debian; where BSD or macOS give
@@ -139,7 +139,8 @@ var rows = map[string]program{
 		"--column --no-config --one-file-system --unrestricted --crlf --max-filesize= --context-separator= " +
 		"--glob-case-insensitive --byte-offset --line-buffered --pre=x --hostname-bin=x -z!a --search-zip!a -L!o " +
 		"--follow!o"},
-	// tree(1) takes the next word for -I also in the middle of letters, so it stands alone; -o writes, -R writes into each directory, -l follows links.
+	// tree(1) takes the next word for -I also in the middle of letters, so it stands alone; -o
+	// writes, -R writes into each directory, -l follows links.
 	"tree": {apart: true, spec: "-aACdDfFghiJnNpqrsStuUvxcX -L= -P= -I= --charset= --dirsfirst --filelimit= --prune --noreport --du " +
 		"--si --inodes --sort= --matchdirs --ignore-case --gitignore --filesfirst --timefmt= -o=w -l!o -R!W"},
 	// fd(1) and bat(1): -x and -X run; a pager runs if told to.
@@ -178,7 +179,7 @@ var rows = map[string]program{
 	// bc(1) of GNU and BSD read files and calculate.
 	"bc": {spec: "-lqsw --mathlib --quiet --standard --warn"}, "help": {use: 'n', spec: "-dms"},
 
-	// Programs with a grammar of their own.
+	// Programs with their own grammar.
 	"find": {handler: "find"}, "sed": {handler: "sed"}, "gsed": {handler: "sed"}, "awk": {handler: "awk"},
 	"gawk": {handler: "awk"}, "mawk": {handler: "awk"}, "nawk": {handler: "awk"}, "xargs": {handler: "xargs"},
 	"gxargs": {handler: "xargs"}, "git": {handler: "git"}, "fdfind": {handler: "fd", use: 'p'}, "sleep": {handler: "sleep"},

@@ -8,9 +8,9 @@
 // alike and in which no value is read again as code. Then the tree is walked the way bash
 // would run it, with variables, functions and the working directory as far as they are
 // plain to see, and each simple command gets a [Class] by the row of its program: known
-// program, known options, known operands. What is in no table, cannot be parsed, or
-// depends on what is not known is [NeedsApproval] at least: only what is provably harmless
-// is allowed.
+// program, known options, known operands. A command that is in no table, cannot be parsed, or
+// depends on an unknown value is at least [NeedsApproval]: only what is provably harmless is
+// allowed.
 //
 // Texts are judged, not files: a symbolic link, a replaced program or a hostile
 // .git/config is not seen. The fence around a command is a sandbox; this is the advice
@@ -72,8 +72,8 @@ func ParseClass(name string) (Class, bool) {
 // one is not known, which makes the analysis stricter.
 type World struct {
 	Dir  string // where the script starts
-	Root string // the folder of the workspace
-	Home string // the user's home folder
+	Root string // the directory of the workspace
+	Home string // the user's home directory
 }
 
 // Command is a simple command, without the wrappers in front of it (env, timeout,

@@ -1,7 +1,7 @@
 package shell
 
-// What programs that do more than read take as options, in the language of a spec, as far
-// as an option has an argument or an effect.
+// The options of programs that do more than read, in the language of a spec, as far as an
+// option has an argument or an effect.
 const (
 	tarSpec = "-f= -C= -T=r -X=r -b= -I=x -F=x -H= -K= -N= -V= -g=w --file= --directory= --exclude= " +
 		"--exclude-from=r --files-from=r --use-compress-program=x --to-command=x --checkpoint-action=x " +

@@ -8,9 +8,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What is known of words and variables is kept for two ends: to see that the operands of
-// a command that only reads are paths inside, and to see how bad another one is. Where a
-// value is not plain to see, it is not known, and the command asks.
+// The known values of words and variables serve two purposes: to see that the operands of a
+// command that only reads are paths inside, and to see how bad another one is. Where a value is
+// not plain to see, it is not known, and the command asks.
 
 // A kind says how much of a word is known.
 type kind uint8

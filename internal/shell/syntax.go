@@ -174,8 +174,8 @@ func (g *form) assign(a *syntax.Assign) {
 
 var plainEnd = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// redirect admits the redirections that bash and dash read alike. What they read and
-// write is for the walker.
+// redirect admits the redirections that bash and dash read alike. The walker checks the files
+// that they read and write.
 func (g *form) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		g.refuse("sets a variable to a descriptor")
@@ -248,7 +248,7 @@ func (g *form) word(w *syntax.Word) {
 }
 
 // parts admits text, quotes, plain variables, substitutions, and arithmetic on numbers. A
-// substitution is a script of its own, in the same grammar.
+// substitution is a separate script in the same grammar.
 func (g *form) parts(list []syntax.WordPart, quoted bool) {
 	for _, p := range list {
 		if g.why != "" {

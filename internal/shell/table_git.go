@@ -28,8 +28,8 @@ const (
 )
 
 // gitRows are the subcommands of git that only read, each from its manual page of git
-// 2.39. What the configuration of the repository could add to them (external diffs,
-// filters, a pager, a monitor) is for the environment that hosts set.
+// 2.39. Additions by the configuration of the repository (external diffs, filters, a pager, a
+// monitor) are turned off by the environment that hosts set.
 var gitRows = map[string]program{
 	"status": {spec: "-sbvz -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignored? " +
 		"--ignore-submodules? --no-renames --find-renames? --column? --no-column --ahead-behind --no-ahead-behind --null"},

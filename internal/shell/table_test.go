@@ -103,9 +103,10 @@ var harmless = []string{
 
 // asks are commands that must not run unasked.
 var asks = map[string][]string{
-	// These only look as if they read, or only read if something holds that is not plain to see: go and its
-	// tools count their calls in a file, java maps one, rustup runs what the project names, pip compiles; a word
-	// that is not known may be an option; an array, a value and a text of sed are outside of the grammar.
+	// These only look as if they read, or only read if something holds that is not plain to
+	// see: go and its tools count their calls in a file, java maps one, rustup runs what the
+	// project names, pip compiles; a word that is not known may be an option; an array, a value
+	// and a text of sed are outside of the grammar.
 	"not plain": {
 		"git diff \"$(git merge-base main HEAD)\" --stat",
 		"git log \"$(git merge-base HEAD main)\"..HEAD --oneline",

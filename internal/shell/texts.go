@@ -157,8 +157,7 @@ func rg(c *call, argv []word) {
 	c.found(o, o.has("-l", "--files", "--files-with-matches", "--files-without-match"))
 }
 
-// jq takes names and values behind some options (jq(1)), which are no programs and no
-// files.
+// jq takes names and values behind some options (jq(1)), which are neither programs nor files.
 func jq(c *call, argv []word) {
 	p := c.row
 	args := argv[1:]

@@ -79,7 +79,7 @@ func (k *walker) enter() bool {
 	return true
 }
 
-// stmts walks statements in a row. What they print is known for one alone.
+// stmts walks statements in a row. Their output is known only if there is a single one.
 func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 	out := word{kind: anything}
 	for _, s := range list {
@@ -91,8 +91,8 @@ func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 	return out
 }
 
-// stmt walks a statement. In the background it has a state of its own, and goes on when
-// the script has ended.
+// stmt walks a statement. In the background it has a separate state, and goes on when the
+// script has ended.
 func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
@@ -183,8 +183,8 @@ func (k *walker) rare(cmd syntax.Command, st *state) {
 	}
 }
 
-// binary walks a && b, a || b and pipes. What b changes may have happened or not, so both
-// ways are joined.
+// binary walks a && b, a || b and pipes. The changes of b may have happened or not, so both
+// states are joined.
 func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	switch c.Op {
 	case syntax.AndStmt:
@@ -226,7 +226,7 @@ func succeeds(s *syntax.Stmt) bool {
 	return false
 }
 
-// pipe walks both sides as shells of their own, as bash does without lastpipe.
+// pipe walks both sides as separate shells, as bash does without lastpipe.
 func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	left, right := st.clone(), st.clone()
 	out := k.stmt(c.X, left)

@@ -61,8 +61,8 @@ func wrapper(c *call, argv []word) {
 	c.fresh(rest)
 }
 
-// fresh runs a command in a process of its own: functions do not count, and what it
-// changes in the state stays there.
+// fresh runs a command in a separate process: functions do not count, and what it changes in
+// the state stays there.
 func (c *call) fresh(argv []word) {
 	st := c.st
 	c.st = st.clone()
@@ -205,8 +205,8 @@ func (c *call) feed(argv []word) {
 	c.fed = fed
 }
 
-// runner is for programs that run a command by words of their own: how bad that command
-// is counts, wherever it begins.
+// runner is for programs that run a command in their own syntax: how bad that command is
+// counts, wherever it begins.
 func runner(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(NeedsApproval, base(argv[0].text)+" runs a command")
