@@ -14,12 +14,12 @@ import (
 )
 
 // kin are the processes that a command has started, and they in turn. Those in its
-// session are known by that. One that started a session of its own is known by a tag:
-// a limit for which no program has a use, set to a number that only this command has.
-// Children inherit it and nobody can raise it, whereas variables of the environment
-// are overwritten by many a daemon. No namespace is needed, and none is used: in one
-// of its own a command would see other process ids than its user, could not end the
-// server that was started before, and would not find what a later command asks for.
+// session are known by that. One that started a new session is known by a tag: a limit for
+// which no program has a use, set to a number that only this command has. Children inherit it
+// and nobody can raise it, whereas variables of the environment are overwritten by many a
+// daemon. No namespace is needed, and none is used: in one a command would see other process
+// ids than its user, could not end the server that was started before, and would not find what
+// a later command asks for.
 type kin struct {
 	census *Census
 	leader int       // its id, which must not be reaped yet, so that it is its own

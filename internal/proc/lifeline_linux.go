@@ -9,8 +9,8 @@ import (
 // could do nothing about it. It is a pipe: the command holds the end for reading and
 // this program the only one for writing, and when that is closed, the kernel signals
 // the owner of the other, in the manner of fcntl(2), "F_SETOWN", "F_SETSIG". Unlike
-// PR_SET_PDEATHSIG, which acts when a thread ends, that is true to the program. What
-// is read there first is the line that [Gate] waits for.
+// PR_SET_PDEATHSIG, which acts when a thread ends, that is true to the program. The first line
+// on it is the one that [Gate] waits for.
 type lifeline struct{ r, w *os.File }
 
 func newLifeline() (*lifeline, error) {

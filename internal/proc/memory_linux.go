@@ -82,10 +82,10 @@ func (m *memory) used(pids []int) (used int64, sure bool) {
 	return sum, true
 }
 
-// apart counts once what processes share. What they share since a fork the kernel tells,
-// in 10 ms for each GiB. It does not tell what a process shares with a child that is
-// about to run another program, see borrows, which may not say so, or that has just ended:
-// it takes a second look to be sure, and for each process the lesser number.
+// apart counts once what processes share. The kernel tells which pages are shared since a fork;
+// this takes 10 ms for each GiB. It does not tell what a process shares with a child that is
+// about to run another program, see borrows, which may not say so, or that has just ended: it
+// takes a second look to be sure, and for each process the lesser number.
 func (m *memory) apart(pids []int) (used int64, sure bool) {
 	now := make(map[int]int64, len(pids))
 	var sum, least int64

@@ -54,7 +54,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// What is not too much, however it looks at first.
+// Commands that stay below the limit, although a first look says otherwise.
 func TestMemoryWithinLimit(t *testing.T) {
 	timed.Long(t, "commands that take much memory")
 	fill := "x=$(head -c 20000000 /dev/zero | tr '\\0' x); "
@@ -164,7 +164,7 @@ func TestCancelDuringMemoryLimit(t *testing.T) {
 	}
 }
 
-// What a process shares with a child that is about to become another program is not
+// Memory that a process shares with a child that is about to become another program is not
 // counted, since the second look finds another child.
 func TestMemorySecondLook(t *testing.T) {
 	m := &memory{limit: 1}
@@ -181,7 +181,7 @@ func TestMemorySecondLook(t *testing.T) {
 	assert.Positive(t, used)
 }
 
-// What counts of a process is what the kernel cannot drop.
+// Only memory that the kernel cannot drop counts.
 func TestMemoryCounted(t *testing.T) {
 	const size, noise = 64 << 20, 16 << 20
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
@@ -219,7 +219,7 @@ func total(pid int) int64 {
 	return private + shared
 }
 
-// What one process has mapped several times counts once.
+// Memory that one process has mapped several times counts once.
 func TestMemoryMappedTwice(t *testing.T) {
 	const size = 64 << 20
 	f, err := os.CreateTemp("/dev/shm", "")
@@ -274,7 +274,7 @@ func TestMemoryBorrowed(t *testing.T) {
 	f, err := os.OpenFile(program, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
-	// Who runs the program waits for the one that has this lease.
+	// A process that runs the program waits for the holder of this lease.
 	if !fcntl(f.Fd(), unix.F_SETLEASE, syscall.F_WRLCK) {
 		t.Skip("files have no leases here")
 	}

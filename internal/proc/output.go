@@ -52,7 +52,7 @@ func (o *Output) Write(p []byte) (int, error) {
 
 // Text returns what was kept as valid UTF-8 without NUL bytes and terminal escapes,
 // and what is missing in the middle as a line that says how many bytes those are.
-// Bytes that are no text are question marks; odd reports that there were any.
+// Bytes that are not text become question marks; odd reports whether there were any.
 func (o *Output) Text() (text string, odd bool) {
 	tail := append(append([]byte(nil), o.ring[o.pos:]...), o.ring[:o.pos]...)
 	kept := int64(len(o.head) + len(tail))
@@ -108,7 +108,7 @@ var escapes = regexp.MustCompile(
 	`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])?`)
 
 // Clean returns b as valid UTF-8 without NUL bytes and escape sequences, never longer
-// than b. Bytes that are no text are question marks; odd reports that there were any.
+// than b. Bytes that are not text become question marks; odd reports that there were any.
 func Clean(b []byte) (text string, odd bool) {
 	b = escapes.ReplaceAll(b, nil)
 	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {

@@ -39,10 +39,10 @@ type Command struct {
 	// pieces of at most 32 KiB, and never after Run has returned. It must not block.
 	Output io.Writer
 	// Memory is how many bytes of memory the command may take with all that it started,
-	// on Linux, see [Run]; less than 0 is no limit. Default: a quarter of what the machine
-	// or its control group has, but 2 GiB where that is at most three quarters.
+	// on Linux, see [Run]; a negative value means no limit. Default: a quarter of what the
+	// machine or its control group has, but 2 GiB where that is at most three quarters.
 	Memory int64
-	// Census is what commands share. Default: one of its own.
+	// Census counts the commands that share it. Default: a separate one for each command.
 	Census *Census
 	// Start starts the command. Default: its method Start.
 	Start func(*exec.Cmd) error

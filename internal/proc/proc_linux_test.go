@@ -85,7 +85,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What a command can leave behind, whatever ends it.
+// Processes and files that a command can leave behind, whatever ends it.
 func TestNothingSurvives(t *testing.T) {
 	table := map[string]string{
 		"child":                   "sleep 300 & echo $! >PIDS",

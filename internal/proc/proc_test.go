@@ -148,8 +148,8 @@ func TestWholeGroupIsKilled(t *testing.T) {
 	})
 }
 
-// What timeout(1) starts, and a job of a shell with job control, is in a process group
-// of its own in the same session.
+// A program that timeout(1) starts, and a job of a shell with job control, is in a new process
+// group in the same session.
 func TestOtherGroupsAreKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("sessions are not looked through on " + runtime.GOOS)
@@ -211,7 +211,7 @@ func TestCancelledBefore(t *testing.T) {
 func TestCannotStart(t *testing.T) {
 	_, err := Run(t.Context(), &Command{Argv: []string{"/no/such/program"}})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Run(t.Context(), &Command{Argv: []string{"/bin/sh"}, Dir: "/no/such/folder"})
+	_, err = Run(t.Context(), &Command{Argv: []string{"/bin/sh"}, Dir: "/no/such/directory"})
 	require.Error(t, err)
 }
 

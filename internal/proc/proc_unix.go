@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Run runs a command with no input, in a session and process group of its own, and
-// returns when it has ended. When it ends, whatever the reason, all that it started
-// is killed, in the background too. On Linux that is every process of its session, and
-// those that left it, which are known by a limit that they inherit; elsewhere it is the
-// process group, and what moved to another gets away, as what timeout(1) starts and the
-// jobs of an interactive shell. What gets away is reported, and what it prints is lost.
+// Run runs a command with no input, in a new session and process group, and returns when it has
+// ended. When it ends, whatever the reason, all that it started is killed, in the background
+// too. On Linux that is every process of its session, and those that left it, which are known
+// by a limit that they inherit; elsewhere it is the process group, and what moved to another
+// gets away, as what timeout(1) starts and the jobs of an interactive shell. A process that
+// escapes is reported, and its output is lost.
 //
 // If ctx ends first, all that gets SIGTERM, SIGKILL 50 ms later, and the error is the
 // context's cause beside the result so far. A command that cannot be started is an
@@ -26,9 +26,9 @@ import (
 // part of the program takes the exit status, the code is -1 and there is an error too.
 //
 // If the command takes more memory than it may, it is ended in the same way, and the
-// error is a [*MemoryError]. What counts is what cannot be dropped from memory, of all
-// processes together, and once what they share. It is looked at after a tenth of a second
-// and then as often while the limit is near, so that a fast one gets beyond it.
+// error is a [*MemoryError]. The count covers the memory of all processes that the kernel
+// cannot drop; shared memory counts once. It is looked at after a tenth of a second and then as
+// often while the limit is near, so that a fast one gets beyond it.
 //
 // If this program is killed, the kernel kills the command's process group, on Linux:
 // through the lifeline, a pipe that the command has open as number 51.

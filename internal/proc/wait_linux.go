@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// exitWaiter waits for a command without a thread of its own, where the kernel has
-// descriptors for processes (Linux 5.4).
+// exitWaiter waits for a command without a separate thread, where the kernel has descriptors
+// for processes (Linux 5.4).
 type exitWaiter struct{ fd int }
 
 func newExitWaiter() *exitWaiter { return &exitWaiter{fd: -1} }
