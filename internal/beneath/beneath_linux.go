@@ -38,7 +38,7 @@ func Open(dir *os.File, name string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// By this name package os looks for the type of an entry, where the folder does
+	// By this name package os looks for the type of an entry, where the directory does
 	// not tell.
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree is a folder "in" with a file "d/f", beside a file "out".
+// tree is a directory "in" with a file "d/f", beside a file "out".
 func tree(t *testing.T) (*os.File, string) {
 	t.Helper()
 	base := t.TempDir()
