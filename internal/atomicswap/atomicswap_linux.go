@@ -84,7 +84,7 @@ func Lease(f *os.File) error {
 	err := fcntl(f, syscall.F_SETLEASE, syscall.F_RDLCK)
 	switch {
 	case err == nil:
-		// Who waits is seen by Leased: nobody needs the SIGIO.
+		// Leased notices that another process waits, so the SIGIO is not needed.
 		return fcntl(f, setOwner, 0)
 	case errors.Is(err, syscall.EAGAIN):
 		return ErrBusy
