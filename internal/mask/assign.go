@@ -255,7 +255,7 @@ func isPlace(v string) bool {
 		strings.HasPrefix(v, "%") && strings.HasSuffix(v, "%") || strings.HasPrefix(v, "/") && !longPart(v)
 }
 
-// longPart reports whether a name between slashes is too long for a folder: base64 has
+// longPart reports whether a name between slashes is too long for a directory: base64 has
 // slashes, too.
 func longPart(v string) bool {
 	for part := range strings.SplitSeq(v, "/") {
@@ -292,8 +292,8 @@ func (f *finder) bearer(at int) {
 	}
 }
 
-// schemes are those of RFC 9110, 11 that are in use, in lower case. What is behind
-// others is a list of parameters, whose names tell what is secret.
+// schemes are those of RFC 9110, 11 that are in use, in lower case. Other schemes are followed
+// by a list of parameters, whose names tell what is secret.
 var schemes = []string{"bearer", "basic", "token", "bot", "apikey", "api-key", "negotiate", "key", "splunk", "geniekey"}
 
 // credential marks what stands behind a scheme, or all there is.

@@ -32,7 +32,7 @@ const maxLoose = 128
 // an AWS key.
 func (f *finder) looseLines() {
 	known := slices.Clone(f.spans)
-	public := false // in a block that is no secret
+	public := false // in a block that is not secret
 	var ids []int   // lines with the id of a key
 	var secrets, keys []looseLine
 	n, at := 0, 0

@@ -43,7 +43,7 @@ func FuzzMask(f *testing.F) {
 			t.Fatalf("restored, %q becomes %q", text, back)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(got) {
-			t.Fatalf("%q is no UTF-8", got)
+			t.Fatalf("%q is not UTF-8", got)
 		}
 		if pieces := inPieces(t, m, text, cuts); pieces != got {
 			t.Fatalf("in pieces %v:\n%q, not\n%q", cuts, pieces, got)
@@ -72,7 +72,7 @@ func inPieces(t *testing.T, m *Masker, text string, cuts []byte) string {
 	return b.String()
 }
 
-// What is visible is all that is there, and can be had back.
+// All characters are visible, and the text can be restored.
 func FuzzVisible(f *testing.F) {
 	f.Add("a\u202eb\u200b\x1b[31m \u2066<U+202E>\U000e0041\xff\r\n\r")
 	f.Add("👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥 می\u200cخواهم a\ufe0f\u200d👩 א\u200f!")

@@ -48,7 +48,7 @@ var envWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "AUTH",
 var places = []string{"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "GNOME_KEYRING_CONTROL"}
 
 // Environment returns the values of variables ("NAME=value") whose names say that they
-// hold secrets, and the passwords in those that hold an address. A folder, a file, a
+// hold secrets, and the passwords in those that hold an address. A directory, a file, a
 // number, a word or an example is none.
 func Environment(environ []string) []string {
 	var out []string

@@ -2,16 +2,16 @@
 //
 // A [Masker] puts a placeholder in the place of each secret that it finds: the same
 // secret has the same one all through a session, and it tells nothing about the secret
-// to who does not have the session's key. What was masked can be had back where the
-// secret is there anyway: [Masker.Restore] looks for it in the text that it belongs to
-// and keeps nothing, so a masker never grows.
+// to who does not have the session's key. Masked values can be restored where the secret is
+// there anyway: [Masker.Restore] looks for it in the text that it belongs to and keeps nothing,
+// so a masker never grows.
 //
 // A secret is found by what it is (keys with the form that their issuer gave them,
 // blocks of private keys, tokens), by where it stands (the value of a name such as
 // password, a header, an address), or because it is known (a value of the host's
-// environment). What is not found: secrets in base64 or other encodings that nobody
-// named, words as passwords, and what two calls print one half each of. Masking is a
-// net, and no fence: what must not be seen must not be readable.
+// environment). Not found are secrets in base64 or other encodings that nobody named, words as
+// passwords, and what two calls print one half each of. Masking is a net, and no fence: what
+// must not be seen must not be readable.
 package mask
 
 import (
@@ -37,7 +37,7 @@ type Masker struct {
 	longest int // value that is known
 }
 
-// New returns a masker with a key of its own, see [NewWithKey].
+// New returns a masker with a new random key, see [NewWithKey].
 func New(values ...string) *Masker {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
@@ -79,7 +79,7 @@ func (m *Masker) learn(known map[string]bool, v string) {
 }
 
 // Mask returns text with placeholders for its secrets: "[secret:github-token:1a2b3c4d5e]".
-// What it returns has no more secrets in it, as far as Mask finds them.
+// The result has no more secrets that Mask would find.
 func (m *Masker) Mask(text string) string {
 	return m.mask(text, m.index.find, func(string, string) {})
 }
@@ -179,8 +179,8 @@ func (m *Masker) Unresolved(text string) []string {
 }
 
 // Misspelt returns the first place of a text that begins as a placeholder does and is
-// none, as when a model did not copy all of it. What stands so in the text of the
-// secrets is left out, and if that has no secrets, there is nothing to misspell.
+// none, as when a model did not copy all of it. Marks that are in the text of the secrets are
+// left out, and if that has no secrets, there is nothing to misspell.
 func (s *Secrets) Misspelt(text string) (found string, ok bool) {
 	if len(s.values) == 0 {
 		return "", false

@@ -58,7 +58,7 @@ func TestExcerptsAreMasked(t *testing.T) {
 	}
 }
 
-// What is no secret stays as it is. The texts are those that were masked at some time
+// Texts that are not secret stay as they are. The texts are those that were masked at some time
 // when the trees of Go and of its modules were looked through, and what looks similar.
 func TestNearMisses(t *testing.T) {
 	r := newSource(1)

@@ -40,7 +40,7 @@ var openWords = []string{
 	"column", "table", "provider", "manager", "endpoint", "reset", "status", "state", "required", "enabled",
 }
 
-// openOwners are the words before key or token of those that are no secrets.
+// openOwners are the words before key or token of names that are not secrets.
 var openOwners = []string{
 	"cache", "page", "next", "continuation", "continue", "public", "pub", "primary", "foreign", "partition", "sort", "row",
 	"map", "object", "hot", "routing", "group", "index", "search", "shard", "idempotency", "translation", "i18n", "hash",
@@ -48,9 +48,9 @@ var openOwners = []string{
 	"registry", "dedup", "dedupe", "host", "react", "socket", "protobuf", "poly", "for",
 }
 
-// strengthOf says what a name tells of its value. What a name is about stands at its
-// end: a token's weight is none. In the names of variables of the environment something
-// may follow, such as PROD.
+// strengthOf says what a name tells of its value. The subject of a name is at its end: a
+// token's weight is none. In the names of variables of the environment something may follow,
+// such as PROD.
 func strengthOf(name string) strength {
 	words := Words(name)
 	n := len(words)

@@ -74,9 +74,9 @@ func (x *index) addNext(literal, next string, check func(*finder, int)) {
 	}
 }
 
-// finder looks for secrets in one text. What a check sees of the text is the line it is
-// in, and, for a block of a private key, the lines of that; so a text that comes in
-// pieces can be looked at line by line.
+// finder looks for secrets in one text. A check sees only the line it is in or, for a block of
+// a private key, the lines of the block; so a text that comes in pieces can be looked at line
+// by line.
 type finder struct {
 	s     string
 	spans []span // in order, apart
@@ -153,9 +153,9 @@ func (f *finder) markAs(s span) {
 	f.spans = slices.Replace(f.spans, i, j, s)
 }
 
-// start returns where what stands before a position begins: the end of the secret
-// before it, the beginning of the line, or some way back. Nothing is looked at across a secret, so that
-// a text whose secrets are masked has no others than before.
+// start returns where what stands before a position begins: the end of the secret before it,
+// the beginning of the line, or some way back. Nothing is looked at across a secret, so that a
+// text whose secrets are masked has no others than before.
 func (f *finder) start(at int) int {
 	from := max(0, at-maxBefore)
 	from += strings.LastIndexByte(f.s[from:at], '\n') + 1

@@ -7,8 +7,8 @@ import (
 )
 
 // awsKey marks the id of an access key, and on its line what looks like the secret
-// that belongs to it. An id has so strict a form that also the one of AWS's own
-// examples is marked: it costs nothing to have it back in an edit.
+// that belongs to it. An id has so strict a form that also the one by AWS itself examples is
+// marked: it costs nothing to have it back in an edit.
 func (f *finder) awsKey(at int) {
 	const size = 20
 	end := f.run(at, base32)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In real source code next to nothing is masked, but keys of tests. The folder
-// AYCODER_MASK_TREE is looked through instead of a part of Go's own source, if it is set;
-// with -v all that was found is listed.
+// In real source code next to nothing is masked, but keys of tests. The directory
+// AYCODER_MASK_TREE is looked through instead of a part of Go source, if it is set; with -v all
+// that was found is listed.
 func TestTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads many megabytes")

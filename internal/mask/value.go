@@ -16,7 +16,7 @@ var stand = []string{
 	"[secret:", "todo", "fixme", "deadbeef", "lorem", "notreal", "not-a-real", "not_a_real", "fake",
 }
 
-// common are values that are no secret of anybody, in lower case.
+// common lists values that are never secret, in lower case.
 var common = []string{
 	"password", "passwd", "pass", "pwd", "secret", "token", "admin", "root", "user", "username", "test", "testing",
 	"tester", "guest", "default", "none", "null", "nil", "true", "false", "undefined", "foo", "bar", "baz", "foobar",

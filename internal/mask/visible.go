@@ -11,9 +11,9 @@ import (
 // characters other than tab and line break, characters without width, those that turn
 // the direction of text, tags, characters for private use, and those that are not
 // assigned. A reader of the text sees what a model is told, and the other way round.
-// What writing needs stays: joiners in emoji and between letters of scripts that join,
-// a variation selector behind a symbol, direction marks beside letters of scripts from
-// right to left. Bytes that are not UTF-8 become U+FFFD.
+// Characters that scripts and emoji need stay: joiners in emoji and between letters of scripts
+// that join, a variation selector behind a symbol, direction marks beside letters of scripts
+// from right to left. Bytes that are not UTF-8 become U+FFFD.
 //
 // The form is one of no programming language, so that a literal in source code is not
 // taken for a character that was written out: see [Unescape].
@@ -24,8 +24,8 @@ const (
 	lost      = "\uFFFD"
 )
 
-// VisibleWithin is [Visible] for a text that may get longer only by so many bytes. What
-// would make it longer than that becomes U+FFFD, or if that is longer, a question mark.
+// VisibleWithin is [Visible] for a text that may get longer only by so many bytes. A byte whose
+// escape would exceed that becomes U+FFFD, or a question mark if that is too long.
 func VisibleWithin(text string, room int) string {
 	if plain(text) {
 		return text

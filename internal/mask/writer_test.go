@@ -64,7 +64,7 @@ func TestWriterLongBlocks(t *testing.T) {
 	}
 }
 
-// What is no block is not kept back.
+// Text outside of blocks is not held back.
 func TestWriterPassesOn(t *testing.T) {
 	var b strings.Builder
 	w := New().Writer(&b)
