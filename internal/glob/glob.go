@@ -101,7 +101,7 @@ func (c *compiler) literal() int32 {
 }
 
 // stars compiles a run of stars. Two or more cross slashes, and with the slash
-// that follows, at the start of a folder, they also match nothing.
+// that follows, at the start of a directory, they also match nothing.
 func (c *compiler) stars() {
 	start := c.pos
 	for c.pos < len(c.in) && c.in[c.pos] == '*' {

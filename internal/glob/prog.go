@@ -91,7 +91,7 @@ func (p *prog) matchSmall(text string) bool {
 }
 
 // symbol returns the rune that a text begins with, and its length. A byte that is not
-// valid UTF-8 is a symbol of its own.
+// valid UTF-8 is a separate symbol.
 func symbol(text string) (int32, int) {
 	if c := text[0]; c < utf8.RuneSelf {
 		return int32(c), 1
