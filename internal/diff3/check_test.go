@@ -94,7 +94,7 @@ func kindError(r *Result, i int) error {
 	return nil
 }
 
-// inventedError checks that a suggestion has no words of its own.
+// inventedError checks that a suggestion has no words that are in neither side.
 func inventedError(text []byte, sides ...[]byte) error {
 	known := map[string]bool{}
 	for _, side := range sides {

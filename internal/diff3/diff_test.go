@@ -98,7 +98,7 @@ func TestDiff(t *testing.T) {
 		{"in the middle", "a\nb\nc\n", "a\nx\ny\nc\n", []Hunk{{1, 2, 1, 3}}},
 		{"an insertion goes down", "a\n}\nb\n", "a\n}\nx\n}\nb\n", []Hunk{{2, 2, 2, 4}}},
 		{"runs that meet are joined", "a\nb\na\nc\n", "a\nc\n", []Hunk{{1, 3, 1, 1}}},
-		{"bytes that are no text", "\xff\n\x00\n", "\xff\n\x00\x00\n", []Hunk{{1, 2, 1, 2}}},
+		{"bytes that are not text", "\xff\n\x00\n", "\xff\n\x00\x00\n", []Hunk{{1, 2, 1, 2}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestHardInputs(t *testing.T) {
 			mem := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d lines: %d ms, %d bytes allocated a line", lines, took.Milliseconds(), mem/uint64(lines))
 			timed.AtMost(t, took, 20*time.Second)
-			// What is added is for the tokens of conflicts, which are looked into up to 16 KiB.
+			// The allowance is for the tokens of conflicts, which are compared up to 16 KiB.
 			assert.Less(t, mem, uint64(500*lines+10*(len(x.base)+len(x.ours)+len(x.theirs))+16<<20))
 		})
 	}

@@ -11,7 +11,7 @@ type triple struct{ base, ours, theirs []byte }
 
 // randomTriple makes a merge of the kinds that are hard: few different lines, so
 // that there are many ways to match them, blocks that repeat, that move, missing
-// ends of lines, mixed endings, bytes that are no text.
+// ends of lines, mixed endings, bytes that are not text.
 func randomTriple(rng *rand.Rand) triple {
 	g := generator{Rand: rng, letters: []int{1, 2, 3, 6, 25, 200, 3000}[rng.IntN(7)]}
 	g.crlf, g.blank = rng.IntN(6), rng.IntN(3)

@@ -27,7 +27,7 @@ func (c *conflict) imports() ([]byte, bool) {
 	return []byte(strings.Join(out, "")), len(out) > 0
 }
 
-// importLines returns the lines of text, or nil if one of them is no import.
+// importLines returns the lines of text, or nil if one of them is not an import.
 func importLines(text []byte) []string {
 	var out []string
 	for line := range bytes.Lines(text) {

@@ -153,8 +153,8 @@ type merger struct {
 // part is a region that is not unchanged.
 type part struct {
 	Region
-	// plain is set on a change that both sides made in the same place. To git it is no
-	// part at all, so it does not keep the conflicts around it apart.
+	// plain is set on a change that both sides made in the same place. To git it is not a part
+	// at all, so it does not keep the conflicts around it apart.
 	plain bool
 }
 
@@ -339,8 +339,8 @@ func (m *merger) peel(g *group) {
 }
 
 // split appends the changes of a group one by one, if they touch but do not overlap:
-// each replaces or deletes lines of its own. Where an insertion belongs beside a
-// change is a guess, so a group with insertions stays a conflict.
+// each replaces or deletes different lines. Where an insertion belongs beside a change is a
+// guess, so a group with insertions stays a conflict.
 func (m *merger) split(g *group) bool {
 	at := Region{
 		Base: Span{Hi: g.Base.Lo}, Ours: Span{Hi: g.Ours.Lo}, Theirs: Span{Hi: g.Theirs.Lo},

@@ -175,7 +175,7 @@ const fewFiles = 10
 
 // TestConfidence holds what is claimed of the suggestions to what people committed, in
 // the half of the recorded merges that is set aside: no claim is above what is measured
-// there, and none is so low that it is no measure.
+// there, and none is so low that it is not a measure.
 func TestConfidence(t *testing.T) {
 	t.Parallel()
 	set, aside := newSuggestions(), newSuggestions()
