@@ -8,9 +8,8 @@
 // that would have to be guessed is never written to.
 //
 // The old string is compared with the new one, and only what differs is written.
-// What the two have in common keeps the bytes that the file has: indentation,
-// blanks at line ends, typographic characters, line endings. Bytes that are not
-// UTF-8 are bytes like others.
+// The parts that both have in common keep the bytes of the file: indentation, blanks at line
+// ends, typographic characters, line endings. Bytes that are not UTF-8 are bytes like others.
 //
 // If the caller knows the text that the model was shown, and the file has changed
 // since, [Apply] refuses with [Stale] and carries the edit made to the shown text,

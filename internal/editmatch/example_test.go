@@ -48,7 +48,7 @@ func ExampleApply() {
 	// by the user
 }
 
-// What would have to be guessed is refused, with a text for the model.
+// An ambiguous edit is refused, with a text for the model.
 func ExampleError() {
 	_, err := editmatch.Plan([]byte("a\nb\na\n"), []editmatch.Edit{{Old: "a", New: "c"}})
 	fmt.Println(err)

@@ -42,7 +42,7 @@ func (s *source) notFound(old string) *Error {
 // hint names a mistake that the old string seems to have.
 func hint(old string) string {
 	if cutNumbers(lines(old)).numbered() {
-		return " It seems to have line numbers in it, which are no part of the file."
+		return " It seems to have line numbers in it, which are not part of the file."
 	}
 	if e := splitElided(lines(old)); len(e.marks) > 0 {
 		return " It seems to leave out lines, as \"...\"; write all lines, or edit the parts one by one."

@@ -15,7 +15,7 @@ import (
 type Level int
 
 const (
-	// Exact is no difference.
+	// Exact means that there is no difference.
 	Exact Level = iota
 	// LineEndings is \r\n for \n or \n for \r\n, or a line break at the end of the
 	// text that it does not have. The text keeps its own.
@@ -139,7 +139,7 @@ func (l Level) detail() string {
 		"those of the file are kept in lines that stay",
 		"the file's is used",
 		"the file does not have those of old_string",
-		"they are no part of the file and were taken off",
+		"they are not part of the file and were taken off",
 		"read as the characters they stand for",
 		"they stay as they are",
 	}[l]

@@ -154,7 +154,7 @@ func indentOf(s string) string { return s[:len(s)-len(strings.TrimLeft(s, blanks
 func tailOf(s string) string { return s[len(strings.TrimRight(s, blanks)):] }
 
 // fold appends a text in which typographic characters are replaced by what a
-// keyboard has for them. What is not UTF-8 stays.
+// keyboard has for them. Bytes that are not UTF-8 stay.
 func fold(dst, s []byte) []byte {
 	for len(s) > 0 {
 		n := plainLen(s)

@@ -283,8 +283,8 @@ func compareEnds(a, b string) diff3.Hunk {
 	return diff3.Hunk{A0: head, A1: len(a) - tail, B0: head, B1: len(b) - tail}
 }
 
-// cutWords puts each word, and each character between words, on a line of its own.
-// It returns where they end, after a 0.
+// cutWords puts each word, and each character between words, on a separate line. It returns
+// where they end, after a 0.
 func cutWords(s string) (text []byte, ends []int) {
 	ends = []int{0}
 	text = make([]byte, 0, 2*len(s))
