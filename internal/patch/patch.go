@@ -65,9 +65,9 @@ const (
 	marker = "*** "
 )
 
-// Parse reads a patch. What models put around one is left out: the markers of a shell's
-// here document, a fence of back quotes, blank lines. A patch that has line ends of
-// Windows throughout is read as if it had none. The errors are of type [*Error].
+// Parse reads a patch. Text that models put around one is ignored: the markers of a shell's
+// here document, a fence of back quotes, blank lines. A patch that has line ends of Windows
+// throughout is read as if it had none. The errors are of type [*Error].
 func Parse(text string) ([]File, error) {
 	p := &parser{lines: split(text)}
 	if err := p.open(); err != nil {
@@ -98,7 +98,7 @@ func Parse(text string) ([]File, error) {
 }
 
 // Paths returns the names of the files that a patch is about, old and new ones. It
-// reports false for what is no patch.
+// returns false for a text that is not a patch.
 func Paths(text string) ([]string, bool) {
 	files, err := Parse(text)
 	var names []string
