@@ -1,9 +1,9 @@
 // Package publicnet tells the addresses of the public Internet from all others: those
 // of this machine, of a private network, of a cloud's metadata service.
 //
-// What counts is the address that is dialled, so [Control] is the check of a
-// [net.Dialer]: a name may have another address each time it is looked up. The others
-// refuse early, and say so better.
+// The check concerns the address that is dialled, so [Control] is the check of a [net.Dialer]:
+// a name may have another address each time it is looked up. The others refuse early, and say
+// so better.
 package publicnet
 
 import (

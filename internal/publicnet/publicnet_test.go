@@ -109,8 +109,8 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// What net/netip takes for an IPv4 address is the same here, whatever else is taken;
-// and an address within another is judged as that one.
+// An address that net/netip takes for an IPv4 address is the same here, whatever else is
+// accepted; and an address within another is judged as that one.
 func FuzzNumber(f *testing.F) {
 	f.Add("127.0.0.1", uint32(0x7f000001))
 	f.Add("0x7f.1", uint32(0x08080808))
