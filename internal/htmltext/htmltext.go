@@ -28,9 +28,8 @@ type Page struct {
 }
 
 // Convert reads a page, in UTF-8, up to its end or until its text has limit bytes.
-// Links are resolved against base. What a reader would not see is left out: scripts,
-// styles, comments, elements that are hidden. An error is that of r; the page is then
-// what came before.
+// Links are resolved against base. Invisible content is left out: scripts, styles, comments and
+// hidden elements. An error is that of r; the page is then what came before.
 func Convert(r io.Reader, base *url.URL, limit int) (Page, error) {
 	c := &converter{z: html.NewTokenizer(r), base: base, out: writer{limit: limit}}
 	for !c.out.cut {
@@ -101,7 +100,7 @@ func (c *converter) start(t html.Token, selfClosing bool) {
 		return
 	}
 	if skips(t) {
-		// The other elements have no end of their own in HTML, or text to their end tag.
+		// The other elements have no end tag in HTML, or contain only text up to it.
 		foreign := t.DataAtom == atom.Svg || t.DataAtom == atom.Math
 		if !foreign || !selfClosing {
 			c.skipped, c.depth = t.DataAtom, 1
@@ -198,8 +197,7 @@ func (c *converter) end(tag atom.Atom) {
 	c.block(tag)
 }
 
-// block puts an element that is a block on lines of its own. In a cell of a table it
-// stays on the line.
+// block puts a block element on separate lines. In a cell of a table it stays on the line.
 func (c *converter) block(tag atom.Atom) {
 	n := breaks[tag]
 	switch {

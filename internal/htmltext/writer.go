@@ -34,8 +34,8 @@ func (w *writer) append(s string) {
 	w.text = append(w.text, runes.Cut(s, max(room, 0))...)
 }
 
-// block ends the line, with an empty one behind it if n is 2. What begins with a
-// bullet begins there.
+// block ends the line, with an empty one behind it if n is 2. Text after a bullet begins on the
+// bullet's line.
 func (w *writer) block(n int) {
 	w.space = false
 	if w.bullet == "" {
