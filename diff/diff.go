@@ -15,11 +15,11 @@ import (
 // [File.Stat]), for programs ([File.Unified] again, which git apply and patch
 // take) and for models ([File.Brief]).
 //
-// Lines are compared with their ends, as in [merge.Merge], so that line endings, a byte order
-// mark, a missing newline at the end and bytes that are no UTF-8 come out as they are.
-// Of the places where an insertion or deletion could stand, the one is taken that cuts
-// the text between blocks, not inside. A file that is binary (a NUL in its first 8,000
-// bytes, or more than 1,023 MiB) differs as a whole, without hunks.
+// Lines are compared with their ends, as in [aycoder.Merge], so that line endings, a byte order
+// mark, a missing newline at the end and bytes that are not UTF-8 come out as they are. Of the
+// places where an insertion or deletion could stand, the one is taken that cuts the text
+// between blocks, not inside. A file that is binary (a NUL in its first 8,000 bytes, or more
+// than 1,023 MiB) differs as a whole, without hunks.
 //
 // Compare is pure and takes any bytes. For n lines it takes time linear in n as a rule and
 // O(n·√n) at worst, and memory linear in n. The result refers to the texts, which must
@@ -182,7 +182,7 @@ type Line struct {
 	Text []byte
 	// Changed holds the ranges of Text, in bytes, that are not in the line beside it, in
 	// order: whole words, the line's end, or all of Text if the lines have little in
-	// common. What is outside of them is the same on both sides.
+	// common. The lines outside of them are the same on both sides.
 	Changed [][2]int
 }
 

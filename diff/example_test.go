@@ -7,7 +7,7 @@ import (
 	"github.com/aycoder/aycoder/diff"
 )
 
-// What an agent changed, as a patch and in numbers.
+// The changes of an agent, as a patch and in numbers.
 func ExampleCompare() {
 	before := []byte("package main\n\nfunc main() {\n\tprintln(\"hi\")\n}\n")
 	after := []byte("package main\n\nfunc main() {\n\tprintln(\"hello\")\n\tprintln(\"world\")\n}\n")
