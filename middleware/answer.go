@@ -235,7 +235,7 @@ func encodeAnswer(key string, events []aycoder.ModelEvent) ([]byte, error) {
 }
 
 // checkParts refuses what the JSON form of messages does not keep byte for byte: a
-// block of nobody's, which is how it reads a part of a later version; and what is no
+// block of nobody's, which is how it reads a part of a later version; and a value that is not a
 // part of an answer.
 func checkParts(parts []aycoder.Part) error {
 	for _, p := range parts {

@@ -170,7 +170,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 	})
 }
 
-// What is recorded says the same as what came, however it was cut.
+// A recorded answer is equal to the original, wherever the original was truncated.
 func FuzzRecording(f *testing.F) {
 	f.Add("one two three", "think", byte(3))
 	f.Add("\u2603\u2603", "", byte(1))

@@ -11,7 +11,7 @@ import (
 )
 
 // A bucket holds what may be used. It fills evenly, in a minute, and may be owed
-// something. The zero value, of no size, is no limit.
+// something. The zero value, whose size is 0, sets no limit.
 type bucket struct {
 	size, level float64
 	at          time.Time // when level was right

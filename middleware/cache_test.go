@@ -36,7 +36,7 @@ func TestCacheReplays(t *testing.T) {
 	dir, err := middleware.OpenDirStore(t.TempDir(), 1<<20)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dir.Close()) })
-	for name, store := range map[string]middleware.CacheStore{"memory": memory(), "folder": dir} {
+	for name, store := range map[string]middleware.CacheStore{"memory": memory(), "directory": dir} {
 		for _, keep := range []bool{false, true} {
 			inner := &fake{events: everyKind()}
 			o := middleware.CacheOptions{KeepUsage: keep, Namespace: name + map[bool]string{true: "+"}[keep]}
@@ -52,7 +52,7 @@ func TestCacheReplays(t *testing.T) {
 				done.Usage = aycoder.Usage{}
 				want[len(want)-1] = &done
 			}
-			for range 2 { // with a middleware of its own: out of the store
+			for range 2 { // with a separate middleware: out of the store
 				require.Equal(t, want, collect(t, middleware.Cache(store, o)(inner), ask("q")))
 			}
 			require.Len(t, inner.asked(), 1)
@@ -140,7 +140,7 @@ func TestCacheKey(t *testing.T) {
 	}
 }
 
-// What is no whole answer is not kept.
+// An incomplete answer is not kept.
 func TestCacheKeepsWholeAnswers(t *testing.T) {
 	leave := func(t *testing.T, m aycoder.ModelClient) {
 		for range m.Stream(t.Context(), ask("q")) {

@@ -128,7 +128,7 @@ func TestAbilitiesOfTheClientInside(t *testing.T) {
 }
 
 // Leaving a stream that was asked again, at each event, leaves nothing behind: the
-// bubble would not end. What is tried again does not stop a cancel either.
+// bubble would not end. Retries do not delay a cancel either.
 func TestLeaveAndCancelBetweenTries(t *testing.T) {
 	for name, mw := range wrappers() {
 		t.Run(name, func(t *testing.T) {

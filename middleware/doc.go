@@ -13,8 +13,8 @@
 //		middleware.RateLimit(middleware.Limits{Requests: 50, Tokens: 40_000}),
 //	))
 //
-// A nil client is a mistake in the program: wrapping it panics. What is nil in a request
-// goes on to the client, which says so.
+// A nil client is a mistake in the program: wrapping it panics. A nil value in a request is
+// passed on to the client, which reports it.
 //
 // A wrapped client keeps the contract of [aycoder.ModelClient] if the client inside
 // does. It is safe for concurrent use, works on the goroutine that ranges over the

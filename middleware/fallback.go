@@ -227,9 +227,9 @@ func (f *fallback) FormatsOutput(model string) bool {
 	return true
 }
 
-// FallbackError says that none of the clients of a [Fallback] has answered. What
-// they said is found in it with errors.AsType; of several errors of a type that
-// which allows to try again first, so that who waits does not wait for the others.
+// FallbackError says that none of the clients of a [Fallback] has answered. Their errors are
+// found in it with errors.AsType; of several errors of a type that which allows to try again
+// first, so that who waits does not wait for the others.
 type FallbackError struct {
 	// Errs are what the clients said, in the order in which they were asked.
 	Errs []error

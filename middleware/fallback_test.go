@@ -208,7 +208,7 @@ func TestFallbackCooldown(t *testing.T) {
 	}
 }
 
-// What is passed over is told, and if all are, none is.
+// Clients that are passed over are reported. If all would be passed over, all are tried.
 func TestFallbackWhenAllCool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := failing("a", script.RateLimited(time.Minute)), failing("b", script.Overloaded())
@@ -239,7 +239,7 @@ func TestFallbackForgivesWhoAnswers(t *testing.T) {
 	})
 }
 
-// What a client inside has made void already is not made void again.
+// Parts that an inner client has made void are not made void again.
 func TestFallbackOfRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		auth := &aycoder.AuthError{ModelError: base(401)}

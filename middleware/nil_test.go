@@ -10,8 +10,7 @@ import (
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
 
-// What is nil in a request goes on to the client, and comes back as the error that it
-// makes of it.
+// A nil value in a request is passed on to the client, which returns an error.
 func TestNilInRequests(t *testing.T) {
 	hello := ask("x").Messages
 	requests := map[string]*aycoder.Request{

@@ -13,9 +13,9 @@ import (
 
 // Limits set up [RateLimit]. The zero value limits nothing.
 type Limits struct {
-	// Requests and Tokens are how many a minute may have; 0 or less is no limit. As
-	// much may be used at once after a minute without use, and what was used comes back
-	// evenly, as in the token buckets of the providers.
+	// Requests and Tokens are how many a minute may have; 0 or less sets no limit. As much may
+	// be used at once after a minute without use, and what was used comes back evenly, as in
+	// the token buckets of the providers.
 	Requests, Tokens int64
 	// Estimate says how many tokens a request and its answer will be. It is safe for
 	// concurrent use. Default: [EstimateTokens].
@@ -128,7 +128,7 @@ const (
 // the system prompt, the tools and the messages, some 1,600 for an image, and for the
 // answer [aycoder.Request.MaxTokens], but no more than 1,024. Few answers use up
 // their MaxTokens, so holding all of it would leave most of the limit unused; what is
-// above is charged when it is known. What is nil counts nothing.
+// above is charged when it is known. A nil counter counts nothing.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
 	for _, t := range req.System {

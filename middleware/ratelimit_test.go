@@ -103,7 +103,8 @@ func TestRateLimitOfWhatNeverFits(t *testing.T) {
 	require.NoError(t, stream(t.Context(), t, m, costs(1000)).err)
 }
 
-// What failed before it began is given back, what failed later is not.
+// Tokens of requests that failed before they began are given back, those of later failures are
+// not.
 func TestRateLimitOfFailures(t *testing.T) {
 	tests := []struct {
 		name string

@@ -80,7 +80,7 @@ func (s *MemoryStore) remove(el *list.Element) {
 	s.size -= item.size()
 }
 
-// DirStore is a [CacheStore] in a folder, a file for each answer. Processes may share
+// DirStore is a [CacheStore] in a directory, a file for each answer. Processes may share
 // one. When it is full, what was not used for the longest time goes first. The files
 // are readable by their owner only: what was asked and answered may be private.
 type DirStore struct {
@@ -102,8 +102,8 @@ const (
 	recount = 8
 )
 
-// OpenDirStore opens the store in a folder, and makes the folder if there is none. Its
-// files take up at most maxBytes, about: each process that shares the folder may be an
+// OpenDirStore opens the store in a directory, and makes the directory if there is none. Its
+// files take up at most maxBytes, about: each process that shares the directory may be an
 // eighth above it for a while. All of them should say the same maxBytes. It must be
 // closed.
 func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
@@ -121,7 +121,7 @@ func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	return s, nil
 }
 
-// Close closes the folder. What was stored stays.
+// Close closes the directory. The stored files stay.
 func (s *DirStore) Close() error { return s.root.Close() }
 
 // Load implements [CacheStore].
@@ -147,7 +147,7 @@ func (s *DirStore) read(key string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > s.max { // opening a named pipe would wait
-		return nil, fmt.Errorf("%s is no file of this store", key)
+		return nil, fmt.Errorf("%s is not a file of this store", key)
 	}
 	f, err := s.root.Open(key)
 	if err != nil {

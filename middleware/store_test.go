@@ -41,8 +41,8 @@ func openDir(t *testing.T, dir string, size int64) *middleware.DirStore {
 
 func TestStores(t *testing.T) {
 	stores := map[string]func(size int64) middleware.CacheStore{
-		"memory": func(size int64) middleware.CacheStore { return middleware.NewMemoryStore(size) },
-		"folder": func(size int64) middleware.CacheStore { return openDir(t, t.TempDir(), size) },
+		"memory":    func(size int64) middleware.CacheStore { return middleware.NewMemoryStore(size) },
+		"directory": func(size int64) middleware.CacheStore { return openDir(t, t.TempDir(), size) },
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDirStoreIsShared(t *testing.T) {
 	require.LessOrEqual(t, most, 40+3*(40/8+1))
 }
 
-func TestDirStoreInAFolderWithOtherThings(t *testing.T) {
+func TestDirStoreInADirectoryWithOtherThings(t *testing.T) {
 	dir := t.TempDir()
 	touch := func(name string, age time.Duration) string {
 		path := filepath.Join(dir, name)
@@ -176,7 +176,7 @@ func TestDirStoreInAFolderWithOtherThings(t *testing.T) {
 		require.False(t, ok)
 		require.ErrorContains(t, err, "no file of this store")
 	}
-	require.Error(t, s.Store(t.Context(), key(8), []byte("x")), "a folder is not replaced")
+	require.Error(t, s.Store(t.Context(), key(8), []byte("x")), "a directory is not replaced")
 	names, err := filepath.Glob(filepath.Join(dir, ".tmp-*"))
 	require.NoError(t, err)
 	require.Equal(t, []string{young}, names, "nothing is left of what failed")
