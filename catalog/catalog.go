@@ -137,8 +137,8 @@ func (x *index) with(infos []aycoder.ModelInfo) *index {
 	return out
 }
 
-// complete sets the prices of a cache that are left out. Tokens that have no price
-// of their own there are billed as any other input.
+// complete sets the prices of a cache that are left out. Tokens without a separate price there
+// are billed as any other input.
 func complete(info aycoder.ModelInfo) aycoder.ModelInfo {
 	for p := info.Price; p != nil; p = p.Long {
 		p.CacheRead = cmp.Or(p.CacheRead, p.Input)

@@ -27,11 +27,10 @@
 //
 // [aycoder.Usage] counts each token of the input once: Input leaves out what was
 // read from a cache or written to one. Where only one figure of a cache is known, or
-// none, such tokens are priced as any other input: they are not free, but they have
-// no price of their own. Prices are those of a standard request. Batches, priority,
-// data that stays in a region, caches that live longer than the default, searches
-// and other tools of the provider cost more or less. A price that depends on the
-// time of day is that of the dearest hour.
+// none, such tokens are priced as any other input: they are not free, but they have no separate
+// price. Prices are those of a standard request. Batches, priority, data that stays in a
+// region, caches that live longer than the default, searches and other tools of the provider
+// cost more or less. A price that depends on the time of day is that of the dearest hour.
 //
 // # Names
 //

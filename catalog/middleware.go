@@ -15,10 +15,10 @@ import (
 // does not exist.
 const maxSimilar = 10
 
-// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. What
-// the client itself knows of a model comes first, since it may have asked the
-// service, and the catalog has what it leaves out. An ability is there if either says
-// so. The provider is that of the client's [aycoder.ModelNamer].
+// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The client's own
+// data on a model come first, since it may have asked the service, and the catalog has what it
+// leaves out. An ability is there if either says so. The provider is that of the client's
+// [aycoder.ModelNamer].
 //
 // Requests go through as they are. So do answers, but for an
 // [*aycoder.UnknownModelError] that names no models: it gets those of the provider

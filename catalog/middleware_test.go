@@ -132,8 +132,8 @@ func TestMiddlewareUnknownModel(t *testing.T) {
 	}
 }
 
-// Who wraps the error says more, and that is kept. The error names who was asked, which
-// need not be the first client.
+// An error that wraps this one says more, and its text is kept. The error names who was asked,
+// which need not be the first client.
 func TestMiddlewareUnknownModelInside(t *testing.T) {
 	fail := &aycoder.UnknownModelError{ModelError: &aycoder.ModelError{Provider: "anthropic", Model: "claude-sonet-4-5"}}
 	limit := &aycoder.RateLimitError{ModelError: &aycoder.ModelError{Provider: "openai"}}

@@ -21,7 +21,8 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// A recording is a conversation with a provider. Package corpus finds them.
+// A recording is a conversation with a provider. The recordings are in the directory
+// "shared" beside the repository.
 type recording struct {
 	Vendor       string   `json:"vendor"`
 	Models       []string `json:"models"`
