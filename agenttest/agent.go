@@ -55,7 +55,7 @@ type suite struct {
 	found *findings
 }
 
-// bubble runs a check in a bubble. What is left in it after the check is found.
+// bubble runs a check in a bubble. Goroutines that are left after the check are found.
 func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *findings) {
 	found = &findings{}
 	defer func() {

@@ -69,7 +69,7 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		}), func(s *modelSuite, c Client) { s.pieces(c) }, ruleModelAgain},
 		{"a block that is nil", saying(&aycoder.BlockDone{}, done(aycoder.StopEndTurn)), text,
 			ruleModelOrder},
-		{"arguments that are no JSON", saying(callArgs("a", "b", `{"n"`), done(aycoder.StopToolUse)),
+		{"arguments that are not JSON", saying(callArgs("a", "b", `{"n"`), done(aycoder.StopToolUse)),
 			text, ruleModelOrder},
 		{"deltas of another text", saying(delta("Hel"), block(hello), done(aycoder.StopEndTurn)), text,
 			ruleModelDeltas},

@@ -185,7 +185,7 @@ func (tr *trace) checkCalls(added []*aycoder.Message) {
 	}
 	for _, p := range byID {
 		if p.out != nil && !p.out.IsError {
-			tr.found.add(ruleOutput, "%s: call %q did not run, and its output is no error: %s", tr,
+			tr.found.add(ruleOutput, "%s: call %q did not run, and its output is not an error: %s", tr,
 				p.use.ID, shown(p.out.Text()))
 		}
 	}

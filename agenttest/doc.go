@@ -6,7 +6,7 @@
 // # Agents
 //
 // [TestAgent] is for agents that a host wrote or wrapped: with telemetry, a cache,
-// an approver of its own. It gets a function that makes one:
+// its own approver. It gets a function that makes one:
 //
 //	func TestMyAgent(t *testing.T) {
 //		agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
@@ -43,11 +43,11 @@
 //		})
 //	}
 //
-// What is nil in [Clients] is skipped, and the test says so.
+// Scenarios that are nil in [Clients] are skipped, and the test says so.
 //
 // # Tools
 //
-// [TestTool] gets a function that makes the tool in a fresh folder, and calls that
+// [TestTool] gets a function that makes the tool in a fresh directory, and calls that
 // fit its schema. It makes those, and many that do not fit, out of them:
 //
 //	func TestMyTool(t *testing.T) {

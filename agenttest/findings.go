@@ -78,7 +78,7 @@ type findings struct {
 // maxFindings bounds how much one check says.
 const maxFindings = 8
 
-// add notes that a rule was violated. What is the same is said once.
+// add notes that a rule was violated. Equal findings are reported once.
 func (f *findings) add(rule, format string, args ...any) {
 	s := rule + ": " + fmt.Sprintf(format, args...)
 	f.mu.Lock()

@@ -116,7 +116,7 @@ func TestLateStepOfDiscardedMessage(t *testing.T) {
 	}
 }
 
-// A question of a message that was discarded is no question any more.
+// A question from a discarded message is withdrawn.
 func TestSuspendAfterDiscardedMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decided := make(chan struct{}, 8)
@@ -292,8 +292,8 @@ func TestAnswerIsBoundedInAllItsParts(t *testing.T) {
 	}
 }
 
-// What one message of calls costs grows with their number, not with its square: a
-// model must not make a run think for minutes. The time is that of the whole run.
+// The cost of a message grows with the number of its calls, not with its square: a model must
+// not make a run think for minutes. The time is that of the whole run.
 func TestTimeOfManyCalls(t *testing.T) {
 	timed.Long(t, "runs of thousands of calls")
 	tests := []struct {
@@ -382,7 +382,7 @@ func TestProgressAfterReturn(t *testing.T) {
 	}
 }
 
-// The body of a turn may make the next request of its own before the turn is over.
+// The body of a turn may make the next request before the turn is over.
 func TestTurnWhoseRequestGrows(t *testing.T) {
 	w := newWorld(&findings{}, [][]any{says("so")})
 	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}

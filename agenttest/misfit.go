@@ -70,7 +70,7 @@ func misfits(schema json.RawMessage, args string) ([]variant, error) {
 	out := []variant{
 		{"an array", `[]`}, {"a string", `"x"`}, {"a number", `1`},
 		{"half of the JSON text", args[:len(args)/2]}, {"two JSON texts", args + args},
-		{"a byte that is no JSON", args + "\x00"}, {"invalid UTF-8", args[:len(args)-1] + "\xff}"},
+		{"a byte that is not JSON", args + "\x00"}, {"invalid UTF-8", args[:len(args)-1] + "\xff}"},
 	}
 	for _, k := range sh.Required {
 		out = append(out, variant{"no " + k, with(in, k, "")})
@@ -137,7 +137,7 @@ func oddities(schema json.RawMessage, args string) ([]variant, error) {
 	return out, nil
 }
 
-// snapshot returns a line for each file of the folder: its mode, and a hash of what
+// snapshot returns a line for each file of the directory: its mode, and a hash of what
 // is in it.
 func (s *toolSuite) snapshot() map[string]string {
 	files := map[string]string{}
@@ -173,7 +173,7 @@ func (s *toolSuite) snapshot() map[string]string {
 	return files
 }
 
-// same checks that the folder is as it was.
+// same checks that the directory is as it was.
 func (s *toolSuite) same(before map[string]string, what string) {
 	after := s.snapshot()
 	for path, line := range before {

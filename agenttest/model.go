@@ -25,10 +25,9 @@ type Client struct {
 }
 
 // Clients makes clients that answer in a known way: by a test server for the
-// provider, say. What a provider does not have is nil, and is reported as skipped.
+// provider, say. A feature that a provider lacks is nil, and is reported as skipped.
 type Clients struct {
-	// Text answers with the pieces as one text, each piece an event of its own, and
-	// StopEndTurn.
+	// Text answers with the pieces as one text, each piece a separate event, and StopEndTurn.
 	Text func(t testing.TB, pieces ...string) Client
 	// Thinking thinks the first text, and says the second.
 	Thinking func(t testing.TB, thinking, text string) Client
@@ -357,7 +356,7 @@ func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 		}
 		delete(args, p.ID)
 		if !json.Valid(p.Args) {
-			s.found.add(ruleModelOrder, "the arguments of call %q are no JSON: %s", p.ID,
+			s.found.add(ruleModelOrder, "the arguments of call %q are not JSON: %s", p.ID,
 				shown(string(p.Args)))
 		}
 	case nil:

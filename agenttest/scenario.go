@@ -20,7 +20,7 @@ type scenario struct {
 	asks   bool
 	answer func(a *aycoder.ApprovalRequested, tr *trace)
 
-	// What a whole run comes to.
+	// The outcome of a whole run.
 	text  string // of the last message
 	runs  []int  // the calls that run
 	err   func(error) bool

@@ -19,7 +19,7 @@ import (
 // ToolSetup is a tool under test, and what it works on.
 type ToolSetup struct {
 	Tool aycoder.Tool
-	// Dir is the folder that the tool works on, or "". A tool that only reads must
+	// Dir is the directory that the tool works on, or "". A tool that only reads must
 	// leave it as it is, and so must a preview and a plan.
 	Dir string
 }
@@ -40,7 +40,7 @@ type ToolCase struct {
 // fresh one for each subtest, and more calls out of those that are given: with
 // arguments missing, of the wrong type, unknown, much too long, with NUL and invalid
 // UTF-8. The tool is called with them, so it works on something that may break: a
-// temporary folder. Run it with -race.
+// temporary directory. Run it with -race.
 func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolCase) {
 	if len(cases) == 0 {
 		t.Error("agenttest: TestTool needs a ToolCase at least")
@@ -391,7 +391,7 @@ func (s *toolSuite) changesNothing() {
 			inv := aycoder.NewInvocation("call_1", s.Tool.Spec().Name, json.RawMessage(c.Args), nil)
 			text, err := p.Preview(s.t.Context(), inv)
 			if err == nil && !utf8.ValidString(text) {
-				s.found.add(ruleToolClean, "the preview of call %s is no UTF-8", c.Name)
+				s.found.add(ruleToolClean, "the preview of call %s is not UTF-8", c.Name)
 			}
 			s.same(before, "the preview of call "+c.Name)
 		}
@@ -423,7 +423,7 @@ func (s *toolSuite) plansChangeNothing(before map[string]string) {
 		case (err != nil) != c.Fails:
 			s.found.add(ruleToolPlan, "call %s: its plan fails %t, want %t: %v", c.Name, err != nil, c.Fails, err)
 		case err != nil && !utf8.ValidString(err.Error()):
-			s.found.add(ruleToolClean, "the error of the plan of call %s is no UTF-8", c.Name)
+			s.found.add(ruleToolClean, "the error of the plan of call %s is not UTF-8", c.Name)
 		case plan.Digest() != again.Digest():
 			s.found.add(ruleToolPlan, "call %s: its plan is another the second time", c.Name)
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 // A world is the model and the tools of one run, and the log of what happened to
-// them. Every scripted call has a number of its own in its arguments, "n", by which
-// the log knows it whatever its id is.
+// them. Every scripted call has a unique number in its arguments, "n", by which the log knows
+// it whatever its id is.
 type world struct {
 	found *findings
 	// answers are the model's, one a request; the last one is for all further.
