@@ -17,8 +17,8 @@ import (
 
 const maxLine = 16 << 10 // bytes of a line of the audit log, with its end
 
-// AuditLog is an [aycoder.Auditor] that writes a line of JSON for each record, with one
-// call of Write, at most 16 KiB long. Texts that look like secrets are masked. It is safe for
+// AuditLog is an [aycoder.Auditor] that writes each record as one line of JSON, at most 16 KiB
+// long, with a single call of Write. Texts that look like secrets are masked. It is safe for
 // concurrent use.
 type AuditLog struct {
 	mask func(string) string
@@ -28,18 +28,18 @@ type AuditLog struct {
 	torn bool // the last line is not whole
 }
 
-// LogOption sets up an [AuditLog].
+// LogOption configures an [AuditLog].
 type LogOption func(*AuditLog)
 
-// WithMask replaces how secrets are masked in subjects, reasons and rules. The function
-// is safe for concurrent use. Default: logins in addresses, values of variables, options
-// and headers whose names tell of secrets, and keys of well-known forms.
+// WithMask replaces the function that masks secrets in subjects, reasons and rules. The
+// function must be safe for concurrent use. Default: logins in addresses, values of variables,
+// options and headers whose names suggest a secret, and keys of well-known forms are masked.
 func WithMask(mask func(string) string) LogOption {
 	return func(l *AuditLog) { l.mask = mask }
 }
 
-// NewAuditLog returns a log that writes to w: a file that was opened to append, a pipe.
-// It closes nothing.
+// NewAuditLog returns a log that writes to w, such as a pipe or a file opened for appending.
+// The log never closes w.
 func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
 	m := mask.New()
 	l := &AuditLog{w: w, mask: func(s string) string { return m.Mask(maskSecrets(s)) }}
@@ -72,7 +72,7 @@ func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return err
 }
 
-// line encodes a record; texts that are too long are cut.
+// line encodes a record, and truncates texts that are too long.
 func (l *AuditLog) line(rec aycoder.AuditRecord) ([]byte, error) {
 	texts := []*string{
 		&rec.Subject, &rec.Reason, &rec.Rule, &rec.Key, &rec.CallID, &rec.Tool, &rec.Event, &rec.Run, &rec.Class,
@@ -93,8 +93,8 @@ func (l *AuditLog) line(rec aycoder.AuditRecord) ([]byte, error) {
 
 const masked = "[masked]"
 
-// A secret is a form that secrets have, and what is put in its place. Only a text that
-// has one of the hints is searched, as most have none.
+// A secret is a pattern of secrets with its replacement. A text is searched only if it contains
+// one of the hints, since most texts contain none.
 type secret struct {
 	hints []string
 	form  *regexp.Regexp
@@ -106,7 +106,7 @@ const secretName = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|acce
 
 var nameHints = []string{"pass", "pwd", "secret", "token", "key", "credential", "authorization", "cookie"}
 
-// secrets are coarse: a word too many that is masked does no harm in a log.
+// secrets are coarse on purpose: in a log, masking one word too many does no harm.
 var secrets = []secret{
 	{[]string{"://"}, regexp.MustCompile(`(://[^/\s:@'"]*:)[^/\s@'"]+@`), "${1}" + masked + "@"},
 	{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[a-z0-9._~+/=-]{8,}`), "${1}" + masked},

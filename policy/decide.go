@@ -13,12 +13,12 @@ func (p *Policy) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycode
 	return p.now.Load().judge(p.look(ctx, call, spec))
 }
 
-// planText has the model stop.
+// planText tells the model to stop trying and to present its plan.
 const planText = "plan mode: only what provably reads runs now. Do not try it another way; " +
 	"finish looking, then present your plan to the user and wait"
 
-// judge decides. Whatever speaks against a call comes before what speaks for it, and a
-// denial before a question, so that one more rule against never lets more run.
+// judge decides. Arguments against a call are checked before those for it, and denials before
+// questions. This order guarantees that adding a restriction never lets more calls run.
 func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	denied, sure, unsure := s.strict(q, aycoder.RuleDeny)
 	asked, asks, perhaps := s.strict(q, aycoder.RuleAsk)
@@ -49,8 +49,8 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 	return s.question(q)
 }
 
-// request asks about a command that is to do more than read though its words do not say
-// so. Only a rule that is the very command answers it.
+// request asks about a command for which the model itself has asked for approval, although its
+// words only read. Only a rule that is this very command answers the question.
 func (q *inquiry) request() aycoder.Verdict {
 	g := q.grounds(nil)
 	g.Reasons = append(g.Reasons, "asks to do more than read")
@@ -59,7 +59,7 @@ func (q *inquiry) request() aycoder.Verdict {
 	return aycoder.Ask().On(g)
 }
 
-// runs reports whether the mode lets run what no rule decides about.
+// runs reports whether the mode lets a call run that no rule covers.
 func (s *snapshot) runs(q *inquiry) bool {
 	switch {
 	case q.harmless():
@@ -70,7 +70,8 @@ func (s *snapshot) runs(q *inquiry) bool {
 	return s.mode == FullAuto || s.mode == AcceptEdits && q.edits && q.class <= shell.WritesWorkspace
 }
 
-// trusted reports whether a managed rule allows the call also after a stranger's text.
+// trusted reports whether a managed rule still allows the call after text from a stranger has
+// come in.
 func (s *snapshot) trusted(q *inquiry) bool {
 	if !s.exempt {
 		return false
@@ -86,7 +87,7 @@ func denyText(r *rule) string {
 	return "the rule " + short(r.String()) + " forbids it"
 }
 
-// reasons are why the call is asked about.
+// reasons returns the reasons for a question.
 func (q *inquiry) reasons() []string {
 	var out []string
 	for _, w := range q.why {
@@ -111,7 +112,7 @@ func (q *inquiry) deny(why string, r *rule) aycoder.Verdict {
 	return aycoder.Deny(why).On(q.grounds(r))
 }
 
-// ask asks what no new rule could answer.
+// ask returns a question that no new rule could answer, and so suggests none.
 func (q *inquiry) ask(r *rule, why string) aycoder.Verdict {
 	g := q.grounds(r)
 	g.Reasons = append(g.Reasons, why)
@@ -119,15 +120,15 @@ func (q *inquiry) ask(r *rule, why string) aycoder.Verdict {
 	return aycoder.Ask().On(g)
 }
 
-// question asks, and suggests rules that would answer it.
+// question returns a question with suggested rules that would answer it in the future.
 func (s *snapshot) question(q *inquiry) aycoder.Verdict {
 	g := q.grounds(nil)
 	g.Suggested = q.suggest()
 	return aycoder.Ask().On(g)
 }
 
-// strict looks for a rule of an action, ask or deny, that covers the call. It covers
-// what it might mean; sure says that it does.
+// strict finds an ask or deny rule that covers the call. It also finds rules that cover a
+// possible meaning of the call; sure reports whether the call surely has that meaning.
 func (s *snapshot) strict(q *inquiry, action aycoder.RuleAction) (found *rule, sure, maybe bool) {
 	for i := range s.rules {
 		r := &s.rules[i]
@@ -145,7 +146,7 @@ func (s *snapshot) strict(q *inquiry, action aycoder.RuleAction) (found *rule, s
 	return found, false, maybe
 }
 
-// against reports whether an ask or deny rule covers the call for sure, or perhaps.
+// against reports whether an ask or deny rule covers the call, surely or possibly.
 func (r *rule) against(q *inquiry) (sure, maybe bool) {
 	bare := r.bare()
 	if q.script != nil && r.Pattern != "" {
@@ -154,7 +155,7 @@ func (r *rule) against(q *inquiry) (sure, maybe bool) {
 	return (!r.bounded || q.class >= r.class) && bare.Covers(q.call, q.spec), false
 }
 
-// allows looks for allow rules, of those that may count, that cover the call.
+// allows finds allow rules that cover the call, among those that may accepts.
 func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 	var rules []*rule
 	for i := range s.rules {

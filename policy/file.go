@@ -20,8 +20,8 @@ const (
 	lockPause   = 5 * time.Millisecond
 )
 
-// FileError says that a file of rules could not be read or written. A file that is
-// damaged is never taken for an empty one: a deny rule might be in it.
+// FileError says that a file of rules could not be read or written. A damaged file is never
+// treated as empty, since it might contain a deny rule.
 type FileError struct {
 	Op, Path string
 	Err      error
@@ -58,7 +58,7 @@ func ReadRules(name string) ([]Entry, error) {
 	return nil, &FileError{Op: "read rules", Path: name, Err: unpathed(err)}
 }
 
-// unpathed takes off the path that the error around it names.
+// unpathed removes the path from an error, since the error around it names it.
 func unpathed(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -106,10 +106,10 @@ func parseRules(data []byte) ([]Entry, error) {
 	return w.Rules, nil
 }
 
-// A file keeps the rules that users save.
+// A file stores the rules that users save.
 type file struct{ path string }
 
-// load returns the rules; a file that is not there has none.
+// load returns the rules of the file, or none if the file does not exist.
 func (f *file) load() ([]Entry, error) {
 	entries, err := ReadRules(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,8 @@ func (f *file) load() ([]Entry, error) {
 	return entries, err
 }
 
-// keep adds a rule to those that are in the file by now, and returns all.
+// keep adds a rule to the current content of the file, which other processes may have changed,
+// and returns all rules.
 func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
@@ -143,8 +144,8 @@ func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
 	return all, nil
 }
 
-// lock keeps other processes out until unlock is called. The file that it locks stays:
-// one that was removed could be locked twice.
+// lock excludes other processes until unlock is called. The lock file is never removed: two
+// processes could lock a removed one and its successor at the same time.
 func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	l, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// An inquiry is a call that is looked at.
+// An inquiry collects the facts on which the decision about a call depends.
 type inquiry struct {
 	call    *aycoder.ToolUse
 	spec    *aycoder.ToolSpec
@@ -34,8 +34,8 @@ type inquiry struct {
 	guarded   []guarded
 }
 
-// A guarded file is one that a call touches and that no mode and no rule covers, but one
-// that names it.
+// A guarded file is one that a call touches and that only a rule which names it can allow:
+// neither a mode nor any other rule does.
 type guarded struct {
 	name, how, why string
 	never          bool // no rule covers it: none says its name
@@ -64,7 +64,7 @@ func (q *inquiry) never() bool {
 	return slices.ContainsFunc(q.guarded, func(g guarded) bool { return g.never })
 }
 
-// maxGuarded bounds how many files a question names.
+// maxGuarded bounds the number of files that a question names.
 const maxGuarded = 8
 
 func (q *inquiry) protect(g guarded) {
@@ -73,7 +73,7 @@ func (q *inquiry) protect(g guarded) {
 	}
 }
 
-// look finds out what a call is about and how far it reaches.
+// look determines the subject, class and guarded files of a call.
 func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) *inquiry {
 	q := &inquiry{call: call, spec: spec, world: p.world}
 	q.world.Dir = q.world.Root
@@ -99,7 +99,7 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	return q
 }
 
-// join returns a directory as an absolute one, or "" if it is not known.
+// join returns the absolute form of a directory, or "" if it is unknown.
 func (q *inquiry) join(dir string) string {
 	dir = filepath.ToSlash(dir)
 	if path.IsAbs(dir) || dir == "" || q.world.Root == "" {
@@ -124,7 +124,8 @@ func stringArg(call *aycoder.ToolUse, name string) (string, bool) {
 	return *s, true
 }
 
-// flagArg reports whether an argument of a call is true, or is not understood.
+// flagArg reports whether an argument of a call is true. An argument that cannot be decoded
+// counts as true, which is the stricter reading.
 func flagArg(call *aycoder.ToolUse, name string) bool {
 	var args map[string]json.RawMessage
 	if json.Unmarshal(call.Args, &args) != nil || args[name] == nil {
@@ -193,8 +194,8 @@ var settings = []struct{ words, file string }{
 // staging are subcommands of git that name files without writing them.
 var staging = []string{"add", "commit", "diff", "log", "show", "status", "blame", "push"}
 
-// guardWords looks at the files that a command which does more than read names in any
-// place: which of its words it writes to is not known of every program.
+// guardWords guards the files that any word of a command names, unless the command only reads:
+// for many programs it is unknown which of their words they write to.
 func (q *inquiry) guardWords(c *shell.Command) {
 	if c.Class == shell.ReadOnly || len(c.Argv) == 0 {
 		return
@@ -240,8 +241,8 @@ func afterLetter(word string) string {
 // copying are programs that put files into a directory under the names they had.
 var copying = []string{"cp", "mv", "install", "rsync", "ln", "scp", "wget", "curl", "git", "ditto"}
 
-// guardBelow looks at what a command may put into a directory that it writes: files of
-// the names that its words end with.
+// guardBelow guards the files that a command may create in a directory: they are named after
+// the last elements of its words.
 func (q *inquiry) guardBelow(dir string, argv []string) {
 	if len(argv) == 0 || !slices.Contains(copying, path.Base(argv[0])) {
 		return
@@ -261,8 +262,8 @@ func (q *inquiry) guardBelow(dir string, argv []string) {
 	}
 }
 
-// resolve returns the path that links lead to from the name of a file in the workspace,
-// relative to that if it is in it. The file itself need not exist.
+// resolve follows the symbolic links in the name of a file, which need not exist. The result is
+// relative to the workspace if it is inside.
 func (q *inquiry) resolve(name string) string {
 	if q.world.Root == "" {
 		return name
@@ -389,8 +390,8 @@ func (q *inquiry) writes() []string {
 	return all
 }
 
-// far reports whether the call reaches where a stranger's text must not send it, or may:
-// nothing is known of a program of the project, which the text may have had changed.
+// far reports whether the call reaches, or may reach, where text from a stranger must not send
+// it. A program of the project counts as well, since that text may have caused a change of it.
 func (q *inquiry) far() bool {
 	if q.class >= shell.NeedsApproval {
 		return true
@@ -405,8 +406,8 @@ func (q *inquiry) far() bool {
 	return false
 }
 
-// guardFile has a call asked about that would change the file of saved rules, where that
-// lies in the workspace: an agent makes no rules for itself.
+// guardFile raises a question about a call that would change the file of saved rules, if that
+// lies in the workspace: an agent must not make rules for itself.
 func (p *Policy) guardFile(q *inquiry, name string) {
 	if p.file == nil || q.spec.Effect == aycoder.EffectReadOnly {
 		return

@@ -82,24 +82,24 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// Mode is what a [Policy] does with calls that no rule decides about.
+// Mode decides about calls that no rule covers.
 type Mode string
 
 // The modes. The zero value is Ask.
 const (
-	// Ask lets run what provably only reads, and asks about the rest.
+	// Ask runs calls that provably only read, and asks about all others.
 	Ask Mode = "ask"
-	// AcceptEdits is Ask, and lets tools edit files of the workspace.
+	// AcceptEdits is like Ask, and also lets tools edit files of the workspace.
 	AcceptEdits Mode = "accept-edits"
-	// Plan lets run what only reads and denies the rest, with a text that has the model
+	// Plan runs calls that only read and denies all others, with a text that tells the model to
 	// present its plan.
 	Plan Mode = "plan"
-	// FullAuto lets everything run that no rule, no catastrophe and no stranger's text
-	// speaks against.
+	// FullAuto runs every call, except for those that a rule restricts, catastrophic commands,
+	// and far-reaching calls after text from a stranger has come in.
 	FullAuto Mode = "full-auto"
 )
 
-// ParseMode returns the mode of a name: "ask", "accept-edits", "plan" or "full-auto".
+// ParseMode returns the mode with the given name: "ask", "accept-edits", "plan" or "full-auto".
 func ParseMode(name string) (Mode, error) {
 	m := Mode(name)
 	if !slices.Contains([]Mode{Ask, AcceptEdits, Plan, FullAuto}, m) {
@@ -108,10 +108,10 @@ func ParseMode(name string) (Mode, error) {
 	return m, nil
 }
 
-// Policy decides about calls. It is an [aycoder.Approver], an [aycoder.RuleKeeper] for
-// the rules that users make, and an [aycoder.Auditor] to learn of strangers' text. One
-// Policy is one session: share it among the agents of a session, subagents too, and make
-// another for the next. It is safe for concurrent use, and decides without a lock.
+// Policy decides about calls. It is an [aycoder.Approver], an [aycoder.RuleKeeper] for the
+// rules that users make, and an [aycoder.Auditor] to learn about text from strangers. A Policy
+// represents one session: share it among the agents and subagents of the session, and create
+// another for the next session. It is safe for concurrent use, and decides without a lock.
 type Policy struct {
 	world shell.World
 	dir   func(context.Context) string
@@ -123,7 +123,8 @@ type Policy struct {
 	mu sync.Mutex // held by who changes now
 }
 
-// A snapshot is what decisions are made by. It is replaced, never changed.
+// A snapshot holds everything that decisions depend on. It is replaced, never changed, so that
+// decisions need no lock.
 type snapshot struct {
 	mode    Mode
 	rules   []rule // sorted, so that their order in a source does not matter
@@ -132,7 +133,7 @@ type snapshot struct {
 	exempt  bool
 }
 
-// Option sets up a policy in [New].
+// Option configures a [Policy] in [New].
 type Option func(*setup) error
 
 type setup struct {
@@ -149,7 +150,7 @@ func WithMode(m Mode) Option {
 	}
 }
 
-// WithRules gives the policy rules of a source. It appends. Default: none.
+// WithRules adds rules of a source; several calls add up. Default: none.
 func WithRules(source Source, entries ...Entry) Option {
 	return func(s *setup) error {
 		if source.rank() < 0 {
@@ -160,10 +161,10 @@ func WithRules(source Source, entries ...Entry) Option {
 	}
 }
 
-// WithFile keeps the rules that users save in a JSON file, which is made when the first
-// is. It belongs to [User]. Several processes can share it. If it lies in the workspace, a
-// call that would change it asks, whatever allows it. Default: none, and saving is
-// an error.
+// WithFile stores the rules that users save in a JSON file, which is created with the first
+// rule. They belong to the source [User]. Several processes can share the file. If it lies in
+// the workspace, a call that would change it asks, even if a rule or mode allows the call.
+// Default: none, and saving a rule is an error.
 func WithFile(path string) Option {
 	return func(s *setup) error {
 		abs, err := filepath.Abs(path)
@@ -172,9 +173,8 @@ func WithFile(path string) Option {
 	}
 }
 
-// WithWorkspace says which directory is worked in: commands start there, and paths below it
-// are inside. Default: not known, so that every command that writes is taken to write
-// outside.
+// WithWorkspace sets the directory of the workspace: commands start there, and paths below it
+// are inside. Default: unknown, so that every command that writes counts as writing outside.
 func WithWorkspace(dir string) Option {
 	return func(s *setup) error {
 		abs, err := filepath.Abs(dir)
@@ -183,11 +183,12 @@ func WithWorkspace(dir string) Option {
 	}
 }
 
-// WithDir says in which directory the next command starts, absolute or relative to the
-// workspace's, for a shell that stays where it was: DirOf of the Shell of package tools.
-// The function gets the ctx of the question and is safe for concurrent use; "" is not
-// known. A call's argument "working_dir" counts more. Default: the workspace's directory,
-// which is right only where every command starts there.
+// WithDir sets the function that returns the directory in which the next command starts,
+// absolute or relative to the workspace. Use it for a shell that keeps its directory, such as
+// Shell.DirOf of package tools. The function gets the ctx of the decision, must be safe for
+// concurrent use, and returns "" if the directory is unknown. A "working_dir" argument of a
+// call takes precedence. Default: the directory of the workspace, which is right only if every
+// command starts there.
 func WithDir(dir func(context.Context) string) Option {
 	return func(s *setup) error {
 		s.dir = dir
@@ -195,8 +196,9 @@ func WithDir(dir func(context.Context) string) Option {
 	}
 }
 
-// WithTools says what the calls of tools are about, for the examples of rules. Default:
-// "bash" runs commands, "fetch" has an address, others have paths.
+// WithTools declares the subjects of tools, so that the examples of rules can be checked.
+// Default: the subject of "bash" is a command, that of "fetch" an address, and that of any
+// other tool a path.
 func WithTools(tools ...aycoder.Tool) Option {
 	return func(s *setup) error {
 		for _, t := range tools {
@@ -207,9 +209,9 @@ func WithTools(tools ...aycoder.Tool) Option {
 	}
 }
 
-// WithEditTools names tools that change files of the workspace and nothing else, beside those
-// of [aycoder.EffectWrite] whose subject is a path. It replaces the default: edit_file,
-// write_file, multi_edit and apply_patch.
+// WithEditTools names further tools that change files of the workspace and do nothing else.
+// Tools with [aycoder.EffectWrite] whose subject is a path count without being named. It
+// replaces the default: edit_file, write_file, multi_edit and apply_patch.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}
@@ -220,8 +222,8 @@ func WithEditTools(names ...string) Option {
 	}
 }
 
-// WithManagedTrust lets allow rules of [Managed] hold also after a stranger's text came
-// in. Default: false.
+// WithManagedTrust sets whether allow rules of [Managed] still apply after text from a stranger
+// has come in. Default: false.
 func WithManagedTrust(trust bool) Option {
 	return func(s *setup) error {
 		s.first.exempt = trust
@@ -229,8 +231,8 @@ func WithManagedTrust(trust bool) Option {
 	}
 }
 
-// New returns a policy. All errors of the options and the rules are joined; a file of
-// saved rules that cannot be read is one of them.
+// New returns a policy. It joins all errors of the options and the rules, including that of a
+// file of saved rules that cannot be read.
 func New(opts ...Option) (*Policy, error) {
 	home, _ := os.UserHomeDir() // not known is stricter
 	s := &setup{
@@ -279,7 +281,7 @@ func (p *Policy) change(f func(*snapshot) error) error {
 // Mode returns the mode.
 func (p *Policy) Mode() Mode { return p.now.Load().mode }
 
-// SetMode changes the mode, for calls that are decided about from now on.
+// SetMode changes the mode for later decisions.
 func (p *Policy) SetMode(m Mode) error {
 	m, err := ParseMode(string(cmp.Or(m, Ask)))
 	if err != nil {
@@ -291,7 +293,7 @@ func (p *Policy) SetMode(m Mode) error {
 	})
 }
 
-// Rules returns the rules of a source that hold, sorted.
+// Rules returns the rules of a source that are in force, sorted.
 func (p *Policy) Rules(source Source) []aycoder.Rule {
 	var out []aycoder.Rule
 	for _, r := range p.now.Load().rules {
@@ -302,13 +304,14 @@ func (p *Policy) Rules(source Source) []aycoder.Rule {
 	return out
 }
 
-// Ignored returns the allow rules of [Project], which do not hold: a host can show them.
+// Ignored returns the allow rules of [Project], which are not in force, so that a host can show
+// them.
 func (p *Policy) Ignored() []Entry { return slices.Clone(p.now.Load().ignored) }
 
-// Tainted reports whether a stranger's text has come in.
+// Tainted reports whether text from a stranger has come in.
 func (p *Policy) Tainted() bool { return p.now.Load().tainted }
 
-// Trust forgets that a stranger's text has come in: for a conversation that begins anew.
+// Trust resets [Policy.Tainted], for a host that starts a new conversation.
 func (p *Policy) Trust() { p.taint(false) }
 
 func (p *Policy) taint(tainted bool) {
@@ -318,8 +321,8 @@ func (p *Policy) taint(tainted bool) {
 	})
 }
 
-// Audit implements [aycoder.Auditor]: the loop tells of a stranger's text before the
-// model reads it.
+// Audit implements [aycoder.Auditor]. The loop reports text from a stranger before the model
+// reads it.
 func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if rec.Untrusted {
 		p.taint(true)
@@ -327,8 +330,8 @@ func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return nil
 }
 
-// KeepRule implements [aycoder.RuleKeeper]. A rule of scope Saved is in the file when it
-// returns, beside those that other processes saved.
+// KeepRule implements [aycoder.RuleKeeper]. When it returns, a rule of scope Saved is in the
+// file, together with those that other processes saved.
 func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, r aycoder.Rule) error {
 	entry := Entry{Rule: r}
 	switch scope {
@@ -353,7 +356,7 @@ func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, r aycoder.Ru
 	return p.change(func(s *snapshot) error { return s.add(p, User, saved) })
 }
 
-// short is a text for a reason.
+// short truncates a text for use in a reason.
 func short(s string) string {
 	if len(s) > 200 {
 		return strings.ToValidUTF8(s[:200], "") + "…"

@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// Source is where a rule comes from.
+// Source is the origin of a rule.
 type Source string
 
 // The sources. Of two rules with the same action, that of the former is named.
@@ -29,12 +29,12 @@ var sources = []Source{Managed, User, Session, Project}
 
 func (s Source) rank() int { return slices.Index(sources, s) }
 
-// Entry is a rule with examples, which are checked when it is loaded: a rule that does
-// not mean what its author thinks is an error, and not a surprise.
+// Entry is a rule with examples, which are checked when the rule is loaded. A rule that does
+// not mean what its author expects is thus an error at the start instead of a surprise later.
 type Entry struct {
 	aycoder.Rule
-	// Match are subjects (commands, paths, addresses) that the rule covers, NotMatch those
-	// that it does not.
+	// Match lists subjects (commands, paths, addresses) that the rule must cover, NotMatch
+	// those that it must not cover.
 	Match    []string `json:"match,omitempty"`
 	NotMatch []string `json:"not_match,omitempty"`
 }
@@ -45,7 +45,7 @@ const (
 	maxExamples = 100    // of a rule
 )
 
-// A rule is one that was checked.
+// A rule is a checked and compiled rule.
 type rule struct {
 	aycoder.Rule
 	source  Source
@@ -56,14 +56,14 @@ type rule struct {
 	literal bool     // there is no star in it
 }
 
-// Bare is the rule without its class, which the root does not know.
+// bare returns the rule without its class, which the root package does not understand.
 func (r *rule) bare() aycoder.Rule {
 	b := r.Rule
 	b.Class = ""
 	return b
 }
 
-// add checks rules and adds those that are not there.
+// add checks rules, and adds those that are new.
 func (s *snapshot) add(p *Policy, source Source, entries []Entry) error {
 	if len(entries) > maxRules {
 		return fmt.Errorf("%s: %d rules, at most %d are taken", source, len(entries), maxRules)
@@ -90,7 +90,7 @@ func (s *snapshot) add(p *Policy, source Source, entries []Entry) error {
 	return nil
 }
 
-// compare orders rules by source, and in a source by what they say: the longest first.
+// compare orders rules by source, and within a source by length, the longest first.
 func compare(a, b rule) int {
 	x, y := a.String(), b.String()
 	return cmp.Or(
@@ -138,7 +138,7 @@ func (r *rule) check() error {
 	return nil
 }
 
-// examples holds a rule to its examples.
+// examples checks a rule against its examples.
 func (p *Policy) examples(r *rule, e Entry) error {
 	if len(e.Match)+len(e.NotMatch) > maxExamples {
 		return fmt.Errorf("more than %d examples", maxExamples)
@@ -203,7 +203,7 @@ func splitPattern(s string) []string {
 	return words
 }
 
-// plainText takes the backslashes off, and reports whether no star has a meaning.
+// plainText removes the backslashes, and reports whether the pattern has no unquoted star.
 func plainText(pattern string) (string, bool) {
 	var b strings.Builder
 	literal := true

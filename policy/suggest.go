@@ -10,8 +10,8 @@ import (
 
 const maxSuggested = 1000 // bytes of a command that is suggested as it is
 
-// suggest returns the rules that would answer the question from now on, the narrowest
-// first: never all commands.
+// suggest returns rules that would answer the question in the future, the narrowest first. It
+// never suggests a rule for all commands.
 func (q *inquiry) suggest() []aycoder.Rule {
 	switch {
 	case q.script != nil:
@@ -28,9 +28,9 @@ func (q *inquiry) allow(pattern string) aycoder.Rule {
 	return aycoder.Rule{Action: aycoder.RuleAllow, Tool: q.call.Name, Pattern: pattern}
 }
 
-// suggestCommand suggests the script as it is and, if all of it that needs a rule is
-// calls of one subcommand, that, as far as this call reaches: who lets "touch x" run
-// from now on has not said anything about /etc.
+// suggestCommand suggests the script itself. If all of it that needs a rule consists of calls
+// of one subcommand, it also suggests that subcommand, limited to the class of this call: a
+// user who allows "touch x" from now on has said nothing about /etc.
 func (q *inquiry) suggestCommand() []aycoder.Rule {
 	out := []aycoder.Rule{}
 	if text := strings.TrimSpace(q.subject); text != "" && len(text) <= maxSuggested {
@@ -69,7 +69,7 @@ var (
 	quoteWord  = strings.NewReplacer(`\`, `\\`, `*`, `\*`, " ", `\ `, "\t", "\\\t")
 )
 
-// suggestPath suggests the file, and the files of its directory.
+// suggestPath suggests the file and the files in its directory.
 func (q *inquiry) suggestPath() []aycoder.Rule {
 	if strings.ContainsAny(q.subject, `*?[]{}\`) {
 		return []aycoder.Rule{}
