@@ -38,8 +38,8 @@ func Command(pattern, command string, allow bool) bool {
 	return false
 }
 
-// SuggestCommand returns patterns that cover a command: itself, and if its subcommand is
-// known to be harmless with any arguments, that.
+// SuggestCommand returns patterns that cover a command: the command itself and, if its
+// subcommand is known to be harmless with any arguments, the subcommand.
 func SuggestCommand(command string) []string {
 	all := []string{Quote(strings.TrimSpace(command))}
 	words := strings.Fields(command)
@@ -60,11 +60,10 @@ var subcommands = map[string][]string{
 	"npm":   {"test", "ls"},
 }
 
-// belowCeiling reports whether a command that an allow rule with a star matches stays
-// below what such a rule is for. Whoever writes "git log *" means any history, not the
-// option by which git log writes a file anywhere. A rule without a star has said all, and
-// covers what it says. No program's options are known here but those of common
-// subcommands, so no other option gets through: package policy knows more.
+// belowCeiling reports whether a command stays below the ceiling of an allow rule with a star.
+// The author of "git log *" means any history, not the option by which git log writes a file
+// anywhere. A rule without a star is explicit, and has no ceiling. Only the options of common
+// subcommands are known here, and no other option passes; package policy knows more programs.
 func belowCeiling(pattern, command string) bool {
 	if len(literals(pattern)) == 1 {
 		return true
@@ -100,8 +99,8 @@ func leaves(w string) bool {
 	return path.IsAbs(w) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '/' || r == ':' || r == ',' }), "..")
 }
 
-// powerful are programs that destroy, gain power or run whatever they are told to. A star
-// behind one could be anything.
+// powerful lists programs that destroy data, gain privileges or run other programs. A star
+// after one of them could be anything.
 var powerful = []string{
 	"rm", "rmdir", "unlink", "shred", "truncate", "dd", "wipefs", "fdisk", "parted", "mkfs", "sudo", "su", "doas", "pkexec",
 	"runuser", "chroot", "unshare", "nsenter", "setpriv", "chmod", "chown", "chgrp", "setfacl", "setcap", "kill", "pkill", "killall",
@@ -111,7 +110,7 @@ var powerful = []string{
 	"busybox", "watch", "parallel", "script", "tee", "install", "ln", "gdb", "strace", "ssh", "trap", "alias", "export", "declare",
 }
 
-// powerfulGit are subcommands of git that throw work away, or run what they are told to.
+// powerfulGit lists subcommands of git that discard work or run other programs.
 var powerfulGit = []string{
 	"checkout", "restore", "reset", "clean", "rm", "stash", "push", "reflog", "worktree", "submodule", "bisect", "config",
 	"update-ref", "filter-branch", "rebase", "switch", "gc", "prune", "branch", "tag", "replace", "notes", "difftool", "mergetool",

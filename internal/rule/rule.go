@@ -1,5 +1,6 @@
-// Package rule matches what calls are about, a path, a command or an address, with the
-// patterns of rules. An allow rule covers what it surely means, the others what they might.
+// Package rule matches the subjects of calls (a path, a command or an address) with the
+// patterns of rules. An allow rule covers only what it surely means; ask and deny rules also
+// cover what they might mean.
 package rule
 
 import (
@@ -20,10 +21,10 @@ const (
 	maxWords    = 256
 )
 
-// Path matches a path as it is written; the workspace resolves it later. A
-// path that is absolute, climbs, or is not written with slashes is allowed by no
-// pattern, and denied by one that fits any of its ends. A deny rule for what is in a
-// directory covers the directory, too, and those above it: a tool may look into them.
+// Path matches a path as it is written; the workspace resolves it later. No allow pattern
+// covers a path that is absolute, contains "..", or is not slash-separated; a deny pattern
+// covers such a path if it fits any suffix of it. A deny rule for the content of a directory
+// also covers the directory and those above it, since a tool may search them.
 func Path(pattern, name string, allow bool) bool {
 	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
 	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
@@ -69,7 +70,7 @@ func above(name, pattern string) bool {
 	return name == "." || name == fixed || strings.HasPrefix(fixed, name+"/")
 }
 
-// foldCase makes names that some file system takes for the same equal.
+// foldCase makes names equal that some file systems treat as equal.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -84,7 +85,7 @@ func anything(string) bool { return true }
 
 const plainChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+, "
 
-// plainWords reports whether s has only characters that mean nothing to a shell.
+// plainWords reports whether s has only characters without a meaning to a shell.
 func plainWords(s string) bool { return strings.Trim(s, plainChars) == "" }
 
 // wild matches s against a pattern in which * stands for any run of characters
@@ -128,12 +129,12 @@ func literals(pattern string) []string {
 	return lits
 }
 
-// Text matches any other text.
+// Text matches a subject of any other kind.
 func Text(pattern, s string) bool { return wild(pattern, s, anything) }
 
 var quoteStars = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
 
-// Quote returns the pattern that matches a text and no other.
+// Quote returns the pattern that matches only the given text.
 func Quote(s string) string { return quoteStars.Replace(s) }
 
 // SuggestPath returns patterns that cover a file: its name, and that of the files beside

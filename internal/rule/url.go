@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// An origin is where an address leads: a host in the one form that rules know, and a
-// port.
+// An origin is the host of an address, in a canonical form, and its port.
 type origin struct {
 	host, port string
 	usual      bool // the port is that of the scheme
@@ -21,9 +20,10 @@ func (o origin) String() string {
 
 const maxURL = 16 << 10 // bytes
 
-// originOf reads an address as every reader would: nothing that some take for another
-// host has an origin. That is a login, a backslash, a blank, an escape in the host, a
-// name that is not ASCII, a number that is not four in decimals.
+// originOf parses an address strictly. It rejects everything that some parsers take for another
+// host: logins, backslashes, blanks, escapes in the host, names that are not ASCII, and numbers
+// other than four decimals. An attacker could otherwise show one host to the rule and another
+// to the client.
 func originOf(address string) (origin, bool) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	usual := map[string]string{"http": "80", "https": "443"}[strings.ToLower(scheme)]
@@ -40,7 +40,7 @@ func originOf(address string) (origin, bool) {
 	return origin{host, port, port == usual}, ok
 }
 
-// odd are the characters that readers of addresses disagree about.
+// odd reports characters on which parsers of addresses disagree.
 func odd(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }
 
 // splitPort reads host, host:port, [v6] or [v6]:port.
@@ -56,7 +56,7 @@ func splitPort(s string) (host, port string, ok bool) {
 	return host, port, ok
 }
 
-// hostName brings a name or a number to its one form.
+// hostName returns the canonical form of a name or an IP address.
 func hostName(s string) (string, bool) {
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
 		a, err := netip.ParseAddr(s[1 : len(s)-1])
@@ -81,9 +81,9 @@ func hostName(s string) (string, bool) {
 	return s, true
 }
 
-// URL matches the host of an address. An allow rule covers another port than
-// the usual one only if it names it. A deny rule covers every address about whose
-// host readers could disagree, and for "*.example.com" also example.com.
+// URL matches the host of an address. An allow rule covers a port other than the default only
+// if the rule names it. A deny rule covers every address whose host is ambiguous, and
+// "*.example.com" in it also covers example.com.
 func URL(pattern, address string, allow bool) bool {
 	o, ok := originOf(address)
 	if !ok {
