@@ -1,6 +1,6 @@
-// Package htmltext makes readable text of pages of the web, as Markdown. It reads a
-// page once from start to end and builds no tree, so that time is linear in the size
-// of the page and memory in that of the text, whatever the page is made of.
+// Package htmltext converts web pages to readable text, as Markdown. It reads a page once and
+// builds no tree. Time is thus linear in the size of the page and memory in that of the text,
+// even for a hostile page.
 package htmltext
 
 import (
@@ -23,7 +23,7 @@ const (
 // Page is the text of a page.
 type Page struct {
 	Title, Text string
-	// Cut says that there is more than the limit.
+	// Cut reports that the text was truncated at the limit.
 	Cut bool
 }
 

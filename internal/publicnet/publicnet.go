@@ -1,9 +1,9 @@
-// Package publicnet tells the addresses of the public Internet from all others: those
-// of this machine, of a private network, of a cloud's metadata service.
+// Package publicnet distinguishes addresses of the public Internet from those of this machine,
+// of a private network, and of a cloud's metadata service.
 //
-// The check concerns the address that is dialled, so [Control] is the check of a [net.Dialer]:
-// a name may have another address each time it is looked up. The others refuse early, and say
-// so better.
+// The check must concern the address that is dialled, since a name may resolve to another
+// address at each lookup. [Control] does that in a [net.Dialer]; the other functions only
+// refuse earlier and with a better text.
 package publicnet
 
 import (
@@ -37,9 +37,9 @@ var reserved = []string{
 	"2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
 }
 
-// Public reports whether a is an address of the public Internet. One that carries
-// another inside, as IPv4 in IPv6, is what that one is; of the ways to do so only the
-// mapped form and the well-known prefix of NAT64 are taken.
+// Public reports whether a is an address of the public Internet. An IPv6 address that embeds an
+// IPv4 address is judged by the latter; only the mapped form and the well-known prefix of NAT64
+// are accepted.
 func Public(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false
@@ -63,8 +63,8 @@ func inside(a netip.Addr, prefix string) bool {
 	return netip.MustParsePrefix(prefix).Contains(a)
 }
 
-// Control is for [net.Dialer]: it refuses with a [*BlockedError] to connect to an
-// address that is not public.
+// Control is for the Control field of a [net.Dialer]: it refuses connections to addresses that
+// are not public, with a [*BlockedError].
 func Control(_, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || !Public(a.Addr()) {
