@@ -11,9 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CacheStore is where a [Cache] keeps answers: a [MemoryStore], a [DirStore], or a
-// database of the host. It is safe for concurrent use. Keys are 64 hexadecimal
-// digits. It may forget what it likes.
+// CacheStore stores the answers of a [Cache]: a [MemoryStore], a [DirStore], or a database of
+// the host. Implementations must be safe for concurrent use, and may drop any entry at any
+// time. Keys have 64 hexadecimal digits.
 type CacheStore interface {
 	// Load returns the data that was stored under key, and whether there is any. They
 	// are not changed afterwards, by neither side.
@@ -23,7 +23,7 @@ type CacheStore interface {
 	Store(ctx context.Context, key string, data []byte) error
 }
 
-// CacheOptions set up [Cache]. The zero value means the defaults.
+// CacheOptions configures [Cache]. The zero value selects the defaults.
 type CacheOptions struct {
 	// Namespace keeps answers apart that must not be mixed although provider, model and
 	// request are the same: of users, of base URLs, of clients that are no
@@ -50,26 +50,23 @@ const defaultMaxAnswer = 8 << 20
 // themselves.
 const patience = time.Second
 
-// Cache answers requests that were answered before with the same answer, out of the
-// store. Requests are the same if the provider, the model, the namespace and all that
-// the model sees of the request are: two that differ in NoCache only are the same,
-// and so are two whose tools differ in their effects only.
+// Cache answers a repeated request with the stored answer of the first. Two requests are the
+// same if they have the same provider, model and namespace, and if the model sees the same
+// content. Differences in NoCache or in the effects of tools do not matter.
 //
-// An answer from the cache has the events of the first one, in their order; deltas
-// that followed each other may be one. Only whole answers are kept, which ended with
-// an [aycoder.MessageDone]; errors never are. The usage of an answer from the cache
-// is zero: what adds up usage adds up what is paid for. See
-// [CacheOptions.KeepUsage].
+// An answer from the cache has the events of the original in their order, except that adjacent
+// deltas may be joined. Only complete answers are stored, those that ended with an
+// [aycoder.MessageDone]; errors are not. An answer from the cache reports a usage of zero, so
+// that a sum of usages is what was paid for. See [CacheOptions.KeepUsage].
 //
-// Requests that come while the same one is on its way wait for its answer, or share
-// its error. If it is cancelled, or its consumer leaves or stands still for more than a
-// second, another one asks.
+// If the same request is already under way, a second one waits for its answer, or shares its
+// error. If the first is cancelled, or its consumer leaves or pauses for more than a second,
+// one of the waiting requests is sent instead.
 //
-// Put it inside of a [Fallback], or the answer of another client is kept as one of the
-// first; and outside of the rest, which is for requests that are sent.
+// Put Cache inside a [Fallback]; otherwise the answer of another client is stored as that of
+// the first. Put it outside all other middleware, which is meant for requests that are sent.
 //
-// An entry of the store that is corrupt counts as none, is logged, and replaced. It
-// panics if store is nil.
+// A corrupt entry in the store is logged, ignored and replaced. Cache panics if store is nil.
 func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {
 	if store == nil {
 		panic("middleware: Cache without a store")

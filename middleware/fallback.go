@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// FallbackOptions set up [FallbackWith]. The zero value means the defaults.
+// FallbackOptions configures [FallbackWith]. The zero value selects the defaults.
 type FallbackOptions struct {
 	// Refusals asks the next client when one refuses to answer with an
 	// [aycoder.RefusalError]. Default: false, the refusal stands.
@@ -39,35 +39,32 @@ const maxCooldown = time.Hour
 
 const defaultCooldown = 5 * time.Second
 
-// Fallback asks the other clients, in order, when the one that it wraps fails in a
-// way that another may survive: a rate limit, overload, a timeout, a broken stream,
-// a wrong key, an unknown model. A bad request ends at once, and so does a cancel.
-// It is [FallbackWith] with the default options.
+// Fallback asks the other clients, in order, when the wrapped client fails in a way that
+// another client may survive: a rate limit, overload, a timeout, a broken stream, a wrong key,
+// an unknown model. A bad request or a cancel ends the request at once. Fallback is
+// [FallbackWith] with the default options.
 func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	return FallbackWith(FallbackOptions{}, others...)
 }
 
-// FallbackWith asks the other clients, in order, when the one that it wraps fails,
-// as o says.
+// FallbackWith asks the other clients, in order, when the wrapped client fails, as o specifies.
 //
-// Each change of client is announced by an [aycoder.Retrying], which makes void what
-// came of the answer so far. Once a block is complete nobody else is asked, for it
-// may be in use: the error comes as it is. When nobody answers, a [*FallbackError]
-// holds what each client said.
+// An [aycoder.Retrying] announces each change of client, and makes the answer so far void.
+// After a complete block no other client is asked, since the block may be in use: the error is
+// returned unchanged. If no client answers, a [*FallbackError] holds the error of each.
 //
-// A client that is rate limited, or says for how long it is overloaded, is passed
-// over by later requests until then, for an hour at the most. If that would leave no
-// client, none is passed over.
+// A client that is rate limited, or that says how long it is overloaded, is skipped by later
+// requests for that time, but for an hour at most. If that would skip every client, none is
+// skipped.
 //
-// [aycoder.Request.Model] is the name of a model of the first client. It goes to
-// another only if that stands in for the first, with the same provider and model
-// (see [aycoder.ModelNamer]): another key, another region. Any other client asks its
-// own model. [aycoder.Request.Extra] goes to clients of the same provider only.
+// [aycoder.Request.Model] names a model of the first client. It is passed to another client
+// only if that has the same provider and model (see [aycoder.ModelNamer]), such as a client
+// with another key or region. Any other client uses its default model. [aycoder.Request.Extra]
+// is passed only to clients of the same provider.
 //
-// Abilities ([aycoder.As]) are those of the first client, but for
-// [aycoder.OutputFormatter], which all must have. The other clients are asked as they
-// are: what is wrapped around the first only, inside of this, is not around them. It
-// panics if one of them is nil.
+// The abilities ([aycoder.As]) are those of the first client, except for
+// [aycoder.OutputFormatter], which all clients must have. Middleware that wraps only the first
+// client does not apply to the others. FallbackWith panics if one of them is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	o.Clock, o.Cooldown = clockOr(o.Clock), cmp.Or(o.Cooldown, defaultCooldown)
 	if slices.Contains(others, nil) {
@@ -227,9 +224,9 @@ func (f *fallback) FormatsOutput(model string) bool {
 	return true
 }
 
-// FallbackError says that none of the clients of a [Fallback] has answered. Their errors are
-// found in it with errors.AsType; of several errors of a type that which allows to try again
-// first, so that who waits does not wait for the others.
+// FallbackError says that none of the clients of a [Fallback] answered. errors.AsType finds the
+// errors of the clients in it. Among errors of the same type it finds the one with the shortest
+// wait first, so that a caller does not wait longer than necessary.
 type FallbackError struct {
 	// Errs are what the clients said, in the order in which they were asked.
 	Errs []error
@@ -257,7 +254,7 @@ func (e *FallbackError) orOnly(last bool) error {
 	return e
 }
 
-// Error implements error: it names the clients and what each said.
+// Error implements the error interface: it names the clients with their errors.
 func (e *FallbackError) Error() string {
 	s := "no client answered: " + strings.Join(e.texts, "; ")
 	if len(e.Skipped) > 0 {
@@ -266,7 +263,7 @@ func (e *FallbackError) Error() string {
 	return s
 }
 
-// Unwrap returns the errors, that of the shortest wait first.
+// Unwrap returns the errors of the clients, the one with the shortest wait first.
 func (e *FallbackError) Unwrap() []error {
 	now := e.at
 	if now.IsZero() { // a host has made it

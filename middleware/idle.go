@@ -10,20 +10,19 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// IdleTimeout ends a request with an [aycoder.TimeoutError] when the client yields
-// nothing for d: before the first event or between two. The time that the consumer
-// spends in its loop body does not count, nor does a wait that an
-// [aycoder.Retrying] announces. A d of 0 or less watches nothing.
+// IdleTimeout ends a request with an [aycoder.TimeoutError] if the client yields nothing for d,
+// before the first event or between two events. The time that the consumer spends in its loop
+// body does not count, nor does a wait that an [aycoder.Retrying] announces. If d is 0 or
+// negative, there is no timeout.
 //
-// The clients in providers watch their connections by themselves; this is for
-// those of a host's own. Put it innermost: a [RateLimit] inside it waits in silence.
+// The clients in providers have such a timeout; IdleTimeout is for other clients. Put it
+// innermost, since a [RateLimit] inside it would wait in silence.
 //
-// A sequence runs on the goroutine that ranges over it, so a client that hangs can
-// be stopped by its context only, which is what this does. One that ignores its
-// context keeps the request waiting: Stream returns when the client does, and with
-// the TimeoutError. Nothing else would do without leaving a goroutine behind; the
-// loop of an agent does leave it, after [aycoder.Limits].Grace, when its run is
-// cancelled.
+// A sequence runs on the goroutine that ranges over it, so only its context can stop a client
+// that hangs. IdleTimeout therefore cancels the context. A client that ignores its context
+// keeps the request waiting: Stream returns the TimeoutError when the client returns, since
+// returning earlier would leave a goroutine behind. The loop of an agent does leave it, after
+// [aycoder.WithGrace], when its run is cancelled.
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {
 		if d <= 0 {

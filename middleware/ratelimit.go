@@ -11,7 +11,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Limits set up [RateLimit]. The zero value limits nothing.
+// Limits configures [RateLimit]. The zero value limits nothing.
 type Limits struct {
 	// Requests and Tokens are how many a minute may have; 0 or less sets no limit. As much may
 	// be used at once after a minute without use, and what was used comes back evenly, as in
@@ -27,22 +27,21 @@ type Limits struct {
 	Clock aycoder.Clock
 }
 
-// RateLimit keeps requests back until they fit into l, so that the provider does not
-// have to refuse them. Requests go in the order in which they came, and wait no
-// longer than their context lives; a small one does not overtake a large one.
+// RateLimit delays requests until they fit into l, so that the provider does not have to refuse
+// them. Requests are sent in the order of their arrival; a small one does not overtake a large
+// one. A request stops waiting when its context ends.
 //
-// Tokens are estimated before a request goes out and corrected when its
-// [aycoder.Usage] is known: what was too much is given back, what was too little is
-// owed, and later requests wait for it. No more is owed than what comes back in ten
-// minutes, so that a wrong figure does not keep everybody out. If nothing was heard of
-// an answer before it failed, its tokens are given back. A usage that is zero, or
-// cannot be true (less than 0, or from a billion tokens on), is one that was not
-// reported. A request that is larger than a minute's tokens never fits, and fails at
-// once with an [aycoder.LimitError]. A client that tries again by itself
-// ([aycoder.Retrying]) is charged a request for it, without a wait.
+// The tokens of a request are estimated before it is sent, and corrected when its
+// [aycoder.Usage] is known. An estimate that was too high is refunded; if it was too low, later
+// requests wait for the difference, which is limited to ten minutes' worth of tokens, so that a
+// wrong figure does not block all requests. If a request fails before any of its answer
+// arrives, its tokens are refunded. A usage that is zero, negative, or a billion tokens or more
+// counts as not reported. A request that is larger than a minute's tokens can never fit, and
+// fails at once with an [aycoder.LimitError]. If a client retries by itself
+// ([aycoder.Retrying]), each retry is charged as a request, but does not wait.
 //
-// All clients that one RateLimit wraps share its limits, as models of one account
-// do. An idle one costs no goroutine and no timer.
+// All clients that one RateLimit wraps share its limits, as models of one account do. An idle
+// RateLimit uses no goroutine and no timer.
 func RateLimit(l Limits) aycoder.ModelMiddleware {
 	if l.Estimate == nil {
 		l.Estimate = EstimateTokens
@@ -124,11 +123,11 @@ const (
 	answerTokens = 1024
 )
 
-// EstimateTokens is the default estimate of [RateLimit]: a token for four bytes of
-// the system prompt, the tools and the messages, some 1,600 for an image, and for the
-// answer [aycoder.Request.MaxTokens], but no more than 1,024. Few answers use up
-// their MaxTokens, so holding all of it would leave most of the limit unused; what is
-// above is charged when it is known. A nil counter counts nothing.
+// EstimateTokens is the default estimate of [RateLimit]. It counts a token for four bytes of
+// the system prompt, the tools and the messages, and about 1,600 for an image. For the answer
+// it adds [aycoder.Request.MaxTokens], but at most 1,024: few answers use up their MaxTokens,
+// so that reserving all of them would leave most of the limit unused. The rest is charged when
+// the usage is known. Nil values count as no tokens.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
 	for _, t := range req.System {

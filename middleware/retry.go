@@ -10,7 +10,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// RetryOptions set up [Retry]. The zero value means the defaults.
+// RetryOptions configures [Retry]. The zero value selects the defaults.
 type RetryOptions struct {
 	// Policy bounds how often and how long a request is tried again. Default: 5 times,
 	// within 5 minutes of waiting, as [aycoder.RetryPolicy] says.
@@ -23,27 +23,26 @@ type RetryOptions struct {
 	Random func() float64
 }
 
-// Retry asks the client again after a failure that may pass. Whether, and after how
-// long, is decided by [aycoder.RetryPolicy.Decide] alone, as in the loop of an
-// agent: rate limits and overload wait as the provider asked, broken streams and
-// timeouts for a short time, everything else fails at once. So does a context that
-// is too large, since nobody here can make the request smaller, and a failure after
-// which the deadline of the context would pass while waiting.
+// Retry repeats a request after a failure that may be temporary. As in the loop of an agent,
+// only [aycoder.RetryPolicy.Decide] decides whether and when: after a rate limit or overload
+// Retry waits as long as the provider asked, after a broken stream or a timeout for a short
+// time, and all other errors are returned at once. An error is also returned at once if the
+// context window is exceeded, since Retry cannot shrink the request, and if the deadline of ctx
+// would pass during the wait.
 //
-// Before each wait it yields an [aycoder.Retrying], which makes void what came of
-// the answer so far. Once a block is complete ([aycoder.BlockDone],
-// [aycoder.BlockCut]) nothing is tried again, for it may be in use: the error comes
-// as it is, and so does the error of the last try.
+// Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void.
+// After a complete block ([aycoder.BlockDone], [aycoder.BlockCut]) it does not retry, since the
+// block may be in use: the error is returned unchanged. The error of the last attempt is
+// returned unchanged as well.
 //
-// An agent's loop tries again by itself, and can do so after a complete block, too.
-// So a client of a loop needs no Retry, except to give each client of a [Fallback]
-// several tries before the next is asked. Set the loop's own tries off then, with
+// The loop of an agent already retries, even after a complete block. A client of a loop
+// therefore needs Retry only to give each client of a [Fallback] several attempts before the
+// next one is asked. Turn the retries of the loop off in that case, with
 //
 //	aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1})
 //
-// or a request that fails for good is tried 6 × 6 times: none of them hidden, each is
-// announced by a Retrying. Retry is for requests without a loop, such as
-// [aycoder.Complete].
+// or a request that fails permanently is sent 6 × 6 times, each announced by a Retrying.
+// Otherwise, Retry is for requests without a loop, such as [aycoder.Complete].
 func Retry(o RetryOptions) aycoder.ModelMiddleware {
 	o.Clock = clockOr(o.Clock)
 	if o.Random == nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// MemoryStore is a [CacheStore] in memory. When it is full, what was not used for
-// the longest time goes first.
+// MemoryStore is a [CacheStore] in memory. When it is full, it drops the least recently used
+// entry.
 type MemoryStore struct {
 	max int64
 
@@ -37,8 +37,8 @@ const itemBytes = 256
 
 func (i *memoryItem) size() int64 { return int64(len(i.key) + len(i.data) + itemBytes) }
 
-// NewMemoryStore returns an empty store that takes up at most maxBytes, about. An
-// entry that is larger is not kept.
+// NewMemoryStore returns an empty store that uses about maxBytes of memory at most. It does not
+// store an entry that is larger than that.
 func NewMemoryStore(maxBytes int64) *MemoryStore {
 	return &MemoryStore{max: maxBytes, items: map[string]*list.Element{}}
 }
@@ -80,9 +80,9 @@ func (s *MemoryStore) remove(el *list.Element) {
 	s.size -= item.size()
 }
 
-// DirStore is a [CacheStore] in a directory, a file for each answer. Processes may share
-// one. When it is full, what was not used for the longest time goes first. The files
-// are readable by their owner only: what was asked and answered may be private.
+// DirStore is a [CacheStore] in a directory, with one file for each answer. Several processes
+// may share a directory. When it is full, the store removes the least recently used file. Only
+// the owner can read the files, since requests and answers may be private.
 type DirStore struct {
 	root *os.Root
 	max  int64
@@ -102,10 +102,9 @@ const (
 	recount = 8
 )
 
-// OpenDirStore opens the store in a directory, and makes the directory if there is none. Its
-// files take up at most maxBytes, about: each process that shares the directory may be an
-// eighth above it for a while. All of them should say the same maxBytes. It must be
-// closed.
+// OpenDirStore opens the store in a directory, which it creates if necessary. The files take up
+// about maxBytes at most: each process that shares the directory may exceed that by an eighth
+// for a while. All of them should pass the same maxBytes. Call Close after use.
 func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -121,7 +120,7 @@ func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	return s, nil
 }
 
-// Close closes the directory. The stored files stay.
+// Close closes the directory. The files stay.
 func (s *DirStore) Close() error { return s.root.Close() }
 
 // Load implements [CacheStore].
@@ -157,7 +156,7 @@ func (s *DirStore) read(key string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// Store implements [CacheStore]. The file is there whole, or not at all.
+// Store implements [CacheStore]. A crash leaves either the complete file or none.
 func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
 	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
 		return fmt.Errorf("store: %w", err)
