@@ -14,8 +14,8 @@ import (
 //go:embed models.json
 var models string
 
-// Catalog is a set of models. It never changes and is safe for concurrent use. The
-// zero Catalog, and a nil one, know no model.
+// Catalog is a set of models. It is immutable and safe for concurrent use. A zero or nil
+// Catalog has no models.
 type Catalog struct {
 	load func() *index // called once or more, returns the same
 }
@@ -33,9 +33,9 @@ func newKey(provider, model string) key {
 	return key{strings.ToLower(provider), strings.ToLower(model)}
 }
 
-// Default returns the catalog that comes with this package. Its data is read when
-// something is looked up for the first time, which takes a few milliseconds, and kept
-// as long as the catalog: keep the catalog rather than calling Default each time.
+// Default returns the catalog that comes with this package. Its data are parsed at the first
+// lookup, which takes a few milliseconds. Keep the catalog instead of calling Default
+// repeatedly, since each catalog parses the data once.
 func Default() *Catalog {
 	return &Catalog{load: sync.OnceValue(func() *index {
 		x, err := parse(strings.NewReader(models))
@@ -53,9 +53,9 @@ func (c *Catalog) index() *index {
 	return c.load()
 }
 
-// Lookup returns what is known of a provider's model, by any of the names that the
-// provider gives it, and false if that is nothing. [aycoder.ModelInfo.Model] is the
-// name in the catalog. The result is the caller's own.
+// Lookup returns the data on a provider's model, under any of the names that the provider gives
+// it. It returns false if the model is unknown. [aycoder.ModelInfo.Model] is the name in the
+// catalog. The caller may modify the result.
 func (c *Catalog) Lookup(provider, model string) (aycoder.ModelInfo, bool) {
 	if provider == "" || model == "" || len(model) > maxName {
 		return aycoder.ModelInfo{}, false
@@ -95,8 +95,8 @@ func clone(info aycoder.ModelInfo) aycoder.ModelInfo {
 	return info
 }
 
-// Models returns a provider's models, or those of all providers if provider is
-// empty, sorted by provider and name. The result is the caller's own.
+// Models returns the models of a provider, or of all providers if provider is empty, sorted by
+// provider and name. The caller may modify the result.
 func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 	var out []aycoder.ModelInfo
 	provider = strings.ToLower(provider)
@@ -111,9 +111,9 @@ func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 	return out
 }
 
-// With returns a catalog that has infos as well. One whose provider and model the
-// catalog has replaces that whole entry, which keeps its other names. Of two for the
-// same model the last one counts, and one without a provider or a model is left out.
+// With returns a catalog to which infos are added. An info whose provider and model are already
+// in the catalog replaces the whole entry, which keeps its other names. If several infos are
+// for the same model, the last one counts. An info without a provider or a model is ignored.
 func (c *Catalog) With(infos ...aycoder.ModelInfo) *Catalog {
 	own := make([]aycoder.ModelInfo, 0, len(infos))
 	for _, info := range infos {

@@ -20,11 +20,10 @@ const (
 	maxPrice    = 1e6     // dollars for a million tokens
 )
 
-// Parse reads a catalog from a file of at most 8 MiB. The package's comment shows
-// the format. A file that is wrong gives an error that names each problem (the first
-// 20) with its place, as an [*aycoder.ConfigError] whose Option is the place; one
-// that is too long gives an [*aycoder.LimitError]. The catalog holds the models of
-// the file only.
+// Parse reads a catalog from a file of at most 8 MiB. The package comment shows the format. An
+// invalid file gives an error that joins the first 20 problems, each an [*aycoder.ConfigError]
+// whose Option is the place in the file; a file that is too long gives an
+// [*aycoder.LimitError]. The catalog holds only the models of the file.
 func Parse(r io.Reader) (*Catalog, error) {
 	x, err := parse(r)
 	if err != nil {
