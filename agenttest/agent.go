@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// AgentSetup is what an agent under test is made of.
+// AgentSetup holds the parts of an agent under test.
 type AgentSetup struct {
 	// Model is the model to ask, Tools the tools to offer it: all of them, as they are.
 	Model aycoder.ModelClient
@@ -22,16 +22,16 @@ type AgentSetup struct {
 	Approver aycoder.Approver
 }
 
-// NewAgent makes an agent for [TestAgent]. It is called often.
+// NewAgent makes an agent for [TestAgent], which calls it many times.
 type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 
-// TestAgent tests that the agents which newAgent makes hold to the contract of
-// [aycoder.Agent] and to the rules of a turn: scripted conversations are played to
-// their end, and left, cancelled and panicked out of at every event.
+// TestAgent tests that the agents returned by newAgent keep the contract of [aycoder.Agent] and
+// the rules of a turn. It plays scripted conversations to their end, and also leaves, cancels
+// and panics out of them at every event.
 //
-// Each subtest runs in a bubble of [synctest]: newAgent is called in it, time is
-// not real, and goroutines that an agent leaves behind fail the test. An agent needs
-// no network for this; what it waits for must be in the bubble, too.
+// Each subtest runs in a bubble of [synctest] and calls newAgent there. Time is simulated, and
+// goroutines that an agent leaves behind fail the test. The agent must not use the network, and
+// everything that it waits for must be in the bubble too.
 func TestAgent(t *testing.T, newAgent NewAgent) {
 	for _, r := range agentRules() {
 		t.Run(r.name, func(t *testing.T) { bubble(t, newAgent, r.check).report(t) })

@@ -15,8 +15,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Client is a client that was set up to answer in a known way. It gives the same
-// answer each time it is asked, and may be asked from several goroutines.
+// Client is a client that is set up to answer in a known way. It must give the same answer to
+// each request, and must be safe for concurrent use.
 type Client struct {
 	Model aycoder.ModelClient
 	// Idle closes what the client keeps for its next request, such as connections
@@ -24,8 +24,9 @@ type Client struct {
 	Idle func()
 }
 
-// Clients makes clients that answer in a known way: by a test server for the
-// provider, say. A feature that a provider lacks is nil, and is reported as skipped.
+// Clients makes clients that answer in a known way, for example with a test server for the
+// provider. A nil field stands for a feature that the provider lacks; its tests are reported as
+// skipped.
 type Clients struct {
 	// Text answers with the pieces as one text, each piece a separate event, and StopEndTurn.
 	Text func(t testing.TB, pieces ...string) Client
@@ -69,9 +70,8 @@ type Clients struct {
 // after a cancel. It is a bound for slow machines, not a promise.
 const soon = 5 * time.Second
 
-// TestModelClient tests that a client holds to the contract of
-// [aycoder.ModelClient]. A client may use the network, so this runs in real time;
-// run it with -race.
+// TestModelClient tests that a client keeps the contract of [aycoder.ModelClient]. Since a
+// client may use the network, it runs in real time. Run it with -race.
 func TestModelClient(t *testing.T, clients Clients) {
 	for _, r := range modelRules(&clients) {
 		t.Run(r.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// ToolSetup is a tool under test, and what it works on.
+// ToolSetup is a tool under test with the directory that it works on.
 type ToolSetup struct {
 	Tool aycoder.Tool
 	// Dir is the directory that the tool works on, or "". A tool that only reads must
@@ -24,7 +24,7 @@ type ToolSetup struct {
 	Dir string
 }
 
-// ToolCase is a call that fits the tool's schema.
+// ToolCase is a call that is valid under the tool's schema.
 type ToolCase struct {
 	// Name says what is called for; Args is the JSON text of the arguments.
 	Name, Args string
@@ -36,11 +36,11 @@ type ToolCase struct {
 	Slow bool
 }
 
-// TestTool tests that a tool holds to the contract of [aycoder.Tool]. It makes a
-// fresh one for each subtest, and more calls out of those that are given: with
-// arguments missing, of the wrong type, unknown, much too long, with NUL and invalid
-// UTF-8. The tool is called with them, so it works on something that may break: a
-// temporary directory. Run it with -race.
+// TestTool tests that a tool keeps the contract of [aycoder.Tool]. It makes a fresh tool for
+// each subtest, and derives invalid calls from the given ones: with arguments that are missing,
+// of the wrong type, unknown or much too long, and with NUL bytes and invalid UTF-8. It
+// executes the calls, so let the tool work on something that may break, such as a temporary
+// directory. Run it with -race.
 func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolCase) {
 	if len(cases) == 0 {
 		t.Error("agenttest: TestTool needs a ToolCase at least")
