@@ -1,4 +1,5 @@
-// Package diff tells how a file became another: for people, for programs and for models.
+// Package diff compares two versions of a file, and presents the result to people, programs and
+// models.
 package diff
 
 import (
@@ -11,19 +12,19 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Compare tells how a file became another, for people ([File.Unified], [Hunk.Rows],
-// [File.Stat]), for programs ([File.Unified] again, which git apply and patch
-// take) and for models ([File.Brief]).
+// Compare compares two versions of a file. The result can be shown to people ([File.Unified],
+// [Hunk.Rows], [File.Stat]), applied by programs ([File.Unified], which git apply and patch
+// accept), and given to models ([File.Brief]).
 //
-// Lines are compared with their ends, as in [aycoder.Merge], so that line endings, a byte order
-// mark, a missing newline at the end and bytes that are not UTF-8 come out as they are. Of the
-// places where an insertion or deletion could stand, the one is taken that cuts the text
-// between blocks, not inside. A file that is binary (a NUL in its first 8,000 bytes, or more
-// than 1,023 MiB) differs as a whole, without hunks.
+// Lines are compared with their line endings, as in [aycoder.Merge]. Line endings, a byte order
+// mark, a missing newline at the end, and bytes that are not UTF-8 are therefore preserved. If
+// an insertion or deletion could be placed in several positions, Compare chooses one at the
+// boundary of a block. A binary file (with a NUL in its first 8,000 bytes, or larger than 1,023
+// MiB) differs as a whole, without hunks.
 //
-// Compare is pure and takes any bytes. For n lines it takes time linear in n as a rule and
-// O(n·√n) at worst, and memory linear in n. The result refers to the texts, which must
-// not change while it is in use. It is safe for concurrent use.
+// Compare accepts any bytes. For n lines it usually takes time linear in n, at worst O(n·√n),
+// and memory linear in n. The result refers to the texts, which must not change while it is in
+// use. The result is safe for concurrent use.
 func Compare(before, after []byte, opts ...Option) *File {
 	c := config{textdiff.Options{OldName: "file", NewName: "file", Context: 3}}
 	for _, o := range opts {
@@ -45,27 +46,26 @@ func Compare(before, after []byte, opts ...Option) *File {
 	return f
 }
 
-// Option changes what [Compare] makes.
+// Option configures [Compare].
 type Option func(*config)
 
 type config struct{ textdiff.Options }
 
-// WithNames sets the paths of the file before and after, with slashes and without
-// the a/ and b/ that a diff puts before them. If one is empty, the file was created or
-// deleted; that counts only if the text is empty too. If both differ, it was renamed.
-// Names that could be taken for something else are quoted as git does. Default: "file",
-// "file".
+// WithNames sets the slash-separated paths of the file before and after, without the a/ and b/
+// of a diff. If one name is empty and its text is too, the file was created or deleted. If both
+// names are set and differ, the file was renamed. Ambiguous names are quoted as git does.
+// Default: "file", "file".
 func WithNames(before, after string) Option {
 	return func(c *config) { c.OldName, c.NewName = before, after }
 }
 
-// WithContext sets how many unchanged lines are shown around a change; with
-// math.MaxInt it is the whole file, in one hunk. Default: 3.
+// WithContext sets the number of unchanged lines around a change. With math.MaxInt, one hunk
+// holds the whole file. Default: 3.
 func WithContext(lines int) Option {
 	return func(c *config) { c.Context = lines }
 }
 
-// File is how a file became another.
+// File is the difference between two versions of a file.
 type File struct {
 	// OldName and NewName are those of [WithNames].
 	OldName, NewName string
@@ -86,21 +86,21 @@ type Hunk struct {
 	hunk *textdiff.Hunk
 }
 
-// Changed reports whether there is a difference, be it only in the name.
+// Changed reports whether there is a difference, even if only in the name.
 func (d *File) Changed() bool {
 	return d.OldName != d.NewName || d.Binary || len(d.Hunks) > 0
 }
 
-// Unified returns the unified diff, empty if there is no difference. git apply and
-// patch make the one text of the other with it, byte for byte, if there is some
-// context. Of a binary file it says only that it differs. The lines are in it as they
-// are: a host that writes to a terminal takes care of control characters.
+// Unified returns the unified diff, or nothing if there is no difference. With it, git apply
+// and patch turn the old text into the new one byte for byte, provided there is some context.
+// For a binary file it only says that the file differs. Lines are not escaped: a host that
+// writes to a terminal must deal with control characters.
 func (d *File) Unified() []byte { return d.diff.Append(nil) }
 
-// Brief returns the unified diff as text for a model: valid UTF-8, and of at most limit
-// bytes. If it does not fit, all hunks are shortened to their share of the limit,
-// or, where there are very many, the last are left out, and lines in brackets say how
-// much is missing. Such a text cannot be applied.
+// Brief returns the unified diff as text for a model: valid UTF-8 of at most limit bytes. If
+// the diff does not fit, each hunk is shortened to its share of the limit, or the last hunks
+// are omitted if there are very many. Lines in brackets say how much is missing. A shortened
+// diff cannot be applied.
 func (d *File) Brief(limit int) string { return d.diff.Brief(limit) }
 
 // Stat counts the lines that were added and removed.
@@ -112,7 +112,7 @@ func (d *File) Stat() Stat {
 	return s
 }
 
-// Stat counts what some diffs change.
+// Stat counts the changes of one or more diffs.
 type Stat struct {
 	Files      int `json:"files"`
 	Insertions int `json:"insertions"` // lines
@@ -124,7 +124,7 @@ func (s Stat) Add(t Stat) Stat {
 	return Stat{s.Files + t.Files, s.Insertions + t.Insertions, s.Deletions + t.Deletions}
 }
 
-// String says it in git's words: "2 files changed, 3 insertions(+), 1 deletion(-)".
+// String formats s as git does: "2 files changed, 3 insertions(+), 1 deletion(-)".
 func (s Stat) String() string {
 	var b strings.Builder
 	b.WriteString(counted(s.Files, "file") + " changed")
@@ -148,7 +148,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Kind says what a [Row] shows.
+// Kind is the kind of a [Row].
 type Kind int
 
 // The kinds of rows.
@@ -168,7 +168,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Row is a row of a view of both texts side by side.
+// Row is a row of a side-by-side view of both texts.
 type Row struct {
 	Kind     Kind
 	Old, New Line
