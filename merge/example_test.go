@@ -6,8 +6,7 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// What the user typed while the agent was thinking is merged with what the agent
-// wrote.
+// The user's edits during the agent's turn are merged with the agent's text.
 func ExampleMerge() {
 	base := []byte("one\ntwo\nthree\nfour\n")
 	user := []byte("one\ntwo\nthree\nFOUR\n")

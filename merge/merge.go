@@ -25,8 +25,8 @@ import (
 //
 // No line is lost: the regions of the result follow each other without a gap in all
 // three texts, and a region is taken from one side only where the other has what base
-// has. Line ends, a missing newline at the end, a byte order mark and bytes that are
-// no UTF-8 come out as they went in.
+// has. Line ends, a missing newline at the end, a byte order mark and bytes that are not UTF-8
+// come out as they went in.
 //
 // Merge is pure and takes any bytes. For n lines it takes time linear in n as a rule
 // and O(n·√n) at worst, and memory linear in n: less than 100 bytes a line where
