@@ -64,8 +64,8 @@ func Until(t testing.TB, cond func() bool, what ...any) {
 	}
 }
 
-// Long skips a test that takes long where go test is asked to be short. What it leaves
-// out is in the log.
+// Long skips a test that takes long where go test is asked to be short. The skip names the
+// test's subject.
 func Long(t testing.TB, what string) {
 	t.Helper()
 	if testing.Short() {
