@@ -16,7 +16,7 @@ import (
 // [Hunk.Rows], [File.Stat]), applied by programs ([File.Unified], which git apply and patch
 // accept), and given to models ([File.Brief]).
 //
-// Lines are compared with their line endings, as package merge does. Line endings, a byte order
+// Lines are compared with their line endings, as in [merge.Merge]. Line endings, a byte order
 // mark, a missing newline at the end, and bytes that are not UTF-8 are therefore preserved. If
 // an insertion or deletion could be placed in several positions, Compare chooses one at the
 // boundary of a block. A binary file (with a NUL in its first 8,000 bytes, or larger than 1,023
