@@ -104,7 +104,7 @@ func TestApplyStopsWaitingForLock(t *testing.T) {
 	}
 	time.AfterFunc(20*time.Millisecond, func() { cancel(end) })
 	all.Wait()
-	require.NoError(t, folder.Close())
+	require.NoError(t, directory.Close())
 	_, err = w.Apply(t.Context(), plan)
 	require.NoError(t, err)
 }
