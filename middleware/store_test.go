@@ -174,7 +174,7 @@ func TestDirStoreInADirectoryWithOtherThings(t *testing.T) {
 		}
 		_, ok, err := s.Load(t.Context(), key(n))
 		require.False(t, ok)
-		require.ErrorContains(t, err, "no file of this store")
+		require.ErrorContains(t, err, "not a file of this store")
 	}
 	require.Error(t, s.Store(t.Context(), key(8), []byte("x")), "a directory is not replaced")
 	names, err := filepath.Glob(filepath.Join(dir, ".tmp-*"))

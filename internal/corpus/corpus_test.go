@@ -28,7 +28,7 @@ func (e *ending) Fatalf(format string, args ...any) {
 	panic(e)
 }
 
-// path calls Path in a repository that is in a directory of its own.
+// path calls Path in a repository that is in a separate directory.
 func path(t *testing.T, name string) (got string, e *ending) {
 	e = &ending{TB: t}
 	defer func() {
