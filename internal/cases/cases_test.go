@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What the checks refuse has to fail a test: a case without a source, and one that is
+// Cases that the checks refuse have to fail a test: a case without a source, and one that is
 // there twice.
 func TestOnce(t *testing.T) {
 	for want, rows := range map[int][][2]string{

@@ -59,7 +59,7 @@ func TestOwnAttacks(t *testing.T) {
 		} else {
 			assert.False(t, a.Allow, "%q is allowed: %s", c.command, c.why)
 		}
-		// What the text does not tell is asked about, which is never too little.
+		// Facts that the text does not tell lead to a question, which is never too little.
 		if a.Class < c.class && a.Class != shell.NeedsApproval {
 			t.Errorf("%q is %s, want %s: %s (%q)", c.command, a.Class, c.class, c.why, a.Why)
 		}
@@ -144,7 +144,7 @@ func writeSources(t *testing.T, found map[string]string) {
 	require.NoError(t, os.WriteFile(attacksFile, []byte(out.String()), 0o644))
 }
 
-// runEach runs each command in a world of its own, and returns what strace saw.
+// runEach runs each command in a separate world, and returns what strace saw.
 func (c cage) runEach(t *testing.T, all []ownAttack) []string {
 	t.Helper()
 	logs := make([]string, len(all))
