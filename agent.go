@@ -62,7 +62,7 @@ type Result struct {
 	// Messages is the whole history, valid and ready for the next run.
 	Messages []*Message
 	// End is why the run is over, Stop why the model stopped last.
-	End  End
+	End  EndReason
 	Stop StopReason
 	// Turns counts the messages of the model.
 	Turns int

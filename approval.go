@@ -153,7 +153,7 @@ type cell struct {
 	shown    bool
 }
 
-func (c *cell) answer(v Verdict, by By) error {
+func (c *cell) answer(v Verdict, by DecidedBy) error {
 	return c.run.answer(c, v, by)
 }
 
@@ -216,13 +216,13 @@ func (c *cell) detach(req *ApprovalRequest) *Approval {
 }
 
 // answer decides an open question. The first answer wins.
-func (r *run) answer(c *cell, v Verdict, by By) error {
+func (r *run) answer(c *cell, v Verdict, by DecidedBy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answerLocked(c, v, by)
 }
 
-func (r *run) answerLocked(c *cell, v Verdict, by By) error {
+func (r *run) answerLocked(c *cell, v Verdict, by DecidedBy) error {
 	if r.stopping || r.open[c.call.ID] != c {
 		return ErrDecided
 	}
@@ -239,7 +239,7 @@ func (r *run) answerLocked(c *cell, v Verdict, by By) error {
 // decide is what the policy, a rule or an earlier answer says about a call. Edited
 // arguments are checked like the model's. A call that may run at once is run here:
 // it needs no other goroutine.
-func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
+func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by DecidedBy) {
 	if v.plan != nil && by == ByPolicy {
 		v = Deny("the approver gave a plan that it was not shown")
 	}
@@ -271,7 +271,7 @@ func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by By) {
 	}
 }
 
-func (r *run) decideLocked(c *ToolUse, v Verdict, by By) error {
+func (r *run) decideLocked(c *ToolUse, v Verdict, by DecidedBy) error {
 	if !r.state.asks(c) {
 		return ErrDecided
 	}

@@ -195,7 +195,7 @@ func TestAnswerAfterTheRunIsLate(t *testing.T) {
 }
 
 func TestSuspendAndResumeElsewhere(t *testing.T) {
-	suspend := aycoder.Unattended(aycoder.Rules{})
+	suspend := aycoder.SuspendAsks(aycoder.Rules{})
 	ran := map[string]int{}
 	count := func(name string, effect aycoder.Effect) aycoder.Tool {
 		return newTool(t, name, effect, func(_ context.Context, s string) (string, error) { ran[name]++; return s, nil })

@@ -63,9 +63,9 @@ type AuditRecord struct {
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Verdict is "allow", "deny" or "suspend", By whose it is, Scope how long a rule holds.
-	Verdict string `json:"verdict,omitempty"`
-	By      By     `json:"by,omitempty"`
-	Scope   string `json:"scope,omitempty"`
+	Verdict string    `json:"verdict,omitempty"`
+	By      DecidedBy `json:"by,omitempty"`
+	Scope   string    `json:"scope,omitempty"`
 	// Outcome of an effect is "ok", "error", "not_run" or "abandoned"; ErrorKind says
 	// what was wrong, as the first word of what the model reads; Millis is how long the
 	// tool worked.
@@ -141,7 +141,7 @@ type recorder interface {
 	child(own recorder) recorder
 	history(r *run, messages []*Message)
 	asked(r *run, c *cell)
-	decided(r *run, call *ToolUse, v Verdict, by By)
+	decided(r *run, call *ToolUse, v Verdict, by DecidedBy)
 	ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string)
 	ruled(r *run, c *cell, scope Scope, rule Rule, err error)
 	listen(r *run, a *RunTool, inv *Invocation)
@@ -212,7 +212,7 @@ func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
 }
 
 // decided records what was decided about a call.
-func (t *trail) decided(r *run, call *ToolUse, v Verdict, by By) {
+func (t *trail) decided(r *run, call *ToolUse, v Verdict, by DecidedBy) {
 	key, g := r.state.ask(r.state.find(call.ID)).Key(), v.Grounds()
 	rec := AuditRecord{
 		Key: key, Verdict: string(v.kind), By: by, Class: g.Class, Rule: g.Rule, Reason: v.reason,

@@ -243,7 +243,7 @@ type keeper struct {
 func (k *keeper) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.rules.Decide(ctx, call, spec).On(aycoder.Grounds{Class: "some", Reasons: []string{"is one of some"}})
+	return k.rules.Decide(ctx, call, spec).WithRationale(aycoder.Grounds{Class: "some", Reasons: []string{"is one of some"}})
 }
 
 func (k *keeper) KeepRule(_ context.Context, scope aycoder.Scope, r aycoder.Rule) error {
@@ -320,7 +320,7 @@ func TestRuleMadeWhileAQuestionComesUp(t *testing.T) {
 
 func TestHeadlessGoesOn(t *testing.T) {
 	k := &keeper{}
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.Headless(k)))
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.DenyAsks(k)))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("nobody is there") })
 	require.Equal(t, aycoder.EndDone, res.End)
 	require.Equal(t, []string{"approval_required: nobody can be asked here (is one of some); " +

@@ -167,7 +167,7 @@ func TestClientThatBreaksItsContract(t *testing.T) {
 	}{
 		{"no MessageDone", []any{textDone("x")}, "connection lost: stream ended before the message was complete"},
 		{"nil part", []any{&aycoder.BlockDone{}}, "client yields what does not fit"},
-		{"nil call", []any{&aycoder.BlockCut{}}, "client yields what does not fit"},
+		{"nil call", []any{&aycoder.BlockTruncated{}}, "client yields what does not fit"},
 		{"output", []any{&aycoder.BlockDone{Part: &aycoder.ToolOutput{ID: "x"}}}, "client yields what does not fit"},
 		{"panic", []any{func(context.Context) { panic("boom") }}, "client panicked: boom"},
 		{"exit", []any{func(context.Context) { runtime.Goexit() }}, "goroutine exited before it returned"},

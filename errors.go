@@ -297,7 +297,7 @@ type ToolDeniedError struct {
 	*ToolError
 	// Reason is what the model was told, By who decided.
 	Reason string
-	By     By
+	By     DecidedBy
 }
 
 // Error implements error.

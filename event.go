@@ -25,7 +25,7 @@ type ToolStarted struct {
 	// Eager says that the model was still talking.
 	Eager bool
 	// By says who allowed it.
-	By By
+	By DecidedBy
 }
 
 // ToolProgress says how far a call is. Only the newest is kept for a slow consumer.
@@ -61,7 +61,7 @@ type ToolFinished struct {
 // ToolFinished of the call.
 type Merged struct {
 	Call *ToolUse
-	// File says what the somebody else changed, in File.Kept.
+	// File says what the somebody else changed, in File.UserChanges.
 	File *FileResult
 }
 
@@ -151,7 +151,7 @@ func (e *ToolStarted) MarshalJSON() ([]byte, error) {
 		Input   json.RawMessage `json:"input"`
 		Subject string          `json:"subject,omitempty"`
 		Eager   bool            `json:"eager,omitempty"`
-		By      By              `json:"by"`
+		By      DecidedBy       `json:"by"`
 	}{"tool_start", e.Call.ID, e.Call.Name, e.Args, e.Subject, e.Eager, e.By})
 }
 
@@ -253,7 +253,7 @@ func (e *Retrying) MarshalJSON() ([]byte, error) {
 func (e *RunFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type   string     `json:"type"`
-		Reason End        `json:"reason"`
+		Reason EndReason  `json:"reason"`
 		Stop   StopReason `json:"stop,omitempty"`
 		Turns  int        `json:"turns"`
 		Usage  Usage      `json:"usage"`

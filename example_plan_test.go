@@ -73,7 +73,7 @@ func ExampleEditPlan_Keep() {
 		return
 	}
 	fmt.Printf("%q\n", kept.Files()[0].Proposed)
-	fmt.Print(kept.LeftOut())
+	fmt.Print(kept.OmittedText())
 	// Output:
 	// list.txt:1: "milk\n" -> "oat milk\n"
 	// list.txt:3: "eggs\n" -> "no eggs\n"

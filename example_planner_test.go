@@ -61,7 +61,7 @@ func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArg
 	if err != nil {
 		return nil, err
 	}
-	r := aycoder.TextResult(inv.Plan.LeftOut() + res.ModelText())
+	r := aycoder.TextResult(inv.Plan.OmittedText() + res.ModelText())
 	r.Changes = res
 	return r, nil
 }
@@ -85,7 +85,7 @@ func ExamplePlanner() {
 			_ = os.WriteFile(file, []byte("milk\nbread\nbutter\neggs\ncheese\n"), 0o644)
 			fmt.Println(ev.AllowPlan(kept))
 		case *aycoder.Merged:
-			fmt.Printf("merged %s: %+q\n", ev.File.Path, ev.File.Kept[0].New)
+			fmt.Printf("merged %s: %+q\n", ev.File.Path, ev.File.UserChanges[0].New)
 		case *aycoder.ToolFinished:
 			fmt.Print(ev.Output.Text())
 		case nil:

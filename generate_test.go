@@ -515,7 +515,7 @@ func TestGenerateOddParts(t *testing.T) {
 	m := &fake{turns: [][]any{
 		{
 			&aycoder.BlockDone{}, &aycoder.BlockDone{Part: (*aycoder.Text)(nil)}, &aycoder.BlockDone{Part: &aycoder.ToolOutput{ID: "x"}},
-			&aycoder.BlockDone{Part: &aycoder.Opaque{Raw: json.RawMessage("{")}}, &aycoder.BlockCut{},
+			&aycoder.BlockDone{Part: &aycoder.Opaque{Raw: json.RawMessage("{")}}, &aycoder.BlockTruncated{},
 			use("", "person", ""), use("", "\xff\x00", "null"), textDone("\xff\x00"),
 			&aycoder.MessageDone{Stop: aycoder.StopToolUse},
 		},

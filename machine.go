@@ -26,7 +26,7 @@ type State struct {
 	calls   []call  // its tool calls, in order; copied before it is changed
 	queue   []*Steered
 	phase   string
-	end     End
+	end     EndReason
 	turn    int // messages of the model in this run
 	attempt int // failures since the last one
 	cut     cut
@@ -67,17 +67,17 @@ const (
 	phaseDone  = "done"
 )
 
-// End is why a run is over.
-type End string
+// EndReason is why a run is over.
+type EndReason string
 
 // The ends of a run.
 const (
-	EndDone      End = "done"      // the model had nothing more to do
-	EndTurns     End = "turns"     // the bound on turns was reached
-	EndRefused   End = "refused"   // the model refused
-	EndFailed    End = "failed"    // the model could not be asked
-	EndCancelled End = "cancelled" // by break, by the context, by a fatal error of a tool
-	EndSuspended End = "suspended" // approvals are to be given elsewhere
+	EndDone      EndReason = "done"      // the model had nothing more to do
+	EndTurns     EndReason = "turns"     // the bound on turns was reached
+	EndRefused   EndReason = "refused"   // the model refused
+	EndFailed    EndReason = "failed"    // the model could not be asked
+	EndCancelled EndReason = "cancelled" // by break, by the context, by a fatal error of a tool
+	EndSuspended EndReason = "suspended" // approvals are to be given elsewhere
 )
 
 type callStatus string
@@ -155,7 +155,7 @@ func (s State) Messages() []*Message { return s.history.all() }
 func (s State) Phase() string { return s.phase }
 
 // End returns why the run is over, or "" while it is not.
-func (s State) End() End { return s.end }
+func (s State) End() EndReason { return s.end }
 
 // Turn returns how many messages the model has finished in this run.
 func (s State) Turn() int { return s.turn }
@@ -179,7 +179,7 @@ func (s State) Queued() []*Steered { return s.queue[:len(s.queue):len(s.queue)] 
 type Action interface{ Key() string }
 
 // CallModel asks the model. It is answered by any number of [BlockDone] and
-// [BlockCut], and one [MessageDone] or [ModelFailed].
+// [BlockTruncated], and one [MessageDone] or [ModelFailed].
 type CallModel struct {
 	// Turn counts from 1, Attempt from 0.
 	Turn, Attempt int
@@ -247,7 +247,7 @@ func callKey(turn, attempt int, what, id string) string {
 	return key + "/" + what + "/" + id
 }
 
-// Fact is something that happened to a run: [*BlockDone], [*BlockCut],
+// Fact is something that happened to a run: [*BlockDone], [*BlockTruncated],
 // [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan], [*ToolDone],
 // [*Steered], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
@@ -302,17 +302,17 @@ type Cancelled struct{}
 // calls that had begun have an unknown outcome, approvals are asked for again.
 type Resumed struct{}
 
-func (*BlockDone) fact()   {}
-func (*BlockCut) fact()    {}
-func (*MessageDone) fact() {}
-func (*ModelFailed) fact() {}
-func (*Waited) fact()      {}
-func (*ToolBegan) fact()   {}
-func (*ToolDone) fact()    {}
-func (*Decided) fact()     {}
-func (*Steered) fact()     {}
-func (*Cancelled) fact()   {}
-func (*Resumed) fact()     {}
+func (*BlockDone) fact()      {}
+func (*BlockTruncated) fact() {}
+func (*MessageDone) fact()    {}
+func (*ModelFailed) fact()    {}
+func (*Waited) fact()         {}
+func (*ToolBegan) fact()      {}
+func (*ToolDone) fact()       {}
+func (*Decided) fact()        {}
+func (*Steered) fact()        {}
+func (*Cancelled) fact()      {}
+func (*Resumed) fact()        {}
 
 // FactError says that a fact does not fit the state it was applied to.
 type FactError struct {
@@ -347,7 +347,7 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	switch f := f.(type) {
 	case *BlockDone:
 		return s.blockDone(f.Part)
-	case *BlockCut:
+	case *BlockTruncated:
 		return s.blockCut(f.Call)
 	case *MessageDone:
 		return s.messageDone(f)

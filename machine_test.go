@@ -90,8 +90,8 @@ func machineFacts() map[string]Fact {
 		"nil part":    &BlockDone{},
 		"nil call":    &BlockDone{(*ToolUse)(nil)},
 		"output part": &BlockDone{&ToolOutput{ID: "r"}},
-		"cut":         &BlockCut{&ToolUse{ID: "c", Name: "write", Args: json.RawMessage(`{"a`)}},
-		"nil cut":     &BlockCut{},
+		"cut":         &BlockTruncated{&ToolUse{ID: "c", Name: "write", Args: json.RawMessage(`{"a`)}},
+		"nil cut":     &BlockTruncated{},
 		"end turn":    &MessageDone{Stop: StopEndTurn},
 		"refusal":     &MessageDone{Stop: StopRefusal},
 		"paused":      &MessageDone{Stop: StopPaused},
@@ -198,7 +198,7 @@ func legal(rnd *rand.Rand, s State, n int) Fact {
 		add(block(id, "read"), 3)
 		add(block(id, "write"), 2)
 		add(block("dup", "read"), 1)
-		add(&BlockCut{&ToolUse{ID: id, Name: "write", Args: json.RawMessage(`{"a`)}}, 1)
+		add(&BlockTruncated{&ToolUse{ID: id, Name: "write", Args: json.RawMessage(`{"a`)}}, 1)
 		add(&MessageDone{Stop: StopToolUse}, 4)
 		add(&ModelFailed{Retry: true, After: time.Duration(rnd.IntN(2))}, 1)
 		if rnd.IntN(8) == 0 {
@@ -408,7 +408,7 @@ func TestMachineRules(t *testing.T) {
 		{"writes in order", []Fact{block("v", "write"), block("w", "write"), &MessageDone{}, allowed("w"), allowed("v")}, []string{"t1/tool/v"}},
 		{"second write after the first", []Fact{block("v", "write"), block("w", "write"), &MessageDone{}, allowed("w"), allowed("v"), output("v")}, []string{"t1/tool/w"}},
 		{"model is asked when all are settled", []Fact{block("v", "write"), &MessageDone{}, allowed("v"), output("v")}, []string{"t2/model"}},
-		{"a cut call is never run", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{"t2/model"}},
+		{"a cut call is never run", []Fact{&BlockTruncated{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{"t2/model"}},
 		{"refusal runs nothing", []Fact{block("w", "write"), &MessageDone{Stop: StopRefusal}}, nil},
 		{"pause asks again", []Fact{textBlock("a"), &MessageDone{Stop: StopPaused}}, []string{"t2/model"}},
 		{"failure waits", []Fact{&ModelFailed{Retry: true, After: 5}}, []string{"t1/wait/1"}},
@@ -435,7 +435,7 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 		facts []Fact
 		want  []string
 	}{
-		{"cut off", []Fact{&BlockCut{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{outCut}},
+		{"cut off", []Fact{&BlockTruncated{&ToolUse{ID: "c", Name: "read"}}, &MessageDone{Stop: StopMaxTokens}}, []string{outCut}},
 		{"refusal", []Fact{block("w", "write"), &MessageDone{Stop: StopRefusal}}, []string{outRefused}},
 		{"cancelled", []Fact{block("w", "write"), &MessageDone{}, &Cancelled{}}, []string{outCancelled}},
 		{"cancelled at work", []Fact{block("r", "read"), verdict("r", Allow()), &ToolBegan{"r"}, &Cancelled{}}, []string{outStopped}},

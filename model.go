@@ -15,7 +15,7 @@ import (
 //
 // Stream sends req and yields what comes back, in the order it arrives:
 // any number of [TextDelta], [ThinkingDelta] and [ToolDelta], a [BlockDone] for
-// each block that is complete, a [BlockCut] for a tool call that the end of the
+// each block that is complete, a [BlockTruncated] for a tool call that the end of the
 // response cut off, and exactly one [MessageDone], which is the last event. Text of
 // deltas for which no BlockDone has come by then is kept as a block; a call of which
 // there are only deltas is an error. A
@@ -23,7 +23,7 @@ import (
 // with a [StreamBrokenError]. An error is yielded once, last, with a nil event.
 //
 // A [Retrying] says that the request is sent again, by a [ModelMiddleware] mostly:
-// what came before it is void. It comes before the first BlockDone or BlockCut
+// what came before it is void. It comes before the first BlockDone or BlockTruncated
 // only, since what is complete may be in use already.
 //
 // The request goes out when the iteration starts. The sequence is single-use.
@@ -147,7 +147,7 @@ const (
 )
 
 // ModelEvent is what a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
-// [*ToolDelta], [*BlockDone], [*BlockCut], [*Retrying] or [*MessageDone].
+// [*ToolDelta], [*BlockDone], [*BlockTruncated], [*Retrying] or [*MessageDone].
 type ModelEvent interface{ modelEvent() }
 
 // TextDelta is a further piece of the answer's text. Pieces end on rune
@@ -176,9 +176,9 @@ type BlockDone struct {
 	Part Part `json:"-"`
 }
 
-// BlockCut carries a tool call that the end of the response cut off, with the
+// BlockTruncated carries a tool call that the end of the response cut off, with the
 // arguments as far as they came. It is never run. It is also a [Fact].
-type BlockCut struct {
+type BlockTruncated struct {
 	Call *ToolUse `json:"-"`
 }
 
@@ -192,13 +192,13 @@ type MessageDone struct {
 	Model, ID string
 }
 
-func (*TextDelta) modelEvent()     {}
-func (*ThinkingDelta) modelEvent() {}
-func (*ToolDelta) modelEvent()     {}
-func (*BlockDone) modelEvent()     {}
-func (*BlockCut) modelEvent()      {}
-func (*Retrying) modelEvent()      {}
-func (*MessageDone) modelEvent()   {}
+func (*TextDelta) modelEvent()      {}
+func (*ThinkingDelta) modelEvent()  {}
+func (*ToolDelta) modelEvent()      {}
+func (*BlockDone) modelEvent()      {}
+func (*BlockTruncated) modelEvent() {}
+func (*Retrying) modelEvent()       {}
+func (*MessageDone) modelEvent()    {}
 
 // StopReason is why a model stopped. A reason that is none of the constants is
 // the provider's own word, kept as it came.
@@ -329,7 +329,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 		switch ev := ev.(type) {
 		case *BlockDone:
 			r.Message.Parts = append(r.Message.Parts, ev.Part)
-		case *BlockCut:
+		case *BlockTruncated:
 			r.Cut = append(r.Cut, ev.Call)
 		case *MessageDone:
 			r.Stop, r.Usage, r.Model, r.ID = ev.Stop, ev.Usage, ev.Model, ev.ID
@@ -345,7 +345,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 // maxAnswer is the default of [Limits].Response and [Request.MaxResponse].
 const maxAnswer = 32 << 20
 
-var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockCut for it")
+var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockTruncated for it")
 
 // An incoming is what a response has come to: how much of it is held, and what its
 // deltas said of which no block has come.
@@ -382,7 +382,7 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 		in.text = append(in.text, ev.Text...)
 	case *ToolDelta:
 		in.told = true
-	case *BlockCut:
+	case *BlockTruncated:
 		in.called = true
 	case *BlockDone:
 		switch p := ev.Part.(type) {
@@ -407,7 +407,7 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 func (in *incoming) count(ev ModelEvent) {
 	n := max(eventSize(ev), 1)
 	switch ev.(type) {
-	case *BlockDone, *BlockCut, *Retrying:
+	case *BlockDone, *BlockTruncated, *Retrying:
 		in.blocks += max(n, in.open)
 		in.open = 0
 	default:

@@ -131,11 +131,11 @@ func (r *run) inside(inv *Invocation) {
 
 type runKey struct{}
 
-// RunOf tells an [Approver], by the ctx of its question, which run makes the call, and
+// RunFromContext tells an [Approver], by the ctx of its question, which run makes the call, and
 // inside of how many others that is, as [Invocation].Run and Depth tell the tool: what a
 // tool keeps from call to call, as the folder of a shell, it may keep for each run.
 // Elsewhere it returns "" and 0.
-func RunOf(ctx context.Context) (id string, depth int) {
+func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.id, r.depth
 	}

@@ -32,7 +32,7 @@ func newRunner(t *testing.T, a aycoder.Approver, turns ...[]any) *runner {
 		r.ran = append(r.ran, s)
 		return "ran " + s, nil
 	})
-	r.Loop = newLoop(t, &fake{turns: turns}, aycoder.WithApprover(aycoder.Unattended(a)), aycoder.WithTools(tool))
+	r.Loop = newLoop(t, &fake{turns: turns}, aycoder.WithApprover(aycoder.SuspendAsks(a)), aycoder.WithTools(tool))
 	return r
 }
 

@@ -49,9 +49,9 @@ type FileResult struct {
 	// is one. A model that is told of the result has been shown this.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
-	// Kept are the changes of the user in a merged file: what it has beside what was
+	// UserChanges are the changes of the user in a merged file: what it has beside what was
 	// proposed, which is the old side, with the lines that they have now.
-	Kept []LineChange `json:"kept,omitempty"`
+	UserChanges []LineChange `json:"user_changes,omitempty"`
 	// Base, Ours and Theirs were merged last, and Merge is what came of it. Of a
 	// conflict its Bytes are the text with markers, for a person to resolve. Ours is
 	// what the user has.
@@ -59,10 +59,10 @@ type FileResult struct {
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Beside names files that hold a text of the user's that is in no other file: they are
+	// Sidecars names files that hold a text of the user's that is in no other file: they are
 	// called as the file with ".save" at the end. There are some only if two programs saved
 	// a file while it was replaced, and what they saved does not merge.
-	Beside []string `json:"beside,omitempty"`
+	Sidecars []string `json:"sidecars,omitempty"`
 	// OtherNames says that the file had other hard links, which keep the old content.
 	OtherNames bool `json:"other_names,omitempty"`
 	// Undo takes back what was done to the file; nil if nothing was. It holds the whole
@@ -168,7 +168,7 @@ func (b *modelNote) file(f *FileResult, left int) {
 	if f.OtherNames && f.Written {
 		note.add("It had other hard links; they keep the old content.\n")
 	}
-	for _, name := range f.Beside {
+	for _, name := range f.Sidecars {
 		note.add("A text that the user saved meanwhile is in " + runes.Path(name) + "; bring the two together.\n")
 	}
 	b.add(note.String())
@@ -186,12 +186,12 @@ func (b *modelNote) outcome(f *FileResult) {
 		}
 		b.add(name + ": " + f.did() + " and merged; it had changed since you read it. " +
 			"What is in it now (+) in place of your text (-):\n")
-		b.changes(f.Kept)
+		b.changes(f.UserChanges)
 	case OutcomeUnchanged:
 		b.add(name + ": nothing to do; it is so already.\n")
-		if len(f.Kept) > 0 {
+		if len(f.UserChanges) > 0 {
 			b.add("It has other changes (+) beside your text (-):\n")
-			b.changes(f.Kept)
+			b.changes(f.UserChanges)
 		}
 	case OutcomeSkipped:
 		b.add(name + ": not changed.\n")

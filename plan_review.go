@@ -223,9 +223,9 @@ func (e FileEdit) withMode(diff string) string {
 
 const maxLeftOut = 12 << 10 // bytes of what a model is told about a review
 
-// LeftOut tells the model what a review took away from the plan or changed in it. It
+// OmittedText tells the model what a review took away from the plan or changed in it. It
 // is empty if nothing was, valid UTF-8, and at most 16 KiB long.
-func (p EditPlan) LeftOut() string {
+func (p EditPlan) OmittedText() string {
 	if p.asked == nil {
 		return ""
 	}

@@ -81,7 +81,7 @@ func TestEditPlanJSON(t *testing.T) {
 		var back EditPlan
 		require.NoError(t, json.Unmarshal(data, &back))
 		assert.Equal(t, plan.Digest(), back.Digest())
-		assert.Equal(t, plan.LeftOut(), back.LeftOut())
+		assert.Equal(t, plan.OmittedText(), back.OmittedText())
 	}
 	data, err := json.Marshal(mustPlan(t, change("a", "x", "\xff")))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestEditPlanReview(t *testing.T) {
 	assert.Equal(t, LineChange{7, 7, "", "7\n"}, h[1].LineChange)
 	assert.Equal(t, EditCreate, h[2].Kind)
 	assert.Equal(t, LineChange{1, 1, "bye\n", ""}, h[3].LineChange)
-	assert.Empty(t, p.LeftOut())
+	assert.Empty(t, p.OmittedText())
 
 	ids := func(of ...int) (out []string) {
 		for _, i := range of {
@@ -152,13 +152,13 @@ func TestEditPlanReview(t *testing.T) {
 			}
 			assert.Equal(t, tt.files, files)
 			if tt.told == nil {
-				assert.Empty(t, q.LeftOut())
+				assert.Empty(t, q.OmittedText())
 				assert.Equal(t, p.Digest(), q.Digest())
 				return
 			}
 			assert.NotEqual(t, p.Digest(), q.Digest())
 			for _, s := range tt.told {
-				assert.Contains(t, q.LeftOut(), s)
+				assert.Contains(t, q.OmittedText(), s)
 			}
 		})
 	}
@@ -187,9 +187,9 @@ func TestEditPlanReviewTwice(t *testing.T) {
 	require.NoError(t, err)
 	q, err = q.KeepFiles("a.txt", "old.txt")
 	require.NoError(t, err)
-	assert.Contains(t, q.LeftOut(), "-TWO")
-	assert.Contains(t, q.LeftOut(), "new.txt: left out")
-	assert.NotContains(t, q.LeftOut(), "old.txt")
+	assert.Contains(t, q.OmittedText(), "-TWO")
+	assert.Contains(t, q.OmittedText(), "new.txt: left out")
+	assert.NotContains(t, q.OmittedText(), "old.txt")
 }
 
 func TestLeftOutBounded(t *testing.T) {
@@ -198,7 +198,7 @@ func TestLeftOutBounded(t *testing.T) {
 		p := mustPlan(t, change("a", "base", text))
 		q, err := p.WithProposed("a", "short")
 		require.NoError(t, err)
-		told := q.LeftOut()
+		told := q.OmittedText()
 		assert.Less(t, len(told), 16<<10)
 		assert.True(t, utf8.ValidString(told))
 		assert.Contains(t, told, "more is not shown")
@@ -222,8 +222,8 @@ func FuzzEditPlanJSON(f *testing.F) {
 		var q EditPlan
 		require.NoError(t, json.Unmarshal(again, &q))
 		require.Equal(t, p.Digest(), q.Digest())
-		require.Equal(t, p.LeftOut(), q.LeftOut())
-		require.True(t, utf8.ValidString(p.LeftOut()))
+		require.Equal(t, p.OmittedText(), q.OmittedText())
+		require.True(t, utf8.ValidString(p.OmittedText()))
 	})
 }
 

@@ -80,7 +80,7 @@ func (p *planTool) call(ctx context.Context, inv *aycoder.Invocation, _ swapArgs
 	if err != nil {
 		return nil, err
 	}
-	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: plan.LeftOut() + res.ModelText()}}, Changes: res}, nil
+	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: plan.OmittedText() + res.ModelText()}}, Changes: res}, nil
 }
 
 func swap(id, path, old, text string) *aycoder.BlockDone {
@@ -227,7 +227,7 @@ func TestNobodyIsAskedAboutWhatCannotWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlans(t, map[string]string{"f": numbers})
 			p.tool.plan = tt.plan
-			for _, approver := range []aycoder.Approver{aycoder.Rules{}, aycoder.Unattended(aycoder.Rules{})} {
+			for _, approver := range []aycoder.Approver{aycoder.Rules{}, aycoder.SuspendAsks(aycoder.Rules{})} {
 				l := p.loop([][]any{calls(swap("1", "f", "two", "TWO")), say("ok")}, aycoder.WithApprover(approver))
 				out, events, res := p.run(l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("asked") })
 				require.Contains(t, out[0], tt.want)
@@ -365,7 +365,7 @@ func TestQuestionsAboutOtherFiles(t *testing.T) {
 }
 
 func TestSuspendedPlans(t *testing.T) {
-	suspend := aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "write"}}))
+	suspend := aycoder.WithApprover(aycoder.SuspendAsks(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "write"}}))
 	p := newPlans(t, map[string]string{"f": numbers, "g": "a\nb\n\xff\n"})
 	first := p.loop([][]any{calls(
 		swap("1", "f", "two", "TWO"), use("2", "write", `{"text":"x"}`), swap("3", "f", "six", "SIX"), swap("4", "f", "TWO", "x"),

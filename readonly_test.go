@@ -14,7 +14,7 @@ import (
 
 // a reading verdict allows a call only because it changes nothing.
 func reading(v aycoder.Verdict) aycoder.Verdict {
-	return v.On(aycoder.Grounds{Class: "read_only", ReadOnly: true})
+	return v.WithRationale(aycoder.Grounds{Class: "read_only", ReadOnly: true})
 }
 
 // heldTool is a command tool that answers "held" or "free".
@@ -60,9 +60,9 @@ func TestReadOnlyReachesTheTool(t *testing.T) {
 	}{
 		{"allowed as it only reads", reading(aycoder.Allow()), nil, nil, "held x"},
 		{"allowed", aycoder.Allow(), nil, nil, "free x"},
-		{"allowed on other grounds", aycoder.Allow().On(aycoder.Grounds{Class: "read_only"}), nil, nil, "free x"},
-		{"headless", reading(aycoder.Allow()), aycoder.Headless, nil, "held x"},
-		{"unattended", reading(aycoder.Allow()), aycoder.Unattended, nil, "held x"},
+		{"allowed on other grounds", aycoder.Allow().WithRationale(aycoder.Grounds{Class: "read_only"}), nil, nil, "free x"},
+		{"headless", reading(aycoder.Allow()), aycoder.DenyAsks, nil, "held x"},
+		{"unattended", reading(aycoder.Allow()), aycoder.SuspendAsks, nil, "held x"},
 		{"by a user", reading(aycoder.Ask()), nil, func(a *aycoder.ApprovalRequested) { a.Allow() }, "free x"},
 		{"by a user's rule", reading(aycoder.Ask()), nil, func(a *aycoder.ApprovalRequested) {
 			_ = a.AllowFor(aycoder.Session, a.Request.Suggested[0])

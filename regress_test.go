@@ -24,7 +24,7 @@ import (
 func suspended(t *testing.T) *aycoder.Pending {
 	t.Helper()
 	var res aycoder.Result
-	l := asking(t, [][]any{calls(edit("1", "a.go"))}, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	l := asking(t, [][]any{calls(edit("1", "a.go"))}, aycoder.WithApprover(aycoder.SuspendAsks(aycoder.Rules{})))
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
 	require.Len(t, res.Pending.Requests, 1)
@@ -257,7 +257,7 @@ func TestApprovalTimeoutCountsFromWhenItIsSeen(t *testing.T) {
 
 func TestResumeTellsNothingTwice(t *testing.T) {
 	tools := aycoder.WithTools(newTool(t, "read", aycoder.EffectReadOnly, echo), pathTool(t))
-	l := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), edit("w", "a.go"))}}, tools, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	l := newLoop(t, &fake{turns: [][]any{calls(use("r", "read", `{"text":"x"}`), edit("w", "a.go"))}}, tools, aycoder.WithApprover(aycoder.SuspendAsks(aycoder.Rules{})))
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestResumeTellsNothingTwice(t *testing.T) {
 }
 
 func TestTurnThatWasSuspendedGoesOnWithRun(t *testing.T) {
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.Unattended(aycoder.Rules{})))
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(aycoder.SuspendAsks(aycoder.Rules{})))
 	var turn aycoder.TurnResult
 	_, err := collect(l.Turn(t.Context(), &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("go")}}, &turn))
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ type run struct {
 	decisions   map[string]Decision         // of Input.Decisions
 	asked       []ApprovalRequest           // what they answer
 	parked      []*posed                    // questions that wait for calls before them
-	by          map[string]By               // who allowed a call of this message
+	by          map[string]DecidedBy        // who allowed a call of this message
 	approved    map[string]*ApprovalRequest // what was shown of it, if it was asked about
 	told        map[string]bool             // calls of this message that ToolFinished told of
 	working     []*RunTool                  // tools that have begun and not returned
@@ -68,7 +68,7 @@ type run struct {
 	offered     []*ToolSpec // in the last request; nil if all are
 	done        MessageDone // of the last message
 	timers      []func() bool
-	ends        []func() // of [Invocation.AtRunEnd]
+	ends        []func() // of [Invocation.Cleanup]
 }
 
 // A step is what an executor starts.

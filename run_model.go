@@ -72,7 +72,7 @@ func eventSize(ev ModelEvent) int64 {
 		return int64(len(ev.Text))
 	case *ToolDelta:
 		return int64(len(ev.ID) + len(ev.Name) + len(ev.Args))
-	case *BlockCut:
+	case *BlockTruncated:
 		if ev.Call != nil {
 			return partSize(ev.Call)
 		}
@@ -186,8 +186,8 @@ func (r *run) take(ev ModelEvent) (bool, error) {
 			return false, nil
 		}
 		return false, r.step(&BlockDone{p})
-	case *BlockCut:
-		return false, r.step(&BlockCut{cleanCall(ev.Call)})
+	case *BlockTruncated:
+		return false, r.step(&BlockTruncated{cleanCall(ev.Call)})
 	case *Retrying:
 		return false, r.restarted(ev)
 	case *MessageDone:

@@ -189,7 +189,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 			calls(&aycoder.TextDelta{Text: "a"}, use("a", "read", `{"text":"x"}`), &aycoder.TextDelta{Text: "b"},
 				use("b", "write", `{"text":"y"}`), use("c", "ask", `{}`), use("d", "read", `{"text":"z"}`)),
 			{&aycoder.ThinkingDelta{Text: "hm"}, use("e", "write", `{"text":"y"}`), &aycoder.StreamBrokenError{ModelError: base("x")}},
-			calls(&aycoder.BlockCut{Call: &aycoder.ToolUse{ID: "f", Name: "write", Args: json.RawMessage(`{"te`)}}),
+			calls(&aycoder.BlockTruncated{Call: &aycoder.ToolUse{ID: "f", Name: "write", Args: json.RawMessage(`{"te`)}}),
 			say("done"),
 		}}
 		l := newLoop(t, m, aycoder.WithApprover(allow), tools, aycoder.WithRetry(aycoder.RetryPolicy{Base: 1}))

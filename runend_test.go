@@ -49,12 +49,12 @@ func TestAtRunEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen noted
 				start := func(_ context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
-					require.True(t, inv.AtRunEnd(func() {
+					require.True(t, inv.Cleanup(func() {
 						<-time.After(time.Second / 2) // within the grace
 						seen.add("slow " + inv.ID)
 					}))
-					require.True(t, inv.AtRunEnd(func() { panic(inv.ID) }))
-					require.True(t, inv.AtRunEnd(func() { seen.add("fast " + inv.ID) }))
+					require.True(t, inv.Cleanup(func() { panic(inv.ID) }))
+					require.True(t, inv.Cleanup(func() { seen.add("fast " + inv.ID) }))
 					return aycoder.TextResult("started"), nil
 				}
 				m := &fake{turns: [][]any{calls(use("a", "start", `{"text":"x"}`)), calls(use("b", "start", `{"text":"y"}`)), say("end")}}
@@ -87,8 +87,8 @@ func TestAtRunEndLate(t *testing.T) {
 		hang := make(chan struct{})
 		wait := func(ctx context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
 			<-ctx.Done()
-			inv.AtRunEnd(func() { seen.add("late") })
-			inv.AtRunEnd(func() { <-hang; seen.add("hung") })
+			inv.Cleanup(func() { seen.add("late") })
+			inv.Cleanup(func() { <-hang; seen.add("hung") })
 			return nil, ctx.Err()
 		}
 		m := &fake{turns: [][]any{calls(use("a", "wait", `{"text":"x"}`))}}
@@ -107,9 +107,9 @@ func TestAtRunEndLate(t *testing.T) {
 
 func TestAtRunEndOutsideARun(t *testing.T) {
 	never := func() { t.Error("was called") }
-	require.False(t, aycoder.NewInvocation("a", "b", json.RawMessage(`{}`), nil).AtRunEnd(never))
+	require.False(t, aycoder.NewInvocation("a", "b", json.RawMessage(`{}`), nil).Cleanup(never))
 	start := func(_ context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
-		require.False(t, inv.AtRunEnd(never))
+		require.False(t, inv.Cleanup(never))
 		return aycoder.TextResult("started"), nil
 	}
 	m := &fake{turns: [][]any{calls(use("a", "start", `{"text":"x"}`))}}

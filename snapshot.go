@@ -16,7 +16,7 @@ type stateJSON struct {
 	Calls    []callJSON   `json:"calls,omitempty"`
 	Queue    []*Steered   `json:"queue,omitempty"`
 	Phase    string       `json:"phase"`
-	End      End          `json:"end,omitempty"`
+	End      EndReason    `json:"end,omitempty"`
 	Turn     int          `json:"turn"`
 	Attempt  int          `json:"attempt,omitempty"`
 	Model    string       `json:"model,omitempty"`
@@ -172,7 +172,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 // sane refuses what no sequence of facts leads to.
 func (s *State) sane() error {
 	live := slices.Contains([]string{phaseModel, phaseTools, phaseWait}, s.phase) && s.end == ""
-	ends := []End{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
+	ends := []EndReason{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}
 	if !live && !(s.phase == phaseDone && slices.Contains(ends, s.end)) {
 		return fmt.Errorf("phase %q does not go with end %q", s.phase, s.end)
 	}

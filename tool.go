@@ -38,7 +38,7 @@ type Previewer interface {
 // to be asked about the call: they are shown the plan, may cut it down, and the call
 // then gets what was approved in [Invocation.Plan], to carry it out with
 // Workspace.Apply. So what is approved is what runs, and what others write into the
-// files meanwhile is merged. The result tells the model [EditPlan.LeftOut]. If the tool
+// files meanwhile is merged. The result tells the model [EditPlan.OmittedText]. If the tool
 // is a [Previewer] too, it gets the plan in [Invocation.Plan] to show it, and
 // [EditPlan.Preview] does.
 //
@@ -136,7 +136,7 @@ type Invocation struct {
 	// model's own, or if it wrote values as text ("3" for 3) with these as they were meant.
 	Args json.RawMessage
 	// Plan is what was approved, if the tool is a [Planner] and somebody was asked: the
-	// call makes this change and no other, and its result tells [EditPlan.LeftOut]. So it
+	// call makes this change and no other, and its result tells [EditPlan.OmittedText]. So it
 	// is where a rule has allowed the call that names a file which runs code, see
 	// [Workspace]: only with [WithApproved] is such a file written. It is nil if nobody was
 	// asked; the tool then plans itself.
@@ -176,13 +176,13 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 	return &c
 }
 
-// AtRunEnd has f called when the run is over, however it ends: for what a tool starts
+// Cleanup has f called when the run is over, however it ends: for what a tool starts
 // in one call and needs in the next, as a process or a connection. The run waits for
 // f as it waits for tools that were cancelled: f works beside them and returns soon.
-// A run that is suspended is over, too. If the run is over already, f is called at once. AtRunEnd reports false, and does
+// A run that is suspended is over, too. If the run is over already, f is called at once. Cleanup reports false, and does
 // nothing, where a call is not part of a longer run: in [Loop.Turn], and for an
 // invocation of [NewInvocation]. Then the host has to end what the tool has started.
-func (inv *Invocation) AtRunEnd(f func()) bool {
+func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false
 	}

@@ -438,7 +438,7 @@ func (s *State) take(followUps bool) {
 	s.queue = rest
 }
 
-func (s *State) over(end End, actions []Action) ([]Action, string) {
+func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
 	s.phase, s.end = phaseDone, end
 	return actions, ""
 }

@@ -37,18 +37,18 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 	return f(ctx, call, spec)
 }
 
-// Unattended is for runs that nobody watches: what a would ask about is suspended,
+// SuspendAsks is for runs that nobody watches: what a would ask about is suspended,
 // so that the run ends with [Result.Pending] instead of a denial.
-func Unattended(a Approver) Approver {
+func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict, _ *ToolUse, _ *ToolSpec) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
-// Headless is for runs that nobody watches and that are to go on: what a would ask
+// DenyAsks is for runs that nobody watches and that are to go on: what a would ask
 // about is denied, with a text of kind "approval_required" that names the rule which
 // would allow it.
-func Headless(a Approver) Approver { return &asker{a, headless} }
+func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
 	g := v.Grounds()
@@ -165,8 +165,8 @@ type Grounds struct {
 	ReadOnly bool
 }
 
-// On returns the verdict with what it rests on.
-func (v Verdict) On(g Grounds) Verdict {
+// WithRationale returns the verdict with what it rests on.
+func (v Verdict) WithRationale(g Grounds) Verdict {
 	v.why = &g
 	return v
 }
@@ -250,7 +250,7 @@ func (v Verdict) readOnly() bool { return v.kind == verdictAllow && v.why != nil
 func (v Verdict) held() Verdict {
 	g := v.Grounds()
 	g.ReadOnly = true
-	return v.On(g)
+	return v.WithRationale(g)
 }
 
 // UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
@@ -273,26 +273,26 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
 }
 
-// By says who decided about a call.
-type By string
+// DecidedBy says who decided about a call.
+type DecidedBy string
 
 // Who can decide. Exactly one does.
 const (
-	ByPolicy    By = "policy"    // the Approver
-	ByRule      By = "rule"      // a rule that the user made in this session
-	ByUser      By = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
-	ByIgnored   By = "ignored"   // the loop body returned without an answer
-	ByAbandoned By = "abandoned" // the detached handle was lost
-	ByTimeout   By = "timeout"   // Limits.Approval
+	ByPolicy    DecidedBy = "policy"    // the Approver
+	ByRule      DecidedBy = "rule"      // a rule that the user made in this session
+	ByUser      DecidedBy = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
+	ByIgnored   DecidedBy = "ignored"   // the loop body returned without an answer
+	ByAbandoned DecidedBy = "abandoned" // the detached handle was lost
+	ByTimeout   DecidedBy = "timeout"   // Limits.Approval
 )
 
 // Decision is a verdict about one call, and whose it is.
 type Decision struct {
 	CallID string `json:"call_id"`
 	// Digest is that of the request that was shown: what runs is what was approved.
-	Digest  string  `json:"digest,omitempty"`
-	Verdict Verdict `json:"verdict"`
-	By      By      `json:"by"`
+	Digest  string    `json:"digest,omitempty"`
+	Verdict Verdict   `json:"verdict"`
+	By      DecidedBy `json:"by"`
 }
 
 // text is what the model reads of a denial.
@@ -388,13 +388,13 @@ func (v Verdict) named(call *ToolUse, spec *ToolSpec) Verdict {
 		return v
 	}
 	g := v.Grounds()
-	return Ask().On(Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), why...)})
+	return Ask().WithRationale(Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), why...)})
 }
 
 // allNamed marks what a rule allows: it names what it covers, see [Rule.Covers].
 func (v Verdict) allNamed(call *ToolUse, spec *ToolSpec) Verdict {
 	if v.kind == verdictAllow && runsCode(written(call, spec)) != nil {
-		return v.On(Grounds{Named: true})
+		return v.WithRationale(Grounds{Named: true})
 	}
 	return v
 }

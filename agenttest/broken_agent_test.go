@@ -422,7 +422,7 @@ func TestSuiteFindsBrokenAgents(t *testing.T) {
 		{"starts writes early", otherSpec(func(s *aycoder.ToolSpec) { s.Effect = aycoder.EffectReadOnly }), playing("mixed calls", "slow"), ruleWrites},
 		{"runs a call that was cut off",
 			otherModel(func(ev aycoder.ModelEvent, err error) (aycoder.ModelEvent, error) {
-				if cut, ok := ev.(*aycoder.BlockCut); ok {
+				if cut, ok := ev.(*aycoder.BlockTruncated); ok {
 					return &aycoder.BlockDone{Part: cut.Call}, nil
 				}
 				return ev, err

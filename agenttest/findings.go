@@ -47,7 +47,7 @@ const (
 	ruleModelCancel = "model: a cancelled request ends soon, with the error of the context"
 	ruleModelReq    = "model: the request is not changed"
 	ruleModelBroken = "model: a broken answer is a *StreamBrokenError, without MessageDone"
-	ruleModelCut    = "model: a call that was cut off is a BlockCut, never a BlockDone"
+	ruleModelCut    = "model: a call that was cut off is a BlockTruncated, never a BlockDone"
 	ruleModelShared = "model: a client is safe for concurrent use"
 	ruleModelWhole  = "model: Complete gives the whole answer"
 	ruleModelType   = "model: an error has the type that says what to do"

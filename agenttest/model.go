@@ -309,7 +309,7 @@ func (s *modelSuite) deltas(a *answer) {
 			text.Reset()
 			thinking.Reset()
 			clear(args)
-		case *aycoder.BlockCut:
+		case *aycoder.BlockTruncated:
 			blocks++
 			if ev.Call != nil {
 				delete(args, ev.Call.ID)

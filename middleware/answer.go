@@ -154,7 +154,7 @@ func sameDelta(a, b aycoder.ModelEvent) bool {
 // blockSize is about what a complete block takes.
 func blockSize(ev aycoder.ModelEvent) int {
 	switch ev := ev.(type) {
-	case *aycoder.BlockCut:
+	case *aycoder.BlockTruncated:
 		if ev.Call != nil {
 			return partSize(ev.Call)
 		}
@@ -282,7 +282,7 @@ func (a *answer) add(ev aycoder.ModelEvent, last bool) error {
 	case *aycoder.BlockDone:
 		e.Type = typeBlock
 		a.Parts.Parts = append(a.Parts.Parts, ev.Part)
-	case *aycoder.BlockCut:
+	case *aycoder.BlockTruncated:
 		e.Type = typeCut
 		a.Parts.Parts = append(a.Parts.Parts, ev.Call)
 	default:
@@ -353,7 +353,7 @@ func (e *answerEvent) event(parts []aycoder.Part) (aycoder.ModelEvent, int) {
 		return &aycoder.BlockDone{Part: parts[0]}, 1
 	}
 	if call, ok := parts[0].(*aycoder.ToolUse); ok && e.Type == typeCut {
-		return &aycoder.BlockCut{Call: call}, 1
+		return &aycoder.BlockTruncated{Call: call}, 1
 	}
 	return nil, 0
 }

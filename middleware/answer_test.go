@@ -43,7 +43,7 @@ func TestEncodeAnswer(t *testing.T) {
 		{"an opaque block of nobody", block(&aycoder.Opaque{Raw: []byte(`{"<":1}`)}), "without a provider"},
 		{"an output", block(&aycoder.ToolOutput{}), "parts do not fit"},
 		{"a block without a part", []aycoder.ModelEvent{&aycoder.BlockDone{}, done}, "part is nil"},
-		{"a cut without a call", []aycoder.ModelEvent{&aycoder.BlockCut{}, done}, "part is nil"},
+		{"a cut without a call", []aycoder.ModelEvent{&aycoder.BlockTruncated{}, done}, "part is nil"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,14 +112,14 @@ func TestRecordingIsBounded(t *testing.T) {
 	require.True(t, r.over, "events without text count, too")
 	for _, ev := range []aycoder.ModelEvent{
 		&aycoder.BlockDone{Part: &aycoder.Media{Data: make([]byte, 2000)}},
-		&aycoder.BlockCut{Call: &aycoder.ToolUse{Args: make([]byte, 2000)}},
+		&aycoder.BlockTruncated{Call: &aycoder.ToolUse{Args: make([]byte, 2000)}},
 	} {
 		r = &recording{max: 1000}
 		r.add(ev)
 		require.True(t, r.over)
 	}
 	r = &recording{max: 1000}
-	r.add(&aycoder.BlockCut{})
+	r.add(&aycoder.BlockTruncated{})
 	require.Len(t, r.events, 1)
 }
 
@@ -188,7 +188,7 @@ func FuzzRecording(f *testing.F) {
 			}
 		}
 		call := &aycoder.ToolUse{ID: "c", Args: json.RawMessage(text)}
-		r.add(&aycoder.BlockCut{Call: call})
+		r.add(&aycoder.BlockTruncated{Call: call})
 		r.add(&aycoder.BlockDone{Part: &aycoder.Text{Text: text}})
 		r.add(&aycoder.MessageDone{Stop: aycoder.StopReason(thinking)})
 		require.False(t, r.over)

@@ -31,7 +31,7 @@ func show(ev aycoder.ModelEvent) string {
 		return ev.Name + " " + ev.Args
 	case *aycoder.BlockDone:
 		return fmt.Sprintf("done %T", ev.Part)
-	case *aycoder.BlockCut:
+	case *aycoder.BlockTruncated:
 		return "cut"
 	case *aycoder.Retrying:
 		return fmt.Sprintf("retry %d %t %s", ev.Attempt, ev.Discarded, ev.After)
@@ -65,7 +65,7 @@ func stream(ctx context.Context, t *testing.T, m aycoder.ModelClient, req *aycod
 			continue
 		}
 		switch ev.(type) {
-		case *aycoder.BlockDone, *aycoder.BlockCut:
+		case *aycoder.BlockDone, *aycoder.BlockTruncated:
 			blocks = true
 		case *aycoder.Retrying:
 			require.False(t, blocks, "a Retrying comes after a block")
@@ -190,7 +190,7 @@ func everyKind() []aycoder.ModelEvent {
 		&aycoder.ToolDelta{ID: "c1", Name: "read"}, &aycoder.ToolDelta{ID: "c1", Name: "read", Args: string(call.Args)},
 		&aycoder.BlockDone{Part: call},
 		&aycoder.ToolDelta{ID: "c2", Name: "write", Args: `{"pa`},
-		&aycoder.BlockCut{Call: cut},
+		&aycoder.BlockTruncated{Call: cut},
 		&aycoder.MessageDone{Stop: aycoder.StopMaxTokens, Model: "m-1", ID: "msg_1",
 			Usage: aycoder.Usage{Input: 7, Output: 9, Reasoning: 3, CacheRead: 2, CacheWrite: 1}},
 	}

@@ -87,7 +87,7 @@ func (t *try) note(ev aycoder.ModelEvent) {
 		t.done = true
 	case *aycoder.Retrying:
 		t.heard = false
-	case *aycoder.BlockDone, *aycoder.BlockCut:
+	case *aycoder.BlockDone, *aycoder.BlockTruncated:
 		t.heard, t.blocks = true, true
 	default:
 		t.heard = true

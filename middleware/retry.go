@@ -31,7 +31,7 @@ type RetryOptions struct {
 // would pass during the wait.
 //
 // Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void.
-// After a complete block ([aycoder.BlockDone], [aycoder.BlockCut]) it does not retry, since the
+// After a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]) it does not retry, since the
 // block may be in use: the error is returned unchanged. The error of the last attempt is
 // returned unchanged as well.
 //

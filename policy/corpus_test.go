@@ -49,7 +49,7 @@ func TestAttacksHeadless(t *testing.T) {
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
 	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan} {
-		p := aycoder.Headless(newPolicy(t, policy.WithMode(mode)))
+		p := aycoder.DenyAsks(newPolicy(t, policy.WithMode(mode)))
 		harmless, allowed, unsafe := 0, 0, 0
 		for _, c := range cases {
 			got, _ := ask(t, p, &bashSpec, c.Cmd)

@@ -39,12 +39,12 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 		return q.request()
 	}
 	if r, ok := s.allows(q, func(*rule) bool { return true }); ok {
-		return aycoder.Allow().On(q.grounds(r))
+		return aycoder.Allow().WithRationale(q.grounds(r))
 	}
 	if s.runs(q) {
 		g := q.grounds(nil)
 		g.ReadOnly = q.script != nil && q.harmless() && !q.requested
-		return aycoder.Allow().On(g)
+		return aycoder.Allow().WithRationale(g)
 	}
 	return s.question(q)
 }
@@ -56,7 +56,7 @@ func (q *inquiry) request() aycoder.Verdict {
 	g.Reasons = append(g.Reasons, "asks to do more than read")
 	g.Suggested = q.suggest()
 	g.Suggested = g.Suggested[:min(1, len(g.Suggested))]
-	return aycoder.Ask().On(g)
+	return aycoder.Ask().WithRationale(g)
 }
 
 // runs reports whether the mode lets a call run that no rule covers.
@@ -109,7 +109,7 @@ func (q *inquiry) grounds(r *rule) aycoder.Grounds {
 }
 
 func (q *inquiry) deny(why string, r *rule) aycoder.Verdict {
-	return aycoder.Deny(why).On(q.grounds(r))
+	return aycoder.Deny(why).WithRationale(q.grounds(r))
 }
 
 // ask returns a question that no new rule could answer, and so suggests none.
@@ -117,14 +117,14 @@ func (q *inquiry) ask(r *rule, why string) aycoder.Verdict {
 	g := q.grounds(r)
 	g.Reasons = append(g.Reasons, why)
 	g.Suggested = []aycoder.Rule{}
-	return aycoder.Ask().On(g)
+	return aycoder.Ask().WithRationale(g)
 }
 
 // question returns a question with suggested rules that would answer it in the future.
 func (s *snapshot) question(q *inquiry) aycoder.Verdict {
 	g := q.grounds(nil)
 	g.Suggested = q.suggest()
-	return aycoder.Ask().On(g)
+	return aycoder.Ask().WithRationale(g)
 }
 
 // strict finds an ask or deny rule that covers the call. It also finds rules that cover a

@@ -104,7 +104,7 @@ func ExamplePolicy_headless() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	play(aycoder.Headless(p), nil, nil, "touch a.txt")
+	play(aycoder.DenyAsks(p), nil, nil, "touch a.txt")
 	// Output:
 	// approval_required: nobody can be asked here (touch writes files, writes a.txt); the host can allow it with the rule bash:touch a.txt
 }

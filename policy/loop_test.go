@@ -122,7 +122,7 @@ func TestSavedRuleHoldsInTheNextProcess(t *testing.T) {
 
 func TestSuspendedQuestionIsAnsweredInTheNextProcess(t *testing.T) {
 	steps := []script.Step{bash("git push")}
-	res := run(t, aycoder.Unattended(newPolicy(t)), aycoder.Input{Prompt: "go"}, nobody(t), steps)
+	res := run(t, aycoder.SuspendAsks(newPolicy(t)), aycoder.Input{Prompt: "go"}, nobody(t), steps)
 	require.Equal(t, aycoder.EndSuspended, res.End)
 	req := res.Pending.Requests[0]
 	require.Equal(t, "network", req.Class)
@@ -174,7 +174,7 @@ func TestTaint(t *testing.T) {
 }
 
 func TestHeadlessNamesTheRule(t *testing.T) {
-	res := run(t, aycoder.Headless(newPolicy(t)), aycoder.Input{Prompt: "go"}, nobody(t), []script.Step{bash("go test ./...", "ls", "rm -rf /")})
+	res := run(t, aycoder.DenyAsks(newPolicy(t)), aycoder.Input{Prompt: "go"}, nobody(t), []script.Step{bash("go test ./...", "ls", "rm -rf /")})
 	text := res.Messages[2].Parts[0].(*aycoder.ToolOutput).Text()
 	require.Regexp(t, `^approval_required: nobody can be asked here \(.*\); the host can allow it with the rule bash:go test \./\.\.\.$`, text)
 	require.Equal(t, []string{"approval_required:", "did", "denied:"}, outputs(res))

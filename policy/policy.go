@@ -61,8 +61,8 @@
 //
 // # Headless
 //
-// Where nobody can be asked wrap the policy: [aycoder.Headless] turns questions into
-// denials that name the rule which would allow the call, [aycoder.Unattended] ends the
+// Where nobody can be asked wrap the policy: [aycoder.DenyAsks] turns questions into
+// denials that name the rule which would allow the call, [aycoder.SuspendAsks] ends the
 // run with the question open.
 package policy
 

@@ -137,7 +137,7 @@ func TestModes(t *testing.T) {
 			policy.WithRules(policy.Managed, rules(t, "allow bash", "allow fetch")...))
 		require.NoError(t, managed.Audit(t.Context(), &aycoder.AuditRecord{Untrusted: true}))
 		check(tt.managed, managed, "managed")
-		check(tt.headless, aycoder.Headless(newPolicy(t)), "headless")
+		check(tt.headless, aycoder.DenyAsks(newPolicy(t)), "headless")
 	}
 }
 

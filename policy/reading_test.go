@@ -70,7 +70,7 @@ func TestRequestedApprovals(t *testing.T) {
 			}
 			got, _ := decide(t, p, "git log -3", false)
 			assert.Equal(t, "allow", got)
-			got, _ = decide(t, aycoder.Headless(p), "git log -3", true)
+			got, _ = decide(t, aycoder.DenyAsks(p), "git log -3", true)
 			assert.Equal(t, "deny", got)
 		}
 	}
@@ -83,7 +83,7 @@ func TestRequestedApprovals(t *testing.T) {
 }
 
 func readsOnly(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
-	return aycoder.Allow().On(aycoder.Grounds{ReadOnly: true})
+	return aycoder.Allow().WithRationale(aycoder.Grounds{ReadOnly: true})
 }
 
 // From the model to the kernel: what a classifier takes for reading is held to it, and

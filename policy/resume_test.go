@@ -40,7 +40,7 @@ func TestAllowedCommandIsJudgedAgainAfterAResume(t *testing.T) {
 		p, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithDir(shell.DirOf),
 			policy.WithRules(policy.User, rules(t, "allow bash@writes_workspace")...))
 		require.NoError(t, err)
-		l, err := aycoder.New(script.New(steps...), aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Unattended(p)))
+		l, err := aycoder.New(script.New(steps...), aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.SuspendAsks(p)))
 		require.NoError(t, err)
 		var res aycoder.Result
 		for _, err := range l.Run(t.Context(), in, aycoder.Into(&res)) {

@@ -111,7 +111,7 @@ func (w *world) eventName(ev aycoder.Event, outcome string) []string {
 	case *aycoder.ApprovalRequested:
 		return []string{"ask"}
 	case *aycoder.Merged:
-		assert.NotEmpty(w.t, ev.File.Kept)
+		assert.NotEmpty(w.t, ev.File.UserChanges)
 		return []string{"merged"}
 	case *aycoder.Conflicted:
 		assert.Contains(w.t, string(ev.File.Merge.Bytes()), "user\n")

@@ -30,7 +30,7 @@ type askArgs struct {
 }
 
 // Question is a question from the model to the user. Its texts are safe to print: see
-// [Visible].
+// [EscapeInvisible].
 type Question struct {
 	Text string
 	// Options are answers to choose from; the list may be empty.
@@ -90,7 +90,7 @@ func (a *asker) run(ctx context.Context, _ *invocation, in askArgs) (*result, er
 
 // question validates the arguments and makes their texts safe to print.
 func (in *askArgs) question() (Question, error) {
-	q := Question{Text: Visible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
+	q := Question{Text: EscapeInvisible(strings.TrimSpace(in.Question)), Multiple: in.Multiple}
 	switch {
 	case q.Text == "":
 		return q, problemf("invalid_arguments", "the question is empty")
@@ -100,7 +100,7 @@ func (in *askArgs) question() (Question, error) {
 		return q, problemf("too_many", "there are %d options, at most %d are shown", len(in.Options), maxOptions)
 	}
 	for i, o := range in.Options {
-		o = Visible(strings.TrimSpace(o))
+		o = EscapeInvisible(strings.TrimSpace(o))
 		if o == "" || len(o) > maxOption || slices.Contains(q.Options, o) {
 			return q, problemf("invalid_arguments", "option %d is empty, there twice, or longer than %d bytes", i+1, maxOption)
 		}

@@ -158,7 +158,7 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 		id: fmt.Sprintf("bash-%d", s.number), command: in.Command, begun: time.Now(), cancel: cancel,
 		news: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if inv.AtRunEnd(func() { s.drop(j) }) {
+	if inv.Cleanup(func() { s.drop(j) }) {
 		j.run = inv.Run
 	}
 	stop := context.CancelFunc(func() {})

@@ -43,10 +43,10 @@ func (s *Shell) Dir() string {
 	return path.Clean(s.at)
 }
 
-// DirOf returns the directory of the run to which ctx belongs (see [aycoder.RunOf]), also
+// DirOf returns the directory of the run to which ctx belongs (see [aycoder.RunFromContext]), also
 // when an Approver is asked about a call of that run. It has the form that policy.WithDir
 // expects.
-func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunOf(ctx)) }
+func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
 
@@ -69,7 +69,7 @@ func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {
 		s.at = rel
 		return
 	}
-	if _, known := s.inner[inv.Run]; known || inv.AtRunEnd(func() { s.forget(inv.Run) }) {
+	if _, known := s.inner[inv.Run]; known || inv.Cleanup(func() { s.forget(inv.Run) }) {
 		if s.inner == nil {
 			s.inner = map[string]string{}
 		}

@@ -490,7 +490,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 		script.Say("Done."),
 	)
 	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}, {Action: aycoder.RuleAllow, Tool: "bash_output"}}
-	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), aycoder.WithApprover(aycoder.Unattended(rules)))
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), aycoder.WithApprover(aycoder.SuspendAsks(rules)))
 	require.NoError(t, err)
 	var texts []string
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {

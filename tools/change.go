@@ -137,7 +137,7 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 		return nil, err
 	}
 	if len(plan.Files()) == 0 {
-		return textResult(plan.LeftOut()+"Nothing was changed.\n", "nothing changed"), nil
+		return textResult(plan.OmittedText()+"Nothing was changed.\n", "nothing changed"), nil
 	}
 	var opts []workspace.ApplyOption
 	if inv.Plan != nil {
@@ -150,7 +150,7 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
 		r.Changes = res
-		if left := plan.LeftOut(); left != "" {
+		if left := plan.OmittedText(); left != "" {
 			r.Parts = append(r.Parts, &aycoder.Text{Text: left})
 		}
 		return r, nil
@@ -181,7 +181,7 @@ func conflictResult(e *aycoder.ConflictError) *result {
 // done reports the changes. The model has then been shown the new content of the files.
 func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes []note) *result {
 	var b strings.Builder
-	b.WriteString(plan.LeftOut())
+	b.WriteString(plan.OmittedText())
 	for i := range notes[:min(len(notes), maxTold)] {
 		b.WriteString(notes[i].told(res))
 	}
@@ -192,7 +192,7 @@ func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, note
 	merged := false
 	for i := range res.Files {
 		f := &res.Files[i]
-		merged = merged || f.Outcome != aycoder.OutcomeApplied || f.OtherNames || len(f.Beside) > 0
+		merged = merged || f.Outcome != aycoder.OutcomeApplied || f.OtherNames || len(f.Sidecars) > 0
 		edit, _ := plan.File(f.Path)
 		d := changeOf(f, edit)
 		stat = stat.Add(d.Stat())

@@ -21,7 +21,7 @@ func ExampleMasker() {
 	// commit 5f2d9f3b
 }
 
-func ExampleVisible() {
-	fmt.Println(tools.Visible("if admin\u202e { // \x1b[8mhidden"))
+func ExampleEscapeInvisible() {
+	fmt.Println(tools.EscapeInvisible("if admin\u202e { // \x1b[8mhidden"))
 	// Output: if admin<U+202E> { // <U+001B>[8mhidden
 }

@@ -216,7 +216,7 @@ func notText(u *url.URL, kind string, size int64) error {
 		long = "of " + plural(int(size), "byte")
 	}
 	return problemf("binary_content", "%s is %s, %s; fetch reads only text", showURL(u),
-		runes.Shorten(Visible(kind), 100), long)
+		runes.Shorten(EscapeInvisible(kind), 100), long)
 }
 
 // result returns the requested part of the text, and how to get the rest.
@@ -235,7 +235,7 @@ func (p *webPage) result(in fetchArgs) (*result, error) {
 	}
 	part := runes.Cut(p.text[from:], max(size, 4))
 	end := from + len(part)
-	head := fmt.Sprintf("[%s: %s, %s of text]\n", showURL(p.url), runes.Shorten(Visible(p.kind), 100),
+	head := fmt.Sprintf("[%s: %s, %s of text]\n", showURL(p.url), runes.Shorten(EscapeInvisible(p.kind), 100),
 		plural(len(p.text), "byte"))
 	if p.title != "" {
 		part = "Title: " + runes.Shorten(p.title, 300) + "\n\n" + part

@@ -140,7 +140,7 @@ func showURL(u *url.URL) string {
 	if show.RawQuery != "" {
 		show.RawQuery = "…"
 	}
-	return runes.Shorten(Visible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
+	return runes.Shorten(EscapeInvisible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
 }
 
 func showHost(host string) string { return runes.Shorten(showPath(host), 100) }

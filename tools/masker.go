@@ -46,8 +46,8 @@ func startEnvironment() []string {
 }
 
 // Mask returns a text with its secrets replaced and its invisible characters written out;
-// see [Visible].
-func (m *Masker) Mask(text string) string { return Visible(m.mask.Excerpt(text)) }
+// see [EscapeInvisible].
+func (m *Masker) Mask(text string) string { return EscapeInvisible(m.mask.Excerpt(text)) }
 
 // Writer returns a writer that masks text and forwards it to another writer. It forwards
 // whole lines, and private keys once they are complete, so the chunks in which text
@@ -55,12 +55,12 @@ func (m *Masker) Mask(text string) string { return Visible(m.mask.Excerpt(text))
 // is not safe for concurrent use.
 func (m *Masker) Writer(to io.Writer) io.WriteCloser { return m.mask.Writer(to) }
 
-// Visible returns a text in which invisible characters are written out, such as <U+202E>:
+// EscapeInvisible returns a text in which invisible characters are written out, such as <U+202E>:
 // control characters, including those that a terminal obeys, characters without width,
 // characters that change the direction of a text, and tags. Those that writing systems
 // need stay: joiners in emoji and in scripts that join, and direction marks beside
 // letters that run from right to left.
-func Visible(text string) string { return mask.Visible(text) }
+func EscapeInvisible(text string) string { return mask.Visible(text) }
 
 // Masking returns a middleware that masks the output of every tool: the texts of results,
 // summaries, progress and errors. It is for other tools than those of [Coding], which
@@ -103,7 +103,7 @@ func WithMasking(on bool) Option {
 // a line of a private key cannot be told from other base64.
 func (m *Masker) quiet(inv *invocation) *invocation {
 	return inv.WithProgress(func(p aycoder.Progress) {
-		p.Message = Visible(m.mask.Line(mask.StripEscapes(p.Message)))
+		p.Message = EscapeInvisible(m.mask.Line(mask.StripEscapes(p.Message)))
 		inv.Progress(p)
 	})
 }

@@ -279,5 +279,5 @@ func (s *subagents) ended(ctx context.Context, err error) string {
 		return fmt.Sprintf("turn_limit: the agent was not done after %d turns; give it a smaller task. "+
 			"What it said last:", limit.Max)
 	}
-	return "agent_failed: " + runes.Shorten(Visible(err.Error()), 1000)
+	return "agent_failed: " + runes.Shorten(EscapeInvisible(err.Error()), 1000)
 }

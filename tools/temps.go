@@ -64,7 +64,7 @@ func (t *temps) begin(inv *aycoder.Invocation) {
 		t.runs = map[string]bool{}
 	}
 	t.runs[inv.Run] = true
-	if !inv.AtRunEnd(func() { t.end(inv.Run) }) {
+	if !inv.Cleanup(func() { t.end(inv.Run) }) {
 		delete(t.runs, inv.Run)
 	}
 }

@@ -212,7 +212,7 @@ func (f *textFile) create(text string) (*proposal, error) {
 func loses(base, text string) bool {
 	const lost = "\uFFFD"
 	return strings.Contains(text, lost) && strings.Count(text, lost) > strings.Count(base, lost) &&
-		(strings.ContainsRune(base, 0) || Visible(base) != base)
+		(strings.ContainsRune(base, 0) || EscapeInvisible(base) != base)
 }
 
 func (f *textFile) tooLong() error {

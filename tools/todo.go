@@ -66,7 +66,7 @@ func (l *TodoList) Set(items []TodoItem) error {
 	items = slices.Clone(items)
 	for i := range items {
 		it := &items[i]
-		it.Content = Visible(strings.TrimSpace(it.Content))
+		it.Content = EscapeInvisible(strings.TrimSpace(it.Content))
 		switch {
 		case it.Content == "":
 			return problemf("invalid_arguments", "item %d has no content", i+1)

@@ -21,7 +21,7 @@
 // open.
 //
 // The tools of [Coding] mask secrets in their results, see [Masker], and write out
-// invisible characters, see [Visible]. An edit that contains a placeholder keeps the
+// invisible characters, see [EscapeInvisible]. An edit that contains a placeholder keeps the
 // secret that is in the file.
 //
 // The file tools cannot leave the workspace. Commands can, unless [WithSandbox] confines

@@ -112,15 +112,15 @@ func TestApplyLateWrites(t *testing.T) {
 			assert.Equal(t, tt.want, now["f"])
 			if tt.beside == "" {
 				assert.Zero(t, temps)
-				assert.Empty(t, r.Files[0].Beside)
+				assert.Empty(t, r.Files[0].Sidecars)
 				return
 			}
 			assert.Zero(t, temps)
-			assert.Equal(t, []string{"f.save"}, r.Files[0].Beside)
-			data, err := os.ReadFile(filepath.Join(dir, r.Files[0].Beside[0]))
+			assert.Equal(t, []string{"f.save"}, r.Files[0].Sidecars)
+			data, err := os.ReadFile(filepath.Join(dir, r.Files[0].Sidecars[0]))
 			require.NoError(t, err)
 			assert.Equal(t, tt.beside, string(data))
-			assert.Contains(t, r.ModelText(), r.Files[0].Beside[0])
+			assert.Contains(t, r.ModelText(), r.Files[0].Sidecars[0])
 		})
 	}
 }
@@ -364,8 +364,8 @@ func TestApplyTorture(t *testing.T) {
 		s, res := tortureRound(t, w, dir, rand.New(rand.NewPCG(seed, uint64(n)+2)), r)
 		outcomes[res.Outcome]++
 		saves += len(s.saved)
-		beside += len(res.Beside)
-		all := readAllOf(t, dir, "f", res.Beside)
+		beside += len(res.Sidecars)
+		all := readAllOf(t, dir, "f", res.Sidecars)
 		for _, line := range s.saved {
 			require.Contains(t, all, line, "round %d: %s %s, saved %q", n, res.Outcome, res.Reason, s.saved)
 		}

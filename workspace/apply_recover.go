@@ -349,7 +349,7 @@ func (l *leftover) remove(back bool, res *aycoder.ApplyResult) {
 				kept := path.Join(path.Dir(e.Path), place{target: target}.save(path.Base(t.name)))
 				for i := range res.Files {
 					if res.Files[i].Path == e.Path {
-						res.Files[i].Beside = append(res.Files[i].Beside, kept)
+						res.Files[i].Sidecars = append(res.Files[i].Sidecars, kept)
 					}
 				}
 			}

@@ -335,7 +335,7 @@ func (s *savesWorker) round(noLease bool) *savesRound {
 	data, err := os.ReadFile(file)
 	require.NoError(s.t, err)
 	r.final = string(data)
-	for _, name := range r.res.Beside {
+	for _, name := range r.res.Sidecars {
 		data, err := os.ReadFile(filepath.Join(s.dir, name))
 		require.NoError(s.t, err)
 		r.beside += strings.ToLower(string(data))
@@ -373,13 +373,13 @@ func TestApplyBesideSaves(t *testing.T) {
 						if r.lost > 0 {
 							lost[r.how] += r.lost
 						}
-						aside += len(r.res.Beside)
+						aside += len(r.res.Sidecars)
 						dropped += r.dropped
 						outcomes[r.how+" "+string(r.res.Outcome)]++
 						if fault != "" {
 							if faults[r.how+": "+fault]++; len(faults) < 5 {
 								t.Logf("%s, seed %d: %s\n%s %s written %t beside %v, %v\nsaid:\n%s\nis:\n%s", r.how, r.seed, fault,
-									r.res.Outcome, r.res.Reason, r.res.Written, r.res.Beside, r.err, tail(r.res.Content), tail(r.final))
+									r.res.Outcome, r.res.Reason, r.res.Written, r.res.Sidecars, r.err, tail(r.res.Content), tail(r.final))
 							}
 						}
 						more = saves < want

@@ -194,7 +194,7 @@ func (f *fileApply) keep(h *held) {
 }
 
 func (f *fileApply) beside(name string) {
-	f.res.Beside = append(f.res.Beside, path.Join(path.Dir(f.final), name))
+	f.res.Sidecars = append(f.res.Sidecars, path.Join(path.Dir(f.final), name))
 }
 
 // undo takes the plan out of the file.
@@ -276,7 +276,7 @@ func (f *fileApply) finish(failed bool) {
 		r.Outcome = aycoder.OutcomeMerged
 	}
 	if !failed && !as && r.Exists && f.edit.Kind != aycoder.EditDelete {
-		r.Kept = changes(f.edit.Proposed, r.Content)
+		r.UserChanges = changes(f.edit.Proposed, r.Content)
 	}
 	if r.Written && f.found.link == "" {
 		r.Undo = new(reverse(between(f.edit.Path, f.edit.Mode, f.found, f.want), f.found.mode))

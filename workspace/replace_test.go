@@ -90,7 +90,7 @@ func TestWrittenWhileReplaced(t *testing.T) {
 				assert.Equal(t, tt.want, now["f"])
 				assert.Equal(t, tt.kept, now["f.save"])
 				if tt.kept != "" {
-					assert.Equal(t, []string{"f.save"}, r.Files[0].Beside)
+					assert.Equal(t, []string{"f.save"}, r.Files[0].Sidecars)
 				}
 			})
 		}

@@ -252,7 +252,7 @@ func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rule
 	if err != nil || !o.print {
 		return p, err
 	}
-	return aycoder.Unattended(p), nil
+	return aycoder.SuspendAsks(p), nil
 }
 
 // rulesDir returns the directory for saved rules, or "" if the environment does not set

@@ -123,7 +123,7 @@ func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	if err := a.call.Emit(&aycoder.ToolDelta{ID: u.ID, Name: u.Name, Args: string(u.Args)}); err != nil {
 		return err
 	}
-	return a.call.Emit(&aycoder.BlockCut{Call: u})
+	return a.call.Emit(&aycoder.BlockTruncated{Call: u})
 }
 
 // Calls returns the number of complete calls.

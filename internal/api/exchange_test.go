@@ -427,7 +427,7 @@ func TestAnswerCut(t *testing.T) {
 		switch ev := ev.(type) {
 		case *aycoder.ToolDelta:
 			got = append(got, "delta("+ev.Args+")")
-		case *aycoder.BlockCut:
+		case *aycoder.BlockTruncated:
 			got = append(got, "cut("+ev.Call.Name+" "+string(ev.Call.Args)+")")
 		default:
 			got = append(got, partOf(ev)...)

@@ -177,7 +177,7 @@ func TestReflect(t *testing.T) {
 }
 
 // loaded describes itself with what is loaded at that time.
-type loaded struct{ names *string }
+type loaded struct{}
 
 var loadedNames = []string{`{"enum":["a"]}`, `{"enum":["b"]}`}
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,20 +73,6 @@ func eachLine(t testing.TB, name string, each func([]byte)) {
 			require.ErrorIs(t, err, io.EOF)
 			return
 		}
-	}
-}
-
-// root returns the folder of go.mod.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above")
-		dir = filepath.Dir(dir)
 	}
 }
 

@@ -44,7 +44,7 @@ func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.
 			a.Err = err
 		case *aycoder.BlockDone:
 			a.Parts = append(a.Parts, ev.Part)
-		case *aycoder.BlockCut:
+		case *aycoder.BlockTruncated:
 			a.Cut = append(a.Cut, ev.Call)
 			a.Parts = append(a.Parts, ev.Call)
 		case *aycoder.MessageDone:

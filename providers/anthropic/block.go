@@ -311,7 +311,7 @@ func (d *decoder) emitPart(b *block, cut bool) error {
 		return err
 	}
 	if call, ok := part.(*aycoder.ToolUse); ok && (cut || !whole || b.doubt) {
-		return d.call.Emit(&aycoder.BlockCut{Call: call})
+		return d.call.Emit(&aycoder.BlockTruncated{Call: call})
 	}
 	if !whole {
 		return nil // a server-side call that was cut off is useless

@@ -112,7 +112,7 @@ func askFor(ctx context.Context, c *Client, req *aycoder.Request) answer {
 		case *aycoder.BlockDone:
 			a.Message.Parts = append(a.Message.Parts, ev.Part)
 			a.parts = append(a.parts, ev.Part)
-		case *aycoder.BlockCut:
+		case *aycoder.BlockTruncated:
 			a.Cut = append(a.Cut, ev.Call)
 			a.parts = append(a.parts, ev.Call)
 		case *aycoder.MessageDone:

@@ -255,7 +255,7 @@ func (d *decoder) emitCall(b *block, cut bool) error {
 		call.Args = b.text
 	}
 	if cut || b.doubt || !json.Valid(call.Args) {
-		return d.call.Emit(&aycoder.BlockCut{Call: call})
+		return d.call.Emit(&aycoder.BlockTruncated{Call: call})
 	}
 	return d.emitPart(call)
 }

@@ -75,7 +75,7 @@
 //
 // Vertex AI can send the arguments of a call in pieces. If the last piece says that more
 // follows, or if the arguments are not an object, the call counts as truncated and is an
-// [aycoder.BlockCut].
+// [aycoder.BlockTruncated].
 //
 // Usage counts the results of server-side tools in the prompt as input, and thoughts as
 // output.

@@ -424,7 +424,7 @@ func (cs *chatCalls) finish(c *chatCall) error {
 		}
 	}
 	if !whole || c.doubt {
-		return d.call.Emit(&aycoder.BlockCut{Call: use})
+		return d.call.Emit(&aycoder.BlockTruncated{Call: use})
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: use})
 }

@@ -56,7 +56,7 @@
 // Text, thinking and calls become parts, whatever names and chunks a service uses. A call
 // is complete when the next begins, or at the end of the message, because the API does
 // not mark its end. If it is unclear to which of several calls a piece belongs, each of
-// them is an [aycoder.BlockCut]. Calls without an id get one that is the same each time
+// them is an [aycoder.BlockTruncated]. Calls without an id get one that is the same each time
 // the response is read. A message with calls has [aycoder.StopToolUse], whatever its
 // finish_reason.
 //
@@ -85,7 +85,7 @@
 //
 // The text before the first call is streamed; the rest is parsed at the end of the
 // answer. A call of a tool that does not exist, or in a code block, stays text. A call
-// that is ambiguous, or that the end of the answer cut off, is an [aycoder.BlockCut],
+// that is ambiguous, or that the end of the answer cut off, is an [aycoder.BlockTruncated],
 // about which the model is told. Arguments that contain such tags are written as one JSON
 // object. Results are sent in the user message.
 //
@@ -104,7 +104,7 @@
 // Pieces of a message's first text are emitted as the service sends them; further texts
 // of the same message, which are rare, are emitted when it is complete. A call runs with
 // the arguments of the complete item. If its pieces differ from these, some were lost,
-// and the call is an [aycoder.BlockCut]; so is the last call of an answer at its limit if
+// and the call is an [aycoder.BlockTruncated]; so is the last call of an answer at its limit if
 // it has no arguments. An item that only the last event has is emitted then.
 //
 // # Errors

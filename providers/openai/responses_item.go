@@ -522,7 +522,7 @@ func (d *respDecoder) giveCall(it *respItem) error {
 		cut = !json.Valid(u.Args)
 	}
 	if cut {
-		return d.call.Emit(&aycoder.BlockCut{Call: u})
+		return d.call.Emit(&aycoder.BlockTruncated{Call: u})
 	}
 	return d.call.Emit(&aycoder.BlockDone{Part: u})
 }

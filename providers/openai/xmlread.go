@@ -200,7 +200,7 @@ func (x *xmlReader) give(it *xmlCall) (err error) {
 	}
 	use.Args = it.args
 	if it.cut {
-		if err := x.out.call.Emit(&aycoder.BlockCut{Call: use}); err != nil {
+		if err := x.out.call.Emit(&aycoder.BlockTruncated{Call: use}); err != nil {
 			return err
 		}
 		return x.text(it.after)

@@ -52,7 +52,7 @@ func encodeEvent(ev aycoder.ModelEvent) (e eventLine, err error) {
 	case *aycoder.BlockDone:
 		e.Type = typeBlock
 		e.Part, err = encodePart(ev.Part)
-	case *aycoder.BlockCut:
+	case *aycoder.BlockTruncated:
 		e.Type = typeCut
 		e.Part, err = encodePart(ev.Call)
 	case *aycoder.Retrying:
@@ -92,7 +92,7 @@ func (e *eventLine) event() (aycoder.ModelEvent, error) {
 		if !ok && err == nil {
 			err = errors.New("a cut part is not a call")
 		}
-		return &aycoder.BlockCut{Call: call}, err
+		return &aycoder.BlockTruncated{Call: call}, err
 	case typeRetry:
 		err := e.Error.check(1)
 		return &aycoder.Retrying{Discarded: e.Discarded, Attempt: e.Attempt, After: e.After, Err: e.Error.err()}, err

@@ -73,7 +73,7 @@ func everyEvent() []aycoder.ModelEvent {
 		&aycoder.BlockDone{Part: &aycoder.Opaque{Raw: raw(`{"type":"later","x":[1]}`)}},
 		&aycoder.BlockDone{Part: &aycoder.Media{Type: "image/png", Name: "n", Data: []byte("\x89PNG\xff")}},
 		&aycoder.BlockDone{Part: &aycoder.Media{Type: "image/png", URL: "https://x/y?a=b&c"}},
-		&aycoder.BlockCut{Call: &aycoder.ToolUse{ID: "2", Name: "g", Args: raw(`{"path":"a/b`)}},
+		&aycoder.BlockTruncated{Call: &aycoder.ToolUse{ID: "2", Name: "g", Args: raw(`{"path":"a/b`)}},
 		&aycoder.MessageDone{Stop: "odd", Usage: aycoder.Usage{Input: 1, Output: 2, Reasoning: 3, CacheRead: 4, CacheWrite: 5},
 			Model: "m", ID: "msg"},
 	}
@@ -164,7 +164,7 @@ func TestWhatCannotBeRecorded(t *testing.T) {
 	for name, ev := range map[string]aycoder.ModelEvent{
 		"not UTF-8": &aycoder.TextDelta{Text: "\xff"},
 		"nil part":  &aycoder.BlockDone{},
-		"nil call":  &aycoder.BlockCut{},
+		"nil call":  &aycoder.BlockTruncated{},
 		"nil event": nil,
 	} {
 		path := tapePath(t)

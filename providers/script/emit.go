@@ -122,7 +122,7 @@ func (e *emitter) call(ctx context.Context, c *aycoder.ToolUse, cut bool) bool {
 		}
 	}
 	if cut {
-		return e.event(ctx, &aycoder.BlockCut{Call: c})
+		return e.event(ctx, &aycoder.BlockTruncated{Call: c})
 	}
 	return e.event(ctx, &aycoder.BlockDone{Part: c})
 }

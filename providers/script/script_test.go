@@ -34,7 +34,7 @@ func show(ev aycoder.ModelEvent) string {
 		return fmt.Sprintf("tool %s %s %q", ev.ID, ev.Name, ev.Args)
 	case *aycoder.BlockDone:
 		return fmt.Sprintf("done %T", ev.Part)
-	case *aycoder.BlockCut:
+	case *aycoder.BlockTruncated:
 		return fmt.Sprintf("cut %s %s", ev.Call.ID, ev.Call.Args)
 	case *aycoder.MessageDone:
 		return fmt.Sprintf("end %s", ev.Stop)
