@@ -492,8 +492,8 @@ type settings struct {
 	log         logger
 
 	// What only programs with an approver or an auditor link, see [config.watch].
-	record func(*run) recorder
-	unfit  func(context.Context, *run, *RunTool, *tool) error
-	named  func(Verdict, *ToolUse, *ToolSpec) Verdict
-	pins   func(context.Context, *run, *Invocation, *tool) error
+	record     func(*run) recorder
+	checkStart func(context.Context, *run, *RunTool, *tool) error
+	named      func(Verdict, *ToolUse, *ToolSpec) Verdict
+	pins       func(context.Context, *run, *Invocation, *tool) error
 }

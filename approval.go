@@ -63,30 +63,30 @@ func (r *ApprovalRequest) digest() string {
 type ApprovalRequested struct {
 	Request ApprovalRequest
 
-	cell *cell
+	question *openQuestion
 }
 
 // Allow lets the call run. It reports whether this was the answer.
-func (a *ApprovalRequested) Allow() bool { return a.cell.answer(Allow(), ByUser) == nil }
+func (a *ApprovalRequested) Allow() bool { return a.question.answer(Allow(), ByUser) == nil }
 
 // Deny refuses the call. The reason goes to the model. It reports whether this was
 // the answer.
 func (a *ApprovalRequested) Deny(reason string) bool {
-	return a.cell.answer(Deny(reason), ByUser) == nil
+	return a.question.answer(Deny(reason), ByUser) == nil
 }
 
 // AllowWith lets the call run with other arguments. They are checked against the
 // schema and put to the [Approver] again, which can deny them: the error then says
 // so, and the question stays open. The model is told what changed. The error is
 // [ErrDecided] if the question was answered before.
-func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.cell.edit(args) }
+func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
 // AllowPlan lets the call make a plan that is what is left of Request.Plan after a
 // review: with [EditPlan.Keep], [EditPlan.Without], [EditPlan.KeepFiles] and
 // [EditPlan.WithProposed]. The model is told what is not in it. If it is no such plan
 // the error says so, and the question stays open. The error is [ErrDecided] if the
 // question was answered before.
-func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.cell.review(plan) }
+func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 // AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
 // answers the same question from now on, and those that are open. The rule is one of
@@ -95,53 +95,53 @@ func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.cell.revie
 // the rule: the call is allowed then. Saved takes a RuleKeeper; without one the
 // question stays open.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
-	return a.cell.allowFor(scope, rule)
+	return a.question.allowFor(scope, rule)
 }
 
 // Detach lets the question be answered after the loop body has returned, from any
 // goroutine. A handle that is lost denies the call.
-func (a *ApprovalRequested) Detach() *Approval { return a.cell.detach(&a.Request) }
+func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
 
 // Approval is the handle of a question that was detached.
 type Approval struct {
 	Request *ApprovalRequest
 
-	cell *cell
+	question *openQuestion
 }
 
 // Allow is [ApprovalRequested.Allow].
 func (a *Approval) Allow() bool {
 	defer runtime.KeepAlive(a) // while it is answered it is not lost
-	return a.cell.answer(Allow(), ByUser) == nil
+	return a.question.answer(Allow(), ByUser) == nil
 }
 
 // Deny is [ApprovalRequested.Deny].
 func (a *Approval) Deny(reason string) bool {
 	defer runtime.KeepAlive(a)
-	return a.cell.answer(Deny(reason), ByUser) == nil
+	return a.question.answer(Deny(reason), ByUser) == nil
 }
 
 // AllowWith is [ApprovalRequested.AllowWith].
 func (a *Approval) AllowWith(args json.RawMessage) error {
 	defer runtime.KeepAlive(a)
-	return a.cell.edit(args)
+	return a.question.edit(args)
 }
 
 // AllowPlan is [ApprovalRequested.AllowPlan].
 func (a *Approval) AllowPlan(plan EditPlan) error {
 	defer runtime.KeepAlive(a)
-	return a.cell.review(plan)
+	return a.question.review(plan)
 }
 
 // AllowFor is [ApprovalRequested.AllowFor].
 func (a *Approval) AllowFor(scope Scope, rule Rule) error {
 	defer runtime.KeepAlive(a)
-	return a.cell.allowFor(scope, rule)
+	return a.question.allowFor(scope, rule)
 }
 
-// A cell is an open question of a run. That it is open is not stored in it: it is
+// An openQuestion is one of a run. That it is open is not stored in it: it is
 // open as long as it stands in the run's set, and the machine waits for it.
-type cell struct {
+type openQuestion struct {
 	run  *run
 	call *ToolUse
 	tool *tool
@@ -153,11 +153,11 @@ type cell struct {
 	shown    bool
 }
 
-func (c *cell) answer(v Verdict, by DecidedBy) error {
+func (c *openQuestion) answer(v Verdict, by DecidedBy) error {
 	return c.run.answer(c, v, by)
 }
 
-func (c *cell) edit(args json.RawMessage) error {
+func (c *openQuestion) edit(args json.RawMessage) error {
 	call := &ToolUse{ID: c.call.ID, Name: c.call.Name, Args: args}
 	use, err := c.tool.fit(call)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *cell) edit(args json.RawMessage) error {
 	return c.answer(AllowWith(args).unless(c.req.Args), ByUser)
 }
 
-func (c *cell) review(plan EditPlan) error {
+func (c *openQuestion) review(plan EditPlan) error {
 	if err := plan.reviews(c.req.Plan); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ var (
 // Answering: the question as the host holds it, what each answer does, and what is held to it
 // until the tool starts. How a question comes up is in approval_ask.go.
 
-func (c *cell) allowFor(scope Scope, rule Rule) error {
+func (c *openQuestion) allowFor(scope Scope, rule Rule) error {
 	switch {
 	case scope == Once:
 		return c.answer(Allow(), ByUser)
@@ -202,27 +202,27 @@ func (c *cell) allowFor(scope Scope, rule Rule) error {
 	return c.run.makeRule(c, scope, rule)
 }
 
-func (c *cell) detach(req *ApprovalRequest) *Approval {
+func (c *openQuestion) detach(req *ApprovalRequest) *Approval {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
 	c.detached = true
 	if a := c.handle.Value(); a != nil {
 		return a
 	}
-	a := &Approval{Request: req, cell: c}
+	a := &Approval{Request: req, question: c}
 	c.handle = weak.Make(a)
-	runtime.AddCleanup(a, func(c *cell) { _ = c.answer(Deny(""), ByAbandoned) }, c)
+	runtime.AddCleanup(a, func(c *openQuestion) { _ = c.answer(Deny(""), ByAbandoned) }, c)
 	return a
 }
 
 // answer decides an open question. The first answer wins.
-func (r *run) answer(c *cell, v Verdict, by DecidedBy) error {
+func (r *run) answer(c *openQuestion, v Verdict, by DecidedBy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answerLocked(c, v, by)
 }
 
-func (r *run) answerLocked(c *cell, v Verdict, by DecidedBy) error {
+func (r *run) answerLocked(c *openQuestion, v Verdict, by DecidedBy) error {
 	if r.stopping || r.open[c.call.ID] != c {
 		return ErrDecided
 	}
@@ -261,10 +261,10 @@ func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by DecidedBy) {
 		}
 	}
 	r.mu.Lock()
-	r.catch, r.caught = c, nil
+	r.inline, r.inlineRun = c, nil
 	_ = r.decideLocked(c, v, by)
-	run := r.caught
-	r.catch, r.caught = nil, nil
+	run := r.inlineRun
+	r.inline, r.inlineRun = nil, nil
 	r.mu.Unlock()
 	if run != nil {
 		r.runTool(ctx, run)
@@ -276,8 +276,8 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by DecidedBy) error {
 		return ErrDecided
 	}
 	d := Decision{CallID: c.ID, Verdict: v, By: by}
-	if r.trail != nil {
-		r.trail.decided(r, c, v, by)
+	if r.recorder != nil {
+		r.recorder.decided(r, c, v, by)
 	}
 	if v.kind == verdictDeny {
 		base := &ToolError{Tool: c.Name, CallID: c.ID}
@@ -286,7 +286,7 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by DecidedBy) error {
 			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
 		})
 	}
-	put(&r.by, c.ID, by)
+	put(&r.decidedBy, c.ID, by)
 	return r.step(&Decided{d})
 }
 
@@ -297,8 +297,8 @@ func (r *run) reject(c *ToolUse, err error) {
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
 		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
-		if r.trail != nil {
-			r.trail.ended(r, "", c, fin, "not_run")
+		if r.recorder != nil {
+			r.recorder.ended(r, "", c, fin, "not_run")
 		}
 		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
 	}
@@ -317,7 +317,7 @@ func (v Verdict) of(plan *EditPlan) Verdict {
 func (r *run) applyRule(rule Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var covered []*cell
+	var covered []*openQuestion
 	for _, c := range r.open {
 		if rule.Covers(c.call, &c.tool.spec) {
 			covered = append(covered, c)
@@ -328,20 +328,20 @@ func (r *run) applyRule(rule Rule) {
 	}
 }
 
-// unfit returns why a call that was allowed must not start: it is not on record, or a
+// checkStart returns why a call that was allowed must not start: it is not on record, or a
 // command is not the one that was shown. What an edit would do now is merged instead. If
 // the call may start only because it changes nothing by now, the action says so after.
-func unfit(ctx context.Context, r *run, a *RunTool, t *tool) error {
+func checkStart(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
-	if r.trail != nil {
-		err := r.trail.flush(ctx, r, false)
+	if r.recorder != nil {
+		err := r.recorder.flush(ctx, r, false)
 		if err != nil && t.spec.Effect != EffectReadOnly {
 			base.Err = err
 			return &AuditError{base}
 		}
 	}
 	r.mu.Lock()
-	req, by := r.approved[a.Call.ID], r.by[a.Call.ID]
+	req, by := r.approved[a.Call.ID], r.decidedBy[a.Call.ID]
 	r.mu.Unlock()
 	_, shows := t.impl.(Previewer)
 	switch {
@@ -399,7 +399,7 @@ func (r *run) keeps() bool {
 }
 
 // makeRule makes a rule of a user's in the run of a question and those around it.
-func (r *run) makeRule(c *cell, scope Scope, rule Rule) error {
+func (r *run) makeRule(c *openQuestion, scope Scope, rule Rule) error {
 	var errs []error
 	for o := r; o != nil; o = o.parent {
 		k, ok := approverAs[RuleKeeper](o.loop.approver)
@@ -445,11 +445,11 @@ func (r *run) reconsider() {
 }
 
 // noteRule records that a user made a rule, or could not.
-func (r *run) noteRule(c *cell, scope Scope, rule Rule, err error) {
+func (r *run) noteRule(c *openQuestion, scope Scope, rule Rule, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.trail != nil {
-		r.trail.ruled(r, c, scope, rule, err)
+	if r.recorder != nil {
+		r.recorder.ruled(r, c, scope, rule, err)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // can run at all, what the policy says, what was answered before, and at last the host. A
 // question about files waits for the calls before it that may change them.
 
-// A posed question is one that the policy leaves to somebody else.
-type posed struct {
+// A pendingQuestion is one that the policy leaves to somebody else.
+type pendingQuestion struct {
 	*AskApproval
 	use     *ToolUse // the call with arguments that fit
 	tool    *tool
@@ -46,7 +46,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.reject(a.Call, err)
 		return false
 	}
-	q := &posed{AskApproval: a, use: use, tool: t, kept: r.loop.kept.Load()}
+	q := &pendingQuestion{AskApproval: a, use: use, tool: t, kept: r.loop.kept.Load()}
 	v, by := r.policy(use, &t.spec), ByPolicy
 	given := r.takeDecision(a.Call.ID)
 	if v.kind == verdictAsk && r.loop.covered(use, &t.spec) {
@@ -123,7 +123,7 @@ func (r *run) takeDecision(id string) *Decision {
 // sameQuestion reports whether an answer that was given elsewhere is about the
 // question as it is now, and returns the plan of it. A plan that was shown is not
 // made again: it is merged with what became of the files.
-func (r *run) sameQuestion(ctx context.Context, q *posed, d Decision) (*EditPlan, bool) {
+func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) (*EditPlan, bool) {
 	i := slices.IndexFunc(r.asked, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
 	if i >= 0 && r.asked[i].Plan != nil {
 		req := r.asked[i]
@@ -142,7 +142,7 @@ func (r *run) sameQuestion(ctx context.Context, q *posed, d Decision) (*EditPlan
 }
 
 // pose asks a question, or parks it. A call that cannot work is settled unasked.
-func (r *run) pose(ctx context.Context, q *posed) (parked bool) {
+func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	if r.park(q) {
 		return true
 	}
@@ -155,7 +155,7 @@ func (r *run) pose(ctx context.Context, q *posed) (parked bool) {
 	}
 	switch {
 	case err == nil:
-		if !r.raise(&cell{run: r, call: q.Call, tool: q.tool, req: req, why: q.verdict.why}, q.verdict, q.kept) {
+		if !r.raise(&openQuestion{run: r, call: q.Call, tool: q.tool, req: req, why: q.verdict.why}, q.verdict, q.kept) {
 			return r.repose(ctx, q)
 		}
 	case ctx.Err() != nil:
@@ -168,7 +168,7 @@ func (r *run) pose(ctx context.Context, q *posed) (parked bool) {
 }
 
 // repose asks the policy once more: a rule was made since, which may answer the question.
-func (r *run) repose(ctx context.Context, q *posed) (parked bool) {
+func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	q.kept = r.loop.kept.Load()
 	v, by := r.policy(q.use, &q.tool.spec), ByPolicy
 	switch {
@@ -188,7 +188,7 @@ func (r *run) repose(ctx context.Context, q *posed) (parked bool) {
 
 // question describes a call to whoever is to decide. The error says that the call
 // cannot do what it is to do.
-func (r *run) question(ctx context.Context, q *posed) (*ApprovalRequest, error) {
+func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalRequest, error) {
 	use, g := q.use, q.verdict.Grounds()
 	req := &ApprovalRequest{
 		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args,
@@ -230,9 +230,9 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 }
 
 // pin remembers what a command would show that is allowed unasked.
-func (r *run) pin(ctx context.Context, q *posed) {
+func (r *run) pin(ctx context.Context, q *pendingQuestion) {
 	_, ok := q.tool.impl.(Previewer)
-	if r.unfit == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
+	if r.checkStart == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
 		return
 	}
 	if req, err := r.question(ctx, q); err == nil {
@@ -243,7 +243,7 @@ func (r *run) pin(ctx context.Context, q *posed) {
 // raise opens a question, or suspends it. A rule that was made in between answers
 // it: it looks either here or among the open ones. It reports false if a rule that the
 // approver keeps was: kept is how many there were.
-func (r *run) raise(c *cell, v Verdict, kept int64) bool {
+func (r *run) raise(c *openQuestion, v Verdict, kept int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -251,16 +251,16 @@ func (r *run) raise(c *cell, v Verdict, kept int64) bool {
 	case r.loop.kept.Load() != kept:
 		return false
 	case v.kind == verdictSuspend:
-		if r.trail != nil {
-			r.trail.asked(r, c)
-			r.trail.decided(r, c.call, v, ByPolicy)
+		if r.recorder != nil {
+			r.recorder.asked(r, c)
+			r.recorder.decided(r, c.call, v, ByPolicy)
 		}
 		d := Decision{CallID: c.call.ID, Digest: c.req.Digest, Verdict: v, By: ByPolicy}
 		r.suspended = append(r.suspended, *c.req)
 		_ = r.step(&Decided{d})
 	default:
-		if r.trail != nil {
-			r.trail.asked(r, c)
+		if r.recorder != nil {
+			r.recorder.asked(r, c)
 		}
 		put(&r.open, c.call.ID, c)
 		if r.loop.covered(c.call, &c.tool.spec) {
@@ -294,14 +294,14 @@ func (r *run) show() {
 		if req.Plan != nil {
 			req.Plan = new(*req.Plan)
 		}
-		r.out.push(&ApprovalRequested{Request: req, cell: c})
+		r.out.push(&ApprovalRequested{Request: req, question: c})
 		r.signal()
 	}
 }
 
 // park puts a question about a plan off, if calls before it may change what it is
 // made of. It reports whether it did.
-func (r *run) park(q *posed) bool {
+func (r *run) park(q *pendingQuestion) bool {
 	if _, ok := q.tool.impl.(Planner); !ok {
 		return false
 	}
@@ -317,7 +317,7 @@ func (r *run) park(q *posed) bool {
 // blocked reports whether a call before this one that writes is about to run, or is
 // not asked about yet, or asks about the same files. One that is suspended, or waits
 // behind such, does not run any more.
-func (r *run) blocked(q *posed) bool {
+func (r *run) blocked(q *pendingQuestion) bool {
 	suspended := false
 	for i := range r.state.calls {
 		c := &r.state.calls[i]
@@ -344,7 +344,7 @@ func (r *run) blocked(q *posed) bool {
 }
 
 // waitsFor reports whether an open question about a plan comes first.
-func (q *posed) waitsFor(plan *EditPlan) bool {
+func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
 	if q.failed {
 		return true
 	}
@@ -358,7 +358,7 @@ func (r *run) unpark() {
 	if r.stopping || len(r.parked) == 0 {
 		return
 	}
-	r.parked = slices.DeleteFunc(r.parked, func(q *posed) bool {
+	r.parked = slices.DeleteFunc(r.parked, func(q *pendingQuestion) bool {
 		if r.blocked(q) {
 			return false
 		}

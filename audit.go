@@ -106,7 +106,7 @@ func (c *config) watch() {
 	if c.record == nil {
 		c.record = newTrail
 	}
-	c.unfit = unfit
+	c.checkStart = checkStart
 	c.named, c.pins = Verdict.named, pinPlan
 }
 
@@ -140,10 +140,10 @@ type recorder interface {
 	// child returns the recorder of a run inside a call of this one, whose own may be nil.
 	child(own recorder) recorder
 	history(r *run, messages []*Message)
-	asked(r *run, c *cell)
+	asked(r *run, c *openQuestion)
 	decided(r *run, call *ToolUse, v Verdict, by DecidedBy)
 	ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string)
-	ruled(r *run, c *cell, scope Scope, rule Rule, err error)
+	ruled(r *run, c *openQuestion, scope Scope, rule Rule, err error)
 	listen(r *run, a *RunTool, inv *Invocation)
 	// flush tells what is noted, at the end of a run also after a cancel. It returns an
 	// error if somebody could not be told of everything until now.
@@ -152,8 +152,8 @@ type recorder interface {
 
 // flush tells what is noted. The mutex is not held.
 func (r *run) flush(ctx context.Context) {
-	if r.trail != nil {
-		_ = r.trail.flush(ctx, r, false)
+	if r.recorder != nil {
+		_ = r.recorder.flush(ctx, r, false)
 	}
 }
 
@@ -265,14 +265,14 @@ func (t *trail) history(r *run, messages []*Message) {
 }
 
 // asked records that a question is asked.
-func (t *trail) asked(r *run, c *cell) {
+func (t *trail) asked(r *run, c *openQuestion) {
 	t.note(r, AuditRequest, c.call, AuditRecord{
 		Key: c.req.Key, Class: c.req.Class, Reason: strings.Join(c.req.Reasons, "; "),
 	})
 }
 
 // ruled records that a user made a rule, or could not.
-func (t *trail) ruled(r *run, c *cell, scope Scope, rule Rule, err error) {
+func (t *trail) ruled(r *run, c *openQuestion, scope Scope, rule Rule, err error) {
 	rec := AuditRecord{
 		Key: c.req.Key, Verdict: string(rule.Action), By: ByUser, Rule: rule.String(), Scope: scope.String(),
 		Outcome: "ok",
@@ -288,7 +288,7 @@ func (t *trail) listen(r *run, a *RunTool, inv *Invocation) {
 	inv.alert = func(event, detail string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if !r.stopping && slices.Contains(r.working, a) {
+		if !r.stopping && slices.Contains(r.running, a) {
 			t.note(r, AuditSecurity, a.Call, AuditRecord{Key: a.Key(), Event: event, Reason: detail})
 		}
 	}

@@ -41,13 +41,13 @@ func (e *ChildEvent) MarshalJSON() ([]byte, error) {
 // answered reports whether it is a question that is not open any more.
 func (e *ChildEvent) answered() bool {
 	q, ok := e.Innermost().(*ApprovalRequested)
-	if !ok || q.cell == nil {
+	if !ok || q.question == nil {
 		return false
 	}
-	r := q.cell.run
+	r := q.question.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.open[q.Request.CallID] != q.cell
+	return r.open[q.Request.CallID] != q.question
 }
 
 var errCallOver = errors.New("emit event: the call is over")
@@ -121,11 +121,11 @@ func (r *run) inside(inv *Invocation) {
 	if r.parent == nil {
 		return
 	}
-	if r.parent.trail != nil {
-		r.trail = r.parent.trail.child(r.trail)
+	if r.parent.recorder != nil {
+		r.recorder = r.parent.recorder.child(r.recorder)
 	}
-	if r.unfit == nil {
-		r.unfit = r.parent.unfit
+	if r.checkStart == nil {
+		r.checkStart = r.parent.checkStart
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -24,51 +23,67 @@ type run struct {
 	into    *Result
 	single  bool    // one turn of somebody else's loop
 	again   bool    // it was suspended before
+	held    int     // messages of the history that it began with
 	base    Request // what all requests have
 	// build makes the request of a model call.
-	build  func(context.Context, ContextInput) (*Request, error)
-	held   int                         // messages of the history that it began with
-	within func(func(context.Context)) // calls under the run's context
-	wake   chan struct{}               // of the consumer; one slot
-	slots  *semaphore.Weighted         // of parallel tools; made for the first
-	asks   chan *CallModel             // for the goroutine that asks the model; one slot
-	trail  recorder                    // nil if nobody wants to know
-	// unfit returns why a call that was allowed must not start; nil if it always may.
-	unfit func(context.Context, *run, *RunTool, *tool) error
+	build    func(context.Context, ContextInput) (*Request, error)
+	within   func(func(context.Context)) // calls under the run's context
+	wake     chan struct{}               // of the consumer; one slot
+	asks     chan *CallModel             // for the goroutine that asks the model; one slot
+	recorder recorder                    // nil if nobody wants to know
+	// checkStart returns why a call that was allowed must not start; nil if it always may.
+	checkStart func(context.Context, *run, *RunTool, *tool) error
 
-	mu          sync.Mutex
-	state       State
-	ready       []Action // wait until the consumer has seen everything before
-	steps       []step   // for the executor
-	dispatching bool     // a goroutine gives them to it
-	out         outbox
-	open        map[string]*cell // questions, by call id
-	suspended   []ApprovalRequest
-	decisions   map[string]Decision         // of Input.Decisions
-	asked       []ApprovalRequest           // what they answer
-	parked      []*posed                    // questions that wait for calls before them
-	by          map[string]DecidedBy        // who allowed a call of this message
-	approved    map[string]*ApprovalRequest // what was shown of it, if it was asked about
-	told        map[string]bool             // calls of this message that ToolFinished told of
-	working     []*RunTool                  // tools that have begun and not returned
-	live        int                         // goroutines that have not returned
-	asking      bool                        // one of them asks the model
-	catch       *ToolUse                    // the call that the step which decides about it can run itself
-	caught      *RunTool
-	stopping    bool
-	err         error    // what the run failed with
-	heard       bool     // something came of the current try
-	incoming    incoming // of the message that is on its way
-	waited      time.Duration
-	fixed       bool        // the request must not be made smaller
-	request     *Request    // the last one that was built
-	refused     *refusal    // of a request for this message
-	window      int64       // of the model, as far as it has told
-	usage       Usage       // of the last message
-	offered     []*ToolSpec // in the last request; nil if all are
-	done        MessageDone // of the last message
-	timers      []func() bool
-	ends        []func() // of [Invocation.Cleanup]
+	mu    sync.Mutex // guards all that follows
+	state State
+	ready []Action // wait until the consumer has seen everything before
+	out   outbox
+	executing
+	asking
+	calling
+	modelTurn
+	ending
+}
+
+// executing is what waits for the executor.
+type executing struct {
+	steps       []step
+	dispatching bool // a goroutine gives them to it
+}
+
+// asking is the state of the questions whether calls may run.
+type asking struct {
+	open      map[string]*openQuestion // by call id
+	suspended []ApprovalRequest
+	decisions map[string]Decision         // of Input.Decisions
+	asked     []ApprovalRequest           // the questions that they answer
+	parked    []*pendingQuestion          // wait for calls before them
+	decidedBy map[string]DecidedBy        // who allowed a call of this message
+	approved  map[string]*ApprovalRequest // what was shown of it, if it was asked about
+}
+
+// calling is the state of the calls of a message.
+type calling struct {
+	slots     *semaphore.Weighted // of parallel tools; made for the first, and not guarded
+	running   []*RunTool          // have begun and not returned
+	reported  map[string]bool     // those that ToolFinished told of
+	inline    *ToolUse            // the call that the step which decides about it can run itself
+	inlineRun *RunTool
+}
+
+// modelTurn is the state of the try to get a message from the model.
+type modelTurn struct {
+	streaming bool     // a goroutine asks the model
+	heard     bool     // something came of the current try
+	incoming  incoming // of the message that is on its way
+	waited    time.Duration
+	fixed     bool        // the request must not be made smaller
+	request   *Request    // the last one that was built
+	offered   []*ToolSpec // in the last request; nil if all are
+	refused   *refusal    // of a request for this message
+	window    int64       // of the model, as far as it has told
+	usage     Usage       // of the last message
+	done      MessageDone // of the last message
 }
 
 // A step is what an executor starts.
@@ -143,14 +158,14 @@ func newRun(l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), control: rc.Control, into: rc.Into,
 		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1),
-		incoming: incoming{max: l.maxResponse},
+		modelTurn: modelTurn{incoming: incoming{max: l.maxResponse}},
 		base: Request{System: l.system, Tools: l.specs, MaxTokens: l.maxTokens, Thinking: l.thinking,
 			MaxResponse: l.maxResponse},
 	}
 	if l.record != nil {
-		r.trail = l.record(r)
+		r.recorder = l.record(r)
 	}
-	r.unfit = l.unfit
+	r.checkStart = l.checkStart
 	if rc.Parent != nil {
 		r.inside(rc.Parent)
 	}
@@ -179,7 +194,7 @@ func (r *run) resume(in *Input) error {
 		r.decisions[d.CallID] = d
 	}
 	for _, c := range in.Pending.State.calls {
-		put(&r.told, c.use.ID, c.status == callSettled)
+		put(&r.reported, c.use.ID, c.status == callSettled)
 	}
 	s, actions, err := in.Pending.State.Apply(&Resumed{})
 	if err != nil {
@@ -219,11 +234,11 @@ func (p *Pending) fits(d Decision) error {
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
 	r.within = func(f func(context.Context)) { f(work) }
-	if r.trail != nil {
+	if r.recorder != nil {
 		r.mu.Lock()
-		r.trail.history(r, r.state.Messages())
+		r.recorder.history(r, r.state.Messages())
 		r.mu.Unlock()
-		defer func() { _ = r.trail.flush(ctx, r, true) }()
+		defer func() { _ = r.recorder.flush(ctx, r, true) }()
 	}
 	hold(r.state.history.items)
 	r.held = len(r.state.history.items)
@@ -297,10 +312,10 @@ func (r *run) startReady(ctx context.Context) bool {
 // startAsking starts the goroutine that asks the model, if there is none. A run has
 // one, as its stack has grown to what decoding takes. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
-	if r.asking || r.stopping {
+	if r.streaming || r.stopping {
 		return
 	}
-	r.asking = true
+	r.streaming = true
 	r.live++
 	go r.askModel(ctx)
 }
@@ -311,7 +326,7 @@ func (r *run) askModel(ctx context.Context) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.asking = false
+		r.streaming = false
 		r.live--
 		if len(r.asks) > 0 {
 			r.startAsking(ctx)
@@ -346,11 +361,11 @@ func (r *run) pop() Event {
 			continue
 		}
 		q, ok := ev.(*ApprovalRequested)
-		if ok && r.open[q.Request.CallID] != q.cell {
+		if ok && r.open[q.Request.CallID] != q.question {
 			continue
 		}
 		if d := r.loop.askTimeout; ok && d > 0 { // from when it is seen
-			stop := r.loop.clock.AfterFunc(d, func() { _ = q.cell.answer(Deny(""), ByTimeout) })
+			stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
 			r.timers = append(r.timers, stop)
 		}
 		return ev
@@ -368,10 +383,10 @@ func (r *run) seen(ev Event) {
 		return
 	}
 	r.mu.Lock()
-	detached := q.cell.detached
+	detached := q.question.detached
 	r.mu.Unlock()
 	if !detached {
-		_ = q.cell.answer(Deny(""), ByIgnored)
+		_ = q.question.answer(Deny(""), ByIgnored)
 	}
 }
 
@@ -388,7 +403,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	r.control.publish(&r.state)
 	for _, ev := range events {
 		if fin, ok := ev.(*ToolFinished); ok {
-			put(&r.told, fin.Call.ID, true)
+			put(&r.reported, fin.Call.ID, true)
 		}
 		r.out.push(ev)
 	}
@@ -398,7 +413,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	if next.turn > turn {
 		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
 		r.done.Usage = Usage{}
-		clear(r.by)
+		clear(r.decidedBy)
 		clear(r.approved)
 	}
 	for _, a := range actions {
@@ -418,7 +433,7 @@ func (r *run) tellRest(messages []*Message) {
 		calls := m.Calls()
 		for n, p := range messages[i+1].Parts {
 			out, ok := p.(*ToolOutput)
-			if !ok || n >= len(calls) || r.told[out.ID] {
+			if !ok || n >= len(calls) || r.reported[out.ID] {
 				continue
 			}
 			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
@@ -427,7 +442,7 @@ func (r *run) tellRest(messages []*Message) {
 			})
 		}
 	}
-	clear(r.told)
+	clear(r.reported)
 }
 
 // do starts an action, or puts a call of the model off until the consumer has seen
@@ -447,8 +462,8 @@ func (r *run) do(a Action) {
 		if r.slots == nil {
 			r.slots = semaphore.NewWeighted(int64(r.loop.parallel))
 		}
-		if r.catch == a.Call && r.loop.execute == nil {
-			r.caught = a
+		if r.inline == a.Call && r.loop.execute == nil {
+			r.inlineRun = a
 			r.live++
 			return
 		}
@@ -477,155 +492,4 @@ func (r *run) gone() {
 	r.live--
 	r.mu.Unlock()
 	r.signal()
-}
-
-// stop cancels what works, waits for it as long as the grace allows, and closes the
-// state: what is still open gets an output that says so.
-func (r *run) stop(cancel context.CancelFunc) {
-	r.mu.Lock()
-	if r.stopping {
-		r.mu.Unlock()
-		return
-	}
-	r.stopping = true
-	clear(r.open)
-	for _, stop := range r.timers {
-		stop()
-	}
-	r.timers = nil
-	ends := r.ends
-	r.ends = nil
-	r.live += len(ends)
-	r.mu.Unlock()
-	cancel()
-	for _, f := range ends {
-		go r.end(f)
-	}
-	r.settle()
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state.phase == phaseDone {
-		return
-	}
-	r.keepText()
-	var lost []Event
-	for _, a := range r.working {
-		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
-		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
-		fin := &ToolFinished{
-			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
-			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
-		}
-		if r.trail != nil {
-			r.trail.ended(r, a.Key(), a.Call, fin, "abandoned")
-		}
-		lost = append(lost, fin)
-	}
-	_ = r.step(&Cancelled{}, lost...)
-}
-
-// atEnd has f called by stop, or now if that was called already.
-func (r *run) atEnd(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopping {
-		r.live++
-		go r.end(f)
-		return
-	}
-	r.ends = append(r.ends, f)
-}
-
-func (r *run) end(f func()) {
-	defer r.gone()
-	defer func() {
-		if p := recover(); p != nil {
-			r.loop.log.Log(context.Background(), slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
-		}
-	}()
-	f()
-}
-
-// settle waits until no step works any more, or the grace is over.
-func (r *run) settle() {
-	expired := make(chan struct{})
-	stop := r.loop.clock.AfterFunc(r.loop.grace, func() { close(expired) })
-	defer stop()
-	for {
-		r.mu.Lock()
-		live := r.live
-		r.mu.Unlock()
-		if live == 0 {
-			return
-		}
-		select {
-		case <-r.wake:
-		case <-expired:
-			return
-		}
-	}
-}
-
-// close fills the result and lets go of the control.
-func (r *run) close() {
-	if r.into != nil {
-		*r.into = *r.result()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.control.detach(&r.state)
-	if h := r.state.history; h.ids.past != nil && len(h.items) > h.ids.past.n {
-		h.ids.past.extend(h.items)
-	}
-	release(r.state.history.items, r.held, r.loop.keepEncoded)
-}
-
-func (r *run) result() *Result {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.state
-	res := &Result{Messages: slices.Clone(s.history.items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
-	if s.end == EndSuspended {
-		res.Pending = &Pending{Run: r.id, State: s}
-		for i := range s.calls {
-			n := slices.IndexFunc(r.suspended, func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
-			if n >= 0 && s.calls[i].status == callSuspended {
-				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
-			}
-		}
-	}
-	return res
-}
-
-// failure returns what the run failed with, or nil.
-func (r *run) failure(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.err != nil:
-		return r.err
-	case r.state.end == EndRefused:
-		return &RefusalError{r.modelError()}
-	case r.state.end == EndTurns:
-		return &LimitError{Limit: "turns", Max: int64(r.state.rules.maxTurns)}
-	case r.state.end == EndCancelled:
-		if cause := context.Cause(ctx); cause != ctx.Err() {
-			return fmt.Errorf("run: %w: %w", ctx.Err(), cause)
-		}
-		return fmt.Errorf("run: %w", ctx.Err())
-	}
-	return nil
-}
-
-func (r *run) modelError() *ModelError {
-	e := &ModelError{Model: r.done.Model, RequestID: r.done.ID}
-	if n, ok := As[ModelNamer](r.loop.client); ok {
-		provider, model := n.ModelName()
-		e.Provider = provider
-		if e.Model == "" {
-			e.Model = model
-		}
-	}
-	return e
 }

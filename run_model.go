@@ -248,7 +248,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	}
 	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
 	if !begun {
-		clear(r.told) // the next try may use the same ids
+		clear(r.reported) // the next try may use the same ids
 	}
 	if !told {
 		_ = r.step(&f)

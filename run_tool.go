@@ -29,8 +29,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		r.reject(a.Call, notFound(a.Call, r.offers()))
 		return
 	}
-	if r.unfit != nil {
-		if err := r.unfit(ctx, r, a, t); err != nil {
+	if r.checkStart != nil {
+		if err := r.checkStart(ctx, r, a, t); err != nil {
 			if ctx.Err() == nil {
 				r.reject(a.Call, err)
 			}
@@ -53,8 +53,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if !r.single {
 		inv.atEnd = r.atEnd
 	}
-	if r.trail != nil {
-		r.trail.listen(r, a, inv)
+	if r.recorder != nil {
+		r.recorder.listen(r, a, inv)
 	}
 	start, o := r.loop.clock.Now(), outcome{err: errExited}
 	defer func() {
@@ -83,12 +83,12 @@ func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 			&ToolFinished{Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "not run", Err: base})
 		return false
 	}
-	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == phaseModel, By: r.by[a.Call.ID]}
+	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == phaseModel, By: r.decidedBy[a.Call.ID]}
 	started.Subject = shownSubject(&ToolUse{Args: args}, &t.spec)
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
 		return false
 	}
-	r.working = append(r.working, a)
+	r.running = append(r.running, a)
 	return true
 }
 
@@ -103,7 +103,7 @@ func (r *run) progress(a *RunTool, p Progress) {
 }
 
 // runs reports whether a call has begun and not returned. The mutex is held.
-func (r *run) runs(a *RunTool) bool { return slices.Contains(r.working, a) }
+func (r *run) runs(a *RunTool) bool { return slices.Contains(r.running, a) }
 
 // safely calls the tool. A panic, and an exit of the goroutine, are errors.
 func (t *tool) safely(ctx context.Context, inv *Invocation) (res *ToolResult, err error) {
@@ -132,13 +132,13 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	fin, fatal := r.loop.finished(ctx, a, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.working = slices.DeleteFunc(r.working, func(w *RunTool) bool { return w == a })
+	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
 		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}
-	if r.trail != nil {
-		r.trail.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
+	if r.recorder != nil {
+		r.recorder.ended(r, a.Key(), &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}, fin, "")
 	}
 	if fatal {
 		r.fail(fin.Err)

@@ -1,0 +1,170 @@
+package aycoder
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+)
+
+// How a run ends: whatever happens, every call has its result and no goroutine stays.
+
+// ending is what the end of a run waits for.
+type ending struct {
+	live     int // goroutines that have not returned
+	stopping bool
+	err      error // what the run failed with
+	timers   []func() bool
+	ends     []func() // of [Invocation.Cleanup]
+}
+
+// stop cancels what works, waits for it as long as the grace allows, and closes the
+// state: what is still open gets an output that says so.
+func (r *run) stop(cancel context.CancelFunc) {
+	r.mu.Lock()
+	if r.stopping {
+		r.mu.Unlock()
+		return
+	}
+	r.stopping = true
+	clear(r.open)
+	for _, stop := range r.timers {
+		stop()
+	}
+	r.timers = nil
+	ends := r.ends
+	r.ends = nil
+	r.live += len(ends)
+	r.mu.Unlock()
+	cancel()
+	for _, f := range ends {
+		go r.end(f)
+	}
+	r.settle()
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.phase == phaseDone {
+		return
+	}
+	r.keepText()
+	var lost []Event
+	for _, a := range r.running {
+		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+		fin := &ToolFinished{
+			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
+			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
+		}
+		if r.recorder != nil {
+			r.recorder.ended(r, a.Key(), a.Call, fin, "abandoned")
+		}
+		lost = append(lost, fin)
+	}
+	_ = r.step(&Cancelled{}, lost...)
+}
+
+// atEnd has f called by stop, or now if that was called already.
+func (r *run) atEnd(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping {
+		r.live++
+		go r.end(f)
+		return
+	}
+	r.ends = append(r.ends, f)
+}
+
+func (r *run) end(f func()) {
+	defer r.gone()
+	defer func() {
+		if p := recover(); p != nil {
+			r.loop.log.Log(context.Background(), slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
+		}
+	}()
+	f()
+}
+
+// settle waits until no step works any more, or the grace is over.
+func (r *run) settle() {
+	expired := make(chan struct{})
+	stop := r.loop.clock.AfterFunc(r.loop.grace, func() { close(expired) })
+	defer stop()
+	for {
+		r.mu.Lock()
+		live := r.live
+		r.mu.Unlock()
+		if live == 0 {
+			return
+		}
+		select {
+		case <-r.wake:
+		case <-expired:
+			return
+		}
+	}
+}
+
+// close fills the result and lets go of the control.
+func (r *run) close() {
+	if r.into != nil {
+		*r.into = *r.result()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.control.detach(&r.state)
+	if h := r.state.history; h.ids.past != nil && len(h.items) > h.ids.past.n {
+		h.ids.past.extend(h.items)
+	}
+	release(r.state.history.items, r.held, r.loop.keepEncoded)
+}
+
+func (r *run) result() *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
+	res := &Result{Messages: slices.Clone(s.history.items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
+	if s.end == EndSuspended {
+		res.Pending = &Pending{Run: r.id, State: s}
+		for i := range s.calls {
+			n := slices.IndexFunc(r.suspended, func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
+			if n >= 0 && s.calls[i].status == callSuspended {
+				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
+			}
+		}
+	}
+	return res
+}
+
+// failure returns what the run failed with, or nil.
+func (r *run) failure(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.state.end == EndRefused:
+		return &RefusalError{r.modelError()}
+	case r.state.end == EndTurns:
+		return &LimitError{Limit: "turns", Max: int64(r.state.rules.maxTurns)}
+	case r.state.end == EndCancelled:
+		if cause := context.Cause(ctx); cause != ctx.Err() {
+			return fmt.Errorf("run: %w: %w", ctx.Err(), cause)
+		}
+		return fmt.Errorf("run: %w", ctx.Err())
+	}
+	return nil
+}
+
+func (r *run) modelError() *ModelError {
+	e := &ModelError{Model: r.done.Model, RequestID: r.done.ID}
+	if n, ok := As[ModelNamer](r.loop.client); ok {
+		provider, model := n.ModelName()
+		e.Provider = provider
+		if e.Model == "" {
+			e.Model = model
+		}
+	}
+	return e
+}
