@@ -447,7 +447,7 @@ func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, 
 			req, err = nil, fmt.Errorf("builder panicked: %v", p)
 		}
 	}()
-	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 && l.builder != PlainContext() {
+	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 && l.builder != ContextBuilder(plainContext{}) {
 		known, _ := info.ModelInfo("")
 		in.Window = known.Context
 	}
@@ -488,7 +488,7 @@ type settings struct {
 	clock       Clock
 	newID       func() string
 	random      func() float64
-	execute     Executor
+	execute     func(context.Context, string, func(context.Context))
 	log         logger
 
 	// What only programs with an approver or an auditor link, see [config.watch].

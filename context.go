@@ -53,12 +53,7 @@ type ContextInput struct {
 	Base *Request
 }
 
-// PlainContext returns the default builder: the whole history, or as much of it as
-// Elide and Limit say. It then keeps the first request, says that some messages are
-// left out, and goes on with what the user has said in the exchange that is under way
-// and with the last messages. One that takes more than a quarter of Limit is shortened.
-func PlainContext() ContextBuilder { return plainContext{} }
-
+// plainContext is the default builder.
 type plainContext struct{}
 
 func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) {

@@ -54,7 +54,7 @@ func newID() string {
 
 func defaults() config {
 	return config{settings: settings{
-		builder: PlainContext(), approver: readOnly{}, maxTurns: 50, maxCalls: 128,
+		builder: plainContext{}, approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: maxAnswer, keepEncoded: true, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent{},
@@ -112,7 +112,10 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets who builds the requests. Default: [PlainContext].
+// WithContext sets who builds the requests. Default: the whole history, or as much of it as
+// [ContextInput] says by Elide and Limit: then the first request, a note that some messages
+// are left out, what the user has said in the exchange that is under way, and the last
+// messages. A message that takes more than a quarter of Limit is shortened.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
@@ -269,13 +272,10 @@ func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }
 
-// Executor starts a step of a run: an approval or a tool call. It must call step
-// exactly once, with ctx or a child of it, and not before it returns: from another
-// goroutine. It may wait for a free place. The key is the [Action]'s, an idempotency key.
-type Executor func(ctx context.Context, key string, step func(context.Context))
-
-// WithExecutor sets what steps run on: a pool, a recorder. Default: a goroutine
-// each.
-func WithExecutor(e Executor) Option {
-	return option("WithExecutor", e != nil, "is nil", func(c *config) { c.execute = e })
+// WithExecutor sets the function that starts the steps of a run, which are approvals and
+// tool calls: a pool, a recorder. It must call step exactly once, with ctx or a child of
+// it, from another goroutine and not before it returns. It may wait for a free place. The
+// key is that of the [Action] and serves as an idempotency key. Default: a goroutine for each.
+func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
+	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }
