@@ -212,7 +212,7 @@ func versionOf(name, program string) (string, error) {
 	return "", nil // of this repository
 }
 
-// measure runs one measurement in a process of its own.
+// measure runs one measurement in a separate process, so that none affects the next.
 func (e *Entry) measure(what, url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder/bench/provider"
 )
 
-// columns are what the tables show.
+// columns are the columns of the tables.
 var columns = []struct {
 	key, title, unit string
 	scale            float64
@@ -139,7 +139,7 @@ const begin, end = "<!-- bench: go run -C bench . -->\n", "<!-- end of bench -->
 
 var section = regexp.MustCompile(`(?s)` + regexp.QuoteMeta(begin) + `.*?` + regexp.QuoteMeta(end))
 
-// files returns all that this program writes into the directory of the document.
+// files returns the files that this program writes into the directory of the document.
 func files(dir string, r *Results) (map[string]string, error) {
 	name := "benchmarks.md"
 	data, err := os.ReadFile(filepath.Join(dir, name))

@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package contest is what a contestant is made of and measured with. Each contestant is a
-// program that calls [Main] with an adapter for each wire that it speaks. The runner starts
-// it once for a measurement and reads one JSON object from it, so contestants cannot
-// disturb each other, and the provider's work is not counted as theirs.
+// Package contest has the parts that all contestants share, and the measurements. Each
+// contestant is a program that calls [Main] with an adapter for each wire that it speaks.
+// The runner starts it once for a measurement and reads one JSON object from it, so
+// contestants cannot disturb each other, and the provider's work is not counted as theirs.
 package contest
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/aycoder/aycoder/bench/provider"
 )
 
-// What a contestant says to the model.
+// The system prompt and the task, the same for each contestant.
 const (
 	System = "You are a careful coding agent. You read before you write."
 	Prompt = "Find out where the names are set."
@@ -44,7 +44,7 @@ type Args struct {
 	Limit int    `json:"limit" jsonschema:"required"`
 }
 
-// Setup is what a contestant is made from.
+// Setup has the parameters of a contestant.
 type Setup struct {
 	// Wire is the API it speaks, and URL where the provider is, without "/v1".
 	Wire, URL string
@@ -62,7 +62,7 @@ type Conversation func(ctx context.Context, prompt string) error
 // function that begins one.
 type Open func(Setup) (begin func() (Conversation, error), err error)
 
-// Report is what a measurement came to.
+// Report is the result of a measurement.
 type Report struct {
 	// Values are the figures, by the name of the measure.
 	Values map[string]float64 `json:"values,omitempty"`
@@ -134,7 +134,7 @@ func measure(what string, open Open, s Setup) (map[string]float64, []float64, er
 	return nil, nil, fmt.Errorf("no measurement is called %q", what)
 }
 
-// A game is a contestant that plays a script, and what is seen of it.
+// A game is a contestant that plays a script, with the observations about it.
 type game struct {
 	begin  func() (Conversation, error)
 	script provider.Script
@@ -160,7 +160,7 @@ func newGame(open Open, s Setup, script provider.Script) (*game, error) {
 		if g.onCall != nil {
 			g.onCall()
 		}
-		return strings.Clone(g.result) // a string of its own each time, as a real tool's is
+		return strings.Clone(g.result) // a new string each time, like that of a real tool
 	}
 	var err error
 	g.begin, err = open(s)
@@ -274,7 +274,7 @@ func idle(open Open, s Setup) (map[string]float64, error) {
 		}
 		return nil
 	}
-	if err := hold(20); err != nil { // caches and pools are not a conversation's
+	if err := hold(20); err != nil { // caches and pools do not belong to a conversation
 		return nil, err
 	}
 	before, routines := heap(), runtime.NumGoroutine()
@@ -290,9 +290,9 @@ func idle(open Open, s Setup) (map[string]float64, error) {
 	return v, nil
 }
 
-// heap returns the bytes that are in use when all garbage is gone.
+// heap returns the bytes in use after garbage collection.
 func heap() int64 {
-	for range 3 { // what a finalizer or a pool holds takes more than one cycle
+	for range 3 { // memory held by a finalizer or a pool takes more than one cycle
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -317,7 +317,7 @@ func used(f func() error) (usage, error) {
 	return u, err
 }
 
-// cpuTime is what the process has used, user and system, of all threads.
+// cpuTime returns the processor time of the process, user and system, over all threads.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

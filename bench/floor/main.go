@@ -1,7 +1,7 @@
 //go:build unix
 
-// Floor is the agent that one writes with net/http and encoding/json alone, for the wires
-// of the contest. The other contestants are compared with it.
+// Floor is an agent written by hand with only net/http and encoding/json, for the wires of
+// the contest. The other contestants are compared with it.
 package main
 
 import (

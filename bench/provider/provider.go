@@ -1,7 +1,7 @@
 // Package provider is the fake model provider that all contestants talk to: a server that
 // speaks Anthropic Messages and OpenAI Chat Completions, as streams, and answers from a
-// script. It is stateless: what it answers follows from the path and from the history in
-// the request, so that a contestant that loses or repeats a message is refused.
+// script. It is stateless: the answer follows from the path and the history in the request,
+// so a contestant that loses or repeats a message is refused.
 package provider
 
 import (
@@ -29,7 +29,8 @@ type Script struct {
 // Path is the first element of the path of a provider that plays s.
 func (s Script) Path() string { return fmt.Sprintf("/%d-%d-%d", s.Turns, s.Calls, s.Deltas) }
 
-// words are what the model says. A few hold what JSON escapes, or is not ASCII.
+// words are the words of the answers. A few contain characters that JSON escapes, or that
+// are not ASCII.
 var words = strings.Fields("the parser reads each line once and keeps what it \"needs\" in a " +
 	"table of names so that a second pass can find where every name was set — café func return " +
 	"error if nil for range := map[string]int{} that is all there is to it")
@@ -99,8 +100,8 @@ func (h *Handler) answer(path string, body []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// turn finds out which answer is due, and refuses a history that is not the one that the
-// script leads to.
+// turn returns the number of the answer that is due, and refuses a history that does not
+// follow the script.
 func (s Script) turn(body []byte) (int, error) {
 	var req struct {
 		Stream   bool
