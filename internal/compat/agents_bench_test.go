@@ -41,8 +41,8 @@ type server struct {
 	half                 chan struct{} // is closed when half of the pieces are handed out
 }
 
-// pieces are the answers of the services whose [contest.answer] has no piece of text of
-// its own.
+// pieces returns a stream with separate pieces of text, for the services whose
+// [contest.answer] has none.
 func pieces(name string) string {
 	w := &writer{}
 	switch name {

@@ -276,7 +276,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// What a delta may cost is a promise: "at most 4 allocations an event".
+// docs/benchmarks.md promises at most 4 allocations an event.
 func TestDecodeAllocations(t *testing.T) {
 	for _, c := range contests() {
 		loop := c.loop(t, 64<<10, c.stream, c.answer)

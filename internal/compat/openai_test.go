@@ -54,8 +54,8 @@ func openaiRules(t testing.TB) rules {
 	return readRules(t, path, path+"/shared", path+"/responses")
 }
 
-// chatReads checks that the SDK understands a body. "stream" is no parameter there: a
-// method says it.
+// chatReads checks that the SDK understands a body. "stream" is not a parameter of
+// the SDK, which has a separate method for streams.
 func chatReads(t testing.TB, rules rules, body []byte) {
 	t.Helper()
 	var params sdk.ChatCompletionNewParams

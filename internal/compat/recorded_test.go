@@ -61,7 +61,7 @@ func (r *resent) collect(doc any) {
 	case map[string]any:
 		r.objects[canonical(doc)] = true
 		for name, inner := range doc {
-			if name == "thoughtSignature" { // which is no base64 where a recording was scrubbed
+			if name == "thoughtSignature" { // not valid base64 where a recording was scrubbed
 				r.objects[canonical(inner)] = true
 			}
 			r.collect(inner)
