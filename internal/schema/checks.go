@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A check is a keyword that a value must satisfy.
+// A check is one keyword of a schema that a value must satisfy.
 type check interface {
 	check(r *run, at int)
 }

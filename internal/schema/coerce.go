@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 )
 
-// Coerce returns data with the values that were written as text, where the schema
-// takes no text: models send "3" for 3, "true" for true, and lists and objects as the
-// text of their JSON. Only what the text says without doubt is taken over, so that
-// nothing is lost: a number in the notation of JSON, true and false, and JSON that
-// begins with [ or {. What fits the schema as it is stays, and so does data that is
-// not JSON. Where a schema leaves a choice of forms, nothing is done.
+// Coerce returns data with strings replaced by the values that they spell, where the
+// schema does not accept a string: models send "3" for 3, "true" for true, and lists and
+// objects as the text of their JSON. Only unambiguous texts are replaced, so that nothing
+// is lost: a number in JSON notation, true and false, and JSON that begins with [ or {.
+// Values that fit the schema stay as they are, and so does data that is not JSON. Where
+// a schema leaves a choice of forms, Coerce changes nothing.
 func (s *Schema) Coerce(data []byte) []byte {
 	r := newRun(data)
 	if r.doc.parse() != nil {
@@ -32,8 +32,8 @@ func (s *Schema) Coerce(data []byte) []byte {
 	return append(out, data[last:]...)
 }
 
-// speak notes what a string stands for, if that has the type that is wanted. In a
-// trial nothing is noted: another form may take the string as it is.
+// speak records the value that a string spells, if that value has the wanted type. During a
+// trial it records nothing, because another form may accept the string as it is.
 func (r *run) speak(n *node, at int) {
 	if r.spoken == nil || r.trying > 0 || r.doc.cells[at].kind != kindString || n.types&(typeString|typeNone) != 0 {
 		return

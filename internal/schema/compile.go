@@ -27,8 +27,8 @@ const (
 // typeOrder lists the types in the order of their bits.
 var typeOrder = []string{"null", "boolean", "integer", "number", "string", "array", "object"}
 
-// A node is a compiled schema. What most schemas have is in fields, the rest in
-// checks, so that a node without them is small.
+// A node is a compiled schema. Common keywords have fields and the others are in checks,
+// so that a node without them is small.
 type node struct {
 	types  typeSet
 	object *object
@@ -36,15 +36,15 @@ type node struct {
 	checks []check
 }
 
-// object holds what a schema says about members.
+// object holds the keywords about members.
 type object struct {
 	props    []property
-	index    map[string]int // of props, if there are many
+	index    map[string]int // index into props, if there are many
 	patterns []patternProperty
 	extra    *node // for members that are not in props or patterns; nil is any
 }
 
-// A property is named by properties, by required, or by both.
+// A property is listed in properties, in required, or in both.
 type property struct {
 	name     string
 	node     *node // nil if only required names it
@@ -102,8 +102,8 @@ func (c *compiler) new() *node {
 	return n
 }
 
-// name is what the string in a cell says. It shares the memory of the schema: whoever
-// keeps it makes a copy.
+// name returns the string in a cell. It shares the memory of the schema, so a caller that
+// keeps it must copy it.
 func (c *compiler) name(at int) string {
 	if p := &c.doc.cells[at]; !p.escaped {
 		return c.text[p.start+1 : p.end-1]
@@ -111,7 +111,7 @@ func (c *compiler) name(at int) string {
 	return string(c.doc.str(at))
 }
 
-// fill makes n of the schema in a cell.
+// fill compiles the schema in a cell into n.
 func (c *compiler) fill(n *node, at int) error {
 	if c.nodes++; c.nodes > maxNodes {
 		return c.fail("more than %d schemas", maxNodes)
@@ -131,7 +131,7 @@ func (c *compiler) fill(n *node, at int) error {
 	return c.fail("is not a schema")
 }
 
-// each calls f for the members of an object, with the path in place.
+// each calls f for the members of an object, with the path set for errors.
 func (c *compiler) each(at int, f func(key string, value int) error) error {
 	if c.doc.cells[at].kind != kindObject {
 		return c.fail("must be an object")
@@ -167,8 +167,8 @@ func (c *compiler) list(at int) ([]*node, error) {
 	return nodes, err
 }
 
-// keyword compiles one keyword. Those of objects and arrays have a function of
-// their own, as do the assertions about one value.
+// keyword compiles one keyword. Those of objects and arrays have separate
+// functions, as do the assertions about one value.
 func (c *compiler) keyword(n *node, key string, at int) error {
 	switch key {
 	case "type":
@@ -269,7 +269,8 @@ func (c *compiler) structure(n *node, key string, at int) error {
 	return err
 }
 
-// items takes the array form of older drafts too, which is prefixItems now.
+// items also accepts the array form of older drafts, which is prefixItems since draft
+// 2020-12.
 func (c *compiler) items(n *node, at int) error {
 	if c.doc.cells[at].kind == kindArray {
 		return c.lists(n, "prefixItems", at)
@@ -301,7 +302,7 @@ func (c *compiler) required(o *object, at int) error {
 	return err
 }
 
-// add returns the property of that name, a new one if there is none.
+// add returns the property with the name, and creates it if it is missing.
 func (o *object) add(name string) *property {
 	if i := o.find([]byte(name)); i >= 0 {
 		return &o.props[i]
@@ -322,7 +323,7 @@ func (o *object) add(name string) *property {
 
 func (c *compiler) patternProperty(o *object, name string, at int) error {
 	n, err := c.node(at)
-	// With a pattern that is ignored, any name may be one it matches.
+	// An ignored pattern might match any name, so its schema must accept any value.
 	p := patternProperty{c.regexp(strings.Clone(name)), n}
 	if p.pattern == nil {
 		p.node = &node{}
@@ -341,9 +342,8 @@ func (c *compiler) pattern(n *node, at int) error {
 	return nil
 }
 
-// regexp returns nil for a pattern that is not checked. JSON Schema's patterns are
-// those of ECMAScript, which knows more (look-ahead) than RE2 can match in linear
-// time.
+// regexp returns nil for a pattern that is not checked. JSON Schema uses ECMAScript
+// patterns, whose look-ahead RE2 does not have because it cannot be matched in linear time.
 func (c *compiler) regexp(text string) *regexp.Regexp {
 	c.patterns += len(text)
 	if len(text) > maxPattern || c.patterns > maxPatterns {
@@ -388,7 +388,7 @@ func (c *compiler) value(at int) enumValue {
 
 func (c *compiler) limit(n *node, key string, at int) error {
 	if c.doc.cells[at].kind != kindNumber {
-		// Draft 4 has booleans here that change minimum and maximum.
+		// In draft 4 these are booleans that change minimum and maximum.
 		if c.doc.cells[at].kind == kindBool && strings.HasPrefix(key, "exclusive") {
 			return nil
 		}
@@ -415,7 +415,7 @@ func (c *compiler) count(n *node, key string, at int) error {
 	return nil
 }
 
-// clamp returns the number as an int, cut to a size that nothing has.
+// clamp returns the number as an int, limited to a value that no document reaches.
 func (d decimal) clamp() int {
 	if d.point > 9 {
 		return math.MaxInt32
@@ -424,9 +424,9 @@ func (d decimal) clamp() int {
 	return v
 }
 
-// ref resolves a reference to a place in this schema, RFC 6901 in a fragment. Each
-// place is compiled once; one that refers to itself gets the node that is being
-// filled.
+// ref resolves a reference to a place in this schema, a JSON pointer in a fragment (RFC
+// 6901, section 6). Each place is compiled once, and a recursive reference gets the node
+// that is still being filled.
 func (c *compiler) ref(n *node, at int) error {
 	if c.doc.cells[at].kind != kindString {
 		return c.fail("must be a string")

@@ -7,13 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a document, so that a model cannot make us use much more memory
-// than it sent.
+// The bounds of a document keep the memory in proportion to the text that the model sent.
 const (
 	maxDocument = 256 << 20 // bytes
 	maxCells    = 1 << 21   // values and keys
 	maxNesting  = 256
-	fewKeys     = 16 // up to here comparing beats hashing
+	fewKeys     = 16 // up to this number comparing is faster than hashing
 )
 
 type kind uint8
@@ -27,23 +26,23 @@ const (
 	kindObject
 )
 
-// A doc is a JSON text with the places of its values. It is parsed once, without a
-// copy: most values are looked at for their type only, and what encoding/json makes
-// of them (maps, float64) has lost the duplicate keys, the order and the digits.
+// A doc is a JSON text with the positions of its values. It is parsed once, without a copy,
+// because for most values only the type matters. The maps and float64 values of
+// encoding/json would lose duplicate keys, the order and digits.
 type doc struct {
 	data  []byte
 	cells []cell
 	pos   int
 }
 
-// A cell is one value or key. The cells of what is inside a value follow it; in an
-// object keys and values alternate.
+// A cell is one value or key. The cells of its elements or members follow it; in an object
+// keys and values alternate.
 type cell struct {
 	start, end int32 // the text in data, with the quotes of a string
-	next       int32 // the cell after this value and all that is in it
+	next       int32 // the cell after this value and its contents
 	kind       kind
 	escaped    bool // a string with a backslash in it
-	integer    bool // a number that the schema wants to be an integer of 64 bits
+	integer    bool // a number that the schema requires to be a 64-bit integer
 }
 
 type syntaxError struct {
@@ -100,8 +99,8 @@ func (d *doc) skipSpace() {
 	}
 }
 
-// peek returns the next byte, or 0 at the end. A NUL byte has no place outside a
-// string, nor in one.
+// peek returns the next byte, or 0 at the end. A NUL byte is invalid everywhere in JSON, so
+// the two cannot be confused.
 func (d *doc) peek() byte {
 	if d.pos < len(d.data) {
 		return d.data[d.pos]
@@ -306,8 +305,8 @@ func (d *doc) enter(k kind, depth int) (int, error) {
 	return at, nil
 }
 
-// separator reads what comes before a member of an object or array: nothing before
-// the first, else a comma, or the end.
+// separator reads up to the next member of an object or array: nothing before the first, a
+// comma before the others, or the closing bracket.
 func (d *doc) separator(end byte, first bool, want string) (done bool, err error) {
 	d.skipSpace()
 	switch c := d.peek(); {
@@ -324,8 +323,9 @@ func (d *doc) separator(end byte, first bool, want string) (done bool, err error
 	return false, nil
 }
 
-// unique refuses a key that the object has already: RFC 8259 leaves open which of
-// the two counts, so that what was checked may not be what is run.
+// unique refuses a key that the object already has. RFC 8259 (section 4) leaves open which
+// of the two counts, so the tool might run with another value than the one that was
+// approved.
 func (d *doc) unique(object, key, n int, seen map[string]struct{}) (map[string]struct{}, error) {
 	name := d.str(key)
 	if n < fewKeys {
@@ -356,7 +356,7 @@ func (d *doc) duplicate(key int) error {
 // raw returns the JSON text of a cell.
 func (d *doc) raw(at int) []byte { return d.data[d.cells[at].start:d.cells[at].end] }
 
-// str returns what the string in a cell says.
+// str returns the string in a cell without its escapes.
 func (d *doc) str(at int) []byte {
 	raw := d.raw(at)
 	if !d.cells[at].escaped {
@@ -389,7 +389,7 @@ func (d *doc) elements(array int, f func(n, value int) bool) {
 	}
 }
 
-// size returns how many members or elements a value has.
+// size returns the number of members or elements of a value.
 func (d *doc) size(at int) int {
 	n := 0
 	count := func(int, int) bool { n++; return true }

@@ -6,13 +6,12 @@ import (
 	"unicode"
 )
 
-// foldSteps is how many names are compared in one step.
+// foldSteps is the number of names that are compared for one unit of the budget.
 const foldSteps = 8
 
-// misspelt refuses a name that is that of a property but for upper and lower case.
-// It is no property to the schema, nor to those who approve a call, but it is one to
-// encoding/json: "preferring an exact match but also accepting a case-insensitive
-// match".
+// misspelt refuses a name that differs from a property only in case. To the schema and to
+// the approver of a call it is a different name, but encoding/json would decode it into
+// the property: "preferring an exact match but also accepting a case-insensitive match".
 func (r *run) misspelt(o *object, name []byte) bool {
 	r.budget -= len(o.props) / foldSteps
 	text := string(name)
@@ -25,9 +24,9 @@ func (r *run) misspelt(o *object, name []byte) bool {
 	return false
 }
 
-// twins refuses names that are the same but for case and are no properties, since
-// which one counts is up to who reads them. An object whose schema names no property
-// is a map, whose keys are data: there "http_proxy" and "HTTP_PROXY" are two.
+// twins refuses unknown names that differ only in case, because readers disagree about
+// which of them counts. An object whose schema names no property is a map, whose keys are
+// data: there "http_proxy" and "HTTP_PROXY" are two keys.
 func (r *run) twins(o *object, at int) {
 	seen := map[string]int{} // the cells of the keys
 	r.doc.members(at, func(key, _ int) bool {

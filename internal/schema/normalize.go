@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// maxDigits is how many digits an integer that is written 1.0 or 1e3 may have: all
-// numbers of so many fit 64 bits.
+// maxDigits limits the digits of an integer that is written 1.0 or 1e3: every number of
+// this length fits in 64 bits.
 const maxDigits = 18
 
-// Normalize returns data with the integers that are written 1.0, 1e3 or -0 in plain
-// digits, where the schema wants integers: JSON Schema calls them integers too, but
-// encoding/json takes none of them for a Go int. What is valid stays valid and means
-// the same. Data that is not JSON comes back as it is, as does data without any such
-// number, which is not copied.
+// Normalize returns data with integers such as 1.0, 1e3 or -0 in plain digits, where the
+// schema wants integers: JSON Schema calls them integers too, but encoding/json decodes
+// none of them into a Go int. Valid data stays valid and keeps its meaning. Data that is
+// not JSON, or has no such number, is returned as it is, without a copy.
 func (s *Schema) Normalize(data []byte) []byte {
 	r := newRun(data)
 	if r.doc.parse() != nil || !slices.ContainsFunc(r.doc.cells, r.doc.odd) {
@@ -26,7 +25,7 @@ func (s *Schema) Normalize(data []byte) []byte {
 	return r.normalized()
 }
 
-// normalized is the document, which was checked, with its integers in plain digits.
+// normalized returns the checked document with its integers in plain digits.
 func (r *run) normalized() []byte {
 	data := r.doc.data
 	var out []byte
@@ -45,9 +44,9 @@ func (r *run) normalized() []byte {
 	return append(out, data[last:]...)
 }
 
-// Problem says in the words of [Schema.Validate] why data did not decode into a Go
-// value, which may have room for less than its schema says: "/size: takes no number
-// 300". It names no Go type, since a model knows none of them.
+// Problem describes, in the words of [Schema.Validate], why data did not decode into a Go
+// value, whose type may hold less than its schema allows: "/size: takes no number 300". It
+// does not name Go types, because they mean nothing to a model.
 func Problem(err error) string {
 	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -75,7 +74,7 @@ func inDigits(text []byte) bool {
 	return !slices.ContainsFunc(text, func(c byte) bool { return c == '.' || c == 'e' || c == 'E' })
 }
 
-// fits64 reports whether an integer is one that 64 bits hold, with or without a sign.
+// fits64 reports whether an integer fits in an int64 or a uint64.
 func fits64(text []byte) bool {
 	if !inDigits(text) {
 		return parseDecimal(string(text)).point <= maxDigits

@@ -73,7 +73,7 @@ func TestHasPropertyInCircles(t *testing.T) {
 	assert.False(t, s.HasProperty("b"))
 }
 
-// What Normalize returns is as valid as before, means the same, and decodes where
+// The result of Normalize is as valid as before, means the same, and decodes where
 // the schema wants an integer.
 func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{`{"a":1.0,"b":[1e2,{"a":-0}]}`, `{"a":1e17,"c":9e99}`, `{"a":18446744073709551615}`,

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A decimal is a number in JSON as it is written: 0.digits × 10^point. Comparing
-// and testing for integers is exact at any size and costs no arithmetic.
+// A decimal is a JSON number in its written form: 0.digits × 10^point. Comparisons and
+// tests for integers are exact at any size and need no arithmetic.
 type decimal struct {
 	negative bool
 	digits   string // no zero at either end; "" is 0
 	point    int
 }
 
-// maxExponent is where exponents are cut, so that they can be added.
+// maxExponent limits exponents, so that their sum does not overflow.
 const maxExponent = 1 << 30
 
 // parseDecimal reads a number that follows the grammar of JSON.
@@ -81,7 +81,7 @@ func (d decimal) magnitude(e decimal) int {
 	return cmp.Or(cmp.Compare(d.point, e.point), strings.Compare(d.digits, e.digits))
 }
 
-// canon is the same text for the same number.
+// canon returns a text that is the same for equal numbers.
 func (d decimal) canon() string {
 	sign := ""
 	if d.negative {
@@ -90,8 +90,8 @@ func (d decimal) canon() string {
 	return sign + d.digits + "e" + strconv.Itoa(d.point)
 }
 
-// multipleOf is exact for integers. Fractions are binary where they are compared
-// everywhere else, so 0.3 counts as a multiple of 0.1.
+// multipleOf is exact for integers. For fractions it uses float64 with a tolerance, so 0.3
+// counts as a multiple of 0.1.
 func multipleOf(value, of string) bool {
 	a, errA := strconv.ParseInt(value, 10, 64)
 	b, errB := strconv.ParseInt(of, 10, 64)
@@ -107,8 +107,8 @@ func multipleOf(value, of string) bool {
 	return math.Abs(q-math.Round(q)) <= 1e-9*max(1, math.Abs(q))
 }
 
-// canon appends a text to buf that is the same for values that JSON Schema calls
-// equal: the order of keys, the escapes and the spelling of numbers do not count.
+// canon appends to buf a text that is the same for values that JSON Schema calls equal: the
+// order of keys, escapes and the spelling of numbers do not matter.
 func (d *doc) canon(buf []byte, at int) []byte {
 	switch d.cells[at].kind {
 	case kindNumber:

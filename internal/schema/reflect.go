@@ -18,16 +18,16 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// Reflect returns the schema of T, a struct or a pointer to one, in one tree without
-// $schema, $id and $ref: properties in the order of the fields, required are those
-// without omitempty and omitzero, no other properties are allowed, and jsonschema
-// and jsonschema_description tags add the rest. The same type always gives the same
-// bytes. What encoding/json cannot read, a type that contains itself, and a tag that
-// would be ignored are errors that name the field.
+// Reflect returns the schema of T, a struct or a pointer to one, as one tree without
+// $schema, $id and $ref. The properties are in the order of the fields. Fields without
+// omitempty and omitzero are required, other properties are not allowed, and jsonschema and
+// jsonschema_description tags add keywords. The same type always gives the same bytes.
+// Values that encoding/json cannot read, a type that contains itself, and a tag that would
+// be ignored are errors that name the field.
 //
-// A type with a method JSONSchema() json.RawMessage is described by what that returns,
-// an object. One that reads itself from JSON text is a string if it has UnmarshalText,
-// and any value if it has UnmarshalJSON and no exported fields.
+// A type with a method JSONSchema() json.RawMessage is described by the result of the
+// method, which must be an object. Any other type with UnmarshalText is a string, and a
+// type with UnmarshalJSON and without exported fields is any value.
 func Reflect[T any]() (json.RawMessage, error) {
 	t := reflect.TypeFor[T]()
 	if raw, ok := schemas.Load(t); ok {
@@ -40,9 +40,10 @@ func Reflect[T any]() (json.RawMessage, error) {
 	return raw, err
 }
 
-// schemas keeps the schema of each type, a []byte, as programs make the same tools
-// for every agent. There are no more of them than the program has types. Those in
-// which a type describes itself are not kept: it may say something else next time.
+// schemas caches the schema of each type, a []byte, because programs make the same tools
+// for every agent. Its size is bounded by the number of types in the program. A schema in
+// which a type describes itself is not cached, because the method may return something else
+// next time.
 var schemas sync.Map
 
 // reflectType also reports whether a type in it describes itself.
@@ -67,14 +68,13 @@ func reflectType(t reflect.Type) (raw json.RawMessage, own bool, err error) {
 	if err != nil {
 		return nil, own, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	return bytes.Clone(s.AppendTo(nil)), own, nil // it is kept, and has grown
+	return bytes.Clone(s.AppendTo(nil)), own, nil // without spare capacity, because the slice is cached
 }
 
-// A reflector makes schemas of types that were checked. Their structure and most of
-// their tags are read by invopop/jsonschema, one struct at a time, which asks known
-// about every type it comes to. So what it says of the fields of a struct can be
-// amended with the tags at hand, and the finished schema of a struct goes into that of
-// the next one as it is.
+// A reflector makes schemas of checked types. It lets invopop/jsonschema read the structure
+// and most tags of one struct at a time. The library asks known about every type that it
+// meets. So the schemas of the fields can be amended while their tags are at hand, and the
+// finished schema of an inner struct is used unchanged in that of the outer one.
 type reflector struct {
 	lib  jsonschema.Reflector
 	root reflect.Type
@@ -82,7 +82,7 @@ type reflector struct {
 	err  error
 }
 
-// describe describes a struct, also one that reads itself.
+// describe returns the schema of a struct, also of one with an Unmarshal method.
 func describe(t reflect.Type) (draft, error) {
 	r := &reflector{root: t}
 	r.lib = jsonschema.Reflector{Anonymous: true, DoNotReference: true, Mapper: r.known}
@@ -108,8 +108,8 @@ var (
 	timeType            = reflect.TypeFor[time.Time]()
 )
 
-// special describes the types that are not what their Go structure says, and says
-// whether t is one.
+// special returns the schema of a type whose JSON form does not follow from its Go
+// structure, and reports whether t is such a type.
 func special(t reflect.Type, root bool) (s draft, ok bool, err error) {
 	p := reflect.PointerTo(t)
 	switch {
@@ -132,8 +132,8 @@ func special(t reflect.Type, root bool) (s draft, ok bool, err error) {
 	return s, false, nil
 }
 
-// hasFields tells a struct that reads itself to set defaults from one that hides
-// what it is, like big.Int.
+// hasFields reports whether a struct has exported fields. With UnmarshalJSON, such a struct
+// usually just sets defaults; one without, like big.Int, has another form in JSON.
 func hasFields(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -146,8 +146,8 @@ func hasFields(t reflect.Type) bool {
 	return false
 }
 
-// known describes the types that the library would not describe as package json reads
-// them, or returns nil.
+// known returns the schema of a type for which the library and encoding/json disagree, or
+// nil.
 func (r *reflector) known(t reflect.Type) *jsonschema.Schema {
 	if t == r.open {
 		return nil
@@ -171,8 +171,8 @@ func (r *reflector) known(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// mapping describes a map whose keys are not words: integers may be negative if they
-// have a sign, and are none if they read themselves.
+// mapping returns the schema of a map with keys that are not strings. Integer keys may be
+// negative if the type is signed, and are any string if the type has UnmarshalText.
 func (r *reflector) mapping(t reflect.Type) *jsonschema.Schema {
 	of, pattern := r.lib.ReflectFromType(t.Elem()), ""
 	switch k := t.Key(); {
@@ -232,7 +232,7 @@ func (r *reflector) fail(err error) {
 	}
 }
 
-// describeField describes a field, s being what the library says of it.
+// describeField returns the schema of a field; s is the schema that the library made.
 func describeField(f reflect.StructField, s *jsonschema.Schema) (draft, error) {
 	parts := tagParts(f)
 	nullable := slices.ContainsFunc(parts, func(p tagPart) bool { return p.key == "nullable" })
@@ -245,7 +245,7 @@ func describeField(f reflect.StructField, s *jsonschema.Schema) (draft, error) {
 			of.Format, of.Pattern = "", ""
 		}
 	}
-	if s.Type == "string" && isQuoted(f) { // a type speaks of the value without the quotes
+	if s.Type == "string" && isQuoted(f) { // a type describes the value without the quotes
 		s.Items, s.Extras = nil, nil
 	}
 	n := drafted(s)
@@ -282,8 +282,8 @@ func typed(typ string) draft {
 	return n
 }
 
-// finished is a schema for the library, in which a draft is kept as it is. The library
-// looks at the type, and at that of the elements.
+// finished wraps a draft in a schema of the library, which keeps it unchanged. The library
+// looks only at the type, and at that of the elements.
 func (n draft) finished() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: n.typ(), Items: &jsonschema.Schema{}, Extras: map[string]any{"": n}}
 	if items := n.items(); items.Object != nil {
@@ -292,8 +292,7 @@ func (n draft) finished() *jsonschema.Schema {
 	return s
 }
 
-// drafted returns what the library says of a type and its tags, in front of which may
-// be a finished draft.
+// drafted converts a schema of the library, which may begin with a finished draft.
 func drafted(s *jsonschema.Schema) draft {
 	n, finished := s.Extras[""].(draft)
 	if s.Type == "" {
@@ -352,7 +351,7 @@ func drafted(s *jsonschema.Schema) draft {
 	return n
 }
 
-// literalOf returns nil for what is no JSON, like the number "inf".
+// literalOf returns nil for a value that JSON cannot express, like the number "inf".
 func literalOf(v any) json.RawMessage {
 	switch v := v.(type) {
 	case string:
@@ -379,13 +378,13 @@ func (n *draft) text(key, val string)       { n.Set(key, rawjson.AppendString(ni
 func (n *draft) child(key string, of draft) { n.Set(key, of.AppendTo(nil)) }
 func (n *draft) raw(key, val string)        { n.Set(key, json.RawMessage(val)) }
 
-// typ is what the schema says of the type, or "".
+// typ returns the type of the schema, or "".
 func (n *draft) typ() string {
 	s, _ := rawjson.Str("type", n.Value("type"))
 	return s
 }
 
-// add appends to a list, unless it is nothing.
+// add appends a keyword, unless its value is empty.
 func (n *draft) add(key string, val json.RawMessage) {
 	if val == nil {
 		return
@@ -397,8 +396,7 @@ func (n *draft) add(key string, val json.RawMessage) {
 	n.Set(key, append(append(rawjson.AppendComma(list[:len(list)-1:len(list)-1]), val...), ']'))
 }
 
-// orAny is a schema that is not empty: that is written {} or true, which some
-// providers refuse.
+// orAny gives an empty schema a description: some providers refuse the forms {} and true.
 func (n draft) orAny() draft {
 	if len(n.Object) == 0 {
 		n.text("description", "any JSON value")
@@ -408,8 +406,8 @@ func (n draft) orAny() draft {
 
 var errNotOfType = errors.New("does not fit the type")
 
-// amend adds what a tag says and the library has dropped. What is about the elements
-// of a list goes there; depth counts the lists.
+// amend adds a key of a tag that the library has dropped. A key that applies to the
+// elements of a list is added to their schema; depth counts the enclosing lists.
 func (n *draft) amend(key, val string, depth int) error {
 	k, typ := findTag(key), n.typ()
 	if typ == "array" && k.of != "" && k.of != "array" {
@@ -445,7 +443,7 @@ func (n *draft) amend(key, val string, depth int) error {
 	return nil
 }
 
-// items is the schema of the elements of a list.
+// items returns the schema of the elements of a list.
 func (n *draft) items() (of draft) {
 	if items := n.Value("items"); rawjson.IsObject(items) {
 		of.Object = rawjson.Split(items)
@@ -478,7 +476,7 @@ func kindOf(typ string) string {
 	return typ
 }
 
-// literal is the JSON form of a value in a tag.
+// literal returns the JSON form of a value in a tag.
 func literal(typ, val string) json.RawMessage {
 	if typ != "string" && json.Valid([]byte(val)) {
 		return json.RawMessage(val)

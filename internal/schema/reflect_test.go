@@ -360,7 +360,7 @@ func TestReflectTextKeysAndCommas(t *testing.T) {
 		"additionalProperties":false,"type":"object","required":["f"]}`, got)
 }
 
-// What the library would say of these is not what encoding/json reads.
+// For these types the library alone would describe something else than encoding/json reads.
 func TestReflectFitsWhatJSONReads(t *testing.T) {
 	type args struct {
 		base  `json:"base"`
@@ -386,7 +386,7 @@ func TestReflectFitsWhatJSONReads(t *testing.T) {
 	}, in)
 }
 
-// What Reflect says about a type is what encoding/json writes for it.
+// The schema of a type describes the values that encoding/json writes for it.
 func TestReflectFitsWhatJSONWrites(t *testing.T) {
 	values := []any{
 		readArgs{Path: "a", Limit: 3, Mode: "hex"},

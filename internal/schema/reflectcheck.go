@@ -13,8 +13,8 @@ import (
 	"github.com/aycoder/aycoder/internal/closest"
 )
 
-// checkType refuses the types that have no schema, or no end. It reports whether one of
-// them describes itself.
+// checkType refuses types without a schema and recursive types. It reports whether one of
+// the types describes itself.
 func checkType(root reflect.Type) (own bool, err error) {
 	c := &typeChecker{root: root}
 	err = c.check(root, typeName(root))
@@ -23,7 +23,7 @@ func checkType(root reflect.Type) (own bool, err error) {
 
 type typeChecker struct {
 	root  reflect.Type
-	open  []openType // the types that are being looked into
+	open  []openType // the types on the current path, to find recursion
 	count int        // of types and fields, as types can double at each level
 	own   bool       // a type describes itself
 }
@@ -102,8 +102,8 @@ func (c *typeChecker) checkMap(t reflect.Type, path string) error {
 	return c.check(t.Elem(), path)
 }
 
-// checkFields looks at the fields of a struct and of those it embeds, whose fields
-// count as its own. Names maps JSON names to fields.
+// checkFields checks the fields of a struct and of its embedded structs, whose fields are
+// promoted. The map names leads from JSON names to fields.
 func (c *typeChecker) checkFields(t reflect.Type, path string, names map[string]string) error {
 	for f := range t.Fields() {
 		at := path + "." + f.Name
@@ -134,7 +134,7 @@ func (c *typeChecker) checkFields(t reflect.Type, path string, names map[string]
 	return nil
 }
 
-// checkEmbedded looks at the fields that an embedded struct gives to the outer one.
+// checkEmbedded checks the fields that an embedded struct promotes.
 func (c *typeChecker) checkEmbedded(
 	f reflect.StructField, at string, names map[string]string,
 ) error {
@@ -161,13 +161,13 @@ func (c *typeChecker) checkEmbedded(
 	return c.checkFields(t, at, names)
 }
 
-// A fieldUse says what a field of a struct is for the JSON form of it.
+// A fieldUse describes the role of a struct field in the JSON form.
 type fieldUse int
 
 const (
 	unused  fieldUse = iota
 	named            // a property
-	inlined          // its fields are those of the struct
+	inlined          // its fields are promoted
 )
 
 func jsonField(f reflect.StructField) (name string, use fieldUse) {
@@ -183,8 +183,9 @@ func jsonField(f reflect.StructField) (name string, use fieldUse) {
 	return f.Name, named
 }
 
-// hooks are methods by which the library lets types change what it makes of them. It
-// calls those of no type of ours: they return its types, and go unchecked.
+// hooks are the methods with which types can change their schema in the library. They are
+// refused: they return types of the library, which are not part of our API, and their
+// results would be unchecked.
 var hooks = []reflect.Type{
 	reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }](),
 	reflect.TypeFor[interface{ JSONSchemaExtend(*jsonschema.Schema) }](),
@@ -204,9 +205,9 @@ func checkMethods(t reflect.Type) error {
 	return nil
 }
 
-// A tagKey is a key of a jsonschema tag, the kind of its value, the types of what it may
-// stand at, if not any, and at which of them the library reads it. What stands at a list
-// and is not for lists is for its elements.
+// A tagKey describes a key of a jsonschema tag: the kind of its value, the types it applies
+// to (empty for all), and those for which the library reads it. On a list, a key that does
+// not apply to lists applies to the elements.
 type tagKey struct{ key, kind, of, read string }
 
 var tagKeys = []tagKey{
@@ -234,7 +235,7 @@ var tagKeys = []tagKey{
 	{"exclusiveMaximum", "number", "number", "number"},
 }
 
-// findTag returns what is known of a key, or nothing.
+// findTag returns the entry of a key, or the zero value.
 func findTag(key string) *tagKey {
 	for i := range tagKeys {
 		if tagKeys[i].key == key {
@@ -264,8 +265,8 @@ func tagParts(f reflect.StructField) (parts []tagPart) {
 	return parts
 }
 
-// checkTags refuses what would be dropped without a word: a description that has a
-// comma in it loses what follows.
+// checkTags refuses tags that the library would silently drop: a description with a comma
+// loses the text after it.
 func checkTags(f reflect.StructField) error {
 	if _, opts, _ := strings.Cut(f.Tag.Get("json"), ","); strings.Contains(","+opts+",", ",inline,") {
 		return errors.New(`encoding/json knows no "inline", embed the struct instead`)

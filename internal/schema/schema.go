@@ -8,10 +8,9 @@
 // minItems, maxItems, uniqueItems, minProperties, maxProperties, anyOf, oneOf,
 // allOf, not, and $ref to a place in the same schema. Schemas may be true and false.
 //
-// It is lenient by design: format and keywords it does not know are ignored, and so
-// are patterns that Go's regexp does not take or that are very long, and $refs to
-// other documents. What it ignores it lets through. The names of types may be in
-// upper case, as Gemini writes them.
+// It is lenient by design. It ignores format and unknown keywords, patterns that are very
+// long or that Go's regexp does not accept, and $refs to other documents; data is not
+// refused because of them. The names of types may be in upper case, as Gemini writes them.
 package schema
 
 import (
@@ -51,7 +50,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if c.doc.cells[0].kind != kindObject {
 		return nil, errors.New("schema is not a JSON object")
 	}
-	c.free = make([]node, 1+min(bytes.Count(raw, []byte("{")), 64)) // about as many as there are
+	c.free = make([]node, 1+min(bytes.Count(raw, []byte("{")), 64)) // roughly the number of nodes
 	root := c.new()
 	c.refs[""] = root
 	if err := c.fill(root, 0); err != nil {
@@ -66,7 +65,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
-// takesObject follows $refs, as generators put the object behind one.
+// takesObject follows $refs, because generators often put the object behind one.
 func takesObject(n *node, depth int) bool {
 	if n.types != 0 && n.types&typeObject == 0 {
 		return false

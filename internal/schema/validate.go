@@ -11,7 +11,7 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// The bounds of what Validate says and does.
+// The bounds of Validate's work and of its messages.
 const (
 	maxProblems = 20
 	maxQuoted   = 80     // bytes of a value or name that a problem quotes
@@ -20,16 +20,15 @@ const (
 	stepBytes   = 64     // of a string or a compound value, compared in one step
 )
 
-// Validate returns everything that is wrong with data, in words for the model that
-// wrote it, each with its JSON pointer: "/limit: must be at most 2000, got 5000". It
-// returns nil if nothing is wrong. At most 20 problems are listed, the rest is
-// counted. Data that is not one JSON value, or has a key twice, has that as its only
-// problem, with the offset.
+// Validate returns the problems of data, worded for the model that wrote it, each with its
+// JSON pointer: "/limit: must be at most 2000, got 5000". It returns nil for valid data. At
+// most 20 problems are listed, and the others are counted. If data is not one JSON value,
+// or has a duplicate key, that is the only problem, with its offset.
 func (s *Schema) Validate(data []byte) []string { return s.validate(newRun(data)) }
 
-// ValidateLoose is Validate, but takes a null for a property that is not required: so
-// does encoding/json, and a model that was made to write all properties has no other
-// way to leave one out.
+// ValidateLoose is Validate, but accepts null for a property that is not required. So does
+// encoding/json, and a model that is forced to write all properties has no other way to
+// leave one out.
 func (s *Schema) ValidateLoose(data []byte) []string {
 	r := newRun(data)
 	r.loose = true
@@ -51,10 +50,10 @@ func (s *Schema) validate(r *run) []string {
 	return r.found.problems
 }
 
-// Fit returns the arguments as the schema wants them, or all that is wrong with them as
-// [Schema.Validate] does. Values that were written as text are what the text says, as
-// [Schema.Coerce] makes them, and integers such as 2.0 are in plain digits, as
-// [Schema.Normalize] makes them. What fits as it is comes back itself.
+// Fit returns the arguments in the form that the schema wants, or the problems that
+// [Schema.Validate] reports. Strings that spell another value are replaced as by
+// [Schema.Coerce], and integers such as 2.0 are written in plain digits as by
+// [Schema.Normalize]. Data that needs no change is returned as it is.
 func (s *Schema) Fit(data []byte) (args []byte, problems []string) {
 	r := newRun(data)
 	if problems = s.validate(r); len(problems) > 0 {
@@ -70,18 +69,18 @@ func (s *Schema) Fit(data []byte) (args []byte, problems []string) {
 	return r.normalized(), nil
 }
 
-// A run is one validation.
+// A run is the state of one validation.
 type run struct {
 	doc    doc
 	path   []step
 	found  findings
 	budget int // nodes that may still be applied; recursive choices explode
 	depth  int
-	loose  bool           // null leaves a property out
-	trying int            // trials that are on
-	spoken map[int][]byte // what the strings in cells stand for, if that is asked for
+	loose  bool           // null counts as a missing property
+	trying int            // depth of nested trials
+	spoken map[int][]byte // values that strings spell, by cell; nil if not wanted
 
-	cells [16]cell // where doc.cells and path start
+	cells [16]cell // initial storage of doc.cells and path
 	steps [4]step
 }
 
@@ -91,7 +90,7 @@ func newRun(data []byte) *run {
 	return r
 }
 
-// root checks the whole document, which was parsed.
+// root checks the whole parsed document.
 func (r *run) root(s *Schema) {
 	r.budget = minSteps + cellSteps*len(r.doc.cells) + len(r.doc.data)/8
 	r.node(s.root, 0)
@@ -140,8 +139,8 @@ func (r *run) pointer() string {
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`, "\x00", `\0`)
 
-// node checks a value against a schema. It stops where references go in circles or
-// choices multiply beyond the budget.
+// node checks a value against a schema. It stops when recursive references or nested
+// choices exhaust the budget, so a hostile schema cannot take exponential time.
 func (r *run) node(n *node, at int) {
 	r.budget--
 	if r.budget <= 0 {
@@ -171,8 +170,8 @@ func (r *run) node(n *node, at int) {
 	}
 }
 
-// number refuses integers that no Go type has room for: they would only fail later,
-// in words that say nothing to a model.
+// number refuses integers that fit in no Go type: decoding would fail later with a message
+// that means nothing to a model.
 func (r *run) number(n *node, at int) {
 	if n.types&typeInteger == 0 || n.types&typeNumber != 0 {
 		return
@@ -184,8 +183,7 @@ func (r *run) number(n *node, at int) {
 	r.doc.cells[at].integer = true
 }
 
-// text returns what the string in a cell says, and spends the time it takes to look
-// at all of it.
+// text returns the string in a cell, and charges its length to the budget.
 func (r *run) text(at int) []byte {
 	r.spend(at)
 	return r.doc.str(at)
@@ -203,7 +201,7 @@ func (r *run) array(n *node, at int) {
 	first := 0
 	for _, c := range n.checks {
 		if p, ok := c.(prefixItems); ok {
-			first = len(p) // items is about what follows
+			first = len(p) // items applies to the elements after the prefix
 		}
 	}
 	r.doc.elements(at, func(i, value int) bool {
@@ -255,7 +253,7 @@ func (r *run) object(o *object, at int) {
 	}
 }
 
-// member checks a member whose property is number i, or -1.
+// member checks a member; i is the index of its property, or -1 if it has none.
 func (r *run) member(o *object, i int, name []byte, value int) {
 	if i < 0 && r.misspelt(o, name) {
 		return
@@ -280,8 +278,8 @@ func (r *run) member(o *object, i int, name []byte, value int) {
 	}
 }
 
-// property says what to do about a null, which models like to write for what they
-// mean to leave out.
+// property decides about a null, which models often write for a property that they mean to
+// leave out.
 func (r *run) property(p *property, value int) {
 	t := p.node.types
 	if r.loose && !p.required && r.doc.cells[value].kind == kindNull {
@@ -388,7 +386,7 @@ func (t typeSet) String() string {
 	return strings.Join(names, " or ")
 }
 
-// show returns a value as a problem quotes it.
+// show returns a value in the form in which problems quote it.
 func (r *run) show(at int) string {
 	switch r.doc.cells[at].kind {
 	case kindArray:
@@ -431,8 +429,8 @@ func (r *run) try(nodes []*node, at, enough int) (trials []findings, fit int) {
 	return trials, fit
 }
 
-// explain says why none of several schemas fits. If one alone takes values of this
-// type, its problems are what the model has to repair.
+// explain describes why none of several schemas fits. If only one accepts values of this
+// type, its problems are the ones that the model has to repair.
 func (r *run) explain(nodes []*node, trials []findings, at int) {
 	if r.budget <= 0 {
 		return

@@ -104,8 +104,8 @@ func requestSchemas(t *testing.T, body json.RawMessage) map[string]any {
 	return found
 }
 
-// What the recordings have that does not fit, by the start of the case's id, and
-// why. Each case and each problem was looked at.
+// The misfits of the recordings, by the start of the case's id, with the reason. Each case
+// and each problem was checked by hand.
 var (
 	refusedSchemas = map[string]string{
 		"opentelemetry-python-contrib--vertexai-": "types are numbers: the enumeration of the gRPC form",
