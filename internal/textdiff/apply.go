@@ -8,25 +8,25 @@ import (
 	"github.com/aycoder/aycoder/internal/diff3"
 )
 
-// Patch is what a unified diff says of one file.
+// Patch is the part of a unified diff that concerns one file.
 type Patch struct {
 	// OldName and NewName are the paths without the leading a/ and b/. One of them is
 	// empty if there is no such file before or after.
 	OldName, NewName string
-	// Binary says that the files differ, and not how.
+	// Binary reports that the patch only says that the files differ.
 	Binary bool
 
 	hunks []patchHunk
 }
 
-// patchHunk is a part of a patch: from these lines to those.
+// patchHunk is one hunk of a patch: old lines and the new ones that replace them.
 type patchHunk struct {
 	line          int // of the patch, from 1
 	from, to      diff3.Span
 	before, after []byte
 }
 
-// PatchError says what is wrong with a patch, or why it does not fit.
+// PatchError describes an invalid patch, or the place where a patch does not fit the text.
 type PatchError struct {
 	Line int // of the patch, from 1
 	Err  error
@@ -47,9 +47,8 @@ var (
 	errMiddle  = errors.New("line without a newline in the middle of the file")
 )
 
-// Apply applies a patch to the text it was made for. It is strict: the lines must be
-// exactly those of the patch, where the patch says. Its errors are of type
-// [*PatchError].
+// Apply applies a patch to a text. It is strict: the old lines must be exactly those of the
+// patch, at the line numbers of the patch. Its errors are of type [*PatchError].
 func (p *Patch) Apply(before []byte) ([]byte, error) {
 	if p.Binary {
 		return nil, &PatchError{1, errBinary}
@@ -63,14 +62,14 @@ func (p *Patch) Apply(before []byte) ([]byte, error) {
 	return append(a.out, a.rest...), nil
 }
 
-// applier is in the middle of a text.
+// applier is the state of Apply between two hunks.
 type applier struct {
 	rest, out []byte
 	at, to    int // lines before rest, lines of out
 }
 
-// apply goes on to a hunk and replaces its lines. Its new line numbers must be right
-// too: they tell that no hunk is missing.
+// apply copies the lines up to a hunk and replaces those of the hunk. The new line numbers
+// must also be right, because a wrong one shows that a hunk is missing.
 func (a *applier) apply(h *patchHunk) error {
 	if h.from.Lo < a.at {
 		return errOrder
@@ -93,10 +92,10 @@ func (a *applier) apply(h *patchHunk) error {
 	return nil
 }
 
-// ended reports whether what follows a text is a new line.
+// ended reports whether a text ends at the end of a line.
 func ended(text []byte) bool { return len(text) == 0 || text[len(text)-1] == '\n' }
 
-// copy takes over n lines as they are.
+// copy copies n unchanged lines.
 func (a *applier) copy(n int) error {
 	size := 0
 	for range n {

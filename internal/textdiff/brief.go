@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	minShare = 200 // bytes that a hunk gets at least, if it is shown
-	noteRoom = 100 // bytes kept for a note on what was left out
+	minShare = 200 // minimum bytes for a hunk that is shown
+	noteRoom = 100 // bytes reserved for a note on omitted parts
 	headRoom = 128 // bytes for the head of a hunk and for missing newlines
-	maxLine  = 400 // bytes of a line, where something is left out anyway
+	maxLine  = 400 // bytes of a line in a diff with omissions
 	cutNote  = "\n[diff cut]\n"
 )
 
-// Brief returns the unified diff as valid UTF-8 text of at most limit bytes. If that
-// is not enough for all, each hunk gets its share, and notes in brackets say what was
-// left out.
+// Brief returns the unified diff as valid UTF-8 text of at most limit bytes. If the whole
+// diff does not fit, each hunk gets a share of the space, and notes in brackets count the
+// omitted lines and hunks.
 func (d *Diff) Brief(limit int) string {
 	if d.size()-len(d.Hunks)*headRoom <= limit {
 		if all := strings.ToValidUTF8(string(d.Append(nil)), "\ufffd"); len(all) <= limit {
@@ -34,8 +34,7 @@ func (d *Diff) Brief(limit int) string {
 	return clip(b.out, limit)
 }
 
-// size returns about how long the diff is: not less than it would be but for its
-// header.
+// size returns an upper bound of the length of the diff, without the header.
 func (d *Diff) size() int {
 	n := 0
 	for i := range d.Hunks {
@@ -44,7 +43,7 @@ func (d *Diff) size() int {
 	return n
 }
 
-// hunkSize returns about how long a hunk is, and not less, without looking at its lines.
+// hunkSize returns an upper bound of the length of a hunk, without a look at its lines.
 func (d *Diff) hunkSize(h *Hunk) int {
 	n := len(d.Old.Slice(h.Old.Lo, h.Old.Hi)) + h.Old.Len() + headRoom
 	for _, c := range h.Changes {
@@ -53,8 +52,8 @@ func (d *Diff) hunkSize(h *Hunk) int {
 	return n
 }
 
-// clip makes a text valid, and cuts it if it is too long: where only bytes that are
-// no UTF-8 made it so, or where there is no room for notes.
+// clip makes a text valid UTF-8 and cuts it if it is too long. That happens when the
+// replacement of invalid bytes made it longer, or when there is no room for notes.
 func clip(text []byte, limit int) string {
 	s := strings.ToValidUTF8(string(text), "\ufffd")
 	if len(s) <= limit {
@@ -73,14 +72,14 @@ func runeStart(s string, i int) int {
 	return i
 }
 
-// brief is a diff of which parts are left out.
+// brief is a diff that is being written with omissions.
 type brief struct {
 	d   *Diff
 	out []byte
 }
 
-// shares deals out room to the hunks that are shown, the first ones: what one does not
-// need, larger ones get.
+// shares divides the space among the hunks that are shown, which are the first ones. Space
+// that a small hunk does not need goes to larger ones.
 func (b *brief) shares(room int) []int {
 	var sizes []int
 	for i, least := 0, 0; i < len(b.d.Hunks); i++ {
@@ -123,7 +122,7 @@ func (b *brief) hunk(h *Hunk, room int) {
 	w.note()
 }
 
-// rest says what hunks were left out.
+// rest appends a note on the omitted hunks.
 func (b *brief) rest(hunks []Hunk) {
 	if len(hunks) == 0 {
 		return
@@ -146,7 +145,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// writer appends lines to a brief diff up to an end, and counts those left out.
+// writer appends lines to a brief diff up to a limit, and counts the omitted ones.
 type writer struct {
 	*brief
 	end                  int
@@ -197,7 +196,7 @@ func (w *writer) count(sign byte) {
 	}
 }
 
-// note says what of the hunk was left out.
+// note appends a note on the omitted lines of the hunk.
 func (w *writer) note() {
 	if n := w.added + w.removed + w.same; n > 0 {
 		w.out = fmt.Appendf(w.out, "[%s of this hunk left out: +%d -%d]\n", count(n, "line"), w.added, w.removed)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// quote returns a name as git writes it: as it is, or in double quotes with the
-// escapes of C where a reader would take it for another. Letters of all scripts stay.
+// quote returns a name as git writes it: unchanged, or in double quotes with C escapes if a
+// reader could mistake it for another name. Letters of all scripts stay.
 func quote(name string) string {
 	if !needsQuotes(name) {
 		return name
@@ -16,8 +16,8 @@ func quote(name string) string {
 	return quoted(name)
 }
 
-// word returns a name for a line on which another may follow: patch wants quotes
-// around one with blanks.
+// word returns a name for a line with two names: patch requires quotes around a name with
+// blanks.
 func word(name string) string {
 	if strings.Contains(name, " ") {
 		return quoted(name)
@@ -62,8 +62,8 @@ func isPlain(r rune, n int) bool {
 	return strconv.IsPrint(r) && (r != utf8.RuneError || n > 1)
 }
 
-// field returns a name for a line of the header, where a tab ends a name that has
-// blanks in it, so that they are not taken for the space before a date.
+// field returns a name for a line of the header. A tab ends a name with blanks, so that a
+// reader does not take a blank for the space before a date.
 func field(name string) string {
 	if q := quote(name); q != name || !strings.Contains(name, " ") {
 		return q
@@ -73,8 +73,8 @@ func field(name string) string {
 
 var errName = errors.New("file name is not quoted right")
 
-// unquote returns the name that text begins with, and what follows it. A name
-// without quotes goes to the end.
+// unquote returns the name at the start of text, and the rest. A name without quotes
+// extends to the end.
 func unquote(text string) (name, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, "", nil
@@ -98,8 +98,8 @@ func unquote(text string) (name, rest string, err error) {
 	return "", "", errName
 }
 
-// escaped reads an escape after its backslash, and returns its length, 0 if it is
-// none.
+// escaped reads an escape after its backslash, and returns its length, or 0 if it is not a
+// valid escape.
 func escaped(text string) (c byte, n int) {
 	if text == "" {
 		return 0, 0

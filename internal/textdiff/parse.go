@@ -21,9 +21,8 @@ var (
 	errNewline = errors.New("line follows one without a newline")
 )
 
-// Parse reads a unified diff of any number of files, with git's extended headers or
-// without. It is strict: there must be nothing else in it. Its errors are of type
-// [*PatchError].
+// Parse reads a unified diff of any number of files, with or without git's extended
+// headers. It is strict: any other text is an error. Its errors are of type [*PatchError].
 func Parse(patch []byte) ([]*Patch, error) {
 	p := parser{rest: patch}
 	var out []*Patch
@@ -37,7 +36,7 @@ func Parse(patch []byte) ([]*Patch, error) {
 	return out, nil
 }
 
-// parser stands at a line of a patch, which is nil at the end.
+// parser is at a line of a patch; the line is nil at the end.
 type parser struct {
 	rest, line []byte
 	n          int
@@ -59,13 +58,13 @@ func (p *parser) next() {
 
 func (p *parser) has(prefix string) bool { return bytes.HasPrefix(p.line, []byte(prefix)) }
 
-// after returns what follows a prefix in the line, without the newline.
+// after returns the text after a prefix of the line, without the newline.
 func (p *parser) after(prefix string) (string, bool) {
 	text, ok := bytes.CutPrefix(p.line, []byte(prefix))
 	return strings.TrimSuffix(string(text), "\n"), ok
 }
 
-// file reads all there is of one file.
+// file reads the headers and hunks of one file.
 func (p *parser) file() (*Patch, error) {
 	f := &Patch{}
 	git, err := p.gitHeader(f)
@@ -116,7 +115,8 @@ func (p *parser) gitHeader(f *Patch) (bool, error) {
 	}
 }
 
-// extended reads a line of git's extended header. Its key is empty if it is none.
+// extended reads a line of git's extended header. The key is empty if the line is not part
+// of it.
 func (p *parser) extended() (key, value string) {
 	for _, key := range []string{
 		"old mode ", "new mode ", "deleted file mode ", "new file mode ", "copy from ", "copy to ",
@@ -134,8 +134,8 @@ func (p *parser) extended() (key, value string) {
 	return "", ""
 }
 
-// twoNames cuts "a/x b/x" into names. There may be blanks in them; then they are the
-// same but for their first letter, or else a rename tells them.
+// twoNames splits "a/x b/x" into names. Names may contain blanks; then both are equal after
+// the prefix, or the lines of a rename give them.
 func twoNames(text string) (from, to string) {
 	if strings.HasPrefix(text, `"`) {
 		from, text, _ = unquote(text)
@@ -156,8 +156,8 @@ func twoNames(text string) (from, to string) {
 	return "", ""
 }
 
-// setNames sets the names as git's header has them. The header names a file that was
-// created or deleted twice.
+// setNames sets the names from git's header, which repeats the name of a created or deleted
+// file on both sides.
 func (f *Patch) setNames(from, to string, created, deleted bool) (err error) {
 	if f.OldName, err = bare(from, "a/"); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (f *Patch) check() error {
 	return nil
 }
 
-// bare takes the prefix off a name. It is empty for no file.
+// bare removes the prefix of a name. The result for /dev/null is empty.
 func bare(name, prefix string) (string, error) {
 	if name == devNull {
 		return "", nil
@@ -224,8 +224,8 @@ func (p *parser) name(key, prefix string) (string, error) {
 	return bare(name, prefix)
 }
 
-// hunk reads a hunk. How long it is, its head says: a line in it may look like
-// anything.
+// hunk reads a hunk. Its length is taken from its head, because a line in it may look like
+// anything, even like another head.
 func (p *parser) hunk(f *Patch) error {
 	h := patchHunk{line: p.n}
 	text, _ := p.after("@@ -")
@@ -248,8 +248,8 @@ func (p *parser) hunk(f *Patch) error {
 // part is one side of a hunk that is being read.
 type part struct {
 	text []byte
-	left int  // lines to come
-	last bool // the line that was read last belongs to it
+	left int  // lines that remain
+	last bool // the last line that was read belongs to this side
 	over bool // the last line has no newline
 }
 
@@ -294,7 +294,7 @@ func (s *part) add(line []byte, belongs bool) error {
 	return nil
 }
 
-// cut takes the newline off the last line, if it belongs to the part.
+// cut removes the newline of the last line, if it belongs to the part.
 func (s *part) cut() {
 	if s.last {
 		s.text = s.text[:len(s.text)-1]

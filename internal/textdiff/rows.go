@@ -6,7 +6,7 @@ import (
 	"github.com/aycoder/aycoder/internal/diff3"
 )
 
-// Kind says what a row shows.
+// Kind is the kind of a row.
 type Kind int
 
 // The kinds of rows.
@@ -25,9 +25,9 @@ type Row struct {
 
 // Line is one side of a row.
 type Line struct {
-	Number  int // from 1, 0 if the row has no such line
+	Number  int // 1-based; 0 if the row has no line on this side
 	Text    []byte
-	Changed [][2]int // what of Text differs from the line beside it
+	Changed [][2]int // byte ranges of Text that differ from the line beside it
 }
 
 // Rows returns a hunk as rows.
@@ -49,8 +49,8 @@ func line(l *diff3.Lines, i int) Line {
 	return Line{Number: i + 1, Text: l.Slice(i, i+1)}
 }
 
-// changed appends the rows of a change: pairs of lines that are alike, and between
-// them the others, side by side as far as there are some on both sides.
+// changed appends the rows of a change: pairs of similar lines, and between them the other
+// lines, side by side while both sides have some.
 func (d *Diff) changed(rows []Row, h diff3.Hunk) []Row {
 	for _, p := range d.pairs(h) {
 		for h.A0 < p[0] && h.B0 < p[1] {
@@ -71,7 +71,7 @@ func (d *Diff) changed(rows []Row, h diff3.Hunk) []Row {
 	return rows
 }
 
-// replaced is a row of two lines that have nothing to do with each other.
+// replaced returns a row of two unrelated lines.
 func (d *Diff) replaced(i, j int) Row {
 	r := Row{Changed, line(d.Old, i), line(d.New, j)}
 	r.Old.Changed = spans{{0, len(r.Old.Text)}}
@@ -79,7 +79,7 @@ func (d *Diff) replaced(i, j int) Row {
 	return r
 }
 
-// reworded is a row of two lines that are alike.
+// reworded returns a row of two similar lines, with their differences.
 func (d *Diff) reworded(i, j int) Row {
 	r := Row{Changed, line(d.Old, i), line(d.New, j)}
 	r.Old.Changed, r.New.Changed = wordSpans(r.Old.Text, r.New.Text)
@@ -88,11 +88,11 @@ func (d *Diff) reworded(i, j int) Row {
 
 const (
 	maxPairs  = 2500     // pairs of lines in a change that are compared with one another
-	maxPaired = 16 << 10 // bytes of lines that are
+	maxPaired = 16 << 10 // bytes of lines that are compared
 )
 
-// pairs returns which lines of a change are alike, as pairs of line numbers, in
-// order. The last pair is the end of the change.
+// pairs returns the similar lines of a change as pairs of line numbers, in order. The last
+// pair is the end of the change.
 func (d *Diff) pairs(h diff3.Hunk) [][2]int {
 	n, m := h.A1-h.A0, h.B1-h.B0
 	size := max(len(d.Old.Slice(h.A0, h.A1)), len(d.New.Slice(h.B0, h.B1)))
@@ -113,14 +113,14 @@ func (d *Diff) pairs(h diff3.Hunk) [][2]int {
 	return append(out, [2]int{h.A1, h.B1})
 }
 
-// match pairs the lines of a change so that the pairs, in order, are as much alike in
-// sum as they can be.
+// match pairs the lines of a change, in order, with the greatest possible sum of
+// similarities. It fills a table from the end, as for a longest common subsequence.
 func (d *Diff) match(h diff3.Hunk) [][2]int {
 	var v vocabulary
 	olds, news := v.bags(d.Old, h.A0, h.A1), v.bags(d.New, h.B0, h.B1)
 	n, m := len(olds), len(news)
 	like := make([]int, n*m)
-	sum := make([]int, (n+1)*(m+1)) // of the pairs from i and j on
+	sum := make([]int, (n+1)*(m+1)) // the best sum for the lines from i and j on
 	for i := n - 1; i >= 0; i-- {
 		for j := m - 1; j >= 0; j-- {
 			at := i*(m+1) + j
@@ -147,11 +147,11 @@ func (d *Diff) match(h diff3.Hunk) [][2]int {
 	return out
 }
 
-// minAlike is how many percent of two lines must be the same for them to be shown as
-// one line that was reworded.
+// minAlike is the percentage of two lines that must be equal for them to be shown as one
+// reworded line.
 const minAlike = 40
 
-// bag holds the words of a line, sorted, and how many bytes they have.
+// bag holds the sorted words of a line, and their number of bytes.
 type bag struct {
 	words []int32
 	size  int
@@ -172,7 +172,7 @@ func (v *vocabulary) bags(l *diff3.Lines, lo, hi int) []bag {
 	return out
 }
 
-// bag returns the words of a line, and all else in it but blanks.
+// bag returns the words and other characters of a line, without blanks.
 func (v *vocabulary) bag(text []byte) bag {
 	if v.ids == nil {
 		v.ids = make(map[string]int32)
@@ -198,8 +198,8 @@ func (v *vocabulary) bag(text []byte) bag {
 	return b
 }
 
-// alike returns how many percent of two lines' words, by bytes, are in both. Blanks do
-// not count.
+// alike returns the percentage, by bytes, of the words of two lines that both have. Blanks
+// do not count.
 func (b bag) alike(c bag) int {
 	if b.size+c.size == 0 {
 		return 100
@@ -219,7 +219,7 @@ func (b bag) alike(c bag) int {
 	return 200 * common / (b.size + c.size)
 }
 
-// alike compares two lines, long ones by their heads and tails only.
+// alike compares two lines. Of long lines it compares only the heads and tails.
 func alike(a, b []byte) int {
 	a, b = body(a), body(b)
 	if max(len(a), len(b)) > maxWords {

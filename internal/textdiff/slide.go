@@ -7,20 +7,21 @@ import (
 )
 
 const (
-	maxSlide  = 100 // lines by which a change is moved
-	maxBlanks = 20  // blank lines that are skipped to find one that is not
+	maxSlide  = 100 // maximum lines by which a change is moved
+	maxBlanks = 20  // blank lines that are skipped to find the indentation
 	maxIndent = 200 // columns
 )
 
-// slide moves insertions and deletions that could as well stand some lines further up
-// or down to where a reader would see them: so that a whole function or block is
-// added, not the end of one and the head of the next.
+// slide moves an insertion or deletion up or down, where the same change can be written at
+// several places, to the place that a reader would choose. So a diff adds a whole function
+// or block, not the end of one and the head of the next. The rule is in the spirit of git's
+// indent heuristic.
 func slide(s *diff3.Script) {
 	for i := range s.Hunks {
 		h := &s.Hunks[i]
 		above, below := h.A0, s.A.Len()-h.A1
 		if i > 0 {
-			above = h.A0 - s.Hunks[i-1].A1 - 1 // a line stays between two changes
+			above = h.A0 - s.Hunks[i-1].A1 - 1 // one line must stay between two changes
 		}
 		if i+1 < len(s.Hunks) {
 			below = s.Hunks[i+1].A0 - h.A1 - 1
@@ -36,8 +37,8 @@ func slide(s *diff3.Script) {
 	}
 }
 
-// best returns how far down a run of lines is to be moved. The lowest place is taken
-// among those that are as good.
+// best returns the distance to move a run of lines down. Among equally good places it takes
+// the lowest.
 func best(l *diff3.Lines, run diff3.Span, above, below int) int {
 	up, down := 0, 0
 	for up < min(above, maxSlide) && sameLine(l, run.Lo-up-1, run.Hi-up-1) {
@@ -63,9 +64,9 @@ func sameLine(l *diff3.Lines, i, j int) bool {
 	return bytes.Equal(l.Slice(i, i+1), l.Slice(j, j+1))
 }
 
-// cost says how bad it is to cut a text before line i. Good places are before lines
-// that are indented little, after blank lines, and at both ends; bad ones are before
-// lines that close what the line above is in.
+// cost returns the cost of a cut before line i. It is low before lines with little
+// indentation, after blank lines, and at both ends of the text; it is high before a line
+// that closes the block of the line above.
 func cost(l *diff3.Lines, i int) int {
 	if i == 0 || i == l.Len() {
 		return -1
@@ -94,7 +95,7 @@ func nearest(l *diff3.Lines, i, step int) int {
 	return -1
 }
 
-// indent returns by how many columns a line is indented, -1 if it is blank.
+// indent returns the indentation of a line in columns, or -1 for a blank line.
 func indent(line []byte) int {
 	n := 0
 	for _, c := range line {

@@ -1,5 +1,5 @@
-// Package textdiff shows how a text became another: as a unified diff, which it can
-// also read and apply, in rows side by side, and by the words that changed.
+// Package textdiff shows the differences between two texts: as a unified diff, which it can
+// also parse and apply, as rows side by side, and by changed words.
 package textdiff
 
 import (
@@ -8,24 +8,23 @@ import (
 	"github.com/aycoder/aycoder/internal/diff3"
 )
 
-// Options say what a diff looks like.
+// Options control the form of a diff.
 type Options struct {
-	// OldName and NewName are the paths of the file, with slashes. One of them may be
-	// empty: there is no such file.
+	// OldName and NewName are the paths of the file, with slashes. An empty name means that
+	// the file does not exist on that side.
 	OldName, NewName string
-	// Context is how many unchanged lines are shown around a change.
+	// Context is the number of unchanged lines that are shown around a change.
 	Context int
 }
 
-// Diff is how a file became another.
+// Diff holds the differences between two versions of a file.
 type Diff struct {
 	Options
-	// Binary says that the files differ and are not for reading. There are no hunks
-	// then.
+	// Binary reports that the files differ and are not text. Then there are no hunks.
 	Binary bool
 	// Old and New are the texts, nil if one of them is binary.
 	Old, New *diff3.Lines
-	// Hunks are in order. Between two there are lines that are not shown.
+	// Hunks are in order, with lines between them that are not shown.
 	Hunks []Hunk
 	// Added and Removed count lines.
 	Added, Removed int
@@ -52,8 +51,8 @@ func Compare(before, after []byte, o Options) *Diff {
 	return d
 }
 
-// isBinary reports whether a file is not for reading, by git's rule: it has a NUL in
-// its first 8,000 bytes, or is too large.
+// isBinary reports whether a file is not text, by git's rule: it has a NUL in its first
+// 8,000 bytes, or is too large.
 func isBinary(data []byte) bool {
 	return len(data) > 1023<<20 || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
 }
@@ -71,8 +70,8 @@ func (d *Diff) group(changes []diff3.Hunk) {
 	}
 }
 
-// hunk puts the context around some changes. What precedes the first and follows the
-// last is the same in both texts.
+// hunk returns the changes with their context. The lines before the first and after the
+// last change are equal in both texts.
 func (d *Diff) hunk(changes []diff3.Hunk) Hunk {
 	first, last := changes[0], changes[len(changes)-1]
 	above := min(d.Context, first.A0)
@@ -88,7 +87,7 @@ func (d *Diff) hunk(changes []diff3.Hunk) Hunk {
 	}
 }
 
-// ops returns the hunk step by step, equal lines included.
+// ops returns the steps of the hunk, including equal lines.
 func (h *Hunk) ops() []diff3.Op {
 	ops := make([]diff3.Op, 0, 2*len(h.Changes)+1)
 	a, b := h.Old.Lo, h.New.Lo

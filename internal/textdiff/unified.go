@@ -10,11 +10,11 @@ import (
 const (
 	noNewline = "\\ No newline at end of file\n"
 	devNull   = "/dev/null"
-	emptyBlob = "e69de29" // git's name for an empty file; patch wants it to delete one
+	emptyBlob = "e69de29" // the hash that git prints for an empty file; patch needs it to delete one
 )
 
-// Append appends the unified diff to dst, in the form that git apply and patch take.
-// Lines come out byte for byte. If nothing differs, nothing is appended.
+// Append appends the unified diff to dst, in a form that git apply and patch accept. Lines
+// are copied byte for byte. If the texts are equal, it appends nothing.
 func (d *Diff) Append(dst []byte) []byte {
 	dst = d.appendHeader(dst)
 	for i := range d.Hunks {
@@ -23,8 +23,8 @@ func (d *Diff) Append(dst []byte) []byte {
 	return dst
 }
 
-// appendHeader appends what precedes the hunks. Git's own header is always there, so
-// that a file without hunks is not taken for the one that follows it.
+// appendHeader appends the lines before the hunks. They always begin with git's header,
+// because a file without hunks would otherwise be taken for a part of the next one.
 func (d *Diff) appendHeader(dst []byte) []byte {
 	if len(d.Hunks) == 0 && !d.Binary && d.OldName == d.NewName {
 		return dst
@@ -42,7 +42,7 @@ func (d *Diff) appendHeader(dst []byte) []byte {
 	return dst
 }
 
-// extended says what happened to the file as such.
+// extended returns the header lines about a file that was created, deleted or renamed.
 func (d *Diff) extended() string {
 	var head, index string
 	switch {
@@ -59,7 +59,7 @@ func (d *Diff) extended() string {
 	return head + index
 }
 
-// sideName returns the name of a side, which is that of no file if it is empty.
+// sideName returns the name of a side, or /dev/null for an empty name.
 func sideName(prefix, name string) string {
 	if name == "" {
 		return devNull
@@ -67,7 +67,7 @@ func sideName(prefix, name string) string {
 	return prefix + name
 }
 
-// appendHunk appends a hunk. Of each change, what was removed comes first.
+// appendHunk appends a hunk. In each change, removed lines come before added ones.
 func (d *Diff) appendHunk(dst []byte, h *Hunk) []byte {
 	dst = h.appendHead(dst)
 	for _, op := range h.ops() {
@@ -87,8 +87,8 @@ func (h *Hunk) appendHead(dst []byte) []byte {
 	return append(dst, " @@\n"...)
 }
 
-// appendRange appends a range of lines. An empty one is named by the line before it,
-// and a length of 1 is left out.
+// appendRange appends a range of lines. By the convention of diff, an empty range has the
+// number of the line before it, and a length of 1 is left out.
 func appendRange(dst []byte, s diff3.Span) []byte {
 	n := s.Len()
 	dst = strconv.AppendInt(dst, int64(s.Lo+min(n, 1)), 10)
@@ -98,8 +98,8 @@ func appendRange(dst []byte, s diff3.Span) []byte {
 	return strconv.AppendInt(append(dst, ','), int64(n), 10)
 }
 
-// appendLines appends lines after their sign. A line without a newline, which only the
-// last of a text can be, gets one, and a note that it has none.
+// appendLines appends lines with their sign. The last line of a text may lack a newline;
+// then one is added, followed by the note "\ No newline at end of file".
 func appendLines(dst []byte, sign byte, l *diff3.Lines, lo, hi int) []byte {
 	for i := lo; i < hi; i++ {
 		line := l.Slice(i, i+1)

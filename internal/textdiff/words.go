@@ -8,14 +8,14 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-// maxWords is how many bytes of a line are compared word by word. Of a longer line
-// the common head and tail are taken off first.
+// maxWords limits the bytes of a line that are compared word by word. A longer line loses
+// the common head and tail first.
 const maxWords = 8 << 10
 
-// What is left of two lines without the words that both begin and end with is compared
-// only within these bounds. The matcher looks at all pairs of equal words, in each round
-// anew, and every word in common may be a round of its own: maxWork keeps its time in
-// proportion to the length of the lines.
+// Two lines, without the words that both begin and end with, are compared only within
+// these bounds. The matcher looks at all pairs of equal words in each round, and every
+// common word may need a separate round: maxWork keeps its time in proportion to the
+// length of the lines.
 const (
 	maxTokens = 512
 	maxWork   = 256 // pairs of equal words, times rounds, for each byte
@@ -24,7 +24,7 @@ const (
 // spans are ranges of a line, in order and without overlap.
 type spans [][2]int
 
-// add appends a range, unless it is empty, and joins it with one that it touches.
+// add appends a range unless it is empty, and joins it with the last one if they touch.
 func (s spans) add(lo, hi int) spans {
 	if lo == hi {
 		return s
@@ -36,8 +36,8 @@ func (s spans) add(lo, hi int) spans {
 	return append(s, [2]int{lo, hi})
 }
 
-// wordSpans returns what differs between two lines, in whole words. What is outside
-// of the spans is the same in both.
+// wordSpans returns the differences between two lines, in whole words. The text outside
+// the spans is equal in both.
 func wordSpans(a, b []byte) (inA, inB spans) {
 	textA, textB := body(a), body(b)
 	inA, inB = bodySpans(textA, textB)
@@ -57,8 +57,8 @@ func body(line []byte) []byte {
 	return bytes.TrimSuffix(text, []byte{'\r'})
 }
 
-// bodySpans returns what differs between two lines without their ends. Blanks between
-// two changes count as changed: so a phrase is one change.
+// bodySpans returns the differences between two lines without their ends. Blanks between
+// two changes count as changed, so that a reworded phrase is one span.
 func bodySpans(a, b []byte) (inA, inB spans) {
 	head, tail := 0, 0
 	if max(len(a), len(b)) > maxWords {
@@ -121,8 +121,8 @@ func isBlank(words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return w[0] != ' ' && w[0] != '\t' })
 }
 
-// affixes returns the lengths of the common head and tail of two texts, which end
-// between two words.
+// affixes returns the lengths of the common head and tail of two texts. Both are cut back
+// to a boundary of words.
 func affixes(a, b []byte) (head, tail int) {
 	n := min(len(a), len(b))
 	for head < n && a[head] == b[head] {
@@ -168,8 +168,8 @@ func tokenLen(text []byte) int {
 	return 1
 }
 
-// wordLen returns the length of a word. Characters of scripts that put no blanks
-// between words, and symbols, are words of their own.
+// wordLen returns the length of a word. Each symbol, and each character of a script that
+// puts no blanks between words, is a separate word.
 func wordLen(text []byte) int {
 	n := 0
 	for n < len(text) && isWord(text[n]) {
@@ -185,7 +185,7 @@ func wordLen(text []byte) int {
 	return n
 }
 
-// isWord reports whether a byte may be in a word. Those of other scripts may.
+// isWord reports whether a byte may be part of a word. All bytes outside ASCII may.
 func isWord(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c >= utf8.RuneSelf
 }
