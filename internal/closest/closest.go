@@ -7,15 +7,15 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-// maxLen bounds the length of what is compared, in runes after folding. Names of
-// tools and arguments are shorter; longer ones are nobody's typing mistake.
+// maxLen bounds the compared part of a name, in runes after folding. Names of tools and
+// arguments are shorter, so a longer name is not a typing mistake.
 const maxLen = 64
 
-// Closest returns the names in of that are similar to name, the most similar
-// first, at most limit of them. Equally similar names keep their order. Case and the
-// separators "_", "-", "." and space do not count, so that "readFile" finds
-// "read_file". Similar means that at most a third of the longer name is not in the
-// other one, in the same order, or that one name contains the other.
+// Closest returns the names in of that are similar to name, the most similar first, at most
+// limit of them. Equally similar names keep their order. Case and the separators "_", "-",
+// "." and space do not count, so that "readFile" finds "read_file". Two names are similar
+// if at most a third of the longer one is missing from the other, in the same order, or if
+// one contains the other.
 func Closest(name string, of []string, limit int) []string {
 	want := fold(name)
 	if len(want) == 0 || len(want) > maxLen {
@@ -51,8 +51,8 @@ type match struct {
 	ratio float64
 }
 
-// fold makes names comparable, and cuts them into letters. It reads no more than it
-// needs of a long one.
+// fold makes names comparable and cuts them into letters. Of a long name it reads only the
+// beginning.
 func fold(name string) []string {
 	if len(name) > 8*maxLen {
 		return make([]string, maxLen+1)
@@ -62,14 +62,14 @@ func fold(name string) []string {
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
-// mayBeSimilar spares names the comparison that are too long, or differ too much in
-// length.
+// mayBeSimilar rules out names that are too long, or too different in length, before the
+// costly comparison.
 func mayBeSimilar(a, b []string) bool {
 	longer, shorter := max(len(a), len(b)), min(len(a), len(b))
 	return longer <= maxLen && shorter > 0 && (isClose(longer, shorter) || contain(a, b))
 }
 
-// isSimilar decides by the ratio: twice the letters in common, to those of both names.
+// isSimilar compares the ratio of twice the common letters to the letters of both names.
 func isSimilar(a, b []string, ratio float64) bool {
 	common := int(ratio*float64(len(a)+len(b))/2 + 0.5)
 	return isClose(max(len(a), len(b)), common) || contain(a, b)
