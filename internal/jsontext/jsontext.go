@@ -1,4 +1,5 @@
-// Package jsontext finds JSON documents in texts that models write around them.
+// Package jsontext finds JSON documents in the texts of models, which often wrap them in
+// words or code fences.
 package jsontext
 
 import (
@@ -15,15 +16,16 @@ type Candidate struct {
 
 const (
 	maxCandidates = 16
-	// minScan and scans bound how many bytes of a text are looked at for objects: an
-	// open brace that is never closed is followed to the end.
+	// minScan and scans bound the bytes that the search for objects reads. Without a bound,
+	// a text of many open braces would take quadratic time, because each is followed to the
+	// end.
 	minScan, scans = 64 << 10, 4
 )
 
-// Find returns what may be the document, the likeliest first: the whole text,
-// what is in code fences, objects between words; the last of them first, as drafts come
-// before the final version. Of a text that was cut only the whole counts: it must be an
-// object, whose end is there. So does of one that begins as JSON and does not end.
+// Find returns the candidates for the document, the likeliest first: the whole text, the
+// contents of code fences, and objects between words. Later ones come first, because drafts
+// precede the final version. If the text was truncated, or begins as JSON and does not end,
+// only the whole text is a candidate, and only if it is a complete, closed object.
 func Find(text string, cut bool) []Candidate {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\uFEFF"))
 	var found []Candidate
@@ -49,8 +51,8 @@ func looksLikeJSON(s string) bool { return opens(s) || json.Valid([]byte(s)) }
 
 func opens(s string) bool { return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[") }
 
-// fenced returns what looks like JSON in code fences. No line of a JSON text begins
-// with a fence, so that the first one after it ends it.
+// fenced returns the contents of code fences that look like JSON. No line of a JSON text
+// begins with a fence, so the next fence is the end.
 func fenced(text string) []string {
 	var found []string
 	from, at := -1, 0
@@ -76,9 +78,10 @@ func isFence(line string) bool {
 	return strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
 }
 
-// objects returns the JSON objects and lists between the words of a text. Nothing is
-// taken out of another, even if that is no JSON: it is a part. What has no string in it
-// is no object with members and left out: words have such braces, too.
+// objects returns the JSON objects and lists between the words of a text. Values inside
+// another pair of brackets are never returned, even if the outer text is not valid JSON,
+// because they are only a part of it. Braces without a string between them cannot be an
+// object with members and are left out, since they occur in prose, too.
 func objects(text string) []string {
 	var found []string
 	budget := minScan + scans*len(text)
@@ -101,7 +104,7 @@ func objects(text string) []string {
 
 func isFilled(s string) bool { return strings.Contains(s, `"`) && json.Valid([]byte(s)) }
 
-// appendLast appends what is fit to be one, and keeps the last few.
+// appendLast appends a piece if it qualifies as a candidate, and keeps only the last few.
 func appendLast(found []string, s string, fit func(string) bool) []string {
 	if !fit(s) {
 		return found
@@ -135,8 +138,8 @@ func closing(text string) (n int, closed bool) {
 	return n, false
 }
 
-// stringSize returns how long the JSON string is that s begins with, and whether it
-// ends. A line break in it says that it is none.
+// stringSize returns the length of the JSON string at the start of s, and whether it ends.
+// A quote before a line break is not the start of a string.
 func stringSize(s string) (n int, ended bool) {
 	for n = 1; n < len(s); n++ {
 		switch s[n] {
