@@ -1,4 +1,4 @@
-// Package runes cuts and quotes texts that are shown, between their runes.
+// Package runes cuts and quotes texts for display without splitting a rune.
 package runes
 
 import (
@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Cut returns the first n bytes of s at most, and ends before a rune. N is not negative.
+// Cut returns at most the first n bytes of s, and never a part of a rune. The limit n must
+// not be negative.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -18,7 +19,7 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
-// Shorten is [Cut] with "…" behind what was cut.
+// Shorten is [Cut] that appends "…" if it removed something.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -26,9 +27,10 @@ func Shorten(s string, n int) string {
 	return Cut(s, n) + "…"
 }
 
-const maxPath = 200 // bytes of a name in a text
+const maxPath = 200 // the most bytes of a name in a text
 
-// Path quotes a name that would confuse a reader, and cuts a long one.
+// Path returns a file name for a message. It quotes names with characters that could
+// mislead a reader, such as line breaks or controls, and cuts long ones.
 func Path(p string) string {
 	cut := ""
 	if len(p) > maxPath {
