@@ -1,4 +1,4 @@
-// Package size_test compares how the programs below this folder start.
+// Package size_test compares the start times of the programs below this directory.
 package size_test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStart runs the programs in turns. What counts is the median.
+// BenchmarkStart runs the programs in turns and reports medians.
 func BenchmarkStart(b *testing.B) {
 	dir, names := b.TempDir(), []string{"floor", "anthropic", "openai", "google", "ollama", "bedrock"}
 	for _, name := range names {

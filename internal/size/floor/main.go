@@ -1,5 +1,5 @@
-// Floor is what any client of a model pays: net/http and encoding/json. Its size is
-// what those of the agents beside it are compared with.
+// Floor is a program with the parts that any client of a model needs: net/http and
+// encoding/json. The sizes of the agents beside it are compared with its size.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package minimal is a minimal agent: a model, a tool, a loop. Linked with a provider,
-// beside it, its size and start are compared with those of floor.
+// Package minimal is a minimal agent: a model, a tool and a loop. The programs beside it
+// link it with one provider each; their size and start time are compared with those of
+// floor.
 package minimal
 
 import (
@@ -14,8 +15,8 @@ type lookup struct {
 	Word string `json:"word"`
 }
 
-// Main asks the model at the address in the first argument what the second says.
-// Without arguments it only says that it is there.
+// Main sends the second argument to the model at the address in the first. Without
+// arguments it only reports that it has started.
 func Main(open func(url string) (aycoder.ModelClient, error)) {
 	if len(os.Args) < 3 {
 		fmt.Println("ready")
