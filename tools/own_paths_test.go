@@ -44,7 +44,8 @@ func ownWorld() []step {
 	return steps
 }
 
-// TestOwnPaths does with the paths of testdata what they say, each in a world of its own.
+// TestOwnPaths carries out the operations on the paths of testdata, each in a separate
+// directory.
 func TestOwnPaths(t *testing.T) {
 	rows := cases.ReadTable(t, ownPaths, 4)
 	for _, r := range rows {
