@@ -31,8 +31,8 @@ const (
 	gap      = 200 * time.Millisecond // between two of them
 )
 
-// A server answers a crowd: all that it sends is due at set times, spread evenly, and
-// counted from when all agents have begun to read.
+// A server answers all agents at once. Each piece of text is due at a fixed time after all
+// agents have begun to read; the times are spread evenly.
 type server struct {
 	before, piece, after string
 	begun                sync.WaitGroup
@@ -69,7 +69,7 @@ func pieces(name string) string {
 	return w.String()
 }
 
-// newServer repeats the one event of an answer that brings text, which is "hi".
+// newServer finds the one event of an answer with the text "hi", and repeats it.
 func newServer(b *testing.B, c *contest) *server {
 	mark := c.marks[len(c.marks)-1]
 	events := strings.SplitAfter(cmp.Or(pieces(c.name), c.answer), "\n\n")
@@ -81,14 +81,14 @@ func newServer(b *testing.B, c *contest) *server {
 	return s
 }
 
-// begin lets the crowd begin.
+// begin starts the clock for all agents.
 func (s *server) begin() {
 	s.begun.Wait()
 	s.start = time.Now()
 	close(s.ready)
 }
 
-// An agent is what the server knows of one of the crowd.
+// An agent is the server's side of one connection.
 type agent struct {
 	*server
 	number, sent int
@@ -151,7 +151,7 @@ func (a *agent) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (a *agent) Close() error { return nil }
 
-// byHand is the least that hands out the pieces.
+// byHand is the floor: the least code that yields the pieces.
 func (c *contest) byHand(_ *testing.B, a *agent) error {
 	resp, err := (&http.Client{Transport: a}).Post("http://localhost", "application/json", strings.NewReader("{}"))
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *contest) byRun(b *testing.B, a *agent) error {
 	return follow(a, loop.Run(b.Context(), aycoder.Input{Prompt: "go"}))
 }
 
-// follow hands out the pieces that come of a client or of a run.
+// follow counts the pieces in the events of a client or of a run.
 func follow[E any](a *agent, events iter.Seq2[E, error]) error {
 	for ev, err := range events {
 		if err != nil {
@@ -202,9 +202,9 @@ func follow[E any](a *agent, events iter.Seq2[E, error]) error {
 	return nil
 }
 
-// BenchmarkAgents streams to 10,000 agents at once, five pieces of text a second each:
-// by hand, through a client, and through a run. It says how late the pieces were handed
-// out, and what an agent has taken at most.
+// BenchmarkAgents streams to 10,000 agents at once, five pieces of text a second each: by
+// hand, through a client, and through a run. It reports the delays of the pieces and the
+// peak memory of an agent.
 func BenchmarkAgents(b *testing.B) {
 	for _, c := range contests() {
 		for _, way := range []struct {
@@ -260,7 +260,7 @@ func measureCrowd(b *testing.B, c *contest, run func(*testing.B, *agent) error) 
 	b.ReportMetric(0, "ns/op")
 }
 
-// resident is the memory of this process in bytes, on Linux.
+// resident returns the resident memory of this process in bytes; Linux only.
 func resident(b *testing.B) int {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

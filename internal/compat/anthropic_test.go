@@ -35,7 +35,7 @@ data: {"type":"message_stop"}
 
 `
 
-// anthropicWhole is an answer that does not stream, as all services may give it.
+// anthropicWhole is an answer without streaming, which a service may always send.
 const anthropicWhole = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],` +
 	`"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":2}}`
 
@@ -48,7 +48,7 @@ func anthropicOver(t testing.TB, rt http.RoundTripper, model string, opts ...ant
 	return c
 }
 
-// anthropicSends is the body that the SDK sends.
+// anthropicSends returns the body that the SDK sends.
 func anthropicSends(t testing.TB, params sdk.MessageNewParams) []byte {
 	t.Helper()
 	k := &keeper{answer: anthropicAnswer}
@@ -60,8 +60,8 @@ func anthropicSends(t testing.TB, params sdk.MessageNewParams) []byte {
 	return k.body
 }
 
-// anthropicReads checks that the SDK understands a body. A host has some of what is in
-// it elsewhere.
+// anthropicReads checks that the SDK understands a body. Some hosts of the API carry parts
+// of the body elsewhere.
 func anthropicReads(t testing.TB, rules rules, body []byte, version string) {
 	t.Helper()
 	if version != "" {
@@ -76,7 +76,7 @@ func anthropicReads(t testing.TB, rules rules, body []byte, version string) {
 		require.NoError(t, err)
 	}
 	var params sdk.MessageNewParams
-	requireStrict(t, rules, without(t, body, "stream"), &params) // which a method says
+	requireStrict(t, rules, without(t, body, "stream"), &params) // the SDK has a separate method instead
 	sameBodies(t, body, anthropicSends(t, params))
 }
 
@@ -147,7 +147,7 @@ func TestAnthropicRecorded(t *testing.T) {
 	t.Logf("%d bodies have parts that the SDK knows in its beta types alone", beta)
 }
 
-// anthropicBetaReads is anthropicReads with the types for what is in beta.
+// anthropicBetaReads is anthropicReads with the SDK's types for beta features.
 func anthropicBetaReads(t testing.TB, rules rules, body []byte) {
 	t.Helper()
 	var params sdk.BetaMessageNewParams

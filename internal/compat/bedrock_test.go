@@ -20,7 +20,7 @@ import (
 const bedrockAnswer = `{"output":{"message":{"role":"assistant","content":[{"text":"hi"}]}},"stopReason":"end_turn",` +
 	`"usage":{"inputTokens":1,"outputTokens":1,"totalTokens":2}}`
 
-// bedrockUnions are the unions of the Converse API, and bedrockMembers what they hold.
+// bedrockUnions are the unions of the Converse API, and bedrockMembers their members.
 var (
 	bedrockUnions = []reflect.Type{
 		reflect.TypeFor[types.ContentBlock](), reflect.TypeFor[types.ToolResultContentBlock](),
@@ -51,13 +51,13 @@ var (
 	}
 )
 
-// bedrockRules are rules for types that name their fields in code alone: in the first
-// letter's case they differ from the wire.
+// bedrockRules are the rules for types without tags. Their field names differ from the wire
+// in the case of the first letter.
 func bedrockRules(t testing.TB) rules {
 	t.Helper()
 	r := readRules(t, "github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types")
 	r.name = func(f reflect.StructField) string {
-		if !f.IsExported() || f.Name == "ResultMetadata" || f.Name == "ModelId" { // which is in the address
+		if !f.IsExported() || f.Name == "ResultMetadata" || f.Name == "ModelId" { // it is in the address
 			return ""
 		}
 		return lower(f.Name)
@@ -89,7 +89,7 @@ func bedrockReads(t testing.TB, rules rules, body []byte) {
 	sameBodies(t, body, bedrockSends(t, &in))
 }
 
-// bedrockSends is the body that the SDK sends. It checks what is required before.
+// bedrockSends returns the body that the SDK sends, after its check of required fields.
 func bedrockSends(t testing.TB, in *sdk.ConverseStreamInput) []byte {
 	t.Helper()
 	k := &keeper{}

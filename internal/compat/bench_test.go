@@ -28,7 +28,7 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// A script gives its answers in turn, size bytes a read, and begins again at the end.
+// A script returns its answers in turn, size bytes a read, and starts over at the end.
 type script struct {
 	answers []string
 	size    int
@@ -47,15 +47,15 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body:    io.NopCloser(wiretest.Sized(strings.NewReader(answer), s.size))}, nil
 }
 
-// A contest is a stream that all decode.
+// A contest is a stream that every contestant decodes.
 type contest struct {
 	name   string
 	stream string
-	answer string // to the result of the call
+	answer string // the answer to the result of the call
 	ours   func(t testing.TB, rt http.RoundTripper) aycoder.ModelClient
 	sdk    func(t testing.TB, rt *http.Client) (text string)
-	// marks stand in the data of deltas, and fields before the string in them. The last are
-	// those of text.
+	// marks identify the data of deltas, and fields precede the string in them. The last
+	// ones are those of text.
 	marks, fields []string
 }
 
@@ -86,8 +86,8 @@ func contests() []*contest {
 	}
 }
 
-// floor is the least that puts the texts together: lines, a mark that says what an event
-// is, and the string behind a field.
+// floor is the least code that joins the texts: it scans lines for a mark of the event and
+// takes the string after a field.
 func (c *contest) floor(r io.Reader) string {
 	texts := make([]strings.Builder, len(c.marks))
 	s := bufio.NewScanner(r)
@@ -110,7 +110,7 @@ func (c *contest) floor(r io.Reader) string {
 	return texts[len(texts)-1].String()
 }
 
-// unquote adds the string that data begins with.
+// unquote appends the string at the start of data.
 func unquote(text *strings.Builder, data []byte) {
 	end := 1
 	escaped := false
@@ -130,7 +130,7 @@ func unquote(text *strings.Builder, data []byte) {
 	}
 }
 
-// run is our way: a loop with a tool, and the deltas of its events.
+// run is our contestant: a loop with a tool, and the deltas of its events.
 func run(t testing.TB, loop *aycoder.Loop) string {
 	var b strings.Builder
 	for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -188,8 +188,8 @@ func decodeChat(t testing.TB, hc *http.Client) string {
 	return acc.Choices[0].Message.Content
 }
 
-// decodeResponses adds the text up itself: the SDK's accumulator is for its connections
-// by WebSocket.
+// decodeResponses joins the text itself, because the SDK's accumulator is only for its
+// WebSocket connections.
 func decodeResponses(t testing.TB, hc *http.Client) string {
 	c := openaiSDK(hc)
 	s := c.Responses.NewStreaming(t.Context(), responses.ResponseNewParams{Model: "m",
@@ -204,7 +204,7 @@ func decodeResponses(t testing.TB, hc *http.Client) string {
 	return text.String()
 }
 
-// decodeGoogle adds the text up itself: the SDK has no accumulator.
+// decodeGoogle joins the text itself, because the SDK has no accumulator.
 func decodeGoogle(t testing.TB, hc *http.Client) string {
 	c, err := genai.NewClient(t.Context(), &genai.ClientConfig{Backend: genai.BackendGeminiAPI, APIKey: "key",
 		HTTPClient: hc})
@@ -223,8 +223,8 @@ func decodeGoogle(t testing.TB, hc *http.Client) string {
 	return text.String()
 }
 
-// measure runs f, which must give text, and reports CPU time and allocations for each
-// delta, those of the collector and of all goroutines with them.
+// measure runs f, which must return text, and reports CPU time and allocations for each
+// delta, including those of the garbage collector and of all goroutines.
 func measure(b *testing.B, text string, f func() string) {
 	if got := f(); got != text {
 		b.Fatalf("text is %.80q of %d bytes, want %.80q of %d", got, len(got), text, len(text))
@@ -287,7 +287,7 @@ func TestDecodeAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkLargeEvent reads one event of 5 and of 10 MB in pieces of 1 kB: it must take
+// BenchmarkLargeEvent reads one event of 5 and of 10 MB in pieces of 1 kB, which must take
 // linear time.
 func BenchmarkLargeEvent(b *testing.B) {
 	for _, c := range contests() {

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A keeper is a service that keeps the last request, and gives one answer to all.
+// A keeper is a service that stores the last request and sends the same answer to all.
 type keeper struct {
 	answer string
 	body   []byte
@@ -37,7 +37,7 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (k *keeper) client() *http.Client { return &http.Client{Transport: k} }
 
-// bodyOf is the body that a client sends for req, or the error it has for it.
+// bodyOf returns the body that a client sends for req, or its error.
 func bodyOf(t testing.TB, k *keeper, m aycoder.ModelClient, req *aycoder.Request) ([]byte, error) {
 	t.Helper()
 	k.body = nil
@@ -50,8 +50,8 @@ func bodyOf(t testing.TB, k *keeper, m aycoder.ModelClient, req *aycoder.Request
 	return slices.Clone(k.body), nil
 }
 
-// requireStrict decodes data into v, and fails the test if it does not fit. It returns how
-// much was let pass because the service has sent it.
+// requireStrict decodes data into v, and fails the test if it does not fit. It returns the
+// number of misfits that were accepted because the service itself has sent them.
 func requireStrict(t testing.TB, rules rules, data []byte, v any) int {
 	t.Helper()
 	wrong, passed := strictly(rules, data, v)
@@ -61,8 +61,8 @@ func requireStrict(t testing.TB, rules rules, data []byte, v any) int {
 	return passed
 }
 
-// sameBodies fails the test if the bodies say different things. Whether a null is there was
-// checked before.
+// sameBodies fails the test if the bodies differ in meaning. Nulls are ignored, because
+// they were checked before.
 func sameBodies(t testing.TB, want, got []byte) {
 	t.Helper()
 	a, err := parse(want)
@@ -88,8 +88,8 @@ func without(t testing.TB, data []byte, names ...string) []byte {
 	return out
 }
 
-// noEmptyIDs takes out the ids that an SDK adds to reasoning items which have none: its
-// type wants them, see [decoder.field].
+// noEmptyIDs removes the empty ids that an SDK adds to reasoning items without an id,
+// because its type requires one: see [decoder.field].
 func noEmptyIDs(doc any) {
 	switch doc := doc.(type) {
 	case map[string]any:

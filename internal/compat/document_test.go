@@ -43,8 +43,8 @@ func readRules(t testing.TB, packages ...string) rules {
 	return rules{known: known}
 }
 
-// parse returns the document as encoding/json has it, with exact numbers. It refuses
-// what has a key twice, which readers take in different ways.
+// parse decodes a document like encoding/json, with exact numbers. It refuses duplicate
+// keys, which readers interpret in different ways.
 func parse(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -85,7 +85,7 @@ func parseObject(d *json.Decoder) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := key.(string) // a key always is
+		name := key.(string) // a key is always a string
 		if _, twice := m[name]; twice {
 			return nil, fmt.Errorf("key %q is there twice", name)
 		}
@@ -97,7 +97,7 @@ func parseObject(d *json.Decoder) (any, error) {
 	return m, err
 }
 
-// prune takes the nulls out of the objects of a document.
+// prune removes the nulls from the objects of a document.
 func prune(doc any) any {
 	switch doc := doc.(type) {
 	case []any:
@@ -114,8 +114,8 @@ func prune(doc any) any {
 	return doc
 }
 
-// same compares documents. A number is the same in all its forms, as long as a float of
-// 32 bits holds it: some SDKs have no better.
+// same compares documents. Numbers are equal in all their spellings, and with the precision
+// of a float32, because some SDKs have no better type.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:
@@ -144,7 +144,7 @@ func number(n json.Number) float32 {
 	return float32(f)
 }
 
-// differ says where documents are not the same, and how, or nothing.
+// differ describes the first difference of two documents, or returns "".
 func differ(at string, a, b any) string {
 	if same(a, b) {
 		return ""

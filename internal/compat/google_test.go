@@ -14,8 +14,8 @@ import (
 
 const googleAnswer = `data: {"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2},"modelVersion":"m","responseId":"r"}` + "\r\n\r\n"
 
-// googleBody is the body of a request. The SDK has types for what is in it, and none for
-// the whole: https://ai.google.dev/api/generate-content#request-body.
+// googleBody is the body of a request. The SDK has types for its parts, but none for the
+// whole: https://ai.google.dev/api/generate-content#request-body.
 type googleBody struct {
 	Contents          []*genai.Content        `json:"contents" api:"required"`
 	SystemInstruction *genai.Content          `json:"systemInstruction"`
@@ -27,7 +27,7 @@ type googleBody struct {
 	Labels            map[string]string       `json:"labels"`
 }
 
-// googleSends is the body that the SDK sends for what it has understood.
+// googleSends returns the body that the SDK sends for the decoded request.
 func googleSends(t testing.TB, b *googleBody, vertex bool) []byte {
 	t.Helper()
 	var config genai.GenerateContentConfig
@@ -66,8 +66,8 @@ func googleReads(t testing.TB, rules rules, body []byte, vertex bool) {
 	sameBodies(t, withoutEmpty(t, body), withoutEmpty(t, googleSends(t, &b, vertex)))
 }
 
-// withoutEmpty takes out what says nothing: the SDK leaves fields out that are empty, and
-// says the role of a system instruction.
+// withoutEmpty removes parts without a meaning: the SDK omits empty fields, and adds the
+// role of a system instruction.
 func withoutEmpty(t testing.TB, body []byte) []byte {
 	t.Helper()
 	doc, err := parse(body)

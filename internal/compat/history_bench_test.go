@@ -16,7 +16,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A drain gives its answer to every request, whose body it reads as a connection does:
+// A drain sends the same answer to every request. It reads the body like a connection,
 // through a small buffer.
 type drain struct {
 	answer string
@@ -40,8 +40,8 @@ func (d *drain) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r, Body: io.NopCloser(strings.NewReader(d.answer))}, nil
 }
 
-// long is a conversation of about size bytes: turns of three calls, each of which gives
-// a kilobyte.
+// long returns a conversation of about size bytes: turns of three calls with outputs of one
+// kilobyte.
 func long(size int) []*aycoder.Message {
 	messages := []*aycoder.Message{aycoder.User("go")}
 	result := strings.Repeat("the quick brown fox jumps over the \"lazy\" dog\n", 23)
@@ -62,9 +62,10 @@ func long(size int) []*aycoder.Message {
 	return append(messages, aycoder.Assistant("done"))
 }
 
-// BenchmarkNewRun begins a run over a history of 10 MB: with what a run before it has
-// encoded, and with [aycoder.WithEncodedHistory] off. The floor sends as many bytes. It
-// says what the idle conversation holds, by the length of the request.
+// BenchmarkNewRun starts a run over a history of 10 MB: with the encoded messages of an
+// earlier run, and with [aycoder.WithEncodedHistory] off. The floor sends the same number
+// of bytes. It reports the memory of the idle conversation, divided by the length of the
+// request.
 func BenchmarkNewRun(b *testing.B) {
 	const size = 10 << 20
 	for _, c := range contests() {
@@ -90,7 +91,7 @@ func BenchmarkNewRun(b *testing.B) {
 			})
 		}
 		b.Run(c.name+"/floor", func(b *testing.B) {
-			body := bytes.Repeat([]byte("x"), int(d.body)) // no pages of zeros, which are one
+			body := bytes.Repeat([]byte("x"), int(d.body)) // without zero pages, which the kernel shares
 			hc := &http.Client{Transport: d}
 			perRun(b, func() {
 				resp, err := hc.Post("http://localhost", "application/json", bytes.NewReader(body))
@@ -109,7 +110,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// perRun reports what a call of f costs.
+// perRun reports the cost of one call of f.
 func perRun(b *testing.B, f func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -19,7 +19,7 @@ import (
 const ollamaAnswer = `{"model":"m","created_at":"2025-01-01T00:00:00Z","message":{"role":"assistant","content":"hi"},` +
 	`"done":true,"done_reason":"stop","prompt_eval_count":1,"eval_count":1}` + "\n"
 
-// ollamaReads checks that Ollama's own types hold a body, and its options.
+// ollamaReads checks that a body and its options fit Ollama's types.
 func ollamaReads(t testing.TB, rules rules, body []byte) {
 	t.Helper()
 	body = ollamaKnown(t, body)
@@ -36,11 +36,12 @@ func ollamaReads(t testing.TB, rules rules, body []byte) {
 	sameBodies(t, withoutEmpty(t, body), withoutEmpty(t, ollamaSends(t, &req)))
 }
 
-// ollamaKeywords are what Ollama knows of JSON Schema, so that templates show it to models.
+// ollamaKeywords are the keywords of JSON Schema that Ollama knows, so that its templates
+// show them to models.
 var ollamaKeywords = []string{"type", "properties", "required", "description", "enum", "items", "anyOf", "$defs"}
 
-// ollamaKnown takes out what Ollama passes over: keywords of JSON Schema that models are
-// not shown, and the type of a call, which is in its documentation and not in its types.
+// ollamaKnown removes the parts that Ollama ignores: other keywords of JSON Schema, and the
+// type of a call, which is in its documentation but not in its types.
 func ollamaKnown(t testing.TB, body []byte) []byte {
 	t.Helper()
 	doc, err := parse(body)

@@ -118,8 +118,8 @@ func TestOpenAIChat(t *testing.T) {
 	}
 }
 
-// chatReadsRest is chatReads but for "reasoning_details": OpenRouter and those who do as it
-// does send them, and want them back. OpenAI knows no such field.
+// chatReadsRest is chatReads without "reasoning_details". OpenRouter and similar services
+// send this field and want it back, but OpenAI does not have it.
 func chatReadsRest(t testing.TB, rules rules, body []byte) {
 	t.Helper()
 	doc, err := parse(body)

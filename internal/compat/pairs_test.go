@@ -30,7 +30,7 @@ func object(t testing.TB, s string) map[string]any {
 	return m
 }
 
-// conversation is what the SDKs are given in their own words below.
+// conversation is built again below with the types of each SDK.
 func conversation(own ...aycoder.Part) *aycoder.Request {
 	return &aycoder.Request{
 		System: []*aycoder.Text{text("Be brief.")},
@@ -51,13 +51,13 @@ func conversation(own ...aycoder.Part) *aycoder.Request {
 	}
 }
 
-// asked is a request for a document.
+// asked returns a request that asks about a document.
 func asked() *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Does it rain?")}, MaxTokens: 100, NoCache: true,
 		Output: &aycoder.OutputFormat{Name: "rain", Schema: json.RawMessage(answerSchema)}}
 }
 
-// samePair compares our body with an SDK's, both in plain form.
+// samePair compares our body with that of an SDK, both in plain form.
 func samePair(t *testing.T, ours, theirs []byte) {
 	t.Helper()
 	a, err := parse(ours)
@@ -71,9 +71,9 @@ func samePair(t *testing.T, ours, theirs []byte) {
 	}
 }
 
-// plainForm brings what APIs take in several forms into one: a text in the place of
-// content is a list with this text, what is false or says "auto" may be left out, as the
-// type of a message may.
+// plainForm normalizes forms that APIs accept as equal. A string as content becomes a list
+// with this text. Values that are false or "auto" are removed, and so is the type of a
+// message.
 func plainForm(doc any) {
 	switch doc := doc.(type) {
 	case []any:

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// maker makes a client that asks through a transport.
+// maker makes a client that uses a transport.
 type maker func(rt http.RoundTripper, model string) aycoder.ModelClient
 
 // A resent is the request that follows the recorded answers of a conversation.
@@ -38,7 +38,7 @@ func (r *resent) sent(doc any) bool {
 	return r.objects[canonical(doc)]
 }
 
-// collectAnswer takes a document, or the events of a stream.
+// collectAnswer collects the objects of a document, or of the events of a stream.
 func (r *resent) collectAnswer(answer string) {
 	if doc, err := parse([]byte(answer)); err == nil {
 		r.collect(doc)
@@ -69,7 +69,7 @@ func (r *resent) collect(doc any) {
 	}
 }
 
-// canonical is the same for all forms of a document.
+// canonical returns a text that is the same for all forms of a document.
 func canonical(doc any) string {
 	data, _ := json.Marshal(doc) // which was parsed
 	return string(data)
@@ -114,7 +114,7 @@ func eachResent(t *testing.T, family string, client maker, f func(*resent)) {
 	require.Positive(t, recordings)
 }
 
-// stored takes a message through its stored form.
+// stored encodes a message for storage and decodes it again.
 func stored(t *testing.T, m *aycoder.Message) *aycoder.Message {
 	t.Helper()
 	data, err := json.Marshal(m)
@@ -124,7 +124,7 @@ func stored(t *testing.T, m *aycoder.Message) *aycoder.Message {
 	return &back
 }
 
-// answered is the message after m: results of its calls, or a word.
+// answered returns the message after m: the results of its calls, or a short text.
 func answered(m *aycoder.Message) *aycoder.Message {
 	next := &aycoder.Message{Role: aycoder.RoleUser}
 	for n, c := range m.Calls() {

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// A testCase is a request that must be one for the SDKs as well.
+// A testCase is a request that the SDKs must understand.
 type testCase struct {
 	name string
 	req  *aycoder.Request
@@ -81,8 +81,9 @@ var (
 
 const unicode = "ä \u2028 \U0001F600 \u0000 \u0007 \xff </script> \\ \" \t\r\n \u200d\ufeff"
 
-// cases are requests with all that a request can have: settings, tools, parts, and what
-// makes trouble. Own are parts that the service wants back as they came.
+// cases returns requests with everything that a request can have: settings, tools, parts,
+// and difficult contents. The parameter own has parts that the service wants back
+// unchanged.
 func cases(t testing.TB, own []aycoder.Part, extra map[string]json.RawMessage) []testCase {
 	t.Helper()
 	all := append(settings(t), conversations()...)
@@ -100,7 +101,7 @@ func cases(t testing.TB, own []aycoder.Part, extra map[string]json.RawMessage) [
 	return all
 }
 
-// settings are requests that differ in all but the conversation.
+// settings returns requests that differ in everything but the conversation.
 func settings(t testing.TB) []testCase {
 	t.Helper()
 	hello := []*aycoder.Message{aycoder.User("hello")}
@@ -142,7 +143,7 @@ func settings(t testing.TB) []testCase {
 	return all
 }
 
-// conversations are what a run brings about.
+// conversations returns histories like those of a run.
 func conversations() []testCase {
 	return []testCase{
 		{"talk", talk(user(text("hello")), assistant(text("hi")), user(text("and"), text("more")))},
@@ -179,7 +180,8 @@ func conversations() []testCase {
 	}
 }
 
-// troubles are what comes from elsewhere: other providers, broken answers, odd hosts.
+// troubles returns histories from other sources: other providers, broken answers, unusual
+// hosts.
 func troubles() []testCase {
 	foreign := []aycoder.Part{
 		&aycoder.Thinking{Text: "hm", Signature: "sig", Provider: "elsewhere"}, &aycoder.Thinking{Text: "unsigned"},

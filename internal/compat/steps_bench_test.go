@@ -116,7 +116,7 @@ func stepAnswer(name string) string {
 	return w.String()
 }
 
-// A stepper answers turns times with calls, and then ends the run. It tells of each request.
+// A stepper answers turns times with calls, and then ends the run. It reports each request.
 type stepper struct {
 	*dialect
 	turns, asked int
@@ -140,7 +140,7 @@ func (k *stepper) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r, Body: io.NopCloser(strings.NewReader(answer))}, nil
 }
 
-// hold runs the whole conversation, with tools that give size bytes.
+// hold runs the whole conversation, with tools that return size bytes.
 func (k *stepper) hold(t testing.TB, size int) {
 	t.Helper()
 	result := strings.Repeat("x", size)
@@ -167,7 +167,7 @@ func TestStepAllocations(t *testing.T) {
 	const turns = 2000
 	for _, d := range dialects() {
 		t.Run(d.name, func(t *testing.T) {
-			marks := map[int]uint64{20: 0, 120: 0, turns - 100: 0, turns: 0} // the first make what is made once
+			marks := map[int]uint64{20: 0, 120: 0, turns - 100: 0, turns: 0} // the first requests allocate data that is made once
 			k := &stepper{dialect: d, turns: turns, at: func(turn int) {
 				if _, ok := marks[turn]; ok {
 					var m runtime.MemStats
@@ -183,8 +183,8 @@ func TestStepAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkStep runs 100 turns of three calls that give a kilobyte each: what a step
-// takes, which is one request, its response and the calls.
+// BenchmarkStep runs 100 turns of three calls with outputs of one kilobyte, and reports the
+// cost of a step: one request, its response and the calls.
 func BenchmarkStep(b *testing.B) {
 	for _, d := range dialects() {
 		b.Run(d.name, func(b *testing.B) {

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// The streams below have benchDeltas deltas: one of ten is what the model thinks, eight
-// are text, and one is the arguments of a call. They are of the form that the services
-// send.
+// The streams below have benchDeltas deltas in the form of the services: of ten, one is
+// thinking, eight are text, and one belongs to the arguments of a call.
 const (
 	benchDeltas = 10_000
 	toolDeltas  = benchDeltas / 10
 )
 
-// delta is the piece of text number n. One of ten has what must be unescaped.
+// delta returns the piece of text number n. One of ten contains an escape.
 func delta(n int) string {
 	if n%10 == 0 {
 		return " \"naïve\"\n<b>"
@@ -22,7 +21,7 @@ func delta(n int) string {
 	return " to retrieve"
 }
 
-// argument is a piece of the arguments {"query":"…"}.
+// argument returns a piece of the arguments {"query":"…"}.
 func argument(n int) string {
 	switch n {
 	case 0:
@@ -48,13 +47,13 @@ func (w *writer) data(format string, args ...any) {
 	w.WriteString("\n\n")
 }
 
-// event writes an event that has its type beside the data and in it.
+// event writes an event with its type in the event field and in the data.
 func (w *writer) event(typ, format string, args ...any) {
 	w.WriteString("event: " + typ + "\n")
 	w.data(`{"type":"`+typ+`",`+format+"}", args...)
 }
 
-// deltas writes the deltas, each with what is for its kind.
+// deltas writes the deltas, each with the format of its kind.
 func (w *writer) deltas(think, text, tool func(n int, piece string)) {
 	for n := range benchDeltas {
 		switch {
@@ -167,7 +166,8 @@ func responsesStream() string {
 	return w.String()
 }
 
-// googleStream has its call whole, as the service sends it: its tenth is text as well.
+// googleStream has its call in one piece, as the service sends it, so the deltas for the
+// arguments are text as well.
 func googleStream() string {
 	w := &writer{}
 	chunk := func(part, more string) {

@@ -12,33 +12,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A decoder reads a document into the types of an SDK, and notes all that does not fit.
-// The SDKs' own decoders are of no use for this: they are made for answers, pass over
-// what they do not know, and take the first variant of a union that has no contradiction.
+// A decoder decodes a document into the types of an SDK and records every misfit. The
+// decoders of the SDKs cannot do this: they are made for answers, ignore unknown fields,
+// and take the first variant of a union without a contradiction.
 type decoder struct {
 	rules
 	wrong  []string
-	passed int // what was sent by the service, and does not fit
+	passed int // misfits that the service itself has sent
 }
 
-// rules say what an SDK knows, and what is let pass.
+// rules describe the types of an SDK, and the accepted misfits.
 type rules struct {
-	// known are the values of the types of text, by package and name of the type.
+	// known has the values of string types, by package and name of the type.
 	known map[string][]string
-	// sent reports whether the service has sent this itself: what goes back to it as it came
-	// may be more than its SDK knows. Default: nothing was.
+	// sent reports whether the service itself has sent a value: the SDK may not know
+	// everything that must go back unchanged. Default: nothing was sent.
 	sent func(doc any) bool
-	// variants are the structures that stand for an interface.
+	// variants are the structures that implement an interface.
 	variants map[reflect.Type][]reflect.Type
 	// open makes the values of interfaces that hold any document.
 	open map[reflect.Type]func(doc any) any
-	// name is the name of a field in a document, or nothing if it has none. Default: that
-	// of its tag.
+	// name returns the name of a field in a document, or "" if it has none. Default: the
+	// name in its tag.
 	name func(reflect.StructField) string
 }
 
-// strictly decodes data into v, a pointer, and returns what is wrong, and how much was let
-// pass.
+// strictly decodes data into v, a pointer, and returns the misfits and the number of
+// accepted ones.
 func strictly(rules rules, data []byte, v any) (wrong []string, passed int) {
 	doc, err := parse(data)
 	if err != nil {
@@ -119,8 +119,8 @@ func (d *decoder) union(at string, v reflect.Value, doc any) {
 	d.wrong = append(d.wrong, best...)
 }
 
-// misfit says how far from a variant a document is, so that of a union the complaints of
-// the one are shown that was meant: the one whose form and constants it has.
+// misfit returns the distance between a document and a variant. A failing union reports the
+// errors of the nearest variant, whose form and constants the document has.
 func misfit(wrong []string) int {
 	n := 0
 	for _, w := range wrong {
@@ -134,7 +134,7 @@ func misfit(wrong []string) int {
 	return n
 }
 
-// meant is small for a variant that has the constant of the document.
+// meant returns a small value for a variant with the constant of the document.
 func meant(t reflect.Type, doc any) int {
 	m, ok := doc.(map[string]any)
 	if !ok || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
@@ -166,7 +166,7 @@ func (d *decoder) variant(at string, v reflect.Value, types []reflect.Type, doc 
 
 func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-// try decodes and returns what is wrong.
+// try decodes and returns the misfits.
 func (d *decoder) try(at string, v reflect.Value, doc any) []string {
 	sub := &decoder{rules: d.rules}
 	sub.value(at, v, doc)
@@ -176,7 +176,7 @@ func (d *decoder) try(at string, v reflect.Value, doc any) []string {
 	return sub.wrong
 }
 
-// fieldName is the name of a field in a document, or nothing if it has none.
+// fieldName returns the name of a field in a document, or "" if it has none.
 func (d *decoder) fieldName(f reflect.StructField) string {
 	if d.name != nil {
 		return d.name(f)
@@ -188,7 +188,7 @@ func (d *decoder) fieldName(f reflect.StructField) string {
 	return name
 }
 
-// structure decodes the fields. One with a default always has this value.
+// structure decodes the fields. A field with a default must have that value.
 func (d *decoder) structure(at string, v reflect.Value, doc any) {
 	m, ok := doc.(map[string]any)
 	if !ok {
@@ -229,9 +229,9 @@ func (d *decoder) field(at string, f reflect.StructField, v reflect.Value, m map
 	required := f.Tag.Get("api") == "required" || fixed != "" && !strings.Contains(f.Tag.Get("json"), "omitzero")
 	switch {
 	case !there && strings.HasSuffix(at, "(OfReasoning).id"):
-		// The type wants the id. The service takes a sealed item without one where nothing
-		// is stored, as most recorded clients send it; with one, it looks for what followed
-		// it under ids that are not stored either.
+		// The type requires the id. If nothing is stored, the service accepts an encrypted
+		// item without one, as most recorded clients send it. With an id, it looks for the
+		// next item under an id that is not stored either.
 	case !there && required:
 		d.fail(at, "is missing")
 	case !there:
@@ -274,8 +274,7 @@ func (d *decoder) table(at string, v reflect.Value, doc any) {
 	}
 }
 
-// plain decodes what has no structure that the SDK knows of. Encoded again it must be
-// the same.
+// plain decodes a value without a structure in the SDK. Encoded again, it must be the same.
 func (d *decoder) plain(at string, v reflect.Value, doc any) {
 	data, err := json.Marshal(doc)
 	if err == nil {
@@ -302,7 +301,7 @@ func (d *decoder) plain(at string, v reflect.Value, doc any) {
 	}
 }
 
-// A decoder that finds nothing is of no use: these must be found.
+// A decoder that finds nothing proves nothing, so it must find these.
 func TestStrictly(t *testing.T) {
 	type inner struct {
 		Kind string `json:"kind" default:"inner"`
