@@ -47,7 +47,7 @@ func TestCoerce(t *testing.T) {
 	}
 }
 
-// Strings in strings multiply by two at each level: there cannot be many.
+// The escapes of nested strings double at each level, so deep nesting is bounded.
 func TestCoerceDeep(t *testing.T) {
 	s := compiled(t, `{"$defs":{"l":{"type":"array","items":{"$ref":"#/$defs/l"}}},"properties":{"x":{"$ref":"#/$defs/l"}}}`)
 	text := "[]"

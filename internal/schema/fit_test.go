@@ -34,7 +34,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Arguments that fit are looked at once, in the room of one small object.
+// Arguments that fit are parsed once, with the allocations of one small object.
 func TestFitCost(t *testing.T) {
 	s, err := Compile([]byte(`{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}}}`))
 	require.NoError(t, err)

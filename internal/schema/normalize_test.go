@@ -66,7 +66,7 @@ func TestProblem(t *testing.T) {
 	assert.Equal(t, "mine", Problem(errors.New("mine")))
 }
 
-// References that double at each step are looked at once.
+// References that double at each step are checked once.
 func TestHasPropertyInCircles(t *testing.T) {
 	s := compiled(t, `{"allOf":[{"$ref":"#"},{"$ref":"#"},{"properties":{"a":{}}}]}`)
 	assert.True(t, s.HasProperty("a"))

@@ -90,7 +90,7 @@ func TestMultipleOf(t *testing.T) {
 		{"-10", "5", true},
 		{"11", "5", false},
 		{"0", "5", true},
-		{"9007199254740993", "2", false}, // beyond what float64 tells apart
+		{"9007199254740993", "2", false}, // beyond the precision of float64
 		{"0.3", "0.1", true},
 		{"4.35", "0.01", true},
 		{"4.355", "0.01", false},

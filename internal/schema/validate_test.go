@@ -371,7 +371,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzValidate compares the reader with that of encoding/json.
+// FuzzValidate compares the parser with that of encoding/json.
 func FuzzValidate(f *testing.F) {
 	for _, seed := range []string{`{"path":"a","limit":1.5e3}`, `{"a":[null,true,false,-0,0.1E-2]}`, `{"a":1,"a":2}`,
 		`"\ud800\u12aF\/"`, `01`, `1.`, `-`, `[1,]`, "\"\x00\"", "\xff", `{"a" 1}`, ` [ ] `, `tru`, `"\u00g0"`, `1e700`} {
@@ -392,7 +392,7 @@ func FuzzValidate(f *testing.F) {
 		}
 		var want any
 		if json.Unmarshal(data, &want) != nil {
-			s.Validate(data) // a number that is too large for a float64 is none of ours
+			s.Validate(data) // numbers too large for a float64 are out of scope
 			return
 		}
 		if text, ok := want.(string); ok {
