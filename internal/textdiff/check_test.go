@@ -13,8 +13,8 @@ func compare(a, b string, context int) *Diff {
 	return Compare([]byte(a), []byte(b), Options{OldName: "x", NewName: "x", Context: context})
 }
 
-// check checks all views of a diff: the patch gives the exact bytes, and fits nothing
-// else; rows and words rebuild both texts; what is cut stays within its bound.
+// check checks all views of a diff: the patch gives the exact bytes, and fits nothing else;
+// rows and words rebuild both texts; brief diffs stay within their bound.
 func check(t testing.TB, a, b string, context int) {
 	t.Helper()
 	d := compare(a, b, context)
@@ -106,7 +106,7 @@ func checkRow(t testing.TB, r Row) {
 	require.Empty(t, r.New.Changed)
 }
 
-// outside returns what of a line did not change.
+// outside returns the unchanged parts of a line.
 func outside(t testing.TB, l Line) string {
 	t.Helper()
 	var out []byte

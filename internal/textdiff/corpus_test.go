@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// pair is a text and what became of it.
+// pair is an old and a new version of a text.
 type pair struct{ name, a, b string }
 
 // recordedPairs returns the recorded merges' base and ours: real ones and made ones. Without
