@@ -17,7 +17,7 @@ import (
 	"github.com/aycoder/aycoder/bench/provider"
 )
 
-// The document holds what results.json says.
+// The tables of the document match results.json.
 func TestDocumentIsRendered(t *testing.T) {
 	r, err := load("results.json")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A ratio is the median of those of each round, not that of the medians.
+// A ratio is the median of the ratios of the rounds, not the ratio of the medians.
 func TestRatiosAreOfTheSameRound(t *testing.T) {
 	floor := &Entry{Name: "floor", Wire: "w", Size: 10, Values: map[string][]float64{"x": {1, 10, 100}}}
 	e := &Entry{Name: "e", Wire: "w", Size: 25, Values: map[string][]float64{"x": {2, 40, 100}}}
