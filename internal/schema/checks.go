@@ -27,8 +27,8 @@ type (
 
 type enumValue struct {
 	kind  kind
-	text  string // of a string what it says, else its canon
-	shown string // of a string empty
+	text  string // a string without quotes and escapes; of other values the canon
+	shown string // the form for messages; empty for a string
 }
 
 func (c refTo) check(r *run, at int) { r.node(c.node, at) }
@@ -142,6 +142,8 @@ func (v enumValue) equals(r *run, at int) bool {
 // maxListed is how many choices or names a problem lists.
 const maxListed = 20
 
+// list returns the choices in words. A long list ends in an ellipsis, so that a problem
+// does not fill the context of the model.
 func (c enum) list() string {
 	var b strings.Builder
 	for i, v := range c {

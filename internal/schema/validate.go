@@ -189,6 +189,8 @@ func (r *run) text(at int) []byte {
 	return r.doc.str(at)
 }
 
+// spend charges the length of a value and its contents to the budget. Patterns, enums and
+// uniqueItems read the whole value, and a schema may apply many of them to the same one.
 func (r *run) spend(at int) {
 	c := r.doc.cells[at]
 	r.budget -= int(c.end-c.start)/stepBytes + int(c.next) - at - 1
@@ -292,6 +294,9 @@ func (r *run) property(p *property, value int) {
 	r.node(p.node, value)
 }
 
+// unknown reports a name that the schema does not allow. It suggests the closest property, or
+// lists the properties if they are few, because a model that only reads "unknown" guesses
+// again.
 func (r *run) unknown(o *object, name string) {
 	if len(r.found.problems) >= maxProblems {
 		r.found.count++
@@ -402,7 +407,8 @@ func short(quoted string) string {
 	return runes.Shorten(quoted, maxQuoted)
 }
 
-// trial checks a value and returns what is wrong instead of recording it.
+// trial checks a value and returns the problems instead of recording them. The budget is
+// not restored, so that nested choices cannot multiply the work.
 func (r *run) trial(n *node, at int) findings {
 	kept := r.found
 	r.found = findings{}
@@ -414,7 +420,8 @@ func (r *run) trial(n *node, at int) findings {
 	return f
 }
 
-// try checks a value against several schemas until enough of them fit.
+// try checks a value against several schemas until enough of them fit: one for anyOf, all
+// for oneOf, which must know whether a second one fits.
 func (r *run) try(nodes []*node, at, enough int) (trials []findings, fit int) {
 	for _, n := range nodes {
 		f := r.trial(n, at)
@@ -460,7 +467,8 @@ func (r *run) explain(nodes []*node, trials []findings, at int) {
 	r.found.count += trials[only].count - len(trials[only].problems)
 }
 
-// typesOf returns the types that a schema takes, looking through a reference.
+// typesOf returns the types that a schema accepts. It follows references, at most maxDepth
+// of them, because they may form a circle.
 func typesOf(n *node) typeSet {
 	for range maxDepth {
 		if n.types != 0 || len(n.checks) == 0 {
@@ -482,7 +490,8 @@ func (r *run) add(problem string) {
 	}
 }
 
-// maxForms is how many alternatives a problem explains.
+// maxForms limits the alternatives that a problem explains: a model repairs one form, and a
+// long list would hide it.
 const maxForms = 4
 
 func (r *run) explainForms(trials []findings) {
