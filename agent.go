@@ -21,59 +21,59 @@ import (
 
 // Agent runs a model in a loop with tools. [Loop] is one.
 //
-// Run answers in.Prompt and yields what happens. The sequence holds to this:
+// Run answers in.Prompt and yields events. The sequence keeps this contract:
 //
-//  1. It is lazy, nothing happens before it is ranged over, and single-use: the
+//  1. It is lazy: nothing happens before it is ranged over. It is single-use: the
 //     second time it yields [ErrConsumed].
-//  2. An error is terminal: it comes once, last, with a nil event.
-//  3. After the loop body has ended the loop (break, return, panic) it is never
-//     called again. That cancels the run: running tools end or are abandoned, missing
-//     outputs are written, the result of [Into] is filled, and only then does the loop
-//     statement end. No goroutine of the run outlives it.
-//  4. All events come on the goroutine that ranges. A slow body delays no tool, but
-//     the model is asked again only when the body has seen everything before. Text
-//     deltas may be joined and progress dropped; nothing else is.
-//  5. Whatever happens, the history that comes back is valid: each call has its
-//     output, and no tool ran twice.
+//  2. An error is terminal: it is yielded once, as the last element, with a nil event.
+//  3. After the loop body has ended the loop (break, return, panic), it is never called
+//     again. The run is cancelled: running tools end or are abandoned, missing outputs
+//     are added, the result of [Into] is filled, and only then does the loop statement
+//     end. No goroutine of the run outlives it.
+//  4. All events are yielded on the goroutine that ranges. A slow body does not delay
+//     tools, but the model is asked again only when the body has seen all events before
+//     that. Text deltas may be joined and progress reports dropped; no other event is.
+//  5. Whatever happens, the history that comes back is valid: each call has its output,
+//     and no tool has run twice.
 //
-// An Agent is safe for concurrent use; each Run is a run of its own.
+// An Agent is safe for concurrent use; its runs are independent.
 type Agent interface {
 	Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error]
 }
 
-// Input is what a run starts from.
+// Input is the input of a run.
 type Input struct {
-	// Messages is the conversation so far: [Result.Messages] of the run before.
+	// Messages is the conversation so far, such as [Result.Messages] of the previous
+	// run.
 	Messages []*Message
-	// Prompt is what the user says now. It may be empty if Messages ends with a
-	// message of the user, or with Pending.
+	// Prompt is the new message of the user. It may be empty if Messages ends with a
+	// message of the user, or if Pending is set.
 	Prompt string
-	// Parts are added to the prompt: images, documents.
+	// Parts are added to the prompt, such as images and documents.
 	Parts []Part
-	// Pending goes on with a run that was suspended, from [Result.Pending]; Messages
+	// Pending resumes a run that was suspended. It comes from [Result.Pending]; Messages
 	// and Prompt are then empty.
 	Pending *Pending
-	// Decisions answers its questions. The others are asked again.
+	// Decisions answers questions of Pending. The others are asked again.
 	Decisions []Decision
 }
 
-// Result is what a run came to. It is filled however the run ends.
+// Result is the outcome of a run. It is filled however the run ends.
 type Result struct {
 	// Messages is the whole history, valid and ready for the next run.
 	Messages []*Message
-	// End is why the run is over, Stop why the model stopped last.
+	// End says why the run ended, Stop why the model last stopped.
 	End  EndReason
 	Stop StopReason
-	// Turns counts the messages of the model.
+	// Turns is the number of messages that the model sent.
 	Turns int
 	Usage Usage
 	// Pending holds the open questions of a run that was suspended.
 	Pending *Pending
 }
 
-// Text returns the text of the last message of the model since the user last said
-// something, or "" if the model has said nothing since: an earlier answer is not the
-// answer to that.
+// Text returns the text of the model's last message. It returns "" if the user has said
+// something since then: an earlier answer does not answer that.
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once
@@ -89,36 +89,38 @@ func (r *Result) Text() string {
 	return ""
 }
 
-// Pending is a run that waits for approvals. It encodes as JSON, and can be
-// resumed in another process with [Input.Pending].
+// Pending is a suspended run that waits for approvals. It encodes as JSON, and another
+// process can resume it with [Input.Pending].
 //
-// It is resumed once: whoever resumes it again runs its calls again. A [Loop] refuses
+// Resume it only once, since resuming it again runs its calls again. A [Loop] refuses
 // that for the last 1,024 calls that it ran in resumed runs. Several processes have to
-// agree among themselves: before one resumes, it claims Run with the Key of a request, in
-// a table with a unique key or a file that it creates exclusively, and none resumes what
-// another has claimed.
+// agree among themselves: before a process resumes the run, it claims Run with the Key
+// of a request, in a table with a unique key or with a file that it creates
+// exclusively, and no other process resumes it.
 //
-// What is stored is not trusted to be what was shown: a request whose tool, arguments,
-// preview or plan are not those of its Digest, or not those of the call in State, is a
-// [*ConfigError], and nothing runs. Keep State itself where nobody else can write.
+// The stored form may have been altered, so it is checked: if the tool, arguments,
+// preview or plan of a request do not match its Digest or the call in State, the error
+// is a [*ConfigError] and nothing runs. State itself is not protected; store it where
+// nobody else can write.
 type Pending struct {
 	// Run is the id of the run.
 	Run string `json:"run"`
 	// Requests are the open questions, in the order of the calls. A [Decision] names
 	// CallID and Digest.
 	Requests []ApprovalRequest `json:"requests"`
-	// State is where the run stands.
+	// State is the state of the run.
 	State State `json:"state"`
 }
 
-// Loop is the [Agent] of this package: a model, tools, and what decides about
-// them. It holds no conversation, owns no goroutine while no run is on, and keeps
-// only the session's rules: see [ApprovalRequested.AllowFor].
+// Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides
+// about calls. It does not store the conversation and owns no goroutine between runs.
+// Between runs it keeps only the session's rules, see [ApprovalRequested.AllowFor], and
+// the keys of resumed calls, see [Pending].
 type Loop struct {
 	settings
 	tools []tool
 	specs []*ToolSpec // of tools
-	model string      // who is asked
+	model string      // "provider/model", if the client tells it
 
 	mu      sync.Mutex
 	session []Rule // replaced, never changed
@@ -136,7 +138,8 @@ type tool struct {
 	call   ToolFunc
 }
 
-// New returns an agent that asks m. All errors of the options are joined.
+// New returns an agent that asks m. If several options are wrong, their errors are
+// joined.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
 	var errs []error
@@ -187,7 +190,7 @@ func (c *config) tools() ([]tool, error) {
 		t.spec, t.impl, t.call = impl.Spec(), impl, impl.Call
 		var err error
 		if made, ok := impl.(*funcTool); ok {
-			t.schema, t.call = made.schema, made.call // both were checked, and calls are
+			t.schema, t.call = made.schema, made.call // NewTool has checked the spec; made.call decodes
 		} else {
 			t.schema, err = checkSpec(&t.spec)
 		}
@@ -216,7 +219,7 @@ func (l *Loop) tool(name string) *tool {
 	return nil
 }
 
-// subject returns what a call is about, or "".
+// subject returns the subject of a call, or "".
 func (l *Loop) subject(call *ToolUse) string {
 	t := l.tool(call.Name)
 	if t == nil {
@@ -225,9 +228,9 @@ func (l *Loop) subject(call *ToolUse) string {
 	return shownSubject(call, &t.spec)
 }
 
-// fit finds what is wrong with a call before anybody is asked about it. It returns the
-// call as the tool gets it: values that the model wrote as text, where the schema
-// wants no text, are what the text says, and integers such as 2.0 are in plain digits.
+// fit checks a call before anybody is asked about it. It returns the call with the
+// arguments that the tool gets: where the schema does not allow text, values that the
+// model wrote as text are converted, and integers such as 2.0 are in plain digits.
 func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
 	args, err := fitArgs(t.schema, call.ID, call.Name, call.Args)
 	if err != nil {
@@ -239,7 +242,8 @@ func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
 	return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
 }
 
-// fitArgs returns the arguments of an action as fit does, if they fit.
+// fitArgs returns the arguments of an action as fit does, or unchanged if they do not
+// fit.
 func (t *tool) fitArgs(a *RunTool) json.RawMessage {
 	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
 	if err != nil {
@@ -263,7 +267,7 @@ func notFound(call *ToolUse, offered []*ToolSpec) error {
 	return &ToolNotFoundError{ToolError: base, Available: near}
 }
 
-// policy asks the Approver; one that panics denies.
+// policy asks the Approver. If it panics, the call is denied.
 func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -284,7 +288,7 @@ func (l *Loop) addRule(r Rule) {
 	l.session = append(slices.Clip(l.session), r)
 }
 
-// covered reports whether a rule of the session allows what the policy would ask
+// covered reports whether a rule of the session allows a call that the policy would ask
 // about.
 func (l *Loop) covered(call *ToolUse, spec *ToolSpec) bool {
 	l.mu.Lock()
@@ -293,8 +297,8 @@ func (l *Loop) covered(call *ToolUse, spec *ToolSpec) bool {
 	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Covers(call, spec) })
 }
 
-// Run implements [Agent]. What happens next is decided by [State]; the run does it
-// and hands out what comes of it.
+// Run implements [Agent]. [State] decides what happens next; the run does it and yields
+// the events.
 func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error] {
 	var used atomic.Bool
 	return func(yield func(Event, error) bool) {
@@ -322,7 +326,7 @@ func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[E
 	}
 }
 
-// usable reports what a run cannot do without.
+// usable returns an error if l or ctx cannot start a run.
 func (l *Loop) usable(ctx context.Context) error {
 	switch {
 	case l == nil || l.client == nil:
@@ -337,7 +341,7 @@ func isNilError(what string) error {
 	return &ConfigError{Option: what, Err: errors.New("is nil")}
 }
 
-// begin makes a run, or takes up a suspended one.
+// begin makes a new run, or resumes a suspended one.
 func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 	var rc RunConfig
 	for _, opt := range opts {
@@ -363,7 +367,7 @@ func (l *Loop) begin(in *Input, opts []RunOption) (*run, error) {
 	return nil, err
 }
 
-// enter checks the input and makes the state that it leads to.
+// enter checks the input and makes the initial state.
 func (r *run) enter(in *Input) error {
 	switch {
 	case in.Pending != nil:
@@ -397,8 +401,9 @@ func (in *Input) message() *Message {
 	return m
 }
 
-// checkInput returns a conversation as a run starts with it, and where its calls are:
-// text that is not valid UTF-8, which could not be stored, is made so.
+// checkInput returns the conversation that a run starts with, and the places of its
+// calls. It replaces text that is not valid UTF-8, since that could not be stored as
+// JSON.
 func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 	ids, err := checkHistory(messages)
 	if err != nil {
@@ -414,7 +419,7 @@ func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 			continue
 		}
 		if &clean[0] == &messages[0] {
-			clean = slices.Clone(messages) // the caller's stay as they are
+			clean = slices.Clone(messages) // the caller's slice must not change
 		}
 		clean[i] = c
 	}
@@ -424,7 +429,7 @@ func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 	return clean, ids, err
 }
 
-// request builds the request of a turn and checks what the builder made of it.
+// request builds the request of a turn and checks the builder's result.
 func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
 	req, err := l.buildSafely(ctx, in)
 	if err == nil && req == nil {
@@ -439,7 +444,7 @@ func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
 	return req, CheckHistory(req.Messages)
 }
 
-// buildSafely asks the builder. A panic is an error.
+// buildSafely calls the builder and turns a panic into an error.
 func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -459,7 +464,7 @@ func same(a, b []*Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// config is what the options of New set.
+// config holds the values that the options of New set.
 type config struct {
 	settings
 	given       []Tool
@@ -468,7 +473,7 @@ type config struct {
 	wrapContext []ContextMiddleware
 }
 
-// settings are what a Loop keeps of them.
+// settings is the part of them that a Loop keeps.
 type settings struct {
 	client      ModelClient
 	builder     ContextBuilder
@@ -491,7 +496,8 @@ type settings struct {
 	execute     func(context.Context, string, func(context.Context))
 	log         logger
 
-	// What only programs with an approver or an auditor link, see [config.watch].
+	// These hooks are linked only into programs with an approver or an auditor, see
+	// [config.watch].
 	record     func(*run) recorder
 	checkStart func(context.Context, *run, *RunTool, *tool) error
 	named      func(Verdict, *ToolUse, *ToolSpec) Verdict

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// What comes from outside is made valid text before it is kept or shown.
+// Texts from outside are made valid before they are kept or shown.
 
 var noNUL = strings.NewReplacer("\x00", "\uFFFD")
 
-// cleanText makes s valid UTF-8 without NUL: what JSON, terminals and databases can
+// cleanText makes s valid UTF-8 without NUL, which JSON, terminals and databases can
 // all hold.
 func cleanText(s string) string {
 	if !utf8.ValidString(s) {
@@ -25,7 +25,7 @@ func cleanText(s string) string {
 	return s
 }
 
-// cleanDelta is cleanText for a delta; one that is clean stays itself.
+// cleanDelta is cleanText for a delta. It returns a clean one unchanged.
 func cleanDelta(ev ModelEvent) Event {
 	switch ev := ev.(type) {
 	case *TextDelta:
@@ -48,9 +48,9 @@ func cleanDelta(ev ModelEvent) Event {
 	return nil
 }
 
-// cleanPart makes what comes from a model fit for the history, where it can be
-// stored. Thinking that has to be changed loses its signature, which would no longer
-// be true. It reports false for an opaque block that is no JSON: nobody can use it.
+// cleanPart makes a part from a model valid for the history, so that it can be stored.
+// Thinking that has to be changed loses its signature, which would no longer match. It
+// returns false for an opaque block that is not valid JSON, since nobody can use it.
 func cleanPart(p Part) (Part, bool) {
 	switch p := p.(type) {
 	case *Text:
@@ -85,10 +85,11 @@ func cleanPart(p Part) (Part, bool) {
 	return p, true
 }
 
-// cleanMessage returns m, or a message of which all text is valid UTF-8.
+// cleanMessage returns m, or a copy in which all text is valid UTF-8.
 func cleanMessage(m *Message) *Message {
 	length := 1 + uint32(textLen(m.Parts))
-	if m.text.Load() == length { // to look at all text of a long history takes longer than to send it
+	// Checking all text of a long history would take longer than sending it.
+	if m.text.Load() == length {
 		return m
 	}
 	if !slices.ContainsFunc(m.Parts, isGarbled) {
@@ -98,7 +99,7 @@ func cleanMessage(m *Message) *Message {
 	return &Message{Role: m.Role, Parts: cleanParts(m.Parts)}
 }
 
-// textLen is the length of what isGarbled looks at.
+// textLen returns the length of the text that isGarbled checks.
 func textLen(parts []Part) (n int) {
 	for _, p := range parts {
 		if o, ok := p.(*ToolOutput); ok {
@@ -157,7 +158,7 @@ func cleanMedia(p *Media) *Media {
 	return &m
 }
 
-// cleanExtra returns o, or nil if it is no JSON text.
+// cleanExtra returns o, or nil if it is not valid JSON.
 func cleanExtra(o *Opaque) *Opaque {
 	if o == nil || !utf8.Valid(o.Raw) || !json.Valid(o.Raw) || cleanText(o.Provider) != o.Provider {
 		return nil
@@ -165,8 +166,8 @@ func cleanExtra(o *Opaque) *Opaque {
 	return o
 }
 
-// cleanCall returns a copy: the pointer tells the calls of one try from those of
-// the next, even if a client yields the same one twice.
+// cleanCall returns a copy: calls of different attempts are told apart by their
+// pointers, even if a client yields the same one twice.
 func cleanCall(c *ToolUse) *ToolUse {
 	if c == nil {
 		return nil

@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// wirePart is the JSON form of a part. Arguments and opaque blocks are strings
-// that hold JSON text: encoding/json rewrites the white space and the escapes of
-// embedded values, and a call that was cut off has arguments that are no JSON.
+// wirePart is the JSON form of a part. Arguments and opaque blocks are strings that
+// hold JSON text, for two reasons: encoding/json changes the white space and the
+// escapes of embedded values, and the arguments of a call that was cut off are not
+// valid JSON.
 type wirePart struct {
 	Type      string     `json:"type"`
 	Text      *string    `json:"text,omitempty"`
@@ -43,10 +44,10 @@ var (
 	errNoType  = errors.New(`a part has "text" and no "type": not one that Message.MarshalJSON wrote`)
 )
 
-// MarshalJSON encodes the message as {"role", "parts"}, each part as an object
-// with a "type". [Message.UnmarshalJSON] gives the same message back, byte for
-// byte in arguments, signatures and opaque blocks. Text that is not valid UTF-8 is
-// an error, as JSON cannot hold it; no message of a run has any.
+// MarshalJSON encodes the message as {"role", "parts"}, each part as an object with a
+// "type". [Message.UnmarshalJSON] restores the same message, with arguments, signatures
+// and opaque blocks byte for byte. Text that is not valid UTF-8 is an error, since JSON
+// cannot hold it; messages of a run never contain any.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	w := wireMessage{Role: m.Role, Parts: make([]wirePart, 0, len(m.Parts))}
 	if err := checkUTF8(string(m.Role)); err != nil {
@@ -62,10 +63,10 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes what [Message.MarshalJSON] wrote. A part of a type that is
-// not known becomes an [Opaque] without a provider, and is written again as the
-// same JSON. A message without "parts" and a part with "text" but without a "type" are
-// errors: they are of another format, and their text would be lost.
+// UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type
+// becomes an [Opaque] without a provider, and is encoded as the same JSON again. A
+// message without "parts", or a part with "text" but without a "type", is an error: it
+// comes from another format, and its text would be lost.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -87,7 +88,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a part of an unknown type as it was read.
+// MarshalJSON encodes a part of an unknown type as it was read.
 func (w wirePart) MarshalJSON() ([]byte, error) {
 	if w.unknown != nil {
 		return w.unknown, nil
@@ -96,7 +97,7 @@ func (w wirePart) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(w))
 }
 
-// UnmarshalJSON keeps the text of a part whose type is not known.
+// UnmarshalJSON keeps the JSON text of a part of an unknown type.
 func (w *wirePart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string          `json:"type"`
@@ -117,13 +118,13 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A leafPart is a part of a tool's output: no output nests in another.
+// A leafPart is a part of a tool's output, which must not contain outputs itself.
 type leafPart wirePart
 
-// MarshalJSON writes the part.
+// MarshalJSON encodes the part.
 func (w leafPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
 
-// UnmarshalJSON refuses nesting before it reads on.
+// UnmarshalJSON refuses a nested output before it decodes any deeper.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string `json:"type"`
@@ -137,13 +138,13 @@ func (w *leafPart) UnmarshalJSON(data []byte) error {
 	return (*wirePart)(w).UnmarshalJSON(data)
 }
 
-// An extraPart is an opaque block beside a part: it has none of its own.
+// An extraPart is an opaque block that belongs to a part; it has no extra part itself.
 type extraPart wirePart
 
-// MarshalJSON writes the block.
+// MarshalJSON encodes the block.
 func (w extraPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
 
-// UnmarshalJSON reads an opaque block, or keeps the text of what is none.
+// UnmarshalJSON decodes an opaque block, or keeps the JSON text of anything else.
 func (w *extraPart) UnmarshalJSON(data []byte) error {
 	var flat struct {
 		Type, Provider, Raw string
@@ -213,7 +214,7 @@ func encodeExtra(o *Opaque) *wirePart {
 	}
 	var w wirePart
 	if o.Provider == "" && json.Unmarshal(o.Raw, &w) == nil && w.unknown != nil {
-		return &w // it is read back as it is
+		return &w // it is decoded to the same part
 	}
 	return &wirePart{Type: "opaque", Provider: o.Provider, Raw: string(o.Raw)}
 }

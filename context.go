@@ -9,15 +9,16 @@ import (
 	"slices"
 )
 
-// ContextBuilder chooses what the model sees: it builds the request of each turn.
-// The result is checked with [CheckHistory], so that no builder can break a
-// session. Requests should only grow at their end, so that prompt caches hit. It is
-// safe for concurrent use. An error ends the run with a [*ContextError].
+// ContextBuilder chooses what the model sees: it builds the request of each turn. The
+// result is checked with [CheckHistory], so that a builder cannot break a session. To
+// keep prompt caches useful, a request should be the previous one with messages
+// appended. A builder is safe for concurrent use. An error ends the run with a
+// [*ContextError].
 type ContextBuilder interface {
 	Build(ctx context.Context, in ContextInput) (*Request, error)
 }
 
-// ContextFunc is a function that is a [ContextBuilder].
+// ContextFunc is an adapter that makes a function a [ContextBuilder].
 type ContextFunc func(ctx context.Context, in ContextInput) (*Request, error)
 
 // Build calls f.
@@ -25,31 +26,33 @@ func (f ContextFunc) Build(ctx context.Context, in ContextInput) (*Request, erro
 	return f(ctx, in)
 }
 
-// ContextMiddleware wraps a builder: it changes what goes in, or what comes out.
+// ContextMiddleware wraps a builder to change its input or its result.
 type ContextMiddleware func(ContextBuilder) ContextBuilder
 
-// ContextInput is what a [ContextBuilder] builds from. It is read-only.
+// ContextInput is the input of a [ContextBuilder]. It is read-only.
 type ContextInput struct {
-	// Run is the id of the run, Turn the number of the turn, from 1.
+	// Run is the id of the run, Turn the number of the turn, counted from 1.
 	Run  string
 	Turn int
 	// Messages is the whole history.
 	Messages []*Message
-	// Elide is the number of oldest messages that are to be left out or shortened,
-	// Limit the most bytes of text that the others may have, both 0 as long as all
-	// fits. They follow from what the model has refused as too large, in this run or in
-	// those before. Elide only grows during a run, Limit only falls.
+	// Elide is the number of the oldest messages that are to be left out or shortened,
+	// Limit the maximum number of bytes of text for the others. Both are 0 as long as
+	// the history fits. They are derived from the requests that the model has refused as
+	// too large, in this run or in earlier ones. During a run, Elide only grows and
+	// Limit only falls.
 	Elide int
 	Limit int64
-	// Window is the most tokens of a request with its answer, 0 if that is not known.
+	// Window is the maximum number of tokens of a request with its answer, or 0 if
+	// unknown.
 	Window int64
-	// Usage is that of the last answer in this run.
+	// Usage is the usage of the last answer in this run.
 	Usage Usage
-	// Overflow is what the model said about the request before, if that was too large
-	// and this one takes its place: it must be smaller, and is not sent otherwise.
+	// Overflow is set if the model refused the previous request as too large and this
+	// one replaces it. The request must then be smaller, or it is not sent.
 	Overflow *ContextTooLargeError
-	// Base holds everything else of the request as the options of [New] set it:
-	// system prompt, tools, limits.
+	// Base holds the rest of the request, as the options of [New] set it: system prompt,
+	// tools, limits.
 	Base *Request
 }
 
@@ -65,16 +68,16 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	return &req, nil
 }
 
-// CheckHistory reports what is wrong with a conversation: a call without its
-// output, an output without its call, an id used twice, a part in the wrong role.
-// Outputs stand in the user message right after the calls. The error is a
+// CheckHistory returns an error if a conversation is not valid: a call without its
+// output, an output without its call, an id used twice, a part in the wrong role. The
+// outputs must be in the user message right after the calls. The error is a
 // [*ContextError].
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err
 }
 
-// checkHistory is CheckHistory, and returns where the calls are.
+// checkHistory is CheckHistory, and also returns the places of the calls.
 func checkHistory(messages []*Message) (*callIDs, error) {
 	if ids := checkLong(messages); ids != nil {
 		return ids, nil
@@ -95,20 +98,20 @@ func checkHistory(messages []*Message) (*callIDs, error) {
 	return c.callIDs, nil
 }
 
-// longHistory is how many messages a history has whose last one knows its past.
+// longHistory is the number of messages from which on the last one stores a past.
 const longHistory = 64
 
-// A past says of the messages up to the one that has it that they were checked. What it
-// knows is compared with what they are now, but for one thing, which takes a map of all
-// calls: that no id is used twice.
+// A past records, in a message, that the history up to that message was checked. The
+// check is then repeated for all but one rule, which would take a map of all calls:
+// that no id is used twice. For that rule the hash of the ids is compared.
 type past struct {
 	n    int // messages
 	seed maphash.Seed
-	ids  uint64 // hash of the ids of their calls, in their order
+	ids  uint64 // hash of the ids of their calls, in order
 }
 
-// extend returns the past of more messages, of which those of p are the first, and
-// leaves it with the last of them.
+// extend returns the past of a longer history that starts with the messages of p, and
+// stores it in the last message.
 func (p *past) extend(messages []*Message) *past {
 	next := *p
 	for _, m := range messages[p.n:] {
@@ -127,8 +130,8 @@ func (p *past) add(m *Message) {
 	}
 }
 
-// checkLong is checkHistory for a history whose last message but one, or the last, was
-// the last of a history that was checked. It returns nil if it finds anything else.
+// checkLong is checkHistory for a history of which all messages, or all but the last,
+// were checked before. It returns nil in any other case.
 func checkLong(messages []*Message) *callIDs {
 	var known *past
 	for n := len(messages); n > 0 && n >= len(messages)-1; n-- {
@@ -155,12 +158,12 @@ func checkLong(messages []*Message) *callIDs {
 	return c.callIDs
 }
 
-// RepairHistory returns what can be kept of a conversation that [CheckHistory] refuses,
-// such as one that was stored while a tool worked: messages itself if nothing is wrong
-// with it. A call without its output gets one that says that its outcome is unknown, and
-// an output that comes late is moved to its call. What has no place is left out: an
-// output without its call, a call with an id that was used before, a part in the wrong
-// role, a message that is empty or of an unknown role.
+// RepairHistory makes a valid history of a conversation that [CheckHistory] refuses,
+// such as one that was stored while a tool was running. A call without an output gets
+// one which says that the outcome is unknown, and an output in the wrong place is moved
+// to its call. The following are removed: an output without its call, a call whose id
+// was used before, a part in the wrong role, a message that is empty or has an unknown
+// role. If nothing is wrong, RepairHistory returns messages itself.
 func RepairHistory(messages []*Message) []*Message {
 	if CheckHistory(messages) == nil {
 		return messages
@@ -195,7 +198,7 @@ func RepairHistory(messages []*Message) []*Message {
 	return out
 }
 
-// outputsOf returns the outputs that a message of the user holds.
+// outputsOf returns the outputs in a user message.
 func outputsOf(m *Message) []*ToolOutput {
 	var out []*ToolOutput
 	if m == nil || m.Role != RoleUser {
@@ -209,7 +212,8 @@ func outputsOf(m *Message) []*ToolOutput {
 	return out
 }
 
-// repaired returns what is left of a message without its outputs, or nil.
+// repaired returns the valid parts of a message, without its outputs, or nil if there
+// are none.
 func (c *checker) repaired(m *Message) *Message {
 	if m == nil {
 		return nil
@@ -233,13 +237,13 @@ func (c *checker) repaired(m *Message) *Message {
 	return kept
 }
 
-// A checker goes through a history. It makes one map of a long one.
+// A checker goes through a history. For a long one, it makes only one map.
 type checker struct {
 	*callIDs
 	index int        // of the message
-	calls []*ToolUse // of the last message that had any; nil where the output has come
-	open  int        // how many are not nil
-	next  int        // the call behind the one whose output came last
+	calls []*ToolUse // of the last message that had any; nil once the output has come
+	open  int        // number of calls that are not nil
+	next  int        // the call after the one whose output came last
 }
 
 func (c *checker) message(m *Message) error {
@@ -310,8 +314,8 @@ func (c *checker) user(m *Message) error {
 	return nil
 }
 
-// answer takes an output, most often that of the next call. It reports whether there is
-// such a call that has none.
+// answer records an output, which is usually that of the next call. It returns false if
+// no open call has this id.
 func (c *checker) answer(id string) bool {
 	if c.open == 0 {
 		return false
@@ -329,7 +333,7 @@ func (c *checker) answer(id string) bool {
 	return true
 }
 
-// answered reports the first call that has no output.
+// answered returns an error that names the first call without an output.
 func (c *checker) answered() error {
 	if c.open == 0 {
 		return nil
@@ -338,7 +342,7 @@ func (c *checker) answered() error {
 	return fmt.Errorf("call %q has no output", c.calls[first].ID)
 }
 
-// checkOutput reports whether o holds what a tool can give.
+// checkOutput returns an error if o holds a part that a tool cannot return.
 func checkOutput(o *ToolOutput) error {
 	for _, p := range o.Parts {
 		if isNil(p) {
@@ -353,7 +357,7 @@ func checkOutput(o *ToolOutput) error {
 	return nil
 }
 
-// isPrompt reports whether the user, and not a tool, speaks in m.
+// isPrompt reports whether m is a message of the user, and not an output of a tool.
 func isPrompt(m *Message) bool {
 	return m.Role == RoleUser && !slices.ContainsFunc(m.Parts, isOutput)
 }
@@ -369,7 +373,7 @@ func isNil(p Part) bool {
 	return p == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// checkUser reports whether m is what a user or host can say.
+// checkUser returns an error if a user or a host cannot have written m.
 func checkUser(m *Message) error {
 	if m.Role != RoleUser && m.Role != RoleSystem || len(m.Parts) == 0 {
 		return errors.New("is not a message of the user")

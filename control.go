@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// Control lets other goroutines look at a run and speak into it: see
-// [WithControl]. It serves one run at a time, and can serve the next; what was said
-// and not heard is said in that one. The zero value is ready to use. Its methods
-// are safe for concurrent use.
+// Control lets other goroutines look at a run and send messages into it: see
+// [WithControl]. It serves one run at a time and can be used for the next one, which
+// then gets the messages that have not reached the model yet. The zero value is ready
+// to use. Its methods are safe for concurrent use.
 type Control struct {
 	state atomic.Pointer[State]
 
@@ -19,11 +19,12 @@ type Control struct {
 	busy  bool
 }
 
-// Steer says something to the model at the next turn boundary, while it works.
-// Parts are [Text], [Media] and [Opaque]; others are left out.
+// Steer sends a message to the model at the next turn boundary, while it works. Parts
+// may be [Text], [Media] and [Opaque]; others are ignored.
 func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) }
 
-// FollowUp says something to the model when it would end.
+// FollowUp sends a message to the model when the run would end. Parts are as in
+// [Control.Steer].
 func (c *Control) FollowUp(text string, parts ...Part) { c.say(text, parts, true) }
 
 func (c *Control) say(text string, parts []Part, followUp bool) {
@@ -40,7 +41,7 @@ func (c *Control) say(text string, parts []Part, followUp bool) {
 	c.giveBack(&Steered{Message: m, FollowUp: followUp})
 }
 
-// Queued returns what was said and not heard yet.
+// Queued returns the messages that have not reached the run yet.
 func (c *Control) Queued() []*Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,8 @@ func (c *Control) Queued() []*Message {
 	return out
 }
 
-// Drain is Queued, and takes the messages away: nobody will hear them.
+// Drain returns the messages of Queued and removes them, so that they never reach the
+// model.
 func (c *Control) Drain() []*Message {
 	var out []*Message
 	for _, q := range c.take(true) {
@@ -60,8 +62,8 @@ func (c *Control) Drain() []*Message {
 	return out
 }
 
-// State returns where the run stands, or stood last. It is an immutable snapshot,
-// read without a lock: a display may ask for it while the run works. Before the
+// State returns the current or last state of the run. It is an immutable snapshot and
+// is read without a lock, so a display may ask for it while the run works. Before the
 // first run it is the zero State.
 func (c *Control) State() State {
 	if s := c.state.Load(); s != nil {
@@ -76,7 +78,7 @@ func (c *Control) giveBack(m *Steered) {
 	c.queue = append(c.queue, m)
 }
 
-// take returns what is to be said now, and at the end of a run everything.
+// take returns the messages that are due now, and at the end of a run all messages.
 func (c *Control) take(end bool) []*Steered {
 	if c == nil {
 		return nil

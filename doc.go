@@ -1,11 +1,11 @@
-// Package aycoder is a coding agent for Go programs to import: a loop over a model
-// and tools that streams what it does, can be left at any point, and asks before it
-// does harm.
+// Package aycoder is a coding agent for Go programs to import. It runs a language model
+// in a loop with tools, streams events while it works, can be stopped at any point, and
+// asks for approval before a tool does harm.
 //
 // # Hello
 //
-// An agent is a model and some tools. [New] makes it, [Loop.Run] answers a prompt,
-// and what happens comes as events:
+// An agent consists of a model and some tools. [New] makes one, and [Loop.Run] answers
+// a prompt and yields events:
 //
 //	agent, err := aycoder.New(model, aycoder.WithTools(weatherTool()))
 //	if err != nil {
@@ -24,68 +24,71 @@
 //		}
 //	}
 //
-// The model is a [ModelClient], an interface of one method. The packages
+// The model is a [ModelClient], an interface with one method. The packages
 // providers/anthropic, openai, google, bedrock and ollama have clients that talk to a
-// service, and package providers opens any of them by name; providers/script has one
-// that says what a script tells it to, for tests. Package middleware has what clients
-// are wrapped with, package catalog what is known of models. Package tools has what a
-// coding agent needs: reading, listing, searching, editing, running commands.
+// service, and package providers opens any of them by name. Package providers/script
+// has a client for tests, which follows a script. Package middleware wraps clients, for
+// example to retry or to record. Package catalog knows the context sizes, capabilities
+// and prices of models. Package tools has the tools that a coding agent needs: they
+// read, list, search and edit files and run commands.
 //
-// A model is asked without an agent by [Complete], and for a value of a Go type by
-// [Generate].
+// [Complete] asks a model without an agent, and [Generate] asks one for a value of a Go
+// type.
 //
-// An agent holds no conversation. [Into] gives back the messages of a run, which the
-// next one starts from:
+// An agent does not store the conversation. [Into] returns the messages of a run, and
+// the next run starts from them:
 //
 //	in := aycoder.Input{Messages: res.Messages, Prompt: prompt}
 //	for _, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
 //
-// # What always holds
+// # Guarantees
 //
-// The sequence of a run is lazy and single-use. Its error is terminal: it comes once
-// and last. Break is a clean way to stop: running tools end or are abandoned, what is
-// missing in the history is written, and only then does the loop statement end, with
-// no goroutine left. The model is asked again only when the loop body has seen
-// everything before, so leaving at [*TurnFinished] costs no request. However a run
-// ends, the messages it leaves are valid: each tool call has its output, and no tool
-// ran twice. [Agent] has the whole contract, and agenttest.TestAgent tests it.
+// The sequence of a run is lazy and single-use. An error is terminal: it is yielded
+// once, as the last element. Break is a clean way to stop: running tools end or are
+// abandoned, missing outputs are added to the history, and only then does the loop
+// statement end, with no goroutine left. The model is asked again only after the loop
+// body has seen all events before that, so leaving at [*TurnFinished] costs no request.
+// However a run ends, the messages it leaves are valid: each tool call has its output,
+// and no tool has run twice. [Agent] documents the whole contract, and
+// agenttest.TestAgent tests it.
 //
 // # Tools
 //
-// [NewTool] makes a [Tool] of a function. The schema is made of the struct it takes,
-// and arguments are checked against it before anybody is asked about the call:
+// [NewTool] makes a [Tool] from a function. The JSON schema is derived from the struct
+// that the function takes, and the arguments of a call are checked against it before
+// anybody is asked to approve the call:
 //
 //	tool, err := aycoder.NewTool("weather", "Tells the weather.", weather,
 //		aycoder.WithEffect(aycoder.EffectReadOnly))
 //
-// The [Effect] decides when a call starts. One that only reads starts while the model
-// is still talking, beside others; one that may write starts after the message, in
-// order, alone. A call that reads behind one that writes waits for it: it sees what
-// that one leaves.
+// The [Effect] decides when a call starts. A read-only call starts while the model is
+// still talking, in parallel with others. A call that may write starts after the
+// message is complete; such calls run in order, one at a time. A read-only call that
+// follows a writing call waits for it, so that it sees the result.
 //
-// An error or a panic of a tool is an output that the model reads, never the end of
-// the run, unless it is marked by [Fatal]. The reports of [Invocation.Progress] may be
-// dropped, and never hold a tool up.
+// If a tool returns an error or panics, the model reads that as the output of the call,
+// and the run goes on; only an error marked by [Fatal] ends the run. Reports made with
+// [Invocation.Progress] never block a tool, and may be dropped.
 //
 // # Events
 //
-// [Event] is a closed union: switch on the types you care about. Each encodes as a
-// JSON object with a type, for logs and other processes. [ToolFinished] carries what
-// the model reads and, in Err, why a call failed, as one of the types below
-// [*ToolError].
+// [Event] is a closed union: switch on the types you care about. Each event encodes as
+// a JSON object with a "type", for logs and other processes. [ToolFinished] carries the
+// output that the model reads and, in Err, the reason why a call failed, as one of the
+// error types based on [*ToolError].
 //
 // # Approvals
 //
-// Without an [Approver], tools that read run and everything else is denied. [Rules] is
-// an Approver: deny before ask before allow.
+// Without an [Approver], read-only tools run and all other calls are denied. [Rules] is
+// an Approver: deny rules come before ask rules, and those before allow rules.
 //
 //	rules := aycoder.Rules{
 //		{Action: aycoder.RuleAllow, Tool: "shell", Pattern: "go test *"},
 //		{Action: aycoder.RuleDeny, Tool: "shell", Pattern: "git push*", Reason: "the host pushes"},
 //	}
 //
-// What is to be asked comes as an [*ApprovalRequested]. Its methods answer it: Allow,
-// Deny, AllowWith other arguments, AllowFor the session. The first answer wins:
+// A question arrives as an [*ApprovalRequested] event. Its methods answer it: Allow,
+// Deny, AllowWith for other arguments, AllowFor for the session. The first answer wins:
 //
 //	case *aycoder.ApprovalRequested:
 //		if strings.HasPrefix(ev.Request.Subject, "go ") {
@@ -94,42 +97,45 @@
 //			ev.Deny("keep the build")
 //		}
 //
-// A tool that changes files is a [Planner]: the question carries the change as a whole,
-// AllowPlan lets a part of it be made, and the call makes what was approved. What the
-// user writes into the files meanwhile is merged, and [*Merged] or [*Conflicted] tell.
+// A tool that changes files is a [Planner]: the question shows the whole change,
+// AllowPlan can allow a part of it, and the call makes exactly the change that was
+// approved. If the user edits the files meanwhile, both changes are merged; [*Merged]
+// and [*Conflicted] report that.
 //
-// Questions of a run inside a call, such as a subagent's, come in a [*ChildEvent].
-// A question that the loop body leaves without an answer is denied, so nothing hangs.
-// [ApprovalRequested.Detach] lets it be answered later, by any goroutine. An Approver
-// that says [Suspend] ends the run instead: [Result.Pending] encodes as JSON, and
-// another process goes on with it:
+// Questions of a nested run, such as a subagent's, arrive in a [*ChildEvent]. A
+// question that the loop body does not answer is denied, so nothing hangs. With
+// [ApprovalRequested.Detach], any goroutine can answer it later. An Approver that
+// returns [Suspend] ends the run instead: [Result.Pending] encodes as JSON, and another
+// process can resume the run:
 //
 //	answer := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}
 //	in := aycoder.Input{Pending: &pending, Decisions: []aycoder.Decision{answer}}
 //
 // # Errors
 //
-// Errors have types with what recovery needs, and unwrap to a base:
+// Errors are typed, carry the data that recovery needs, and unwrap to a base type:
 //
 //	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
 //		fmt.Println("try again in", e.RetryAfter)
 //	}
 //	if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
 //
-// What helps to try again is tried again by the loop, within [RetryPolicy]; the run
-// says so with [*Retrying]. A bound that was reached is a [*LimitError], a refusal a
-// [*RefusalError]; the conversation that [Into] gave is good for the next run.
+// The loop retries the errors for which that helps, within [RetryPolicy], and reports
+// each retry with [*Retrying]. A run that reaches a limit fails with a [*LimitError],
+// and one that the model refuses with a [*RefusalError]. In both cases the next run can
+// start from the conversation that [Into] returned.
 //
 // # Steering
 //
-// [Control] lets other goroutines speak into a run and look at it: [Control.Steer] is
-// heard at the next turn boundary, [Control.FollowUp] when the run would end, and
-// [Control.State] is a snapshot that takes no lock.
+// With [Control], other goroutines can send messages into a run and look at its state:
+// a message of [Control.Steer] reaches the model at the next turn boundary, one of
+// [Control.FollowUp] when the run would end, and [Control.State] returns a snapshot
+// without taking a lock.
 //
-// # Loops of one's own
+// # Custom loops
 //
-// [Loop.Turn] asks the model once and runs the tools it calls. The loop around it, and
-// the request, are the host's:
+// [Loop.Turn] asks the model once and runs the tools that it calls. The host writes the
+// loop around it and builds the requests:
 //
 //	for res.More {
 //		for _, err := range loop.Turn(ctx, req, &res) {
@@ -139,20 +145,21 @@
 //		}
 //		req.Messages = append(req.Messages, res.Messages...)
 //
-// Smaller changes need no loop: [WithContext] chooses what the model sees, and
-// middleware wraps models, tools and builders.
+// Smaller changes do not need a custom loop: [WithContext] chooses what the model sees,
+// and middleware wraps models, tools and context builders.
 //
-// # Engines of one's own
+// # Custom engines
 //
-// What happens next is decided by [State], a value without goroutine, clock or random
-// source. [Start] and [State.Apply] return the [Action]s to do; a [Fact] reports what
-// came of one. Run and Turn are drivers of it. An engine that records steps can be
-// another: each action has a key that is the same in every replay, a state encodes as
-// JSON, and [State.Outstanding] says what is open after a crash.
+// [State] decides what happens next. It is a value and has no goroutine, clock or
+// random source. [Start] and [State.Apply] return the [Action]s to do; a [Fact] reports
+// the outcome of one. Run and Turn drive a State. An engine that records steps can
+// drive one too: each action has a key that is the same in every replay, a state
+// encodes as JSON, and [State.Outstanding] returns the actions that are still open
+// after a crash.
 //
 // # Testing
 //
 // Package providers/script is a model for tests of hosts: it streams, calls tools,
-// looks at their outputs, and fails as told. Package agenttest tests agents of one's
-// own against the contract.
+// checks their outputs, and fails as the script says. Package agenttest tests other
+// implementations of [Agent] against the contract.
 package aycoder

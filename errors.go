@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// ErrConsumed is yielded by a sequence that is ranged over a second time.
+// ErrConsumed is yielded by a sequence when it is ranged over for the second time.
 var ErrConsumed = errors.New("sequence already consumed: call Run again")
 
-// ErrDecided is returned where an approval was answered already: by the user, a
-// rule, a timeout, or because the run ended.
+// ErrDecided is returned if an approval is already decided: by the user, a rule or a
+// timeout, or because the run ended.
 var ErrDecided = errors.New("already decided")
 
 var errNoMessageDone = errors.New("stream ended before the message was complete")
 
-// ModelError says that a model did not answer. It is the base of the errors that
-// say why; all of them unwrap to it:
+// ModelError reports that a model did not answer. It is the base of more specific
+// errors, which all unwrap to it:
 //
 //	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok { wait(e.RetryAfter) }
 //	if e, ok := errors.AsType[*aycoder.ModelError](err); ok { log(e.RequestID) }
 //
-// No API key is ever part of it.
+// It never contains an API key.
 type ModelError struct {
-	// Provider and Model were asked.
+	// Provider and Model name the model that was asked.
 	Provider, Model string
-	// RequestID is the provider's name for the request, for its support.
+	// RequestID is the provider's id of the request, for its support.
 	RequestID string
 	// Status is the HTTP status, or 0.
 	Status int
-	// Kind is the provider's own word for the error, such as "overloaded_error".
+	// Kind is the provider's own name of the error, such as "overloaded_error".
 	Kind string
 	// Err is the cause.
 	Err error
@@ -47,7 +47,7 @@ func (e *ModelError) Unwrap() error {
 	return e.Err
 }
 
-// base is e as the base of another error, which may have none.
+// base returns e as the base of another error, or nil if that has none.
 func (e *ModelError) base() error {
 	if e == nil {
 		return nil
@@ -55,7 +55,8 @@ func (e *ModelError) base() error {
 	return e
 }
 
-// describe says who, what, which status and request, then the cause.
+// describe returns the error text: the model, what happened, status and request id,
+// then the cause.
 func (e *ModelError) describe(what string) string {
 	if e == nil {
 		e = &ModelError{}
@@ -92,12 +93,12 @@ func (e *ModelError) describe(what string) string {
 	return b.String()
 }
 
-// RateLimitError says that the provider wants fewer requests or tokens.
+// RateLimitError reports that the provider wants fewer requests or tokens.
 type RateLimitError struct {
 	*ModelError
-	// RetryAfter is how long the provider asked to wait, 0 if it did not say.
+	// RetryAfter is how long the provider asked to wait, or 0 if it did not say.
 	RetryAfter time.Duration
-	// ResetAt is when the limit that was hit is full again, zero if unknown.
+	// ResetAt is the time at which the limit is reset, zero if unknown.
 	ResetAt time.Time
 }
 
@@ -113,8 +114,8 @@ func (e *RateLimitError) Error() string {
 // Unwrap returns the base.
 func (e *RateLimitError) Unwrap() error { return e.ModelError.base() }
 
-// OverloadedError says that the provider has no capacity or broke inside: HTTP
-// 500, 502, 503, 504, 529. Trying again later helps.
+// OverloadedError reports that the provider has no capacity or an internal error: HTTP
+// status 500, 502, 503, 504 or 529. Trying again later helps.
 type OverloadedError struct {
 	*ModelError
 	RetryAfter time.Duration
@@ -126,7 +127,7 @@ func (e *OverloadedError) Error() string { return e.describe("overloaded") }
 // Unwrap returns the base.
 func (e *OverloadedError) Unwrap() error { return e.ModelError.base() }
 
-// AuthError says that the key is missing, wrong or not allowed to do this.
+// AuthError reports that the API key is missing, wrong or not allowed to do this.
 type AuthError struct{ *ModelError }
 
 // Error implements error.
@@ -135,10 +136,10 @@ func (e *AuthError) Error() string { return e.describe("not authorised") }
 // Unwrap returns the base.
 func (e *AuthError) Unwrap() error { return e.ModelError.base() }
 
-// UnknownModelError says that the provider has no such model.
+// UnknownModelError reports that the provider does not have the model.
 type UnknownModelError struct {
 	*ModelError
-	// Available are models the provider has, if it is known.
+	// Available are the models that the provider has, if known.
 	Available []string
 }
 
@@ -154,10 +155,10 @@ func (e *UnknownModelError) Error() string {
 // Unwrap returns the base.
 func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 
-// ContextTooLargeError says that the request is larger than the model's context.
+// ContextTooLargeError reports that the request is larger than the model's context.
 type ContextTooLargeError struct {
 	*ModelError
-	// Actual and Max are tokens, 0 if the provider did not say.
+	// Actual and Max are in tokens, 0 if the provider did not say.
 	Actual, Max int64
 }
 
@@ -167,7 +168,7 @@ func (e *ContextTooLargeError) Error() string { return e.describe("context too l
 // Unwrap returns the base.
 func (e *ContextTooLargeError) Unwrap() error { return e.ModelError.base() }
 
-// BadRequestError says that the provider refused the request as malformed.
+// BadRequestError reports that the provider refused the request as malformed.
 type BadRequestError struct{ *ModelError }
 
 // Error implements error.
@@ -176,7 +177,7 @@ func (e *BadRequestError) Error() string { return e.describe("bad request") }
 // Unwrap returns the base.
 func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 
-// RefusalError says that the model, or a filter before it, refused to answer.
+// RefusalError reports that the model, or a filter before it, refused to answer.
 type RefusalError struct{ *ModelError }
 
 // Error implements error.
@@ -185,7 +186,7 @@ func (e *RefusalError) Error() string { return e.describe("refused to answer") }
 // Unwrap returns the base.
 func (e *RefusalError) Unwrap() error { return e.ModelError.base() }
 
-// TimeoutError says that nothing was heard from the provider for too long.
+// TimeoutError reports that the provider sent nothing for too long.
 type TimeoutError struct {
 	*ModelError
 	Elapsed time.Duration
@@ -199,14 +200,14 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns the base.
 func (e *TimeoutError) Unwrap() error { return e.ModelError.base() }
 
-// Timeout reports true, as net.Error does.
+// Timeout returns true, for code that looks for a net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// StreamBrokenError says that the connection was lost, or the stream ended or
-// turned into nonsense, before the message was complete.
+// StreamBrokenError reports that the connection was lost, or that the stream ended or
+// became invalid, before the message was complete.
 type StreamBrokenError struct {
 	*ModelError
-	// After is how long the stream lived.
+	// After is how long the stream had lasted.
 	After time.Duration
 }
 
@@ -216,11 +217,11 @@ func (e *StreamBrokenError) Error() string { return e.describe("connection lost"
 // Unwrap returns the base.
 func (e *StreamBrokenError) Unwrap() error { return e.ModelError.base() }
 
-// ToolError says that a tool call did not do what it was to do. Such an error
-// never ends a run: it becomes an output that the model reads, and is handed to
-// the host in [ToolFinished]. It is the base of the errors that say why.
+// ToolError reports that a tool call failed. Such an error never ends a run: the model
+// reads it as the output of the call, and the host gets it in [ToolFinished]. It is the
+// base of more specific errors.
 type ToolError struct {
-	// Tool and CallID say which call it was.
+	// Tool and CallID identify the call.
 	Tool, CallID string
 	// Err is the cause.
 	Err error
@@ -258,10 +259,10 @@ func (e *ToolError) describe(what string) string {
 	return s
 }
 
-// ToolNotFoundError says that the model called a tool that does not exist.
+// ToolNotFoundError reports that the model called a tool that does not exist.
 type ToolNotFoundError struct {
 	*ToolError
-	// Available are the tools there are, the most similar first.
+	// Available are the names of all tools, the most similar first.
 	Available []string
 }
 
@@ -277,10 +278,10 @@ func (e *ToolNotFoundError) Error() string {
 // Unwrap returns the base.
 func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 
-// ToolArgsError says that a call's arguments do not fit the tool's schema.
+// ToolArgsError reports that the arguments of a call do not match the tool's schema.
 type ToolArgsError struct {
 	*ToolError
-	// Problems are all that is wrong, each with its path: `/path: required`.
+	// Problems lists everything that is wrong, each with its path: `/path: required`.
 	Problems []string
 }
 
@@ -292,10 +293,10 @@ func (e *ToolArgsError) Error() string {
 // Unwrap returns the base.
 func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 
-// ToolDeniedError says that a call was not allowed.
+// ToolDeniedError reports that a call was not allowed.
 type ToolDeniedError struct {
 	*ToolError
-	// Reason is what the model was told, By who decided.
+	// Reason is the reason that the model reads, By says who decided.
 	Reason string
 	By     DecidedBy
 }
@@ -312,11 +313,11 @@ func (e *ToolDeniedError) Error() string {
 // Unwrap returns the base.
 func (e *ToolDeniedError) Unwrap() error { return e.ToolError.base() }
 
-// ToolPanicError says that a tool panicked.
+// ToolPanicError reports that a tool panicked.
 type ToolPanicError struct {
 	*ToolError
 	Value any
-	// Stack is where, for the log. The model does not see it.
+	// Stack is the stack trace, for the log. The model does not see it.
 	Stack []byte
 }
 
@@ -326,7 +327,7 @@ func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: 
 // Unwrap returns the base.
 func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
-// ToolTimeoutError says that a tool took longer than it may.
+// ToolTimeoutError reports that a tool took longer than it may.
 type ToolTimeoutError struct {
 	*ToolError
 	Elapsed time.Duration
@@ -340,11 +341,11 @@ func (e *ToolTimeoutError) Error() string {
 // Unwrap returns the base.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError says that a call was stopped with its run.
+// ToolCancelledError reports that a call was stopped with its run.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool did not stop when its context was cancelled, so
-	// that its outcome is unknown.
+	// Abandoned says that the tool did not stop when its context was cancelled. The
+	// outcome is unknown.
 	Abandoned bool
 }
 
@@ -359,8 +360,9 @@ func (e *ToolCancelledError) Error() string {
 // Unwrap returns the base.
 func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
-// StaleApprovalError says that a command was not run because it would not do what was
-// shown when it was approved: the folder it starts in, say, is another by now.
+// StaleApprovalError reports that a command was not run because it would no longer do
+// what was shown when it was approved, for example because its working directory is a
+// different one now.
 type StaleApprovalError struct{ *ToolError }
 
 // Error implements error.
@@ -371,10 +373,9 @@ func (e *StaleApprovalError) Error() string {
 // Unwrap returns the base.
 func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
 
-// ContextError says that a request could not be built, or that the one that was
-// built is not valid.
+// ContextError reports that a request could not be built, or that it is not valid.
 type ContextError struct {
-	// Op is what was being done, such as "build request" or "check history".
+	// Op is the operation, such as "build request" or "check history".
 	Op  string
 	Err error
 }
@@ -385,9 +386,9 @@ func (e *ContextError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ContextError) Unwrap() error { return e.Err }
 
-// ConfigError says that an option or an input is wrong.
+// ConfigError reports that an option or an input is wrong.
 type ConfigError struct {
-	// Option is the option or the field, such as "WithTools".
+	// Option names the option or the field, such as "WithTools".
 	Option string
 	Err    error
 }
@@ -398,10 +399,10 @@ func (e *ConfigError) Error() string { return e.Option + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// LimitError says that a bound was reached. What was done until then is kept, and
+// LimitError reports that a limit was reached. Everything done until then is kept, and
 // the conversation can go on.
 type LimitError struct {
-	// Limit names the bound: "turns", "response bytes".
+	// Limit names the limit, with its unit: "turns", "response bytes".
 	Limit string
 	Max   int64
 }
@@ -415,9 +416,9 @@ func (e *fatalError) Error() string { return e.err.Error() }
 
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Fatal marks an error that a tool returns as one that ends the run: a full disk,
-// a lost container. It is the only way a tool ends a run. The call still gets an
-// output. Fatal(nil) is nil.
+// Fatal marks an error of a tool as one that ends the run, such as a full disk or a
+// lost container. No other error of a tool does. The call still gets an output.
+// Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

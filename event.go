@@ -8,93 +8,96 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Event is what a run yields: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
+// Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
 // [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged],
-// [*Conflicted], [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object
-// with a "type": the lines that the example CLI prints with -output stream-json.
-// What an event points to is shared with the run: do not change it.
+// [*Conflicted], [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each
+// encodes as a JSON object with a "type"; these are the lines that the example CLI
+// prints with -output stream-json. The values that an event points to are shared with
+// the run and must not be changed.
 type Event interface{ event() }
 
-// ToolStarted says that a call runs.
+// ToolStarted reports that a tool call has started.
 type ToolStarted struct {
 	Call *ToolUse
-	// Args are the arguments it runs with: those of the call, or the approver's.
+	// Args are the arguments that the tool gets: those of the call, or those of the
+	// approver.
 	Args json.RawMessage
-	// Subject is what it is about, if the tool says so: a path, a command.
+	// Subject is the subject of the call, if the tool names one: a path, a command.
 	Subject string
-	// Eager says that the model was still talking.
+	// Eager says that the model was still talking when the call started.
 	Eager bool
-	// By says who allowed it.
+	// By says who allowed the call.
 	By DecidedBy
 }
 
-// ToolProgress says how far a call is. Only the newest is kept for a slow consumer.
+// ToolProgress reports the progress of a call. For a slow consumer, only the newest
+// report is kept.
 type ToolProgress struct {
 	CallID string
 	Progress
 }
 
-// ToolFinished says what a call gave. Its result is in the history when all calls
-// of the message have theirs.
+// ToolFinished reports the outcome of a call. Its output becomes part of the history
+// when all calls of the message have theirs.
 type ToolFinished struct {
 	Call *ToolUse
-	// Subject is what it was about, as in ToolStarted.
+	// Subject is the subject of the call, as in ToolStarted.
 	Subject string
-	// Output is what the model reads.
+	// Output is the output that the model reads.
 	Output *ToolOutput
 	// Summary is a few words for people.
 	Summary string
-	// Usage is that of the [ToolResult].
+	// Usage is the usage of the [ToolResult].
 	Usage Usage
-	// Changes says what became of the files that the call was to change, if the tool
-	// tells; nil otherwise.
+	// Changes reports what was done to the files that the call was to change, or nil if
+	// the tool does not report that.
 	Changes *ApplyResult
-	// Elapsed is how long the tool worked; 0 if it did not run.
+	// Elapsed is how long the tool ran, or 0 if it did not.
 	Elapsed time.Duration
-	// Err says why the call failed, if it did not run to its end: it unwraps to
-	// [*ToolError].
+	// Err says why the call did not run to its end: it unwraps to [*ToolError]. It is
+	// nil if the tool returned a result.
 	Err error
 }
 
-// Merged says that a call changed a file that somebody else had changed since the
-// model was shown it, and that both changes are in it now. It comes right before the
-// ToolFinished of the call.
+// Merged reports that a call changed a file which somebody else had changed since the
+// model was shown it, and that the file now contains both changes. It comes right
+// before the ToolFinished of the call.
 type Merged struct {
 	Call *ToolUse
-	// File says what the somebody else changed, in File.UserChanges.
+	// File is the result for the file; File.UserChanges holds the changes of the other.
 	File *FileResult
 }
 
-// Conflicted says that a call could not change a file, or only with conflict markers,
-// since somebody else had changed the same lines. It comes right before the
+// Conflicted reports that a call could not change a file, or only with conflict
+// markers, because somebody else had changed the same lines. It comes right before the
 // ToolFinished of the call.
 type Conflicted struct {
 	Call *ToolUse
-	// File says why. File.Merge has both sides, for a person to resolve.
+	// File says why. File.Merge holds both sides, for a person to resolve.
 	File *FileResult
 }
 
-// TurnFinished says that a message of the model and all its calls are in the
-// history.
+// TurnFinished reports that a message of the model and the outputs of all its calls are
+// part of the history.
 type TurnFinished struct {
 	// Turn counts from 1.
 	Turn int
 	Stop StopReason
-	// Usage is that of the message. What its calls used is told by [ToolFinished].
+	// Usage is the usage of the message. [ToolFinished] reports the usage of its calls.
 	Usage Usage
 }
 
-// Retrying says that the model is asked again: by the loop, or by a
+// Retrying reports that the model is asked again: by the loop, or by a
 // [ModelMiddleware], which yields it as a [ModelEvent].
 type Retrying struct {
-	// Discarded says that something had come of the message since the last
-	// TurnFinished, and all of it is forgotten. Otherwise, if a tool had begun, only a
-	// block that was not complete is.
+	// Discarded says that everything received of the message since the last TurnFinished
+	// is void. If it is false, nothing had been received, or a tool had begun; then
+	// complete blocks are kept and only an incomplete one is void.
 	Discarded bool
-	// Attempt counts from 1, After is the wait before it.
+	// Attempt is the number of the retry, from 1; After is the wait before it.
 	Attempt int
 	After   time.Duration
-	// Err is what went wrong.
+	// Err is the error that caused the retry.
 	Err error
 }
 
@@ -185,8 +188,8 @@ func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// files are the changes, if there are any, without the texts that would take them back:
-// those are whole files, with the secrets that are in them.
+// files returns the changes without the texts that would undo them: those are whole
+// files, with any secrets in them.
 func (e *ToolFinished) files() []FileResult {
 	if e.Changes == nil {
 		return nil
@@ -217,8 +220,8 @@ func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
 	}{kind, call.ID, call.Name, file})
 }
 
-// MarshalJSON encodes {"type":"approval_request"}, without the plan: it holds whole
-// files, with the secrets that are in them, and the preview says what it changes.
+// MarshalJSON encodes {"type":"approval_request"}, without the plan: that holds whole
+// files, with any secrets in them, and the preview shows what it changes.
 func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 	req := a.Request
 	req.Plan = nil

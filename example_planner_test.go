@@ -103,7 +103,7 @@ func ExamplePlanner() {
 	// @@ line 4 @@
 	// -no eggs
 	// +eggs
-	// list.txt: changed and merged; it had changed since you read it. What is in it now (+) in place of your text (-):
+	// list.txt: changed and merged; it had changed since you read it. The file now has (+) in place of your text (-):
 	// @@ line 5 @@
 	// +cheese
 	// ---

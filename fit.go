@@ -6,36 +6,41 @@ import (
 )
 
 // A conversation that has become too large for its model is sent in part, while the
-// history stays whole. How much fits is known when the model has refused a request; it
-// is kept as a bound in bytes, since nobody can count another's tokens. All that
-// follows from the history and the bound alone: a run that goes on with the history
-// sends what the run before has sent, and the cut stays where it is while the history
-// grows, so that prompt caches hit. Of what is sent nothing is left out that the model
-// cannot do without: the first request, what the user has said in the exchange that is
-// under way, and the calls that the model has not seen the outputs of. A message of
-// more than a quarter of the bound is shortened.
+// history stays whole. How much fits is known only when the model has refused a
+// request. It is kept as a limit in bytes, since only the provider can count its
+// tokens.
+//
+// Everything follows from the history and the limit alone. A run that continues a
+// history sends the same messages as the previous run, and the cut stays in place while
+// the history grows, so that prompt caches hit.
+//
+// The model always gets what it cannot do without: the first request, the prompts of
+// the current exchange, and the calls whose outputs it has not seen. A message of more
+// than a quarter of the limit is shortened.
 
 const (
-	// minLimit is the least bound. What does not fit into it cannot be made to fit.
+	// minLimit is the smallest limit. A conversation that does not fit into it cannot be
+	// made to fit.
 	minLimit = 1 << 10
-	// overhead is what a message or a part takes beside its text.
+	// overhead is the size of a message or part in addition to its text.
 	overhead = 16
-	// imageSize is what an image counts: its bytes say nothing about its tokens.
+	// imageSize is the size assumed for an image: its bytes do not tell how many tokens
+	// it has.
 	imageSize = 6 << 10
-	// maxPrompts bounds what is kept of what the user has said meanwhile.
+	// maxPrompts is the maximum number of prompts that are kept of the current exchange.
 	maxPrompts = 8
 )
 
 // A cut says which part of a conversation is sent.
 type cut struct {
-	limit int64 // of what is sent, in bytes; 0 is none
-	from  int   // messages before are left out, but for those that a view keeps
-	seen  int   // messages that were looked at
-	size  int64 // of what is sent of them
+	limit int64 // in bytes of what is sent; 0 means no limit
+	from  int   // first message that is sent, apart from those that excerpt keeps
+	seen  int   // number of messages that at has gone through
+	size  int64 // of the part of them that is sent
 }
 
-// at returns the cut for a conversation that the one before is the beginning of. It
-// goes through the points at which the model was asked.
+// at returns the cut for a conversation that starts with the messages of the previous
+// cut. It repeats the decision for each point at which the model was asked.
 func (c cut) at(messages []*Message) cut {
 	if c.limit == 0 {
 		return c
@@ -51,8 +56,8 @@ func (c cut) at(messages []*Message) cut {
 	return c
 }
 
-// move leaves more out if too much is sent. It leaves room to grow, since a cut that
-// moves costs a prompt cache.
+// move leaves out more messages if too much is sent. It leaves room to grow, since each
+// move of the cut costs a prompt cache.
 func (c *cut) move(messages []*Message) {
 	if c.size <= c.limit {
 		return
@@ -65,7 +70,8 @@ func (c *cut) move(messages []*Message) {
 		if tail > room && from <= open {
 			break
 		}
-		if !slices.ContainsFunc(messages[i].Parts, isOutput) { // which belong to the calls before
+		// Outputs must not be separated from their calls.
+		if !slices.ContainsFunc(messages[i].Parts, isOutput) {
 			from = i
 		}
 	}
@@ -75,8 +81,8 @@ func (c *cut) move(messages []*Message) {
 	c.size = sizeOf(excerpt(messages, c.from, c.limit), 0)
 }
 
-// shrunk returns a cut with which less is sent, if there is one. It aims at a bound, or
-// at three quarters of what was sent if that is 0.
+// shrunk returns a cut that sends less, if there is one. It aims at the given limit, or
+// if that is 0 at three quarters of what was sent.
 func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	sent := sizeOf(excerpt(messages, c.from, c.limit), 0)
 	if limit <= 0 {
@@ -97,7 +103,8 @@ func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	}
 }
 
-// excerpt returns what is sent of a conversation: messages itself if that is all of it.
+// excerpt returns the part of a conversation that is sent: messages itself if that is
+// all of it.
 func excerpt(messages []*Message, from int, limit int64) []*Message {
 	head := headOf(messages)
 	if from = min(from, len(messages)); from <= head {
@@ -124,8 +131,8 @@ func excerpt(messages []*Message, from int, limit int64) []*Message {
 	return out
 }
 
-// headOf returns how many messages belong to the first request: instructions, a word
-// of welcome, and what the user said first.
+// headOf returns the number of messages that belong to the first request: instructions,
+// a welcome by the model, and the user's first prompt.
 func headOf(messages []*Message) int {
 	n := 0
 	for i, m := range messages {
@@ -141,8 +148,8 @@ func headOf(messages []*Message) int {
 	return n
 }
 
-// openCalls returns the index of the last message of the model if it has calls, so that
-// it has not seen their outputs, and else that of the last message.
+// openCalls returns the index of the model's last message if that has calls, since it
+// has not seen their outputs yet, and otherwise the index of the last message.
 func openCalls(messages []*Message) int {
 	for i, m := range slices.Backward(messages) {
 		if m.Role == RoleAssistant {
@@ -155,8 +162,8 @@ func openCalls(messages []*Message) int {
 	return len(messages) - 1
 }
 
-// promptsIn returns what the user has said between two messages in the exchange that
-// is under way: since the model last had nothing more to do.
+// promptsIn returns the user's prompts between two messages that belong to the current
+// exchange: those since the model last finished its work.
 func promptsIn(messages []*Message, head, from int) []*Message {
 	var out []*Message
 	for i, m := range slices.Backward(messages) {
@@ -168,14 +175,15 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 		}
 	}
 	slices.Reverse(out)
-	if len(out) > maxPrompts { // what began it, and the last
+	if len(out) > maxPrompts { // the one that began it, and the last ones
 		out = append(out[:1], out[len(out)-maxPrompts+1:]...)
 	}
 	return out
 }
 
-// A mark is how a history says which limit it has come to: a part of the message in
-// which the model answered the first request that kept to it. No provider is sent it.
+// A mark records in the history which limit a model has come to. It is a part of the
+// message with which the model answered the first request under that limit. Marks are
+// never sent to a provider.
 type mark struct {
 	Limit int64  `json:"limit"`
 	Model string `json:"model,omitempty"`
@@ -189,7 +197,7 @@ func markOf(limit int64, model string) Part {
 	return &Opaque{Provider: markProvider, Raw: raw}
 }
 
-// limitIn returns the limit that a history has come to with a model, or 0.
+// limitIn returns the limit that the history records for a model, or 0.
 func limitIn(messages []*Message, model string) int64 {
 	for _, m := range slices.Backward(messages) {
 		if m.Role != RoleAssistant || len(m.Parts) == 0 {
@@ -209,7 +217,7 @@ func limitIn(messages []*Message, model string) int64 {
 
 const elided = "[The middle of this conversation is left out here, as it was too long.]"
 
-// withNote says at the end of the first request that something is left out.
+// withNote adds to the end of the first request that messages are left out.
 func withNote(head []*Message) []*Message {
 	n := len(head) - 1
 	if n < 0 || head[n].Role != RoleUser {

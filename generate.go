@@ -16,11 +16,11 @@ import (
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
-// GenerateOption sets up one call of [Generate].
+// GenerateOption configures one call of [Generate].
 type GenerateOption func(*generation) error
 
-// WithRepairs sets how often the model is told what is wrong with its answer and
-// asked again. Default: 2.
+// WithRepairs sets how often the model is told what is wrong with its answer and asked
+// again. Default: 2.
 func WithRepairs(n int) GenerateOption {
 	return func(g *generation) error {
 		if n < 0 {
@@ -31,9 +31,8 @@ func WithRepairs(n int) GenerateOption {
 	}
 }
 
-// WithOutputName sets what the document is called towards the model: 1 to 64
-// letters, digits, "_" and "-". Default: the name of the type, or "answer" if it has
-// none that fits.
+// WithOutputName sets the name of the document, which the model sees: 1 to 64 letters,
+// digits, "_" and "-". Default: the name of the type, or "answer" if that is not valid.
 func WithOutputName(name string) GenerateOption {
 	return func(g *generation) error {
 		if !isToolName(name) {
@@ -45,8 +44,8 @@ func WithOutputName(name string) GenerateOption {
 	}
 }
 
-// IntoResponse fills r with the last answer of the model, however [Generate] ends.
-// Its usage is that of all requests together. Default: nil, which fills nothing.
+// IntoResponse fills r with the last answer of the model, however [Generate] ends. Its
+// usage is the sum over all requests. Default: nil, which fills nothing.
 func IntoResponse(r *Response) GenerateOption {
 	return func(g *generation) error {
 		g.into = r
@@ -60,27 +59,27 @@ func IntoResponse(r *Response) GenerateOption {
 //		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
 //	})
 //
-// The schema of the answer is made of T as that of the arguments of [NewTool]: json
-// tags name the fields, jsonschema tags bound and describe them. T may also be a
-// slice, a map, a scalar or a pointer. What is no JSON object is put into one, under
-// the name "value", since providers take only objects.
+// The schema of the answer is derived from T in the same way as [NewTool] derives that
+// of arguments: json tags name the fields, jsonschema tags constrain and describe them.
+// T may also be a slice, a map, a scalar or a pointer. Providers take only objects, so
+// such a value is wrapped in an object under the name "value".
 //
-// A client with the ability [OutputFormatter] is asked with [Request.Output], any
-// other with a tool that the model must call; that is also the way if the messages
-// hold tool calls, which some providers take only beside a tool. An answer in words
-// is searched for the document, in a code fence or without one. A null stands for a
-// property that is left out, as models that must write all of them use it so.
+// If the client is an [OutputFormatter], Generate uses [Request.Output]. Otherwise, or
+// if the messages hold tool calls, which some providers take only with tools, it offers
+// a tool that the model must call. In an answer that is text, it looks for the document
+// with and without a code fence. A null counts as an omitted property, since some
+// models must write all properties and use null for that.
 //
-// What the model gives is checked against the schema, and by T's UnmarshalJSON, if it
-// has one. When something is wrong the model is told what, with paths, and asked
-// again; after [WithRepairs] times the error is an [*OutputError]. So is that of an
-// answer which the token limit cut off: it unwraps to a [*LimitError] and is not tried
-// again. A refusal is a [*RefusalError]. Errors of m come back unchanged and nothing
-// is retried: that is what a [ModelMiddleware] is for. An answer that the provider
-// pauses without end is a [*LimitError].
+// The answer is checked against the schema, and by the UnmarshalJSON method of T if
+// there is one. If something is wrong, the model is told what, with paths, and is asked
+// again. After [WithRepairs] such attempts the error is an [*OutputError]. An answer
+// that the token limit cut off is not retried; its error is an [*OutputError] that
+// unwraps to a [*LimitError]. A refusal is a [*RefusalError]. An answer that the
+// provider pauses again and again is a [*LimitError]. Errors of m are returned
+// unchanged and are not retried; use a [ModelMiddleware] for that.
 //
-// Generate runs no tools and req is not changed: its Tools, ToolChoice and Output
-// must be empty. What is wrong with req, T or an option is a [*ConfigError], or a
+// Generate runs no tools and does not change req, whose Tools, ToolChoice and Output
+// must be empty. If req, T or an option is wrong, the error is a [*ConfigError], or a
 // [*ContextError] for the messages, and the model is not asked.
 func Generate[T any](ctx context.Context, m ModelClient, req *Request, opts ...GenerateOption) (T, error) {
 	var value T
@@ -106,37 +105,37 @@ func Generate[T any](ctx context.Context, m ModelClient, req *Request, opts ...G
 		return err
 	}
 	if err := g.run(ctx); err != nil {
-		return *new(T), err // what was decoded in part is no value
+		return *new(T), err // not a partly decoded value
 	}
 	return value, nil
 }
 
-// boxed is the object around what is none.
+// boxed is the object that wraps a value which is not an object.
 type boxed[T any] struct {
 	Value T `json:"value"`
 }
 
-// typeError says what is wrong with a type, without a word of the box.
+// typeError says what is wrong with a type, without mentioning the box.
 func typeError(t, box reflect.Type, err error) error {
 	text := strings.TrimPrefix(err.Error(), "schema of "+box.String()+": ")
 	text = strings.ReplaceAll(text, box.Name()+".Value", cmp.Or(t.Name(), "value"))
 	return fmt.Errorf("generate: %w", &ConfigError{Option: "type " + t.String(), Err: errors.New(text)})
 }
 
-// OutputError says that a model gave no document that fits, for [Generate].
+// OutputError reports that a model did not return a valid document for [Generate].
 type OutputError struct {
-	// Name is that of the document.
+	// Name is the name of the document.
 	Name string
-	// Raw is the last answer, at most some 4 KiB of it: the arguments of the call, or
-	// the text.
+	// Raw is the last answer, cut to about 4 KiB: the arguments of the call, or the
+	// text.
 	Raw string
-	// Problems are what is wrong with it, each with its path: `/size: required`. Where
-	// the type is no object its paths begin with /value.
+	// Problems lists what is wrong with the answer, each with its path: `/size:
+	// required`. If the type is not an object, the paths begin with /value.
 	Problems []string
-	// Attempts is how many answers there were.
+	// Attempts is the number of answers.
 	Attempts int
-	// Err is the cause, if there is one beside the answer: a [*LimitError], or what
-	// decoding said about a document that fits the schema.
+	// Err is the cause if it is not the answer itself: a [*LimitError], or the error of
+	// decoding a document that matches the schema.
 	Err error
 }
 
@@ -155,26 +154,27 @@ func (e *OutputError) Unwrap() error { return e.Err }
 const (
 	// maxPauses bounds how often a provider may pause one answer.
 	maxPauses = 16
-	// maxProblem bounds what an UnmarshalJSON method says to the model.
+	// maxProblem bounds the text of an UnmarshalJSON method that the model reads, in
+	// bytes.
 	maxProblem = 1 << 10
 )
 
-// A generation is one call of Generate. It does not know T.
+// A generation is one call of Generate. It is independent of T.
 type generation struct {
 	client  ModelClient
-	req     Request // what goes out next
+	req     Request // the next request
 	format  OutputFormat
 	schema  *schema.Schema
 	boxed   bool
 	native  bool
 	repairs int
 	into    *Response
-	decode  func(data []byte) error // and keeps the value
+	decode  func(data []byte) error // decodes into the value of type T
 
 	usage    Usage
 	attempts int
 	ids      map[string]bool // of the calls in req.Messages
-	made     int             // ids that were made up
+	made     int             // number of generated ids
 }
 
 func newGeneration(m ModelClient, req *Request, t reflect.Type, opts []GenerateOption) (*generation, error) {
@@ -203,7 +203,7 @@ func newGeneration(m ModelClient, req *Request, t reflect.Type, opts []GenerateO
 	return g, nil
 }
 
-// documentName is the name of the type, which tells the model something.
+// documentName returns the name of the type, which tells the model something.
 func documentName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -235,8 +235,8 @@ func checkGenerate(m ModelClient, req *Request) error {
 	return CheckHistory(req.Messages)
 }
 
-// setSchema takes the schema of the box, or that of what is in it if it is an object
-// itself.
+// setSchema sets the schema: that of the box, or that of its value if the value is an
+// object.
 func (g *generation) setSchema(raw json.RawMessage) (err error) {
 	var box struct {
 		Properties struct {
@@ -263,7 +263,7 @@ func (g *generation) setSchema(raw json.RawMessage) (err error) {
 	return err
 }
 
-// chooseWay asks for the document natively or as the arguments of a tool.
+// chooseWay chooses whether to ask for the document natively or as arguments of a tool.
 func (g *generation) chooseWay() {
 	f, ok := As[OutputFormatter](g.client)
 	if g.native = ok && len(g.ids) == 0 && f.FormatsOutput(g.req.Model); g.native {
@@ -277,7 +277,7 @@ func (g *generation) chooseWay() {
 	}}
 }
 
-// run asks until an answer fits.
+// run asks the model until an answer is valid.
 func (g *generation) run(ctx context.Context) error {
 	for {
 		resp, err := g.ask(ctx)
@@ -301,13 +301,13 @@ func (g *generation) run(ctx context.Context) error {
 	}
 }
 
-// cutOff is what is wrong with an answer that the token limit ended.
+// cutOff returns the misfit of an answer that the token limit ended.
 func (g *generation) cutOff(resp *Response) *misfit {
 	limit := &LimitError{Limit: "output tokens", Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
 	return &misfit{problems: []string{"the answer was cut off: " + limit.Error()}, err: limit}
 }
 
-// ask gets one answer. One that the provider has paused goes on in the next.
+// ask gets one answer. If the provider pauses it, ask lets it continue.
 func (g *generation) ask(ctx context.Context) (*Response, error) {
 	for range maxPauses {
 		if err := ctx.Err(); err != nil {
@@ -333,8 +333,8 @@ func (g *generation) ask(ctx context.Context) (*Response, error) {
 
 func (g *generation) say(m *Message) { g.req.Messages = append(g.req.Messages, m) }
 
-// clean makes an answer fit for the history: what is no part of an assistant's message
-// goes, and each call has an id of its own.
+// clean makes an answer valid for the history: it removes parts that an assistant
+// message cannot have, and gives each call a unique id.
 func (g *generation) clean(parts []Part) []Part {
 	var out []Part
 	for _, p := range parts {
@@ -345,7 +345,7 @@ func (g *generation) clean(parts []Part) []Part {
 		if _, output := p.(*ToolOutput); output || !ok {
 			continue
 		}
-		if c, ok := p.(*ToolUse); ok { // a copy
+		if c, ok := p.(*ToolUse); ok { // cleanPart has returned a copy
 			for c.ID == "" || g.ids[c.ID] {
 				g.made++
 				c.ID = "answer_" + strconv.Itoa(g.made)
@@ -357,16 +357,16 @@ func (g *generation) clean(parts []Part) []Part {
 	return out
 }
 
-// A misfit is what is wrong with a document.
+// A misfit says what is wrong with a document.
 type misfit struct {
 	problems []string
-	err      error // the cause, if there is one beside the document
+	err      error // the cause, if it is not the document itself
 }
 
 func newMisfit(problem string) *misfit { return &misfit{problems: []string{problem}} }
 
-// judge looks for a document that fits, in calls and then in text. If there is none it
-// returns what is wrong with the likeliest.
+// judge looks for a valid document, first in calls and then in text. If there is none,
+// it returns the misfit of the most likely candidate.
 func (g *generation) judge(resp *Response) *misfit {
 	var first *misfit
 	for _, c := range resp.Message.Calls() {
@@ -393,7 +393,7 @@ func (g *generation) judgeCall(c *ToolUse) *misfit {
 	return g.fit(c.Args)
 }
 
-// judgeText takes a value without its box too.
+// judgeText also accepts a value without its box.
 func (g *generation) judgeText(c jsontext.Candidate) *misfit {
 	wrong := g.fit([]byte(c.Text))
 	if wrong != nil && g.boxed && !c.Inside && json.Valid([]byte(c.Text)) {
@@ -404,7 +404,7 @@ func (g *generation) judgeText(c jsontext.Candidate) *misfit {
 	return wrong
 }
 
-// fit decodes a document, or returns what is wrong with it.
+// fit decodes a document, or returns its misfit.
 func (g *generation) fit(data []byte) *misfit {
 	wrong := &misfit{problems: g.schema.ValidateLoose(data)}
 	if len(wrong.problems) == 0 {
@@ -421,10 +421,11 @@ func (g *generation) fit(data []byte) *misfit {
 	return wrong
 }
 
-// repair tells the model what is wrong. Each of its calls gets an output.
+// repair appends the answer and what is wrong with it to the request. Each call of the
+// answer gets an output.
 func (g *generation) repair(resp *Response, wrong *misfit) {
 	answer := resp.Message.Parts
-	if g.native { // without tools in the request no API takes calls
+	if g.native { // without tools in the request, an API does not accept calls
 		answer = slices.DeleteFunc(slices.Clone(answer), isCall)
 	}
 	var told []Part
@@ -445,7 +446,7 @@ func isCall(p Part) bool {
 	return ok
 }
 
-// complaint is what the model reads about its answer.
+// complaint returns what the model reads about its answer.
 func (g *generation) complaint(wrong *misfit) string {
 	how := "Answer again with the whole document as JSON and nothing else."
 	if !g.native {
@@ -468,7 +469,7 @@ func (g *generation) failed(resp *Response, wrong *misfit) error {
 	}
 }
 
-// refused is the error of an answer that is a refusal, with the words of the model.
+// refused returns the error for a refusal, with the model's words.
 func (g *generation) refused(resp *Response) error {
 	base := &ModelError{}
 	if n, ok := As[ModelNamer](g.client); ok {

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// A list is a persistent vector: append returns a longer list and leaves the
-// receiver as it was, for the price of an ordinary append as long as only the
-// newest list is appended to. That is what keeps a [State] a value and a step of
-// constant cost, however long the history is.
+// A list is a persistent vector: append returns a longer list and leaves the receiver
+// as it was. As long as only the newest list is appended to, that costs no more than an
+// ordinary append. So a [State] can be a value and a step has constant cost, however
+// long the history is.
 type list[T any] struct {
 	items []T
-	// used is the length of the longest list on this backing array. Whoever moves it
-	// on from its own length owns the next slot.
+	// used is the length of the longest list on this backing array. The list that
+	// advances it from its own length owns the next slot.
 	used *atomic.Int64
 }
 
@@ -34,7 +34,7 @@ func (l list[T]) append(x T) list[T] {
 	return l
 }
 
-// all returns the items. Appending to what it returns does not reach the list.
+// all returns the items. Appending to the result does not change the list.
 func (l list[T]) all() []T { return slices.Clip(l.items) }
 
 // A transcript is a list of messages that knows the ids of its calls.
@@ -49,21 +49,21 @@ type content struct {
 	ids *callIDs
 }
 
-// callIDs holds the place of each call id. Lists of different lengths share it: an id
-// belongs to those that reach that far.
+// callIDs holds the place of each call id. Lists of different lengths share one: an id
+// belongs to those lists that are long enough to include its place.
 type callIDs struct {
-	past *past // of the messages, if they are many
+	past *past // of the messages, if there are many
 
 	mu    sync.Mutex
-	at    map[string]callPlace // nil while there is none
-	later []*Message           // whose calls are put in when an id is asked for
+	at    map[string]callPlace // nil if there are none
+	later []*Message           // whose calls are added when an id is first looked up
 }
 
-// A callPlace is where a call stands: the index of its item in the list, and that of the
-// call among those of the item.
+// A callPlace is the place of a call: the index of its item in the list, and its index
+// among the calls of that item.
 type callPlace struct{ item, call int32 }
 
-// newCallIDs has room for the calls of messages.
+// newCallIDs returns a callIDs with room for the calls of messages.
 func newCallIDs(messages []*Message) *callIDs {
 	n := 0
 	for _, m := range messages {
@@ -82,7 +82,8 @@ func newCallIDs(messages []*Message) *callIDs {
 	return &callIDs{at: make(map[string]callPlace, n)}
 }
 
-// newTranscript makes a transcript of messages, whose calls are in ids if that is known.
+// newTranscript makes a transcript of messages. If ids is not nil, it holds their
+// calls.
 func newTranscript(messages []*Message, ids *callIDs) transcript {
 	if ids == nil {
 		ids = newCallIDs(messages)
@@ -95,7 +96,7 @@ func newTranscript(messages []*Message, ids *callIDs) transcript {
 
 func (t transcript) append(m *Message) transcript {
 	next := transcript{t.list.append(m), t.ids}
-	if next.used != t.used { // a second branch grows from here: it has ids of its own
+	if next.used != t.used { // a second branch starts here: it needs separate ids
 		return newTranscript(next.items, nil)
 	}
 	t.ids.note(len(t.items), m.Parts...)
@@ -137,7 +138,7 @@ func (c *callIDs) put(i int, parts []Part) {
 	}
 }
 
-// put sets an entry of a map that is made for the first.
+// put sets an entry of a map, and makes the map for the first one.
 func put[V any](m *map[string]V, key string, value V) {
 	if *m == nil {
 		*m = map[string]V{}

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// State is where a run stands. It is a value: [State.Apply] returns the next one
-// and leaves the receiver as it was, so a state can be kept, forked, encoded as
-// JSON and replayed. It has no goroutine, clock, random source or map order in it:
-// the same facts give the same state, everywhere and always. [Loop.Run] and
-// [Loop.Turn] are drivers of it; a durable engine can be another.
+// State is the state of a run. It is a value: [State.Apply] returns the next state and
+// leaves the receiver unchanged, so a state can be kept, forked, encoded as JSON and
+// replayed. It does not depend on goroutines, clocks, random sources or the order of
+// maps: the same facts always give the same state. [Loop.Run] and [Loop.Turn] drive a
+// State; a durable engine can drive one too.
 //
-// The history it holds is valid in every state: each tool call has its output.
-// What the model says and what its tools give becomes part of the history at once,
-// when the last output is there.
+// The history of a state is always valid: each tool call has its output. A message of
+// the model and the outputs of its calls become part of the history together, when the
+// last output is there.
 //
-// Start makes a State; the zero value accepts no fact. A State is safe for
-// concurrent use.
+// [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent
+// use.
 type State struct {
 	rules   *rules
 	history transcript
-	parts   content // of the message that is on its way
-	calls   []call  // its tool calls, in order; copied before it is changed
+	parts   content // of the message in progress
+	calls   []call  // its tool calls, in order; copied before a change
 	queue   []*Steered
 	phase   string
 	end     EndReason
 	turn    int // messages of the model in this run
-	attempt int // failures since the last one
+	attempt int // failures since the last message
 	cut     cut
-	marked  int64 // the limit that is on record in the history
-	made    int   // ids of calls that were made up
+	marked  int64 // the limit that the history records, see mark
+	made    int   // number of generated call ids
 	stop    StopReason
 	usage   Usage
-	broken  *ModelFailed // the stream broke, and calls that had begun are waited for
+	broken  *ModelFailed // the stream broke, and begun calls are still running
 }
 
-// rules are what does not change in a run.
+// rules holds the settings that do not change in a run.
 type rules struct {
 	model    string
 	effects  []toolEffect
@@ -59,7 +59,7 @@ func (r *rules) effect(tool string) Effect {
 	return EffectUnknown
 }
 
-// The phases of a run: what it is waiting for.
+// The phases of a run.
 const (
 	phaseModel = "model"
 	phaseTools = "tools"
@@ -67,17 +67,17 @@ const (
 	phaseDone  = "done"
 )
 
-// EndReason is why a run is over.
+// EndReason says why a run ended.
 type EndReason string
 
-// The ends of a run.
+// The reasons for the end of a run.
 const (
-	EndDone      EndReason = "done"      // the model had nothing more to do
-	EndTurns     EndReason = "turns"     // the bound on turns was reached
+	EndDone      EndReason = "done"      // the model finished its work
+	EndTurns     EndReason = "turns"     // the limit of turns was reached
 	EndRefused   EndReason = "refused"   // the model refused
 	EndFailed    EndReason = "failed"    // the model could not be asked
 	EndCancelled EndReason = "cancelled" // by break, by the context, by a fatal error of a tool
-	EndSuspended EndReason = "suspended" // approvals are to be given elsewhere
+	EndSuspended EndReason = "suspended" // the run waits for approvals, see [Pending]
 )
 
 type callStatus string
@@ -85,50 +85,50 @@ type callStatus string
 const (
 	callHeld      callStatus = "held"      // the message is not finished
 	callAsked     callStatus = "asked"     // AskApproval is open
-	callApproved  callStatus = "approved"  // waits for its turn
+	callApproved  callStatus = "approved"  // the call waits for its turn
 	callIssued    callStatus = "issued"    // RunTool is open, the tool has not begun
 	callBegun     callStatus = "begun"     // the tool works
-	callSuspended callStatus = "suspended" // the approval is given elsewhere
-	callSettled   callStatus = "settled"   // it has its output
+	callSuspended callStatus = "suspended" // the approval comes from elsewhere
+	callSettled   callStatus = "settled"   // the call has its output
 )
 
 type call struct {
 	use     *ToolUse
-	attempt int // of the try it came in
+	attempt int // attempt at the message that the call belongs to
 	effect  Effect
 	status  callStatus
 	ran     bool
 	edited  json.RawMessage // the arguments of an edited approval
-	plan    *EditPlan       // that was approved, until the call is settled
-	// readOnly says that it was allowed only because it changes nothing.
+	plan    *EditPlan       // the approved plan, until the call is settled
+	// readOnly says that the call was allowed only because it changes nothing.
 	readOnly bool
 	output   *ToolOutput
 }
 
-// StartInput is what a run starts from.
+// StartInput is the input of [Start].
 type StartInput struct {
-	// Messages is the conversation, ending with what the model shall answer. It is
-	// valid, as [CheckHistory] says.
+	// Messages is the conversation, which ends with the message that the model is to
+	// answer. It must be valid, see [CheckHistory].
 	Messages []*Message
-	// Tools are the tools there are; only their names and effects matter here.
+	// Tools are the available tools; only their names and effects matter here.
 	Tools []*ToolSpec
-	// MaxTurns bounds the messages of the model, MaxCalls the calls of one message
-	// that are run. Default: 50 and 128.
+	// MaxTurns is the maximum number of messages of the model, MaxCalls the maximum
+	// number of calls of one message that are run. Defaults: 50 and 128.
 	MaxTurns, MaxCalls int
-	// Model names the model. What Messages say about the size of the context is about
-	// the model that was asked then.
+	// Model names the model. Messages may record how much context a model had room for;
+	// that is used only if it was this model.
 	Model string
 
-	ids *callIDs // of the calls in Messages, if they were checked
+	ids *callIDs // of the calls in Messages, if Messages was checked
 }
 
-// Start returns the first state of a run and what is to be done first.
+// Start returns the first state of a run and the first actions.
 func Start(in StartInput) (s State, actions []Action) {
 	actions = s.start(&in)
 	return s, actions
 }
 
-// start makes the zero state the first of a run.
+// start turns the zero state into the first state of a run.
 func (s *State) start(in *StartInput) []Action {
 	r := &rules{model: in.Model, maxTurns: in.MaxTurns, maxCalls: in.MaxCalls}
 	if r.maxTurns <= 0 {
@@ -146,89 +146,89 @@ func (s *State) start(in *StartInput) []Action {
 	return []Action{s.callModel()}
 }
 
-// Messages returns the history. It is valid, and shared: do not change it.
+// Messages returns the history. It is valid. It is shared and must not be changed.
 func (s State) Messages() []*Message { return s.history.all() }
 
-// Phase returns what the run is waiting for: "model" while the model is asked or talks
-// and read-only tools may work, "tools" when it has finished and calls are open, "wait" for
-// the time to ask it again, or "done".
+// Phase returns the phase of the run: "model" while the model answers, when read-only
+// tools may already run; "tools" when it has finished and calls are open; "wait" before
+// it is asked again; or "done".
 func (s State) Phase() string { return s.phase }
 
-// End returns why the run is over, or "" while it is not.
+// End returns why the run ended, or "" if it has not.
 func (s State) End() EndReason { return s.end }
 
-// Turn returns how many messages the model has finished in this run.
+// Turn returns the number of messages that the model has finished in this run.
 func (s State) Turn() int { return s.turn }
 
 // Stop returns why the model stopped last.
 func (s State) Stop() StopReason { return s.stop }
 
-// Usage returns the tokens of the run so far.
+// Usage returns the token usage of the run so far.
 func (s State) Usage() Usage { return s.usage }
 
-// Attempt returns how often the model has failed since it last finished a message.
+// Attempt returns the number of failures since the model last finished a message.
 func (s State) Attempt() int { return s.attempt }
 
-// Queued returns the messages that were steered and have not found their place.
+// Queued returns the steering messages that are not yet part of the history.
 func (s State) Queued() []*Steered { return s.queue[:len(s.queue):len(s.queue)] }
 
-// Action is something to be done for a run: [*CallModel], [*AskApproval],
-// [*RunTool] or [*Wait]. A driver does it, and reports with a [Fact] what came of
-// it. Key names the action, the same way in every replay of a run: it is an
-// idempotency key, a journal key, an address for approvals.
+// Action is something that a driver must do for a run: [*CallModel], [*AskApproval],
+// [*RunTool] or [*Wait]. The driver reports the outcome as a [Fact]. Key identifies the
+// action and is the same in every replay of a run. It can serve as an idempotency key,
+// as a key in a journal, or as the address of an approval.
 type Action interface{ Key() string }
 
-// CallModel asks the model. It is answered by any number of [BlockDone] and
+// CallModel asks the model. The driver answers with any number of [BlockDone] and
 // [BlockTruncated], and one [MessageDone] or [ModelFailed].
 type CallModel struct {
 	// Turn counts from 1, Attempt from 0.
 	Turn, Attempt int
-	// Elide is the number of oldest messages that are to be left out or shortened,
-	// and Limit the most bytes of text that the others may have, as the context was too
-	// large: see [ContextInput].
+	// Elide is the number of the oldest messages that are to be left out or shortened,
+	// and Limit the maximum number of bytes of text for the others, because the context
+	// was too large: see [ContextInput].
 	Elide int
 	Limit int64
 }
 
-// AskApproval asks whether a call may run. It is answered by [Decided], or by
-// [ToolDone] if the call is impossible: an unknown tool, wrong arguments.
+// AskApproval asks whether a call may run. The driver answers with [Decided], or with
+// [ToolDone] if the call is impossible: an unknown tool, invalid arguments.
 type AskApproval struct {
 	Turn, Attempt int
 	Call          *ToolUse
 	Effect        Effect
 }
 
-// RunTool runs a call. It is answered by [ToolBegan] right before the tool starts,
-// which is refused if it must not start any more, and [ToolDone].
+// RunTool runs a call. The driver answers with [ToolBegan] right before the tool
+// starts, and then with [ToolDone]. If ToolBegan is refused, the tool must not start.
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
-	// Args are the arguments to use: those of the call, or the approver's.
+	// Args are the arguments to use: those of the call, or those of the approver.
 	Args json.RawMessage
-	// Edited says that they are the approver's.
+	// Edited says that Args are those of the approver.
 	Edited bool
-	// Plan is what was approved, or nil, and ReadOnly that the call was allowed only
-	// because it changes nothing: see [Invocation].
+	// Plan is the approved plan, or nil. ReadOnly says that the call was allowed only
+	// because it changes nothing. See [Invocation] for both.
 	Plan     *EditPlan
 	ReadOnly bool
 }
 
-// Wait waits. It is answered by [Waited].
+// Wait waits for a duration. The driver answers with [Waited].
 type Wait struct {
 	Turn, Attempt int
 	For           time.Duration
 }
 
-// Key returns "t1/model", and "t1/model/2" for the second try again.
+// Key returns "t1/model", or "t1/model/2" for the second retry.
 func (a *CallModel) Key() string { return turnKey(a.Turn, "model", a.Attempt) }
 
-// Key returns "t1/ask/<call id>", and "t1.2/ask/<call id>" in the second try again.
+// Key returns "t1/ask/<call id>", or "t1.2/ask/<call id>" in the second retry.
 func (a *AskApproval) Key() string { return callKey(a.Turn, a.Attempt, "ask", a.Call.ID) }
 
-// Key returns "t1/tool/<call id>", and "t1.2/tool/<call id>" in the second try again.
+// Key returns "t1/tool/<call id>", or "t1.2/tool/<call id>" in the second retry.
 func (a *RunTool) Key() string { return callKey(a.Turn, a.Attempt, "tool", a.Call.ID) }
 
-// Key returns "t1/wait/2" for the wait before the second try again.
+// Key returns "t1/wait/2" for the wait before the second retry.
 func (a *Wait) Key() string { return turnKey(a.Turn, "wait", a.Attempt) }
 
 func turnKey(turn int, what string, attempt int) string {
@@ -252,54 +252,55 @@ func callKey(turn, attempt int, what, id string) string {
 // [*Steered], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
-// ModelFailed says that the model did not finish its message. What it says about
-// trying again was decided by [RetryPolicy.Decide].
+// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide]
+// decides whether and how to retry.
 type ModelFailed struct {
-	// Retry says whether the model is asked again, After how long before.
+	// Retry says whether the model is asked again, After how long to wait before that.
 	Retry bool          `json:"retry"`
 	After time.Duration `json:"after,omitempty"`
-	// Shrink says that the request must become smaller: if there is nothing to leave
-	// out, the run fails. Limit is the most bytes of text that its messages should have;
-	// 0 leaves that open.
+	// Shrink says that the request must become smaller; if nothing more can be left out,
+	// the run fails. Limit is the maximum number of bytes of text that its messages
+	// should have, or 0 if that is open.
 	Shrink bool  `json:"shrink,omitempty"`
 	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the blocks that are complete stay in the history, as the message
-	// was too long. Their calls are not run.
+	// Keep says that the complete blocks stay in the history, because the message was
+	// too long. Their calls are not run.
 	Keep bool `json:"keep,omitempty"`
 }
 
-// Waited says that a [Wait] is over.
+// Waited reports that a [Wait] is over.
 type Waited struct{}
 
-// ToolBegan says that a tool is about to start. Once it is accepted the call is
+// ToolBegan reports that a tool is about to start. Once it is accepted, the call is
 // never run again.
 type ToolBegan struct{ ID string }
 
-// ToolDone says what a call gave.
+// ToolDone reports the outcome of a call.
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
-	// Usage is added to that of the run.
+	// Usage is added to the usage of the run.
 	Usage Usage
 }
 
-// Decided says whether a call may run.
+// Decided reports whether a call may run.
 type Decided struct{ Decision Decision }
 
-// Steered carries a message of the user's to the model: at the next turn
-// boundary, or with FollowUp when the run would end. While the model is asked and
-// has said nothing, it becomes part of the history at once: apply it before doing
-// [CallModel], or keep it until a block has come.
+// Steered carries a message of the user to the model. The message joins the history at
+// the next turn boundary, or with FollowUp when the run would end. While the model is
+// asked and has not answered anything yet, it joins the history at once, so either
+// apply it before the driver starts [CallModel], or keep it until a block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
 }
 
-// Cancelled ends the run. What is open gets an output that says so.
+// Cancelled ends the run. Open calls get an output that says so.
 type Cancelled struct{}
 
-// Resumed says that whatever worked on the run is gone, and someone else goes on:
-// calls that had begun have an unknown outcome, approvals are asked for again.
+// Resumed reports that the previous driver of the run is gone and another one
+// continues: the outcome of calls that had begun is unknown, and approvals are asked
+// for again.
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}
@@ -314,12 +315,12 @@ func (*Steered) fact()        {}
 func (*Cancelled) fact()      {}
 func (*Resumed) fact()        {}
 
-// FactError says that a fact does not fit the state it was applied to.
+// FactError reports that a fact does not fit the state to which it was applied.
 type FactError struct {
 	Fact Fact
-	// Phase is that of the [State].
+	// Phase is the phase of the [State].
 	Phase string
-	// Reason says why.
+	// Reason says why the fact does not fit.
 	Reason string
 }
 
@@ -328,8 +329,8 @@ func (e *FactError) Error() string {
 	return fmt.Sprintf("apply %T in phase %q: %s", e.Fact, e.Phase, e.Reason)
 }
 
-// Apply returns the state after f and what is to be done now. A fact that does not
-// fit is refused with a [*FactError]; the state is then returned as it was.
+// Apply returns the state after f and the actions that are now to be done. If f does
+// not fit the state, the error is a [*FactError] and the state is returned unchanged.
 func (s State) Apply(f Fact) (State, []Action, error) {
 	next := s
 	actions, reason := next.apply(f)
@@ -339,7 +340,7 @@ func (s State) Apply(f Fact) (State, []Action, error) {
 	return next, actions, nil
 }
 
-// apply changes s, which is then of no use if there is a reason to refuse f.
+// apply changes s. If it returns a reason to refuse f, s is not usable any more.
 func (s *State) apply(f Fact) ([]Action, string) {
 	if s.rules == nil {
 		return nil, "the run was not started"
@@ -371,8 +372,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	return nil, "no such fact"
 }
 
-// Outstanding returns the actions that are open, to be issued again by someone who
-// has only the state. Apply [Resumed] first if whoever worked on them is gone.
+// Outstanding returns the open actions, so that a driver that has only the state can do
+// them. If the previous driver is gone, apply [Resumed] first.
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {

@@ -7,50 +7,52 @@ import (
 	"sync/atomic"
 )
 
-// Role says who speaks in a [Message].
+// Role is the role of the speaker of a [Message].
 type Role string
 
-// The roles. What tools put out is in user messages, as a [ToolOutput]. A system
-// message in the middle of a conversation is an instruction by the host.
+// The roles. Outputs of tools are in user messages, as [ToolOutput]. A system message
+// in the middle of a conversation is an instruction by the host.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleSystem    Role = "system"
 )
 
-// Message is one turn of a conversation: a role and its parts. Messages and their
-// parts are immutable once they were given to this package or came from it, so
-// that they can be shared by goroutines and between conversations without a copy.
-// A Message must not be copied by value; clone the fields instead.
+// Message is one message of a conversation: a role and its parts. Messages and their
+// parts must not be changed once they were passed to this package or came from it, so
+// that goroutines and conversations can share them without a copy. A Message must not
+// be copied by value; copy the fields instead.
 //
-// Its JSON form is lossless for every message that a run produced: arguments and
-// opaque blocks come back with the same bytes, parts that this version does not
-// know are kept. See [Message.MarshalJSON].
+// Its JSON form is lossless for every message of a run: arguments and opaque blocks
+// come back byte for byte, and parts of a kind that this version does not know are
+// kept. See [Message.MarshalJSON].
 type Message struct {
 	Role  Role
 	Parts []Part
 
 	wire atomic.Pointer[fragment]
 	past atomic.Pointer[past]
-	runs atomic.Int32  // that began with it and go on
-	text atomic.Uint32 // 1 + the length of its text, if that was found valid
+	runs atomic.Int32  // number of active runs that began with it
+	text atomic.Uint32 // 1 + the length of its text, if all of it is valid UTF-8
 }
 
 // A fragment is a message in one provider's wire format.
 type fragment struct {
 	key    any
 	data   []byte
-	packed bool // data is part of a block, see pack
+	packed bool // data is in a shared block, see pack
 }
 
-// Encoded returns the wire form of m that was stored under key, or makes it with
-// encode and stores it. A provider calls it with a key of its own (a pointer or a
-// value that names dialect and settings) so that a request costs what is new in
-// it, not the whole history. It makes key and encode once for a request, before the
-// loop over its messages: a struct that becomes an any in the loop, or a method that
-// becomes a func, is an allocation for each old message. One form is kept, that of
-// the last key, and for how long says [WithEncodedHistory]. The bytes must not be
-// changed. It is safe for concurrent use.
+// Encoded returns the wire form of m that was stored under key. If there is none, it
+// calls encode and stores the result. With it, a provider encodes only the new messages
+// for each request, not the whole history.
+//
+// The key is a pointer or a value that identifies the provider's dialect and settings.
+// Make key and encode once per request, before the loop over its messages: a struct
+// that is converted to any inside the loop, or a method value, costs an allocation for
+// each old message. A message keeps one form, that of the last key;
+// [WithEncodedHistory] says for how long. The bytes must not be changed. Encoded is
+// safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
 		return f.data, nil
@@ -60,25 +62,26 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 		return nil, err
 	}
 	if room := cap(data) - len(data); room > len(data)/8 {
-		data = bytes.Clone(data) // it may be kept for as long as the message
+		data = bytes.Clone(data) // it may live as long as the message
 	}
 	m.wire.Store(&fragment{key: key, data: data})
 	return data, nil
 }
 
-// smallHistory is how many encoded bytes are made again rather than kept: an idle agent
-// holds nothing for a short conversation.
+// smallHistory is the size in bytes up to which a history is encoded again rather than
+// kept, so that an idle agent with a short conversation holds nothing.
 const smallHistory = 16 << 10
 
-// hold says that a run goes on with messages.
+// hold records that a run uses the messages.
 func hold(messages []*Message) {
 	for _, m := range messages {
 		m.runs.Add(1)
 	}
 }
 
-// release ends a run of messages, the first of which it held. What is encoded of them is
-// let go of, unless another run goes on with it, or it is to be kept and is not small.
+// release ends a run; it held the first messages of the list. The encoded forms are
+// dropped unless another run uses the message, or keep is set and the history is not
+// small.
 func release(messages []*Message, held int, keep bool) {
 	size, loose := 0, 0
 	for i, m := range messages {
@@ -105,12 +108,12 @@ func release(messages []*Message, held int, keep bool) {
 	}
 }
 
-// packBlock is the size of the blocks that a long history is packed into. It is what a
-// message may hold beside its own form when all others are gone.
+// packBlock is the size in bytes of the blocks into which a long history is packed. It
+// bounds what a message keeps alive beside its own form when the others are gone.
 const packBlock = 64 << 10
 
-// pack moves the encoded forms of messages side by side into blocks: there they take no
-// more than their length, and are quick to read.
+// pack copies the encoded forms of messages into contiguous blocks, where they take no
+// more than their length and are quick to read.
 func pack(messages []*Message) {
 	for len(messages) > 0 {
 		n, size := 0, 0
@@ -143,17 +146,18 @@ func packInto(block []byte, messages []*Message) {
 	}
 }
 
-// User returns a user message of one text.
+// User returns a user message with one text.
 func User(text string) *Message {
 	return textMessage(RoleUser, text)
 }
 
-// Assistant returns an assistant message of one text.
+// Assistant returns an assistant message with one text.
 func Assistant(text string) *Message {
 	return textMessage(RoleAssistant, text)
 }
 
-// textMessage makes a message of one text, in one piece: long histories have many.
+// textMessage makes a message with one text in a single allocation, since long
+// histories have many.
 func textMessage(role Role, text string) *Message {
 	m := &struct {
 		Message
@@ -165,7 +169,7 @@ func textMessage(role Role, text string) *Message {
 	return &m.Message
 }
 
-// Text returns the message's visible text: its [Text] parts, one after the other.
+// Text returns the visible text of the message: its [Text] parts, concatenated.
 func (m *Message) Text() string {
 	if m == nil {
 		return ""
@@ -197,64 +201,65 @@ type Part interface{ part() }
 // Text is visible text.
 type Text struct {
 	Text string
-	// Extra is what the provider wants back with this part (citations, a thought
+	// Extra is provider data that must be sent back with this part (citations, a thought
 	// signature), or nil.
 	Extra *Opaque
 }
 
-// Thinking is what the model thought. A provider that signs it wants text and
-// signature back unchanged; another provider gets neither.
+// Thinking is the model's reasoning. A provider that signs it must get text and
+// signature back unchanged; other providers get neither.
 type Thinking struct {
 	Text      string
 	Signature string
-	// Provider is who wrote it, and can read Signature.
+	// Provider is the provider that wrote the part, and can read Signature.
 	Provider string
 }
 
-// ToolUse is the model's wish to have a tool called.
+// ToolUse is a tool call by the model.
 type ToolUse struct {
-	// ID pairs the call with its [ToolOutput]. It is unique in a conversation.
+	// ID identifies the call, and its [ToolOutput] names it. It is unique in a
+	// conversation.
 	ID   string
 	Name string
-	// Args is the JSON text of the arguments as the model wrote it, "{}" where it
-	// wrote nothing. It is valid JSON unless the call was cut off.
+	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote
+	// none. It is valid JSON unless the call was cut off.
 	Args json.RawMessage
-	// Extra is what the provider wants back with this part, or nil.
+	// Extra is provider data that must be sent back with this part, or nil.
 	Extra *Opaque
 }
 
-// ToolOutput is what a tool gave back, in a user message.
+// ToolOutput is the output of a tool call, in a user message.
 type ToolOutput struct {
-	// ID is that of the [ToolUse] it answers, Name its tool.
+	// ID is the id of the [ToolUse] that it answers, Name the name of the tool.
 	ID, Name string
 	// Parts are [Text] and [Media].
 	Parts []Part
-	// IsError says that the call did not do what it was to do.
+	// IsError says that the call failed.
 	IsError bool
-	// Untrusted says that the text is a stranger's, as in [ToolResult]. The provider
-	// does not learn of it.
+	// Untrusted says that strangers may have written the text, as in [ToolResult]. It is
+	// not sent to the provider.
 	Untrusted bool
 }
 
 // Text returns the text of the output.
 func (o *ToolOutput) Text() string { return (&Message{Parts: o.Parts}).Text() }
 
-// Media is an image, a document or a sound: either Data or a URL.
+// Media is an image, a document or a sound, given by either Data or URL.
 type Media struct {
 	// Type is the media type, such as "image/png".
 	Type string
-	// Name is shown to the model where the provider has a place for it.
+	// Name is shown to the model if the provider supports that.
 	Name string
 	Data []byte
 	URL  string
 }
 
-// Opaque is a block of a provider's own, kept as it came so that the provider can
-// have it back byte for byte: redacted thinking, server-side tools and their
-// results. Another provider does not get it.
+// Opaque is a block that only one provider understands, such as redacted thinking or a
+// server-side tool and its result. It is kept unchanged, so that the provider gets it
+// back byte for byte. Other providers do not get it.
 type Opaque struct {
-	// Provider is who understands Raw. It is empty for a part that was read from
-	// stored JSON and is of a kind this version does not know.
+	// Provider is the provider that understands Raw. It is empty if the part was decoded
+	// from stored JSON and is of a kind that this version does not know.
 	Provider string
 	// Raw is the JSON text of the block.
 	Raw json.RawMessage

@@ -10,33 +10,33 @@ import (
 	"time"
 )
 
-// ModelClient streams one response of a language model. It is everything a
-// provider must do.
+// ModelClient streams responses of a language model. It is the only interface that a
+// provider must implement.
 //
-// Stream sends req and yields what comes back, in the order it arrives:
-// any number of [TextDelta], [ThinkingDelta] and [ToolDelta], a [BlockDone] for
-// each block that is complete, a [BlockTruncated] for a tool call that the end of the
-// response cut off, and exactly one [MessageDone], which is the last event. Text of
-// deltas for which no BlockDone has come by then is kept as a block; a call of which
-// there are only deltas is an error. A
-// stream that ends without MessageDone has broken off, and the client says so
-// with a [StreamBrokenError]. An error is yielded once, last, with a nil event.
+// Stream sends req and yields the response in the order in which it arrives: any number
+// of [TextDelta], [ThinkingDelta] and [ToolDelta]; a [BlockDone] for each block that is
+// complete; a [BlockTruncated] for a tool call that the end of the response cut off;
+// and exactly one [MessageDone], as the last event. Text deltas that no BlockDone
+// repeats are kept as a block. Deltas of a tool call that neither BlockDone nor
+// BlockTruncated follows are an error. If the stream ends without MessageDone, the
+// connection was lost, and the client yields a [StreamBrokenError]. An error is yielded
+// once, as the last element, with a nil event.
 //
-// A [Retrying] says that the request is sent again, by a [ModelMiddleware] mostly:
-// what came before it is void. It comes before the first BlockDone or BlockTruncated
-// only, since what is complete may be in use already.
+// A [Retrying] says that the request is sent again, usually by a [ModelMiddleware], and
+// that all events before it are void. It must not follow a BlockDone or BlockTruncated,
+// because a complete block may already be in use.
 //
-// The request goes out when the iteration starts. The sequence is single-use.
-// Leaving the loop early, or cancelling ctx, closes the connection before Stream
-// returns. A client is safe for concurrent use and does not change req, which it
-// may read until the sequence ends.
+// The request is sent when the iteration starts. The sequence is single-use. Leaving
+// the loop early, or cancelling ctx, closes the connection before Stream returns. A
+// client is safe for concurrent use. It does not change req, and may read it until the
+// sequence ends.
 //
-// More abilities are optional interfaces, found with [As].
+// A client may have more abilities, which are optional interfaces; find them with [As].
 type ModelClient interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 }
 
-// ModelFunc is a function that is a [ModelClient].
+// ModelFunc is an adapter that makes a function a [ModelClient].
 type ModelFunc func(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 
 // Stream calls f.
@@ -44,9 +44,9 @@ func (f ModelFunc) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEven
 	return f(ctx, req)
 }
 
-// ModelMiddleware wraps a client: retry, fallback, rate limit, cache, record. A
-// wrapper that has an Unwrap() ModelClient method keeps the optional abilities of
-// the inner client visible to [As].
+// ModelMiddleware wraps a client, for example to retry, to limit the rate, to cache or
+// to record. If the wrapper has a method Unwrap() ModelClient, [As] still finds the
+// optional abilities of the inner client.
 type ModelMiddleware func(ModelClient) ModelClient
 
 // As finds an optional ability of a client. It tries m itself, then what m's
@@ -68,20 +68,20 @@ func As[T any](m ModelClient) (T, bool) {
 	return zero, false
 }
 
-// ModelNamer is an optional ability of a [ModelClient]: it tells who answers.
+// ModelNamer is an optional ability of a [ModelClient]: it reports which model answers.
 type ModelNamer interface {
 	// ModelName returns the provider ("anthropic") and the model that is asked when
 	// [Request.Model] is empty.
 	ModelName() (provider, model string)
 }
 
-// Request is one question to a model. The zero value of every field means the
-// client's default. A request is read-only once it was given to a client.
+// Request is one request to a model. The zero value of a field means the client's
+// default. A request must not be changed once it was passed to a client.
 type Request struct {
 	// Model overrides the client's model.
 	Model string
-	// System holds the system prompt, in blocks that change at different rates, the
-	// most stable first.
+	// System holds the system prompt, in blocks that change at different rates, the most
+	// stable first, so that prompt caches hit.
 	System []*Text
 	// Tools are the tools the model may call, in a stable order.
 	Tools []*ToolSpec
@@ -89,41 +89,41 @@ type Request struct {
 	ToolChoice ToolChoice
 	// Messages is the conversation, oldest first.
 	Messages []*Message
-	// MaxTokens bounds the length of the answer.
+	// MaxTokens bounds the length of the answer, in tokens.
 	MaxTokens int
-	// Temperature is passed on when it is not nil.
+	// Temperature is the sampling temperature; nil leaves it to the provider.
 	Temperature *float64
 	// Stop holds the sequences at which the model stops.
 	Stop []string
-	// Thinking is the number of tokens the model may think; 0 leaves it to the
-	// model, less than 0 turns thinking off.
+	// Thinking is the number of tokens that the model may use for thinking. 0 leaves it
+	// to the model; a negative value turns thinking off.
 	Thinking int
 	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
 	NoCache bool
-	// Output asks for an answer that is one JSON document. Clients that have the
-	// ability [OutputFormatter] honour it, others leave it out; see [Generate].
+	// Output asks for an answer that is a single JSON document. Clients with the ability
+	// [OutputFormatter] honour it, others ignore it; see [Generate].
 	Output *OutputFormat
-	// MaxResponse bounds the bytes of the answer that a client holds. In a run it is
-	// that of [Limits].Response.
+	// MaxResponse bounds the size of the answer that a client holds in memory, in bytes.
+	// A run sets it to [Limits].Response.
 	MaxResponse int64
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
 }
 
-// OutputFormat says what an answer looks like that is one JSON document.
+// OutputFormat describes an answer that is a single JSON document.
 type OutputFormat struct {
-	// Name is a short name of the document for the model, of letters, digits, "_" and
-	// "-".
+	// Name is a short name of the document, which the model sees: letters, digits, "_"
+	// and "-".
 	Name string
 	// Schema is the JSON Schema of the document.
 	Schema json.RawMessage
 }
 
-// OutputFormatter is an optional ability of a [ModelClient]: it makes answers that
-// are JSON documents.
+// OutputFormatter is an optional ability of a [ModelClient]: it can make the model
+// answer with a JSON document.
 type OutputFormatter interface {
-	// FormatsOutput reports whether [Request.Output] is honoured by the model, which
-	// is the client's if it is empty.
+	// FormatsOutput reports whether the model honours [Request.Output]. An empty name
+	// stands for the client's model.
 	FormatsOutput(model string) bool
 }
 
@@ -131,7 +131,7 @@ type OutputFormatter interface {
 type ToolChoice struct {
 	// Mode is one of the Tool… constants.
 	Mode ToolMode
-	// Name is the tool that must be called, with [ToolNamed].
+	// Name is the tool that must be called, for [ToolNamed].
 	Name string
 }
 
@@ -146,45 +146,44 @@ const (
 	ToolNamed                 // the tool that is named
 )
 
-// ModelEvent is what a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
+// ModelEvent is an event that a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
 // [*ToolDelta], [*BlockDone], [*BlockTruncated], [*Retrying] or [*MessageDone].
 type ModelEvent interface{ modelEvent() }
 
-// TextDelta is a further piece of the answer's text. Pieces end on rune
-// boundaries.
+// TextDelta is the next piece of the answer's text. Pieces end on rune boundaries.
 type TextDelta struct {
 	Text string `json:"text"`
 }
 
-// ThinkingDelta is a further piece of what the model thinks.
+// ThinkingDelta is the next piece of the model's thinking.
 type ThinkingDelta struct {
 	Text string `json:"text"`
 }
 
-// ToolDelta is a further piece of a call's arguments. Args is not valid JSON by
-// itself; the first delta of a call may be empty. Wait for [BlockDone] before
-// doing anything with a call.
+// ToolDelta is the next piece of a call's arguments. Args is not valid JSON by itself,
+// and is empty in the first delta of some calls. Wait for [BlockDone] before doing
+// anything with a call.
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Args string `json:"args"`
 }
 
-// BlockDone is the provider's promise that a block is complete. That arguments
-// parse as JSON is no such promise. It is also a [Fact].
+// BlockDone is the provider's statement that a block is complete. Arguments that parse
+// as JSON are not such a statement. It is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
 
 // BlockTruncated carries a tool call that the end of the response cut off, with the
-// arguments as far as they came. It is never run. It is also a [Fact].
+// arguments received so far. Such a call is never run. It is also a [Fact].
 type BlockTruncated struct {
 	Call *ToolUse `json:"-"`
 }
 
 // MessageDone ends a response. It is also a [Fact].
 type MessageDone struct {
-	// Stop is why the model stopped.
+	// Stop says why the model stopped.
 	Stop StopReason
 	// Usage counts the tokens of this response and its request.
 	Usage Usage
@@ -200,22 +199,22 @@ func (*BlockTruncated) modelEvent() {}
 func (*Retrying) modelEvent()       {}
 func (*MessageDone) modelEvent()    {}
 
-// StopReason is why a model stopped. A reason that is none of the constants is
-// the provider's own word, kept as it came.
+// StopReason says why a model stopped. A value other than the constants is the
+// provider's own word, unchanged.
 type StopReason string
 
-// The reasons all providers share.
+// The reasons that all providers share.
 const (
 	StopEndTurn   StopReason = "end_turn"
 	StopToolUse   StopReason = "tool_use"
 	StopMaxTokens StopReason = "max_tokens"
 	StopRefusal   StopReason = "refusal"
 	StopSequence  StopReason = "stop_sequence"
-	StopPaused    StopReason = "paused" // the provider wants to be called again to go on
+	StopPaused    StopReason = "paused" // the provider goes on when it is called again
 )
 
-// Usage counts tokens. Input is what was read without a cache; all input is Input
-// + CacheRead + CacheWrite. Reasoning is part of Output.
+// Usage counts tokens. Input excludes the tokens read from or written to a cache: the
+// whole input is Input + CacheRead + CacheWrite. Reasoning is part of Output.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -235,21 +234,21 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Price is what tokens cost, in US dollars for a million of them.
+// Price is a model's price, in US dollars per million tokens.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
-	// CacheRead and CacheWrite are the price of Input if they are 0.
+	// CacheRead and CacheWrite default to Input if they are 0.
 	CacheRead  float64 `json:"cache_read,omitempty"`
 	CacheWrite float64 `json:"cache_write,omitempty"`
-	// Long is the price of a request whose input is more than LongFrom tokens, nil
-	// if there is one price for all.
+	// Long is the price of a request with more than LongFrom tokens of input, or nil if
+	// the price does not depend on the size.
 	Long     *Price `json:"long,omitempty"`
 	LongFrom int64  `json:"long_from,omitempty"`
 }
 
-// Cost returns what u costs at p, in US dollars. It is meant for the usage of one
-// request: the price may depend on its size.
+// Cost returns the cost of u at price p, in US dollars. It is meant for the usage of a
+// single request, since the price may depend on its size.
 func (u Usage) Cost(p Price) float64 {
 	if p.Long != nil && u.Input+u.CacheRead+u.CacheWrite > p.LongFrom {
 		p = *p.Long
@@ -258,36 +257,35 @@ func (u Usage) Cost(p Price) float64 {
 		float64(u.CacheRead)*cmp.Or(p.CacheRead, p.Input) + float64(u.CacheWrite)*cmp.Or(p.CacheWrite, p.Input)) / 1e6
 }
 
-// ModelInfo is what is known of a model. The zero value of a field means unknown.
+// ModelInfo describes a model. The zero value of a field means unknown.
 type ModelInfo struct {
-	// Provider and Model name it: "anthropic", "claude-sonnet-4-5".
+	// Provider and Model name the model: "anthropic", "claude-sonnet-4-5".
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
-	// Context and MaxOutput are the most tokens of a request with its answer, and of
-	// an answer.
+	// Context is the maximum number of tokens of a request with its answer, MaxOutput
+	// that of an answer.
 	Context   int64 `json:"context,omitempty"`
 	MaxOutput int64 `json:"max_output,omitempty"`
-	// Price is nil if it is not known.
+	// Price is nil if it is unknown.
 	Price *Price `json:"price,omitempty"`
-	// Tools, Thinking, Images and Output say that it calls tools, thinks before it
-	// answers, sees images, and makes answers of a schema.
+	// Tools, Thinking, Images and Output say that the model calls tools, thinks before
+	// it answers, takes images, and answers according to a schema.
 	Tools    bool `json:"tools,omitempty"`
 	Thinking bool `json:"thinking,omitempty"`
 	Images   bool `json:"images,omitempty"`
 	Output   bool `json:"output,omitempty"`
 }
 
-// ModelInfoer is an optional ability of a [ModelClient]: it knows about models.
+// ModelInfoer is an optional ability of a [ModelClient]: it describes models.
 type ModelInfoer interface {
-	// ModelInfo returns what is known of a model, which is the client's if it is
-	// empty, and false if that is nothing.
+	// ModelInfo describes a model; an empty name stands for the client's model. It
+	// returns false if nothing is known of it.
 	ModelInfo(model string) (ModelInfo, bool)
 }
 
 // Response is a whole answer.
 type Response struct {
-	// Message is the assistant's message. Calls that were cut off are in Cut and
-	// not in Message.
+	// Message is the assistant's message. Calls that were cut off are in Cut instead.
 	Message *Message
 	Cut     []*ToolUse
 	Stop    StopReason
@@ -342,22 +340,22 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 	return r, nil
 }
 
-// maxAnswer is the default of [Limits].Response and [Request.MaxResponse].
+// maxAnswer is the default of [Limits].Response and [Request.MaxResponse], in bytes.
 const maxAnswer = 32 << 20
 
 var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockTruncated for it")
 
-// An incoming is what a response has come to: how much of it is held, and what its
-// deltas said of which no block has come.
+// An incoming is the part of a response that was received so far: how many bytes of it
+// are held, and the deltas that no block has repeated yet.
 type incoming struct {
 	max int64
 
-	blocks, open int64 // bytes: of blocks, of deltas since the last one
+	blocks, open int64 // bytes of blocks, and of deltas since the last block
 	text         []byte
-	told, called bool // of a call: by deltas, by a block
+	told, called bool // whether deltas, or a block, spoke of a call
 }
 
-// next makes in ready for the next message. A buffer of usual size is used again.
+// next prepares in for the next message. It reuses a buffer of the usual size.
 func (in *incoming) next() {
 	text := in.text[:0]
 	if cap(text) > maxSpare {
@@ -368,8 +366,8 @@ func (in *incoming) next() {
 
 const maxSpare = 8 << 10
 
-// note takes an event. It returns the text that the client has closed no block for,
-// which belongs before the event, and an error if the response is over its bound.
+// note records an event. It returns the text before the event for which the client has
+// sent no block, and an error if the response is too large.
 func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 	if in.count(ev); in.blocks+in.open > in.max {
 		return in.rest(), &LimitError{Limit: "response bytes", Max: in.max}
@@ -402,8 +400,9 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 	return nil, nil
 }
 
-// count counts what is held: the text of deltas until the block that repeats it. An
-// event without any counts, too, so that there is an end of them.
+// count adds to the bytes that are held: deltas count until the block that repeats
+// them. An event without text counts as one byte, so that an endless stream of them
+// ends, too.
 func (in *incoming) count(ev ModelEvent) {
 	n := max(eventSize(ev), 1)
 	switch ev.(type) {
@@ -415,8 +414,8 @@ func (in *incoming) count(ev ModelEvent) {
 	}
 }
 
-// close takes the text of a block off that of the deltas. What stood before it had no
-// block.
+// close removes the text of a block from that of the deltas. It returns the text before
+// that, which has no block.
 func (in *incoming) close(p *Text) *Text {
 	text := in.text
 	in.text = in.text[:0]
@@ -430,7 +429,7 @@ func (in *incoming) close(p *Text) *Text {
 	return &Text{Text: string(before)}
 }
 
-// rest is the text that is open.
+// rest returns the text that has no block yet.
 func (in *incoming) rest() *Text {
 	text := string(in.text)
 	in.text = in.text[:0]
@@ -440,7 +439,7 @@ func (in *incoming) rest() *Text {
 	return &Text{Text: text}
 }
 
-// void forgets the deltas that came, as the client asks again.
+// void discards the deltas, since the client sends the request again.
 func (in *incoming) void() { in.text, in.told = in.text[:0], false }
 
 func streamEnded(m ModelClient, after time.Duration) error {

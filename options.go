@@ -12,22 +12,23 @@ import (
 	"time"
 )
 
-// Option sets up an agent in [New]. Options are applied in order and the last one
-// wins, unless it says that it appends.
+// Option configures an agent in [New]. Options are applied in order and the last one
+// wins, unless its documentation says that it appends.
 type Option func(*config) error
 
-// RunOption sets up one run.
+// RunOption configures one run.
 type RunOption func(*RunConfig) error
 
-// RunConfig is what the options of a run set: for those who write an [Agent].
+// RunConfig holds the values that run options set. It is for other implementations of
+// [Agent].
 type RunConfig struct {
 	Into    *Result
 	Control *Control
 	Parent  *Invocation
 }
 
-// Into fills r when the run is over, however it ends: also after break, error and
-// cancel, before the loop statement ends.
+// Into fills r when the run is over, however it ends. That includes break, an error and
+// a cancelled context; r is filled before the loop statement ends.
 func Into(r *Result) RunOption {
 	return func(c *RunConfig) error {
 		c.Into = r
@@ -35,7 +36,7 @@ func Into(r *Result) RunOption {
 	}
 }
 
-// WithControl lets other goroutines look at the run and speak into it.
+// WithControl lets other goroutines look at the run and send messages into it.
 func WithControl(ctl *Control) RunOption {
 	return func(c *RunConfig) error {
 		c.Control = ctl
@@ -43,8 +44,8 @@ func WithControl(ctl *Control) RunOption {
 	}
 }
 
-// newID returns 32 hexadecimal digits, of 128 random bits. They are names, not secrets,
-// so they do not cost a call of the kernel for each run.
+// newID returns 32 hexadecimal digits for 128 random bits. Ids are names, not secrets,
+// so they do not need a system call for each run.
 func newID() string {
 	var b [16]byte
 	binary.NativeEndian.PutUint64(b[:8], randv2.Uint64())
@@ -61,7 +62,7 @@ func defaults() config {
 	}}
 }
 
-// readOnly is the approver of those who gave none.
+// readOnly is the default approver.
 type readOnly struct{}
 
 func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict {
@@ -81,7 +82,7 @@ func option(name string, ok bool, problem string, set func(*config)) Option {
 	}
 }
 
-// WithTools gives the agent tools. It appends; names must differ. Default: none.
+// WithTools adds tools; their names must differ. It appends. Default: none.
 func WithTools(tools ...Tool) Option {
 	ok := true
 	for _, t := range tools {
@@ -92,7 +93,7 @@ func WithTools(tools ...Tool) Option {
 	})
 }
 
-// WithSystem sets the system prompt, in blocks, the most stable first. It appends.
+// WithSystem adds blocks to the system prompt, the most stable first. It appends.
 // Default: none.
 func WithSystem(blocks ...string) Option {
 	return option("WithSystem", true, "", func(c *config) {
@@ -102,9 +103,9 @@ func WithSystem(blocks ...string) Option {
 	})
 }
 
-// WithApprover sets who decides about calls. Default: tools that only read, and
-// nothing outside the workspace, run; everything else is denied with the rule that
-// would allow it. [Rules] asks.
+// WithApprover sets the [Approver] that decides about calls. Default: read-only tools
+// that stay within the workspace run; all other calls are denied, with a text that
+// names the rule which would allow them. [Rules] asks instead.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) {
 		c.approver = a
@@ -112,16 +113,17 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets who builds the requests. Default: the whole history, or as much of it as
-// [ContextInput] says by Elide and Limit: then the first request, a note that some messages
-// are left out, what the user has said in the exchange that is under way, and the last
-// messages. A message that takes more than a quarter of Limit is shortened.
+// WithContext sets the builder of requests. The default builder sends the whole history
+// as long as that fits. If Elide or Limit of [ContextInput] is set, it keeps the first
+// request, notes that some messages were left out, and continues with the prompts of
+// the current exchange and with the last messages. It shortens messages that take more
+// than a quarter of Limit.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
 
-// WithContextMiddleware wraps the context builder; the first is the outermost. It
-// appends. Default: none.
+// WithContextMiddleware wraps the context builder; the first middleware is the
+// outermost. It appends. Default: none.
 func WithContextMiddleware(mw ...ContextMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ContextMiddleware) bool { return m == nil })
 	return option("WithContextMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -129,7 +131,7 @@ func WithContextMiddleware(mw ...ContextMiddleware) Option {
 	})
 }
 
-// WithModelMiddleware wraps the model client; the first is the outermost. It
+// WithModelMiddleware wraps the model client; the first middleware is the outermost. It
 // appends. Default: none.
 func WithModelMiddleware(mw ...ModelMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ModelMiddleware) bool { return m == nil })
@@ -138,8 +140,8 @@ func WithModelMiddleware(mw ...ModelMiddleware) Option {
 	})
 }
 
-// WithToolMiddleware wraps the calls of all tools; the first is the outermost. It
-// appends. Default: none.
+// WithToolMiddleware wraps the calls of all tools; the first middleware is the
+// outermost. It appends. Default: none.
 func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ToolMiddleware) bool { return m == nil })
 	return option("WithToolMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -147,34 +149,37 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// Limits bound a run. A field that is 0 leaves what is set already.
+// Limits bounds a run. A field that is 0 leaves the limit as it is.
 type Limits struct {
-	// Turns is how many messages the model may send in a run. A run that wants more ends
-	// with a [*LimitError]. Default: 50.
+	// Turns is the maximum number of messages that the model may send in a run. A run
+	// that needs more ends with a [*LimitError]. Default: 50.
 	Turns int
-	// Calls is how many calls of one message are run; the others get an output that says
-	// so. Default: 128.
+	// Calls is the maximum number of calls of one message that are run; the others get
+	// an output that says so. Default: 128.
 	Calls int
-	// Tokens bounds one answer of the model. Default: the client's.
+	// Tokens is the maximum number of tokens of one answer of the model. Default: the
+	// client's.
 	Tokens int
-	// Response is how many bytes of one answer are held. A longer one fails with a
-	// [*LimitError]; what came before stays in the history, and its calls are not run.
+	// Response is the maximum size of one answer in bytes. A longer one fails with a
+	// [*LimitError]; its complete blocks stay in the history, and its calls are not run.
 	// Default: 32 MiB.
 	Response int64
-	// ToolOutput is how many bytes of text the model gets from one call, at least 1,024; of
-	// a longer one it sees the head and the tail. Default: 256 KiB.
+	// ToolOutput is the maximum number of bytes of text that the model gets from one
+	// call, at least 1,024. Of a longer text it sees the head and the tail. Default: 256
+	// KiB.
 	ToolOutput int
-	// Parallel is how many read-only calls work at the same time. Default: 8.
+	// Parallel is the maximum number of read-only calls that run at the same time.
+	// Default: 8.
 	Parallel int
-	// Grace is how long a tool or a model client may take to stop when the run is cancelled,
-	// before it is abandoned. Default: 1 second.
+	// Grace is how long the run, when it is cancelled, waits for a tool or a model
+	// client to stop before it abandons it. Default: 1 second.
 	Grace time.Duration
-	// Approval is how long a question waits for an answer before it is denied. Default: for
-	// ever.
+	// Approval is how long a question waits for an answer before it is denied. Default:
+	// no limit.
 	Approval time.Duration
 }
 
-// WithLimits bounds runs.
+// WithLimits sets the limits of runs. Default: see the fields of [Limits].
 func WithLimits(l Limits) Option {
 	return func(c *config) error {
 		var errs []error
@@ -190,7 +195,7 @@ func WithLimits(l Limits) Option {
 	}
 }
 
-// set sets a limit that is given.
+// set sets a limit unless it is 0.
 func set[T int | int64 | time.Duration](errs *[]error, to *T, name string, given, least T) {
 	switch {
 	case given >= least:
@@ -206,23 +211,23 @@ func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
 }
 
-// WithEncodedHistory says whether the messages of a conversation keep the form in which
-// they were sent when its run is over. With it, a run that goes on sends an old message
-// as it stands, and an idle conversation holds about twice the bytes of its history;
-// without it, each run encodes the history once, and the idle one holds that alone. The
-// form goes with the messages in any case, and is not kept of a history of less than 16
-// KiB, which is encoded in no time. Default: true.
+// WithEncodedHistory says whether the messages of a conversation keep their encoded
+// form after a run. With it, the next run sends old messages as they are, and an idle
+// conversation takes about twice the bytes of its history. Without it, each run encodes
+// the history once, and an idle conversation takes only its history. The form is freed
+// with the messages in any case, and is not kept for histories of less than 16 KiB,
+// which are quick to encode. Default: true.
 func WithEncodedHistory(keep bool) Option {
 	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
 }
 
-// WithRetry bounds how the model is asked again. Default: [RetryPolicy]{}.
+// WithRetry sets the policy for retries of the model. Default: [RetryPolicy]{}.
 func WithRetry(p RetryPolicy) Option {
 	return option("WithRetry", true, "", func(c *config) { c.retry = p })
 }
 
-// A logger is what the loop needs of a [*slog.Logger]. A program that sets none does
-// not link the rest.
+// A logger is the part of a [*slog.Logger] that the loop needs. The interface keeps the
+// rest of it out of programs that set none.
 type logger interface {
 	Log(ctx context.Context, level slog.Level, msg string, args ...any)
 }
@@ -231,16 +236,16 @@ type silent struct{}
 
 func (silent) Log(context.Context, slog.Level, string, ...any) {}
 
-// WithLogger sets where the loop logs what no event tells: abandoned tools, panics.
-// Default: nowhere.
+// WithLogger sets the logger for problems that no event reports, such as abandoned
+// tools and panics. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l })
 }
 
-// Clock tells the time, for runs that are to be replayed.
+// Clock is the source of time, so that runs can be replayed.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f in a goroutine of its own after d, unless stop was called.
+	// AfterFunc calls f in a new goroutine after d, unless stop was called.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
@@ -259,23 +264,23 @@ func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }
 
-// WithIDs sets where the ids of runs come from. It is safe for concurrent use.
-// Default: 128 random bits.
+// WithIDs sets the function that makes the ids of runs. It must be safe for concurrent
+// use. Default: 128 random bits.
 func WithIDs(next func() string) Option {
 	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
 }
 
-// WithRandom sets where the spread of retries comes from: numbers in [0, 1). It is
-// safe for concurrent use.
-// Default: math/rand/v2.
+// WithRandom sets the source of random numbers in [0, 1), which spread retries over
+// time. It must be safe for concurrent use. Default: math/rand/v2.
 func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }
 
-// WithExecutor sets the function that starts the steps of a run, which are approvals and
-// tool calls: a pool, a recorder. It must call step exactly once, with ctx or a child of
-// it, from another goroutine and not before it returns. It may wait for a free place. The
-// key is that of the [Action] and serves as an idempotency key. Default: a goroutine for each.
+// WithExecutor sets the function that starts the steps of a run, which are approvals
+// and tool calls: a pool, a recorder. It must call step exactly once, with ctx or a
+// child of it, and never on the goroutine that called it. It may block until there is a
+// free worker. The key is that of the [Action] and serves as an idempotency key.
+// Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
 	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }

@@ -23,10 +23,10 @@ import (
 const (
 	maxPlanFiles = 256
 	maxPlanPath  = 4096     // bytes
-	maxPlanBytes = 64 << 20 // of all texts of a plan
+	maxPlanBytes = 64 << 20 // bytes of all texts of a plan
 )
 
-// EditKind says what is done to a file.
+// EditKind says what a plan does to a file.
 type EditKind string
 
 // The kinds of edits. To rename a file, create one and delete the other in one plan.
@@ -36,33 +36,33 @@ const (
 	EditDelete EditKind = "delete"
 )
 
-// FileEdit is what a plan does to one file.
+// FileEdit is the change of a plan to one file.
 type FileEdit struct {
-	// Path is relative to the workspace, slash-separated, valid UTF-8.
+	// Path is relative to the workspace, slash-separated and valid UTF-8.
 	Path string
 	Kind EditKind
-	// Base is the whole content that the model was shown; empty for EditCreate.
+	// Base is the whole content of the file as the model was shown it; empty for
+	// EditCreate.
 	Base string
-	// Proposed is the whole content that it wants; empty for EditDelete. Both may
-	// hold any bytes.
+	// Proposed is the whole content that the model wants; empty for EditDelete. Base and
+	// Proposed may hold any bytes.
 	Proposed string
-	// Mode is the permissions of a file that is created, such as those of the file that
-	// is deleted where one is moved. 0 stands for what the system gives to new files.
-	// Other kinds of edits leave it 0: a file that is changed keeps its mode.
+	// Mode holds the permissions of a new file, for example those of the deleted file if
+	// the plan renames one. 0 stands for the default of the system. It must be 0 for
+	// other kinds of edits: a changed file keeps its mode.
 	Mode fs.FileMode
 }
 
-// EditPlan is a change to one or more files that is proposed and not made: it is
-// shown to who approves it, may be cut down in a review, and is carried out by
-// Workspace.Apply of package workspace. It is a value that never changes, and encodes as JSON. The zero
-// value does nothing.
+// EditPlan is a proposed change to one or more files. It is shown for approval, may be
+// reduced in a review, and is carried out by Workspace.Apply of package workspace. It
+// is an immutable value, and encodes as JSON. The zero value changes nothing.
 type EditPlan struct {
 	files []FileEdit
 	asked []FileEdit // what the model proposed, if a review changed it
 }
 
-// NewEditPlan returns the plan that makes all the edits. Paths must differ; a plan has
-// at most 256 files and 64 MiB of text. A change that changes nothing is left out.
+// NewEditPlan returns a plan that makes all the edits. The paths must differ; a plan
+// has at most 256 files and 64 MiB of text. Edits that change nothing are dropped.
 func NewEditPlan(edits ...FileEdit) (EditPlan, error) {
 	files, err := checkEdits(edits)
 	if err != nil {
@@ -71,7 +71,7 @@ func NewEditPlan(edits ...FileEdit) (EditPlan, error) {
 	return EditPlan{files: files}, nil
 }
 
-// checkEdits returns the edits that change something.
+// checkEdits checks the edits and returns those that change something.
 func checkEdits(edits []FileEdit) ([]FileEdit, error) {
 	var files []FileEdit
 	size, seen := 0, make(map[string]bool, len(edits))
@@ -121,10 +121,10 @@ func (e FileEdit) check() error {
 	return nil
 }
 
-// Files returns the edits in the order they were given.
+// Files returns the edits in the order in which they were given.
 func (p EditPlan) Files() []FileEdit { return slices.Clone(p.files) }
 
-// File returns the edit of a file, or false if there is none.
+// File returns the edit of a file. It returns false if there is none.
 func (p EditPlan) File(name string) (FileEdit, bool) {
 	if i := editOf(p.files, name); i >= 0 {
 		return p.files[i], true
@@ -141,14 +141,15 @@ func editOf(files []FileEdit, name string) int {
 	return -1
 }
 
-// sameEdits compares what is done.
+// sameEdits reports whether two lists of edits do the same.
 func sameEdits(a, b []FileEdit) bool {
 	return EditPlan{files: a}.Digest() == EditPlan{files: b}.Digest()
 }
 
-// Digest names what the plan does: it is "sha256:" and a hash of the path, the kind,
-// the base and the proposed content of each file. Two plans of the same digest do the
-// same; pass it to WithApproved of package workspace, so that what was approved is what runs.
+// Digest identifies the change that the plan makes: "sha256:" and a hash of the path,
+// kind, base and proposed content of each file. Two plans with the same digest make the
+// same change. Pass the digest to WithApproved of package workspace, so that only the
+// approved change is made.
 func (p EditPlan) Digest() string {
 	h := sha256.New()
 	for _, e := range p.files {
@@ -157,8 +158,8 @@ func (p EditPlan) Digest() string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// hash writes fields of a fixed length, or with their length, so that none can be
-// taken for a part of another.
+// hash writes each field with a fixed length or preceded by its length, so that
+// different edits cannot give the same bytes.
 func (e FileEdit) hash(h hash.Hash) {
 	base, proposed := sha256.Sum256(view.Bytes(e.Base)), sha256.Sum256(view.Bytes(e.Proposed))
 	h.Write([]byte(strconv.Itoa(len(e.Path)) + " " + e.Path + " " + string(e.Kind) + "\n"))
@@ -182,13 +183,13 @@ type wireEdit struct {
 	Mode     fs.FileMode `json:"mode,omitzero"`
 }
 
-// MarshalJSON encodes {"path","kind","base","proposed","mode"}. Texts are strings, or
-// {"base64": …} where they are not valid UTF-8.
+// MarshalJSON encodes {"path","kind","base","proposed","mode"}. A text is a string, or
+// {"base64": …} if it is not valid UTF-8.
 func (e FileEdit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed), e.Mode})
 }
 
-// UnmarshalJSON decodes what [FileEdit.MarshalJSON] wrote.
+// UnmarshalJSON decodes the output of [FileEdit.MarshalJSON].
 func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	var w wireEdit
 	err := json.Unmarshal(data, &w)
@@ -222,14 +223,14 @@ func (t *anyText) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON encodes the plan: its files, and what the model had asked for if a review
-// changed that.
+// MarshalJSON encodes the plan: its files, and the edits that the model had proposed if
+// a review changed them.
 func (p EditPlan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wirePlan{append([]FileEdit{}, p.files...), p.asked})
 }
 
-// UnmarshalJSON decodes what [EditPlan.MarshalJSON] wrote, and refuses what
-// [NewEditPlan] does.
+// UnmarshalJSON decodes the output of [EditPlan.MarshalJSON], and refuses what
+// [NewEditPlan] refuses.
 func (p *EditPlan) UnmarshalJSON(data []byte) error {
 	var w wirePlan
 	err := json.Unmarshal(data, &w)

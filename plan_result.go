@@ -9,68 +9,73 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Outcome says what became of a file of a plan.
+// Outcome says what happened to a file of a plan.
 type Outcome string
 
-// The outcomes. With the first four nothing stands in the way of the plan, with the
-// others nothing of it is done.
+// The outcomes. The first three mean success. Any other outcome keeps the whole plan
+// from being carried out, unless the file was written with conflict markers: see
+// WithWrittenConflicts of package workspace.
 const (
 	// OutcomeApplied: the file is what was proposed.
 	OutcomeApplied Outcome = "applied"
-	// OutcomeMerged: the file has what was proposed and what the user changed since
-	// the model was shown it.
+	// OutcomeMerged: the file has both the proposed changes and those that the user made
+	// since the model was shown it.
 	OutcomeMerged Outcome = "merged"
-	// OutcomeUnchanged: the file was what was to be made of it already.
+	// OutcomeUnchanged: the file already had the proposed content.
 	OutcomeUnchanged Outcome = "unchanged"
-	// OutcomeConflicted: the user changed the same lines, or a file that was to be
-	// deleted, or created one of the name. See WithWrittenConflicts of package workspace.
+	// OutcomeConflicted: the user changed the same lines, or changed a file that was to
+	// be deleted, or created a file of the same name. See WithWrittenConflicts of
+	// package workspace.
 	OutcomeConflicted Outcome = "conflicted"
-	// OutcomeGone: the file that was to be changed is not there any more.
+	// OutcomeGone: the file that was to be changed no longer exists.
 	OutcomeGone Outcome = "gone"
-	// OutcomeKindChanged: the file is a folder now, or a link, binary, or very large.
+	// OutcomeKindChanged: the file is now a directory or a link, or is binary or very
+	// large.
 	OutcomeKindChanged Outcome = "kind_changed"
 	// OutcomeBusy: another program has the file open for writing, or changes it again
 	// and again.
 	OutcomeBusy Outcome = "busy"
-	// OutcomeSkipped: nothing was wrong with this file, but with another.
+	// OutcomeSkipped: the plan was not carried out because of another file.
 	OutcomeSkipped Outcome = "skipped"
 )
 
-// FileResult says what Workspace.Apply of package workspace did to a file.
+// FileResult reports what Workspace.Apply of package workspace did to a file.
 type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
 	Outcome Outcome  `json:"outcome"`
-	// Reason says in words why the outcome is none of the first three.
+	// Reason says in words why the outcome is not one of the first three.
 	Reason string `json:"reason,omitempty"`
-	// Written says that the plan is in the file: it was created, changed or deleted.
+	// Written says that the file was created, changed or deleted.
 	Written bool `json:"written"`
-	// Content is what is in the file now, as far as it was read; Exists whether there
-	// is one. A model that is told of the result has been shown this.
+	// Content is the current content of the file, as far as it was read; Exists says
+	// whether the file exists. A model that gets the result has been shown this content.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
-	// UserChanges are the changes of the user in a merged file: what it has beside what was
-	// proposed, which is the old side, with the lines that they have now.
+	// UserChanges are the user's changes in a merged file: the differences between the
+	// proposed text, which is the old side, and the merged text, which is the new side.
 	UserChanges []LineChange `json:"user_changes,omitempty"`
-	// Base, Ours and Theirs were merged last, and Merge is what came of it. Of a
-	// conflict its Bytes are the text with markers, for a person to resolve. Ours is
-	// what the user has.
+	// Base, Ours and Theirs are the texts that were merged last, and Merge is the
+	// result. Ours is the user's text. After a conflict, the Bytes of Merge are the text
+	// with conflict markers, for a person to resolve.
 	Base   string        `json:"-"`
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars names files that hold a text of the user's that is in no other file: they are
-	// called as the file with ".save" at the end. There are some only if two programs saved
-	// a file while it was replaced, and what they saved does not merge.
+	// Sidecars names files that hold a text of the user that is in no other file: their
+	// names are that of the file with ".save" appended. They are only written if two
+	// programs saved the file while it was being replaced, and what they saved could not
+	// be merged.
 	Sidecars []string `json:"sidecars,omitempty"`
-	// OtherNames says that the file had other hard links, which keep the old content.
+	// OtherNames says that the file had other hard links, which still lead to the old
+	// content.
 	OtherNames bool `json:"other_names,omitempty"`
-	// Undo takes back what was done to the file; nil if nothing was. It holds the whole
-	// file, before and after.
+	// Undo is the edit that takes the change back, or nil if nothing was done. It holds
+	// the whole content before and after.
 	Undo *FileEdit `json:"undo,omitempty"`
 }
 
-// Stops reports whether the outcome keeps the plan from being done.
+// Stops reports whether the outcome prevents the plan from being carried out.
 func (r *FileResult) Stops() bool {
 	switch r.Outcome {
 	case OutcomeGone, OutcomeKindChanged, OutcomeBusy:
@@ -79,15 +84,16 @@ func (r *FileResult) Stops() bool {
 	return r.Outcome == OutcomeConflicted && !r.Written
 }
 
-// ApplyResult says what Workspace.Apply of package workspace did, file by file in the order of the plan.
+// ApplyResult is the result of Workspace.Apply of package workspace, file by file in
+// the order of the plan.
 type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// Undo returns the plan that takes back what was done. It is applied like any other, so
-// that what the user changed since is merged with it or in its way. A file that was
-// deleted comes back with its permissions. A symbolic link that was deleted does not come
-// back: no plan makes one.
+// Undo returns a plan that takes the changes back. It is applied like any other plan:
+// edits that the user has made since are merged, or conflict with it. A deleted file
+// comes back with its permissions. A deleted symbolic link does not come back, since a
+// plan cannot make one.
 func (r *ApplyResult) Undo() EditPlan {
 	var p EditPlan
 	for i := range r.Files {
@@ -98,10 +104,10 @@ func (r *ApplyResult) Undo() EditPlan {
 	return p
 }
 
-// ConflictError says that a plan was not carried out, since files are not any more
-// what the model was shown, and the changes do not merge. No file was changed.
+// ConflictError reports that a plan was not carried out, because files have changed
+// since the model was shown them and the changes do not merge. No file was changed.
 type ConflictError struct {
-	// Files are those that stood in the way.
+	// Files are the files that prevented it.
 	Files []FileResult
 }
 
@@ -122,13 +128,14 @@ func (e *ConflictError) Error() string {
 }
 
 const (
-	maxApplyText = 24 << 10 // bytes of what a model is told about a plan
-	maxFileText  = 6 << 10  // and about one file of it, at least
+	maxApplyText = 24 << 10 // bytes of the text for a model about a plan
+	maxFileText  = 6 << 10  // bytes of it about one file, at least
 )
 
-// ModelText tells the model what became of its plan: for each file whether it was
-// written, what of the user's is in it or stands in the way, on which lines it is now,
-// and how to go on. It is valid UTF-8 and less than 32 KiB long.
+// ModelText returns a text that tells the model what happened to its plan: for each
+// file, whether it was written, which changes of the user it contains or conflicts
+// with, on which lines the result is, and how to go on. It is valid UTF-8 of less than
+// 32 KiB.
 func (r *ApplyResult) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {
@@ -151,7 +158,8 @@ func (r *ApplyResult) ModelText() string {
 	return b.String()
 }
 
-// ModelText tells the model what stands in the way, as [ApplyResult.ModelText] does.
+// ModelText returns a text that tells the model which files prevented the plan and why,
+// in the form of [ApplyResult.ModelText].
 func (e *ConflictError) ModelText() string { return (&ApplyResult{e.Files}).ModelText() }
 
 func inTheWay(files []*FileResult) string {
@@ -161,7 +169,7 @@ func inTheWay(files []*FileResult) string {
 	return fmt.Sprintf("%d files are not what you were shown", len(files))
 }
 
-// file tells about one file, in its share of the room that is left.
+// file adds the text about one file, within its share of the room that is left.
 func (b *modelNote) file(f *FileResult, left int) {
 	note := modelNote{max: min(max((b.max-b.Len())/left, 1024), max(maxFileText, maxApplyText/left))}
 	note.outcome(f)
@@ -185,10 +193,10 @@ func (b *modelNote) outcome(f *FileResult) {
 			return
 		}
 		b.add(name + ": " + f.did() + " and merged; it had changed since you read it. " +
-			"What is in it now (+) in place of your text (-):\n")
+			"The file now has (+) in place of your text (-):\n")
 		b.changes(f.UserChanges)
 	case OutcomeUnchanged:
-		b.add(name + ": nothing to do; it is so already.\n")
+		b.add(name + ": nothing to do; it is already as you want it.\n")
 		if len(f.UserChanges) > 0 {
 			b.add("It has other changes (+) beside your text (-):\n")
 			b.changes(f.UserChanges)
@@ -211,7 +219,7 @@ func (f *FileResult) did() string {
 	return "changed"
 }
 
-// conflict says what to do about a file that stands in the way.
+// conflict adds what to do about a file that prevents the plan.
 func (b *modelNote) conflict(f *FileResult) {
 	switch {
 	case f.Outcome == OutcomeGone:
@@ -232,7 +240,7 @@ func (b *modelNote) conflict(f *FileResult) {
 	}
 }
 
-// regions shows each conflict.
+// regions adds each conflict.
 func (b *modelNote) regions(f *FileResult) {
 	base, ours, theirs := []byte(f.Base), []byte(f.Ours), []byte(f.Theirs)
 	for _, g := range f.Merge.Regions {
@@ -251,11 +259,11 @@ func (b *modelNote) regions(f *FileResult) {
 	}
 }
 
-// Changes returns the files as a result that [ToolFinished] can carry.
+// Changes returns the files in the form that [ToolFinished] can carry.
 func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
 
-// Kind returns a word for programs: "conflict", "gone", "kind_changed" or "busy". It is
-// that of the first file that stands in the way.
+// Kind returns a word for programs: "conflict", "gone", "kind_changed" or "busy", from
+// the first of Files.
 func (e *ConflictError) Kind() string {
 	if len(e.Files) == 0 || e.Files[0].Outcome == OutcomeConflicted {
 		return "conflict"

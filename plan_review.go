@@ -16,8 +16,9 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// LineChange is a change of whole lines, which keep their ends. Lines are counted from
-// 1; where there are none, the line is the one before which they would be.
+// LineChange is a change of whole lines, with their line ends. Line numbers are
+// 1-based. For a pure insertion or deletion, the number on the empty side is that of
+// the following line.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`
@@ -25,18 +26,18 @@ type LineChange struct {
 	New     string `json:"new"`
 }
 
-// EditHunk is a part of a plan that can be taken or left: lines of one file that
+// EditHunk is a part of a plan that a review can keep or drop: lines of one file that
 // change together, or a file that is created or deleted as a whole.
 type EditHunk struct {
-	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It depends on what
-	// the plan does to the file, so that it fits no other change.
+	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It depends on the
+	// whole change of the file, so it does not match a hunk of another change.
 	ID   string
 	Path string
 	Kind EditKind
 	LineChange
 }
 
-// Hunks returns the parts of the plan: the files in order, and in each the hunks from
+// Hunks returns the hunks of the plan: the files in order, and the hunks of each from
 // top to bottom.
 func (p EditPlan) Hunks() []EditHunk {
 	var out []EditHunk
@@ -62,7 +63,7 @@ func (e FileEdit) hunks() []EditHunk {
 	return out
 }
 
-// lineChanges compares two texts.
+// lineChanges returns the differences of two texts.
 func lineChanges(a, b string) []LineChange {
 	s := diff3.Diff([]byte(a), []byte(b))
 	out := make([]LineChange, len(s.Hunks))
@@ -74,14 +75,13 @@ func lineChanges(a, b string) []LineChange {
 	return out
 }
 
-// Keep returns the plan with only these hunks, given by their IDs. A file of which
-// nothing is kept is not touched. It is an error if there is no such hunk.
+// Keep returns the plan with only the hunks of these IDs. A file without any of them is
+// not touched. An unknown ID is an error.
 func (p EditPlan) Keep(ids ...string) (EditPlan, error) {
 	return p.choose(ids, true)
 }
 
-// Without returns the plan without these hunks, given by their IDs. It is an error if
-// there is no such hunk.
+// Without returns the plan without the hunks of these IDs. An unknown ID is an error.
 func (p EditPlan) Without(ids ...string) (EditPlan, error) {
 	return p.choose(ids, false)
 }
@@ -113,7 +113,7 @@ func (p EditPlan) choose(ids []string, keep bool) (EditPlan, error) {
 	return p.reviewed(files), nil
 }
 
-// withChanges makes some of the changes of a text.
+// withChanges applies some of the changes to a text.
 func withChanges(base string, hunks []EditHunk) string {
 	var b strings.Builder
 	line := 1
@@ -131,7 +131,7 @@ func withChanges(base string, hunks []EditHunk) string {
 	return b.String()
 }
 
-// countLines counts the last line also if it has no end.
+// countLines counts a last line without a line end, too.
 func countLines(s string) int {
 	n := strings.Count(s, "\n")
 	if s != "" && s[len(s)-1] != '\n' {
@@ -140,7 +140,7 @@ func countLines(s string) int {
 	return n
 }
 
-// KeepFiles returns the plan with only the files of these paths.
+// KeepFiles returns the plan with only the files at these paths.
 func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	for _, name := range paths {
 		if editOf(p.files, name) < 0 {
@@ -151,8 +151,8 @@ func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	return p.reviewed(files), nil
 }
 
-// WithProposed returns the plan with another content for a file, as a person edited
-// it. The content that the file had for the model is a way to leave it alone.
+// WithProposed returns the plan with other content for a file, as a person has edited
+// it. Pass the content of [FileEdit.Base] to leave the file as it is.
 func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	i := editOf(p.files, name)
 	if i < 0 {
@@ -170,7 +170,7 @@ func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	return p.reviewed(plan.files), nil
 }
 
-// reviewed is the plan with other files, which still knows what was asked for.
+// reviewed returns a plan with other files that still knows the original proposal.
 func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 	asked := p.asked
 	if asked == nil {
@@ -184,9 +184,9 @@ func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 
 const maxPreview = 64 << 10 // bytes
 
-// Preview returns the unified diff of the plan, for the one who is asked to approve it:
-// valid UTF-8 of at most 64 KiB. If it is longer each file is cut to its share, and says
-// how much is missing.
+// Preview returns the plan as a unified diff, for the person who is asked to approve
+// it. It is valid UTF-8 of at most 64 KiB. In a longer diff each file is cut to its
+// share, with a line that says how much is missing.
 func (p EditPlan) Preview() string {
 	diffs := make([]*textdiff.Diff, len(p.files))
 	var b strings.Builder
@@ -213,7 +213,7 @@ func (p EditPlan) Preview() string {
 	return runes.Shorten(cleanText(b.String()), maxPreview)
 }
 
-// withMode says in a diff that a new file can be run.
+// withMode adds to a diff that a new file is executable.
 func (e FileEdit) withMode(diff string) string {
 	if e.Mode&0o111 == 0 {
 		return diff
@@ -221,10 +221,11 @@ func (e FileEdit) withMode(diff string) string {
 	return strings.Replace(diff, "new file mode 100644\n", "new file mode 100755\n", 1)
 }
 
-const maxLeftOut = 12 << 10 // bytes of what a model is told about a review
+const maxLeftOut = 12 << 10 // bytes of the text for a model about a review
 
-// OmittedText tells the model what a review took away from the plan or changed in it. It
-// is empty if nothing was, valid UTF-8, and at most 16 KiB long.
+// OmittedText returns a text that tells the model what a review removed from the plan
+// or changed in it, or "" if it changed nothing. The text is valid UTF-8 of at most 16
+// KiB.
 func (p EditPlan) OmittedText() string {
 	if p.asked == nil {
 		return ""
@@ -244,7 +245,7 @@ func (p EditPlan) OmittedText() string {
 	return b.String()
 }
 
-// leftOut shows how what is done differs from what was asked for.
+// leftOut shows how the change to a file differs from the proposed one.
 func (b *modelNote) leftOut(was, now FileEdit) {
 	if was.Kind == EditDelete {
 		b.add("\n" + runes.Path(was.Path) + ": changed instead of deleted.\n")
@@ -254,14 +255,14 @@ func (b *modelNote) leftOut(was, now FileEdit) {
 	b.changes(lineChanges(was.Proposed, now.Proposed))
 }
 
-// modelNote gathers what a model reads, up to a size.
+// modelNote collects text for a model, up to a maximum size.
 type modelNote struct {
 	strings.Builder
 	max  int
 	full bool
 }
 
-// add adds a text as a whole, or says that there is more.
+// add adds the whole text, or else a note that there is more.
 func (b *modelNote) add(s string) {
 	if b.full {
 		return
@@ -273,7 +274,7 @@ func (b *modelNote) add(s string) {
 	b.WriteString(s)
 }
 
-// changes shows changes as a diff does.
+// changes adds changes in the form of a diff.
 func (b *modelNote) changes(changes []LineChange) {
 	for _, c := range changes {
 		if b.full {
@@ -295,7 +296,7 @@ func (b *modelNote) lines(sign, text string) {
 	}
 }
 
-// original is what the model proposed.
+// original returns the edits that the model proposed.
 func (p EditPlan) original() []FileEdit {
 	if p.asked != nil {
 		return p.asked
@@ -303,7 +304,7 @@ func (p EditPlan) original() []FileEdit {
 	return p.files
 }
 
-// reasons adds to those of a question why files of the plan run code.
+// reasons adds to the reasons of a question why files of the plan run code.
 func (p EditPlan) reasons(told []string) []string {
 	for _, f := range p.files {
 		w := ignore.Runs(f.Path)
@@ -319,8 +320,8 @@ var (
 	errNotReview = errors.New("allow plan: it is not what is left of the request's plan after a review")
 )
 
-// reviews checks that p is what a review left of a plan: the same question, and none
-// but its files with their bases.
+// reviews checks that p is a review of another plan: an answer to the same question,
+// with only files of that plan and with their bases.
 func (p EditPlan) reviews(of *EditPlan) error {
 	if of == nil {
 		return errNoPlan

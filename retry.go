@@ -6,49 +6,52 @@ import (
 	"time"
 )
 
-// RetryPolicy bounds how often and how long the model is asked again. The zero
-// value means the defaults.
+// RetryPolicy says how often and for how long requests to the model are retried. The
+// zero value means the defaults.
 type RetryPolicy struct {
-	// Attempts is how often a message is tried again. Default: 5; less than 0: never.
+	// Attempts is the maximum number of retries for a message. Default: 5; a negative
+	// value means none.
 	Attempts int
-	// Base is the first wait; it doubles each time. Default: 1 second.
+	// Base is the wait before the first retry; it doubles each time. Default: 1 second.
 	Base time.Duration
-	// Budget bounds the sum of the waits for one message, and of the silences that ended
-	// with a [TimeoutError]. A provider that asks for a longer wait gets none, and the run
-	// ends. Default: 5 minutes.
+	// Budget is the maximum total of the waits for one message, including the time of
+	// requests that ended with a [TimeoutError]. If a provider asks for a longer wait,
+	// the run fails without waiting. Default: 5 minutes.
 	Budget time.Duration
 }
 
-// Failure is what [RetryPolicy.Decide] decides about.
+// Failure is the input of [RetryPolicy.Decide].
 type Failure struct {
-	// Err is what went wrong.
+	// Err is the error of the request.
 	Err error
-	// Attempt is how often this message was tried again already, Waited how long.
+	// Attempt is the number of earlier retries for this message, Waited their total
+	// wait.
 	Attempt int
 	Waited  time.Duration
-	// Now is the time, Random a number in [0, 1) that spreads the waits.
+	// Now is the current time, Random a number in [0, 1) that spreads the waits.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request is as small as it may get.
+	// Shrunk says that the request cannot be made any smaller.
 	Shrunk bool
-	// Sent is about how many bytes of text the messages of the request had, Fixed how
-	// many the rest of it: what makes it smaller leaves out messages.
+	// Sent is the approximate size in bytes of the text of the request's messages, Fixed
+	// that of the rest of the request. Only messages can be left out to make it smaller.
 	Sent, Fixed int64
 }
 
-// Decide says whether the model is asked again after a failure, and when. It is
-// pure, and the one place where that is decided:
+// Decide says whether and when the model is asked again after a failure. It is a pure
+// function, and makes all decisions about retries:
 //
-//   - Rate limits and overload wait as the provider asked (Retry-After, reset
-//     headers), or longer each time.
-//   - Broken streams and timeouts are tried again after a short wait. The time that a
-//     silent service has taken counts as waiting, as if each attempt had taken as long:
-//     after five minutes of silence it is not asked again.
-//   - A context that is too large is rebuilt smaller, as far as the error says how much
-//     has to go, until it fits or nothing can be left out.
-//   - An answer that is over a bound fails, and what is complete of it is kept.
-//   - Everything else fails at once: a wrong key, a bad request, a refusal, an
-//     unknown model, whatever is not a [*ModelError].
+//   - Rate limits and overload: it waits as long as the provider asks (Retry-After,
+//     reset headers), or longer each time.
+//   - Broken streams and timeouts: it waits for a short time. The time spent waiting
+//     for a silent service counts as waiting, as if each attempt had taken as long:
+//     after five minutes of silence it gives up.
+//   - A context that is too large: the request is rebuilt smaller, as far as the error
+//     says how much has to go, until it fits or nothing more can be left out.
+//   - An answer that is over a limit: the run fails, and complete blocks of the answer
+//     are kept.
+//   - Anything else: the run fails at once. This includes a wrong key, a bad request, a
+//     refusal, an unknown model, and errors that are not a [*ModelError].
 func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	attempts, budget := cmp.Or(p.Attempts, 5), cmp.Or(p.Budget, 5*time.Minute)
 	if e, ok := errors.AsType[*ContextTooLargeError](f.Err); ok {
@@ -80,8 +83,8 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	return ModelFailed{Retry: true, After: wait}
 }
 
-// limit returns how large the messages of the next request should be: what fits by the
-// error's own count with a little to spare, or a part of what was sent.
+// limit returns the size of the messages in the next request: slightly less than what
+// fits by the error's own count, or else a fraction of what was sent.
 func (e *ContextTooLargeError) limit(f Failure) int64 {
 	switch {
 	case f.Sent == 0:
@@ -95,16 +98,15 @@ func (e *ContextTooLargeError) limit(f Failure) int64 {
 	return f.Sent / 2
 }
 
-// backoff doubles the wait with each attempt, up to a minute, and takes off up to
-// a quarter at random so that clients do not come back together.
+// backoff doubles the wait with each attempt, up to a minute, and subtracts up to a
+// quarter at random, so that clients do not retry at the same time.
 func (p RetryPolicy) backoff(f Failure) time.Duration {
 	base := min(max(cmp.Or(p.Base, time.Second), 1), time.Minute)
 	wait := min(base<<min(f.Attempt, 16), time.Minute)
 	return wait - time.Duration(f.Random*float64(wait)/4)
 }
 
-// transient reports whether trying again can help, and how long the provider
-// asked to wait.
+// transient reports whether a retry can help, and how long the provider asked to wait.
 func transient(err error, now time.Time) (time.Duration, bool) {
 	if e, ok := errors.AsType[*RateLimitError](err); ok {
 		if e.RetryAfter == 0 && e.ResetAt.After(now) {

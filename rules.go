@@ -14,32 +14,37 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Rule says what to do with the calls it covers.
+// Rule says what to do with the calls that it covers.
 type Rule struct {
 	// Action is "allow", "ask" or "deny".
 	Action RuleAction `json:"action"`
-	// Tool is the name of a tool; * matches anything.
+	// Tool is the name of a tool; * matches any text.
 	Tool string `json:"tool"`
-	// Pattern is matched against the call's [Subject]; "" covers every call of the
-	// tool. In a path, * stays within a folder and ** does not. In a command, * stands
-	// for words of plain characters: no operator, no quote and no substitution gets
-	// through a * of an allow rule, and none that could make the command destroy, gain
-	// power or write outside of the workspace: no path out of it, no file that runs code
-	// by itself, no option of a program but a few. A call whose argument "network" or
-	// "request_approval" is true is covered by none with a pattern. Of an
-	// address, the host is matched: "example.com" or "*.example.com", with the port if
-	// it is not the usual one. A backslash takes the meaning from the next character.
+	// Pattern is matched against the call's [Subject]; "" covers every call of the tool.
+	// A backslash makes the next character literal.
+	//
+	// In a path, * stays within a directory and ** does not.
+	//
+	// In a URL, the host is matched: "example.com" or "*.example.com", with the port
+	// unless it is the default.
+	//
+	// In a command, * stands for words of plain characters. In an allow rule it does not
+	// match operators, quotes or substitutions, nor anything that could make the command
+	// destroy data, gain privileges or write outside the workspace: paths that leave it,
+	// files that run code by themselves, and options of programs apart from a few. A
+	// rule with a pattern never covers a call whose argument "network" or
+	// "request_approval" is true.
 	Pattern string `json:"pattern,omitempty"`
-	// Class bounds how far a call may reach, for an [Approver] that knows classes, such
-	// as package policy: an allow rule covers calls up to it, ask and deny rules those
-	// from it on. [Rules] knows none: there an allow rule with a class covers nothing,
-	// and the others cover calls of every class.
+	// Class limits the rule to a class of calls, for an [Approver] that knows classes,
+	// such as package policy: an allow rule covers calls up to this class, ask and deny
+	// rules cover calls from it on. [Rules] does not know classes: there, an allow rule
+	// with a class covers nothing, and the other rules cover calls of every class.
 	Class string `json:"class,omitempty"`
-	// Reason is told to the model by a deny rule.
+	// Reason is the reason that the model reads if a deny rule covers its call.
 	Reason string `json:"reason,omitempty"`
 }
 
-// RuleAction is what a [Rule] does.
+// RuleAction is the action of a [Rule].
 type RuleAction string
 
 // The actions of a [Rule].
@@ -49,8 +54,8 @@ const (
 	RuleDeny  RuleAction = "deny"
 )
 
-// ParseRule reads "tool" or "tool:pattern", as in "bash:go vet *", with "@class" behind
-// the tool if there is one, as in "bash@network" or "*@writes_outside:curl *".
+// ParseRule parses "tool" or "tool:pattern", such as "bash:go vet *". A class follows
+// the tool after "@", as in "bash@network" or "*@writes_outside:curl *".
 func ParseRule(action RuleAction, s string) (Rule, error) {
 	tool, pattern, _ := strings.Cut(s, ":")
 	tool, class, _ := strings.Cut(tool, "@")
@@ -64,7 +69,7 @@ func ParseRule(action RuleAction, s string) (Rule, error) {
 	return r, nil
 }
 
-// String returns the rule as [ParseRule] reads it.
+// String returns the rule in the form that [ParseRule] parses.
 func (r Rule) String() string {
 	s := r.Tool
 	if r.Class != "" {
@@ -78,9 +83,9 @@ func (r Rule) String() string {
 
 func (r Rule) in(rules []Rule) bool { return slices.Contains(rules, r) }
 
-// Rules is an [Approver]: deny before ask before allow. A call that no rule covers
-// is allowed if its tool only reads, and nothing outside the workspace; otherwise it
-// is asked about. The zero value is ready to use.
+// Rules is an [Approver]. Deny rules come before ask rules, and those before allow
+// rules. A call that no rule covers is allowed if its tool only reads and stays within
+// the workspace; otherwise the user is asked. The zero value is ready to use.
 type Rules []Rule
 
 // Decide implements [Approver].
@@ -98,7 +103,7 @@ func (rs Rules) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict
 	return Ask()
 }
 
-// action is what the rule does; one that says nothing known forbids.
+// action returns the action of the rule; an unknown one denies.
 func (r Rule) action() RuleAction {
 	switch a := RuleAction(strings.ToLower(string(r.Action))); a {
 	case RuleAllow, RuleAsk:
@@ -120,9 +125,9 @@ func (r Rule) verdict() Verdict {
 	return Ask()
 }
 
-// Covers reports whether the rule applies to a call. An allow rule covers only
-// what it surely means, and files that run code only if its pattern names them: see
-// [Workspace]. Ask and deny rules cover what they might mean.
+// Covers reports whether the rule applies to a call. An allow rule covers only calls
+// that it certainly means, and it covers files that run code only if its pattern names
+// them: see package workspace. Ask and deny rules cover all calls that they might mean.
 func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	if !glob.Match(r.Tool, call.Name) || r.Class != "" && r.action() == RuleAllow {
 		return false
@@ -156,7 +161,7 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	return rule.Text(r.Pattern, subject)
 }
 
-// subjectOf returns what a call is about.
+// subjectOf returns the subject of a call. It returns false if the call has none.
 func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
 	if spec.Subject.Arg == "" {
 		return "", false
@@ -172,9 +177,9 @@ func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
 	return s, true
 }
 
-// wantsMore reports whether a command is to get by an argument what a sandbox keeps from
-// it otherwise: the network, or to do more than read. Its words do not say so, and no
-// pattern for them means it.
+// wantsMore reports whether an argument of the call opens the sandbox for its command:
+// for the network, or to do more than read. The words of the command do not show that,
+// so no pattern for them can mean it.
 func wantsMore(call *ToolUse) bool {
 	var args struct {
 		Network json.RawMessage `json:"network"`
@@ -190,8 +195,8 @@ func isSet(flag json.RawMessage) bool {
 	return len(flag) > 0 && string(flag) != "false" && string(flag) != "null"
 }
 
-// suggest returns the rules that would cover a call and its like, the narrowest
-// first: never all calls of a tool that runs commands.
+// suggest returns rules that would cover the call and similar ones, the narrowest
+// first. It never suggests all calls of a tool that runs commands.
 func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	subject, ok := subjectOf(call, spec)
 	if !ok && spec.Subject.Arg != "" {
@@ -220,7 +225,7 @@ func suggest(call *ToolUse, spec *ToolSpec) []Rule {
 	return rules
 }
 
-// suggestPatch suggests what it does for the file of a patch of one, and else all
+// suggestPatch suggests the file of a patch that changes only one, and otherwise all
 // patches.
 func suggestPatch(text string) []string {
 	names, ok := patch.Paths(text)
@@ -233,15 +238,15 @@ func suggestPatch(text string) []string {
 	return []string{""}
 }
 
-// names reports whether the rule names the files that a call writes, as far as they have
-// to be named.
+// names reports whether the rule names those files that the call writes and that must
+// be named.
 func (r Rule) names(call *ToolUse, spec *ToolSpec) bool {
 	return !slices.ContainsFunc(written(call, spec), func(name string) bool {
 		return ignore.Runs(name) != "" && !ignore.Names(r.Pattern, name)
 	})
 }
 
-// shownSubject returns what a call is about, for display: of a patch its files.
+// shownSubject returns the subject of a call for display: for a patch, its files.
 func shownSubject(call *ToolUse, spec *ToolSpec) string {
 	s, _ := subjectOf(call, spec)
 	if spec.Subject.Kind == SubjectPatch {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sizeOf is about what messages take in a request, each shortened to a quarter of a
-// limit. It counts bytes of text.
+// sizeOf returns the approximate size of messages in a request, in bytes of text, with
+// each shortened to a quarter of the limit.
 func sizeOf(messages []*Message, limit int64) int64 {
 	n := int64(0)
 	for _, m := range messages {
@@ -17,7 +17,7 @@ func sizeOf(messages []*Message, limit int64) int64 {
 	return n
 }
 
-// shortSize is about the size of a message as [view] sends it.
+// shortSize returns the approximate size of a message after it was shortened.
 func shortSize(m *Message, limit int64) int64 {
 	n, room := messageSize(m), limit/4
 	if room == 0 || n <= room {
@@ -25,7 +25,7 @@ func shortSize(m *Message, limit int64) int64 {
 	}
 	for _, p := range m.Parts {
 		switch p.(type) {
-		case *Thinking, *Opaque: // stay as they are
+		case *Thinking, *Opaque: // are sent unchanged
 			room += partSize(p)
 		}
 	}
@@ -50,8 +50,8 @@ func partsSize(parts []Part) int64 {
 	return n
 }
 
-// mediaSize is a guess: an image has as many tokens as it has pixels, and a document
-// fewer than it has bytes.
+// mediaSize is an estimate: the tokens of an image depend on its pixels, and a document
+// has fewer tokens than bytes.
 func mediaSize(m *Media) int64 {
 	switch {
 	case strings.HasPrefix(m.Type, "text/"):
@@ -63,8 +63,9 @@ func mediaSize(m *Media) int64 {
 }
 
 // shortened returns m with its longest texts shortened so that it takes no more than
-// room, or as little as it can. It returns m itself if that fits or room is 0. What the
-// model has thought and what is a provider's own must go back as it came.
+// room, or as little as possible. It returns m itself if that fits or room is 0.
+// Thinking and opaque blocks are never changed: the provider needs them back exactly as
+// they came.
 func shortened(m *Message, room int64) *Message {
 	if room <= 0 || messageSize(m) <= room {
 		return m
@@ -109,8 +110,8 @@ func shortPart(p Part, each int) Part {
 	return p
 }
 
-// shortArgs shortens the texts in the arguments of a call. Those that are no JSON, or
-// are long without long texts, are left out.
+// shortArgs shortens the texts in the arguments of a call. It drops arguments that are
+// not valid JSON, or that are too long without long texts.
 func shortArgs(args json.RawMessage, each int) json.RawMessage {
 	var v any
 	if json.Unmarshal(args, &v) != nil {

@@ -71,8 +71,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes what [State.MarshalJSON] wrote. A state that cannot be is
-// an error.
+// UnmarshalJSON decodes the output of [State.MarshalJSON]. A state that no run can
+// reach is an error.
 func (s *State) UnmarshalJSON(data []byte) error {
 	var w *stateJSON
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -125,7 +125,7 @@ func (w *stateJSON) state() (State, error) {
 	return s, s.sane()
 }
 
-// checkParts holds the message on its way to what [State.blockDone] lets in.
+// checkParts checks the parts of the message in progress as [State.blockDone] does.
 func (s *State) checkParts() error {
 	for i, p := range s.parts.items {
 		switch p := p.(type) {
@@ -141,7 +141,7 @@ func (s *State) checkParts() error {
 	return nil
 }
 
-// takeCalls finds each call's place among the parts: they stand in the same order.
+// takeCalls matches each call to its part: both are in the same order.
 func (s *State) takeCalls(calls []callJSON) error {
 	at := 0
 	for i := range calls {
@@ -169,7 +169,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 	return nil
 }
 
-// sane refuses what no sequence of facts leads to.
+// sane returns an error if no sequence of facts leads to the state.
 func (s *State) sane() error {
 	live := slices.Contains([]string{phaseModel, phaseTools, phaseWait}, s.phase) && s.end == ""
 	ends := []EndReason{EndDone, EndTurns, EndRefused, EndFailed, EndCancelled, EndSuspended}

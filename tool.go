@@ -11,47 +11,48 @@ import (
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
-// Tool is something the model may call. Its methods are safe for concurrent use,
-// and Spec always returns the same.
+// Tool is a tool that the model may call. Its methods are safe for concurrent use, and
+// Spec always returns the same value.
 //
-// Call runs one call. The arguments in inv were checked against the schema. It
-// stops soon after ctx is cancelled; one that does not is abandoned and its late
-// result thrown away. An error or a panic becomes an output that the model reads,
-// so its text should say what to do instead; only [Fatal] ends the run.
+// Call runs one call. The arguments in inv match the schema. Call must return soon
+// after ctx is cancelled; otherwise it is abandoned and its result is discarded. If it
+// returns an error or panics, the model reads that as the output, so the text should
+// say what to do instead. Only an error marked by [Fatal] ends the run.
 //
-// Optional abilities of a tool are interfaces of their own: [Planner], [Previewer].
+// A tool may have more abilities, which are optional interfaces: [Planner] and
+// [Previewer].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
 }
 
-// Previewer is an optional ability of a [Tool]: it shows what a call would do, for
-// the one who is asked to approve it. It changes nothing. What it returns is plain
-// text; for a change to files, a unified diff. A [Planner] gets its plan in inv.Plan,
-// and can return [EditPlan.Preview].
+// Previewer is an optional ability of a [Tool]: Preview shows what a call would do, for
+// the person who is asked to approve it, and changes nothing. It returns plain text, or
+// a unified diff for a change to files. A tool that is a [Planner] too gets its plan in
+// inv.Plan, and can return [EditPlan.Preview].
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
 }
 
-// Planner is an optional ability of a [Tool] that changes files: Plan returns the
-// change that a call would make, and makes none. The loop asks for it when somebody is
-// to be asked about the call: they are shown the plan, may cut it down, and the call
-// then gets what was approved in [Invocation.Plan], to carry it out with
-// Workspace.Apply. So what is approved is what runs, and what others write into the
-// files meanwhile is merged. The result tells the model [EditPlan.OmittedText]. If the tool
-// is a [Previewer] too, it gets the plan in [Invocation.Plan] to show it, and
-// [EditPlan.Preview] does.
+// Planner is an optional ability of a [Tool] that changes files. Plan returns the
+// change that a call would make, without making it. The loop calls Plan before it asks
+// for approval. Whoever decides sees the plan and may reduce it. Call then gets the
+// approved plan in [Invocation.Plan] and carries it out with Workspace.Apply of package
+// workspace. So exactly the approved change is made, and edits that others make to the
+// files meanwhile are merged. The result should include [EditPlan.OmittedText] for the
+// model. If the tool is a [Previewer] too, Preview gets the plan in [Invocation.Plan]
+// and can return [EditPlan.Preview].
 //
-// An error says that the call cannot work. Nobody is asked then, Call is not called,
-// and the model reads the error. Plan is safe for concurrent use, and may be called
-// several times for a call: if calls of the same message before it touch the same
-// files, or if there is an error while such calls are open, it is called again after
-// them. It stops soon after ctx is cancelled.
+// An error means that the call cannot work: nobody is asked, Call is not called, and
+// the model reads the error. Plan is safe for concurrent use. It may be called again
+// for the same call after earlier calls of the same message have finished: if these
+// touched the same files, or if Plan failed while they were open. It must return soon
+// after ctx is cancelled.
 type Planner interface {
 	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
 }
 
-// safePlan calls Plan. A panic is an error.
+// safePlan calls Plan and turns a panic into an error.
 func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan EditPlan, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -60,36 +61,37 @@ func safePlan(ctx context.Context, p Planner, inv *Invocation) (plan EditPlan, e
 		}
 	}()
 	if plan, err = p.Plan(ctx, inv); err != nil {
-		_ = err.Error() // one that panics does so here
+		_ = err.Error() // an Error method that panics must do so here
 	}
 	return plan, err
 }
 
-// ToolSpec describes a [Tool] to the model and to those who decide about its calls.
+// ToolSpec describes a [Tool] to the model and to approvers.
 type ToolSpec struct {
-	// Name is 1 to 64 letters, digits, "_" and "-".
+	// Name consists of 1 to 64 letters, digits, "_" and "-".
 	Name string
-	// Description is written for the model: what it does, when to use it.
+	// Description tells the model what the tool does and when to use it.
 	Description string
-	// Schema is the JSON schema of the arguments, an object.
+	// Schema is the JSON Schema of the arguments, which are an object.
 	Schema json.RawMessage
 	// Effect decides when a call may start. Default: EffectUnknown, which is treated
 	// like EffectWrite.
 	Effect Effect
-	// Destructive says that a call may destroy what cannot be brought back, OpenWorld
-	// that it reaches things outside the workspace. Both are hints, as in the Model
+	// Destructive says that a call may destroy something that cannot be restored,
+	// OpenWorld that it reaches beyond the workspace. Both are hints, as in the Model
 	// Context Protocol.
 	Destructive, OpenWorld bool
-	// Subject names the argument that says what a call is about, for rules and for
-	// display. The zero value means that the tool has none.
+	// Subject names the argument that rules match and displays show. The zero value
+	// means that the tool has none.
 	Subject Subject
 }
 
-// Subject is the argument that says what a call is about.
+// Subject names the argument that tells what a call acts on, such as a path or a
+// command. Rules match it, and displays show it.
 type Subject struct {
 	// Arg is the name of a top-level string argument.
 	Arg string
-	// Kind says how a [Rule]'s pattern is matched against it.
+	// Kind says how the pattern of a [Rule] is matched against it.
 	Kind SubjectKind
 }
 
@@ -98,53 +100,61 @@ type SubjectKind int
 
 // The kinds of a [Subject].
 const (
-	SubjectText    SubjectKind = iota // any text; * matches anything
-	SubjectPath                       // a slash-separated path; * stays within a folder, ** does not
-	SubjectCommand                    // a shell command; * matches words, never an operator
-	SubjectURL                        // an http or https address; matched is its host, * is any part of a name
-	SubjectPatch                      // a patch as apply_patch takes it; matched are the paths in it, for allow rules all
+	// SubjectText is any text. A * matches any part of it.
+	SubjectText SubjectKind = iota
+	// SubjectPath is a slash-separated path. A * stays within a directory, ** does not.
+	SubjectPath
+	// SubjectCommand is a shell command. A * matches words, never an operator.
+	SubjectCommand
+	// SubjectURL is an http or https URL, of which the host is matched. A * matches any
+	// part of a name.
+	SubjectURL
+	// SubjectPatch is a patch for apply_patch, of which the paths are matched. An allow
+	// rule must match all of them.
+	SubjectPatch
 )
 
-// Effect says what a tool does to the world, and so when a call may start.
+// Effect says whether a tool changes anything, and so when a call may start.
 type Effect int
 
 // The effects.
 const (
 	// EffectUnknown is treated like EffectWrite.
 	EffectUnknown Effect = iota
-	// EffectReadOnly changes nothing. A call may start while the model is still
-	// talking, beside others.
+	// EffectReadOnly means that the tool changes nothing. A call may start while the
+	// model is still talking, in parallel with others.
 	EffectReadOnly
-	// EffectWrite changes something. A call starts after the model has finished, in
-	// order, alone.
+	// EffectWrite means that the tool may change something. Calls start after the model
+	// has finished its message, in order, one at a time.
 	EffectWrite
 )
 
-// Invocation is one call, as a tool sees it.
+// Invocation is one call of a tool.
 type Invocation struct {
-	// ID is the call's, Name the tool's.
+	// ID is the id of the call, Name the name of the tool.
 	ID, Name string
-	// Key is stable for this call in this run, such as "t3/tool/toolu_01": an
-	// idempotency key.
+	// Key identifies the call in this run and is the same in every replay, such as
+	// "t3/tool/toolu_01". It serves as an idempotency key.
 	Key string
 	// Run is the id of the run.
 	Run string
-	// Depth is how many runs the run is inside of: 0 for one that a host started. See
-	// [WithParent].
+	// Depth is the number of runs that enclose this one: 0 for a run that a host
+	// started. See [WithParent].
 	Depth int
-	// Args is the JSON text of the arguments, an object that fits the schema: the
-	// model's own, or if it wrote values as text ("3" for 3) with these as they were meant.
+	// Args is the JSON text of the arguments, an object that matches the schema. If the
+	// model wrote values as text ("3" for 3), they are converted.
 	Args json.RawMessage
-	// Plan is what was approved, if the tool is a [Planner] and somebody was asked: the
-	// call makes this change and no other, and its result tells [EditPlan.OmittedText]. So it
-	// is where a rule has allowed the call that names a file which runs code, see
-	// [Workspace]: only with [WithApproved] is such a file written. It is nil if nobody was
-	// asked; the tool then plans itself.
+	// Plan is the approved change, if the tool is a [Planner] and somebody was asked.
+	// The call must make exactly this change, and its result should include
+	// [EditPlan.OmittedText]. Plan is also set if a rule allowed the call by naming a
+	// file that runs code (see package workspace): such a file is only written with
+	// WithApproved of that package. Plan is nil if nobody was asked; the tool then makes
+	// its own plan.
 	Plan *EditPlan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver]
-	// takes it to change nothing. A tool whose calls might do more holds it to that where
+	// considers it read-only. A tool whose calls might write must then prevent that if
 	// the system has a way to, as bash of package tools does. A tool that wraps another
-	// passes it on, as every copy of the Invocation does.
+	// must pass the flag on; every copy of the Invocation does.
 	ReadOnly bool
 
 	progress func(Progress)
@@ -154,34 +164,38 @@ type Invocation struct {
 	atEnd    func(func())
 }
 
-// NewInvocation returns an invocation, for calling a tool outside a run, in a test
-// or in a loop of one's own. The function gets the progress reports; it may be nil.
+// NewInvocation returns an invocation for calling a tool outside a run: in a test or in
+// a custom loop. The function gets the progress reports; it may be nil.
 func NewInvocation(id, name string, args json.RawMessage, progress func(Progress)) *Invocation {
 	return &Invocation{ID: id, Name: name, Key: id, Args: args, progress: progress}
 }
 
-// Progress tells how far a call is. It never blocks, and reports may be dropped
-// when the consumer is slow. Reports after the call has returned are ignored.
+// Progress reports the progress of the call. It never blocks. Reports may be dropped
+// when the consumer is slow, and are ignored after the call has returned.
 func (inv *Invocation) Progress(p Progress) {
 	if inv.progress != nil {
 		inv.progress(p)
 	}
 }
 
-// WithProgress returns a copy whose progress reports go to a function, for a tool that
-// wraps another one. The function may pass them on to the invocation it was made of.
+// WithProgress returns a copy of inv whose progress reports go to a function, for a
+// tool that wraps another. The function may pass them on to inv.
 func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 	c := *inv
 	c.progress = report
 	return &c
 }
 
-// Cleanup has f called when the run is over, however it ends: for what a tool starts
-// in one call and needs in the next, as a process or a connection. The run waits for
-// f as it waits for tools that were cancelled: f works beside them and returns soon.
-// A run that is suspended is over, too. If the run is over already, f is called at once. Cleanup reports false, and does
-// nothing, where a call is not part of a longer run: in [Loop.Turn], and for an
-// invocation of [NewInvocation]. Then the host has to end what the tool has started.
+// Cleanup registers f to be called when the run is over, however it ends. It is for
+// resources that a tool starts in one call and needs in the next, such as a process or
+// a connection. The run waits for f as it waits for cancelled tools, so f must return
+// soon; it runs in parallel with other such functions and with tools that are still
+// stopping. A suspended run counts as over. If the run is over already, f is called at
+// once.
+//
+// Cleanup returns false, and does nothing, if the call is not part of a longer run: in
+// [Loop.Turn], and for an invocation made by [NewInvocation]. The host must then
+// release the resources.
 func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false
@@ -190,49 +204,49 @@ func (inv *Invocation) Cleanup(f func()) bool {
 	return true
 }
 
-// Alert reports a security event of the call for the audit log: what was refused,
-// masked or is missing, in a stable word such as "masked_secret", and in a few words
-// for people, without a secret in them. It never blocks.
+// Alert reports a security event of the call to the audit log. The event is a stable
+// word such as "masked_secret"; the detail says in a few words for people what was
+// refused, masked or is missing, and must not contain a secret. Alert never blocks.
 func (inv *Invocation) Alert(event, detail string) {
 	if inv.alert != nil {
 		inv.alert(event, detail)
 	}
 }
 
-// Progress is how far a call is. Current and Total count whatever the tool counts;
-// Total is 0 where it is not known.
+// Progress is a progress report of a call. The tool chooses the unit of Current and
+// Total; Total is 0 if it is unknown.
 type Progress struct {
 	Current int64  `json:"current"`
 	Total   int64  `json:"total,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// ToolResult is what a call gave.
+// ToolResult is the result of a call.
 type ToolResult struct {
 	// Parts are for the model: [Text] and [Media].
 	Parts []Part
-	// IsError tells the model that the call did not do what it was to do.
+	// IsError tells the model that the call failed.
 	IsError bool
 	// Summary is a few words for people: "9 lines", "exit 1".
 	Summary string
-	// Untrusted says that strangers may have written what is in the parts: a page of the
-	// web. A policy may ask more from then on.
+	// Untrusted says that strangers may have written the content of the parts, as on a
+	// web page. From then on, a policy may ask about more calls.
 	Untrusted bool
-	// Usage counts the tokens of models that the call asked itself; the loop adds it to
-	// that of the run.
+	// Usage counts the tokens of models that the call used itself; the loop adds it to
+	// the usage of the run.
 	Usage Usage
-	// Changes says what became of the files that the call was to change: what
-	// Workspace.Apply of package workspace returned. It is for the host, see [ToolFinished]; the model
-	// reads Parts only.
+	// Changes is the result of Workspace.Apply of package workspace for the files that
+	// the call was to change. It is for the host, see [ToolFinished]; the model reads
+	// only Parts.
 	Changes *ApplyResult
 }
 
-// TextResult returns a result of one text.
+// TextResult returns a result with one text.
 func TextResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}}
 }
 
-// ErrorResult returns a result that tells the model what went wrong.
+// ErrorResult returns a result whose text tells the model what went wrong.
 func ErrorResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
 }
@@ -240,16 +254,17 @@ func ErrorResult(text string) *ToolResult {
 // Text returns the text of the result.
 func (r *ToolResult) Text() string { return (&Message{Parts: r.Parts}).Text() }
 
-// ToolFunc runs a call; it is what a [ToolMiddleware] wraps.
+// ToolFunc runs a call. A [ToolMiddleware] wraps it.
 type ToolFunc func(ctx context.Context, inv *Invocation) (*ToolResult, error)
 
-// ToolMiddleware wraps every call of every tool: telemetry, timeouts, masking.
+// ToolMiddleware wraps every call of every tool, for example to measure, to limit the
+// time or to mask secrets.
 type ToolMiddleware func(next ToolFunc) ToolFunc
 
 // ToolOption sets a property of a tool that [NewTool] makes.
 type ToolOption func(*ToolSpec) error
 
-// WithEffect says what the tool does to the world. Default: EffectUnknown.
+// WithEffect sets the effect of the tool. Default: EffectUnknown.
 func WithEffect(e Effect) ToolOption {
 	return func(s *ToolSpec) error {
 		if e < EffectUnknown || e > EffectWrite {
@@ -260,8 +275,8 @@ func WithEffect(e Effect) ToolOption {
 	}
 }
 
-// WithSubject names the argument that says what a call is about, for rules and for
-// display. Default: none.
+// WithSubject sets the argument that rules match and displays show, see [Subject].
+// Default: none.
 func WithSubject(kind SubjectKind, arg string) ToolOption {
 	return func(s *ToolSpec) error {
 		s.Subject = Subject{Arg: arg, Kind: kind}
@@ -277,10 +292,10 @@ func WithHints(destructive, openWorld bool) ToolOption {
 	}
 }
 
-// NewTool makes a tool of a function. In is a struct whose fields are the
-// arguments; the schema is made from it: the json tag names a field, a field
-// without omitempty or omitzero is required, no other keys are allowed, and
-// jsonschema tags add the rest:
+// NewTool makes a tool from a function. In is a struct whose fields are the arguments,
+// and the schema is derived from it. The json tag names a field, a field without
+// omitempty or omitzero is required, other keys are not allowed, and jsonschema tags
+// add the rest:
 //
 //	type args struct {
 //		Path  string `json:"path" jsonschema:"description=File to read"`
@@ -288,10 +303,11 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// Arguments are checked against the schema before fn is called. Integers may be
-// written 1.0 or 1e3, as some models do, and numbers, booleans, lists and objects as
-// text ("3", "[1]") where the schema takes no text. It is an error if In is not a
-// struct, contains itself, or the name is not valid.
+// Arguments are checked against the schema before fn is called. As some models write
+// them so, integers may be written 1.0 or 1e3, and numbers, booleans, lists and objects
+// may be written as text ("3", "[1]") where the schema does not allow text. NewTool
+// returns an error if In is not a struct or contains itself, or if the name or an
+// option is not valid.
 func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
 	raw, err := schema.Reflect[In]()
@@ -325,9 +341,9 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 	return &funcTool{spec, compiled, call}, nil
 }
 
-// decode decodes arguments that fit the schema. Integers that are written 1.0 fit, and
-// values that are written as text; they are put in the form that encoding/json takes
-// when it has refused them.
+// decode decodes arguments that match the schema. Integers written as 1.0 and values
+// written as text match it, too, but encoding/json refuses them; they are converted
+// only then.
 func decode[In any](s *schema.Schema, args json.RawMessage) (in In, err error) {
 	if json.Unmarshal(args, &in) == nil {
 		return in, nil
@@ -345,7 +361,7 @@ type funcTool struct {
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }
 
-// Call checks the arguments, as the loop does before it calls what is inside.
+// Call checks the arguments, since a caller other than the loop may not have done so.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")
@@ -359,11 +375,11 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 	return t.call(ctx, &fit)
 }
 
-// CheckArgs checks the arguments of a call against the schema, as the loop does, for
-// those who call tools themselves. It returns them as a tool gets them: values that the
-// model wrote as text, where the schema wants no text, are what the text says, and
-// integers such as 2.0 are in plain digits. The error is a [*ToolArgsError], or a
-// [*ConfigError] if the spec is wrong.
+// CheckArgs checks the arguments of a call against the schema as the loop does, for
+// callers that run tools without it. It returns the arguments as a tool gets them:
+// where the schema does not allow text, values that the model wrote as text are
+// converted, and integers such as 2.0 are in plain digits. The error is a
+// [*ToolArgsError], or a [*ConfigError] if the spec is wrong.
 func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	c, err := checkSpec(s)
 	if err != nil {
@@ -372,8 +388,8 @@ func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	return fitArgs(c, "", s.Name, args)
 }
 
-// fitArgs is CheckArgs with a schema that was checked. It returns args themselves if
-// they are as the tool gets them.
+// fitArgs is CheckArgs with a compiled schema. It returns args themselves if nothing
+// has to be converted.
 func fitArgs(c *schema.Schema, id, tool string, args json.RawMessage) (json.RawMessage, error) {
 	fit, problems := c.Fit(args)
 	if len(problems) > 0 {
@@ -389,7 +405,7 @@ func isToolName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, letters) == ""
 }
 
-// checkSpec refuses what no provider takes, and returns the compiled schema.
+// checkSpec refuses a spec that no provider takes, and returns the compiled schema.
 func checkSpec(s *ToolSpec) (*schema.Schema, error) {
 	if !isToolName(s.Name) {
 		return nil, errors.New("name must be 1 to 64 letters, digits, _ and -")

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// What the model reads in place of a call's output.
+// The texts that the model reads in place of a call's output.
 const (
 	outCut       = "not run: the response was cut off in the middle of this call"
 	outRefused   = "not run: the response ended in a refusal"
@@ -34,21 +34,21 @@ func (s *State) runTool(i int) *RunTool {
 	return run
 }
 
-// own makes the calls ready to be changed.
+// own makes a private copy of the calls, so that they can be changed.
 func (s *State) own() { s.calls = slices.Clone(s.calls) }
 
 func (s *State) find(id string) int {
 	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
 }
 
-// asks reports whether it is open if this very call may run.
+// asks reports whether the question about this very call is open.
 func (s *State) asks(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
 }
 
-// holds reports whether the message on its way has this very call, and not one of
-// the same id in another try.
+// holds reports whether the message in progress has this very call, and not one with
+// the same id from another attempt.
 func (s *State) holds(use *ToolUse) bool {
 	i := s.find(use.ID)
 	return i >= 0 && s.calls[i].use == use
@@ -56,8 +56,8 @@ func (s *State) holds(use *ToolUse) bool {
 
 func (s *State) talking() bool { return s.phase == phaseModel }
 
-// A block is complete. A read-only call may start at once, unless a call that
-// writes stands before it: what it reads is then what that one leaves.
+// blockDone records a complete block. A read-only call may start at once, unless a
+// writing call stands before it: it must see the result of that.
 func (s *State) blockDone(p Part) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
@@ -110,8 +110,8 @@ func (s *State) blockCut(use *ToolUse) ([]Action, string) {
 	return nil, ""
 }
 
-// named gives a call an id of its own where the model gave none, or one that the
-// conversation has already: outputs are found by it.
+// named gives a call a unique id if the model gave none, or one that the conversation
+// already has: outputs are matched to calls by id.
 func (s *State) named(use *ToolUse) *ToolUse {
 	id := use.ID
 	for id == "" || s.history.has(id) || s.parts.has(id) {
@@ -144,7 +144,7 @@ func (s *State) messageDone(f *MessageDone) ([]Action, string) {
 	return s.advance(actions)
 }
 
-// give settles a call that has not begun.
+// give settles a call that has not begun with an error output.
 func (c *call) give(text string) {
 	if c.status != callBegun && c.status != callSettled {
 		c.settle(errorOutput(c.use, text))
@@ -157,9 +157,9 @@ func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
 }
 
-// modelFailed forgets a message of which nothing had an effect. If a tool has
-// begun, what was complete is kept with its results and the run goes on from
-// there: no tool runs twice.
+// modelFailed discards the message if no tool has begun. Otherwise the complete blocks
+// are kept with their results and the run continues from there, so that no tool runs
+// twice.
 func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
@@ -181,8 +181,8 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	return s.advance(nil)
 }
 
-// shrink leaves more of the conversation out. If that cannot be, the model is not asked
-// again.
+// shrink leaves out more of the conversation. If that is impossible, the model is not
+// asked again.
 func (s *State) shrink(f *ModelFailed) *ModelFailed {
 	next, ok := s.cut.shrunk(s.history.items, f.Limit)
 	if !ok {
@@ -194,7 +194,7 @@ func (s *State) shrink(f *ModelFailed) *ModelFailed {
 	return f
 }
 
-// again asks the model once more after a failure, at once or later, or gives up.
+// again asks the model again after a failure, at once or later, or gives up.
 func (s *State) again(actions []Action) ([]Action, string) {
 	switch {
 	case !s.broken.Retry:
@@ -236,7 +236,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	case verdictSuspend:
 		c.status = callSuspended
 	default:
-		return nil, "to ask is no decision"
+		return nil, "asking is not a decision"
 	}
 	if s.end == EndSuspended {
 		s.phase, s.end = phaseTools, ""
@@ -277,11 +277,12 @@ func (s *State) toolDone(f *ToolDone) ([]Action, string) {
 	return s.advance(nil)
 }
 
-// steered takes a message in at any time: at once before the model has said
-// anything, otherwise at the next boundary. A run that is done goes on with it.
+// steered accepts a message at any time: it joins the history at once if the model has
+// not answered anything yet, and otherwise at the next boundary. A run that is done
+// continues with it.
 func (s *State) steered(f *Steered) ([]Action, string) {
 	if f.Message == nil || checkUser(f.Message) != nil {
-		return nil, "no message of a user"
+		return nil, "not a message of a user"
 	}
 	switch {
 	case s.phase == phaseDone && s.end != EndDone:
@@ -339,7 +340,7 @@ func (s *State) resumed() ([]Action, string) {
 	return s.Outstanding(), ""
 }
 
-// advance starts what may start now, and moves on when every call is settled.
+// advance issues the calls that may start, and moves on when every call is settled.
 func (s *State) advance(actions []Action) ([]Action, string) {
 	actions = s.schedule(actions)
 	if s.phase != phaseTools {
@@ -350,7 +351,7 @@ func (s *State) advance(actions []Action) ([]Action, string) {
 		switch s.calls[i].status {
 		case callAsked, callIssued, callBegun:
 			return actions, ""
-		case callSuspended, callApproved: // the latter only behind a suspended one
+		case callSuspended, callApproved: // an approved one only waits behind a suspended one
 			waiting = true
 		}
 	}
@@ -360,9 +361,9 @@ func (s *State) advance(actions []Action) ([]Action, string) {
 	return s.next(actions)
 }
 
-// schedule issues the calls whose turn has come: one that reads when no call that
-// writes is open before it, one that writes when no call at all is. The calls are
-// owned by the caller.
+// schedule issues the calls that may start: a read-only call if no writing call before
+// it is open, a writing call if no call before it is open. The caller must own the
+// calls.
 func (s *State) schedule(actions []Action) []Action {
 	open, writes := false, false
 	for i := range s.calls {
@@ -380,7 +381,7 @@ func (s *State) schedule(actions []Action) []Action {
 	return actions
 }
 
-// next commits the message and decides what comes after it.
+// next commits the message and decides how the run continues.
 func (s *State) next(actions []Action) ([]Action, string) {
 	calls := len(s.calls) > 0
 	s.commit()
@@ -396,7 +397,7 @@ func (s *State) next(actions []Action) ([]Action, string) {
 	return s.finish(actions)
 }
 
-// boundary is where the model is asked again. Steering messages get in here.
+// boundary asks the model again, after it has added the steering messages.
 func (s *State) boundary(actions []Action) ([]Action, string) {
 	if s.turn >= s.rules.maxTurns {
 		return s.over(EndTurns, actions)
@@ -405,7 +406,7 @@ func (s *State) boundary(actions []Action) ([]Action, string) {
 	return s.askAgain(actions)
 }
 
-// finish is where the run would end. Whatever is queued makes it go on.
+// finish ends the run, unless queued messages make it continue.
 func (s *State) finish(actions []Action) ([]Action, string) {
 	if len(s.queue) == 0 {
 		return s.over(EndDone, actions)
@@ -420,7 +421,7 @@ func (s *State) finish(actions []Action) ([]Action, string) {
 	return s.askAgain(actions)
 }
 
-// askAgain asks the model about what the history has become.
+// askAgain asks the model about the current history.
 func (s *State) askAgain(actions []Action) ([]Action, string) {
 	s.phase, s.cut = phaseModel, s.cut.at(s.history.items)
 	return append(actions, s.callModel()), ""
@@ -443,9 +444,8 @@ func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
 	return actions, ""
 }
 
-// commit makes the message that was on its way, and the outputs of its calls,
-// part of the history. A message in which nothing was said is dropped: so is one
-// of thinking alone that was cut short.
+// commit adds the message in progress and the outputs of its calls to the history. An
+// empty message is dropped, and so is one that was cut short and has only thinking.
 func (s *State) commit() {
 	parts := s.parts.items
 	outputs := s.outputs()

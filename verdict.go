@@ -14,22 +14,23 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// What a policy says about a call, on what grounds, and who may decide.
+// This file has the decisions about calls: the verdict of a policy, its grounds, and
+// who decided.
 
-// Approver decides about a call before it runs: it is the policy. It is asked once
-// for each call, and again for arguments that a user edited, and for a command that it
-// allowed and that would start in another folder by now; for read-only tools while the
-// model is still talking. It may take its time, until ctx is cancelled.
-// It is safe for concurrent use. [Rules] is one.
+// Approver is the policy: it decides about a call before it runs. It is asked once for
+// each call. It is asked again if a user edits the arguments, and if a command that it
+// allowed would by then start in a different directory. About read-only tools, it is
+// asked while the model is still talking. It may take its time, but must return when
+// ctx is cancelled. It must be safe for concurrent use. [Rules] is an Approver.
 //
-// Optional abilities of an Approver are interfaces of their own: [RuleKeeper] and
-// [Auditor]. One that wraps another has a method Unwrap() Approver, by which they are
-// found.
+// An Approver may have more abilities, which are optional interfaces: [RuleKeeper] and
+// [Auditor]. If an Approver wraps another, these are found by its method Unwrap()
+// Approver.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
 
-// ApproverFunc is a function that is an [Approver].
+// ApproverFunc is an adapter that makes a function an [Approver].
 type ApproverFunc func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 
 // Decide calls f.
@@ -37,17 +38,17 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 	return f(ctx, call, spec)
 }
 
-// SuspendAsks is for runs that nobody watches: what a would ask about is suspended,
-// so that the run ends with [Result.Pending] instead of a denial.
+// SuspendAsks returns an Approver for runs that nobody watches. If a would ask, the run
+// is suspended instead and ends with [Result.Pending].
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict, _ *ToolUse, _ *ToolSpec) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
-// DenyAsks is for runs that nobody watches and that are to go on: what a would ask
-// about is denied, with a text of kind "approval_required" that names the rule which
-// would allow it.
+// DenyAsks returns an Approver for runs that nobody watches and that should go on. If a
+// would ask, the call is denied instead, with a text of kind "approval_required" that
+// names the rule which would allow it.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
@@ -67,7 +68,7 @@ func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
 
 const approvalRequired = "approval_required"
 
-// An asker is an approver whose questions are answered by a function.
+// An asker is an approver whose questions a function answers.
 type asker struct {
 	Approver
 	answer func(v Verdict, call *ToolUse, spec *ToolSpec) Verdict
@@ -83,7 +84,7 @@ func (a *asker) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdi
 
 func (a *asker) Unwrap() Approver { return a.Approver }
 
-// approverAs returns a, or what it wraps, as a T.
+// approverAs returns a, or an Approver that it wraps, as a T.
 func approverAs[T any](a Approver) (T, bool) {
 	for a != nil {
 		if t, ok := a.(T); ok {
@@ -100,15 +101,16 @@ func approverAs[T any](a Approver) (T, bool) {
 }
 
 // RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users
-// make with [ApprovalRequested.AllowFor], and decides by them from then on. KeepRule
-// returns when the rule holds, with scope [Saved] also for the next process; an error
-// says that it does not. It is safe for concurrent use.
+// make with [ApprovalRequested.AllowFor], and from then on decides by them. KeepRule
+// returns when the rule is in force, and for the scope [Saved] also stored for the next
+// process. If it returns an error, the rule is not in force. It must be safe for
+// concurrent use.
 type RuleKeeper interface {
 	KeepRule(ctx context.Context, scope Scope, rule Rule) error
 }
 
-// RuleError says that a rule was not made. The call that it was to be made for is
-// allowed all the same.
+// RuleError reports that a rule could not be made. The call for which it was to be made
+// is allowed all the same.
 type RuleError struct {
 	Rule  Rule
 	Scope Scope
@@ -132,9 +134,9 @@ const (
 	verdictSuspend verdictKind = "suspend"
 )
 
-// Verdict is what an [Approver] says: made by [Allow], [AllowWith], [Deny], [Ask]
-// or [Suspend]. The zero value asks. It encodes as JSON, of its [Grounds] with ReadOnly
-// alone.
+// Verdict is the answer of an [Approver]. [Allow], [AllowWith], [Deny], [Ask] and
+// [Suspend] make one; the zero value asks. It encodes as JSON, but of its [Grounds]
+// only ReadOnly.
 type Verdict struct {
 	kind   verdictKind
 	reason string
@@ -143,35 +145,35 @@ type Verdict struct {
 	why    *Grounds
 }
 
-// Grounds are what a [Verdict] rests on: for whoever is asked, and for the audit log.
+// Grounds explain a [Verdict], for the user who is asked and for the audit log.
 type Grounds struct {
-	// Class says how far the call reaches, such as "network", in the words of the
-	// [Approver].
+	// Class is the class of the call, such as "network", in the terms of the [Approver].
 	Class string
-	// Reasons say what made it that class, or why there is a question: "writes out.txt".
+	// Reasons say why the call has this class or why the user is asked: "writes
+	// out.txt".
 	Reasons []string
-	// Rule is the rule that decided, as [Rule.String] writes it.
+	// Rule is the rule that decided, in the form of [Rule.String].
 	Rule string
-	// Named says that the rule names the files that the call writes. Of those that run
-	// code though nobody runs them by name, see [Workspace], the loop asks about any call
-	// that is allowed without it, whatever the [Approver] is.
+	// Named says that the rule names the files that the call writes. Without it, the
+	// loop asks about any call that would write a file that runs code by itself (see
+	// package workspace), whatever the [Approver] allows.
 	Named bool
-	// Suggested are rules that would answer the question from now on, the narrowest
-	// first. Nil leaves them to the loop; none is an empty list.
+	// Suggested are rules that would answer such a question in future, the narrowest
+	// first. If it is nil, the loop suggests rules; an empty list means none.
 	Suggested []Rule
-	// ReadOnly says that the call is allowed only because it changes nothing, and by no
-	// rule: the tool then holds the call to that where it can, see [Invocation]. It means
-	// nothing unless the verdict allows the call.
+	// ReadOnly says that the call is allowed only because it changes nothing, and not by
+	// a rule. The tool then keeps the call from writing if it can, see [Invocation]. It
+	// has no meaning unless the verdict allows the call.
 	ReadOnly bool
 }
 
-// WithRationale returns the verdict with what it rests on.
+// WithRationale returns the verdict with these grounds.
 func (v Verdict) WithRationale(g Grounds) Verdict {
 	v.why = &g
 	return v
 }
 
-// Grounds returns what the verdict rests on, as far as it says.
+// Grounds returns the grounds of the verdict, as far as it has any.
 func (v Verdict) Grounds() Grounds {
 	if v.why == nil {
 		return Grounds{}
@@ -182,14 +184,14 @@ func (v Verdict) Grounds() Grounds {
 // Allow lets a call run.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
-// AllowWith lets a call run with other arguments. They are checked against the
-// tool's schema, and the model is told.
+// AllowWith lets a call run with other arguments. They are checked against the tool's
+// schema, and the model is told about them.
 func AllowWith(args json.RawMessage) Verdict {
 	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
 }
 
-// unless is the verdict about a call with certain arguments: those that it gives only
-// count if they are others.
+// unless returns the verdict for a call with the given arguments: arguments of the
+// verdict count only if they differ from these.
 func (v Verdict) unless(args json.RawMessage) Verdict {
 	if v.args != nil && sameJSON(v.args, args) {
 		v.args = nil
@@ -197,8 +199,8 @@ func (v Verdict) unless(args json.RawMessage) Verdict {
 	return v
 }
 
-// sameJSON reports whether two texts without duplicate keys say the same, whatever the
-// order of their keys and their white space.
+// sameJSON reports whether two JSON texts without duplicate keys are equal apart from
+// white space and the order of keys.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -208,25 +210,25 @@ func sameJSON(a, b json.RawMessage) bool {
 
 func decoded(text json.RawMessage) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // a number has all its digits
+	d.UseNumber() // compare numbers with all their digits
 	_ = d.Decode(&v)
 	return v
 }
 
-// AllowPlan lets a call make a plan that is what is left of [ApprovalRequest.Plan]
-// after a review: [EditPlan.Keep], [EditPlan.WithProposed]. The model is told what is
-// not in it. It answers a question, in [Input.Decisions]; an [Approver] that gives it
-// has not seen the plan, and denies the call.
+// AllowPlan lets a call make a plan that is the result of a review of
+// [ApprovalRequest.Plan], see [EditPlan.Keep] and [EditPlan.WithProposed]. The model is
+// told what the review removed. It answers a question, in [Input.Decisions]. An
+// [Approver] must not return it: it has not seen the plan, so the call is denied.
 func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
 
-// Deny refuses a call. The reason goes to the model.
+// Deny refuses a call. The model reads the reason.
 func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
 
-// Ask leaves it to whoever reads the events: see [ApprovalRequested].
+// Ask leaves the decision to the reader of the events: see [ApprovalRequested].
 func Ask() Verdict { return Verdict{} }
 
-// Suspend ends the run with the question open, to be answered later and elsewhere:
-// see [Result.Pending] and [Input.Decisions].
+// Suspend ends the run with the question open. It can be answered later and in another
+// process: see [Result.Pending] and [Input.Decisions].
 func Suspend() Verdict { return Verdict{kind: verdictSuspend} }
 
 type verdictJSON struct {
@@ -234,7 +236,7 @@ type verdictJSON struct {
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Plan   *EditPlan       `json:"plan,omitempty"`
-	// ReadOnly is that of the grounds.
+	// ReadOnly is the one of the grounds.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
@@ -246,14 +248,14 @@ func (v Verdict) MarshalJSON() ([]byte, error) {
 // readOnly reports whether the call is allowed only because it changes nothing.
 func (v Verdict) readOnly() bool { return v.kind == verdictAllow && v.why != nil && v.why.ReadOnly }
 
-// held returns the verdict with ReadOnly among its grounds.
+// held returns the verdict with ReadOnly set in its grounds.
 func (v Verdict) held() Verdict {
 	g := v.Grounds()
 	g.ReadOnly = true
 	return v.WithRationale(g)
 }
 
-// UnmarshalJSON decodes what [Verdict.MarshalJSON] wrote.
+// UnmarshalJSON decodes the output of [Verdict.MarshalJSON].
 func (v *Verdict) UnmarshalJSON(data []byte) error {
 	var w verdictJSON
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -276,26 +278,27 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 // DecidedBy says who decided about a call.
 type DecidedBy string
 
-// Who can decide. Exactly one does.
+// The possible deciders. Exactly one decides about a call.
 const (
 	ByPolicy    DecidedBy = "policy"    // the Approver
 	ByRule      DecidedBy = "rule"      // a rule that the user made in this session
-	ByUser      DecidedBy = "user"      // a method of ApprovalRequested or Approval, or Input.Decisions
+	ByUser      DecidedBy = "user"      // by ApprovalRequested, Approval or Input.Decisions
 	ByIgnored   DecidedBy = "ignored"   // the loop body returned without an answer
 	ByAbandoned DecidedBy = "abandoned" // the detached handle was lost
 	ByTimeout   DecidedBy = "timeout"   // Limits.Approval
 )
 
-// Decision is a verdict about one call, and whose it is.
+// Decision is a verdict about one call, and the decider.
 type Decision struct {
 	CallID string `json:"call_id"`
-	// Digest is that of the request that was shown: what runs is what was approved.
+	// Digest is the digest of the request that was shown. It ensures that the call that
+	// runs is the one that was approved.
 	Digest  string    `json:"digest,omitempty"`
 	Verdict Verdict   `json:"verdict"`
 	By      DecidedBy `json:"by"`
 }
 
-// text is what the model reads of a denial.
+// text returns what the model reads about a denial.
 func (d *Decision) text() string {
 	s := "denied"
 	switch d.By {
@@ -313,14 +316,14 @@ func (d *Decision) text() string {
 	return s
 }
 
-// Scope says how long an answer holds.
+// Scope says how long an answer applies.
 type Scope int
 
 // The scopes of [ApprovalRequested.AllowFor].
 const (
 	Once    Scope = iota // this call
 	Session              // as long as the Loop or the [RuleKeeper] lives
-	Saved                // for the next process, too; a [RuleKeeper] can do that
+	Saved                // also in later processes; this needs a [RuleKeeper]
 )
 
 // String returns "once", "session" or "saved".
@@ -336,16 +339,18 @@ func (s Scope) String() string {
 	return fmt.Sprintf("scope %d", int(s))
 }
 
-// This file keeps files that run code though nobody runs them by name, and those that
-// tell agents what they may do, from being written unasked. The list is [ignore.Runs].
-// Three places hold to it, each for what the one before cannot see:
+// This part asks before a call writes a file that runs code although nobody runs it by
+// name, or one that tells agents what they may do. [ignore.Runs] has the list. Three
+// checks enforce it, and each sees names that the one before cannot see:
 //
-//   - [Rule.Covers] and the verdict: what is allowed without naming such a file is asked
-//     about, by the names in the arguments;
-//   - the question: it says why, by the names in the plan;
-//   - Workspace.Apply of package workspace: it writes none without WithApproved, by the names on the disk.
+//   - [Rule.Covers] and the verdict check the names in the arguments: if a call is
+//     allowed by a rule that does not name the file, the user is asked;
+//   - the question checks the names in the plan, and says why it is asked;
+//   - Workspace.Apply of package workspace checks the names on the disk, and writes no
+//     such file without WithApproved.
 
-// written returns the names of the files that a call writes, as far as its arguments say.
+// written returns the names of the files that a call writes, as far as its arguments
+// show.
 func written(call *ToolUse, spec *ToolSpec) []string {
 	subject, ok := subjectOf(call, spec)
 	switch {
@@ -360,8 +365,7 @@ func written(call *ToolUse, spec *ToolSpec) []string {
 	return nil
 }
 
-// runsCode returns those of the files that run code, with the reasons, and nil if there
-// is none.
+// runsCode returns a reason for each of the files that runs code, or nil if none does.
 func runsCode(names []string) []string {
 	var why []string
 	for _, name := range names {
@@ -372,10 +376,10 @@ func runsCode(names []string) []string {
 	return why
 }
 
-const maxReasons = 8 // of one kind, in a question
+const maxReasons = 8 // in a question, of each kind
 
-// named makes a question of a verdict that allows files to be written which it does not
-// name.
+// named turns a verdict into a question if it allows files to be written that run code
+// and that no rule names.
 func (v Verdict) named(call *ToolUse, spec *ToolSpec) Verdict {
 	if v.kind != verdictAllow || v.why != nil && v.why.Named {
 		return v
@@ -391,7 +395,7 @@ func (v Verdict) named(call *ToolUse, spec *ToolSpec) Verdict {
 	return Ask().WithRationale(Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), why...)})
 }
 
-// allNamed marks what a rule allows: it names what it covers, see [Rule.Covers].
+// allNamed marks a verdict of a rule as one that names its files, see [Rule.Covers].
 func (v Verdict) allNamed(call *ToolUse, spec *ToolSpec) Verdict {
 	if v.kind == verdictAllow && runsCode(written(call, spec)) != nil {
 		return v.WithRationale(Grounds{Named: true})

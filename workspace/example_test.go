@@ -53,7 +53,7 @@ func ExampleWorkspace_Apply() {
 	text, _ := os.ReadFile(file)
 	fmt.Print("---\n", string(text))
 	// Output:
-	// list.txt: changed and merged; it had changed since you read it. What is in it now (+) in place of your text (-):
+	// list.txt: changed and merged; it had changed since you read it. The file now has (+) in place of your text (-):
 	// @@ line 4 @@
 	// +cheese
 	// ---
