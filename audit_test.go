@@ -18,7 +18,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// An auditLog keeps what it is told, unless fail says no.
+// An auditLog keeps the records that it gets, unless fail returns an error.
 type auditLog struct {
 	mu   sync.Mutex
 	recs []*aycoder.AuditRecord
@@ -37,7 +37,7 @@ func (l *auditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return nil
 }
 
-// short tells the records in a few words each, and checks that they are in order.
+// short returns the records in a few words each, and checks that they are in order.
 func (l *auditLog) short(t testing.TB) (out []string) {
 	t.Helper()
 	l.mu.Lock()
@@ -58,7 +58,7 @@ func (l *auditLog) has(kind aycoder.AuditKind, id string) bool {
 	return slices.ContainsFunc(l.recs, func(r *aycoder.AuditRecord) bool { return r.Kind == kind && r.CallID == id })
 }
 
-// settle decides each question of a run by its call's id.
+// settle answers each question of a run by the id of its call.
 func settle(t testing.TB, l *aycoder.Loop, in aycoder.Input, answer func(*aycoder.ApprovalRequested)) aycoder.Result {
 	t.Helper()
 	var res aycoder.Result
@@ -114,8 +114,8 @@ func TestAuditTellsEverythingInOrder(t *testing.T) {
 	require.NotContains(t, string(data), `"path"`, "arguments are not told")
 }
 
-// What cannot be recorded does not happen: nothing that writes runs until the auditor
-// has caught up, and then nothing is missing.
+// If a record cannot be written, nothing that writes runs until the auditor has caught
+// up, and then no record is missing.
 func TestAuditThatFailsStopsWrites(t *testing.T) {
 	log, down := &auditLog{}, true
 	log.fail = func(r *aycoder.AuditRecord) error {
@@ -206,7 +206,7 @@ func TestAbandonedToolsAreTold(t *testing.T) {
 		_, err := collect(l.Run(ctx, aycoder.Input{Prompt: "go"}))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, []string{"decision a allow policy", "effect a abandoned cancelled"}, log.short(t))
-		<-time.After(2 * time.Hour) // of the bubble: the tool ends, and its late result is no effect
+		<-time.After(2 * time.Hour) // in the bubble: the tool ends, and its late result has no effect
 		require.Len(t, log.short(t), 2)
 	})
 }
@@ -232,7 +232,7 @@ func TestSecurityEvents(t *testing.T) {
 	}, log.short(t))
 }
 
-// keeper is an approver that asks about everything no rule covers, and keeps rules.
+// keeper is an approver that asks about each call that no rule covers, and keeps rules.
 type keeper struct {
 	auditLog
 	rules aycoder.Rules
@@ -302,7 +302,8 @@ func TestSavedTakesAKeeper(t *testing.T) {
 	require.Equal(t, []string{"edited a.go"}, lastOutputs(&res))
 }
 
-// A rule that is kept while a question comes up answers it, wherever it is by then.
+// A rule that is kept while a question is being prepared answers that question, at
+// whatever stage it is.
 func TestRuleMadeWhileAQuestionComesUp(t *testing.T) {
 	for range 50 {
 		k := &keeper{}
@@ -336,8 +337,8 @@ func untrustedTool(t testing.TB) aycoder.Tool {
 	return tool
 }
 
-// The approver knows of a stranger's text before the model has read it, and in the next
-// process, too.
+// The approver learns of untrusted text before the model has read it, and knows of it
+// in the next process, too.
 func TestUntrustedOutput(t *testing.T) {
 	k := &keeper{}
 	knew := false
@@ -373,9 +374,9 @@ func TestUntrustedOutput(t *testing.T) {
 	}
 }
 
-// folderTool is a shell that stays in the folder where the last command ended, and shows
-// where one starts. None ends before three were shown.
-type folderTool struct {
+// dirTool is a shell that stays in the directory in which the last command ended, and
+// shows where a command starts. No command ends before three were shown.
+type dirTool struct {
 	aycoder.Tool
 	dir   atomic.Pointer[string]
 	ids   sync.Map // of the calls that were shown
@@ -383,8 +384,8 @@ type folderTool struct {
 	three chan bool
 }
 
-func newFolderTool(t testing.TB) *folderTool {
-	f := &folderTool{three: make(chan bool)}
+func newDirTool(t testing.TB) *dirTool {
+	f := &dirTool{three: make(chan bool)}
 	f.dir.Store(new("a"))
 	tool, err := aycoder.NewTool("shell", "Runs.", func(_ context.Context, _ *aycoder.Invocation, in struct {
 		Command string `json:"command"`
@@ -400,7 +401,7 @@ func newFolderTool(t testing.TB) *folderTool {
 	return f
 }
 
-func (f *folderTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
+func (f *dirTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
 	if _, again := f.ids.LoadOrStore(inv.ID, true); !again && f.shown.Add(1) == 3 {
 		defer close(f.three)
 	}
@@ -414,7 +415,7 @@ func shell(id, command string) *aycoder.BlockDone {
 func TestApprovalIsForWhatWasShown(t *testing.T) {
 	log := &auditLog{}
 	l := newLoop(t, &fake{turns: [][]any{calls(shell("1", "make"), shell("2", "cd b"), shell("3", "make")), calls(shell("4", "make")), say("ok")}},
-		aycoder.WithTools(newFolderTool(t)), aycoder.WithApprover(aycoder.Rules{}), aycoder.WithAudit(log))
+		aycoder.WithTools(newDirTool(t)), aycoder.WithApprover(aycoder.Rules{}), aycoder.WithAudit(log))
 	var shown []string
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		shown = append(shown, a.Request.Preview)
@@ -428,9 +429,10 @@ func TestApprovalIsForWhatWasShown(t *testing.T) {
 	require.Contains(t, log.short(t), "effect 3 not_run stale_approval")
 }
 
-// A command that the policy allows is put to it again if it would start elsewhere by now.
+// The policy decides again about a command that it allowed if the command would now
+// start in another directory.
 func TestPolicySeesWhereACommandStarts(t *testing.T) {
-	tool := newFolderTool(t)
+	tool := newDirTool(t)
 	var asked atomic.Int32
 	approver := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
 		if asked.Add(1); *tool.dir.Load() == ".git" && call.ID == "3" {

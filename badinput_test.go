@@ -18,8 +18,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// What a model sends may be anything: each case ends with a valid history, and with
-// an output or an error that says what was wrong.
+// A model may send anything: each case ends with a valid history, and with an output or
+// an error that says what was wrong.
 func TestBadInputFromTheModel(t *testing.T) {
 	panics := newTool(t, "panics", aycoder.EffectReadOnly, func(context.Context, string) (string, error) { panic("boom") })
 	exits := newTool(t, "exits", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
@@ -74,7 +74,7 @@ func is[T error](err error) bool {
 	return ok
 }
 
-// requireClean holds a history to what JSON, terminals and databases can hold.
+// requireClean checks that JSON, terminals and databases can hold a history.
 func requireClean(t *testing.T, messages []*aycoder.Message) {
 	t.Helper()
 	data, err := json.Marshal(messages)

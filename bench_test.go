@@ -14,8 +14,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// endless is a model that makes n calls a turn, for turns turns. It notes when it
-// was asked.
+// endless is a model that makes n calls in each of its turns. It records the time of
+// each request.
 type endless struct {
 	turns, n int
 	at       []time.Time
@@ -65,9 +65,8 @@ func median(x []time.Duration) time.Duration {
 	return x[len(x)/2]
 }
 
-// BenchmarkOverlap runs a response whose read-only call is complete at once, whose
-// text takes 500 ms, and whose tool takes 400 ms. The ideal is the longer of the
-// two.
+// BenchmarkOverlap runs a response whose read-only call is complete at once, whose text
+// takes 500 ms, and whose tool takes 400 ms. The ideal time is the longer of the two.
 func BenchmarkOverlap(b *testing.B) {
 	const stream, work = 500 * time.Millisecond, 400 * time.Millisecond
 	tool := newTool(b, "slow", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clocks are the functions by which a test would depend on how fast the machine is.
-// Bounds and waits go through internal/timed; in a bubble of synctest time is exact.
+// clocks are the functions that would make a test depend on the speed of the machine.
+// Bounds and waits go through internal/timed; in a bubble of synctest, time is exact.
 var clocks = []string{
 	"time.Since", "time.Until", "time.Sleep", "time.After", "time.Tick", "time.NewTimer", "time.NewTicker",
 	"context.WithTimeout", "context.WithDeadline", "context.WithTimeoutCause", "context.WithDeadlineCause",
@@ -22,7 +22,7 @@ var clocks = []string{
 	"assert.WithinRange", "require.WithinRange",
 }
 
-// unclocked are functions of tests that may use clocks outside of a bubble, and why.
+// unclocked are test functions that may use clocks outside a bubble, with the reason.
 var unclocked = map[string]string{
 	"loop_test.go execute":                            bubbled,
 	"broken_agent_test.go abandon":                    bubbled,
@@ -65,8 +65,8 @@ const (
 	guard   = "ends another process that hangs, minutes after it should have ended"
 )
 
-// clockUses names the uses of clocks in a test file that are neither in a bubble, nor in
-// a benchmark, nor only logged.
+// clockUses returns the uses of clocks in a test file that are outside a bubble or a
+// benchmark and are not only logged.
 func (s source) clockUses() []string {
 	if !s.test() {
 		return nil
@@ -95,7 +95,7 @@ func (s source) clockUses() []string {
 	return out
 }
 
-// No test depends on how fast the machine is.
+// No test depends on the speed of the machine.
 func TestNoWallClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range sources(t) {
@@ -104,7 +104,7 @@ func TestNoWallClock(t *testing.T) {
 			key := s.name + " " + name
 			used[key] = true
 			if unclocked[key] == "" {
-				t.Errorf("%s/%s: %s uses %s outside of a bubble: see internal/timed", s.folder, s.name, name, clock)
+				t.Errorf("%s/%s: %s uses %s outside of a bubble: see internal/timed", s.dir, s.name, name, clock)
 			}
 		}
 	}

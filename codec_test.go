@@ -30,8 +30,8 @@ func encodeMessage(t testing.TB, m *aycoder.Message) []byte {
 	return data
 }
 
-// requireSameMessage compares what messages hold. Parts are compared as they are in memory,
-// byte for byte.
+// requireSameMessage compares the content of messages. Parts are compared as they are
+// in memory, byte for byte.
 func requireSameMessage(t testing.TB, want, got *aycoder.Message) {
 	t.Helper()
 	require.Equal(t, want.Role, got.Role)
@@ -211,8 +211,8 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// onlyKnownParts reports whether all parts are of this version: the white space of
-// others' is not kept, nor is an opaque block without a provider.
+// onlyKnownParts reports whether all parts are of known types. Others do not keep their
+// white space, nor does an opaque block without a provider.
 func onlyKnownParts(m *aycoder.Message) bool {
 	data, err := json.Marshal(m.Role)
 	known := err == nil && utf8.Valid(data)

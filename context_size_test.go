@@ -17,9 +17,9 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// A smallModel refuses what is larger than its window. It counts a token for each three
-// bytes of JSON, which is not how the loop counts. It answers a prompt "n" with calls,
-// as plan says, and then with text.
+// A smallModel refuses requests that are larger than its window. It counts a token for
+// every three bytes of JSON, unlike the loop. It answers a prompt "n" with the calls of
+// its plan, and then with text.
 type smallModel struct {
 	t      *testing.T
 	window int
@@ -74,7 +74,7 @@ func (s *smallModel) Stream(_ context.Context, req *aycoder.Request) iter.Seq2[a
 	}
 }
 
-// answer calls tools for a prompt, and answers their outputs with text.
+// answer returns calls for a prompt, and text for their outputs.
 func (s *smallModel) answer(req *aycoder.Request) []aycoder.ModelEvent {
 	last := req.Messages[len(req.Messages)-1]
 	n := 0
@@ -107,8 +107,9 @@ func sized(_ context.Context, text string) (string, error) {
 	return strings.Repeat("line of a \"file\"\n", size/17+1)[:size], err
 }
 
-// TestChatNeverDiesOfItsSize has a conversation of 100 turns, each a run of its own that
-// starts with the messages of the one before, with a model of 20,000 tokens.
+// TestChatNeverDiesOfItsSize has a conversation of 100 turns with a model of 20,000
+// tokens. Each turn is a separate run that starts with the messages of the previous
+// one.
 func TestChatNeverDiesOfItsSize(t *testing.T) {
 	timed.Long(t, "a conversation of many megabytes")
 	long := strings.Repeat("word ", 600)
@@ -161,7 +162,7 @@ type moreArgs struct {
 	More string `json:"more,omitempty"`
 }
 
-// chat has a conversation and returns how many turns failed.
+// chat has a conversation and returns the number of turns that failed.
 func chat(t *testing.T, m *smallModel, prompt func(n int) string, stored bool) (failed int) {
 	read, err := aycoder.NewTool("read", "Reads.", func(ctx context.Context, _ *aycoder.Invocation, in moreArgs) (*aycoder.ToolResult, error) {
 		out, err := sized(ctx, in.Text)
@@ -201,11 +202,11 @@ func chat(t *testing.T, m *smallModel, prompt func(n int) string, stored bool) (
 	return failed
 }
 
-// checkSent checks that a request has what the model cannot do without.
+// checkSent checks that a request has the messages that the model cannot do without.
 func checkSent(t *testing.T, req *aycoder.Request, first, prompt string) {
 	t.Helper()
 	require.Equal(t, "You are a test.", req.System[0].Text)
-	// Of a long text the head is there.
+	// A long text keeps its head.
 	require.True(t, strings.HasPrefix(req.Messages[0].Text(), first[:min(len(first), 200)]), "the first request: %.80q", req.Messages[0].Text())
 	require.True(t, slices.ContainsFunc(req.Messages, func(m *aycoder.Message) bool {
 		return m.Role == aycoder.RoleUser && strings.HasPrefix(m.Text(), prompt[:min(len(prompt), 200)])

@@ -161,7 +161,7 @@ func TestBuilderIsToldWindowAndUsage(t *testing.T) {
 	require.Equal(t, aycoder.Usage{Input: 10, Output: 1}, inputs[1].Usage)
 }
 
-// known is a client that knows its model.
+// known is a client that describes its model.
 type known struct{ fake }
 
 func (*known) ModelInfo(string) (aycoder.ModelInfo, bool) {

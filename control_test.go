@@ -73,7 +73,7 @@ func TestControlServesOneRun(t *testing.T) {
 	}
 }
 
-// Readers see whole states, and never wait for the run: -race holds it to that.
+// Readers see whole states and never wait for the run, as -race checks.
 func TestStateIsReadWhileTheRunWorks(t *testing.T) {
 	var turns [][]any
 	for n := range 200 {

@@ -41,8 +41,8 @@ func TestUsageCost(t *testing.T) {
 	}
 }
 
-// TestUsageCostSum checks that two requests are not priced as one long one, which is
-// why the cost is that of each request.
+// TestUsageCostSum checks that two short requests do not get the price of one long
+// request. That is why costs are computed for each request.
 func TestUsageCostSum(t *testing.T) {
 	p := aycoder.Price{Input: 1, LongFrom: 100, Long: &aycoder.Price{Input: 2}}
 	u := aycoder.Usage{Input: 80}

@@ -15,10 +15,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// encoder is a model that encodes what it is asked, as a provider does, and counts what
-// it could not take from the messages. Each message takes a kilobyte.
+// encoder is a model that encodes its requests as a provider does, and counts the
+// messages without a stored form. Each message takes a kilobyte.
 type encoder struct {
-	during func() // is called in the first answer
+	during func() // called during the first answer
 	made   int
 }
 
@@ -39,7 +39,7 @@ func (e *encoder) Stream(_ context.Context, req *aycoder.Request) iter.Seq2[ayco
 	}
 }
 
-// dialogue is a conversation of n messages.
+// dialogue returns a conversation of n messages.
 func dialogue(n int) (messages []*aycoder.Message) {
 	for range n / 2 {
 		messages = append(messages, aycoder.User("question"), aycoder.Assistant("answer"))
@@ -47,7 +47,7 @@ func dialogue(n int) (messages []*aycoder.Message) {
 	return messages
 }
 
-// A new run of a long history encodes only what is new in it.
+// A new run of a long history encodes only the new messages.
 func TestNewRunEncodesWhatIsNew(t *testing.T) {
 	run := func(m aycoder.ModelClient, messages []*aycoder.Message, opts ...aycoder.Option) []*aycoder.Message {
 		var res aycoder.Result
@@ -76,7 +76,7 @@ func TestNewRunEncodesWhatIsNew(t *testing.T) {
 		})
 	}
 
-	// Nor is anything taken from a run by the end of another one of the same history.
+	// The end of a run does not drop forms that another run of the same history uses.
 	for _, keep := range []bool{true, false} {
 		for _, n := range []int{10, 100} {
 			history, other, m := dialogue(n), &encoder{}, &encoder{}
@@ -99,7 +99,7 @@ func TestNewRunEncodesWhatIsNew(t *testing.T) {
 	}
 }
 
-// What is kept takes no more than its length, and is not touched by another key.
+// A kept form takes no more memory than its length, and another key does not change it.
 func TestKeptFormIsTheSame(t *testing.T) {
 	messages, want := dialogue(2000), make([][]byte, 2000)
 	m := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
@@ -130,7 +130,7 @@ func TestKeptFormIsTheSame(t *testing.T) {
 	}
 }
 
-// worked is a conversation of n turns of one call each.
+// worked returns a conversation of n turns with one call each.
 func worked(n int) (messages []*aycoder.Message) {
 	messages = append(messages, aycoder.User("question"))
 	for i := range n {
@@ -144,7 +144,8 @@ func worked(n int) (messages []*aycoder.Message) {
 	return append(messages, aycoder.Assistant("answer"))
 }
 
-// What was found out about a history in one run is not believed of another in the next.
+// The result of an earlier check of a history is not used if the history has changed
+// since.
 func TestNewRunSeesChanges(t *testing.T) {
 	const turns = 100
 	call := func(messages []*aycoder.Message, turn int) *aycoder.ToolUse {
@@ -188,7 +189,7 @@ func TestNewRunSeesChanges(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			history := worked(turns)
-			for range 2 { // a history of the host's, and one that a run gave back
+			for range 2 { // a history of the host, and one that a run returned
 				var res aycoder.Result
 				_, err := collect(newLoop(t, &encoder{}).Run(t.Context(), aycoder.Input{Messages: history, Prompt: "go on"}, aycoder.Into(&res)))
 				require.NoError(t, err)
@@ -205,8 +206,8 @@ func TestNewRunSeesChanges(t *testing.T) {
 	}
 }
 
-// Text that has become invalid since is made valid, and the call of an id that the
-// history has gets another one.
+// Text that has become invalid since the last run is made valid, and a call whose id
+// the history already has gets another one.
 func TestNewRunOfKnownHistory(t *testing.T) {
 	history := worked(100)
 	var res aycoder.Result
@@ -226,7 +227,7 @@ func TestNewRunOfKnownHistory(t *testing.T) {
 	require.NotEqual(t, "call_5", uses[0].ID)
 }
 
-// A run over a long history that was checked before makes no map of its calls.
+// A run over a long history that was checked before does not build a map of its calls.
 func TestNewRunAllocatesLittle(t *testing.T) {
 	loop := newLoop(t, &encoder{})
 	history := worked(5_000)
@@ -239,7 +240,7 @@ func TestNewRunAllocatesLittle(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	run()
-	// The history is copied three times, as a slice of pointers. A map of the calls takes
-	// as much again.
+	// The history is copied three times, as a slice of pointers. A map of the calls
+	// would take as much again.
 	require.Less(t, run()/uint64(len(history)), uint64(38))
 }

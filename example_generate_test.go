@@ -23,7 +23,7 @@ func ExampleGenerate() {
 	// Output: Oslo 717710 <nil>
 }
 
-// The model is told what is wrong and asked again.
+// The model learns what is wrong with its answer and is asked again.
 func ExampleGenerate_repair() {
 	client := script.New(
 		script.Call("city", `{"name":"Oslo","people":"many"}`),
@@ -44,7 +44,7 @@ func ExampleGenerate_repair() {
 	// {Oslo 717710} <nil> msg_2
 }
 
-// A list, from a model that answers in words.
+// A list from a model that answers with text.
 func ExampleGenerate_list() {
 	client := script.New(script.Say("They are:\n```json\n[\"Oslo\", \"Bergen\"]\n```"))
 	got, err := aycoder.Generate[[]string](context.Background(), client, &aycoder.Request{

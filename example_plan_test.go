@@ -11,8 +11,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// exampleFolder returns a workspace with one file in it.
-func exampleFolder(text string) (ws *workspace.Workspace, file string, remove func()) {
+// exampleDir returns a workspace with one file in it.
+func exampleDir(text string) (ws *workspace.Workspace, file string, remove func()) {
 	dir, err := os.MkdirTemp("", "aycoder")
 	if err != nil {
 		panic(err)
@@ -27,9 +27,9 @@ func exampleFolder(text string) (ws *workspace.Workspace, file string, remove fu
 	return ws, file, func() { ws.Close(); os.RemoveAll(dir) }
 }
 
-// A conflict changes nothing, and says what is needed to go on.
+// A conflict changes nothing, and the error tells the model how to go on.
 func ExampleConflictError() {
-	ws, _, remove := exampleFolder("soy milk\nbread\n")
+	ws, _, remove := exampleDir("soy milk\nbread\n")
 	defer remove()
 	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
 		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\n", Proposed: "oat milk\nbread\n",
@@ -58,7 +58,7 @@ func ExampleConflictError() {
 	// bread
 }
 
-// A person takes one hunk and leaves the other, and the model is told.
+// A person keeps one hunk and drops the other, and the model learns of it.
 func ExampleEditPlan_Keep() {
 	plan, _ := aycoder.NewEditPlan(aycoder.FileEdit{
 		Path: "list.txt", Kind: aycoder.EditChange, Base: "milk\nbread\neggs\n", Proposed: "oat milk\nbread\nno eggs\n",

@@ -15,7 +15,7 @@ type listArgs struct {
 	Items string `json:"items"`
 }
 
-// listTool writes a list. Its plan says what is in it now and what will be.
+// listTool writes a list. Its plan has the current and the new content of the file.
 type listTool struct {
 	aycoder.Tool
 	ws   *workspace.Workspace
@@ -43,12 +43,12 @@ func (l *listTool) Plan(_ context.Context, inv *aycoder.Invocation) (aycoder.Edi
 	})
 }
 
-// Preview shows the plan to the one who is asked.
+// Preview shows the plan to the person who is asked.
 func (l *listTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
 	return inv.Plan.Preview(), nil
 }
 
-// write makes the plan that was approved, or if nobody was asked its own.
+// write carries out the approved plan, or a new one if nobody was asked.
 func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArgs) (*aycoder.ToolResult, error) {
 	if inv.Plan == nil {
 		plan, err := l.Plan(ctx, inv)
@@ -66,9 +66,9 @@ func (l *listTool) write(ctx context.Context, inv *aycoder.Invocation, _ listArg
 	return r, nil
 }
 
-// The user takes one of two changes, and saves the file while the question is open.
+// The user keeps one of two changes, and saves the file while the question is open.
 func ExamplePlanner() {
-	ws, file, remove := exampleFolder("milk\nbread\nbutter\neggs\n")
+	ws, file, remove := exampleDir("milk\nbread\nbutter\neggs\n")
 	defer remove()
 	list, err := newListTool(ws, file)
 	if err != nil {

@@ -44,7 +44,7 @@ func ExampleCheckHistory() {
 	// Output: check history: call "call_1" has no output
 }
 
-// A driver of one's own does the actions, and reports with facts what came of them.
+// A custom driver does the actions and reports their outcomes as facts.
 func ExampleStart() {
 	spec := weatherTool().Spec()
 	state, actions := aycoder.Start(aycoder.StartInput{
@@ -89,7 +89,8 @@ func ExampleStart() {
 	// done 4
 }
 
-// A state is a value: what does not fit is refused, and what was there stays.
+// A state is a value: a fact that does not fit is refused, and the state stays as it
+// was.
 func ExampleState_Apply() {
 	start, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("Hi.")}})
 	_, _, err := start.Apply(&aycoder.ToolDone{ID: "c1"})
@@ -101,7 +102,7 @@ func ExampleState_Apply() {
 	// cancelled model <nil>
 }
 
-// After a crash a state knows what is open, under the same keys as before.
+// After a crash, a state knows the open actions, under the same keys as before.
 func ExampleState_Outstanding() {
 	state, _ := aycoder.Start(aycoder.StartInput{Messages: []*aycoder.Message{aycoder.User("Hi.")}})
 	stored, err := json.Marshal(state)
@@ -118,7 +119,7 @@ func ExampleState_Outstanding() {
 	// Output: t1/model
 }
 
-// What is tried again is decided in one place, without side effects.
+// All decisions about retries are made in one place, without side effects.
 func ExampleRetryPolicy_Decide() {
 	policy := aycoder.RetryPolicy{Attempts: 3, Budget: time.Minute}
 	for _, err := range []error{
@@ -159,7 +160,7 @@ func (f *fallback) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[a
 	}
 }
 
-// Middleware wraps clients; optional abilities stay visible through Unwrap.
+// Middleware wraps clients, and Unwrap keeps their optional abilities visible.
 func ExampleAs() {
 	first := script.New(script.Fail(script.Overloaded())).With(script.WithName("script", "large"))
 	client := &fallback{ModelClient: first, second: script.New(script.Say("Small, but here."))}
@@ -174,7 +175,7 @@ func ExampleAs() {
 	// script large
 }
 
-// A function is a client, too.
+// A function can be a client.
 func ExampleModelFunc() {
 	echo := aycoder.ModelFunc(func(_ context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 		return func(yield func(aycoder.ModelEvent, error) bool) {

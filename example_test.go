@@ -19,8 +19,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// The examples use a scripted model, so that they run offline and print the same
-// each time. A provider's client takes its place in a program.
+// The examples use a scripted model, so that they run offline and always print the
+// same. A program uses a provider's client instead.
 
 type cityArgs struct {
 	City string `json:"city" jsonschema:"description=Name of the city"`
@@ -44,7 +44,7 @@ type runArgs struct {
 	Command string `json:"command"`
 }
 
-// shellTool stands for a tool that changes something. Its subject is a command.
+// shellTool represents tools that may change something. Its subject is a command.
 func shellTool() aycoder.Tool {
 	run := func(_ context.Context, _ *aycoder.Invocation, in runArgs) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult("ran " + in.Command), nil
@@ -101,7 +101,7 @@ func ExampleNew() {
 	// WithLimits: Grace is less than 1ns
 }
 
-// A conversation goes on with the messages of the run before.
+// A conversation continues with the messages of the previous run.
 func ExampleInto() {
 	agent := newAgent(script.New(script.Say("Hello, Ada."), script.Say("Ada.")))
 	ctx := context.Background()
@@ -120,7 +120,7 @@ func ExampleInto() {
 	// done 4 Ada.
 }
 
-// Leaving the loop ends the run, and leaves a history that is valid.
+// Leaving the loop ends the run and leaves a valid history.
 func ExampleResult() {
 	model := script.New(script.Reply(script.Say("I will look."), script.Call("weather", cityArgs{"Oslo"})))
 	agent := newAgent(model, aycoder.WithTools(weatherTool()))
@@ -137,7 +137,7 @@ func ExampleResult() {
 	// 1 request
 }
 
-// Every event encodes as a line of JSON.
+// Every event encodes as one line of JSON.
 func ExampleEvent() {
 	agent := newAgent(script.New(script.Say("Hi").WithUsage(aycoder.Usage{Input: 8, Output: 1})))
 	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Say hi."}) {
@@ -156,7 +156,7 @@ func ExampleEvent() {
 	// {"type":"run_end","reason":"done","stop":"end_turn","turns":1,"usage":{"input":8,"output":1},"text":"Hi"}
 }
 
-// A call that changes something is a question to whoever reads the events.
+// A call that may change something raises a question for the reader of the events.
 func ExampleApprovalRequested() {
 	model := script.New(
 		script.Call("shell", runArgs{"go test ./..."}),
@@ -211,7 +211,7 @@ func ExampleApprovalRequested_Detach() {
 	// true false
 }
 
-// Rules decide without asking. What no rule covers is asked.
+// Rules decide without asking. The user is asked about calls that no rule covers.
 func ExampleRules() {
 	rules := aycoder.Rules{
 		{Action: aycoder.RuleAllow, Tool: "shell", Pattern: "go test *"},
@@ -246,7 +246,7 @@ func ExampleParseRule() {
 	// rule :docs/**: no tool is named
 }
 
-// An approver is a policy of the host's own.
+// An approver is a policy that the host writes.
 func ExampleApproverFunc() {
 	policy := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
 		if spec.Effect == aycoder.EffectReadOnly {
@@ -269,7 +269,7 @@ func ExampleApproverFunc() {
 	// ran make -n
 }
 
-// A run that waits for an approval can be stored, and go on in another process.
+// A run that waits for an approval can be stored and resumed in another process.
 func ExampleSuspend() {
 	later := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
 		return aycoder.Suspend()
@@ -313,7 +313,7 @@ func ExampleSuspend() {
 	// done Deployed.
 }
 
-// Other goroutines speak into a run through its control.
+// Other goroutines send messages into a run through its control.
 func ExampleControl_Steer() {
 	model := script.New(script.Call("weather", cityArgs{"Oslo"}), script.Say("In Celsius then."))
 	agent := newAgent(model, aycoder.WithTools(weatherTool()))
@@ -338,7 +338,7 @@ func ExampleControl_Steer() {
 	// assistant "In Celsius then."
 }
 
-// Turn asks once and runs the tools: the loop around it is the host's.
+// Turn asks the model once and runs the tools. The host writes the loop around it.
 func ExampleLoop_Turn() {
 	model := script.New(script.Call("weather", cityArgs{"Oslo"}), script.Say("It is sunny."))
 	loop := newAgent(model, aycoder.WithTools(weatherTool()))
@@ -359,7 +359,7 @@ func ExampleLoop_Turn() {
 	// end_turn 4
 }
 
-// Errors have types that carry what recovery needs.
+// Errors are typed and carry the data that recovery needs.
 func ExampleModelError() {
 	model := script.New(script.Fail(script.RateLimited(time.Hour)))
 	agent := newAgent(model)
@@ -376,7 +376,7 @@ func ExampleModelError() {
 	// asked script status 429
 }
 
-// A bound that was reached is no loss: the conversation can go on.
+// When a limit is reached, nothing is lost: the conversation can go on.
 func ExampleLimitError() {
 	model := script.New(script.Call("weather", cityArgs{"Oslo"})).With(script.WithLoop(true))
 	agent := newAgent(model, aycoder.WithTools(weatherTool()), aycoder.WithLimits(aycoder.Limits{Turns: 3}))
@@ -392,7 +392,7 @@ func ExampleLimitError() {
 	// turns 3 <nil>
 }
 
-// A tool's error is for the model. Only Fatal ends the run.
+// An error of a tool goes to the model. Only Fatal ends the run.
 func ExampleFatal() {
 	save := func(_ context.Context, _ *aycoder.Invocation, in runArgs) (*aycoder.ToolResult, error) {
 		if in.Command == "" {
@@ -455,7 +455,8 @@ func TestCoder(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A host's own test: the script stands for the model, and what it asked is looked at.
+// The test of a host: a script takes the place of the model, and its requests are
+// checked.
 func TestHostRetriesAfterAnError(t *testing.T) {
 	model := script.New(
 		script.Call("weather", `{"town":"Oslo"}`), // wrong: the argument is called city

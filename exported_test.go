@@ -23,7 +23,7 @@ func TestExportedNames(t *testing.T) {
 		}
 	}
 	for _, s := range sources(t) {
-		if s.folder != "." || s.test() {
+		if s.dir != "." || s.test() {
 			continue
 		}
 		for _, d := range s.file.Decls {

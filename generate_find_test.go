@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// A part of another document is none, whether that is whole or broken.
+// A part of another document is not accepted, whether that document is whole or broken.
 func TestGenerateTakesNoParts(t *testing.T) {
 	for _, text := range []string{
 		`{"person":` + ada + `}`, `{"person":` + ada + `,}`, `{"person":` + ada, `[` + ada + `,`,
@@ -24,7 +24,7 @@ func TestGenerateTakesNoParts(t *testing.T) {
 	}
 }
 
-// Looking for objects costs linear time, whatever the braces are.
+// The search for objects takes linear time, however the braces are arranged.
 func TestGenerateManyBraces(t *testing.T) {
 	for _, unit := range []string{"{", "[", `{"`, `{"a":`, "{}", "}", "```\n", `{\`, "{\"a\":\n"} {
 		text := "x " + strings.Repeat(unit, 4<<20/len(unit))
@@ -35,7 +35,7 @@ func TestGenerateManyBraces(t *testing.T) {
 	}
 }
 
-// answers is a client that says one text.
+// answers returns a client that answers with one text.
 func answers(text string) aycoder.ModelClient {
 	return &fake{turns: [][]any{say(text)}}
 }
@@ -67,7 +67,7 @@ func checkOutputError(t *testing.T, err error) {
 	require.NoError(t, marshalErr)
 }
 
-// FuzzGenerateFinds puts a document between words and wants it back.
+// FuzzGenerateFinds puts a document between words and expects to get it back.
 func FuzzGenerateFinds(f *testing.F) {
 	f.Add("Sure, here it is: ", "Ada", 36, "}", "\nThat's it.")
 	f.Add("", "```", 0, "\n{\"", "")

@@ -27,7 +27,7 @@ type person struct {
 	Tags []string `json:"tags,omitempty"`
 }
 
-// native is a scripted model that honours Request.Output, but for the model "old".
+// native is a scripted model that honours Request.Output, except for the model "old".
 type native struct{ *script.Model }
 
 func (native) FormatsOutput(model string) bool { return model != "old" }
@@ -114,8 +114,7 @@ func TestGenerateAnswers(t *testing.T) {
 	}
 }
 
-// requireRequests checks that each request is valid and goes on where the one before
-// ended.
+// requireRequests checks that each request is valid and continues the previous one.
 func requireRequests(t *testing.T, reqs []*aycoder.Request, n int) {
 	t.Helper()
 	require.Len(t, reqs, n)
@@ -277,7 +276,8 @@ func TestGenerateRoomOfTheType(t *testing.T) {
 	require.Contains(t, script.LastText(m.Requests()[1]), "- /value: takes no number 300\n")
 }
 
-// generates reports what Generate makes of a text, and the schema it asked with.
+// generates returns the value that Generate makes of a text, and the schema of its
+// request.
 func generates[T any](t *testing.T, text string) (T, string, error) {
 	t.Helper()
 	m := script.New(script.Say(text))
@@ -393,7 +393,7 @@ func TestGenerateWays(t *testing.T) {
 	}
 }
 
-// The spare room of the caller's messages is not written to.
+// The spare capacity of the caller's messages is not written to.
 func TestGenerateLeavesTheMessages(t *testing.T) {
 	req := ask("Who?")
 	req.Messages = append(make([]*aycoder.Message, 0, 8), req.Messages...)
@@ -510,7 +510,7 @@ func TestGenerateEndlessAnswers(t *testing.T) {
 	require.True(t, is[*aycoder.LimitError](err))
 }
 
-// A client that breaks its contract leads to no panic and no broken history.
+// A client that breaks its contract causes neither a panic nor a broken history.
 func TestGenerateOddParts(t *testing.T) {
 	m := &fake{turns: [][]any{
 		{

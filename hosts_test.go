@@ -192,7 +192,7 @@ func TestRepairHistory(t *testing.T) {
 	}
 }
 
-// anyHistory makes messages in which nothing is as it should be.
+// anyHistory returns messages in which nothing is as it should be.
 func anyHistory(rnd *rand.Rand) []*aycoder.Message {
 	roles := []aycoder.Role{aycoder.RoleUser, aycoder.RoleUser, aycoder.RoleAssistant, aycoder.RoleAssistant, aycoder.RoleSystem, "tool"}
 	parts := []func() aycoder.Part{

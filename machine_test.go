@@ -317,10 +317,10 @@ func samePart(a, b Part) bool {
 	case *ToolOutput:
 		y, ok := b.(*ToolOutput)
 		return ok && x.ID == y.ID && x.IsError == y.IsError && x.Text() == y.Text()
-	case *ToolUse: // a copy, where it got an id of its own
+	case *ToolUse: // a copy, if it got another id
 		y, ok := b.(*ToolUse)
 		return ok && x.ID == y.ID && x.Name == y.Name && string(x.Args) == string(y.Args)
-	case *Opaque: // what the machine notes
+	case *Opaque: // a mark that the machine adds
 		y, ok := b.(*Opaque)
 		return ok && x.Provider == y.Provider && string(x.Raw) == string(y.Raw)
 	}
@@ -456,7 +456,7 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 	}
 }
 
-// The machine is pure: this holds its files to it.
+// The machine is pure: this checks the imports and the statements of its files.
 func TestMachineIsPure(t *testing.T) {
 	fset := token.NewFileSet()
 	var files []*ast.File

@@ -13,7 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// nest makes a tool that lets a child answer, hands its events on and returns its
+// nest makes a tool that runs a child agent, passes its events on and returns its
 // answer.
 func nest(t testing.TB, child *aycoder.Loop) aycoder.Tool {
 	t.Helper()
@@ -60,7 +60,7 @@ func fixed(v aycoder.Verdict) []aycoder.Option {
 		}))}
 }
 
-// The strictest of the policies counts, and the consumer of the parent answers.
+// The strictest policy counts, and the consumer of the parent's events answers.
 func TestPolicyOfNestedRuns(t *testing.T) {
 	allow, ask, deny := fixed(aycoder.Allow()), fixed(aycoder.Ask()), fixed(aycoder.Deny("no"))
 	suspend := fixed(aycoder.Suspend())
@@ -112,8 +112,8 @@ func TestPolicyOfNestedRuns(t *testing.T) {
 	}
 }
 
-// What nobody answers is denied; a rule for the session holds in both runs; a handle
-// can be answered later.
+// A question without an answer is denied; a rule for the session holds in both runs; a
+// handle can be answered later.
 func TestQuestionsOfNestedRuns(t *testing.T) {
 	rule := aycoder.Rule{Action: aycoder.RuleAllow, Tool: "write"}
 	tests := []struct {
@@ -198,8 +198,8 @@ func TestEventsOfNestedRuns(t *testing.T) {
 		"input":{"text":"x"},"by":"policy"}}`, string(line))
 }
 
-// However the loop is left, nothing of either run is left behind, and the history is
-// whole.
+// However the loop is left, neither run leaves anything running, and the history is
+// valid.
 func TestBreakInNestedRuns(t *testing.T) {
 	for n := 1; ; n++ {
 		over := false
@@ -221,8 +221,8 @@ func TestBreakInNestedRuns(t *testing.T) {
 	}
 }
 
-// A consumer that is slow holds the child up, and no goroutine of it is lost when the
-// run is cancelled meanwhile.
+// A slow consumer delays the child, and no goroutine of the child is lost when the run
+// is cancelled meanwhile.
 func TestNestedRunIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// runner is a loop whose calls are suspended, with the texts that its tool ran.
+// runner is a loop whose calls are suspended, with the texts for which its tool ran.
 type runner struct {
 	*aycoder.Loop
 
@@ -36,7 +36,7 @@ func newRunner(t *testing.T, a aycoder.Approver, turns ...[]any) *runner {
 	return r
 }
 
-// suspend runs until the questions are open, and returns them as they are stored.
+// suspend runs until the questions are open, and returns the stored form of the run.
 func (r *runner) suspend(t *testing.T) []byte {
 	t.Helper()
 	var res aycoder.Result
@@ -48,7 +48,7 @@ func (r *runner) suspend(t *testing.T) []byte {
 	return stored
 }
 
-// resume allows all that is stored, as it is shown.
+// resume allows all stored calls as they were shown.
 func (r *runner) resume(t *testing.T, stored []byte) error {
 	t.Helper()
 	var p aycoder.Pending
@@ -61,7 +61,7 @@ func (r *runner) resume(t *testing.T, stored []byte) error {
 	return err
 }
 
-// What is shown of a stored question is what runs.
+// A call runs as its stored question showed it, or not at all.
 func TestPendingIsWhatWasShown(t *testing.T) {
 	turns := [][]any{calls(use("c", "run", `{ "text" : "EVIL <&> 1" }`), use("d", "run", `{"text":"d"}`)), say("done")}
 	stored := newRunner(t, aycoder.Rules{}, turns[0]).suspend(t)
@@ -130,7 +130,7 @@ func TestPendingIsResumedOnce(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []string{"once"}, r.ran)
 
-	// Two at once: one of them runs the call.
+	// Of two resumed at once, one runs the call.
 	r = newRunner(t, aycoder.Rules{}, first, say("done"), say("done"))
 	stored = r.suspend(t)
 	var wg sync.WaitGroup
@@ -140,7 +140,7 @@ func TestPendingIsResumedOnce(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, []string{"once"}, r.ran)
 
-	// Who resumed it without running anything may do so again.
+	// A run that was resumed without running anything may be resumed again.
 	r = newRunner(t, aycoder.Rules{}, first, say("done"))
 	stored = r.suspend(t)
 	var p aycoder.Pending

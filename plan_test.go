@@ -227,8 +227,8 @@ func FuzzEditPlanJSON(f *testing.F) {
 	})
 }
 
-// All hunks are the proposal, none are the base, and those that are kept and those
-// that are left out make up the whole.
+// All hunks give the proposal and none gives the base. The kept and the dropped hunks
+// together give the proposal, too.
 func FuzzEditPlanHunks(f *testing.F) {
 	f.Add("1\n2\n3\n", "1\nx\n3\n4", uint64(1))
 	f.Add("a", "a\nb", uint64(2))
@@ -258,7 +258,7 @@ func FuzzEditPlanHunks(f *testing.F) {
 		require.Equal(t, base, proposal(p.Without(all...)))
 		require.Equal(t, proposal(p.Keep(some...)), proposal(p.Without(rest...)))
 		require.Equal(t, proposed, rebuild(base, hunks))
-		// A part of the hunks, and then the others on top of it, is the proposal too.
+		// A part of the hunks, and then the others on top of it, gives the proposal too.
 		part := proposal(p.Keep(some...))
 		require.Equal(t, len(part)-len(base), grown(hunks, some))
 	})

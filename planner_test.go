@@ -88,7 +88,7 @@ func swap(id, path, old, text string) *aycoder.BlockDone {
 	return use(id, "swap", string(args))
 }
 
-// plans is a workspace with a tool that plans, and a loop that has it.
+// plans is a workspace with a planning tool and a loop that uses it.
 type plans struct {
 	t    testing.TB
 	tool *planTool
@@ -166,7 +166,7 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 			data, err = json.Marshal(&ev.Request)
 			require.NoError(t, err)
 			require.Contains(t, string(data), `"plan":{"files":[{"path":"f"`)
-			// What the host does to its copy changes nothing.
+			// A change to the host's copy has no effect.
 			other, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditDelete, Base: numbers})
 			require.NoError(t, err)
 			*ev.Request.Plan = other
@@ -253,7 +253,7 @@ func TestReviewedPlan(t *testing.T) {
 		require.Len(t, hunks, 2)
 		kept, err := plan.Without(hunks[0].ID)
 		require.NoError(t, err)
-		// A plan that claims to be a review, and is of another file.
+		// A plan that claims to be a review, but is for another file.
 		data, err := json.Marshal(kept)
 		require.NoError(t, err)
 		var forged aycoder.EditPlan
@@ -293,7 +293,7 @@ func TestApproverHasNoPlan(t *testing.T) {
 	require.Equal(t, numbers, p.read("f"))
 }
 
-// A call whose arguments were changed makes a plan of these.
+// A call with edited arguments makes a plan from these.
 func TestEditedArgumentsPlanAgain(t *testing.T) {
 	p := newPlans(t, map[string]string{"f": numbers})
 	l := p.loop([][]any{calls(swap("1", "f", "two", "TWO")), say("ok")})
@@ -303,7 +303,7 @@ func TestEditedArgumentsPlanAgain(t *testing.T) {
 	require.Equal(t, strings.Replace(numbers, "three", "THREE", 1), p.read("f"))
 }
 
-// What the policy allows is not planned beforehand.
+// A call that the policy allows is not planned beforehand.
 func TestAllowedCallsPlanThemselves(t *testing.T) {
 	p := newPlans(t, map[string]string{"f": numbers})
 	turn := calls(swap("1", "f", "two", "TWO"), swap("2", "f", "TWO\n", "TWO\nmore\n"))
@@ -313,7 +313,7 @@ func TestAllowedCallsPlanThemselves(t *testing.T) {
 	require.Contains(t, p.read("f"), "one\nTWO\nmore\n")
 }
 
-// Each question shows what the call would do after those before it.
+// Each question shows what the call would do after the calls before it.
 func TestQuestionsAboutTheSameFile(t *testing.T) {
 	yes := func(a *aycoder.ApprovalRequested) { a.Allow() }
 	tests := []struct {
@@ -458,8 +458,8 @@ func TestPreviewOfALargePlan(t *testing.T) {
 	require.Zero(t, p.tool.calls)
 }
 
-// The plan that was approved is in the state until the call is settled, and survives
-// its way through JSON.
+// The approved plan stays in the state until the call is settled, and survives encoding
+// as JSON.
 func TestStateKeepsThePlan(t *testing.T) {
 	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "f", Kind: aycoder.EditChange, Base: "a\n\xff", Proposed: "b\n\xff"})
 	require.NoError(t, err)

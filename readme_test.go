@@ -22,17 +22,17 @@ import (
 
 var update = flag.Bool("update", false, "write the code of documents anew from its sources")
 
-// A cut is a block of a document that was cut from a source, and says which:
+// A cut is a block of a document that was copied from a source, which it names:
 //
 //	<!-- examples/hello/main.go -->         the file
 //	<!-- example_test.go ExampleRules -->   the body of the function
 //	<!-- output example_test.go Example --> what it prints, which go test checks
 var cut = regexp.MustCompile("(?m)^<!-- (output )?([\\w/.-]+\\.go)(?: (\\w+))? -->\n```(\\w+)\n((?s:.*?))^```$")
 
-// fence is the beginning of a block of Go.
+// fence matches the beginning of a block of Go.
 var fence = regexp.MustCompile("(?m)^```go$")
 
-// weave returns the document with its blocks as their sources have them now.
+// weave returns the document with its blocks updated from their sources.
 func weave(document string) (string, error) {
 	var errs []error
 	out := cut.ReplaceAllStringFunc(document, func(block string) string {
@@ -54,8 +54,8 @@ func weave(document string) (string, error) {
 	return out, errors.Join(errs...)
 }
 
-// cutFrom returns what a block is cut from: a file, the body of a function in it, or
-// what the function prints.
+// cutFrom returns the source of a block: a file, the body of a function in it, or the
+// output of the function.
 func cutFrom(file, function string, output bool) (string, error) {
 	src, err := os.ReadFile(filepath.FromSlash(file))
 	if err != nil {
@@ -83,7 +83,7 @@ func cutFrom(file, function string, output bool) (string, error) {
 	return "", fmt.Errorf("%s has no function %s", file, function)
 }
 
-// body takes what go test checks from a function's body, and one tab from each line.
+// body removes the expected output from a function's body, and one tab from each line.
 func body(src []byte) string {
 	if i := bytes.Index(src, []byte("\t// Output:")); i >= 0 {
 		src = src[:i]
@@ -136,7 +136,7 @@ func TestDocumentsWeave(t *testing.T) {
 	}
 }
 
-// The code in the package comment stands in the examples, which are run.
+// The code in the package comment also stands in the examples, which are run.
 func TestDocumentsPackageComment(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestDocumentsPackageComment(t *testing.T) {
 	require.NotContains(t, examples.String(), flat("agent.Walk(ctx)"))
 }
 
-// flat takes the indentation from every line.
+// flat removes the indentation of every line.
 func flat(s string) string {
 	var out strings.Builder
 	out.WriteByte('\n')
@@ -167,7 +167,7 @@ func flat(s string) string {
 	return out.String()
 }
 
-// Links of documents to files lead somewhere.
+// Links from documents to files lead to existing files.
 func TestDocumentsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	code := regexp.MustCompile("(?ms)^```.*?^```")

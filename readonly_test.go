@@ -12,12 +12,12 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// a reading verdict allows a call only because it changes nothing.
+// reading returns the verdict with the ground that the call changes nothing.
 func reading(v aycoder.Verdict) aycoder.Verdict {
 	return v.WithRationale(aycoder.Grounds{Class: "read_only", ReadOnly: true})
 }
 
-// heldTool is a command tool that answers "held" or "free".
+// heldTool is a command tool that answers "held" if its call must only read, or "free".
 type heldTool struct{ aycoder.Tool }
 
 func newHeldTool(t testing.TB) heldTool {
@@ -49,7 +49,7 @@ func byText(verdicts map[string]aycoder.Verdict) aycoder.ApproverFunc {
 	}
 }
 
-// A call is held to reading if nobody approved it, and by no way else.
+// A call must only read if nobody approved it, and in no other case.
 func TestReadOnlyReachesTheTool(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -78,7 +78,7 @@ func TestReadOnlyReachesTheTool(t *testing.T) {
 			if tt.wrap != nil {
 				approver = tt.wrap(approver)
 			}
-			// What wraps a call and copies it passes that on.
+			// A middleware that copies the call passes the flag on.
 			copies := func(next aycoder.ToolFunc) aycoder.ToolFunc {
 				return func(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 					return next(ctx, inv.WithProgress(func(aycoder.Progress) {}))
@@ -98,7 +98,7 @@ func TestReadOnlyReachesTheTool(t *testing.T) {
 	}
 }
 
-// In a run inside of another, a call is held to reading if one of the policies says so.
+// In a nested run, a call must only read if one of the policies says so.
 func TestReadOnlyInNestedRuns(t *testing.T) {
 	free, held, ask := aycoder.Allow(), reading(aycoder.Allow()), aycoder.Ask()
 	edited := aycoder.AllowWith(json.RawMessage(`{"text":"x"}`))
@@ -132,8 +132,8 @@ func TestReadOnlyInNestedRuns(t *testing.T) {
 	}
 }
 
-// A call that waits behind one which was suspended is held to reading in the next process
-// too: because the state says so, or because the policy does by then.
+// A call that waits behind a suspended one must only read in the next process, too:
+// because the state says so, or because the policy now does.
 func TestReadOnlyAfterAResume(t *testing.T) {
 	suspended := func(t *testing.T) *aycoder.Pending {
 		l := newLoop(t, &fake{turns: [][]any{calls(use("1", "run", `{"text":"ask"}`), use("2", "run", `{"text":"read"}`))}},
@@ -150,7 +150,7 @@ func TestReadOnlyAfterAResume(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		store func([]byte) []byte
-		now   aycoder.Verdict // about "read"
+		now   aycoder.Verdict // the verdict about "read"
 		want  string
 	}{
 		{"as it was", nil, reading(aycoder.Allow()), "held read"},
@@ -185,7 +185,7 @@ func TestReadOnlyAfterAResume(t *testing.T) {
 	}
 }
 
-// An engine that stores decisions loses nothing of them.
+// An engine that stores decisions keeps all of their content.
 func TestReadOnlyVerdictAsJSON(t *testing.T) {
 	for _, v := range []aycoder.Verdict{reading(aycoder.Allow()), aycoder.Allow(), reading(aycoder.Deny("no")), aycoder.Ask()} {
 		data, err := json.Marshal(v)
@@ -210,7 +210,7 @@ func TestReadOnlyVerdictAsJSON(t *testing.T) {
 	require.True(t, last[0].(*aycoder.RunTool).ReadOnly)
 }
 
-// No rule for words covers a call that is to do more than they say.
+// No rule with a pattern covers a call that asks for more than its words say.
 func TestRulesDoNotAnswerRequests(t *testing.T) {
 	spec := newHeldTool(t).Spec()
 	call := func(args string) *aycoder.ToolUse {

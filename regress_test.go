@@ -20,7 +20,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// suspended runs one edit up to its question, and gives what is needed to go on.
+// suspended runs one edit up to its question, and returns the run to resume.
 func suspended(t *testing.T) *aycoder.Pending {
 	t.Helper()
 	var res aycoder.Result
@@ -87,7 +87,7 @@ func TestErrorsWithoutABase(t *testing.T) {
 }
 
 func TestExecutorMayBlock(t *testing.T) {
-	slot := make(chan bool, 1) // a pool of one
+	slot := make(chan bool, 1) // a pool with one worker
 	pool := func(ctx context.Context, _ string, step func(context.Context)) {
 		slot <- true
 		go func() {

@@ -44,7 +44,7 @@ func TestRetryDecide(t *testing.T) {
 		{"too large", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}}, aycoder.ModelFailed{Retry: true, Shrink: true}},
 		{"too large again", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Sent: 800}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 600}},
 		{"too large once more", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Sent: 800, Attempt: 1}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 400}},
-		// Of 1,000 bytes 500 fit, 200 of them the fixed ones; a sixteenth is to spare.
+		// Of 1,000 bytes, 500 fit, and 200 of these are fixed. A sixteenth is kept free.
 		{"too large by so much", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Actual: 20, Max: 10}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 281}},
 		{"too large, and fixed", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Shrunk: true}, aycoder.ModelFailed{}},
 		{"over a bound", aycoder.Failure{Err: &aycoder.ModelError{Err: &aycoder.LimitError{}}}, aycoder.ModelFailed{Keep: true}},

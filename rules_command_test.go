@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What takes the place of a star does not make a command reach farther than the rule's
-// author can have meant.
+// A star of a command's pattern does not match anything that would let the command do
+// more than the author of the rule can have meant.
 func TestStarsOfCommandsHaveACeiling(t *testing.T) {
 	tests := []struct {
 		pattern, command string
@@ -70,8 +70,8 @@ func TestStarsOfCommandsHaveACeiling(t *testing.T) {
 	}
 }
 
-// A rule for paths covers a patch as a whole, or not at all; one that denies any of its
-// files denies it.
+// An allow rule for paths covers a patch as a whole or not at all; a deny rule that
+// covers any of its files denies it.
 func TestRulesOfPatches(t *testing.T) {
 	patch := func(body string) *ToolUse {
 		args, err := json.Marshal(map[string]string{"patch": "*** Begin Patch\n" + body + "*** End Patch\n"})

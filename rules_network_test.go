@@ -9,8 +9,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A rule for a command's words does not give it the network, which a sandbox keeps from
-// it unless an argument asks for it.
+// A rule for a command's words does not allow the network, which a sandbox blocks
+// unless an argument asks for it.
 func TestRuleForACommandGivesNoNetwork(t *testing.T) {
 	spec := &aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
 	for args, want := range map[string]bool{

@@ -17,7 +17,7 @@ func fetchCall(address string) (*ToolUse, *ToolSpec) {
 	return &ToolUse{ID: "1", Name: "fetch", Args: args}, spec
 }
 
-// Whom a rule for a host covers, as an allow rule and as a deny rule.
+// The URLs that a rule for a host covers, as an allow rule and as a deny rule.
 func TestRulesMatchHosts(t *testing.T) {
 	tests := []struct {
 		pattern, address string
@@ -51,7 +51,7 @@ func TestRulesMatchHosts(t *testing.T) {
 		{"127.0.0.1:8080", "http://127.0.0.1:8080/", true, true},
 		{"127.0.0.1", "http://127.0.0.2/", false, false},
 		{"bücher.example", "https://xn--bcher-kva.example/", false, true},
-		// Readers disagree about the host of these.
+		// Parsers disagree about the host of these.
 		{"example.com", "https://example.com@evil.org/", false, true},
 		{"example.com", `https://evil.org\@example.com/`, false, true},
 		{"example.com", "https://example.com%2eevil.org/", false, true},

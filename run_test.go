@@ -183,7 +183,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 		return s, ctx.Err()
 	}
 	tools := aycoder.WithTools(newTool(t, "read", aycoder.EffectReadOnly, work), newTool(t, "write", aycoder.EffectWrite, work))
-	// once breaks off at event n; it reports how many there were.
+	// once breaks at event n, and returns the number of events.
 	once := func(n int) int {
 		m := &fake{turns: [][]any{
 			calls(&aycoder.TextDelta{Text: "a"}, use("a", "read", `{"text":"x"}`), &aycoder.TextDelta{Text: "b"},
@@ -220,7 +220,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
-		runtime.Gosched() // the last instructions of those that have reported
+		runtime.Gosched() // lets goroutines that have reported execute their last instructions
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before, "goroutines are left")
 	t.Logf("%d runs at each of %d events", runs, total)

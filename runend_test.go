@@ -14,7 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// noted collects what was called.
+// noted collects the names of the functions that were called.
 type noted struct {
 	mu    sync.Mutex
 	calls []string
@@ -41,7 +41,7 @@ func ownTool(t testing.TB, name string, fn callFunc) aycoder.Tool {
 	return tool
 }
 
-// What a tool wants to be called at the end of a run is called once, before the loop
+// A function that a tool registers for the end of a run is called once, before the loop
 // statement ends, however that happens.
 func TestAtRunEnd(t *testing.T) {
 	for _, end := range []string{"done", "break", "cancel"} {
@@ -80,7 +80,8 @@ func TestAtRunEnd(t *testing.T) {
 	}
 }
 
-// A function that is late is called at once, and one that hangs is abandoned.
+// A function that is registered late is called at once, and one that hangs is
+// abandoned.
 func TestAtRunEndLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen noted

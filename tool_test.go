@@ -24,7 +24,7 @@ func echoPath(_ context.Context, _ *aycoder.Invocation, in fileArgs) (*aycoder.T
 	return aycoder.TextResult(fmt.Sprintf("%s %d %s", in.Path, in.Limit, in.Mode)), nil
 }
 
-// toolOf makes a tool of any argument type, for the shape of its schema only.
+// toolOf makes a tool of any argument type, only for its schema.
 func toolOf[In any](opts ...aycoder.ToolOption) (aycoder.Tool, error) {
 	fn := func(context.Context, *aycoder.Invocation, In) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult(""), nil
@@ -174,7 +174,7 @@ func TestToolArgumentsThatDoNotDecode(t *testing.T) {
 	}
 }
 
-// What JSON Schema calls an integer, a Go integer takes.
+// A Go integer accepts every number that JSON Schema calls an integer.
 func TestToolTakesIntegersInAnyForm(t *testing.T) {
 	type args struct {
 		Path  string            `json:"path"`

@@ -20,16 +20,17 @@ import (
 
 const module = "github.com/aycoder/aycoder"
 
-// modules are those that go.mod may require directly. docs/design.md says why.
+// modules are the modules that go.mod may require directly. docs/design.md says why.
 var modules = []string{
 	"github.com/pmezard/go-difflib", "github.com/tmaxmax/go-sse",
 	"golang.org/x/sync", "github.com/invopop/jsonschema", "golang.org/x/term", "golang.org/x/sys", "github.com/stretchr/testify",
 	"golang.org/x/net", "mvdan.cc/sh/v3",
 }
 
-// A wall says what the code of some folders may import of this module and of others.
+// A wall says what the code of some directories may import from this module and from
+// others.
 type wall struct {
-	folder string // a pattern of path.Match; the first that fits counts
+	dir    string // a pattern of path.Match; the first match counts
 	own    []string
 	others []string
 }
@@ -57,24 +58,25 @@ var walls = []wall{
 	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
 }
 
-// unsafely are the folders whose code may import unsafe: for system calls, and for a
-// text that is not copied.
+// unsafely are the directories whose code may import unsafe: for system calls, and for
+// a text that is not copied.
 var unsafely = []string{
 	"internal/proc", "internal/atomicswap", "internal/beneath", "internal/sandbox", "internal/sse", "internal/view",
 }
 
-// cache is the only variable that changes: of what is the same as long as a program lives.
+// cache is the only variable that changes. It holds values that stay the same as long
+// as a program runs.
 const cache = "internal/schema.schemas"
 
-// A source is a parsed file and the folder it is in, relative to the module.
+// A source is a parsed file and its directory, relative to the module.
 type source struct {
-	folder, name string
-	file         *ast.File
+	dir, name string
+	file      *ast.File
 }
 
 func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
 
-// breaches names what in a file is on the wrong side of a wall.
+// breaches returns what in a file is on the wrong side of a wall.
 func (s source) breaches() []string {
 	var out []string
 	for _, imp := range s.file.Imports {
@@ -94,7 +96,7 @@ func (s source) breaches() []string {
 			}
 		case *ast.GenDecl:
 			for _, name := range globals(d) {
-				if s.folder+"."+name != cache {
+				if s.dir+"."+name != cache {
 					out = append(out, "has the variable "+name)
 				}
 			}
@@ -109,7 +111,7 @@ func (s source) mayImport(p string) bool {
 	first, _, _ := strings.Cut(rel, "/")
 	switch {
 	case p == "unsafe":
-		return slices.Contains(unsafely, s.folder)
+		return slices.Contains(unsafely, s.dir)
 	case p == "encoding/gob" || own && first == "examples":
 		return false
 	case s.test():
@@ -118,14 +120,14 @@ func (s source) mayImport(p string) bool {
 		return true
 	}
 	i := slices.IndexFunc(walls, func(w wall) bool {
-		ok, err := path.Match(w.folder, s.folder)
+		ok, err := path.Match(w.dir, s.dir)
 		return ok && err == nil
 	})
 	if i < 0 {
 		return false
 	}
 	if own {
-		return rel == s.folder || rel == "" && slices.Contains(walls[i].own, ".") ||
+		return rel == s.dir || rel == "" && slices.Contains(walls[i].own, ".") ||
 			rel != "" && slices.Contains(walls[i].own, first)
 	}
 	return slices.ContainsFunc(walls[i].others, func(m string) bool {
@@ -155,7 +157,7 @@ func globals(d *ast.GenDecl) []string {
 	return out
 }
 
-// embedded reports whether the variable is a file, which has no other form.
+// embedded reports whether the variable is an embedded file, which must be a variable.
 func embedded(d *ast.GenDecl) bool {
 	return d.Doc != nil && strings.HasPrefix(d.Doc.List[len(d.Doc.List)-1].Text, "//go:embed ")
 }
@@ -223,7 +225,7 @@ func TestWalls(t *testing.T) {
 	require.Greater(t, len(files), 50)
 	for _, s := range files {
 		for _, b := range s.breaches() {
-			t.Errorf("%s/%s %s", s.folder, s.name, b)
+			t.Errorf("%s/%s %s", s.dir, s.name, b)
 		}
 	}
 	t.Logf("%d files", len(files))
@@ -247,7 +249,7 @@ func TestWallsFindBreaches(t *testing.T) {
 		{"internal imports tests' module", "internal/x/a.go", `import "github.com/stretchr/testify/require"`, "imports github.com/stretchr/testify/require"},
 		{"example imports tools", "examples/x/a.go", `import "@/tools"`, ""},
 		{"test imports an example", "tools/a_test.go", `import "@/examples/x"`, "imports @/examples/x"},
-		{"folder without a wall", "new/a.go", `import "@"`, "imports @"},
+		{"directory without a wall", "new/a.go", `import "@"`, "imports @"},
 		{"gob", "a_test.go", `import "encoding/gob"`, "imports encoding/gob"},
 		{"unsafe", "tools/a.go", `import "unsafe"`, "imports unsafe"},
 		{"init", "a.go", `func init() {}`, "has an init function"},
@@ -265,25 +267,25 @@ func TestWallsFindBreaches(t *testing.T) {
 	}
 }
 
-// comments counts the package comments of each folder: one package, one comment.
+// comments counts the package comments of each directory. Each package must have one.
 func comments(files []source) map[string]int {
 	n := map[string]int{}
 	for _, s := range files {
 		if s.test() {
 			continue
 		}
-		n[s.folder] += 0
+		n[s.dir] += 0
 		if s.file.Doc != nil {
-			n[s.folder]++
+			n[s.dir]++
 		}
 	}
 	return n
 }
 
 func TestPackageComments(t *testing.T) {
-	for folder, n := range comments(sources(t)) {
+	for dir, n := range comments(sources(t)) {
 		if n != 1 {
-			t.Errorf("%s has %d package comments, want 1", folder, n)
+			t.Errorf("%s has %d package comments, want 1", dir, n)
 		}
 	}
 	parse := func(src string) source {
@@ -329,12 +331,12 @@ func TestDirectModules(t *testing.T) {
 	require.Equal(t, []string{"a.b/c", "d.e/f"}, found)
 }
 
-// The program that hosts link holds none of the packages that only tests need.
+// A program that imports the root package does not link packages that only tests need.
 func TestRootLinks(t *testing.T) {
 	seen := map[string]bool{}
-	var visit func(folder string)
-	visit = func(folder string) {
-		pkg, err := build.ImportDir(folder, 0)
+	var visit func(dir string)
+	visit = func(dir string) {
+		pkg, err := build.ImportDir(dir, 0)
 		require.NoError(t, err)
 		for _, p := range pkg.Imports {
 			if rel, ok := strings.CutPrefix(p, module+"/"); ok && !seen[p] {
