@@ -9,7 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Texts from outside are made valid before they are kept or shown.
+// Texts from outside are made valid before they are kept or shown. A model, a tool or a
+// host may pass any bytes, but encoding/json replaces invalid UTF-8 without an error,
+// which [Message.MarshalJSON] therefore refuses, and PostgreSQL, for example, refuses
+// NUL in text. Parts that are valid stay as they are, since most are.
 
 var noNUL = strings.NewReplacer("\x00", "\uFFFD")
 

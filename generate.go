@@ -72,11 +72,11 @@ func IntoResponse(r *Response) GenerateOption {
 //
 // The answer is checked against the schema, and by the UnmarshalJSON method of T if
 // there is one. If something is wrong, the model is told what, with paths, and is asked
-// again. After [WithRepairs] such attempts the error is an [*OutputError]. An answer
-// that the token limit cut off is not retried; its error is an [*OutputError] that
-// unwraps to a [*LimitError]. A refusal is a [*RefusalError]. An answer that the
-// provider pauses again and again is a [*LimitError]. Errors of m are returned
-// unchanged and are not retried; use a [ModelMiddleware] for that.
+// again. After the number of repairs that [WithRepairs] sets, the error is an
+// [*OutputError]. An answer that the token limit cut off is not retried; its error is
+// an [*OutputError] that unwraps to a [*LimitError]. A refusal is a [*RefusalError]. An
+// answer that the provider pauses again and again is a [*LimitError]. Errors of m are
+// returned unchanged and are not retried; use a [ModelMiddleware] for that.
 //
 // Generate runs no tools and does not change req, whose Tools, ToolChoice and Output
 // must be empty. If req, T or an option is wrong, the error is a [*ConfigError], or a

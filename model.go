@@ -170,7 +170,7 @@ type ToolDelta struct {
 }
 
 // BlockDone is the provider's statement that a block is complete. Arguments that parse
-// as JSON are not such a statement. It is also a [Fact].
+// as JSON may still be incomplete. It is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
@@ -297,9 +297,9 @@ type Response struct {
 // Text returns the visible text of the answer.
 func (r *Response) Text() string { return r.Message.Text() }
 
-// Complete asks m once and collects the whole answer. It runs no tools and does
-// not retry. On an error the response holds the blocks that were complete by then
-// and the error is returned beside it.
+// Complete asks m once and collects the whole answer. It runs no tools and does not
+// retry. If it returns an error, the response still holds the blocks that were complete
+// by then.
 func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, error) {
 	r := &Response{Message: &Message{Role: RoleAssistant}}
 	switch {

@@ -149,7 +149,8 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// Limits bounds a run. A field that is 0 leaves the limit as it is.
+// Limits are the limits of a run. A field that is 0 leaves the default, or the value of
+// an earlier [WithLimits], as it is.
 type Limits struct {
 	// Turns is the maximum number of messages that the model may send in a run. A run
 	// that needs more ends with a [*LimitError]. Default: 50.

@@ -32,6 +32,7 @@ func shortSize(m *Message, limit int64) int64 {
 	return min(n, room)
 }
 
+// messageSize returns the approximate size of a message as it is.
 func messageSize(m *Message) int64 { return overhead + partsSize(m.Parts) }
 
 func partsSize(parts []Part) int64 {
@@ -71,6 +72,7 @@ func shortened(m *Message, room int64) *Message {
 		return m
 	}
 	const least = 128 // bytes of a text
+	// Halving cuts the longest texts first, and takes few attempts.
 	for each := int(room) - least; ; each /= 2 {
 		each = max(each, least)
 		s := &Message{Role: m.Role, Parts: shortParts(m.Parts, each)}
@@ -80,6 +82,8 @@ func shortened(m *Message, room int64) *Message {
 	}
 }
 
+// shortParts shortens each part that takes more than a number of bytes. It returns a new
+// slice, since messages are shared.
 func shortParts(parts []Part, each int) []Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
@@ -90,6 +94,7 @@ func shortParts(parts []Part, each int) []Part {
 	return out
 }
 
+// shortPart shortens a part. Media cannot be shortened, so a text takes its place.
 func shortPart(p Part, each int) Part {
 	switch p := p.(type) {
 	case *Text:

@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// stateJSON is the JSON form of a State. A stored state may be damaged, or come from
+// another version of the program. So decoding checks that each field is in range and
+// that the fields agree; otherwise Apply could index out of range or run a call twice.
 type stateJSON struct {
 	Effects  []toolEffect `json:"effects,omitempty"`
 	MaxTurns int          `json:"max_turns"`
@@ -31,19 +34,24 @@ type stateJSON struct {
 	Broken   *ModelFailed `json:"broken,omitempty"`
 }
 
+// callJSON is the JSON form of a call. The call itself is in the parts of the message,
+// which are encoded without loss; ID leads to it.
 type callJSON struct {
-	ID       string     `json:"id"`
-	Attempt  int        `json:"attempt,omitempty"`
-	Effect   Effect     `json:"effect"`
-	Status   callStatus `json:"status"`
-	Ran      bool       `json:"ran,omitempty"`
-	Edited   string     `json:"edited,omitempty"`
-	Plan     *EditPlan  `json:"plan,omitempty"`
-	ReadOnly bool       `json:"read_only,omitempty"`
-	Output   *Message   `json:"output,omitempty"`
+	ID      string     `json:"id"`
+	Attempt int        `json:"attempt,omitempty"`
+	Effect  Effect     `json:"effect"`
+	Status  callStatus `json:"status"`
+	Ran     bool       `json:"ran,omitempty"`
+	// Edited is a string that holds JSON, since encoding/json would change the white
+	// space of a json.RawMessage.
+	Edited   string    `json:"edited,omitempty"`
+	Plan     *EditPlan `json:"plan,omitempty"`
+	ReadOnly bool      `json:"read_only,omitempty"`
+	// Output is the only part of a message, since messages have a lossless encoding.
+	Output *Message `json:"output,omitempty"`
 }
 
-// MarshalJSON encodes the state, with the history.
+// MarshalJSON encodes the state, with the whole history. The zero State is null.
 func (s State) MarshalJSON() ([]byte, error) {
 	if s.rules == nil {
 		return []byte("null"), nil

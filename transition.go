@@ -5,7 +5,17 @@ import (
 	"strconv"
 )
 
-// The texts that the model reads in place of a call's output.
+// This file has the transitions of a [State], one function for each [Fact]. A function
+// returns the actions that the fact makes possible, or the reason why the fact does not
+// fit. It works on a copy, which Apply drops if there is a reason.
+//
+// A message in progress is kept apart from the history, in parts and calls, until every
+// call is settled. Only commit adds it, together with the outputs. So the history is
+// valid whenever the run is left, and a message can be discarded as a whole as long as
+// none of its tools has begun.
+
+// The texts that the model reads in place of a call's output. They say whether the call
+// had an effect, because the model decides by them whether to make it again.
 const (
 	outCut       = "not run: the response was cut off in the middle of this call"
 	outRefused   = "not run: the response ended in a refusal"
@@ -54,6 +64,7 @@ func (s *State) holds(use *ToolUse) bool {
 	return i >= 0 && s.calls[i].use == use
 }
 
+// talking reports whether the model may still send blocks.
 func (s *State) talking() bool { return s.phase == phaseModel }
 
 // blockDone records a complete block. A read-only call may start at once, unless a
@@ -75,6 +86,9 @@ func (s *State) blockDone(p Part) ([]Action, string) {
 	return nil, "no part of an assistant's message"
 }
 
+// callDone records a complete call. One that may write is held until the message is
+// complete: the rest of the message may fail or be a refusal, and an effect cannot be
+// taken back. A call above the limit only gets an output, see [State.outputs].
 func (s *State) callDone(use *ToolUse) ([]Action, string) {
 	use = s.named(use)
 	s.parts = s.parts.append(use)
@@ -94,6 +108,8 @@ func (s *State) callDone(use *ToolUse) ([]Action, string) {
 	return []Action{s.ask(len(s.calls) - 1)}, ""
 }
 
+// blockCut records a call that was cut off. It stays in the message, so that the model
+// sees what it did not finish, but it is settled and never runs.
 func (s *State) blockCut(use *ToolUse) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
@@ -124,6 +140,8 @@ func (s *State) named(use *ToolUse) *ToolUse {
 	return &ToolUse{ID: id, Name: use.Name, Args: use.Args, Extra: use.Extra}
 }
 
+// messageDone ends the message, and asks about the calls that were held. After a
+// refusal, calls that have not begun do not run.
 func (s *State) messageDone(f *MessageDone) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"
@@ -244,6 +262,8 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	return s.advance(nil)
 }
 
+// toolBegan is refused if the call was settled meanwhile, for example because the run was
+// cancelled. That keeps a tool from starting after its output is in the history.
 func (s *State) toolBegan(id string) ([]Action, string) {
 	i := s.find(id)
 	if i < 0 {
@@ -300,6 +320,7 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 	return nil, ""
 }
 
+// cancelled settles every open call and commits the message, so that the history is valid.
 func (s *State) cancelled() ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
@@ -316,6 +337,8 @@ func (s *State) cancelled() ([]Action, string) {
 	return s.over(EndCancelled, nil)
 }
 
+// resumed settles the calls that had begun as lost: they may have had an effect, so they
+// must not run again. Suspended approvals are asked for again.
 func (s *State) resumed() ([]Action, string) {
 	if s.phase == phaseDone && s.end != EndSuspended {
 		return nil, "the run is over"
