@@ -81,11 +81,10 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 // [ErrDecided] if the question was answered before.
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
-// AllowPlan lets the call make a plan that is what is left of Request.Plan after a
-// review: with [EditPlan.Keep], [EditPlan.Without], [EditPlan.KeepFiles] and
-// [EditPlan.WithProposed]. The model is told what is not in it. If it is no such plan
-// the error says so, and the question stays open. The error is [ErrDecided] if the
-// question was answered before.
+// AllowPlan lets the call carry out a reviewed plan: the rest of Request.Plan after
+// [EditPlan.Keep], [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed]. The
+// model is told about the parts that were left out. Any other plan is an error, and the
+// question stays open. The error is [ErrDecided] if the question was answered before.
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 // AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
@@ -329,7 +328,7 @@ func (r *run) applyRule(rule Rule) {
 }
 
 // checkStart returns why a call that was allowed must not start: it is not on record, or a
-// command is not the one that was shown. What an edit would do now is merged instead. If
+// command is not the one that was shown. An edit is merged with the present file instead. If
 // the call may start only because it changes nothing by now, the action says so after.
 func checkStart(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
@@ -368,8 +367,8 @@ func checkStart(ctx context.Context, r *run, a *RunTool, t *tool) error {
 	return &StaleApprovalError{base}
 }
 
-// allowsNow asks the policy once more whether a call may run as it is. What it says now
-// can only hold the call to more.
+// allowsNow asks the policy once more whether a call may run as it is. The new
+// verdict can only restrict the call further.
 func (r *run) allowsNow(a *RunTool, args json.RawMessage, t *tool) bool {
 	v := r.policy(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: args}, &t.spec)
 	a.ReadOnly = a.ReadOnly || v.readOnly()

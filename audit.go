@@ -79,8 +79,8 @@ type AuditRecord struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// WithAudit tells a everything that a run asks, decides and does. What it was not
-// told does not happen: a tool that may write starts after its approval was recorded,
+// WithAudit tells a everything that a run asks, decides and does. Nothing happens
+// unrecorded: a tool that may write starts after its approval was recorded,
 // and if that fails it does not run and the call ends with an [*AuditError]. An
 // [Approver] that is an [Auditor] is told, too, without this option. It appends.
 // Default: nobody.

@@ -114,8 +114,8 @@ func WithParent(inv *Invocation) RunOption {
 	}
 }
 
-// inside makes the run part of a call. Who is told of the run around it is told of this
-// one, too.
+// inside makes the run part of a call. The auditors of the outer run are told of this one,
+// too.
 func (r *run) inside(inv *Invocation) {
 	r.parent, r.depth = inv.run, inv.Depth+1
 	if r.parent == nil {
@@ -131,10 +131,10 @@ func (r *run) inside(inv *Invocation) {
 
 type runKey struct{}
 
-// RunFromContext tells an [Approver], by the ctx of its question, which run makes the call, and
-// inside of how many others that is, as [Invocation].Run and Depth tell the tool: what a
-// tool keeps from call to call, as the folder of a shell, it may keep for each run.
-// Elsewhere it returns "" and 0.
+// RunFromContext returns the id of the run that makes the call which an [Approver] is asked
+// about, and in how many other runs it is nested. ctx is that of the question. A tool finds
+// the same in [Invocation].Run and Depth, and can keep its state for each run, such as the
+// directory of a shell. For any other ctx it returns "" and 0.
 func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.id, r.depth

@@ -281,8 +281,8 @@ func (r *run) next(ctx context.Context) Event {
 	return nil
 }
 
-// startReady starts what waits until the consumer has seen everything before. What
-// was steered meanwhile is said first.
+// startReady starts what waits until the consumer has seen everything before. Messages
+// that were steered meanwhile go first.
 func (r *run) startReady(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -204,8 +204,8 @@ func (r *run) take(ev ModelEvent) (bool, error) {
 	return false, nil
 }
 
-// restarted forgets what came of the message so far, as the client does. What is
-// complete may be in use, so the client must not have told of any. The mutex is held.
+// restarted forgets what came of the message so far, as the client does. A
+// complete block may be in use, so the client must not have sent one. The mutex is held.
 func (r *run) restarted(ev *Retrying) error {
 	if ev == nil || len(r.state.parts.items) > 0 {
 		return errLateRetry
@@ -219,8 +219,8 @@ func (r *run) restarted(ev *Retrying) error {
 	return nil
 }
 
-// modelFailed asks the policy whether to try again. What the cancelled context
-// broke is no failure.
+// modelFailed asks the policy whether to try again. A stream that
+// broke because the context was cancelled did not fail.
 func (r *run) modelFailed(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

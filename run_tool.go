@@ -126,8 +126,8 @@ type outcome struct {
 	elapsed time.Duration
 }
 
-// endTool hands in what a call gave. What comes after the run was closed is thrown
-// away.
+// endTool reports the outcome of a call. An outcome that comes after the run was closed is
+// thrown away.
 func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	fin, fatal := r.loop.finished(ctx, a, o)
 	r.mu.Lock()
@@ -146,7 +146,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	}
 }
 
-// fail ends the run with err. What it failed with before comes first.
+// fail ends the run with err. An earlier error comes first.
 func (r *run) fail(err error) {
 	if r.err != nil {
 		err = errors.Join(r.err, err)
@@ -213,7 +213,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	return fin, isFatal(o.err)
 }
 
-// maxQuoted bounds what the model is told of its own words.
+// maxQuoted bounds the words of the model that are quoted to it.
 const maxQuoted = 4 << 10
 
 // typed gives an error of a tool its type.

@@ -21,8 +21,8 @@ type TurnResult struct {
 	Pending *Pending
 }
 
-// Turn asks the model once, with req as it is, and runs the tools it calls: for
-// loops of one's own. Tools, approvals, retries and limits are those of l; the
+// Turn asks the model once, with req as it is, and runs the tools that it calls: for hosts
+// that write the loop themselves. Tools, approvals, retries and limits are those of l; the
 // context builder is not asked, and req.Tools that are empty are l's. The sequence
 // keeps the contract of [Agent]. The result may be nil.
 //
