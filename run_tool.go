@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -300,4 +302,43 @@ func headTail(s string, n int) string {
 		from++
 	}
 	return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", s[:head], from-head, s[from:])
+}
+
+// fit checks a call before anybody is asked about it. It returns the call with the
+// arguments that the tool gets: where the schema does not allow text, values that the
+// model wrote as text are converted, and integers such as 2.0 are in plain digits.
+func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
+	args, err := fitArgs(t.schema, call.ID, call.Name, call.Args)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(args, call.Args) {
+		return call, nil
+	}
+	return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
+}
+
+// fitArgs returns the arguments of an action as fit does, or unchanged if they do not
+// fit.
+func (t *tool) fitArgs(a *RunTool) json.RawMessage {
+	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
+	if err != nil {
+		return a.Args
+	}
+	return use.Args
+}
+
+func notFound(call *ToolUse, offered []*ToolSpec) error {
+	names := make([]string, len(offered))
+	for i, s := range offered {
+		names[i] = s.Name
+	}
+	near := closest.Closest(call.Name, names, len(names))
+	for _, n := range names {
+		if !slices.Contains(near, n) {
+			near = append(near, n)
+		}
+	}
+	base := &ToolError{Tool: runes.Shorten(call.Name, 80), CallID: call.ID}
+	return &ToolNotFoundError{ToolError: base, Available: near}
 }

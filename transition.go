@@ -30,39 +30,8 @@ func (s *State) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
 }
 
-func (s *State) ask(i int) *AskApproval {
-	c := &s.calls[i]
-	return &AskApproval{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Effect: c.effect}
-}
-
-func (s *State) runTool(i int) *RunTool {
-	c := &s.calls[i]
-	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly}
-	if c.edited != nil {
-		run.Args, run.Edited = c.edited, true
-	}
-	return run
-}
-
 // own makes a private copy of the calls, so that they can be changed.
 func (s *State) own() { s.calls = slices.Clone(s.calls) }
-
-func (s *State) find(id string) int {
-	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
-}
-
-// asks reports whether the question about this very call is open.
-func (s *State) asks(use *ToolUse) bool {
-	i := s.find(use.ID)
-	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
-}
-
-// holds reports whether the message in progress has this very call, and not one with
-// the same id from another attempt.
-func (s *State) holds(use *ToolUse) bool {
-	i := s.find(use.ID)
-	return i >= 0 && s.calls[i].use == use
-}
 
 // talking reports whether the model may still send blocks.
 func (s *State) talking() bool { return s.phase == phaseModel }
@@ -460,11 +429,6 @@ func (s *State) take(followUps bool) {
 		s.history = s.history.append(q.Message)
 	}
 	s.queue = rest
-}
-
-func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
-	s.phase, s.end = phaseDone, end
-	return actions, ""
 }
 
 // commit adds the message in progress and the outputs of its calls to the history. An
