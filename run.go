@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // A run is the ordinary driver of a [State]: it does the actions in goroutines and
@@ -64,10 +62,10 @@ type asking struct {
 
 // calling is the state of the calls of a message.
 type calling struct {
-	slots     *semaphore.Weighted // of parallel tools; made for the first, and not guarded
-	running   []*RunTool          // have begun and not returned
-	reported  map[string]bool     // those that ToolFinished told of
-	inline    *ToolUse            // the call that the step which decides about it can run itself
+	slots     chan struct{}   // of parallel tools; made for the first, and not guarded
+	running   []*RunTool      // have begun and not returned
+	reported  map[string]bool // those that ToolFinished told of
+	inline    *ToolUse        // the call that the step which decides about it can run itself
 	inlineRun *RunTool
 }
 
@@ -460,7 +458,7 @@ func (r *run) do(a Action) {
 		})
 	case *RunTool:
 		if r.slots == nil {
-			r.slots = semaphore.NewWeighted(int64(r.loop.parallel))
+			r.slots = make(chan struct{}, r.loop.parallel)
 		}
 		if r.inline == a.Call && r.loop.execute == nil {
 			r.inlineRun = a

@@ -22,10 +22,12 @@ import (
 func (r *run) runTool(ctx context.Context, a *RunTool) {
 	defer r.gone()
 	defer r.flush(ctx)
-	if r.slots.Acquire(ctx, 1) != nil {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
 		return
 	}
-	defer r.slots.Release(1)
 	t := r.loop.tool(a.Call.Name)
 	if t == nil { // a resumed run has fewer tools
 		r.reject(a.Call, notFound(a.Call, r.offers()))
