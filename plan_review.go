@@ -65,12 +65,10 @@ func (e FileEdit) hunks() []EditHunk {
 
 // lineChanges returns the differences of two texts.
 func lineChanges(a, b string) []LineChange {
-	s := diff3.Diff([]byte(a), []byte(b))
-	out := make([]LineChange, len(s.Hunks))
-	for i, h := range s.Hunks {
-		out[i] = LineChange{
-			h.A0 + 1, h.B0 + 1, string(s.A.Slice(h.A0, h.A1)), string(s.B.Slice(h.B0, h.B1)),
-		}
+	changes := diff3.Diff(view.Bytes(a), view.Bytes(b)).Changes()
+	out := make([]LineChange, len(changes))
+	for i, c := range changes {
+		out[i] = LineChange(c)
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // swap puts the staged file in place, or removes the current file if none is wanted. It returns
@@ -276,25 +278,13 @@ func (f *fileApply) finish(failed bool) {
 		r.Outcome = aycoder.OutcomeMerged
 	}
 	if !failed && !as && r.Exists && f.edit.Kind != aycoder.EditDelete {
-		r.UserChanges = changes(f.edit.Proposed, r.Content)
+		for _, c := range diff3.Diff(view.Bytes(f.edit.Proposed), view.Bytes(r.Content)).Changes() {
+			r.UserChanges = append(r.UserChanges, aycoder.LineChange(c))
+		}
 	}
 	if r.Written && f.found.link == "" {
 		r.Undo = new(reverse(between(f.edit.Path, f.edit.Mode, f.found, f.want), f.found.mode))
 	}
-}
-
-// changes compares two texts line by line, or as one change if they exceed the size limit of a
-// plan.
-func changes(before, after string) []aycoder.LineChange {
-	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "text", Kind: aycoder.EditChange, Base: before, Proposed: after})
-	if err != nil {
-		return []aycoder.LineChange{{OldLine: 1, NewLine: 1, Old: before, New: after}}
-	}
-	var all []aycoder.LineChange
-	for _, h := range plan.Hunks() {
-		all = append(all, h.LineChange)
-	}
-	return all
 }
 
 // close releases everything that an error may have left open.

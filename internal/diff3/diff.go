@@ -35,6 +35,22 @@ func diffWhole(a, b []byte) *Script {
 	return s
 }
 
+// Change is a change of whole lines, which keep their ends. Lines are counted from 1; an
+// empty side has the number of the line that follows.
+type Change struct {
+	OldLine, NewLine int
+	Old, New         string
+}
+
+// Changes returns the hunks with their lines.
+func (s *Script) Changes() []Change {
+	out := make([]Change, len(s.Hunks))
+	for i, h := range s.Hunks {
+		out[i] = Change{h.A0 + 1, h.B0 + 1, string(s.A.Slice(h.A0, h.A1)), string(s.B.Slice(h.B0, h.B1))}
+	}
+	return out
+}
+
 // Op is a step of a [Script]: lines that are equal, or a hunk.
 type Op struct {
 	Hunk
