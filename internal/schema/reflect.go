@@ -68,7 +68,7 @@ func reflectType(t reflect.Type) (raw json.RawMessage, own bool, err error) {
 	if err != nil {
 		return nil, own, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	return bytes.Clone(s.AppendTo(nil)), own, nil // without spare capacity, because the slice is cached
+	return s.AppendTo(nil), own, nil
 }
 
 // A reflector makes schemas of checked types. It lets invopop/jsonschema read the structure
