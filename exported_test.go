@@ -1,7 +1,6 @@
 package aycoder_test
 
 import (
-	"flag"
 	"go/ast"
 	"os"
 	"slices"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var updateExported = flag.Bool("update-exported", false, "write testdata/exported.txt")
 
 // Each exported name of the root is a decision: it is written down in a list. A new system is
 // a package, not names in the root.
@@ -48,12 +45,12 @@ func TestExportedNames(t *testing.T) {
 	}
 	slices.Sort(names)
 	const file = "testdata/exported.txt"
-	if *updateExported {
+	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(names, "\n")+"\n"), 0o644))
 	}
 	known, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, strings.Fields(string(known)), names,
-		"if the root needs another name, run: go test -run TestExportedNames -update-exported .")
+		"if the root needs another name, run: go test -run TestExportedNames -update .")
 	require.LessOrEqual(t, len(names), 250)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the code of documents anew from its sources")
+var update = flag.Bool("update", false, "write the code of documents, and the list of exported names, anew from their sources")
 
 // A cut is a block of a document that was copied from a source, which it names:
 //
