@@ -114,34 +114,18 @@ func (r *race) makeDirectory(i int) error {
 	return err
 }
 
-func (r *race) replace(int) error { return replace(r.w, "d/f", "inside", "inside+") }
-
-func (r *race) apply(edit aycoder.FileEdit) error {
-	_, err := r.w.Apply(r.t.Context(), mustPlan(r.t, edit))
-	return err
-}
-
-func (r *race) applyCreate(i int) error {
-	name := "n" + strconv.Itoa(i)
-	err := r.apply(aycoder.FileEdit{Path: "d/" + name, Kind: aycoder.EditCreate, Proposed: "new"})
-	if err == nil {
-		require.NoError(r.t, r.inside.Remove(name))
-	}
-	return err
-}
-
-func (r *race) applyChange(i int) error {
+func (r *race) change(i int) error {
 	was, now := "even", "odd"
 	if i%2 == 1 {
 		was, now = now, was
 	}
 	require.NoError(r.t, r.inside.WriteFile("g", []byte(was), 0o644))
-	return r.apply(aycoder.FileEdit{Path: "d/g", Kind: aycoder.EditChange, Base: was, Proposed: now})
+	return replace(r.w, "d/g", was, now)
 }
 
-func (r *race) applyDelete(int) error {
+func (r *race) remove(int) error {
 	require.NoError(r.t, r.inside.WriteFile("h", []byte("gone soon"), 0o644))
-	return r.apply(aycoder.FileEdit{Path: "d/h", Kind: aycoder.EditDelete, Base: "gone soon"})
+	return applyOne(r.w, aycoder.FileEdit{Path: "d/h", Kind: aycoder.EditDelete, Base: "gone soon"})
 }
 
 // Somebody exchanges a directory and a link while all kinds of reads and writes go on
@@ -155,8 +139,7 @@ func TestExchangeRace(t *testing.T) {
 	for where, to := range map[string]string{"outside": "../ws-out", "secret": ".ssh"} {
 		for name, do := range map[string]func(*race, int) error{
 			"read": (*race).read, "list": (*race).list, "create": (*race).create, "directories": (*race).makeDirectory,
-			"replace": (*race).replace, "apply create": (*race).applyCreate,
-			"apply change": (*race).applyChange, "apply delete": (*race).applyDelete,
+			"change": (*race).change, "delete": (*race).remove,
 		} {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				if name == "list" && where == "secret" {

@@ -209,6 +209,7 @@ func TestWorkspaceRace(t *testing.T) {
 		}
 	})
 	read, written, tries := 0, 0, 4000
+	text, next := "inside", "inside too"
 	for range tries {
 		if f, err := w.Open("d/f"); err == nil {
 			data, err := io.ReadAll(f)
@@ -217,7 +218,8 @@ func TestWorkspaceRace(t *testing.T) {
 			f.Close()
 			read++
 		}
-		if err := replace(w, "d/f", "inside", "inside2"); err == nil {
+		if err := replace(w, "d/f", text, next); err == nil {
+			text, next = next, text
 			written++
 		}
 	}
@@ -245,15 +247,16 @@ func TestReadDirIsBounded(t *testing.T) {
 
 // replace changes a file, or fails with a kind, as one does that merges nothing.
 func replace(w *Workspace, name, old, text string) error {
-	return write1(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: old, Proposed: text})
+	return applyOne(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: old, Proposed: text})
 }
 
 // create makes a file, or fails with a kind.
 func create(w *Workspace, name, text string) error {
-	return write1(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: text})
+	return applyOne(w, aycoder.FileEdit{Path: name, Kind: aycoder.EditCreate, Proposed: text})
 }
 
-func write1(w *Workspace, e aycoder.FileEdit) error {
+// applyOne carries out a plan of one edit. A conflict has the kind of what stands in the way.
+func applyOne(w *Workspace, e aycoder.FileEdit) error {
 	if _, err := w.rel("write", e.Path); err != nil { // before a plan makes it clean
 		return err
 	}
