@@ -224,12 +224,13 @@ func (b *backgroundRun) step(s []any) {
 		}
 		b.last = b.w.call("bash_output", args{"id": b.id})
 		if b.printsFirst { // on a busy machine that takes a while
+			b.printsFirst = false
 			timed.Until(b.t, func() bool {
-				own, _, _ := strings.Cut(b.last.Text(), "[")
-				if b.printsFirst = own == ""; b.printsFirst {
-					b.last = b.w.call("bash_output", args{"id": b.id})
+				if own, _, _ := strings.Cut(b.last.Text(), "["); own != "" {
+					return true
 				}
-				return !b.printsFirst
+				b.last = b.w.call("bash_output", args{"id": b.id})
+				return false
 			})
 		}
 		b.outputs = append(b.outputs, b.last)
