@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
@@ -349,11 +350,11 @@ func (r *run) enter(in *Input) error {
 
 func (in *Input) message() *Message {
 	if len(in.Parts) == 0 {
-		return User(cleanText(in.Prompt))
+		return User(runes.Clean(in.Prompt))
 	}
 	m := &Message{Role: RoleUser, Parts: cleanParts(in.Parts)}
 	if in.Prompt != "" {
-		m.Parts = append(m.Parts, &Text{Text: cleanText(in.Prompt)})
+		m.Parts = append(m.Parts, &Text{Text: runes.Clean(in.Prompt)})
 	}
 	return m
 }

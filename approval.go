@@ -291,7 +291,7 @@ func (r *run) decideLocked(c *ToolUse, v Verdict, by DecidedBy) error {
 
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, runes.Shorten(cleanText(err.Error()), 8<<10))
+	out := errorOutput(c, runes.Shorten(runes.Clean(err.Error()), 8<<10))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {

@@ -224,9 +224,9 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 	}()
 	text, err := p.Preview(ctx, inv)
 	if err != nil {
-		return "no preview: " + cleanText(err.Error())
+		return "no preview: " + runes.Clean(err.Error())
 	}
-	return runes.Shorten(cleanText(text), 64<<10)
+	return runes.Shorten(runes.Clean(text), 64<<10)
 }
 
 // pin remembers what a command would show that is allowed unasked.

@@ -202,9 +202,9 @@ func (t *trail) note(r *run, kind AuditKind, call *ToolUse, rec AuditRecord) {
 	if call != nil {
 		sum := sha256.Sum256(call.Args)
 		rec.CallID, rec.Tool, rec.Digest = call.ID, call.Name, hex.EncodeToString(sum[:])
-		rec.Subject = runes.Shorten(cleanText(r.loop.subject(call)), 4<<10)
+		rec.Subject = runes.Shorten(runes.Clean(r.loop.subject(call)), 4<<10)
 	}
-	rec.Reason = runes.Shorten(cleanText(rec.Reason), 1<<10)
+	rec.Reason = runes.Shorten(runes.Clean(rec.Reason), 1<<10)
 	if len(t.notes) == maxNotes {
 		t.notes = t.notes[1:]
 	}

@@ -5,44 +5,30 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Texts from outside are made valid before they are kept or shown. A model, a tool or a
-// host may pass any bytes, but encoding/json replaces invalid UTF-8 without an error,
-// which [Message.MarshalJSON] therefore refuses, and PostgreSQL, for example, refuses
-// NUL in text. Parts that are valid stay as they are, since most are.
+// Texts from outside are made valid before they are kept or shown, see [runes.Clean]: a
+// model, a tool or a host may pass any bytes, but [Message.MarshalJSON] refuses what
+// encoding/json would change. Parts that are valid stay as they are, since most are.
 
-var noNUL = strings.NewReplacer("\x00", "\uFFFD")
-
-// cleanText makes s valid UTF-8 without NUL, which JSON, terminals and databases can
-// all hold.
-func cleanText(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if strings.IndexByte(s, 0) >= 0 {
-		s = noNUL.Replace(s)
-	}
-	return s
-}
-
-// cleanDelta is cleanText for a delta. It returns a clean one unchanged.
+// cleanDelta is [runes.Clean] for a delta. It returns a clean one unchanged.
 func cleanDelta(ev ModelEvent) Event {
 	switch ev := ev.(type) {
 	case *TextDelta:
-		if t := cleanText(ev.Text); t != ev.Text {
+		if t := runes.Clean(ev.Text); t != ev.Text {
 			return &TextDelta{t}
 		}
 		return ev
 	case *ThinkingDelta:
-		if t := cleanText(ev.Text); t != ev.Text {
+		if t := runes.Clean(ev.Text); t != ev.Text {
 			return &ThinkingDelta{t}
 		}
 		return ev
 	case *ToolDelta:
-		id, name, args := cleanText(ev.ID), cleanText(ev.Name), cleanText(ev.Args)
+		id, name, args := runes.Clean(ev.ID), runes.Clean(ev.Name), runes.Clean(ev.Args)
 		if id != ev.ID || name != ev.Name || args != ev.Args {
 			return &ToolDelta{id, name, args}
 		}
@@ -60,7 +46,7 @@ func cleanPart(p Part) (Part, bool) {
 		if p == nil {
 			return p, true
 		}
-		if text, extra := cleanText(p.Text), cleanExtra(p.Extra); text != p.Text || extra != p.Extra {
+		if text, extra := runes.Clean(p.Text), cleanExtra(p.Extra); text != p.Text || extra != p.Extra {
 			return &Text{Text: text, Extra: extra}, true
 		}
 	case *Thinking:
@@ -81,7 +67,7 @@ func cleanPart(p Part) (Part, bool) {
 	case *ToolOutput:
 		if p != nil {
 			o := *p
-			o.ID, o.Name, o.Parts = cleanText(p.ID), cleanText(p.Name), cleanParts(p.Parts)
+			o.ID, o.Name, o.Parts = runes.Clean(p.ID), runes.Clean(p.Name), cleanParts(p.Parts)
 			return &o, true
 		}
 	}
@@ -148,7 +134,7 @@ func cleanParts(parts []Part) []Part {
 }
 
 func cleanThinking(p *Thinking) *Thinking {
-	t := &Thinking{Text: cleanText(p.Text), Signature: cleanText(p.Signature), Provider: cleanText(p.Provider)}
+	t := &Thinking{Text: runes.Clean(p.Text), Signature: runes.Clean(p.Signature), Provider: runes.Clean(p.Provider)}
 	if *t != *p {
 		t.Signature = ""
 	}
@@ -157,13 +143,13 @@ func cleanThinking(p *Thinking) *Thinking {
 
 func cleanMedia(p *Media) *Media {
 	m := *p
-	m.Type, m.Name, m.URL = cleanText(p.Type), cleanText(p.Name), cleanText(p.URL)
+	m.Type, m.Name, m.URL = runes.Clean(p.Type), runes.Clean(p.Name), runes.Clean(p.URL)
 	return &m
 }
 
 // cleanExtra returns o, or nil if it is not valid JSON.
 func cleanExtra(o *Opaque) *Opaque {
-	if o == nil || !utf8.Valid(o.Raw) || !json.Valid(o.Raw) || cleanText(o.Provider) != o.Provider {
+	if o == nil || !utf8.Valid(o.Raw) || !json.Valid(o.Raw) || runes.Clean(o.Provider) != o.Provider {
 		return nil
 	}
 	return o
@@ -180,9 +166,9 @@ func cleanCall(c *ToolUse) *ToolUse {
 		args = json.RawMessage("{}")
 	}
 	if !utf8.Valid(args) || bytes.IndexByte(args, 0) >= 0 {
-		args = json.RawMessage(cleanText(string(args)))
+		args = json.RawMessage(runes.Clean(string(args)))
 	}
-	return &ToolUse{ID: cleanText(c.ID), Name: cleanText(c.Name), Args: args, Extra: cleanExtra(c.Extra)}
+	return &ToolUse{ID: runes.Clean(c.ID), Name: runes.Clean(c.Name), Args: args, Extra: cleanExtra(c.Extra)}
 }
 
 func partSize(p Part) int64 {

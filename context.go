@@ -362,6 +362,11 @@ func isPrompt(m *Message) bool {
 	return m.Role == RoleUser && !slices.ContainsFunc(m.Parts, isOutput)
 }
 
+func isCall(p Part) bool {
+	_, ok := p.(*ToolUse)
+	return ok
+}
+
 func isOutput(p Part) bool {
 	_, ok := p.(*ToolOutput)
 	return ok

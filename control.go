@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Control lets other goroutines look at a run and send messages into it: see
@@ -30,7 +32,7 @@ func (c *Control) FollowUp(text string, parts ...Part) { c.say(text, parts, true
 func (c *Control) say(text string, parts []Part, followUp bool) {
 	m := &Message{Role: RoleUser, Parts: cleanParts(parts)}
 	if text != "" {
-		m.Parts = append(m.Parts, &Text{Text: cleanText(text)})
+		m.Parts = append(m.Parts, &Text{Text: runes.Clean(text)})
 	}
 	m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool {
 		return checkUser(&Message{Role: RoleUser, Parts: []Part{p}}) != nil

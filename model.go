@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strconv"
 	"time"
 )
 
@@ -101,7 +102,7 @@ type Request struct {
 	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
 	NoCache bool
 	// Output asks for an answer that is a single JSON document. Clients with the ability
-	// [OutputFormatter] honour it, others ignore it; see [Generate].
+	// [OutputFormatter] honour it, others ignore it; see package generate.
 	Output *OutputFormat
 	// MaxResponse bounds the size of the answer that a client holds in memory, in bytes.
 	// A run sets it to [Limits].Response.
@@ -300,6 +301,9 @@ func (r *Response) Text() string { return r.Message.Text() }
 // Complete asks m once and collects the whole answer. It runs no tools and does not
 // retry. If it returns an error, the response still holds the blocks that were complete
 // by then.
+//
+// The message is valid for the history: its text is valid UTF-8, and a call whose id is
+// empty or was used before in req.Messages or in the answer gets a new one.
 func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, error) {
 	r := &Response{Message: &Message{Role: RoleAssistant}}
 	switch {
@@ -310,6 +314,7 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 	case req == nil:
 		return r, isNilError("Request")
 	}
+	defer r.identify(req.Messages)
 	start := time.Now()
 	in := incoming{max: cmp.Or(req.MaxResponse, maxAnswer)}
 	done := false
@@ -319,14 +324,14 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 		}
 		missed, err := in.note(ev)
 		if missed != nil {
-			r.Message.Parts = append(r.Message.Parts, missed)
+			r.add(missed)
 		}
 		if err != nil {
 			return r, &ModelError{Err: err}
 		}
 		switch ev := ev.(type) {
 		case *BlockDone:
-			r.Message.Parts = append(r.Message.Parts, ev.Part)
+			r.add(ev.Part)
 		case *BlockTruncated:
 			r.Cut = append(r.Cut, ev.Call)
 		case *MessageDone:
@@ -338,6 +343,42 @@ func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, erro
 		return r, streamEnded(m, time.Since(start))
 	}
 	return r, nil
+}
+
+// add appends a part if an assistant's message can have it.
+func (r *Response) add(p Part) {
+	if isNil(p) || isOutput(p) {
+		return
+	}
+	if p, ok := cleanPart(p); ok {
+		r.Message.Parts = append(r.Message.Parts, p)
+	}
+}
+
+// identify gives the calls ids that are not empty and not used before: outputs are matched
+// to calls by id.
+func (r *Response) identify(history []*Message) {
+	calls := r.Message.Calls()
+	if len(calls) == 0 {
+		return
+	}
+	used := map[string]bool{"": true}
+	for _, m := range history {
+		if m == nil {
+			continue
+		}
+		for _, c := range m.Calls() {
+			used[c.ID] = true
+		}
+	}
+	n := 0
+	for _, c := range calls { // copies, see cleanCall
+		for used[c.ID] {
+			n++
+			c.ID = "call_" + strconv.Itoa(n)
+		}
+		used[c.ID] = true
+	}
 }
 
 // maxAnswer is the default of [Limits].Response and [Request.MaxResponse], in bytes.

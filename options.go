@@ -10,6 +10,8 @@ import (
 	randv2 "math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Option configures an agent in [New]. Options are applied in order and the last one
@@ -98,7 +100,7 @@ func WithTools(tools ...Tool) Option {
 func WithSystem(blocks ...string) Option {
 	return option("WithSystem", true, "", func(c *config) {
 		for _, b := range blocks {
-			c.system = append(c.system, &Text{Text: cleanText(b)})
+			c.system = append(c.system, &Text{Text: runes.Clean(b)})
 		}
 	})
 }

@@ -202,13 +202,13 @@ func (p EditPlan) Preview() string {
 		}
 	}
 	if b.Len() <= maxPreview {
-		return cleanText(b.String())
+		return runes.Clean(b.String())
 	}
 	b.Reset()
 	for i, d := range diffs {
 		b.WriteString(p.files[i].withMode(d.Brief((maxPreview - b.Len()) / (len(diffs) - i))))
 	}
-	return runes.Shorten(cleanText(b.String()), maxPreview)
+	return runes.Shorten(runes.Clean(b.String()), maxPreview)
 }
 
 // withMode adds to a diff that a new file is executable.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Asking the model: the request, the stream, and what is done when it fails.
@@ -151,7 +153,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	r.heard = true
 	missed, err := r.incoming.note(ev)
 	if missed != nil {
-		err = errors.Join(err, r.step(&BlockDone{&Text{Text: cleanText(missed.Text)}}))
+		err = errors.Join(err, r.step(&BlockDone{&Text{Text: runes.Clean(missed.Text)}}))
 	}
 	done := false
 	if err == nil {
@@ -170,7 +172,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 // is cut short. The mutex is held.
 func (r *run) keepText() {
 	if text := r.incoming.rest(); text != nil && r.state.phase == phaseModel {
-		_ = r.step(&BlockDone{&Text{Text: cleanText(text.Text)}})
+		_ = r.step(&BlockDone{&Text{Text: runes.Clean(text.Text)}})
 	}
 }
 

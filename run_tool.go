@@ -97,7 +97,7 @@ func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
 }
 
 func (r *run) progress(a *RunTool, p Progress) {
-	p.Message = runes.Shorten(cleanText(p.Message), 1<<10)
+	p.Message = runes.Shorten(runes.Clean(p.Message), 1<<10)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopping && r.runs(a) {
@@ -201,14 +201,14 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		}
 	} else if o.res != nil {
 		fin.Changes = o.res.Changes
-		fin.Summary = runes.Shorten(cleanText(o.res.Summary), 200)
+		fin.Summary = runes.Shorten(runes.Clean(o.res.Summary), 200)
 		fin.Usage = o.res.Usage
 		fin.Output.IsError, fin.Output.Untrusted = o.res.IsError, o.res.Untrusted
 		fin.Output.Parts = l.boundParts(o.res.Parts)
 	}
 	if a.Edited {
 		note := "note: whoever approved this call changed its arguments to "
-		note += runes.Shorten(cleanText(string(a.Args)), maxQuoted) + "\n"
+		note += runes.Shorten(runes.Clean(string(a.Args)), maxQuoted) + "\n"
 		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
 	if len(fin.Output.Parts) == 0 {
@@ -258,7 +258,7 @@ func (l *Loop) boundParts(parts []Part) []Part {
 			if p == nil || p.Text == "" {
 				continue
 			}
-			t := headTail(cleanText(p.Text), max(room, 1024))
+			t := headTail(runes.Clean(p.Text), max(room, 1024))
 			room -= len(t)
 			out = append(out, &Text{Text: t})
 		case *Media:
@@ -287,7 +287,7 @@ func boundMedia(m *Media) Part {
 	return m
 }
 
-func (l *Loop) bound(s string) string { return headTail(cleanText(s), l.maxOutput) }
+func (l *Loop) bound(s string) string { return headTail(runes.Clean(s), l.maxOutput) }
 
 // headTail keeps the first and the last part of s, cut between runes, and says what
 // is missing.

@@ -3,10 +3,8 @@ package aycoder
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 
 	"github.com/aycoder/aycoder/internal/schema"
 )
@@ -331,7 +329,7 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 		return nil, fmt.Errorf("new tool %q: function is nil", name)
 	}
 	call := func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
-		in, err := decode[In](compiled, inv.Args)
+		in, err := schema.Decode[In](compiled, inv.Args)
 		if err != nil {
 			base := &ToolError{Tool: name, CallID: inv.ID}
 			return nil, &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
@@ -339,18 +337,6 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 		return fn(ctx, inv, in)
 	}
 	return &funcTool{spec, compiled, call}, nil
-}
-
-// decode decodes arguments that match the schema. Integers written as 1.0 and values
-// written as text match it, too, but encoding/json refuses them; they are converted
-// only then.
-func decode[In any](s *schema.Schema, args json.RawMessage) (in In, err error) {
-	if json.Unmarshal(args, &in) == nil {
-		return in, nil
-	}
-	var again In
-	err = json.Unmarshal(s.Normalize(s.Coerce(args)), &again)
-	return again, err
 }
 
 type funcTool struct {
@@ -399,16 +385,10 @@ func fitArgs(c *schema.Schema, id, tool string, args json.RawMessage) (json.RawM
 	return fit, nil
 }
 
-// isToolName reports whether s is 1 to 64 letters, digits, "_" and "-".
-func isToolName(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-	return s != "" && len(s) <= 64 && strings.Trim(s, letters) == ""
-}
-
 // checkSpec refuses a spec that no provider takes, and returns the compiled schema.
 func checkSpec(s *ToolSpec) (*schema.Schema, error) {
-	if !isToolName(s.Name) {
-		return nil, errors.New("name must be 1 to 64 letters, digits, _ and -")
+	if err := schema.CheckName(s.Name); err != nil {
+		return nil, err
 	}
 	c, err := schema.Compile(s.Schema)
 	if err != nil {

@@ -308,10 +308,10 @@ func (d *Decision) text() string {
 		s = "this call needs approval, and nobody gave it (" + string(d.By) + ")"
 	}
 	if d.By == ByPolicy && strings.HasPrefix(d.Verdict.reason, approvalRequired) {
-		return runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
+		return runes.Shorten(runes.Clean(d.Verdict.reason), maxQuoted)
 	}
 	if d.Verdict.reason != "" {
-		s += ": " + runes.Shorten(cleanText(d.Verdict.reason), maxQuoted)
+		s += ": " + runes.Shorten(runes.Clean(d.Verdict.reason), maxQuoted)
 	}
 	return s
 }

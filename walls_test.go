@@ -43,6 +43,7 @@ var walls = []wall{
 	{"middleware", []string{".", "internal"}, modules[:4]},
 	{"catalog", []string{".", "internal"}, nil},
 	{"diff", []string{"merge", "internal"}, modules[:4]},
+	{"generate", []string{".", "internal"}, nil},
 	{"workspace", []string{".", "merge", "internal"}, modules[:4]},
 	{"tools", []string{".", "diff", "merge", "workspace", "internal"}, append(modules[:4:4], "golang.org/x/net/html")},
 	{"policy", []string{".", "internal"}, nil},

@@ -1,4 +1,4 @@
-// Package runes cuts and quotes texts for display without splitting a rune.
+// Package runes cleans, cuts and quotes texts without splitting a rune.
 package runes
 
 import (
@@ -6,6 +6,20 @@ import (
 	"strings"
 	"unicode/utf8"
 )
+
+var noNUL = strings.NewReplacer("\x00", "\uFFFD")
+
+// Clean makes s valid UTF-8 without NUL, which JSON, terminals and databases can all hold:
+// encoding/json replaces invalid UTF-8 without an error, and PostgreSQL refuses NUL in text.
+func Clean(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		s = noNUL.Replace(s)
+	}
+	return s
+}
 
 // Cut returns at most the first n bytes of s, and never a part of a rune. The limit n must
 // not be negative.

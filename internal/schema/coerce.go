@@ -32,6 +32,17 @@ func (s *Schema) Coerce(data []byte) []byte {
 	return append(out, data[last:]...)
 }
 
+// Decode decodes data that matches s. Integers written as 1.0 and values written as text match
+// it, too, but encoding/json refuses them; they are converted only then.
+func Decode[T any](s *Schema, data []byte) (v T, err error) {
+	if json.Unmarshal(data, &v) == nil {
+		return v, nil
+	}
+	var again T
+	err = json.Unmarshal(s.Normalize(s.Coerce(data)), &again)
+	return again, err
+}
+
 // speak records the value that a string spells, if that value has the wanted type. During a
 // trial it records nothing, because another form may accept the string as it is.
 func (r *run) speak(n *node, at int) {

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The bounds of a schema.
@@ -110,4 +111,14 @@ func (n *node) hasProperty(name string, seen map[*node]bool) bool {
 		}
 	}
 	return false
+}
+
+// CheckName returns an error unless s can be the name of a tool or a document: 1 to 64
+// letters, digits, "_" and "-", which all providers take.
+func CheckName(s string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	if s == "" || len(s) > 64 || strings.Trim(s, letters) != "" {
+		return errors.New("name must be 1 to 64 letters, digits, _ and -")
+	}
+	return nil
 }

@@ -1,4 +1,5 @@
-package aycoder
+// Package generate asks a model for a value of a Go type, instead of text.
+package generate
 
 import (
 	"cmp"
@@ -8,63 +9,62 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
-// GenerateOption configures one call of [Generate].
-type GenerateOption func(*generation) error
+// Option configures one call of [Value].
+type Option func(*generation) error
 
 // WithRepairs sets how often the model is told what is wrong with its answer and asked
 // again. Default: 2.
-func WithRepairs(n int) GenerateOption {
+func WithRepairs(n int) Option {
 	return func(g *generation) error {
 		if n < 0 {
-			return &ConfigError{Option: "WithRepairs", Err: errors.New("is negative")}
+			return &aycoder.ConfigError{Option: "WithRepairs", Err: errors.New("is negative")}
 		}
 		g.repairs = n
 		return nil
 	}
 }
 
-// WithOutputName sets the name of the document, which the model sees: 1 to 64 letters,
+// WithName sets the name of the document, which the model sees: 1 to 64 letters,
 // digits, "_" and "-". Default: the name of the type, or "answer" if that is not valid.
-func WithOutputName(name string) GenerateOption {
+func WithName(name string) Option {
 	return func(g *generation) error {
-		if !isToolName(name) {
-			err := errors.New("name must be 1 to 64 letters, digits, _ and -")
-			return &ConfigError{Option: "WithOutputName", Err: err}
+		if err := schema.CheckName(name); err != nil {
+			return &aycoder.ConfigError{Option: "WithName", Err: err}
 		}
 		g.format.Name = name
 		return nil
 	}
 }
 
-// IntoResponse fills r with the last answer of the model, however [Generate] ends. Its
+// IntoResponse fills r with the last answer of the model, however [Value] ends. Its
 // usage is the sum over all requests. Default: nil, which fills nothing.
-func IntoResponse(r *Response) GenerateOption {
+func IntoResponse(r *aycoder.Response) Option {
 	return func(g *generation) error {
 		g.into = r
 		return nil
 	}
 }
 
-// Generate asks m for a value of type T and returns it:
+// Value asks m for a value of type T and returns it:
 //
-//	city, err := aycoder.Generate[City](ctx, client, &aycoder.Request{
+//	city, err := generate.Value[City](ctx, client, &aycoder.Request{
 //		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
 //	})
 //
-// The schema of the answer is derived from T in the same way as [NewTool] derives that
+// The schema of the answer is derived from T in the same way as [aycoder.NewTool] derives that
 // of arguments: json tags name the fields, jsonschema tags constrain and describe them.
 // T may also be a slice, a map, a scalar or a pointer. Providers take only objects, so
 // such a value is wrapped in an object under the name "value".
 //
-// If the client is an [OutputFormatter], Generate uses [Request.Output]. Otherwise, or
+// If the client is an [aycoder.OutputFormatter], Value uses [aycoder.Request.Output]. Otherwise, or
 // if the messages hold tool calls, which some providers take only with tools, it offers
 // a tool that the model must call. In an answer that is text, it looks for the document
 // with and without a code fence. A null counts as an omitted property, since some
@@ -73,15 +73,15 @@ func IntoResponse(r *Response) GenerateOption {
 // The answer is checked against the schema, and by the UnmarshalJSON method of T if
 // there is one. If something is wrong, the model is told what, with paths, and is asked
 // again. After the number of repairs that [WithRepairs] sets, the error is an
-// [*OutputError]. An answer that the token limit cut off is not retried; its error is
-// an [*OutputError] that unwraps to a [*LimitError]. A refusal is a [*RefusalError]. An
-// answer that the provider pauses again and again is a [*LimitError]. Errors of m are
-// returned unchanged and are not retried; use a [ModelMiddleware] for that.
+// [*Error]. An answer that the token limit cut off is not retried; its error is
+// an [*Error] that unwraps to a [*aycoder.LimitError]. A refusal is a [*aycoder.RefusalError]. An
+// answer that the provider pauses again and again is a [*aycoder.LimitError]. Errors of m are
+// returned unchanged and are not retried; use a [aycoder.ModelMiddleware] for that.
 //
-// Generate runs no tools and does not change req, whose Tools, ToolChoice and Output
-// must be empty. If req, T or an option is wrong, the error is a [*ConfigError], or a
-// [*ContextError] for the messages, and the model is not asked.
-func Generate[T any](ctx context.Context, m ModelClient, req *Request, opts ...GenerateOption) (T, error) {
+// Value runs no tools and does not change req, whose Tools, ToolChoice and Output
+// must be empty. If req, T or an option is wrong, the error is a [*aycoder.ConfigError], or a
+// [*aycoder.ContextError] for the messages, and the model is not asked.
+func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Request, opts ...Option) (T, error) {
 	var value T
 	t := reflect.TypeFor[T]()
 	g, err := newGeneration(m, req, t, opts)
@@ -97,10 +97,10 @@ func Generate[T any](ctx context.Context, m ModelClient, req *Request, opts ...G
 	}
 	g.decode = func(data []byte) (err error) {
 		if !g.boxed {
-			value, err = decode[T](g.schema, data)
+			value, err = schema.Decode[T](g.schema, data)
 			return err
 		}
-		box, err := decode[boxed[T]](g.schema, data)
+		box, err := schema.Decode[boxed[T]](g.schema, data)
 		value = box.Value
 		return err
 	}
@@ -119,11 +119,11 @@ type boxed[T any] struct {
 func typeError(t, box reflect.Type, err error) error {
 	text := strings.TrimPrefix(err.Error(), "schema of "+box.String()+": ")
 	text = strings.ReplaceAll(text, box.Name()+".Value", cmp.Or(t.Name(), "value"))
-	return fmt.Errorf("generate: %w", &ConfigError{Option: "type " + t.String(), Err: errors.New(text)})
+	return fmt.Errorf("generate: %w", &aycoder.ConfigError{Option: "type " + t.String(), Err: errors.New(text)})
 }
 
-// OutputError reports that a model did not return a valid document for [Generate].
-type OutputError struct {
+// Error reports that a model did not return a valid document for [Value].
+type Error struct {
 	// Name is the name of the document.
 	Name string
 	// Raw is the last answer, cut to about 4 KiB: the arguments of the call, or the
@@ -134,13 +134,13 @@ type OutputError struct {
 	Problems []string
 	// Attempts is the number of answers.
 	Attempts int
-	// Err is the cause if it is not the answer itself: a [*LimitError], or the error of
+	// Err is the cause if it is not the answer itself: a [*aycoder.LimitError], or the error of
 	// decoding a document that matches the schema.
 	Err error
 }
 
 // Error implements error.
-func (e *OutputError) Error() string {
+func (e *Error) Error() string {
 	s := "document " + e.Name + ": " + strings.Join(e.Problems, "; ")
 	if e.Attempts > 1 {
 		s += fmt.Sprintf(" (after %d attempts)", e.Attempts)
@@ -149,57 +149,52 @@ func (e *OutputError) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *OutputError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 const (
 	// maxPauses bounds how often a provider may pause one answer.
 	maxPauses = 16
+	// maxRaw bounds the answer that an error quotes, in bytes.
+	maxRaw = 4 << 10
 	// maxProblem bounds the text of an UnmarshalJSON method that the model reads, in
 	// bytes.
 	maxProblem = 1 << 10
 )
 
-// A generation is one call of Generate. It is independent of T.
+// A generation is one call of Value. It is independent of T.
 type generation struct {
-	client  ModelClient
-	req     Request // the next request
-	format  OutputFormat
+	client  aycoder.ModelClient
+	req     aycoder.Request // the next request
+	format  aycoder.OutputFormat
 	schema  *schema.Schema
 	boxed   bool
 	native  bool
 	repairs int
-	into    *Response
+	into    *aycoder.Response
 	decode  func(data []byte) error // decodes into the value of type T
 
-	usage    Usage
+	usage    aycoder.Usage
 	attempts int
-	ids      map[string]bool // of the calls in req.Messages
-	made     int             // number of generated ids
 }
 
-func newGeneration(m ModelClient, req *Request, t reflect.Type, opts []GenerateOption) (*generation, error) {
-	g := &generation{client: m, repairs: 2, format: OutputFormat{Name: documentName(t)}, ids: map[string]bool{}}
+func newGeneration(m aycoder.ModelClient, req *aycoder.Request, t reflect.Type, opts []Option) (*generation, error) {
+	g := &generation{client: m, repairs: 2, format: aycoder.OutputFormat{Name: documentName(t)}}
 	errs := []error{checkGenerate(m, req)}
 	for _, opt := range opts {
 		if opt == nil {
-			errs = append(errs, &ConfigError{Option: "option", Err: errors.New("is nil")})
+			errs = append(errs, &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")})
 			continue
 		}
 		errs = append(errs, opt(g))
 	}
 	if g.into != nil {
-		*g.into = Response{Message: &Message{Role: RoleAssistant}}
+		*g.into = aycoder.Response{Message: &aycoder.Message{Role: aycoder.RoleAssistant}}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	g.req = *req
 	g.req.Messages = slices.Clip(req.Messages)
-	for _, msg := range req.Messages {
-		for _, c := range msg.Calls() {
-			g.ids[c.ID] = true
-		}
-	}
 	return g, nil
 }
 
@@ -208,15 +203,15 @@ func documentName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.PkgPath() != "" && isToolName(t.Name()) {
+	if t.PkgPath() != "" && schema.CheckName(t.Name()) == nil {
 		return t.Name()
 	}
 	return "answer"
 }
 
-func checkGenerate(m ModelClient, req *Request) error {
+func checkGenerate(m aycoder.ModelClient, req *aycoder.Request) error {
 	refuse := func(what, why string) error {
-		return &ConfigError{Option: what, Err: errors.New(why)}
+		return &aycoder.ConfigError{Option: what, Err: errors.New(why)}
 	}
 	switch {
 	case m == nil:
@@ -227,12 +222,12 @@ func checkGenerate(m ModelClient, req *Request) error {
 		return refuse("Request.Messages", "is empty: nothing to answer")
 	case len(req.Tools) > 0:
 		return refuse("Request.Tools", "must be empty: no tools are run")
-	case req.ToolChoice != ToolChoice{}:
+	case req.ToolChoice != aycoder.ToolChoice{}:
 		return refuse("Request.ToolChoice", "must be empty: no tools are run")
 	case req.Output != nil:
 		return refuse("Request.Output", "must be nil: it is made of the type")
 	}
-	return CheckHistory(req.Messages)
+	return aycoder.CheckHistory(req.Messages)
 }
 
 // setSchema sets the schema: that of the box, or that of its value if the value is an
@@ -265,14 +260,14 @@ func (g *generation) setSchema(raw json.RawMessage) (err error) {
 
 // chooseWay chooses whether to ask for the document natively or as arguments of a tool.
 func (g *generation) chooseWay() {
-	f, ok := As[OutputFormatter](g.client)
-	if g.native = ok && len(g.ids) == 0 && f.FormatsOutput(g.req.Model); g.native {
+	f, ok := aycoder.As[aycoder.OutputFormatter](g.client)
+	if g.native = ok && !slices.ContainsFunc(g.req.Messages, hasCalls) && f.FormatsOutput(g.req.Model); g.native {
 		g.req.Output = &g.format
 		return
 	}
-	g.req.ToolChoice = ToolChoice{Mode: ToolNamed, Name: g.format.Name}
-	g.req.Tools = []*ToolSpec{{
-		Name: g.format.Name, Schema: g.format.Schema, Effect: EffectReadOnly,
+	g.req.ToolChoice = aycoder.ToolChoice{Mode: aycoder.ToolNamed, Name: g.format.Name}
+	g.req.Tools = []*aycoder.ToolSpec{{
+		Name: g.format.Name, Schema: g.format.Schema, Effect: aycoder.EffectReadOnly,
 		Description: "Takes the answer. Call it once, with the whole answer as the arguments.",
 	}}
 }
@@ -285,14 +280,14 @@ func (g *generation) run(ctx context.Context) error {
 			return err
 		}
 		g.attempts++
-		if resp.Stop == StopRefusal {
+		if resp.Stop == aycoder.StopRefusal {
 			return g.refused(resp)
 		}
 		wrong := g.judge(resp)
 		switch {
 		case wrong == nil:
 			return nil
-		case resp.Stop == StopMaxTokens:
+		case resp.Stop == aycoder.StopMaxTokens:
 			return g.failed(resp, g.cutOff(resp))
 		case g.attempts > g.repairs:
 			return g.failed(resp, wrong)
@@ -302,60 +297,35 @@ func (g *generation) run(ctx context.Context) error {
 }
 
 // cutOff returns the misfit of an answer that the token limit ended.
-func (g *generation) cutOff(resp *Response) *misfit {
-	limit := &LimitError{Limit: "output tokens", Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
+func (g *generation) cutOff(resp *aycoder.Response) *misfit {
+	limit := &aycoder.LimitError{Limit: "output tokens", Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
 	return &misfit{problems: []string{"the answer was cut off: " + limit.Error()}, err: limit}
 }
 
 // ask gets one answer. If the provider pauses it, ask lets it continue.
-func (g *generation) ask(ctx context.Context) (*Response, error) {
+func (g *generation) ask(ctx context.Context) (*aycoder.Response, error) {
 	for range maxPauses {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		req := g.req
-		resp, err := Complete(ctx, g.client, &req)
+		resp, err := aycoder.Complete(ctx, g.client, &req)
 		g.usage = g.usage.Add(resp.Usage)
-		resp.Message.Parts = g.clean(resp.Message.Parts)
 		if g.into != nil {
 			*g.into = *resp
 			g.into.Usage = g.usage
 		}
-		if err != nil || resp.Stop != StopPaused || len(resp.Message.Calls()) > 0 {
+		if err != nil || resp.Stop != aycoder.StopPaused || len(resp.Message.Calls()) > 0 {
 			return resp, err
 		}
 		if len(resp.Message.Parts) > 0 {
 			g.say(resp.Message)
 		}
 	}
-	return nil, &LimitError{Limit: "pauses of one answer", Max: maxPauses}
+	return nil, &aycoder.LimitError{Limit: "pauses of one answer", Max: maxPauses}
 }
 
-func (g *generation) say(m *Message) { g.req.Messages = append(g.req.Messages, m) }
-
-// clean makes an answer valid for the history: it removes parts that an assistant
-// message cannot have, and gives each call a unique id.
-func (g *generation) clean(parts []Part) []Part {
-	var out []Part
-	for _, p := range parts {
-		if isNil(p) {
-			continue
-		}
-		p, ok := cleanPart(p)
-		if _, output := p.(*ToolOutput); output || !ok {
-			continue
-		}
-		if c, ok := p.(*ToolUse); ok { // cleanPart has returned a copy
-			for c.ID == "" || g.ids[c.ID] {
-				g.made++
-				c.ID = "answer_" + strconv.Itoa(g.made)
-			}
-			g.ids[c.ID] = true
-		}
-		out = append(out, p)
-	}
-	return out
-}
+func (g *generation) say(m *aycoder.Message) { g.req.Messages = append(g.req.Messages, m) }
 
 // A misfit says what is wrong with a document.
 type misfit struct {
@@ -367,7 +337,7 @@ func newMisfit(problem string) *misfit { return &misfit{problems: []string{probl
 
 // judge looks for a valid document, first in calls and then in text. If there is none,
 // it returns the misfit of the most likely candidate.
-func (g *generation) judge(resp *Response) *misfit {
+func (g *generation) judge(resp *aycoder.Response) *misfit {
 	var first *misfit
 	for _, c := range resp.Message.Calls() {
 		wrong := g.judgeCall(c)
@@ -376,7 +346,7 @@ func (g *generation) judge(resp *Response) *misfit {
 		}
 		first = cmp.Or(first, wrong)
 	}
-	for _, c := range jsontext.Find(resp.Text(), resp.Stop == StopMaxTokens) {
+	for _, c := range jsontext.Find(resp.Text(), resp.Stop == aycoder.StopMaxTokens) {
 		wrong := g.judgeText(c)
 		if wrong == nil {
 			return nil
@@ -386,7 +356,7 @@ func (g *generation) judge(resp *Response) *misfit {
 	return cmp.Or(first, newMisfit("document: there is none in the answer"))
 }
 
-func (g *generation) judgeCall(c *ToolUse) *misfit {
+func (g *generation) judgeCall(c *aycoder.ToolUse) *misfit {
 	if c.Name != g.format.Name {
 		return newMisfit(fmt.Sprintf("call of %q: there is no such tool", runes.Shorten(c.Name, 80)))
 	}
@@ -411,7 +381,7 @@ func (g *generation) fit(data []byte) *misfit {
 		if wrong.err = g.decode(data); wrong.err == nil {
 			return nil
 		}
-		wrong.problems = []string{runes.Shorten(cleanText(schema.Problem(wrong.err)), maxProblem)}
+		wrong.problems = []string{runes.Shorten(runes.Clean(schema.Problem(wrong.err)), maxProblem)}
 	}
 	for i, p := range wrong.problems {
 		if rest, ok := strings.CutPrefix(p, "arguments: "); ok {
@@ -423,26 +393,36 @@ func (g *generation) fit(data []byte) *misfit {
 
 // repair appends the answer and what is wrong with it to the request. Each call of the
 // answer gets an output.
-func (g *generation) repair(resp *Response, wrong *misfit) {
+func (g *generation) repair(resp *aycoder.Response, wrong *misfit) {
 	answer := resp.Message.Parts
 	if g.native { // without tools in the request, an API does not accept calls
 		answer = slices.DeleteFunc(slices.Clone(answer), isCall)
 	}
-	var told []Part
-	for _, c := range (&Message{Parts: answer}).Calls() {
-		told = append(told, errorOutput(c, g.complaint(g.judgeCall(c))))
+	var told []aycoder.Part
+	for _, c := range (&aycoder.Message{Parts: answer}).Calls() {
+		told = append(told, &aycoder.ToolOutput{
+			ID: c.ID, Name: c.Name, IsError: true,
+			Parts: []aycoder.Part{&aycoder.Text{Text: g.complaint(g.judgeCall(c))}},
+		})
 	}
 	if told == nil {
-		told = []Part{&Text{Text: g.complaint(wrong)}}
+		told = []aycoder.Part{&aycoder.Text{Text: g.complaint(wrong)}}
 	}
-	if !onlyThinking(answer) {
-		g.say(&Message{Role: RoleAssistant, Parts: answer})
+	if slices.ContainsFunc(answer, func(p aycoder.Part) bool { return !isThinking(p) }) {
+		g.say(&aycoder.Message{Role: aycoder.RoleAssistant, Parts: answer})
 	}
-	g.say(&Message{Role: RoleUser, Parts: told})
+	g.say(&aycoder.Message{Role: aycoder.RoleUser, Parts: told})
 }
 
-func isCall(p Part) bool {
-	_, ok := p.(*ToolUse)
+func hasCalls(m *aycoder.Message) bool { return len(m.Calls()) > 0 }
+
+func isThinking(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.Thinking)
+	return ok
+}
+
+func isCall(p aycoder.Part) bool {
+	_, ok := p.(*aycoder.ToolUse)
 	return ok
 }
 
@@ -455,7 +435,7 @@ func (g *generation) complaint(wrong *misfit) string {
 	return "This is not the document that was asked for:\n- " + strings.Join(wrong.problems, "\n- ") + "\n" + how
 }
 
-func (g *generation) failed(resp *Response, wrong *misfit) error {
+func (g *generation) failed(resp *aycoder.Response, wrong *misfit) error {
 	raw := resp.Text()
 	for _, c := range slices.Concat(resp.Message.Calls(), resp.Cut) {
 		if c != nil && c.Name == g.format.Name {
@@ -463,21 +443,21 @@ func (g *generation) failed(resp *Response, wrong *misfit) error {
 			break
 		}
 	}
-	return &OutputError{
-		Name: g.format.Name, Raw: runes.Shorten(cleanText(raw), maxQuoted), Problems: wrong.problems,
+	return &Error{
+		Name: g.format.Name, Raw: runes.Shorten(runes.Clean(raw), maxRaw), Problems: wrong.problems,
 		Attempts: g.attempts, Err: wrong.err,
 	}
 }
 
 // refused returns the error for a refusal, with the model's words.
-func (g *generation) refused(resp *Response) error {
-	base := &ModelError{}
-	if n, ok := As[ModelNamer](g.client); ok {
+func (g *generation) refused(resp *aycoder.Response) error {
+	base := &aycoder.ModelError{}
+	if n, ok := aycoder.As[aycoder.ModelNamer](g.client); ok {
 		base.Provider, base.Model = n.ModelName()
 	}
 	base.Model = cmp.Or(resp.Model, g.req.Model, base.Model)
 	if text := strings.TrimSpace(resp.Text()); text != "" {
 		base.Err = errors.New(runes.Shorten(text, maxProblem))
 	}
-	return &RefusalError{ModelError: base}
+	return &aycoder.RefusalError{ModelError: base}
 }

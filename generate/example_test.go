@@ -1,4 +1,4 @@
-package aycoder_test
+package generate_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -14,9 +15,9 @@ type city struct {
 	People int    `json:"people" jsonschema:"minimum=1,description=Inhabitants\\, without suburbs"`
 }
 
-func ExampleGenerate() {
+func ExampleValue() {
 	client := script.New(script.Call("city", `{"name":"Oslo","people":717710}`))
-	got, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+	got, err := generate.Value[city](context.Background(), client, &aycoder.Request{
 		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
 	})
 	fmt.Println(got.Name, got.People, err)
@@ -24,7 +25,7 @@ func ExampleGenerate() {
 }
 
 // The model learns what is wrong with its answer and is asked again.
-func ExampleGenerate_repair() {
+func ExampleValue_repair() {
 	client := script.New(
 		script.Call("city", `{"name":"Oslo","people":"many"}`),
 		script.Func(func(req *aycoder.Request) script.Step {
@@ -33,9 +34,9 @@ func ExampleGenerate_repair() {
 		}),
 	)
 	var resp aycoder.Response
-	got, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+	got, err := generate.Value[city](context.Background(), client, &aycoder.Request{
 		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
-	}, aycoder.IntoResponse(&resp))
+	}, generate.IntoResponse(&resp))
 	fmt.Println(got, err, resp.ID)
 	// Output:
 	// This is not the document that was asked for:
@@ -45,21 +46,21 @@ func ExampleGenerate_repair() {
 }
 
 // A list from a model that answers with text.
-func ExampleGenerate_list() {
+func ExampleValue_list() {
 	client := script.New(script.Say("They are:\n```json\n[\"Oslo\", \"Bergen\"]\n```"))
-	got, err := aycoder.Generate[[]string](context.Background(), client, &aycoder.Request{
+	got, err := generate.Value[[]string](context.Background(), client, &aycoder.Request{
 		Messages: []*aycoder.Message{aycoder.User("What are the two largest cities of Norway?")},
 	})
 	fmt.Printf("%q %v\n", got, err)
 	// Output: ["Oslo" "Bergen"] <nil>
 }
 
-func ExampleOutputError() {
+func ExampleError() {
 	client := script.New(script.Call("city", `{"name":"Oslo"}`))
-	_, err := aycoder.Generate[city](context.Background(), client, &aycoder.Request{
+	_, err := generate.Value[city](context.Background(), client, &aycoder.Request{
 		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
-	}, aycoder.WithRepairs(0))
-	if e, ok := errors.AsType[*aycoder.OutputError](err); ok {
+	}, generate.WithRepairs(0))
+	if e, ok := errors.AsType[*generate.Error](err); ok {
 		fmt.Println(e.Problems, e.Raw)
 	}
 	// Output: [/people: required] {"name":"Oslo"}

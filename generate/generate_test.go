@@ -1,4 +1,4 @@
-package aycoder_test
+package generate_test
 
 import (
 	"context"
@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/generate"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -41,12 +43,17 @@ func ask(text string) *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User(text)}}
 }
 
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}
+
 const (
 	ada    = `{"name":"Ada","age":36}`
 	noName = `{"age":36}`
 )
 
-func TestGenerateAnswers(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	call := func(args string) script.Step { return script.Call("person", args) }
 	fence := "```"
 	tests := []struct {
@@ -95,7 +102,7 @@ func TestGenerateAnswers(t *testing.T) {
 			plain, able := script.New(tt.steps...), script.New(tt.steps...)
 			for _, m := range []aycoder.ModelClient{plain, wrapped{native{able}}} {
 				var resp aycoder.Response
-				got, err := aycoder.Generate[person](t.Context(), m, ask("Who?"), aycoder.IntoResponse(&resp))
+				got, err := generate.Value[person](t.Context(), m, ask("Who?"), generate.IntoResponse(&resp))
 				require.NoError(t, err)
 				assert.Equal(t, "Ada", got.Name)
 				assert.Equal(t, 36, got.Age)
@@ -120,7 +127,10 @@ func requireRequests(t *testing.T, reqs []*aycoder.Request, n int) {
 	require.Len(t, reqs, n)
 	for i, r := range reqs {
 		require.NoError(t, aycoder.CheckHistory(r.Messages))
-		requireClean(t, r.Messages)
+		data, err := json.Marshal(r.Messages)
+		require.NoError(t, err)
+		require.True(t, utf8.Valid(data))
+		require.NotContains(t, string(data), "\\u0000")
 		for _, m := range r.Messages {
 			_, thinking := m.Parts[len(m.Parts)-1].(*aycoder.Thinking)
 			require.False(t, thinking, "a message that ends in thinking")
@@ -134,12 +144,12 @@ func requireRequests(t *testing.T, reqs []*aycoder.Request, n int) {
 	}
 }
 
-func TestGenerateFails(t *testing.T) {
+func TestFails(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	tests := []struct {
 		name     string
 		steps    []script.Step
-		opts     []aycoder.GenerateOption
+		opts     []generate.Option
 		problems []string
 		attempts int
 		raw      string
@@ -152,32 +162,32 @@ func TestGenerateFails(t *testing.T) {
 		},
 		{
 			"no repair",
-			[]script.Step{script.Call("person", noName)}, []aycoder.GenerateOption{aycoder.WithRepairs(0)},
+			[]script.Step{script.Call("person", noName)}, []generate.Option{generate.WithRepairs(0)},
 			[]string{"/name: required"}, 1, noName,
 		},
 		{
 			"one repair",
-			[]script.Step{script.Say("x"), script.Say("{")}, []aycoder.GenerateOption{aycoder.WithRepairs(1)},
+			[]script.Step{script.Say("x"), script.Say("{")}, []generate.Option{generate.WithRepairs(1)},
 			[]string{"document: not valid JSON: text ends, want a key at byte 1"}, 2, "{",
 		},
 		{
 			"words",
-			[]script.Step{script.Say(long)}, []aycoder.GenerateOption{aycoder.WithRepairs(0)},
+			[]script.Step{script.Say(long)}, []generate.Option{generate.WithRepairs(0)},
 			[]string{"document: there is none in the answer"}, 1, long[:4<<10] + "…",
 		},
 		{
 			"no objects but empty ones",
-			[]script.Step{script.Say("{} and {}")}, []aycoder.GenerateOption{aycoder.WithRepairs(0)},
+			[]script.Step{script.Say("{} and {}")}, []generate.Option{generate.WithRepairs(0)},
 			[]string{"document: not valid JSON: more text after the value at byte 3"}, 1, "{} and {}",
 		},
 		{
 			"key twice",
-			[]script.Step{script.Say(`{"name":"a","name":"b","age":1}`)}, []aycoder.GenerateOption{aycoder.WithRepairs(0)},
+			[]script.Step{script.Say(`{"name":"a","name":"b","age":1}`)}, []generate.Option{generate.WithRepairs(0)},
 			[]string{`document: duplicate key "name" at byte 12`}, 1, `{"name":"a","name":"b","age":1}`,
 		},
 		{
 			"other tool",
-			[]script.Step{script.Call("ls", ada)}, []aycoder.GenerateOption{aycoder.WithRepairs(0)},
+			[]script.Step{script.Call("ls", ada)}, []generate.Option{generate.WithRepairs(0)},
 			[]string{`call of "ls": there is no such tool`}, 1, "",
 		},
 		{
@@ -195,9 +205,9 @@ func TestGenerateFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := script.New(tt.steps...)
 			var resp aycoder.Response
-			got, err := aycoder.Generate[person](t.Context(), m, ask("Who?"), append(tt.opts, aycoder.IntoResponse(&resp))...)
+			got, err := generate.Value[person](t.Context(), m, ask("Who?"), append(tt.opts, generate.IntoResponse(&resp))...)
 			require.Zero(t, got)
-			e, ok := errors.AsType[*aycoder.OutputError](err)
+			e, ok := errors.AsType[*generate.Error](err)
 			require.True(t, ok, "%v", err)
 			assert.Equal(t, "person", e.Name)
 			assert.Equal(t, tt.problems, e.Problems)
@@ -211,10 +221,10 @@ func TestGenerateFails(t *testing.T) {
 	}
 }
 
-func TestGenerateTellsWhatIsWrong(t *testing.T) {
+func TestTellsWhatIsWrong(t *testing.T) {
 	said := func(m aycoder.ModelClient, of *script.Model) []aycoder.Part {
-		_, err := aycoder.Generate[person](t.Context(), m, ask("Who?"), aycoder.WithRepairs(1))
-		require.True(t, is[*aycoder.OutputError](err))
+		_, err := generate.Value[person](t.Context(), m, ask("Who?"), generate.WithRepairs(1))
+		require.True(t, is[*generate.Error](err))
 		messages := of.Requests()[1].Messages
 		return messages[len(messages)-1].Parts
 	}
@@ -255,22 +265,22 @@ func (c *choosy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func TestGenerateAsksTheType(t *testing.T) {
+func TestAsksTheType(t *testing.T) {
 	m := script.New(script.Say(`{"Word":"no"}`), script.Say(`{"Word":"yes"}`), script.Say(`{"Word":"no"}`))
-	got, err := aycoder.Generate[choosy](t.Context(), m, ask("Say it."))
+	got, err := generate.Value[choosy](t.Context(), m, ask("Say it."))
 	require.NoError(t, err)
 	require.Equal(t, "yes", got.Word)
 	told := script.LastText(m.Requests()[1])
 	require.Contains(t, told, "- word must not be \uFFFDlong")
 	require.Less(t, len(told), 2<<10)
-	_, err = aycoder.Generate[choosy](t.Context(), m, ask("Say it."), aycoder.WithRepairs(0))
+	_, err = generate.Value[choosy](t.Context(), m, ask("Say it."), generate.WithRepairs(0))
 	require.ErrorIs(t, err, errWord)
 }
 
-func TestGenerateRoomOfTheType(t *testing.T) {
+func TestRoomOfTheType(t *testing.T) {
 	m := script.New(script.Say(`{"value":300}`), script.Say(`{"value":3}`))
 	var resp aycoder.Response
-	got, err := aycoder.Generate[uint8](t.Context(), m, ask("How many?"), aycoder.IntoResponse(&resp))
+	got, err := generate.Value[uint8](t.Context(), m, ask("How many?"), generate.IntoResponse(&resp))
 	require.NoError(t, err)
 	require.Equal(t, uint8(3), got)
 	require.Contains(t, script.LastText(m.Requests()[1]), "- /value: takes no number 300\n")
@@ -281,7 +291,7 @@ func TestGenerateRoomOfTheType(t *testing.T) {
 func generates[T any](t *testing.T, text string) (T, string, error) {
 	t.Helper()
 	m := script.New(script.Say(text))
-	got, err := aycoder.Generate[T](t.Context(), native{m}, ask("?"), aycoder.WithRepairs(0))
+	got, err := generate.Value[T](t.Context(), native{m}, ask("?"), generate.WithRepairs(0))
 	if len(m.Requests()) == 0 {
 		return got, "", err
 	}
@@ -296,7 +306,7 @@ func requireGenerates[T any](t *testing.T, text string, want T, schema string) {
 	require.JSONEq(t, schema, asked)
 }
 
-func TestGenerateTypes(t *testing.T) {
+func TestTypes(t *testing.T) {
 	box := func(s string) string {
 		return `{"properties":{"value":` + s + `},"additionalProperties":false,"type":"object","required":["value"]}`
 	}
@@ -326,7 +336,7 @@ func TestGenerateTypes(t *testing.T) {
 	require.ErrorContains(t, err, "document answer: document: must be an object, got an array")
 	for _, text := range []string{`The answer is [1] of {"x":1}`, `1 2`, `{"value":[1],"more":1}`, `[1`, ``} {
 		_, _, err := generates[[]int](t, text)
-		require.True(t, is[*aycoder.OutputError](err), "%q: %v", text, err)
+		require.True(t, is[*generate.Error](err), "%q: %v", text, err)
 	}
 }
 
@@ -339,26 +349,30 @@ func refusesType[T any](t *testing.T, want string) {
 	require.EqualError(t, err, "generate: type "+want)
 }
 
-func TestGenerateRefusesTypes(t *testing.T) {
+func TestRefusesTypes(t *testing.T) {
 	type fields struct {
 		A int `jsonschema:"minimun=1"`
 	}
-	refusesType[tree](t, "aycoder_test.tree: recursive type: tree.Children → tree")
-	refusesType[fields](t, `aycoder_test.fields: fields.A: jsonschema tag: unknown key "minimun", did you mean "minimum"?`)
+	refusesType[tree](t, "generate_test.tree: recursive type: tree.Children → tree")
+	refusesType[fields](t, `generate_test.fields: fields.A: jsonschema tag: unknown key "minimun", did you mean "minimum"?`)
 	refusesType[func()](t, "func(): value: func() has no JSON form")
 	refusesType[[]chan int](t, "[]chan int: value: chan int has no JSON form")
 	refusesType[map[bool]int](t, "map[bool]int: value: no JSON form for keys of type bool")
 	refusesType[error](t, "error: error: JSON does not say what is in the interface error")
 }
 
-func TestGenerateWays(t *testing.T) {
-	call := msg(aycoder.RoleAssistant, callPart("a"))
-	output := msg(aycoder.RoleUser, &aycoder.ToolOutput{ID: "a", Name: "x", Parts: []aycoder.Part{&aycoder.Text{Text: "1"}}})
+func TestWays(t *testing.T) {
+	call := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
+		&aycoder.ToolUse{ID: "a", Name: "x", Args: json.RawMessage(`{}`)},
+	}}
+	output := &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+		&aycoder.ToolOutput{ID: "a", Name: "x", Parts: []aycoder.Part{&aycoder.Text{Text: "1"}}},
+	}}
 	tests := []struct {
 		name   string
 		model  func(*script.Model) aycoder.ModelClient
 		req    *aycoder.Request
-		opts   []aycoder.GenerateOption
+		opts   []generate.Option
 		native string // the name of the document, or
 		tool   string
 	}{
@@ -367,15 +381,15 @@ func TestGenerateWays(t *testing.T) {
 		{"behind a middleware", func(m *script.Model) aycoder.ModelClient { return wrapped{native{m}} }, ask("Who?"), nil, "person", ""},
 		{"model that is not able", func(m *script.Model) aycoder.ModelClient { return native{m} }, &aycoder.Request{Model: "old", Messages: ask("Who?").Messages}, nil, "", "person"},
 		{"calls in the history", func(m *script.Model) aycoder.ModelClient { return native{m} }, &aycoder.Request{Messages: append(ask("Who?").Messages, call, output)}, nil, "", "person"},
-		{"name for a tool", func(m *script.Model) aycoder.ModelClient { return m }, ask("Who?"), []aycoder.GenerateOption{aycoder.WithOutputName("who")}, "", "who"},
-		{"name", func(m *script.Model) aycoder.ModelClient { return native{m} }, ask("Who?"), []aycoder.GenerateOption{aycoder.WithOutputName("who")}, "who", ""},
+		{"name for a tool", func(m *script.Model) aycoder.ModelClient { return m }, ask("Who?"), []generate.Option{generate.WithName("who")}, "", "who"},
+		{"name", func(m *script.Model) aycoder.ModelClient { return native{m} }, ask("Who?"), []generate.Option{generate.WithName("who")}, "who", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := script.New(script.Say(noName), script.Say(ada))
 			before := *tt.req
 			messages := slices.Clone(tt.req.Messages)
-			_, err := aycoder.Generate[person](t.Context(), tt.model(m), tt.req, tt.opts...)
+			_, err := generate.Value[person](t.Context(), tt.model(m), tt.req, tt.opts...)
 			require.NoError(t, err)
 			require.Equal(t, before, *tt.req, "the request is the caller's")
 			require.Equal(t, messages, tt.req.Messages)
@@ -394,15 +408,15 @@ func TestGenerateWays(t *testing.T) {
 }
 
 // The spare capacity of the caller's messages is not written to.
-func TestGenerateLeavesTheMessages(t *testing.T) {
+func TestLeavesTheMessages(t *testing.T) {
 	req := ask("Who?")
 	req.Messages = append(make([]*aycoder.Message, 0, 8), req.Messages...)
-	_, err := aycoder.Generate[person](t.Context(), script.New(script.Say("x"), script.Say(ada)), req)
+	_, err := generate.Value[person](t.Context(), script.New(script.Say("x"), script.Say(ada)), req)
 	require.NoError(t, err)
 	require.Nil(t, req.Messages[:2][1])
 }
 
-func TestGenerateRefusesRequests(t *testing.T) {
+func TestRefusesRequests(t *testing.T) {
 	m := script.New(script.Say(ada))
 	with := func(change func(*aycoder.Request)) *aycoder.Request {
 		r := ask("Who?")
@@ -413,7 +427,7 @@ func TestGenerateRefusesRequests(t *testing.T) {
 		name string
 		m    aycoder.ModelClient
 		req  *aycoder.Request
-		opt  aycoder.GenerateOption
+		opt  generate.Option
 		want string
 	}{
 		{"no client", nil, ask("?"), nil, "generate: model: is nil"},
@@ -422,80 +436,80 @@ func TestGenerateRefusesRequests(t *testing.T) {
 		{"tools", m, with(func(r *aycoder.Request) { r.Tools = []*aycoder.ToolSpec{{Name: "x"}} }), nil, "Request.Tools: must be empty"},
 		{"tool choice", m, with(func(r *aycoder.Request) { r.ToolChoice.Mode = aycoder.ToolAny }), nil, "Request.ToolChoice: must be empty"},
 		{"output", m, with(func(r *aycoder.Request) { r.Output = &aycoder.OutputFormat{} }), nil, "Request.Output: must be nil"},
-		{"option", m, ask("?"), aycoder.WithRepairs(-1), "WithRepairs: is negative"},
-		{"name", m, ask("?"), aycoder.WithOutputName("a b"), "WithOutputName: name must be"},
-		{"all at once", nil, ask("?"), aycoder.WithOutputName(""), "generate: model: is nil\nWithOutputName: name must be"},
+		{"option", m, ask("?"), generate.WithRepairs(-1), "WithRepairs: is negative"},
+		{"name", m, ask("?"), generate.WithName("a b"), "WithName: name must be"},
+		{"all at once", nil, ask("?"), generate.WithName(""), "generate: model: is nil\nWithName: name must be"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var resp aycoder.Response
-			opts := []aycoder.GenerateOption{aycoder.IntoResponse(&resp), aycoder.IntoResponse(nil), aycoder.IntoResponse(&resp)}
+			opts := []generate.Option{generate.IntoResponse(&resp), generate.IntoResponse(nil), generate.IntoResponse(&resp)}
 			if tt.opt != nil {
 				opts = append(opts, tt.opt)
 			}
-			_, err := aycoder.Generate[person](t.Context(), tt.m, tt.req, opts...)
+			_, err := generate.Value[person](t.Context(), tt.m, tt.req, opts...)
 			require.True(t, is[*aycoder.ConfigError](err), "%v", err)
 			require.ErrorContains(t, err, tt.want)
 			require.Empty(t, resp.Text())
 		})
 	}
-	_, err := aycoder.Generate[person](t.Context(), m, ask("?"), nil)
+	_, err := generate.Value[person](t.Context(), m, ask("?"), nil)
 	require.ErrorContains(t, err, "option: is nil")
-	_, err = aycoder.Generate[person](t.Context(), m, &aycoder.Request{Messages: []*aycoder.Message{nil}})
+	_, err = generate.Value[person](t.Context(), m, &aycoder.Request{Messages: []*aycoder.Message{nil}})
 	require.True(t, is[*aycoder.ContextError](err), "%v", err)
 	require.Empty(t, m.Requests())
 }
 
-func TestGenerateRefusal(t *testing.T) {
+func TestRefusal(t *testing.T) {
 	m := script.New(script.Reply(script.Say("I won't."), script.Call("person", ada)).WithStop(aycoder.StopRefusal))
-	got, err := aycoder.Generate[person](t.Context(), m, ask("Who?"))
+	got, err := generate.Value[person](t.Context(), m, ask("Who?"))
 	require.Zero(t, got)
 	require.True(t, is[*aycoder.RefusalError](err))
 	require.EqualError(t, err, "script script: refused to answer: I won't.")
 
-	quiet := &fake{turns: [][]any{{&aycoder.MessageDone{Stop: aycoder.StopRefusal, Model: "m"}}}}
-	_, err = aycoder.Generate[person](t.Context(), quiet, ask("Who?"))
+	quiet := events(&aycoder.MessageDone{Stop: aycoder.StopRefusal, Model: "m"})
+	_, err = generate.Value[person](t.Context(), quiet, ask("Who?"))
 	require.EqualError(t, err, "model m: refused to answer")
 }
 
-func TestGenerateTokenLimit(t *testing.T) {
+func TestTokenLimit(t *testing.T) {
 	req := ask("Who?")
 	req.MaxTokens = 100
-	_, err := aycoder.Generate[person](t.Context(), script.New(script.Cut("person", `{`)), req)
+	_, err := generate.Value[person](t.Context(), script.New(script.Cut("person", `{`)), req)
 	limit, ok := errors.AsType[*aycoder.LimitError](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, int64(100), limit.Max)
 	require.EqualError(t, err, "document person: the answer was cut off: limit of 100 output tokens reached")
 }
 
-func TestGenerateModelErrors(t *testing.T) {
+func TestModelErrors(t *testing.T) {
 	limited := script.RateLimited(time.Second)
 	m := script.New(script.Say("x").WithUsage(aycoder.Usage{Input: 5}), script.Reply(script.Say("half"), script.Fail(limited)))
 	var resp aycoder.Response
-	_, err := aycoder.Generate[person](t.Context(), m, ask("Who?"), aycoder.IntoResponse(&resp))
+	_, err := generate.Value[person](t.Context(), m, ask("Who?"), generate.IntoResponse(&resp))
 	require.Same(t, limited, err)
 	require.Len(t, m.Requests(), 2)
 	require.Equal(t, "half", resp.Text())
 	require.Equal(t, int64(5), resp.Usage.Input)
 
-	_, err = aycoder.Generate[person](t.Context(), &fake{turns: [][]any{{textDone(ada)}}}, ask("Who?"))
+	_, err = generate.Value[person](t.Context(), events(done(&aycoder.Text{Text: ada})), ask("Who?"))
 	require.True(t, is[*aycoder.StreamBrokenError](err), "%v", err)
 }
 
-func TestGenerateStopsWithTheContext(t *testing.T) {
+func TestStopsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := script.New(script.Func(func(*aycoder.Request) script.Step { cancel(); return script.Step{} }), script.Say(ada))
-	_, err := aycoder.Generate[person](ctx, m, ask("Who?"))
+	_, err := generate.Value[person](ctx, m, ask("Who?"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, m.Requests(), 1)
-	_, err = aycoder.Generate[person](ctx, m, ask("Who?"))
+	_, err = generate.Value[person](ctx, m, ask("Who?"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, m.Requests(), 1)
 }
 
-func TestGenerateEndlessAnswers(t *testing.T) {
+func TestEndlessAnswers(t *testing.T) {
 	pauses := script.New(script.Say("…").WithStop(aycoder.StopPaused)).With(script.WithLoop(true))
-	_, err := aycoder.Generate[person](t.Context(), pauses, ask("Who?"))
+	_, err := generate.Value[person](t.Context(), pauses, ask("Who?"))
 	require.EqualError(t, err, "limit of 16 pauses of one answer reached")
 
 	endless := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
@@ -505,32 +519,54 @@ func TestGenerateEndlessAnswers(t *testing.T) {
 			}
 		}
 	})
-	_, err = aycoder.Generate[person](t.Context(), endless, ask("Who?"))
+	_, err = generate.Value[person](t.Context(), endless, ask("Who?"))
 	require.True(t, is[*aycoder.ModelError](err))
 	require.True(t, is[*aycoder.LimitError](err))
 }
 
 // A client that breaks its contract causes neither a panic nor a broken history.
-func TestGenerateOddParts(t *testing.T) {
-	m := &fake{turns: [][]any{
-		{
-			&aycoder.BlockDone{}, &aycoder.BlockDone{Part: (*aycoder.Text)(nil)}, &aycoder.BlockDone{Part: &aycoder.ToolOutput{ID: "x"}},
-			&aycoder.BlockDone{Part: &aycoder.Opaque{Raw: json.RawMessage("{")}}, &aycoder.BlockTruncated{},
-			use("", "person", ""), use("", "\xff\x00", "null"), textDone("\xff\x00"),
-			&aycoder.MessageDone{Stop: aycoder.StopToolUse},
-		},
-		say(ada),
-	}}
-	_, err := aycoder.Generate[person](t.Context(), m, ask("Who?"))
+func TestOddParts(t *testing.T) {
+	call := func(name, args string) *aycoder.BlockDone {
+		return done(&aycoder.ToolUse{Name: name, Args: json.RawMessage(args)})
+	}
+	odd := events(
+		&aycoder.BlockDone{}, done((*aycoder.Text)(nil)), done(&aycoder.ToolOutput{ID: "x"}),
+		done(&aycoder.Opaque{Raw: json.RawMessage("{")}), &aycoder.BlockTruncated{},
+		call("person", ""), call("\xff\x00", "null"), done(&aycoder.Text{Text: "\xff\x00"}),
+		&aycoder.MessageDone{Stop: aycoder.StopToolUse},
+	)
+	var requests []*aycoder.Request
+	m := aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		requests = append(requests, req)
+		if len(requests) == 1 {
+			return odd.Stream(ctx, req)
+		}
+		return script.New(script.Say(ada)).Stream(ctx, req)
+	})
+	_, err := generate.Value[person](t.Context(), m, ask("Who?"))
 	require.NoError(t, err)
-	require.Len(t, m.reqs, 2)
-	requireRequests(t, m.reqs, 2)
-	require.Len(t, m.reqs[1].Messages[1].Parts, 3)
+	requireRequests(t, requests, 2)
+	require.Len(t, requests[1].Messages[1].Parts, 3)
 }
 
-func BenchmarkGenerate(b *testing.B) {
+// events is a client that yields just these events.
+func events(list ...aycoder.ModelEvent) aycoder.ModelClient {
+	return aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+		return func(yield func(aycoder.ModelEvent, error) bool) {
+			for _, ev := range list {
+				if !yield(ev, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func done(p aycoder.Part) *aycoder.BlockDone { return &aycoder.BlockDone{Part: p} }
+
+func BenchmarkValue(b *testing.B) {
 	for b.Loop() {
-		_, err := aycoder.Generate[person](b.Context(), answers(ada), ask("?"))
+		_, err := generate.Value[person](b.Context(), answers(ada), ask("?"))
 		require.NoError(b, err)
 	}
 }
