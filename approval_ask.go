@@ -31,6 +31,7 @@ type pendingQuestion struct {
 	files  []FileEdit // of the plan, once there was one
 	failed bool       // there was none
 	parks  int
+	ended  int // how many of the calls before it that write had ended
 }
 
 // ask finds out whether a call may run: first whether it can, then whether the
@@ -141,17 +142,22 @@ func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) 
 	return req.Plan, true
 }
 
-// pose asks a question, or parks it. A call that cannot work is settled unasked.
+// pose asks a question, or parks it. A call that cannot work is settled unasked. A plan is
+// made again if a call before it has ended meanwhile, since that may have changed the files.
 func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	if r.park(q) {
 		return true
 	}
+	ended := q.ended
 	req, err := r.question(ctx, q)
 	if q.failed = err != nil; !q.failed && req.Plan != nil {
 		q.files = req.Plan.files
 	}
 	if r.park(q) {
 		return true
+	}
+	if q.ended != ended {
+		return r.pose(ctx, q)
 	}
 	switch {
 	case err == nil:
@@ -316,9 +322,10 @@ func (r *run) park(q *pendingQuestion) bool {
 
 // blocked reports whether a call before this one that writes is about to run, or is
 // not asked about yet, or asks about the same files. One that is suspended, or waits
-// behind such, does not run any more.
+// behind such, does not run any more. It counts the calls that have ended.
 func (r *run) blocked(q *pendingQuestion) bool {
 	suspended := false
+	q.ended = 0
 	for i := range r.state.calls {
 		c := &r.state.calls[i]
 		if c.use == q.Call {
@@ -328,6 +335,8 @@ func (r *run) blocked(q *pendingQuestion) bool {
 			continue
 		}
 		switch c.status {
+		case callSettled:
+			q.ended++
 		case callSuspended:
 			suspended = true
 		case callApproved, callIssued, callBegun:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,7 @@ type planTool struct {
 	ws    *workspace.Workspace
 	calls int
 	plan  func(ctx context.Context) error // before it plans
+	read  func(call string)               // after it has read the file
 }
 
 type swapArgs struct {
@@ -32,7 +34,7 @@ type swapArgs struct {
 
 func newPlanTool(t testing.TB, ws *workspace.Workspace) *planTool {
 	t.Helper()
-	p := &planTool{ws: ws, plan: func(context.Context) error { return nil }}
+	p := &planTool{ws: ws, plan: func(context.Context) error { return nil }, read: func(string) {}}
 	tool, err := aycoder.NewTool("swap", "Swaps.", p.call, aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 	require.NoError(t, err)
 	p.Tool = tool
@@ -51,6 +53,7 @@ func (p *planTool) Plan(ctx context.Context, inv *aycoder.Invocation) (aycoder.E
 	if err != nil {
 		return aycoder.EditPlan{}, err
 	}
+	p.read(inv.ID)
 	if strings.Count(string(data), in.Old) != 1 {
 		return aycoder.EditPlan{}, errors.New("no_match: not there once")
 	}
@@ -342,6 +345,41 @@ func TestQuestionsAboutTheSameFile(t *testing.T) {
 			require.True(t, strings.HasPrefix(p.read("f"), tt.want), p.read("f"))
 		})
 	}
+}
+
+// A call that ends while a plan is made may have changed what the plan is made of.
+func TestQuestionIsMadeAgain(t *testing.T) {
+	p := newPlans(t, map[string]string{"f": numbers})
+	first, ended := make(chan *aycoder.Approval, 1), make(chan struct{})
+	var once sync.Once
+	p.tool.read = func(call string) {
+		if call == "2" {
+			once.Do(func() {
+				(<-first).Allow()
+				<-ended
+			})
+		}
+	}
+	l := p.loop([][]any{calls(swap("1", "f", "two", "TWO"), swap("2", "f", "three", "THREE")), say("ok")})
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			if ev.Request.CallID == "1" {
+				first <- ev.Detach()
+				break
+			}
+			require.Contains(t, ev.Request.Plan.Files()[0].Base, "TWO")
+			require.True(t, ev.Allow())
+		case *aycoder.ToolFinished:
+			if ev.Call.ID == "1" {
+				close(ended)
+			}
+		case *aycoder.Conflicted:
+			t.Error("conflict")
+		}
+	}
+	require.True(t, strings.HasPrefix(p.read("f"), "one\nTWO\nTHREE\n"), p.read("f"))
 }
 
 // Questions about other files are open at the same time.
