@@ -330,7 +330,7 @@ func samePart(a, b Part) bool {
 func TestMachineReplaysFromEveryCut(t *testing.T) {
 	timed.Long(t, "a replay from every fact of every run")
 	runs := 100_000
-	if raceEnabled {
+	if timed.Race {
 		runs = 4_000
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -359,7 +359,7 @@ func TestMachineReplaysFromJSON(t *testing.T) {
 	timed.Long(t, "a replay from JSON of every run")
 	rnd := rand.New(rand.NewPCG(3, 4))
 	cuts, runs := 0, 1000
-	if raceEnabled {
+	if timed.Race {
 		runs = 100
 	}
 	for range runs {
@@ -458,6 +458,9 @@ func TestMachineOutputsOfWhatDidNotRun(t *testing.T) {
 
 // The machine is pure: this checks the imports and the statements of its files.
 func TestMachineIsPure(t *testing.T) {
+	if timed.Race {
+		t.Skip("reads sources and runs nothing")
+	}
 	fset := token.NewFileSet()
 	var files []*ast.File
 	names, err := filepath.Glob("*.go")

@@ -384,6 +384,10 @@ func (r *Response) identify(history []*Message) {
 // maxAnswer is the default of [Limits].Response and [Request.MaxResponse], in bytes.
 const maxAnswer = 32 << 20
 
+// emptyEvent is what an event without text counts, in bytes: a stream of nothing else ends
+// after half a million events.
+const emptyEvent = 64
+
 var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockTruncated for it")
 
 // An incoming is the part of a response that was received so far: how many bytes of it
@@ -442,10 +446,12 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 }
 
 // count adds to the bytes that are held: deltas count until the block that repeats
-// them. An event without text counts as one byte, so that an endless stream of them
-// ends, too.
+// them. An event without text counts, too, so that an endless stream of them ends.
 func (in *incoming) count(ev ModelEvent) {
-	n := max(eventSize(ev), 1)
+	n := eventSize(ev)
+	if n == 0 {
+		n = emptyEvent
+	}
 	switch ev.(type) {
 	case *BlockDone, *BlockTruncated, *Retrying:
 		in.blocks += max(n, in.open)

@@ -163,7 +163,7 @@ func peak(t testing.TB) int {
 
 // patient lengthens a limit for slow builds, such as those with the race detector.
 func patient(d time.Duration) time.Duration {
-	if raceEnabled {
+	if timed.Race {
 		return 10 * d
 	}
 	return d

@@ -45,7 +45,7 @@ func recordedEdits(t *testing.T) []recordedEdit {
 			if c.Path != file {
 				file, files = c.Path, files+1
 			}
-			if !raceEnabled || files%10 == 0 {
+			if !timed.Race || files%10 == 0 {
 				all = append(all, c)
 			}
 		}

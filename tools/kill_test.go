@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -30,7 +31,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		return
 	}
 	rounds, within := 300, 10*time.Millisecond
-	if testing.Short() || raceEnabled {
+	if testing.Short() || timed.Race {
 		rounds, within = 60, 100*time.Millisecond
 	}
 	seed := uint64(time.Now().UnixNano())

@@ -36,7 +36,7 @@ func eachCase[T any](t testing.TB, name string, each func(c *T)) {
 	r := bufio.NewReaderSize(sharedFile(t, name), 1<<20)
 	for i := 0; ; i++ {
 		line, err := r.ReadBytes('\n')
-		if len(line) > 1 && (!raceEnabled || i%10 == 0) {
+		if len(line) > 1 && (!timed.Race || i%10 == 0) {
 			c := new(T)
 			require.NoError(t, json.Unmarshal(line, c))
 			each(c)

@@ -121,7 +121,7 @@ func TestDiffWhole(t *testing.T) {
 func TestHardInputs(t *testing.T) {
 	timed.Long(t, "large texts that are made to be slow")
 	n := 60_000
-	if raceEnabled {
+	if timed.Race {
 		n = 10_000
 	}
 	rng := rand.New(rand.NewPCG(3, 3))

@@ -27,7 +27,7 @@ func rounds(t *testing.T) int {
 		require.NoError(t, err)
 		return n
 	}
-	if raceEnabled {
+	if timed.Race {
 		return 5_000
 	}
 	return 200_000
@@ -95,7 +95,7 @@ func TestGit(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(5, 5))
 	n := 200
-	if raceEnabled {
+	if timed.Race {
 		n = 20
 	}
 	for range n {

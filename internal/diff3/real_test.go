@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -194,7 +195,7 @@ func TestConfidence(t *testing.T) {
 	})
 	set.log(t, "for calibration")
 	aside.log(t, "set aside")
-	if raceEnabled {
+	if timed.Race {
 		return // a sample is too small for the bars
 	}
 	for _, r := range rules {

@@ -73,7 +73,7 @@ func BenchmarkPlan(b *testing.B) {
 func TestLarge(t *testing.T) {
 	timed.Long(t, "edits of files of megabytes")
 	mb := 1 << 20
-	if raceEnabled {
+	if timed.Race {
 		mb = 1 << 17
 	}
 	const limit = 10 * time.Second

@@ -66,7 +66,7 @@ func eachLine(t testing.TB, name string, each func([]byte)) {
 	r := bufio.NewReaderSize(z, 1<<20)
 	for i := 0; ; i++ {
 		line, err := r.ReadBytes('\n')
-		if len(line) > 1 && (!raceEnabled || i%10 == 0) {
+		if len(line) > 1 && (!timed.Race || i%10 == 0) {
 			each(line)
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ func TestTools(t *testing.T) {
 				n++
 			}
 			t.Logf("%d diffs applied by %s", n, p.name)
-			if !raceEnabled {
+			if !timed.Race {
 				assert.Greater(t, n, 10)
 			}
 		})
@@ -151,7 +151,7 @@ func TestHunksAreGits(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d real diffs have git's hunks", same, n)
-	if !raceEnabled {
+	if !timed.Race {
 		assert.Greater(t, float64(same), 0.95*float64(n))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/internal/wiretest"
 	"github.com/aycoder/aycoder/providers/replay"
 )
@@ -57,7 +58,7 @@ func TestRecordedTraffic(t *testing.T) {
 	}
 	seen := 0
 	wiretest.Each(t, func(r *wiretest.Recording) {
-		if seen++; raceEnabled && seen%10 != 0 {
+		if seen++; timed.Race && seen%10 != 0 {
 			return // these tests take minutes in that case, and do not depend on it
 		}
 		if waiting = append(waiting, r.Interactions...); len(waiting) > 200 {
@@ -65,7 +66,7 @@ func TestRecordedTraffic(t *testing.T) {
 		}
 	})
 	check()
-	t.Logf("%d interactions, %d MB of bodies, race detector: %t", cases, size>>20, raceEnabled)
+	t.Logf("%d interactions, %d MB of bodies, race detector: %t", cases, size>>20, timed.Race)
 }
 
 // recordAndReplay returns the size of the bodies.

@@ -1,6 +1,0 @@
-//go:build !race
-
-package editmatch_test
-
-// raceEnabled makes the long tests take less.
-const raceEnabled = false

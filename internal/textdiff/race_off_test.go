@@ -1,5 +1,0 @@
-//go:build !race
-
-package textdiff
-
-const raceEnabled = false

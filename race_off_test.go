@@ -1,5 +1,0 @@
-//go:build !race
-
-package aycoder
-
-const raceEnabled = false
