@@ -34,7 +34,7 @@ func TestMemoryLimit(t *testing.T) {
 	tests := map[string]string{
 		"one":        taking(200 << 20),
 		"many":       "for i in 1 2 3 4 5 6 7 8 9 10; do " + taking(10<<20) + " & done; wait",
-		"daemon":     "setsid sh -c '" + taking(100<<20) + "' >/dev/null & sleep 300",
+		"daemon":     "setsid sh -c '" + taking(100<<20) + "' >/dev/null 2>&1 & sleep 300",
 		"in memory":  "dd if=/dev/zero bs=100M count=1 2>&1 | sleep 300",
 		"ignores it": "trap '' TERM; " + taking(100<<20),
 	}
