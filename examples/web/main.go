@@ -1,0 +1,162 @@
+// Web runs an agent whose questions are answered over HTTP: GET /approvals lists them, and
+// POST /approvals/ID answers one. It needs neither a network nor a key.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+// A desk holds the questions that wait for an answer. It is safe for concurrent use.
+type desk struct {
+	mu   sync.Mutex
+	last int
+	open map[int]*aycoder.Approval
+}
+
+// put adds a question, and returns its id. Detach lets it be answered after the body of
+// the loop has returned. The desk must keep the handle, since a lost one denies the call.
+func (d *desk) put(q *aycoder.ApprovalRequested) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open == nil {
+		d.open = make(map[int]*aycoder.Approval)
+	}
+	d.last++
+	d.open[d.last] = q.Detach()
+	return d.last
+}
+
+// take removes a question, and returns nil if it is no longer there.
+func (d *desk) take(id int) *aycoder.Approval {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.open[id]
+	delete(d.open, id)
+	return a
+}
+
+// handler returns the HTTP API. It refuses answers that a page of another site sends.
+// Put your own login in front of it: whoever reaches it can approve.
+func (d *desk) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /approvals", d.list)
+	mux.HandleFunc("POST /approvals/{id}", d.answer)
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// A question is what the user sees of a call.
+type question struct {
+	ID int `json:"question"`
+	*aycoder.ApprovalRequest
+}
+
+func (d *desk) list(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	questions := []question{}
+	for id, a := range d.open {
+		questions = append(questions, question{id, a.Request})
+	}
+	d.mu.Unlock()
+	slices.SortFunc(questions, func(a, b question) int { return cmp.Compare(a.ID, b.ID) })
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(questions)
+}
+
+func (d *desk) answer(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Allow  *bool  `json:"allow"`
+		Reason string `json:"reason"`
+	}
+	if json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&in) != nil || in.Allow == nil {
+		http.Error(w, `want {"allow":true} or {"allow":false,"reason":"…"}`, http.StatusBadRequest)
+		return
+	}
+	id, _ := strconv.Atoi(r.PathValue("id"))
+	a := d.take(id)
+	if a == nil {
+		http.Error(w, "no such question, or it was answered", http.StatusNotFound)
+		return
+	}
+	first := false
+	if *in.Allow {
+		first = a.Allow()
+	} else {
+		first = a.Deny(in.Reason)
+	}
+	if !first { // the run ended, or a limit of time denied the call
+		http.Error(w, "too late", http.StatusConflict)
+	}
+}
+
+// run lets an agent work, and puts its questions on the desk.
+func run(ctx context.Context, w io.Writer, agent aycoder.Agent, d *desk, prompt string) error {
+	asked := make(map[string]int) // from the id of a call to that of its question
+	defer func() {
+		for _, id := range asked {
+			d.take(id)
+		}
+	}()
+	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: prompt}) {
+		if err != nil {
+			return err
+		}
+		switch ev := ev.(type) {
+		case *aycoder.ApprovalRequested:
+			id := d.put(ev)
+			asked[ev.Request.CallID] = id
+			fmt.Fprintf(w, "question %d: %s %s\n", id, ev.Request.Tool, ev.Request.Args)
+		case *aycoder.ToolFinished:
+			d.take(asked[ev.Call.ID]) // if nobody answered it, but a limit of time
+			fmt.Fprintln(w, ev.Output.Text())
+		case *aycoder.TextDelta:
+			fmt.Fprint(w, ev.Text)
+		}
+	}
+	return nil
+}
+
+func newAgent(model aycoder.ModelClient, opts ...aycoder.Option) (*aycoder.Loop, error) {
+	type args struct {
+		Target string `json:"target"`
+	}
+	deploy := func(_ context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("deployed to " + in.Target), nil
+	}
+	tool, err := aycoder.NewTool("deploy", "Deploys the program.", deploy, aycoder.WithEffect(aycoder.EffectWrite))
+	if err != nil {
+		return nil, err
+	}
+	// Empty rules: calls that only read run, and every other call is a question.
+	opts = append(opts, aycoder.WithTools(tool), aycoder.WithApprover(aycoder.Rules{}))
+	return aycoder.New(model, opts...)
+}
+
+func main() {
+	model := script.New(
+		script.Reply(script.Call("deploy", `{"target":"staging"}`), script.Call("deploy", `{"target":"production"}`)),
+		script.Say("Done.\n"),
+	)
+	agent, err := newAgent(model)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var d desk
+	go func() { log.Fatal(http.ListenAndServe("127.0.0.1:8080", d.handler())) }()
+	fmt.Println("Questions: http://127.0.0.1:8080/approvals")
+	if err := run(context.Background(), os.Stdout, agent, &d, "Deploy it."); err != nil {
+		log.Fatal(err)
+	}
+}
