@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/providers/script"
+)
+
+func write(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "version.txt"), []byte("1.1\n"), 0o644)
+}
+
+func Example() {
+	dir, err := os.MkdirTemp("", "bot-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := write(dir); err != nil {
+		log.Fatal(err)
+	}
+	model := script.New(
+		script.Call("edit_file", `{"path":"version.txt","old_string":"1.1","new_string":"1.2"}`),
+		script.Call("bash", `{"command":"git push"}`),
+		script.Say("The version is 1.2. I could not push it.\n"),
+	)
+	fmt.Println("exit status", run(context.Background(), os.Stdout, model, dir, "Release version 1.2."))
+	// Output:
+	// [edit_file version.txt: +1 −1]
+	// [bash git push: denied]
+	// approval_required: nobody can be asked here (sends to a remote); the host can allow it with the rule bash:git push
+	// The version is 1.2. I could not push it.
+	// bot: 1 calls were denied
+	// exit status 4
+}
+
+func TestStatus(t *testing.T) {
+	edit := script.Call("edit_file", `{"path":"version.txt","old_string":"1.1","new_string":"1.2"}`)
+	over, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		model aycoder.ModelClient
+		want  int
+		log   string
+	}{
+		{"done", t.Context(), script.New(edit, script.Say("Done.")), exitDone, "[edit_file version.txt: +1 −1]"},
+		{"denied", t.Context(), script.New(script.Call("fetch", `{"url":"https://example.com"}`), script.Say("No.")), exitDenied, "this job works offline"},
+		{"turns", t.Context(), script.New(script.Call("todo", `{"todos":[]}`)).With(script.WithLoop(true)), exitLimit, "limit of 30 turns"},
+		{"time", over, script.New(script.Say("Done.")), exitLimit, "deadline exceeded"},
+		{"error", t.Context(), script.New(script.Fail(errors.New("no credit"))), exitError, "no credit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, write(dir))
+			var log strings.Builder
+			require.Equal(t, tt.want, run(tt.ctx, &log, tt.model, dir, "Release version 1.2."), &log)
+			require.Contains(t, log.String(), tt.log)
+		})
+	}
+}
+
+func TestNoDirectory(t *testing.T) {
+	require.Equal(t, exitError, run(t.Context(), io.Discard, script.New(), filepath.Join(t.TempDir(), "gone"), "x"))
+}
