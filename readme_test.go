@@ -167,9 +167,9 @@ func flat(s string) string {
 	return out.String()
 }
 
-// Links from documents to files lead to existing files.
+// Links from documents lead to existing files, and to headings in them.
 func TestDocumentsLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	link := regexp.MustCompile(`\]\(([^)#]*)#?([^)]*)\)`)
 	code := regexp.MustCompile("(?ms)^```.*?^```")
 	documents, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
@@ -180,8 +180,30 @@ func TestDocumentsLinks(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			_, err := os.Stat(filepath.FromSlash(path.Join(path.Dir(filepath.ToSlash(name)), m[1])))
+			target := filepath.FromSlash(name)
+			if m[1] != "" {
+				target = filepath.FromSlash(path.Join(path.Dir(filepath.ToSlash(name)), m[1]))
+			}
+			_, err := os.Stat(target)
 			require.NoError(t, err, "%s links to %s", name, m[1])
+			if m[2] != "" {
+				text, err := os.ReadFile(target)
+				require.NoError(t, err)
+				require.Contains(t, anchors(code.ReplaceAllString(string(text), "")), m[2], "%s links to a heading of %s", name, target)
+			}
 		}
 	}
+}
+
+// anchors returns the names by which links refer to the headings of a document.
+func anchors(document string) (names []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(document, -1) {
+		name := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+func TestDocumentsAnchors(t *testing.T) {
+	require.Equal(t, []string{"its-test", "if-its-slow", "x_y-1"}, anchors("## Its test\ntext\n### If it's slow?\n# `x_y` 1\n"))
 }

@@ -97,8 +97,7 @@ func newAgent(model aycoder.ModelClient, ws *workspace.Workspace) (*aycoder.Loop
 		return nil, err
 	}
 	return aycoder.New(model, aycoder.WithTools(coding...),
-		aycoder.WithApprover(aycoder.DenyAsks(p)), aycoder.WithAudit(p),
-		aycoder.WithLimits(aycoder.Limits{Turns: 30}))
+		aycoder.WithApprover(aycoder.DenyAsks(p)), aycoder.WithLimits(aycoder.Limits{Turns: 30}))
 }
 
 // status logs how a run ended, and returns the exit status for it.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,29 +49,36 @@ func Example() {
 
 func TestStatus(t *testing.T) {
 	edit := script.Call("edit_file", `{"path":"version.txt","old_string":"1.1","new_string":"1.2"}`)
-	over, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
 	for _, tt := range []struct {
 		name  string
-		ctx   context.Context
 		model aycoder.ModelClient
 		want  int
 		log   string
 	}{
-		{"done", t.Context(), script.New(edit, script.Say("Done.")), exitDone, "[edit_file version.txt: +1 −1]"},
-		{"denied", t.Context(), script.New(script.Call("fetch", `{"url":"https://example.com"}`), script.Say("No.")), exitDenied, "this job works offline"},
-		{"turns", t.Context(), script.New(script.Call("todo", `{"todos":[]}`)).With(script.WithLoop(true)), exitLimit, "limit of 30 turns"},
-		{"time", over, script.New(script.Say("Done.")), exitLimit, "deadline exceeded"},
-		{"error", t.Context(), script.New(script.Fail(errors.New("no credit"))), exitError, "no credit"},
+		{"done", script.New(edit, script.Say("Done.")), exitDone, "[edit_file version.txt: +1 −1]"},
+		{"denied", script.New(script.Call("fetch", `{"url":"https://example.com"}`), script.Say("No.")), exitDenied, "this job works offline"},
+		{"turns", script.New(script.Call("todo", `{"todos":[]}`)).With(script.WithLoop(true)), exitLimit, "limit of 30 turns"},
+		{"error", script.New(script.Fail(errors.New("no credit"))), exitError, "no credit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, write(dir))
 			var log strings.Builder
-			require.Equal(t, tt.want, run(tt.ctx, &log, tt.model, dir, "Release version 1.2."), &log)
+			require.Equal(t, tt.want, run(t.Context(), &log, tt.model, dir, "Release version 1.2."), &log)
 			require.Contains(t, log.String(), tt.log)
 		})
 	}
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		slow := script.New(script.Say("Let me think about that.")).With(script.WithPace(time.Hour))
+		var log strings.Builder
+		require.Equal(t, exitLimit, run(ctx, &log, slow, t.TempDir(), "Release version 1.2."))
+		require.Contains(t, log.String(), "deadline exceeded")
+	})
 }
 
 func TestNoDirectory(t *testing.T) {

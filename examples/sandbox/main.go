@@ -38,7 +38,7 @@ func run(ctx context.Context, w io.Writer, dir, outside string) error {
 		return err
 	}
 	defer box.Close()
-	// What can be enforced depends on the machine. Ask before you rely on it.
+	// The protections depend on the machine, so ask which of them there are.
 	report, err := tools.CheckSandbox(ctx, box, tools.SandboxCall{})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/providers/script"
@@ -24,10 +25,13 @@ type deployArgs struct {
 	Replicas int    `json:"replicas,omitempty" jsonschema:"minimum=1,maximum=9"`
 }
 
-// deployer is the state of the tool. A tool is a closure over the state of the host.
+// deployer is the state of the tool. A tool is a closure over the state of the host. Runs may
+// happen at the same time, so the state has a mutex.
 type deployer struct {
 	versions []string
-	done     []string
+
+	mu   sync.Mutex
+	done []string
 }
 
 func (d *deployer) deploy(
@@ -39,7 +43,9 @@ func (d *deployer) deploy(
 		return nil, fmt.Errorf("no version %s; there are %s", in.Version, all)
 	}
 	inv.Progress(aycoder.Progress{Message: "rolling out"})
+	d.mu.Lock()
 	d.done = append(d.done, in.Version+" to "+in.Target)
+	d.mu.Unlock()
 	return &aycoder.ToolResult{
 		Parts:   []aycoder.Part{&aycoder.Text{Text: in.Version + " runs on " + in.Target}},
 		Summary: in.Version,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -61,6 +62,32 @@ func started(t *testing.T, d *desk, opts ...aycoder.Option) *bufio.Scanner {
 	go func() { w.CloseWithError(run(context.Background(), w, agent, d, "Deploy it.")) }()
 	t.Cleanup(func() { r.Close() })
 	return bufio.NewScanner(r)
+}
+
+func Example() {
+	agent, err := newAgent(deploys())
+	if err != nil {
+		log.Fatal(err)
+	}
+	var d desk
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(run(context.Background(), w, agent, &d, "Deploy it.")) }()
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fmt.Println(lines.Text())
+		switch {
+		case strings.HasPrefix(lines.Text(), "question 2"):
+			post(d.handler(), 1, `{"allow":true}`)
+		case strings.HasPrefix(lines.Text(), "deployed"):
+			post(d.handler(), 2, `{"allow":false,"reason":"not on a Friday"}`)
+		}
+	}
+	// Output:
+	// question 1: deploy {"target":"staging"}
+	// question 2: deploy {"target":"production"}
+	// deployed to staging
+	// the user refused this call: not on a Friday
+	// Done.
 }
 
 func TestAnswers(t *testing.T) {
