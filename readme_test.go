@@ -207,3 +207,64 @@ func anchors(document string) (names []string) {
 func TestDocumentsAnchors(t *testing.T) {
 	require.Equal(t, []string{"its-test", "if-its-slow", "x_y-1"}, anchors("## Its test\ntext\n### If it's slow?\n# `x_y` 1\n"))
 }
+
+// Names in documents exist, so that a name which is changed is also changed there: aycoder.New
+// in its package, and New alone in any package. A guide for migration has the names of another
+// library in its first column and in its prose.
+func TestDocumentsNames(t *testing.T) {
+	known, members := exportedNames(t)
+	quoted, name := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(?:([a-z]+)\.)?([A-Z]\w*[a-z]\w*)`)
+	code := regexp.MustCompile("(?ms)^```.*?^```")
+	documents, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	checked := 0
+	for _, document := range append(documents, "README.md") {
+		data, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for line := range strings.Lines(code.ReplaceAllString(string(data), "")) {
+			if strings.HasPrefix(filepath.Base(document), "from-") {
+				_, line, _ = strings.Cut(strings.TrimPrefix(line, "|"), "|")
+			}
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				n := name.FindStringSubmatch(m[1])
+				if n == nil || n[1] != "" && known[n[1]] == nil || n[1] == "" && document == filepath.Join("docs", "design.md") {
+					continue // design.md speaks of other libraries, too
+				}
+				checked++
+				if n[1] == "" && !members[n[2]] || n[1] != "" && !known[n[1]][n[2]] {
+					t.Errorf("%s: there is no %s", document, n[0])
+				}
+			}
+		}
+	}
+	require.Greater(t, checked, 50)
+	t.Logf("%d names", checked)
+}
+
+// exportedNames returns the exported names of each package, by the name of the package, and
+// those of all packages together, with methods and fields.
+func exportedNames(t *testing.T) (known map[string]map[string]bool, members map[string]bool) {
+	known, members = make(map[string]map[string]bool), make(map[string]bool)
+	for _, s := range sources(t) {
+		pkg := s.file.Name.Name
+		if s.test() || pkg == "main" || strings.HasPrefix(s.dir, "internal") {
+			continue
+		}
+		if known[pkg] == nil {
+			known[pkg] = make(map[string]bool)
+		}
+		for _, name := range exported(s.file) {
+			known[pkg][name] = true
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				members[n.Name] = true
+			case *ast.BlockStmt: // only declarations
+				return false
+			}
+			return true
+		})
+	}
+	return known, members
+}
