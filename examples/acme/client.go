@@ -2,8 +2,9 @@
 // model client.
 //
 // A request is a JSON object. The answer is a stream of server-sent events, each with one
-// JSON object: {"text":"Hel"}, {"call":{"id":"c1","name":"read","args":"{\"pa"}}, and at
-// the end {"done":{"stop":"end","input":12,"output":3}}.
+// JSON object: {"thinking":"Hm"}, {"signature":"c2ln"} after the thinking, {"text":"Hel"},
+// {"call":{"id":"c1","name":"read","args":"{\"pa"}}, and at the end
+// {"done":{"stop":"end","input":12,"output":3}}.
 package acme
 
 import (
@@ -25,6 +26,8 @@ import (
 )
 
 const (
+	provider = "acme"
+
 	maxLine  = 4 << 20  // bytes of one event
 	maxError = 64 << 10 // bytes of an error's text
 )
@@ -53,7 +56,7 @@ func New(base, model, key string, hc *http.Client) *Client {
 }
 
 // ModelName implements [aycoder.ModelNamer].
-func (c *Client) ModelName() (provider, model string) { return "acme", c.model }
+func (c *Client) ModelName() (provider, model string) { return provider, c.model }
 
 // Stream implements [aycoder.ModelClient]. Nothing happens before the sequence is ranged
 // over, and everything happens on the goroutine that ranges.
@@ -71,7 +74,7 @@ var errLeft = errors.New("the caller has left the loop")
 
 func (c *Client) stream(ctx context.Context, req *aycoder.Request, yield func(aycoder.ModelEvent) bool) error {
 	start := time.Now()
-	base := &aycoder.ModelError{Provider: "acme", Model: cmp.Or(req.Model, c.model)}
+	base := &aycoder.ModelError{Provider: provider, Model: cmp.Or(req.Model, c.model)}
 	// broken turns the failure of a connection into an error that the loop retries.
 	broken := func(err error) error {
 		base.Err = cmp.Or(ctx.Err(), err)
@@ -161,10 +164,15 @@ type (
 		Schema      json.RawMessage `json:"schema"`
 	}
 	wireMessage struct {
-		Role    string       `json:"role"`
-		Outputs []wireOutput `json:"outputs,omitempty"`
-		Text    string       `json:"text,omitempty"`
-		Calls   []wireCall   `json:"calls,omitempty"`
+		Role     string         `json:"role"`
+		Outputs  []wireOutput   `json:"outputs,omitempty"`
+		Thinking []wireThinking `json:"thinking,omitempty"`
+		Text     string         `json:"text,omitempty"`
+		Calls    []wireCall     `json:"calls,omitempty"`
+	}
+	wireThinking struct {
+		Text      string `json:"text"`
+		Signature string `json:"signature"`
 	}
 	wireCall struct {
 		ID   string `json:"id"`
@@ -200,6 +208,10 @@ func encodeMessage(m *aycoder.Message) wireMessage {
 		switch p := p.(type) {
 		case *aycoder.Text:
 			w.Text += p.Text
+		case *aycoder.Thinking:
+			if p.Provider == provider {
+				w.Thinking = append(w.Thinking, wireThinking{p.Text, p.Signature})
+			}
 		case *aycoder.Media:
 			w.Text += "[an attachment that this model cannot read]"
 		case *aycoder.ToolUse:
@@ -211,19 +223,23 @@ func encodeMessage(m *aycoder.Message) wireMessage {
 	return w
 }
 
-// A decoder turns the events of the service into those of aycoder. It joins the deltas,
-// because a complete block follows them.
+// A decoder turns the events of the service into those of aycoder. It joins the deltas of a
+// block, because the complete block follows them.
 type decoder struct {
 	yield func(aycoder.ModelEvent) bool
 	done  aycoder.MessageDone
-	text  strings.Builder
-	call  *aycoder.ToolUse // whose arguments are still coming
+
+	block     string // "thinking", "text", "call ID", or "" between blocks
+	text      strings.Builder
+	signature string
+	call      *aycoder.ToolUse
 }
 
 // decode handles one event, and reports whether it was the last.
 func (d *decoder) decode(data string) (over bool, err error) {
 	var ev struct {
-		Text string
+		Thinking, Signature, Text string
+
 		Call *wireCall
 		Done *struct {
 			Stop          string
@@ -239,22 +255,66 @@ func (d *decoder) decode(data string) (over bool, err error) {
 		return true, d.finish(ev.Done.Stop)
 	case ev.Call != nil:
 		return false, d.addCall(ev.Call)
+	case ev.Thinking != "":
+		return false, d.addText("thinking", ev.Thinking, &aycoder.ThinkingDelta{Text: ev.Thinking})
+	case ev.Signature != "":
+		d.signature = ev.Signature
 	case ev.Text != "":
-		d.text.WriteString(ev.Text)
-		return false, d.send(&aycoder.TextDelta{Text: ev.Text})
+		return false, d.addText("text", ev.Text, &aycoder.TextDelta{Text: ev.Text})
 	}
 	return false, nil // an event that this version does not know
 }
 
+func (d *decoder) addText(block, text string, delta aycoder.ModelEvent) error {
+	if err := d.begin(block); err != nil {
+		return err
+	}
+	d.text.WriteString(text)
+	return d.send(delta)
+}
+
 func (d *decoder) addCall(c *wireCall) error {
-	if d.call == nil || d.call.ID != c.ID {
-		if err := d.closeBlocks(); err != nil {
-			return err
-		}
+	if err := d.begin("call " + c.ID); err != nil {
+		return err
+	}
+	if d.call == nil {
 		d.call = &aycoder.ToolUse{ID: c.ID, Name: c.Name}
 	}
 	d.call.Args = append(d.call.Args, c.Args...)
 	return d.send(&aycoder.ToolDelta{ID: d.call.ID, Name: d.call.Name, Args: c.Args})
+}
+
+// begin ends the block before, unless the event belongs to the same one.
+func (d *decoder) begin(block string) error {
+	if d.block == block {
+		return nil
+	}
+	err := d.end()
+	d.block = block
+	return err
+}
+
+// end sends the block whose events have come so far.
+func (d *decoder) end() error {
+	var part aycoder.Part
+	switch {
+	case d.block == "":
+		return nil
+	case d.block == "thinking":
+		part = &aycoder.Thinking{Text: d.text.String(), Signature: d.signature, Provider: provider}
+	case d.block == "text":
+		part = &aycoder.Text{Text: d.text.String()}
+	case len(d.call.Args) == 0:
+		d.call.Args = json.RawMessage("{}")
+		part = d.call
+	case !json.Valid(d.call.Args):
+		return fmt.Errorf("call %s: arguments are not JSON", d.call.ID)
+	default:
+		part = d.call
+	}
+	d.text.Reset()
+	d.block, d.signature, d.call = "", "", nil
+	return d.send(&aycoder.BlockDone{Part: part})
 }
 
 // finish ends the message. If the token limit ended it, the last call may be incomplete,
@@ -264,38 +324,16 @@ func (d *decoder) finish(stop string) error {
 		"end": aycoder.StopEndTurn, "call": aycoder.StopToolUse, "length": aycoder.StopMaxTokens,
 	}
 	d.done.Stop = cmp.Or(reasons[stop], aycoder.StopReason(stop))
-	if d.done.Stop == aycoder.StopMaxTokens && d.call != nil {
-		if err := d.send(&aycoder.BlockTruncated{Call: d.call}); err != nil {
-			return err
-		}
-		d.call = nil
+	var err error
+	if d.call != nil && d.done.Stop == aycoder.StopMaxTokens {
+		err = d.send(&aycoder.BlockTruncated{Call: d.call})
+	} else {
+		err = d.end()
 	}
-	if err := d.closeBlocks(); err != nil {
+	if err != nil {
 		return err
 	}
 	return d.send(&d.done)
-}
-
-// closeBlocks sends what has come so far as complete blocks.
-func (d *decoder) closeBlocks() error {
-	if d.text.Len() > 0 {
-		text := d.text.String()
-		d.text.Reset()
-		if err := d.send(&aycoder.BlockDone{Part: &aycoder.Text{Text: text}}); err != nil {
-			return err
-		}
-	}
-	if call := d.call; call != nil {
-		d.call = nil
-		if len(call.Args) == 0 {
-			call.Args = json.RawMessage("{}")
-		}
-		if !json.Valid(call.Args) {
-			return fmt.Errorf("call %s: arguments are not JSON", call.ID)
-		}
-		return d.send(&aycoder.BlockDone{Part: call})
-	}
-	return nil
 }
 
 func (d *decoder) send(ev aycoder.ModelEvent) error {

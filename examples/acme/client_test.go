@@ -73,6 +73,23 @@ func done(stop string) string {
 	return event("done", map[string]any{"stop": stop, "input": 12, "output": 3})
 }
 
+// keep returns a client whose server sends the events and keeps the body of the last request.
+func keep(t testing.TB, events string) (agenttest.Client, func() []byte) {
+	var mu sync.Mutex
+	var last []byte
+	c := serve(t, "", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		last, _ = io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, events)
+	})
+	return c, func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
+}
+
 func lose(*http.Request)   { panic(http.ErrAbortHandler) }
 func hang(r *http.Request) { <-r.Context().Done() }
 
@@ -80,6 +97,9 @@ func TestConformance(t *testing.T) {
 	agenttest.TestModelClient(t, agenttest.Clients{
 		Text: func(t testing.TB, pieces ...string) agenttest.Client {
 			return answer(t, text(pieces...)+done("end"), nil)
+		},
+		Thinking: func(t testing.TB, thinking, said string) agenttest.Client {
+			return answer(t, event("thinking", thinking)+event("signature", "c2ln")+text(said)+done("end"), nil)
 		},
 		Call: func(t testing.TB, said string, c *aycoder.ToolUse) agenttest.Client {
 			return answer(t, text(said)+call(c)+done("call"), nil)
@@ -106,20 +126,10 @@ func TestConformance(t *testing.T) {
 			return fail(t, key, 401, "key", "no such key: "+key)
 		},
 		Wire: func(t testing.TB) (agenttest.Client, func() []byte) {
-			var mu sync.Mutex
-			var last []byte
-			c := serve(t, "", func(w http.ResponseWriter, r *http.Request) {
-				mu.Lock()
-				defer mu.Unlock()
-				last, _ = io.ReadAll(r.Body)
-				_, _ = io.WriteString(w, text("Hello")+done("end"))
-			})
-			return c, func() []byte {
-				mu.Lock()
-				defer mu.Unlock()
-				return last
-			}
+			return keep(t, text("Hello")+done("end"))
 		},
-		// Thinking and Signed stay nil: Acme's models do not think.
+		Signed: func(t testing.TB, mark string, c *aycoder.ToolUse) (agenttest.Client, func() []byte) {
+			return keep(t, event("thinking", "Hm.")+event("signature", mark)+call(c)+done("call"))
+		},
 	})
 }
