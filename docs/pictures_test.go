@@ -37,7 +37,8 @@ const module = "github.com/aycoder/aycoder"
 type graph map[string][]string
 
 // packages returns the packages of this module and what their code, without the tests,
-// imports of it. The root is called aycoder, the others by their directory.
+// imports of it. The root is called aycoder, the others by their directory, and all examples
+// are one box.
 func packages(t *testing.T) graph {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}}{{range .Imports}} {{.}}{{end}}{{end}}`, "./...")
@@ -59,7 +60,9 @@ func packages(t *testing.T) graph {
 			}
 		}
 		name, _ := named(fields[0])
-		g[name] = own
+		own = append(own, g[name]...)
+		slices.Sort(own)
+		g[name] = slices.Compact(own)
 	}
 	return g
 }
@@ -68,7 +71,11 @@ func named(path string) (string, bool) {
 	if path == module {
 		return "aycoder", true
 	}
-	return strings.CutPrefix(path, module+"/")
+	name, ok := strings.CutPrefix(path, module+"/")
+	if strings.HasPrefix(name, "examples/") {
+		name = "examples" // programs, which nothing imports
+	}
+	return name, ok
 }
 
 // only returns the part of the graph whose names keep is true for.
@@ -225,11 +232,7 @@ func drawPackages(g graph, below, above []string) string {
 		top = max(top, g.level(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		l := g.level(name)
-		if strings.HasPrefix(name, "examples/") {
-			l = top // programs, which nothing imports
-		}
-		levels[l] = append(levels[l], name)
+		levels[g.level(name)] = append(levels[g.level(name)], name)
 	}
 	wide := func(name string) float64 {
 		most := 0
