@@ -86,29 +86,6 @@ func (r *Result) Text() string {
 	return ""
 }
 
-// Pending is a suspended run that waits for approvals. It encodes as JSON, and another
-// process can resume it with [Input.Pending].
-//
-// Resume it only once, since resuming it again runs its calls again. A [Loop] refuses
-// that for the last 1,024 calls that it ran in resumed runs. Several processes have to
-// agree among themselves: before a process resumes the run, it claims Run with the Key
-// of a request, in a table with a unique key or with a file that it creates
-// exclusively, and no other process resumes it.
-//
-// The stored form may have been altered, so it is checked: if the tool, arguments,
-// preview or plan of a request do not match its Digest or the call in State, the error
-// is a [*ConfigError] and nothing runs. State itself is not protected; store it where
-// nobody else can write.
-type Pending struct {
-	// Run is the id of the run.
-	Run string `json:"run"`
-	// Requests are the open questions, in the order of the calls. A [Decision] names
-	// CallID and Digest.
-	Requests []ApprovalRequest `json:"requests"`
-	// State is the state of the run.
-	State State `json:"state"`
-}
-
 // Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides
 // about calls. It does not store the conversation and owns no goroutine between runs.
 // Between runs it keeps only the session's rules, see [ApprovalRequested.AllowFor], and
@@ -222,22 +199,8 @@ func (l *Loop) subject(call *ToolUse) string {
 	if t == nil {
 		return ""
 	}
-	return shownSubject(call, &t.spec)
-}
-
-// policy asks the Approver. If it panics, the call is denied.
-func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.log.Log(ctx, slog.LevelError, "approver panicked", "tool", call.Name, "panic", p)
-			v = Deny("the approver panicked")
-		}
-	}()
-	v = l.approver.Decide(ctx, call, spec)
-	if l.named != nil {
-		v = l.named(v, call, spec)
-	}
-	return v
+	subject, _ := subjectOf(call, &t.spec)
+	return t.spec.Subject.display(subject)
 }
 
 func (l *Loop) addRule(r Rule) {
@@ -457,7 +420,6 @@ type settings struct {
 	// These hooks are linked only into programs with an approver or an auditor, see
 	// [config.watch].
 	record     func(*run) recorder
-	checkStart func(context.Context, *run, *RunTool, *tool) error
+	checkStart func(context.Context, *run, *RunTool) error
 	named      func(Verdict, *ToolUse, *ToolSpec) Verdict
-	pins       func(context.Context, *run, *Invocation, *tool) error
 }

@@ -1,60 +1,20 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
-	"runtime"
-	"slices"
-	"time"
-	"weak"
+	"log/slog"
+	"strings"
 
+	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// ApprovalRequest is the question whether a call may run. It is plain data.
-type ApprovalRequest struct {
-	// Key is the address of the question in its run: "t1/ask/<call id>".
-	Key string `json:"key"`
-	// Run is the id of the run.
-	Run string `json:"run"`
-	// Call is what the model wants; Subject what it is about: a path, a command.
-	CallID  string          `json:"id"`
-	Tool    string          `json:"name"`
-	Args    json.RawMessage `json:"input"`
-	Subject string          `json:"subject,omitempty"`
-	// Preview shows what the call would do, if the tool can tell: a unified diff.
-	Preview string `json:"preview,omitempty"`
-	// Plan is the change that the call would make, whole, if the tool is a [Planner]:
-	// what is approved is this, and what it became after a review with AllowPlan.
-	Plan *EditPlan `json:"plan,omitempty"`
-	// Suggested are rules that would cover this call and its like, the narrowest first.
-	Suggested []Rule `json:"suggested,omitempty"`
-	// Class and Reasons say how far the call reaches and what makes it so, if the
-	// [Approver] told.
-	Class   string   `json:"class,omitempty"`
-	Reasons []string `json:"reasons,omitempty"`
-	// Digest binds an answer to the tool, the arguments, the preview and the plan.
-	Digest string `json:"digest"`
-	// Created is when the question came up.
-	Created time.Time `json:"created"`
-}
-
-func (r *ApprovalRequest) digest() string {
-	h := sha256.New()
-	shown := []string{r.Tool, canonical(r.Args), r.Preview}
-	if r.Plan != nil {
-		shown = append(shown, r.Plan.Digest())
-	}
-	for _, s := range shown {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
+// Answering, from top to bottom: the answers that a host can give to a question, the one place
+// that decides, what the state of the run makes of a decision, and what is checked until the
+// tool starts. How a question comes up is in approval_ask.go.
 
 // ApprovalRequested asks whether a call may run. Answer it with one of its methods
 // before the loop body returns, or [ApprovalRequested.Detach] it and answer later;
@@ -101,237 +61,344 @@ func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
 // goroutine. A handle that is lost denies the call.
 func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
 
-// Approval is the handle of a question that was detached.
-type Approval struct {
-	Request *ApprovalRequest
-
-	question *openQuestion
+func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
+	return q.run.answer(q, q.preparedCall, v, by)
 }
 
-// Allow is [ApprovalRequested.Allow].
-func (a *Approval) Allow() bool {
-	defer runtime.KeepAlive(a) // while it is answered it is not lost
-	return a.question.answer(Allow(), ByUser) == nil
-}
-
-// Deny is [ApprovalRequested.Deny].
-func (a *Approval) Deny(reason string) bool {
-	defer runtime.KeepAlive(a)
-	return a.question.answer(Deny(reason), ByUser) == nil
-}
-
-// AllowWith is [ApprovalRequested.AllowWith].
-func (a *Approval) AllowWith(args json.RawMessage) error {
-	defer runtime.KeepAlive(a)
-	return a.question.edit(args)
-}
-
-// AllowPlan is [ApprovalRequested.AllowPlan].
-func (a *Approval) AllowPlan(plan EditPlan) error {
-	defer runtime.KeepAlive(a)
-	return a.question.review(plan)
-}
-
-// AllowFor is [ApprovalRequested.AllowFor].
-func (a *Approval) AllowFor(scope Scope, rule Rule) error {
-	defer runtime.KeepAlive(a)
-	return a.question.allowFor(scope, rule)
-}
-
-// An openQuestion is one of a run. That it is open is not stored in it: it is
-// open as long as it stands in the run's set, and the machine waits for it.
-type openQuestion struct {
-	run  *run
-	call *ToolUse
-	tool *tool
-
-	req      *ApprovalRequest
-	why      *Grounds // of the policy's question
-	detached bool     // guarded by run.mu, as are the next
-	handle   weak.Pointer[Approval]
-	shown    bool
-}
-
-func (c *openQuestion) answer(v Verdict, by DecidedBy) error {
-	return c.run.answer(c, v, by)
-}
-
-func (c *openQuestion) edit(args json.RawMessage) error {
-	call := &ToolUse{ID: c.call.ID, Name: c.call.Name, Args: args}
-	use, err := c.tool.fit(call)
+func (q *openQuestion) edit(args json.RawMessage) error {
+	p, err := q.withArgs(args)
 	if err != nil {
 		return err
 	}
-	if v := c.run.policy(use, &c.tool.spec); v.kind == verdictDeny {
-		base := &ToolError{Tool: call.Name, CallID: call.ID}
+	if v := q.run.policy(p); v.kind == verdictDeny {
+		base := &ToolError{Tool: p.use.Name, CallID: p.use.ID}
 		return &ToolDeniedError{ToolError: base, Reason: v.reason, By: ByPolicy}
 	}
-	return c.answer(AllowWith(args).unless(c.req.Args), ByUser)
+	return q.run.answer(q, p, Verdict{kind: verdictAllow}, ByUser)
 }
 
-func (c *openQuestion) review(plan EditPlan) error {
-	if err := plan.reviews(c.req.Plan); err != nil {
+func (q *openQuestion) review(plan EditPlan) error {
+	if err := plan.reviews(q.req.Plan); err != nil {
 		return err
 	}
-	return c.answer(AllowPlan(plan), ByUser)
+	return q.answer(AllowPlan(plan), ByUser)
 }
 
-var (
-	errNotSuggested = errors.New("rule is not one of the suggested")
-	errNoKeeper     = errors.New("the approver saves no rules: use Session")
-)
+// A preparedCall is a call whose tool exists and whose arguments fit. It is what the policy
+// judges, what the user is shown and what the tool is given, so that nobody approves other
+// arguments than those that run. Arguments that an answer puts in place of the model's are
+// prepared like them.
+type preparedCall struct {
+	call       *ToolUse // as the model made it
+	use        *ToolUse // as the tool gets it
+	tool       *tool
+	subject    string // see [Subject]; rules match it
+	hasSubject bool
+	display    string // the subject as it is shown
+	edited     bool   // use has the arguments of whoever approved the call
 
-// Answering: the question as the host holds it, what each answer does, and what is held to it
-// until the tool starts. How a question comes up is in approval_ask.go.
-
-func (c *openQuestion) allowFor(scope Scope, rule Rule) error {
-	switch {
-	case scope == Once:
-		return c.answer(Allow(), ByUser)
-	case scope != Session && scope != Saved:
-		return fmt.Errorf("no such scope: %d", int(scope))
-	case !rule.in(c.req.Suggested):
-		return errNotSuggested
-	case scope == Saved && !c.run.keeps():
-		return errNoKeeper
-	}
-	if err := c.answer(Allow(), ByUser); err != nil {
-		return err
-	}
-	return c.run.makeRule(c, scope, rule)
+	by    DecidedBy        // who allowed it
+	shown *ApprovalRequest // what was shown of it, if it was asked about
 }
 
-func (c *openQuestion) detach(req *ApprovalRequest) *Approval {
-	c.run.mu.Lock()
-	defer c.run.mu.Unlock()
-	c.detached = true
-	if a := c.handle.Value(); a != nil {
-		return a
+// prepare checks a call before anybody is asked about it. The tool gets converted arguments:
+// where the schema does not allow text, values that the model wrote as text are converted, and
+// integers such as 2.0 are in plain digits.
+func (t *tool) prepare(call *ToolUse) (*preparedCall, error) {
+	args, problems := t.schema.Fit(call.Args)
+	if len(problems) > 0 {
+		return nil, &ToolArgsError{ToolError: &ToolError{Tool: call.Name, CallID: call.ID}, Problems: problems}
 	}
-	a := &Approval{Request: req, question: c}
-	c.handle = weak.Make(a)
-	runtime.AddCleanup(a, func(c *openQuestion) { _ = c.answer(Deny(""), ByAbandoned) }, c)
-	return a
+	p := &preparedCall{call: call, use: call, tool: t}
+	if !bytes.Equal(args, call.Args) {
+		p.use = &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}
+	}
+	p.subject, p.hasSubject = subjectOf(p.use, &t.spec)
+	p.display = t.spec.Subject.display(p.subject)
+	return p, nil
 }
 
-// answer decides an open question. The first answer wins.
-func (r *run) answer(c *openQuestion, v Verdict, by DecidedBy) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.answerLocked(c, v, by)
+// withArgs returns the call with other arguments, or p itself if they mean the same.
+func (p *preparedCall) withArgs(args json.RawMessage) (*preparedCall, error) {
+	e, err := p.tool.prepare(&ToolUse{ID: p.use.ID, Name: p.use.Name, Args: args})
+	if err != nil || canonical(e.use.Args) == canonical(p.use.Args) {
+		return p, err
+	}
+	e.call, e.shown, e.edited = p.call, p.shown, true
+	return e, nil
 }
 
-func (r *run) answerLocked(c *openQuestion, v Verdict, by DecidedBy) error {
-	if r.stopping || r.open[c.call.ID] != c {
-		return ErrDecided
+// canonical returns arguments in one form, whatever encoding/json has made of their
+// white space, their escapes and the order of their keys in a store.
+func canonical(args json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil || dec.More() {
+		return string(args)
 	}
-	delete(r.open, c.call.ID)
-	if v.why == nil {
-		v.why = c.why
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return string(args)
 	}
-	if v.kind == verdictAllow {
-		put(&r.approved, c.call.ID, c.req)
-	}
-	return r.decideLocked(c.call, v.of(c.req.Plan), by)
+	return b.String()
 }
 
-// decide is what the policy, a rule or an earlier answer says about a call. Edited
-// arguments are checked like the model's. A call that may run at once is run here:
-// it needs no other goroutine.
-func (r *run) decide(ctx context.Context, c *ToolUse, v Verdict, by DecidedBy) {
-	if v.plan != nil && by == ByPolicy {
-		v = Deny("the approver gave a plan that it was not shown")
+// subjectOf returns the subject of a call. It returns false if the call has none.
+func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
+	if spec.Subject.Arg == "" {
+		return "", false
 	}
-	if v.args != nil {
-		if use, err := r.loop.tool(c.Name).fit(c); err == nil {
-			v = v.unless(use.Args)
+	var args map[string]json.RawMessage
+	if json.Unmarshal(call.Args, &args) != nil {
+		return "", false
+	}
+	var s string
+	if json.Unmarshal(args[spec.Subject.Arg], &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// display returns the subject of a call as it is shown: for a patch, its files.
+func (s Subject) display(subject string) string {
+	if s.Kind != SubjectPatch {
+		return subject
+	}
+	names, _ := patch.Paths(subject)
+	return strings.Join(names, ", ")
+}
+
+// policy asks the Approver, and those of the runs around this one.
+func (r *run) policy(p *preparedCall) (v Verdict) {
+	r.within(func(ctx context.Context) {
+		ctx = context.WithValue(ctx, runKey{}, r)
+		if r.parent == nil {
+			v = r.loop.policy(ctx, p.use, &p.tool.spec)
+		} else {
+			v = r.judge(ctx, p.use, &p.tool.spec)
 		}
-	}
-	if v.args != nil {
-		t, edited := r.loop.tool(c.Name), &ToolUse{ID: c.ID, Name: c.Name, Args: v.args}
-		if _, err := t.fit(edited); err != nil {
-			r.reject(c, err)
-			return
-		}
-		if by == ByUser {
-			if p := r.policy(edited, &t.spec); p.kind == verdictDeny {
-				v, by = p, ByPolicy
-			}
-		}
-	}
-	r.mu.Lock()
-	r.inline, r.inlineRun = c, nil
-	_ = r.decideLocked(c, v, by)
-	run := r.inlineRun
-	r.inline, r.inlineRun = nil, nil
-	r.mu.Unlock()
-	if run != nil {
-		r.runTool(ctx, run)
-	}
-}
-
-func (r *run) decideLocked(c *ToolUse, v Verdict, by DecidedBy) error {
-	if !r.state.asks(c) {
-		return ErrDecided
-	}
-	d := Decision{CallID: c.ID, Verdict: v, By: by}
-	if r.recorder != nil {
-		r.recorder.decided(r, c, v, by)
-	}
-	if v.kind == verdictDeny {
-		base := &ToolError{Tool: c.Name, CallID: c.ID}
-		return r.step(&Decided{d}, &ToolFinished{
-			Call: c, Subject: r.loop.subject(c), Output: errorOutput(c, d.text()), Summary: "denied",
-			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
-		})
-	}
-	put(&r.decidedBy, c.ID, by)
-	return r.step(&Decided{d})
-}
-
-// reject settles a call that cannot run.
-func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, runes.Shorten(runes.Clean(err.Error()), 8<<10))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state.holds(c) {
-		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
-		if r.recorder != nil {
-			r.recorder.ended(r, "", c, fin, "not_run")
-		}
-		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
-	}
-}
-
-// of is the verdict about a question that showed a plan: what is allowed is that one,
-// if no other is given.
-func (v Verdict) of(plan *EditPlan) Verdict {
-	if v.kind == verdictAllow && v.args == nil && v.plan == nil {
-		v.plan = plan
+	})
+	if v.plan != nil {
+		return Deny("the approver gave a plan that it was not shown")
 	}
 	return v
 }
 
-// applyRule answers the open questions that a new rule covers.
-func (r *run) applyRule(rule Rule) {
+// policy asks the Approver. If it panics, the call is denied.
+func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Log(ctx, slog.LevelError, "approver panicked", "tool", call.Name, "panic", p)
+			v = Deny("the approver panicked")
+		}
+	}()
+	v = l.approver.Decide(ctx, call, spec)
+	if l.named != nil && v.kind == verdictAllow {
+		v = l.named(v, call, spec)
+	}
+	return v
+}
+
+// answer decides an open question about p, the call that was asked about or the same with
+// other arguments. The first answer wins.
+func (r *run) answer(q *openQuestion, p *preparedCall, v Verdict, by DecidedBy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var covered []*openQuestion
-	for _, c := range r.open {
-		if rule.Covers(c.call, &c.tool.spec) {
-			covered = append(covered, c)
+	return r.answerLocked(q, p, v, by)
+}
+
+func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by DecidedBy) error {
+	if r.stopping || r.open[q.call.ID] != q {
+		return ErrDecided
+	}
+	delete(r.open, q.call.ID)
+	if v.why == nil {
+		v.why = q.why
+	}
+	p.shown = q.req
+	return r.decideLocked(p, v.of(p), by)
+}
+
+// of is the verdict about a call that was asked about: what is allowed is the plan that was
+// shown, if no other is given, and not one for arguments that are replaced.
+func (v Verdict) of(p *preparedCall) Verdict {
+	if v.kind == verdictAllow && v.plan == nil && !p.edited {
+		v.plan = p.shown.Plan
+	}
+	return v
+}
+
+// decideLocked is where a call is decided about, whoever does.
+func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
+	if !r.state.asks(p.call) {
+		return ErrDecided
+	}
+	if v.args = nil; p.edited {
+		v.args = p.use.Args
+	}
+	if r.recorder != nil {
+		r.recorder.decided(r, p.call, v, by)
+	}
+	d := Decision{CallID: p.call.ID, Verdict: v, By: by, prepared: p}
+	if v.kind == verdictDeny {
+		base := &ToolError{Tool: p.call.Name, CallID: p.call.ID}
+		return r.step(&Decided{d}, &ToolFinished{
+			Call: p.call, Subject: p.display, Output: errorOutput(p.call, d.text()), Summary: "denied",
+			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
+		})
+	}
+	p.by = by
+	return r.step(&Decided{d})
+}
+
+// asks reports whether the question about this very call is open.
+func (s *State) asks(use *ToolUse) bool {
+	i := s.find(use.ID)
+	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
+}
+
+// holds reports whether the message in progress has this very call, and not one with
+// the same id from another attempt.
+func (s *State) holds(use *ToolUse) bool {
+	i := s.find(use.ID)
+	return i >= 0 && s.calls[i].use == use
+}
+
+func (s *State) decided(d *Decision) ([]Action, string) {
+	i := s.find(d.CallID)
+	if i < 0 {
+		return nil, "no such call: " + d.CallID
+	}
+	if st := s.calls[i].status; st != callAsked && st != callSuspended {
+		return nil, "the call was decided already"
+	}
+	s.own()
+	c := &s.calls[i]
+	switch v := &d.Verdict; v.kind {
+	case verdictAllow:
+		c.status, c.edited, c.plan, c.prepared = callApproved, v.args, v.plan, d.prepared
+		c.readOnly = d.By != ByUser && v.readOnly()
+	case verdictDeny:
+		c.settle(errorOutput(c.use, d.text()))
+	case verdictSuspend:
+		c.status = callSuspended
+	default:
+		return nil, "asking is not a decision"
+	}
+	if s.end == EndSuspended {
+		s.phase, s.end = phaseTools, ""
+	}
+	return s.advance(nil)
+}
+
+// advance issues the calls that may start, and moves on when every call is settled.
+func (s *State) advance(actions []Action) ([]Action, string) {
+	actions = s.schedule(actions)
+	if s.phase != phaseTools {
+		return actions, ""
+	}
+	waiting := false
+	for i := range s.calls {
+		switch s.calls[i].status {
+		case callAsked, callIssued, callBegun:
+			return actions, ""
+		case callSuspended, callApproved: // an approved one only waits behind a suspended one
+			waiting = true
 		}
 	}
-	for _, c := range covered {
-		_ = r.answerLocked(c, Allow(), ByRule)
+	if waiting {
+		return s.over(EndSuspended, actions)
 	}
+	return s.next(actions)
+}
+
+// schedule issues the calls that may start: a read-only call if no writing call before
+// it is open, a writing call if no call before it is open. The caller must own the
+// calls.
+func (s *State) schedule(actions []Action) []Action {
+	open, writes := false, false
+	for i := range s.calls {
+		c := &s.calls[i]
+		if c.status == callSettled {
+			continue
+		}
+		reads := c.effect == EffectReadOnly
+		if c.status == callApproved && (reads && !writes || !open) {
+			c.status = callIssued
+			actions = append(actions, s.runTool(i))
+		}
+		open, writes = true, writes || !reads
+	}
+	return actions
+}
+
+func (s *State) runTool(i int) *RunTool {
+	c := &s.calls[i]
+	run := &RunTool{
+		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly,
+		prepared: c.prepared,
+	}
+	if c.edited != nil {
+		run.Args, run.Edited = c.edited, true
+	}
+	return run
+}
+
+// runTool runs a call, unless the state says that it must not start any more.
+func (r *run) runTool(ctx context.Context, a *RunTool) {
+	defer r.gone()
+	defer r.flush(ctx)
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return
+	}
+	var err error
+	if a.prepared == nil {
+		err = r.prepareStored(a)
+	}
+	if err == nil && r.checkStart != nil {
+		err = r.checkStart(ctx, r, a)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			r.reject(a.Call, err)
+		}
+		return
+	}
+	if !r.beginTool(a) {
+		return
+	}
+	t, args := a.prepared.tool, a.prepared.use.Args
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: args,
+		Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, checked: checkedArgs{t.spec.Schema, args}}
+	inv.progress = func(p Progress) { r.progress(a, p) }
+	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
+	if !r.single {
+		inv.atEnd = r.atEnd
+	}
+	if r.recorder != nil {
+		r.recorder.listen(r, a, inv)
+	}
+	start, o := r.loop.clock.Now(), outcome{err: errExited}
+	defer func() {
+		o.elapsed = r.loop.clock.Now().Sub(start)
+		r.endTool(ctx, a, o)
+	}()
+	o.res, o.err = t.safely(ctx, inv)
 }
 
 // checkStart returns why a call that was allowed must not start: it is not on record, or a
 // command is not the one that was shown. An edit is merged with the present file instead. If
 // the call may start only because it changes nothing by now, the action says so after.
-func checkStart(ctx context.Context, r *run, a *RunTool, t *tool) error {
-	base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+func checkStart(ctx context.Context, r *run, a *RunTool) error {
+	r.pinPlan(ctx, a)
+	p, base := a.prepared, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+	t := p.tool
 	if r.recorder != nil {
 		err := r.recorder.flush(ctx, r, false)
 		if err != nil && t.spec.Effect != EffectReadOnly {
@@ -339,139 +406,91 @@ func checkStart(ctx context.Context, r *run, a *RunTool, t *tool) error {
 			return &AuditError{base}
 		}
 	}
-	r.mu.Lock()
-	req, by := r.approved[a.Call.ID], r.decidedBy[a.Call.ID]
-	r.mu.Unlock()
 	_, shows := t.impl.(Previewer)
 	switch {
 	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
 		return nil
-	case req == nil && shows && by == "": // allowed before the run was suspended
-		if !r.allowsNow(a, t.fitArgs(a), t) {
+	case p.shown == nil && shows && p.by == "": // allowed before the run was suspended
+		if !r.allowsNow(a) {
 			return &StaleApprovalError{base}
 		}
 		return nil
-	case req == nil:
+	case p.shown == nil:
 		return nil
 	}
-	now := *req
-	now.Preview = t.preview(ctx, r.showing(req))
-	if now.digest() == req.Digest {
+	now := *p.shown
+	now.Preview = t.preview(ctx, r.showing(p.shown))
+	if now.digest() == p.shown.Digest {
 		return nil
 	}
-	if by == ByPolicy { // it has not seen where the command starts by now
-		if r.allowsNow(a, req.Args, t) {
-			return nil
-		}
+	if p.by == ByPolicy && r.allowsNow(a) { // it has not seen where the command starts by now
+		return nil
 	}
 	return &StaleApprovalError{base}
 }
 
-// allowsNow asks the policy once more whether a call may run as it is. The new
-// verdict can only restrict the call further.
-func (r *run) allowsNow(a *RunTool, args json.RawMessage, t *tool) bool {
-	v := r.policy(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: args}, &t.spec)
-	a.ReadOnly = a.ReadOnly || v.readOnly()
-	return v.kind == verdictAllow && v.args == nil
+// pinPlan gives a call that was allowed by a rule which names what it writes the plan that it
+// would have been asked about. Without one, no file is written that runs code.
+func (r *run) pinPlan(ctx context.Context, a *RunTool) {
+	p, t := a.prepared, a.prepared.tool
+	planner, ok := t.impl.(Planner)
+	if !ok || a.Plan != nil || runsCode(t.spec.written(p.subject, p.hasSubject)) == nil {
+		return
+	}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: p.use.Args}
+	if plan, err := safePlan(ctx, planner, inv); err == nil {
+		a.Plan = &plan
+	}
 }
 
-// showing is the call of a question, for a preview.
-func (r *run) showing(req *ApprovalRequest) *Invocation {
-	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args}
+// runsCode returns a reason for each of the files that runs code, or nil if none does.
+func runsCode(names []string) []string {
+	var why []string
+	for _, name := range names {
+		if w := ignore.Runs(name); w != "" && len(why) < maxReasons {
+			why = append(why, "writes "+runes.Path(name)+": "+w)
+		}
+	}
+	return why
 }
 
-// approve remembers what was shown of a call.
-func (r *run) approve(req *ApprovalRequest) {
+const maxReasons = 8 // in a question, of each kind
+
+// beginTool tells the state that the tool starts. It reports false if it must not.
+func (r *run) beginTool(a *RunTool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	put(&r.approved, req.CallID, req)
+	if r.stopping || !r.state.holds(a.Call) {
+		return false
+	}
+	subject := a.prepared.display
+	if r.again && !r.loop.claim(r.resumeKey(a)) { // somebody resumed it in the same moment
+		out := errorOutput(a.Call, errResumed.Error())
+		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
+		_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
+			&ToolFinished{Call: a.Call, Subject: subject, Output: out, Summary: "not run", Err: base})
+		return false
+	}
+	started := &ToolStarted{Call: a.Call, Subject: subject, Args: a.prepared.use.Args,
+		Eager: r.state.phase == phaseModel, By: a.prepared.by}
+	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
+		return false
+	}
+	r.running = append(r.running, a)
+	return true
 }
 
-// keeps reports whether the approver of the run, or of one around it, keeps rules.
-func (r *run) keeps() bool {
-	for ; r != nil; r = r.parent {
-		if _, ok := approverAs[RuleKeeper](r.loop.approver); ok {
-			return true
-		}
+// toolBegan is refused if the call was settled meanwhile, for example because the run was
+// cancelled. That keeps a tool from starting after its output is in the history.
+func (s *State) toolBegan(id string) ([]Action, string) {
+	i := s.find(id)
+	if i < 0 {
+		return nil, "no such call: " + id
 	}
-	return false
-}
-
-// makeRule makes a rule of a user's in the run of a question and those around it.
-func (r *run) makeRule(c *openQuestion, scope Scope, rule Rule) error {
-	var errs []error
-	for o := r; o != nil; o = o.parent {
-		k, ok := approverAs[RuleKeeper](o.loop.approver)
-		if !ok {
-			o.loop.addRule(rule)
-			o.applyRule(rule)
-			continue
-		}
-		o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
+	if s.calls[i].status != callIssued {
+		return nil, "the call is not to be run"
 	}
-	err := errors.Join(errs...)
-	r.noteRule(c, scope, rule, err)
-	for o := r; o != nil && o.keeps(); o = o.parent {
-		o.loop.kept.Add(1)
-		o.reconsider()
-	}
-	if err != nil {
-		return &RuleError{Rule: rule, Scope: scope, Err: err}
-	}
-	return nil
-}
-
-// keepRule asks a keeper; one that panics has not kept the rule.
-func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule Rule) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("rule keeper panicked: %v", p)
-		}
-	}()
-	return k.KeepRule(ctx, scope, rule)
-}
-
-// reconsider asks the policy once more about the questions that are open.
-func (r *run) reconsider() {
-	r.mu.Lock()
-	open := slices.Collect(maps.Values(r.open))
-	r.mu.Unlock()
-	for _, c := range open {
-		if v := r.policy(c.call, &c.tool.spec); v.kind == verdictAllow && v.args == nil {
-			_ = c.answer(v, ByRule)
-		}
-	}
-}
-
-// noteRule records that a user made a rule, or could not.
-func (r *run) noteRule(c *openQuestion, scope Scope, rule Rule, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.recorder != nil {
-		r.recorder.ruled(r, c, scope, rule, err)
-	}
-}
-
-// pins returns the function that pins plans, of the run or one around it.
-func (r *run) pins() func(context.Context, *run, *Invocation, *tool) error {
-	for ; r != nil; r = r.parent {
-		if r.loop.pins != nil {
-			return r.loop.pins
-		}
-	}
-	return nil
-}
-
-// pinPlan gives a call that was allowed by a rule which names what it writes the plan
-// that it would have been asked about.
-func pinPlan(ctx context.Context, r *run, inv *Invocation, t *tool) error {
-	p, ok := t.impl.(Planner)
-	if !ok || inv.Plan != nil || runsCode(written(&ToolUse{Args: inv.Args}, &t.spec)) == nil {
-		return nil
-	}
-	plan, err := safePlan(ctx, p, inv)
-	if err == nil {
-		inv.Plan = &plan
-	}
-	return err
+	s.own()
+	s.calls[i].status, s.calls[i].ran = callBegun, true
+	return nil, ""
 }

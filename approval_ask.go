@@ -1,15 +1,17 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
+	"weak"
 
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -18,11 +20,113 @@ import (
 // can run at all, what the policy says, what was answered before, and at last the host. A
 // question about files waits for the calls before it that may change them.
 
+// ApprovalRequest is the question whether a call may run. It is plain data.
+type ApprovalRequest struct {
+	// Key is the address of the question in its run: "t1/ask/<call id>".
+	Key string `json:"key"`
+	// Run is the id of the run.
+	Run string `json:"run"`
+	// Call is what the model wants; Subject what it is about: a path, a command.
+	CallID  string          `json:"id"`
+	Tool    string          `json:"name"`
+	Args    json.RawMessage `json:"input"`
+	Subject string          `json:"subject,omitempty"`
+	// Preview shows what the call would do, if the tool can tell: a unified diff.
+	Preview string `json:"preview,omitempty"`
+	// Plan is the change that the call would make, whole, if the tool is a [Planner]:
+	// what is approved is this, and what it became after a review with AllowPlan.
+	Plan *EditPlan `json:"plan,omitempty"`
+	// Suggested are rules that would cover this call and its like, the narrowest first.
+	Suggested []Rule `json:"suggested,omitempty"`
+	// Class and Reasons say how far the call reaches and what makes it so, if the
+	// [Approver] told.
+	Class   string   `json:"class,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
+	// Digest binds an answer to the tool, the arguments, the preview and the plan.
+	Digest string `json:"digest"`
+	// Created is when the question came up.
+	Created time.Time `json:"created"`
+}
+
+func (r *ApprovalRequest) digest() string {
+	h := sha256.New()
+	shown := []string{r.Tool, canonical(r.Args), r.Preview}
+	if r.Plan != nil {
+		shown = append(shown, r.Plan.Digest())
+	}
+	for _, s := range shown {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Approval is the handle of a question that was detached.
+type Approval struct {
+	Request *ApprovalRequest
+
+	question *openQuestion
+}
+
+// Allow is [ApprovalRequested.Allow].
+func (a *Approval) Allow() bool {
+	defer runtime.KeepAlive(a) // while it is answered it is not lost
+	return a.question.answer(Allow(), ByUser) == nil
+}
+
+// Deny is [ApprovalRequested.Deny].
+func (a *Approval) Deny(reason string) bool {
+	defer runtime.KeepAlive(a)
+	return a.question.answer(Deny(reason), ByUser) == nil
+}
+
+// AllowWith is [ApprovalRequested.AllowWith].
+func (a *Approval) AllowWith(args json.RawMessage) error {
+	defer runtime.KeepAlive(a)
+	return a.question.edit(args)
+}
+
+// AllowPlan is [ApprovalRequested.AllowPlan].
+func (a *Approval) AllowPlan(plan EditPlan) error {
+	defer runtime.KeepAlive(a)
+	return a.question.review(plan)
+}
+
+// AllowFor is [ApprovalRequested.AllowFor].
+func (a *Approval) AllowFor(scope Scope, rule Rule) error {
+	defer runtime.KeepAlive(a)
+	return a.question.allowFor(scope, rule)
+}
+
+// An openQuestion is one of a run. That it is open is not stored in it: it is
+// open as long as it stands in the run's set, and the machine waits for it.
+type openQuestion struct {
+	*preparedCall
+	run *run
+	req *ApprovalRequest
+	why *Grounds // of the policy's question
+
+	detached bool // guarded by run.mu, as are the next
+	handle   weak.Pointer[Approval]
+	shown    bool // to the consumer
+}
+
+func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
+	q.run.mu.Lock()
+	defer q.run.mu.Unlock()
+	q.detached = true
+	if a := q.handle.Value(); a != nil {
+		return a
+	}
+	a := &Approval{Request: req, question: q}
+	q.handle = weak.Make(a)
+	runtime.AddCleanup(a, func(q *openQuestion) { _ = q.answer(Deny(""), ByAbandoned) }, q)
+	return a
+}
+
 // A pendingQuestion is one that the policy leaves to somebody else.
 type pendingQuestion struct {
 	*AskApproval
-	use     *ToolUse // the call with arguments that fit
-	tool    *tool
+	*preparedCall
 	verdict Verdict // to ask or to suspend
 	kept    int64   // how many rules there were when the policy was asked
 	// answered says that there was an answer, to another question.
@@ -42,29 +146,29 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.reject(a.Call, notFound(a.Call, r.offers()))
 		return false
 	}
-	use, err := t.fit(a.Call)
+	p, err := t.prepare(a.Call)
 	if err != nil {
 		r.reject(a.Call, err)
 		return false
 	}
-	q := &pendingQuestion{AskApproval: a, use: use, tool: t, kept: r.loop.kept.Load()}
-	v, by := r.policy(use, &t.spec), ByPolicy
+	q := &pendingQuestion{AskApproval: a, preparedCall: p, kept: r.loop.kept.Load()}
+	v, by := r.policy(p), ByPolicy
 	given := r.takeDecision(a.Call.ID)
-	if v.kind == verdictAsk && r.loop.covered(use, &t.spec) {
+	if v.kind == verdictAsk && r.loop.covered(p.use, &t.spec) {
 		v, by = Allow(), ByRule
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && given == nil {
 		if v.kind == verdictAllow {
 			r.pin(ctx, q)
 		}
-		r.decide(ctx, a.Call, v, by)
+		r.decide(ctx, p, v, by)
 		return false
 	}
 	q.verdict = v
 	if given != nil {
-		if plan, same := r.sameQuestion(ctx, q, *given); same {
+		if r.sameQuestion(ctx, q, *given) {
 			given.Verdict.why = v.why
-			r.decide(ctx, a.Call, given.Verdict.unless(use.Args).of(plan), ByUser)
+			r.decide(ctx, p, given.Verdict, ByUser)
 			return false
 		}
 		q.answered = true
@@ -73,6 +177,37 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		}
 	}
 	return r.pose(ctx, q)
+}
+
+// decide is what the policy, a rule or an earlier answer says about a call. Edited
+// arguments are checked like the model's. A call that may run at once is run here:
+// it needs no other goroutine.
+func (r *run) decide(ctx context.Context, p *preparedCall, v Verdict, by DecidedBy) {
+	if v.args != nil {
+		edited, err := p.withArgs(v.args)
+		if err != nil {
+			r.reject(p.call, err)
+			return
+		}
+		if by == ByUser && edited != p {
+			if again := r.policy(edited); again.kind == verdictDeny {
+				v, by, edited = again, ByPolicy, p
+			}
+		}
+		p = edited
+	}
+	if by == ByUser {
+		v = v.of(p)
+	}
+	r.mu.Lock()
+	r.inline, r.inlineRun = p.call, nil
+	_ = r.decideLocked(p, v, by)
+	run := r.inlineRun
+	r.inline, r.inlineRun = nil, nil
+	r.mu.Unlock()
+	if run != nil {
+		r.runTool(ctx, run)
+	}
 }
 
 // offers returns the tools that the model was offered. A call of another is not run,
@@ -109,39 +244,6 @@ func (r *run) leave(c *ToolUse) {
 	}
 }
 
-// takeDecision returns what [Input.Decisions] says about a call.
-func (r *run) takeDecision(id string) *Decision {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d, ok := r.decisions[id]
-	if !ok {
-		return nil
-	}
-	delete(r.decisions, id)
-	return &d
-}
-
-// sameQuestion reports whether an answer that was given elsewhere is about the
-// question as it is now, and returns the plan of it. A plan that was shown is not
-// made again: it is merged with what became of the files.
-func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) (*EditPlan, bool) {
-	i := slices.IndexFunc(r.asked, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
-	if i >= 0 && r.asked[i].Plan != nil {
-		req := r.asked[i]
-		req.Tool, req.Args = q.use.Name, q.use.Args
-		return req.Plan, req.digest() == d.Digest
-	}
-	req, err := r.question(ctx, q)
-	if err != nil {
-		return nil, false
-	}
-	if req.Digest != d.Digest {
-		return nil, false
-	}
-	r.approve(req)
-	return req.Plan, true
-}
-
 // pose asks a question, or parks it. A call that cannot work is settled unasked. A plan is
 // made again if a call before it has ended meanwhile, since that may have changed the files.
 func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
@@ -161,14 +263,14 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	}
 	switch {
 	case err == nil:
-		if !r.raise(&openQuestion{run: r, call: q.Call, tool: q.tool, req: req, why: q.verdict.why}, q.verdict, q.kept) {
+		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why}, q.verdict, q.kept) {
 			return r.repose(ctx, q)
 		}
 	case ctx.Err() != nil:
 		base := &ToolError{Tool: q.use.Name, CallID: q.use.ID, Err: errors.New(outCancelled)}
 		r.reject(q.Call, base)
 	default:
-		r.endTool(ctx, &RunTool{Call: q.Call, Args: q.use.Args}, outcome{err: err})
+		r.endTool(ctx, &RunTool{Call: q.Call, Args: q.use.Args, prepared: q.preparedCall}, outcome{err: err})
 	}
 	return false
 }
@@ -176,7 +278,7 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 // repose asks the policy once more: a rule was made since, which may answer the question.
 func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	q.kept = r.loop.kept.Load()
-	v, by := r.policy(q.use, &q.tool.spec), ByPolicy
+	v, by := r.policy(q.preparedCall), ByPolicy
 	switch {
 	case v.kind == verdictAllow && q.answered:
 		v = Verdict{why: v.why}
@@ -185,11 +287,19 @@ func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
 		r.pin(ctx, q)
 	}
 	if v.kind == verdictAllow || v.kind == verdictDeny {
-		r.decide(ctx, q.Call, v, by)
+		r.decide(ctx, q.preparedCall, v, by)
 		return false
 	}
 	q.verdict = v
 	return r.pose(ctx, q)
+}
+
+// allowsNow asks the policy once more whether a call may run as it is. The new
+// verdict can only restrict the call further.
+func (r *run) allowsNow(a *RunTool) bool {
+	v := r.policy(a.prepared)
+	a.ReadOnly = a.ReadOnly || v.readOnly()
+	return v.kind == verdictAllow && v.args == nil
 }
 
 // question describes a call to whoever is to decide. The error says that the call
@@ -197,13 +307,12 @@ func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
 func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalRequest, error) {
 	use, g := q.use, q.verdict.Grounds()
 	req := &ApprovalRequest{
-		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args,
+		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args, Subject: q.display,
 		Class: g.Class, Reasons: g.Reasons, Suggested: g.Suggested, Created: r.loop.clock.Now(),
 	}
 	if req.Suggested == nil {
-		req.Suggested = suggest(use, &q.tool.spec)
+		req.Suggested = suggest(use, &q.tool.spec, q.subject, q.hasSubject)
 	}
-	req.Subject = shownSubject(use, &q.tool.spec)
 	inv := r.showing(req)
 	if p, ok := q.tool.impl.(Planner); ok {
 		plan, err := safePlan(ctx, p, inv)
@@ -216,6 +325,11 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 	req.Preview = q.tool.preview(ctx, inv)
 	req.Digest = req.digest()
 	return req, nil
+}
+
+// showing is the call of a question, for a preview.
+func (r *run) showing(req *ApprovalRequest) *Invocation {
+	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args, Plan: req.Plan}
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
@@ -242,35 +356,35 @@ func (r *run) pin(ctx context.Context, q *pendingQuestion) {
 		return
 	}
 	if req, err := r.question(ctx, q); err == nil {
-		r.approve(req)
+		q.preparedCall.shown = req
 	}
 }
 
 // raise opens a question, or suspends it. A rule that was made in between answers
 // it: it looks either here or among the open ones. It reports false if a rule that the
 // approver keeps was: kept is how many there were.
-func (r *run) raise(c *openQuestion, v Verdict, kept int64) bool {
+func (r *run) raise(q *openQuestion, v Verdict, kept int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.stopping || !r.state.asks(c.call):
+	case r.stopping || !r.state.asks(q.call):
 	case r.loop.kept.Load() != kept:
 		return false
 	case v.kind == verdictSuspend:
 		if r.recorder != nil {
-			r.recorder.asked(r, c)
-			r.recorder.decided(r, c.call, v, ByPolicy)
+			r.recorder.asked(r, q)
+			r.recorder.decided(r, q.call, v, ByPolicy)
 		}
-		d := Decision{CallID: c.call.ID, Digest: c.req.Digest, Verdict: v, By: ByPolicy}
-		r.suspended = append(r.suspended, *c.req)
+		d := Decision{CallID: q.call.ID, Digest: q.req.Digest, Verdict: v, By: ByPolicy}
+		r.suspended = append(r.suspended, *q.req)
 		_ = r.step(&Decided{d})
 	default:
 		if r.recorder != nil {
-			r.recorder.asked(r, c)
+			r.recorder.asked(r, q)
 		}
-		put(&r.open, c.call.ID, c)
-		if r.loop.covered(c.call, &c.tool.spec) {
-			_ = r.answerLocked(c, Allow(), ByRule)
+		put(&r.open, q.call.ID, q)
+		if r.loop.covered(q.use, &q.tool.spec) {
+			_ = r.answerLocked(q, q.preparedCall, Allow(), ByRule)
 			break
 		}
 		r.show()
@@ -287,20 +401,20 @@ func (r *run) show() {
 		if call.status != callAsked {
 			continue
 		}
-		c := r.open[call.use.ID]
-		if c == nil {
+		q := r.open[call.use.ID]
+		if q == nil {
 			return
 		}
-		if c.shown {
+		if q.shown {
 			continue
 		}
-		c.shown = true
-		req := *c.req
+		q.shown = true
+		req := *q.req
 		req.Suggested = slices.Clone(req.Suggested)
 		if req.Plan != nil {
 			req.Plan = new(*req.Plan)
 		}
-		r.out.push(&ApprovalRequested{Request: req, question: c})
+		r.out.push(&ApprovalRequested{Request: req, question: q})
 		r.signal()
 	}
 }
@@ -364,7 +478,7 @@ func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
 
 // unpark takes up the questions that wait for nothing any more. The mutex is held.
 func (r *run) unpark() {
-	if r.stopping || len(r.parked) == 0 {
+	if r.stopping {
 		return
 	}
 	r.parked = slices.DeleteFunc(r.parked, func(q *pendingQuestion) bool {
@@ -373,109 +487,9 @@ func (r *run) unpark() {
 		}
 		q.failed, q.files = false, nil
 		q.parks++
-		r.submit(q.Key()+"/"+strconv.Itoa(q.parks), func(ctx context.Context) {
+		r.submit(q.AskApproval, "/"+strconv.Itoa(q.parks), func(ctx context.Context) {
 			r.dealWith(ctx, q.Call, func() bool { return r.pose(ctx, q) })
 		})
 		return true
 	})
-}
-
-// canonical returns arguments in one form, whatever encoding/json has made of their
-// white space, their escapes and the order of their keys in a store.
-func canonical(args json.RawMessage) string {
-	dec := json.NewDecoder(bytes.NewReader(args))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil || dec.More() {
-		return string(args)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
-		return string(args)
-	}
-	return b.String()
-}
-
-// check holds the stored requests to what was shown, and to what would run.
-func (p *Pending) check(l *Loop) error {
-	seen := map[string]bool{}
-	for i := range p.Requests {
-		q := &p.Requests[i]
-		at := p.State.find(q.CallID)
-		if at < 0 || p.State.calls[at].status != callSuspended || seen[q.CallID] {
-			return fmt.Errorf("the request about call %q is not one of its open questions", q.CallID)
-		}
-		seen[q.CallID] = true
-		if q.digest() != q.Digest {
-			return fmt.Errorf("the request about call %q is not the one that its digest was made of", q.CallID)
-		}
-		if !p.State.calls[at].shownAs(l, q) {
-			return fmt.Errorf("the request about call %q shows another call", q.CallID)
-		}
-	}
-	for i := range p.State.calls {
-		c := &p.State.calls[i]
-		if c.status != callSettled && l.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
-			return errResumed
-		}
-	}
-	return nil
-}
-
-var errResumed = errors.New("this run was resumed before, and its calls have run")
-
-// shownAs reports whether a request shows the call.
-func (c *call) shownAs(l *Loop, q *ApprovalRequest) bool {
-	if q.Tool != c.use.Name {
-		return false
-	}
-	use, subject := c.use, q.Subject
-	if t := l.tool(c.use.Name); t != nil { // without its tool the call is not run
-		if fit, err := t.fit(use); err == nil {
-			use = fit
-		}
-		subject = shownSubject(use, &t.spec)
-	}
-	return canonical(q.Args) == canonical(use.Args) && q.Subject == subject
-}
-
-// maxResumed bounds what a loop remembers of the runs that it resumed.
-const maxResumed = 1024
-
-// resumeKey names a call of a run that was suspended. The questions are part of it, as
-// a host may give ids of runs again.
-func (p *Pending) resumeKey(a *RunTool) string {
-	var key strings.Builder
-	key.WriteString(p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key())
-	for i := range p.Requests {
-		key.WriteString(" " + p.Requests[i].Digest + p.Requests[i].Created.UTC().Format("150405.000000000"))
-	}
-	sum := sha256.Sum256([]byte(key.String()))
-	return string(sum[:])
-}
-
-func (r *run) resumeKey(a *RunTool) string {
-	return (&Pending{Run: r.id, Requests: r.asked}).resumeKey(a)
-}
-
-// claim notes that a call of a resumed run begins. It reports false if it has before.
-func (l *Loop) claim(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if slices.Contains(l.resumed, key) {
-		return false
-	}
-	if len(l.resumed) == maxResumed {
-		l.resumed = slices.Delete(l.resumed, 0, 1)
-	}
-	l.resumed = append(l.resumed, key)
-	return true
-}
-
-func (l *Loop) claimed(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Contains(l.resumed, key)
 }

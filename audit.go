@@ -107,7 +107,7 @@ func (c *config) watch() {
 		c.record = newTrail
 	}
 	c.checkStart = checkStart
-	c.named, c.pins = Verdict.named, pinPlan
+	c.named = Verdict.named
 }
 
 // AuditError says that a call was not run because an [Auditor] could not record what

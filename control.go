@@ -125,7 +125,5 @@ func (c *Control) detach(s *State) {
 }
 
 func (c *Control) publish(s *State) {
-	if c != nil {
-		c.state.Store(new(*s))
-	}
+	c.state.Store(new(*s))
 }

@@ -101,6 +101,8 @@ type call struct {
 	ran     bool
 	edited  json.RawMessage // the arguments of an edited approval
 	plan    *EditPlan       // the approved plan, until the call is settled
+	// prepared is what the driver runs; it is not stored.
+	prepared *preparedCall
 	// readOnly says that the call was allowed only because it changes nothing.
 	readOnly bool
 	output   *ToolOutput
@@ -212,6 +214,8 @@ type RunTool struct {
 	// because it changes nothing. See [Invocation] for both.
 	Plan     *EditPlan
 	ReadOnly bool
+
+	prepared *preparedCall
 }
 
 // Wait waits for a duration. The driver answers with [Waited].
@@ -398,17 +402,29 @@ func (s *State) find(id string) int {
 	return slices.IndexFunc(s.calls, func(c call) bool { return c.use.ID == id })
 }
 
-// asks reports whether the question about this very call is open.
-func (s *State) asks(use *ToolUse) bool {
-	i := s.find(use.ID)
-	return i >= 0 && s.calls[i].use == use && s.calls[i].status == callAsked
-}
+// own makes a private copy of the calls, so that they can be changed.
+func (s *State) own() { s.calls = slices.Clone(s.calls) }
 
-// holds reports whether the message in progress has this very call, and not one with
-// the same id from another attempt.
-func (s *State) holds(use *ToolUse) bool {
-	i := s.find(use.ID)
-	return i >= 0 && s.calls[i].use == use
+// talking reports whether the model may still send blocks.
+func (s *State) talking() bool { return s.phase == phaseModel }
+
+// blockDone records a complete block. A read-only call may start at once, unless a
+// writing call stands before it: it must see the result of that.
+func (s *State) blockDone(p Part) ([]Action, string) {
+	if !s.talking() {
+		return nil, "the model is not talking"
+	}
+	if isNil(p) {
+		return nil, "the part is nil"
+	}
+	switch p := p.(type) {
+	case *ToolUse:
+		return s.callDone(p)
+	case *Text, *Thinking, *Media, *Opaque:
+		s.parts = s.parts.append(p)
+		return nil, ""
+	}
+	return nil, "no part of an assistant's message"
 }
 
 func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
@@ -419,13 +435,4 @@ func (s *State) over(end EndReason, actions []Action) ([]Action, string) {
 func (s *State) ask(i int) *AskApproval {
 	c := &s.calls[i]
 	return &AskApproval{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Effect: c.effect}
-}
-
-func (s *State) runTool(i int) *RunTool {
-	c := &s.calls[i]
-	run := &RunTool{Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly}
-	if c.edited != nil {
-		run.Args, run.Edited = c.edited, true
-	}
-	return run
 }

@@ -161,22 +161,6 @@ func (r Rule) Covers(call *ToolUse, spec *ToolSpec) bool {
 	return rule.Text(r.Pattern, subject)
 }
 
-// subjectOf returns the subject of a call. It returns false if the call has none.
-func subjectOf(call *ToolUse, spec *ToolSpec) (string, bool) {
-	if spec.Subject.Arg == "" {
-		return "", false
-	}
-	var args map[string]json.RawMessage
-	if json.Unmarshal(call.Args, &args) != nil {
-		return "", false
-	}
-	var s string
-	if json.Unmarshal(args[spec.Subject.Arg], &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
 // wantsMore reports whether an argument of the call opens the sandbox for its command:
 // for the network, or to do more than read. The words of the command do not show that,
 // so no pattern for them can mean it.
@@ -197,8 +181,7 @@ func isSet(flag json.RawMessage) bool {
 
 // suggest returns rules that would cover the call and similar ones, the narrowest
 // first. It never suggests all calls of a tool that runs commands.
-func suggest(call *ToolUse, spec *ToolSpec) []Rule {
-	subject, ok := subjectOf(call, spec)
+func suggest(call *ToolUse, spec *ToolSpec, subject string, ok bool) []Rule {
 	if !ok && spec.Subject.Arg != "" {
 		return nil
 	}
@@ -244,14 +227,4 @@ func (r Rule) names(call *ToolUse, spec *ToolSpec) bool {
 	return !slices.ContainsFunc(written(call, spec), func(name string) bool {
 		return ignore.Runs(name) != "" && !ignore.Names(r.Pattern, name)
 	})
-}
-
-// shownSubject returns the subject of a call for display: for a patch, its files.
-func shownSubject(call *ToolUse, spec *ToolSpec) string {
-	s, _ := subjectOf(call, spec)
-	if spec.Subject.Kind == SubjectPatch {
-		names, _ := patch.Paths(s)
-		return strings.Join(names, ", ")
-	}
-	return s
 }

@@ -3,8 +3,6 @@ package aycoder
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -30,7 +28,7 @@ type run struct {
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil if nobody wants to know
 	// checkStart returns why a call that was allowed must not start; nil if it always may.
-	checkStart func(context.Context, *run, *RunTool, *tool) error
+	checkStart func(context.Context, *run, *RunTool) error
 
 	mu    sync.Mutex // guards all that follows
 	state State
@@ -53,11 +51,9 @@ type executing struct {
 type asking struct {
 	open      map[string]*openQuestion // by call id
 	suspended []ApprovalRequest
-	decisions map[string]Decision         // of Input.Decisions
-	asked     []ApprovalRequest           // the questions that they answer
-	parked    []*pendingQuestion          // wait for calls before them
-	decidedBy map[string]DecidedBy        // who allowed a call of this message
-	approved  map[string]*ApprovalRequest // what was shown of it, if it was asked about
+	decisions map[string]Decision // of Input.Decisions
+	asked     []ApprovalRequest   // the questions that they answer
+	parked    []*pendingQuestion  // wait for calls before them
 }
 
 // calling is the state of the calls of a message.
@@ -108,48 +104,24 @@ func (r *run) dispatch() {
 		s := r.steps[0]
 		r.steps = r.steps[1:]
 		r.mu.Unlock()
-		r.start(s.key, s.run)
+		r.within(func(ctx context.Context) { r.loop.execute(ctx, s.key, s.run) })
 	}
 }
 
-// submit starts a step. The mutex is held.
-func (r *run) submit(key string, run func(context.Context)) {
+// submit starts a step. An action that is taken up again has another suffix in its key. The
+// mutex is held.
+func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 	r.live++
 	if r.loop.execute == nil {
-		r.start(key, run)
+		r.within(func(ctx context.Context) { go run(ctx) })
 		return
 	}
-	r.steps = append(r.steps, step{key, run})
+	r.steps = append(r.steps, step{a.Key() + suffix, run})
 	if !r.dispatching {
 		r.dispatching = true
 		r.live++
 		go r.dispatch()
 	}
-}
-
-// key is the key of an action for the executor, if there is one.
-func (r *run) key(a Action) string {
-	if r.loop.execute == nil {
-		return ""
-	}
-	return a.Key()
-}
-
-// start starts a step.
-func (r *run) start(key string, step func(context.Context)) {
-	r.within(func(ctx context.Context) {
-		if r.loop.execute == nil {
-			go step(ctx)
-			return
-		}
-		r.loop.execute(ctx, key, step)
-	})
-}
-
-// policy asks the Approver.
-func (r *run) policy(call *ToolUse, spec *ToolSpec) (v Verdict) {
-	r.within(func(ctx context.Context) { v = r.judge(context.WithValue(ctx, runKey{}, r), call, spec) })
-	return v
 }
 
 func newRun(l *Loop, rc *RunConfig) *run {
@@ -168,62 +140,6 @@ func newRun(l *Loop, rc *RunConfig) *run {
 		r.inside(rc.Parent)
 	}
 	return r
-}
-
-// resume takes up a suspended run.
-func (r *run) resume(in *Input) error {
-	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
-		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
-	}
-	if err := in.Pending.check(r.loop); err != nil {
-		return &ConfigError{Option: "Input.Pending", Err: err}
-	}
-	r.again = true
-	r.id = in.Pending.Run
-	r.decisions, r.asked = map[string]Decision{}, in.Pending.Requests
-	for _, d := range in.Decisions {
-		err := in.Pending.fits(d)
-		if _, twice := r.decisions[d.CallID]; twice {
-			err = fmt.Errorf("two decisions about call %q", d.CallID)
-		}
-		if err != nil {
-			return &ConfigError{Option: "Input.Decisions", Err: err}
-		}
-		r.decisions[d.CallID] = d
-	}
-	for _, c := range in.Pending.State.calls {
-		put(&r.reported, c.use.ID, c.status == callSettled)
-	}
-	s, actions, err := in.Pending.State.Apply(&Resumed{})
-	if err != nil {
-		return &ConfigError{Option: "Input.Pending", Err: err}
-	}
-	limits := *s.rules
-	limits.maxTurns = r.loop.maxTurns
-	if limits.model != r.loop.model { // another one may take more
-		limits.model, s.cut, s.marked = r.loop.model, cut{}, 0
-	}
-	s.rules = &limits
-	r.state, r.ready = s, actions
-	return nil
-}
-
-// fits reports whether d answers one of the questions, as it was shown.
-func (p *Pending) fits(d Decision) error {
-	i := slices.IndexFunc(p.Requests, func(q ApprovalRequest) bool { return q.CallID == d.CallID })
-	switch {
-	case i < 0:
-		return fmt.Errorf("no open question about call %q", d.CallID)
-	case d.Digest != p.Requests[i].Digest:
-		return fmt.Errorf("decision about call %q is for another request", d.CallID)
-	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
-		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
-	case d.Verdict.plan != nil:
-		if err := d.Verdict.plan.reviews(p.Requests[i].Plan); err != nil {
-			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
-		}
-	}
-	return nil
 }
 
 // drive runs until the state is done, or the consumer or ctx ends it, and hands
@@ -398,7 +314,9 @@ func (r *run) step(f Fact, events ...Event) error {
 		return err
 	}
 	r.state = next
-	r.control.publish(&r.state)
+	if r.control != nil {
+		r.control.publish(&r.state)
+	}
 	for _, ev := range events {
 		if fin, ok := ev.(*ToolFinished); ok {
 			put(&r.reported, fin.Call.ID, true)
@@ -411,8 +329,6 @@ func (r *run) step(f Fact, events ...Event) error {
 	if next.turn > turn {
 		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})
 		r.done.Usage = Usage{}
-		clear(r.decidedBy)
-		clear(r.approved)
 	}
 	for _, a := range actions {
 		r.do(a)
@@ -420,7 +336,9 @@ func (r *run) step(f Fact, events ...Event) error {
 	if len(r.open) > 0 {
 		r.show()
 	}
-	r.unpark()
+	if len(r.parked) > 0 {
+		r.unpark()
+	}
 	r.signal()
 	return nil
 }
@@ -453,7 +371,7 @@ func (r *run) do(a Action) {
 	case *CallModel:
 		r.ready = append(r.ready, a)
 	case *AskApproval:
-		r.submit(r.key(a), func(ctx context.Context) {
+		r.submit(a, "", func(ctx context.Context) {
 			r.dealWith(ctx, a.Call, func() bool { return r.ask(ctx, a) })
 		})
 	case *RunTool:
@@ -465,7 +383,7 @@ func (r *run) do(a Action) {
 			r.live++
 			return
 		}
-		r.submit(r.key(a), func(ctx context.Context) { r.runTool(ctx, a) })
+		r.submit(a, "", func(ctx context.Context) { r.runTool(ctx, a) })
 	case *Wait:
 		stop := r.loop.clock.AfterFunc(a.For, func() {
 			r.mu.Lock()

@@ -1,9 +1,7 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,82 +16,18 @@ import (
 
 // Running a tool: from the start of a call to the result that the model reads.
 
-// runTool runs a call, unless the state says that it must not start any more.
-func (r *run) runTool(ctx context.Context, a *RunTool) {
-	defer r.gone()
-	defer r.flush(ctx)
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return
-	}
-	t := r.loop.tool(a.Call.Name)
-	if t == nil { // a resumed run has fewer tools
-		r.reject(a.Call, notFound(a.Call, r.offers()))
-		return
-	}
-	if r.checkStart != nil {
-		if err := r.checkStart(ctx, r, a, t); err != nil {
-			if ctx.Err() == nil {
-				r.reject(a.Call, err)
-			}
-			return
-		}
-	}
-	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
-	if err != nil { // of a state that was stored, with tools that were others
-		r.reject(a.Call, err)
-		return
-	}
-	args := use.Args
-	if !r.beginTool(a, t, args) {
-		return
-	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: args,
-		Plan: a.Plan, ReadOnly: a.ReadOnly, run: r}
-	inv.progress = func(p Progress) { r.progress(a, p) }
-	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
-	if !r.single {
-		inv.atEnd = r.atEnd
-	}
-	if r.recorder != nil {
-		r.recorder.listen(r, a, inv)
-	}
-	start, o := r.loop.clock.Now(), outcome{err: errExited}
-	defer func() {
-		o.elapsed = r.loop.clock.Now().Sub(start)
-		r.endTool(ctx, a, o)
-	}()
-	if pins := r.pins(); pins != nil {
-		if o.err = pins(ctx, r, inv, t); o.err != nil {
-			return
-		}
-		o.err = errExited
-	}
-	o.res, o.err = t.safely(ctx, inv)
-}
-
-func (r *run) beginTool(a *RunTool, t *tool, args json.RawMessage) bool {
+// reject settles a call that cannot run.
+func (r *run) reject(c *ToolUse, err error) {
+	out := errorOutput(c, runes.Shorten(runes.Clean(err.Error()), 8<<10))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping || !r.state.holds(a.Call) {
-		return false
+	if r.state.holds(c) {
+		fin := &ToolFinished{Call: c, Subject: r.loop.subject(c), Output: out, Summary: "not run", Err: err}
+		if r.recorder != nil {
+			r.recorder.ended(r, "", c, fin, "not_run")
+		}
+		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
 	}
-	if r.again && !r.loop.claim(r.resumeKey(a)) { // somebody resumed it in the same moment
-		out := errorOutput(a.Call, errResumed.Error())
-		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID, Err: errResumed}
-		_ = r.step(&ToolDone{ID: a.Call.ID, Output: out},
-			&ToolFinished{Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "not run", Err: base})
-		return false
-	}
-	started := &ToolStarted{Call: a.Call, Args: args, Eager: r.state.phase == phaseModel, By: r.decidedBy[a.Call.ID]}
-	started.Subject = shownSubject(&ToolUse{Args: args}, &t.spec)
-	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
-		return false
-	}
-	r.running = append(r.running, a)
-	return true
 }
 
 func (r *run) progress(a *RunTool, p Progress) {
@@ -189,8 +123,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 			fin, fatal = l.finished(ctx, a, outcome{err: err, elapsed: o.elapsed})
 		}
 	}()
-	shown := &ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args}
-	fin = &ToolFinished{Call: a.Call, Subject: l.subject(shown), Elapsed: o.elapsed}
+	fin = &ToolFinished{Call: a.Call, Subject: a.prepared.display, Elapsed: o.elapsed}
 	fin.Output = &ToolOutput{ID: a.Call.ID, Name: a.Call.Name}
 	if o.err != nil {
 		fin.Err, fin.Summary = typed(ctx, a.Call, o), "error"
@@ -304,30 +237,6 @@ func headTail(s string, n int) string {
 		from++
 	}
 	return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", s[:head], from-head, s[from:])
-}
-
-// fit checks a call before anybody is asked about it. It returns the call with the
-// arguments that the tool gets: where the schema does not allow text, values that the
-// model wrote as text are converted, and integers such as 2.0 are in plain digits.
-func (t *tool) fit(call *ToolUse) (*ToolUse, error) {
-	args, err := fitArgs(t.schema, call.ID, call.Name, call.Args)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(args, call.Args) {
-		return call, nil
-	}
-	return &ToolUse{ID: call.ID, Name: call.Name, Args: args, Extra: call.Extra}, nil
-}
-
-// fitArgs returns the arguments of an action as fit does, or unchanged if they do not
-// fit.
-func (t *tool) fitArgs(a *RunTool) json.RawMessage {
-	use, err := t.fit(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
-	if err != nil {
-		return a.Args
-	}
-	return use.Args
 }
 
 func notFound(call *ToolUse, offered []*ToolSpec) error {

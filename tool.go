@@ -160,6 +160,20 @@ type Invocation struct {
 	alert    func(event, detail string)
 	run      *run
 	atEnd    func(func())
+	checked  checkedArgs
+}
+
+// checkedArgs says which arguments fit which schema.
+type checkedArgs struct{ schema, args json.RawMessage }
+
+// are reports whether these very arguments were checked against this very schema.
+func (c checkedArgs) are(schema, args json.RawMessage) bool {
+	return sameBytes(c.schema, schema) && sameBytes(c.args, args)
+}
+
+// sameBytes reports whether two texts are the same memory.
+func sameBytes(a, b json.RawMessage) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
 // NewInvocation returns an invocation for calling a tool outside a run: in a test or in
@@ -336,28 +350,27 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 		}
 		return fn(ctx, inv, in)
 	}
-	return &funcTool{spec, compiled, call}, nil
+	return &funcTool{tool{spec: spec, schema: compiled, call: call}}, nil
 }
 
-type funcTool struct {
-	spec   ToolSpec
-	schema *schema.Schema
-	call   ToolFunc
-}
+type funcTool struct{ tool }
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }
 
-// Call checks the arguments, since a caller other than the loop may not have done so.
+// Call checks the arguments, unless the loop has done so.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")
 	}
-	args, err := fitArgs(t.schema, inv.ID, t.spec.Name, inv.Args)
+	if inv.checked.are(t.spec.Schema, inv.Args) {
+		return t.call(ctx, inv)
+	}
+	p, err := t.prepare(&ToolUse{ID: inv.ID, Name: t.spec.Name, Args: inv.Args})
 	if err != nil {
 		return nil, err
 	}
 	fit := *inv
-	fit.Args = args
+	fit.Args = p.use.Args
 	return t.call(ctx, &fit)
 }
 
@@ -371,18 +384,11 @@ func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, &ConfigError{Option: fmt.Sprintf("tool %q", s.Name), Err: err}
 	}
-	return fitArgs(c, "", s.Name, args)
-}
-
-// fitArgs is CheckArgs with a compiled schema. It returns args themselves if nothing
-// has to be converted.
-func fitArgs(c *schema.Schema, id, tool string, args json.RawMessage) (json.RawMessage, error) {
-	fit, problems := c.Fit(args)
-	if len(problems) > 0 {
-		base := &ToolError{Tool: tool, CallID: id}
-		return nil, &ToolArgsError{ToolError: base, Problems: problems}
+	p, err := (&tool{spec: *s, schema: c}).prepare(&ToolUse{Name: s.Name, Args: args})
+	if err != nil {
+		return nil, err
 	}
-	return fit, nil
+	return p.use.Args, nil
 }
 
 // checkSpec refuses a spec that no provider takes, and returns the compiled schema.

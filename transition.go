@@ -30,31 +30,6 @@ func (s *State) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
 }
 
-// own makes a private copy of the calls, so that they can be changed.
-func (s *State) own() { s.calls = slices.Clone(s.calls) }
-
-// talking reports whether the model may still send blocks.
-func (s *State) talking() bool { return s.phase == phaseModel }
-
-// blockDone records a complete block. A read-only call may start at once, unless a
-// writing call stands before it: it must see the result of that.
-func (s *State) blockDone(p Part) ([]Action, string) {
-	if !s.talking() {
-		return nil, "the model is not talking"
-	}
-	if isNil(p) {
-		return nil, "the part is nil"
-	}
-	switch p := p.(type) {
-	case *ToolUse:
-		return s.callDone(p)
-	case *Text, *Thinking, *Media, *Opaque:
-		s.parts = s.parts.append(p)
-		return nil, ""
-	}
-	return nil, "no part of an assistant's message"
-}
-
 // callDone records a complete call. One that may write is held until the message is
 // complete: the rest of the message may fail or be a refusal, and an effect cannot be
 // taken back. A call above the limit only gets an output, see [State.outputs].
@@ -138,7 +113,9 @@ func (c *call) give(text string) {
 	}
 }
 
-func (c *call) settle(o *ToolOutput) { c.status, c.output, c.plan = callSettled, o, nil }
+func (c *call) settle(o *ToolOutput) {
+	c.status, c.output, c.plan, c.prepared = callSettled, o, nil, nil
+}
 
 func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
@@ -202,48 +179,6 @@ func (s *State) waited() ([]Action, string) {
 	}
 	s.phase, s.broken = phaseModel, nil
 	return []Action{s.callModel()}, ""
-}
-
-func (s *State) decided(d *Decision) ([]Action, string) {
-	i := s.find(d.CallID)
-	if i < 0 {
-		return nil, "no such call: " + d.CallID
-	}
-	if st := s.calls[i].status; st != callAsked && st != callSuspended {
-		return nil, "the call was decided already"
-	}
-	s.own()
-	c := &s.calls[i]
-	switch d.Verdict.kind {
-	case verdictAllow:
-		c.status, c.edited, c.plan = callApproved, d.Verdict.unless(c.use.Args).args, d.Verdict.plan
-		c.readOnly = d.By != ByUser && d.Verdict.readOnly()
-	case verdictDeny:
-		c.settle(errorOutput(c.use, d.text()))
-	case verdictSuspend:
-		c.status = callSuspended
-	default:
-		return nil, "asking is not a decision"
-	}
-	if s.end == EndSuspended {
-		s.phase, s.end = phaseTools, ""
-	}
-	return s.advance(nil)
-}
-
-// toolBegan is refused if the call was settled meanwhile, for example because the run was
-// cancelled. That keeps a tool from starting after its output is in the history.
-func (s *State) toolBegan(id string) ([]Action, string) {
-	i := s.find(id)
-	if i < 0 {
-		return nil, "no such call: " + id
-	}
-	if s.calls[i].status != callIssued {
-		return nil, "the call is not to be run"
-	}
-	s.own()
-	s.calls[i].status, s.calls[i].ran = callBegun, true
-	return nil, ""
 }
 
 func (s *State) toolDone(f *ToolDone) ([]Action, string) {
@@ -330,47 +265,6 @@ func (s *State) resumed() ([]Action, string) {
 	}
 	s.advance(nil)
 	return s.Outstanding(), ""
-}
-
-// advance issues the calls that may start, and moves on when every call is settled.
-func (s *State) advance(actions []Action) ([]Action, string) {
-	actions = s.schedule(actions)
-	if s.phase != phaseTools {
-		return actions, ""
-	}
-	waiting := false
-	for i := range s.calls {
-		switch s.calls[i].status {
-		case callAsked, callIssued, callBegun:
-			return actions, ""
-		case callSuspended, callApproved: // an approved one only waits behind a suspended one
-			waiting = true
-		}
-	}
-	if waiting {
-		return s.over(EndSuspended, actions)
-	}
-	return s.next(actions)
-}
-
-// schedule issues the calls that may start: a read-only call if no writing call before
-// it is open, a writing call if no call before it is open. The caller must own the
-// calls.
-func (s *State) schedule(actions []Action) []Action {
-	open, writes := false, false
-	for i := range s.calls {
-		c := &s.calls[i]
-		if c.status == callSettled {
-			continue
-		}
-		reads := c.effect == EffectReadOnly
-		if c.status == callApproved && (reads && !writes || !open) {
-			c.status = callIssued
-			actions = append(actions, s.runTool(i))
-		}
-		open, writes = true, writes || !reads
-	}
-	return actions
 }
 
 // next commits the message and decides how the run continues.

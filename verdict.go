@@ -1,15 +1,14 @@
 package aycoder
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -58,7 +57,8 @@ func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
 		why += " (" + strings.Join(g.Reasons, ", ") + ")"
 	}
 	if g.Suggested == nil {
-		g.Suggested = suggest(call, spec)
+		subject, ok := subjectOf(call, spec)
+		g.Suggested = suggest(call, spec, subject, ok)
 	}
 	if len(g.Suggested) > 0 {
 		why += "; the host can allow it with the rule " + g.Suggested[0].String()
@@ -125,6 +125,104 @@ func (e *RuleError) Error() string {
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
+var (
+	errNotSuggested = errors.New("rule is not one of the suggested")
+	errNoKeeper     = errors.New("the approver saves no rules: use Session")
+)
+
+func (q *openQuestion) allowFor(scope Scope, rule Rule) error {
+	switch {
+	case scope == Once:
+		return q.answer(Allow(), ByUser)
+	case scope != Session && scope != Saved:
+		return fmt.Errorf("no such scope: %d", int(scope))
+	case !rule.in(q.req.Suggested):
+		return errNotSuggested
+	case scope == Saved && !q.run.keeps():
+		return errNoKeeper
+	}
+	if err := q.answer(Allow(), ByUser); err != nil {
+		return err
+	}
+	return q.run.makeRule(q, scope, rule)
+}
+
+// applyRule answers the open questions that a new rule covers.
+func (r *run) applyRule(rule Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range slices.Collect(maps.Values(r.open)) { // an answer changes the map
+		if rule.Covers(q.use, &q.tool.spec) {
+			_ = r.answerLocked(q, q.preparedCall, Allow(), ByRule)
+		}
+	}
+}
+
+// keeps reports whether the approver of the run, or of one around it, keeps rules.
+func (r *run) keeps() bool {
+	for ; r != nil; r = r.parent {
+		if _, ok := approverAs[RuleKeeper](r.loop.approver); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRule makes a rule of a user's in the run of a question and those around it.
+func (r *run) makeRule(q *openQuestion, scope Scope, rule Rule) error {
+	var errs []error
+	for o := r; o != nil; o = o.parent {
+		k, ok := approverAs[RuleKeeper](o.loop.approver)
+		if !ok {
+			o.loop.addRule(rule)
+			o.applyRule(rule)
+			continue
+		}
+		o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
+	}
+	err := errors.Join(errs...)
+	r.noteRule(q, scope, rule, err)
+	for o := r; o != nil && o.keeps(); o = o.parent {
+		o.loop.kept.Add(1)
+		o.reconsider()
+	}
+	if err != nil {
+		return &RuleError{Rule: rule, Scope: scope, Err: err}
+	}
+	return nil
+}
+
+// keepRule asks a keeper; one that panics has not kept the rule.
+func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule Rule) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("rule keeper panicked: %v", p)
+		}
+	}()
+	return k.KeepRule(ctx, scope, rule)
+}
+
+// reconsider asks the policy once more about the questions that are open.
+func (r *run) reconsider() {
+	r.mu.Lock()
+	open := slices.Collect(maps.Values(r.open))
+	r.mu.Unlock()
+	for _, q := range open {
+		if v := r.policy(q.preparedCall); v.kind == verdictAllow && v.args == nil {
+			_ = q.answer(v, ByRule)
+		}
+	}
+}
+
+// noteRule records that a user made a rule, or could not.
+func (r *run) noteRule(q *openQuestion, scope Scope, rule Rule, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recorder != nil {
+		r.recorder.ruled(r, q, scope, rule, err)
+	}
+}
+
 type verdictKind string
 
 const (
@@ -188,31 +286,6 @@ func Allow() Verdict { return Verdict{kind: verdictAllow} }
 // schema, and the model is told about them.
 func AllowWith(args json.RawMessage) Verdict {
 	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
-}
-
-// unless returns the verdict for a call with the given arguments: arguments of the
-// verdict count only if they differ from these.
-func (v Verdict) unless(args json.RawMessage) Verdict {
-	if v.args != nil && sameJSON(v.args, args) {
-		v.args = nil
-	}
-	return v
-}
-
-// sameJSON reports whether two JSON texts without duplicate keys are equal apart from
-// white space and the order of keys.
-func sameJSON(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	return reflect.DeepEqual(decoded(a), decoded(b)) && json.Valid(a)
-}
-
-func decoded(text json.RawMessage) (v any) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // compare numbers with all their digits
-	_ = d.Decode(&v)
-	return v
 }
 
 // AllowPlan lets a call make a plan that is the result of a review of
@@ -296,6 +369,8 @@ type Decision struct {
 	Digest  string    `json:"digest,omitempty"`
 	Verdict Verdict   `json:"verdict"`
 	By      DecidedBy `json:"by"`
+
+	prepared *preparedCall // if it may run
 }
 
 // text returns what the model reads about a denial.
@@ -353,6 +428,10 @@ func (s Scope) String() string {
 // show.
 func written(call *ToolUse, spec *ToolSpec) []string {
 	subject, ok := subjectOf(call, spec)
+	return spec.written(subject, ok)
+}
+
+func (spec *ToolSpec) written(subject string, ok bool) []string {
 	switch {
 	case !ok || spec.Effect == EffectReadOnly:
 		return nil
@@ -364,19 +443,6 @@ func written(call *ToolUse, spec *ToolSpec) []string {
 	}
 	return nil
 }
-
-// runsCode returns a reason for each of the files that runs code, or nil if none does.
-func runsCode(names []string) []string {
-	var why []string
-	for _, name := range names {
-		if w := ignore.Runs(name); w != "" && len(why) < maxReasons {
-			why = append(why, "writes "+runes.Path(name)+": "+w)
-		}
-	}
-	return why
-}
-
-const maxReasons = 8 // in a question, of each kind
 
 // named turns a verdict into a question if it allows files to be written that run code
 // and that no rule names.

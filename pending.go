@@ -1,0 +1,217 @@
+package aycoder
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pending is a suspended run that waits for approvals. It encodes as JSON, and another
+// process can resume it with [Input.Pending].
+//
+// Resume it only once, since resuming it again runs its calls again. A [Loop] refuses
+// that for the last 1,024 calls that it ran in resumed runs. Several processes have to
+// agree among themselves: before a process resumes the run, it claims Run with the Key
+// of a request, in a table with a unique key or with a file that it creates
+// exclusively, and no other process resumes it.
+//
+// The stored form may have been altered, so it is checked: if the tool, arguments,
+// preview or plan of a request do not match its Digest or the call in State, the error
+// is a [*ConfigError] and nothing runs. State itself is not protected; store it where
+// nobody else can write.
+type Pending struct {
+	// Run is the id of the run.
+	Run string `json:"run"`
+	// Requests are the open questions, in the order of the calls. A [Decision] names
+	// CallID and Digest.
+	Requests []ApprovalRequest `json:"requests"`
+	// State is the state of the run.
+	State State `json:"state"`
+}
+
+// resume takes up a suspended run.
+func (r *run) resume(in *Input) error {
+	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
+		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
+	}
+	if err := in.Pending.check(r.loop); err != nil {
+		return &ConfigError{Option: "Input.Pending", Err: err}
+	}
+	r.again = true
+	r.id = in.Pending.Run
+	r.decisions, r.asked = map[string]Decision{}, in.Pending.Requests
+	for _, d := range in.Decisions {
+		err := in.Pending.fits(d)
+		if _, twice := r.decisions[d.CallID]; twice {
+			err = fmt.Errorf("two decisions about call %q", d.CallID)
+		}
+		if err != nil {
+			return &ConfigError{Option: "Input.Decisions", Err: err}
+		}
+		r.decisions[d.CallID] = d
+	}
+	for _, c := range in.Pending.State.calls {
+		put(&r.reported, c.use.ID, c.status == callSettled)
+	}
+	s, actions, err := in.Pending.State.Apply(&Resumed{})
+	if err != nil {
+		return &ConfigError{Option: "Input.Pending", Err: err}
+	}
+	limits := *s.rules
+	limits.maxTurns = r.loop.maxTurns
+	if limits.model != r.loop.model { // another one may take more
+		limits.model, s.cut, s.marked = r.loop.model, cut{}, 0
+	}
+	s.rules = &limits
+	r.state, r.ready = s, actions
+	return nil
+}
+
+// fits reports whether d answers one of the questions, as it was shown.
+func (p *Pending) fits(d Decision) error {
+	i := slices.IndexFunc(p.Requests, func(q ApprovalRequest) bool { return q.CallID == d.CallID })
+	switch {
+	case i < 0:
+		return fmt.Errorf("no open question about call %q", d.CallID)
+	case d.Digest != p.Requests[i].Digest:
+		return fmt.Errorf("decision about call %q is for another request", d.CallID)
+	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:
+		return fmt.Errorf("decision about call %q neither allows nor denies", d.CallID)
+	case d.Verdict.plan != nil:
+		if err := d.Verdict.plan.reviews(p.Requests[i].Plan); err != nil {
+			return fmt.Errorf("decision about call %q: %w", d.CallID, err)
+		}
+	}
+	return nil
+}
+
+// check holds the stored requests to what was shown, and to what would run.
+func (p *Pending) check(l *Loop) error {
+	seen := map[string]bool{}
+	for i := range p.Requests {
+		q := &p.Requests[i]
+		at := p.State.find(q.CallID)
+		if at < 0 || p.State.calls[at].status != callSuspended || seen[q.CallID] {
+			return fmt.Errorf("the request about call %q is not one of its open questions", q.CallID)
+		}
+		seen[q.CallID] = true
+		if q.digest() != q.Digest {
+			return fmt.Errorf("the request about call %q is not the one that its digest was made of", q.CallID)
+		}
+		if !p.State.calls[at].shownAs(l, q) {
+			return fmt.Errorf("the request about call %q shows another call", q.CallID)
+		}
+	}
+	for i := range p.State.calls {
+		c := &p.State.calls[i]
+		if c.status != callSettled && l.claimed(p.resumeKey(&RunTool{Turn: p.State.turn + 1, Call: c.use})) {
+			return errResumed
+		}
+	}
+	return nil
+}
+
+var errResumed = errors.New("this run was resumed before, and its calls have run")
+
+// shownAs reports whether a request shows the call.
+func (c *call) shownAs(l *Loop, q *ApprovalRequest) bool {
+	if q.Tool != c.use.Name {
+		return false
+	}
+	use, subject := c.use, q.Subject
+	if t := l.tool(c.use.Name); t != nil { // without its tool the call is not run
+		if p, err := t.prepare(use); err == nil {
+			use = p.use
+		}
+		subject = l.subject(use)
+	}
+	return canonical(q.Args) == canonical(use.Args) && q.Subject == subject
+}
+
+// takeDecision returns what [Input.Decisions] says about a call.
+func (r *run) takeDecision(id string) *Decision {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.decisions[id]
+	if !ok {
+		return nil
+	}
+	delete(r.decisions, id)
+	return &d
+}
+
+// sameQuestion reports whether an answer that was given elsewhere is about the
+// question as it is now, which is then what was shown of the call. A plan that was shown
+// is not made again: it is merged with what became of the files.
+func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) bool {
+	i := slices.IndexFunc(r.asked, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
+	var req *ApprovalRequest
+	if i >= 0 && r.asked[i].Plan != nil {
+		req = new(r.asked[i])
+		req.Tool, req.Args = q.use.Name, q.use.Args
+		req.Digest = req.digest()
+	} else {
+		var err error
+		if req, err = r.question(ctx, q); err != nil {
+			return false
+		}
+	}
+	if req.Digest != d.Digest {
+		return false
+	}
+	q.preparedCall.shown = req
+	return true
+}
+
+// prepareStored prepares a call that was allowed before the run was suspended: the tools may
+// be others now.
+func (r *run) prepareStored(a *RunTool) (err error) {
+	t := r.loop.tool(a.Call.Name)
+	if t == nil {
+		return notFound(a.Call, r.offers())
+	}
+	a.prepared, err = t.prepare(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
+	return err
+}
+
+// maxResumed bounds what a loop remembers of the runs that it resumed.
+const maxResumed = 1024
+
+// resumeKey names a call of a run that was suspended. The questions are part of it, as
+// a host may give ids of runs again.
+func (p *Pending) resumeKey(a *RunTool) string {
+	var key strings.Builder
+	key.WriteString(p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key())
+	for i := range p.Requests {
+		key.WriteString(" " + p.Requests[i].Digest + p.Requests[i].Created.UTC().Format("150405.000000000"))
+	}
+	sum := sha256.Sum256([]byte(key.String()))
+	return string(sum[:])
+}
+
+func (r *run) resumeKey(a *RunTool) string {
+	return (&Pending{Run: r.id, Requests: r.asked}).resumeKey(a)
+}
+
+// claim notes that a call of a resumed run begins. It reports false if it has before.
+func (l *Loop) claim(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(l.resumed, key) {
+		return false
+	}
+	if len(l.resumed) == maxResumed {
+		l.resumed = slices.Delete(l.resumed, 0, 1)
+	}
+	l.resumed = append(l.resumed, key)
+	return true
+}
+
+func (l *Loop) claimed(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.resumed, key)
+}
