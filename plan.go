@@ -51,6 +51,10 @@ type FileEdit struct {
 	// the plan renames one. 0 stands for the default of the system. It must be 0 for
 	// other kinds of edits: a changed file keeps its mode.
 	Mode fs.FileMode
+	// Memo is for the tool that made the plan: Call finds here what Plan wrote, such as
+	// what the result has to say about the change. It changes nothing in the file, and
+	// only Digest looks at it.
+	Memo string
 }
 
 // EditPlan is a proposed change to one or more files. It is shown for approval, may be
@@ -91,7 +95,7 @@ func checkEdits(edits []FileEdit) ([]FileEdit, error) {
 			return nil, fmt.Errorf("%s: %w", runes.Path(e.Path), err)
 		}
 		seen[e.Path] = true
-		size += len(e.Base) + len(e.Proposed)
+		size += len(e.Base) + len(e.Proposed) + len(e.Memo)
 		files = append(files, e)
 	}
 	switch {
@@ -168,6 +172,9 @@ func (e FileEdit) hash(h hash.Hash) {
 	if e.Mode != 0 {
 		h.Write([]byte("mode " + strconv.FormatUint(uint64(e.Mode), 8) + "\n"))
 	}
+	if e.Memo != "" {
+		h.Write([]byte("memo " + strconv.Itoa(len(e.Memo)) + " " + e.Memo + "\n"))
+	}
 }
 
 type wirePlan struct {
@@ -181,19 +188,20 @@ type wireEdit struct {
 	Base     anyText     `json:"base,omitzero"`
 	Proposed anyText     `json:"proposed,omitzero"`
 	Mode     fs.FileMode `json:"mode,omitzero"`
+	Memo     anyText     `json:"memo,omitzero"`
 }
 
-// MarshalJSON encodes {"path","kind","base","proposed","mode"}. A text is a string, or
+// MarshalJSON encodes {"path","kind","base","proposed","mode","memo"}. A text is a string, or
 // {"base64": …} if it is not valid UTF-8.
 func (e FileEdit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed), e.Mode})
+	return json.Marshal(wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed), e.Mode, anyText(e.Memo)})
 }
 
 // UnmarshalJSON decodes the output of [FileEdit.MarshalJSON].
 func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	var w wireEdit
 	err := json.Unmarshal(data, &w)
-	*e = FileEdit{w.Path, w.Kind, string(w.Base), string(w.Proposed), w.Mode}
+	*e = FileEdit{w.Path, w.Kind, string(w.Base), string(w.Proposed), w.Mode, string(w.Memo)}
 	return err
 }
 

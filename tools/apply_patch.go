@@ -68,7 +68,7 @@ func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal
 		}
 		all.edits = append(all.edits, one.edits...)
 		for _, n := range one.notes {
-			n.name = showPath(n.path) + ", " + n.name
+			n.Name = showPath(n.path) + ", " + n.Name
 			all.notes = append(all.notes, n)
 		}
 	}

@@ -44,6 +44,9 @@ type proposal struct {
 }
 
 func (p *proposal) plan() (aycoder.EditPlan, error) {
+	for i := range p.edits {
+		p.edits[i].Memo = memoOf(p.notes, p.edits[i].Path)
+	}
 	plan, err := aycoder.NewEditPlan(p.edits...)
 	if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
 		return plan, problemf("too_large", "the change is larger than one call can make (at most %d %s); "+
@@ -81,7 +84,7 @@ func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPl
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
 		return aycoder.EditPlan{}, problemf("invalid_arguments", "read arguments: %v", err)
 	}
-	plan, _, err := c.make(ctx, in)
+	plan, err := c.make(ctx, in)
 	return plan, readable(err)
 }
 
@@ -95,16 +98,15 @@ func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, err
 }
 
 // make makes a plan from the current content of the files.
-func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, []note, error) {
+func (c *changer[In]) make(ctx context.Context, in In) (aycoder.EditPlan, error) {
 	if err := context.Cause(ctx); err != nil {
-		return aycoder.EditPlan{}, nil, err
+		return aycoder.EditPlan{}, err
 	}
-	p, err := c.find(ctx, onDisk{c.ws}, in)
+	p, err := c.find(ctx, texts{c.ws}, in)
 	if err != nil {
-		return aycoder.EditPlan{}, nil, err
+		return aycoder.EditPlan{}, err
 	}
-	plan, err := p.plan()
-	return plan, p.notes, err
+	return p.plan()
 }
 
 // readable returns an error whose text begins with its kind.
@@ -127,25 +129,51 @@ type conflict struct{ *aycoder.ConflictError }
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
 
-func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result, error) {
+// Call carries out the plan that was approved. Its arguments say nothing that the plan does
+// not hold.
+func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error) {
+	if inv == nil || inv.Plan == nil {
+		return c.Tool.Call(ctx, inv)
+	}
+	plan := *inv.Plan
+	r, err := c.inTurn(ctx, func() (*result, error) { return c.apply(ctx, plan, workspace.WithApproved(plan.Digest())) })
+	if err != nil {
+		return explain(err)
+	}
+	return r, nil
+}
+
+// call makes a plan that nobody was asked about, and carries it out.
+func (c *changer[In]) call(ctx context.Context, _ *invocation, in In) (*result, error) {
+	return c.inTurn(ctx, func() (*result, error) {
+		plan, err := c.make(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return c.apply(ctx, plan)
+	})
+}
+
+// inTurn makes a change while no other is made.
+func (c *changer[In]) inTurn(ctx context.Context, change func() (*result, error)) (*result, error) {
 	if c.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
 	defer c.turn.Release(1)
-	plan, notes, err := c.approved(ctx, inv, in)
-	if err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	return change()
+}
+
+// apply carries out a plan.
+func (c *changer[In]) apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*result, error) {
 	if len(plan.Files()) == 0 {
 		return textResult(plan.OmittedText()+"Nothing was changed.\n", "nothing changed"), nil
 	}
-	var opts []workspace.ApplyOption
-	if inv.Plan != nil {
-		opts = append(opts, workspace.WithApproved(plan.Digest()))
-	}
 	res, err := c.ws.Apply(ctx, plan, opts...)
 	if err == nil {
-		return c.done(plan, res, notes), nil
+		return c.done(plan, res), nil
 	}
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok && res != nil {
 		r := conflictResult(e)
@@ -158,18 +186,6 @@ func (c *changer[In]) call(ctx context.Context, inv *invocation, in In) (*result
 	return nil, err
 }
 
-// approved returns the approved plan, or a new one if the user was not asked.
-func (c *changer[In]) approved(ctx context.Context, inv *invocation, in In) (aycoder.EditPlan, []note, error) {
-	if inv.Plan == nil {
-		return c.make(ctx, in)
-	}
-	p, err := c.find(ctx, inPlan{c.ws, *inv.Plan}, in)
-	if err != nil {
-		return *inv.Plan, nil, nil // a review took files away; the remaining plan counts
-	}
-	return *inv.Plan, p.notes, nil
-}
-
 // conflictResult reports a conflict to the model and to the host.
 func conflictResult(e *aycoder.ConflictError) *result {
 	r := aycoder.ErrorResult((&conflict{e}).Error())
@@ -179,15 +195,10 @@ func conflictResult(e *aycoder.ConflictError) *result {
 }
 
 // done reports the changes. The model has then been shown the new content of the files.
-func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult, notes []note) *result {
+func (c *changer[In]) done(plan aycoder.EditPlan, res *aycoder.ApplyResult) *result {
 	var b strings.Builder
 	b.WriteString(plan.OmittedText())
-	for i := range notes[:min(len(notes), maxTold)] {
-		b.WriteString(notes[i].told(res))
-	}
-	if n := len(notes) - maxTold; n > 0 {
-		fmt.Fprintf(&b, "[so were %s more]\n", plural(n, "edit"))
-	}
+	tellNotes(&b, plan, res)
 	var stat diff.Stat
 	merged := false
 	for i := range res.Files {

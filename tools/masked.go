@@ -161,9 +161,10 @@ func (t *maskedBoth) Preview(ctx context.Context, inv *invocation) (string, erro
 	return t.previews.Preview(ctx, inv)
 }
 
-// restore returns an invocation with the secrets restored in its arguments.
+// restore returns an invocation with the secrets restored in its arguments. A plan has them
+// already, and is carried out as it was approved.
 func (t *maskedTool) restore(ctx context.Context, inv *invocation) (*invocation, error) {
-	if !t.edits || checkText(inv.Args) != nil || !bytes.ContainsAny(inv.Args, `[<\`) {
+	if !t.edits || inv.Plan != nil || checkText(inv.Args) != nil || !bytes.ContainsAny(inv.Args, `[<\`) {
 		return inv, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(inv.Args))

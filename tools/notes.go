@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,27 +18,25 @@ const (
 	quotedWidth = 120 // bytes of a line
 )
 
-// note is about an edit whose old string is not in the file verbatim.
+// note is about an edit whose old string is not in the file verbatim. The exported fields
+// are kept in the plan, for the result.
 type note struct {
-	name  string // of the edit, such as "edit 2: "; empty if there is only one
-	match editmatch.Match
-	lines string // the matched lines, quoted
+	Name    string `json:"name,omitempty"` // of the edit, such as "edit 2: "; empty if there is only one
+	Allowed string `json:"allowed"`        // the differences that were tolerated
+	First   int    `json:"first"`          // the lines in which the old string was found
+	Last    int    `json:"last"`
+	From    int    `json:"from,omitempty"` // the lines after the edit, in bytes of the proposed text
+	To      int    `json:"to,omitempty"`
 
-	path     string
-	from, to int    // the lines after the edit, in bytes of proposed
-	proposed string // the file with all edits
+	path    string
+	lines   string // the matched lines, quoted
+	guessed bool   // more than line endings was tolerated, which a model does not see, and which the file keeps
 }
 
-// guessed reports whether the match tolerated more than line endings, which a model does
-// not see, and which the file keeps.
-func (n *note) guessed() bool {
-	return slices.ContainsFunc(n.match.Changes, func(c editmatch.Change) bool { return c.Level != editmatch.LineEndings })
-}
-
-// allowed lists the differences that were tolerated.
-func (n *note) allowed() string {
+// tolerated lists the differences that a match tolerated.
+func tolerated(changes []editmatch.Change) string {
 	var b strings.Builder
-	for i, c := range n.match.Changes {
+	for i, c := range changes {
 		if i > 0 {
 			b.WriteString("; ")
 		}
@@ -46,23 +45,52 @@ func (n *note) allowed() string {
 	return b.String()
 }
 
-// told tells the model how its edit was interpreted, and what the file contains now.
-func (n *note) told(res *aycoder.ApplyResult) string {
-	did, now := "understood", ""
-	i := slices.IndexFunc(res.Files, func(f aycoder.FileResult) bool { return f.Path == n.path })
-	if i >= 0 && res.Files[i].Written {
+// memoOf returns the notes about a file in the form in which a plan keeps them.
+func memoOf(notes []note, path string) string {
+	notes = slices.DeleteFunc(slices.Clone(notes), func(n note) bool { return n.path != path })
+	if len(notes) == 0 {
+		return ""
+	}
+	memo, _ := json.Marshal(notes) // never fails
+	return string(memo)
+}
+
+// tellNotes tells the model how its edits were interpreted, and what the files contain now.
+func tellNotes(b *strings.Builder, plan aycoder.EditPlan, res *aycoder.ApplyResult) {
+	n, whole := 0, plan.OmittedText() == ""
+	for i := range res.Files {
+		f := &res.Files[i]
+		edit, _ := plan.File(f.Path)
+		if edit.Memo == "" {
+			continue
+		}
+		var notes []note
+		_ = json.Unmarshal([]byte(edit.Memo), &notes)
+		for i := range notes {
+			if n++; n <= maxTold {
+				b.WriteString(notes[i].told(f, edit.Proposed, whole))
+			}
+		}
+	}
+	if n > maxTold {
+		fmt.Fprintf(b, "[so were %s more]\n", plural(n-maxTold, "edit"))
+	}
+}
+
+// told tells the model how its edit was interpreted. If the file contains the proposed text
+// as a whole, it quotes the lines that the edit made.
+func (n *note) told(f *aycoder.FileResult, proposed string, whole bool) string {
+	did, now := "understood", "]\n"
+	if f.Written {
 		did = "applied"
 	}
-	if did == "applied" && n.from < n.to && res.Files[i].Content == n.proposed {
-		first := strings.Count(n.proposed[:n.from], "\n") + 1
-		text := strings.TrimSuffix(n.proposed[n.from:n.to], "\n")
+	if f.Written && whole && 0 <= n.From && n.From < n.To && n.To <= len(proposed) && f.Content == proposed {
+		first := strings.Count(proposed[:n.From], "\n") + 1
+		text := strings.TrimSuffix(proposed[n.From:n.To], "\n")
 		now = fmt.Sprintf("; lines %d-%d now read:]\n%s", first, first+strings.Count(text, "\n"), quote(text, first))
-	} else {
-		now = "]\n"
 	}
-	p := n.match.Places[0]
 	return fmt.Sprintf("[%s%s after allowing for %s; old_string was found in lines %d-%d%s",
-		n.name, did, n.allowed(), p.FirstLine, p.LastLine, now)
+		n.Name, did, n.Allowed, n.First, n.Last, now)
 }
 
 // quote returns lines with their numbers, as read_file shows them.
@@ -91,18 +119,19 @@ func (j *journal) add(name, text string, m editmatch.Match, splices []editmatch.
 	j.found.add(text, m.Places)
 	for i := range j.notes[:min(len(j.notes), maxQuoted)] {
 		n := &j.notes[i]
-		n.from, n.to = moved(n.from, splices, false), moved(n.to, splices, true)
+		n.From, n.To = moved(n.From, splices, false), moved(n.To, splices, true)
 	}
 	if len(m.Changes) == 0 {
 		return
 	}
-	n := note{name: name, match: m}
+	p := m.Places[0]
+	n := note{Name: name, Allowed: tolerated(m.Changes), First: p.FirstLine, Last: p.LastLine}
+	n.guessed = slices.ContainsFunc(m.Changes, func(c editmatch.Change) bool { return c.Level != editmatch.LineEndings })
 	if len(j.notes) < maxQuoted {
-		p := m.Places[0]
 		from := lineStart(text, 0, p.FirstLine-1)
 		to := lineStart(text, from, p.LastLine-p.FirstLine+1)
 		n.lines = quote(text[from:to], p.FirstLine)
-		n.from, n.to = moved(from, splices, false), moved(to, splices, true)
+		n.From, n.To = moved(from, splices, false), moved(to, splices, true)
 	}
 	j.notes = append(j.notes, n)
 }

@@ -22,10 +22,7 @@ import (
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
 // texts is the source of the files that are to be changed.
-type texts interface {
-	// open returns a file, even if none of that name exists.
-	open(ctx context.Context, name string) (*textFile, error)
-}
+type texts struct{ ws FS }
 
 // textFile is a file that is to be changed.
 type textFile struct {
@@ -38,10 +35,8 @@ type textFile struct {
 	last   string   // the hash of the version that was last shown in whole, or ""
 }
 
-// onDisk is the source of the current files.
-type onDisk struct{ ws FS }
-
-func (d onDisk) open(ctx context.Context, name string) (*textFile, error) {
+// open returns a file, even if none of that name exists.
+func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -100,28 +95,7 @@ func readAll(f fs.File, most int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// inPlan is the source of the files as an approved plan has them.
-type inPlan struct {
-	ws   FS
-	plan aycoder.EditPlan
-}
-
-func (p inPlan) open(_ context.Context, name string) (*textFile, error) {
-	rel, err := p.ws.Rel(name)
-	if err != nil {
-		return nil, err
-	}
-	e, ok := p.plan.File(rel)
-	if !ok {
-		return nil, errNotInPlan
-	}
-	return &textFile{path: rel, exists: e.Kind != aycoder.EditCreate, text: e.Base, shown: []string{e.Base}}, nil
-}
-
-var (
-	errNotInPlan = errors.New("find file: it is not in the plan")
-	errNoFile    = errors.New("there is no such file")
-)
+var errNoFile = errors.New("there is no such file")
 
 // editable refuses a binary file.
 func (f *textFile) editable() error {
@@ -168,7 +142,7 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 	if err != nil {
 		return nil, f.since(err)
 	}
-	if i := slices.IndexFunc(now.notes, func(n note) bool { return n.guessed() }); i >= 0 && f.last != hashOf(f.text) {
+	if i := slices.IndexFunc(now.notes, func(n note) bool { return n.guessed }); i >= 0 && f.last != hashOf(f.text) {
 		return nil, f.unseen(&now.notes[i])
 	}
 	return f.change(f.text, now)
@@ -181,14 +155,13 @@ func (f *textFile) unseen(n *note) error {
 	if f.last != "" || len(f.shown) > 0 {
 		why = "it is in nothing that you were shown of this file"
 	}
-	p := n.match.Places[0]
 	lines := n.lines
 	if lines != "" {
 		lines = "The lines that come closest:\n" + lines
 	}
 	return problemf("no_match", "%sold_string does not occur in %s as it is, and %s. It is like lines %d-%d but for %s. "+
 		"Nothing was changed. %sCopy the text from there without the line numbers, or read the file",
-		n.name, showPath(f.path), why, p.FirstLine, p.LastLine, n.allowed(), lines)
+		n.Name, showPath(f.path), why, n.First, n.Last, n.Allowed, lines)
 }
 
 func kindOfProblem(err error) string {
@@ -232,7 +205,7 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 	}
 	edit := aycoder.FileEdit{Path: f.path, Kind: aycoder.EditChange, Base: base, Proposed: e.text}
 	for i := range e.notes {
-		e.notes[i].path, e.notes[i].proposed = f.path, e.text
+		e.notes[i].path = f.path
 	}
 	return &proposal{[]aycoder.FileEdit{edit}, e.notes}, nil
 }
