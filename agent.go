@@ -99,7 +99,7 @@ type Loop struct {
 	mu      sync.Mutex
 	session []Rule // replaced, never changed
 
-	kept atomic.Int64 // counts the rules that a RuleKeeper has taken
+	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
 	resumed []string // keys of calls that began in resumed runs, the newest last; guarded by mu
 }

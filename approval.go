@@ -47,20 +47,6 @@ func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.que
 // question stays open. The error is [ErrDecided] if the question was answered before.
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
-// AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
-// answers the same question from now on, and those that are open. The rule is one of
-// Request.Suggested. The error is [ErrDecided] if the question was answered before;
-// the rule is then not made. It is a [*RuleError] if the [RuleKeeper] could not keep
-// the rule: the call is allowed then. Saved takes a RuleKeeper; without one the
-// question stays open.
-func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
-	return a.question.allowFor(scope, rule)
-}
-
-// Detach lets the question be answered after the loop body has returned, from any
-// goroutine. A handle that is lost denies the call.
-func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
-
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
 	return q.run.answer(q, q.preparedCall, v, by)
 }
@@ -181,9 +167,6 @@ func (r *run) policy(p *preparedCall) (v Verdict) {
 			v = r.judge(ctx, p.use, &p.tool.spec)
 		}
 	})
-	if v.plan != nil {
-		return Deny("the approver gave a plan that it was not shown")
-	}
 	return v
 }
 
@@ -196,8 +179,12 @@ func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Ver
 		}
 	}()
 	v = l.approver.Decide(ctx, call, spec)
-	if l.named != nil && v.kind == verdictAllow {
-		v = l.named(v, call, spec)
+	switch {
+	case v.kind != verdictAllow:
+	case v.plan != nil:
+		return Deny("the approver gave a plan that it was not shown")
+	case l.named != nil:
+		return l.named(v, call, spec)
 	}
 	return v
 }
@@ -219,12 +206,12 @@ func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by Decid
 		v.why = q.why
 	}
 	p.shown = q.req
-	return r.decideLocked(p, v.of(p), by)
+	return r.decideLocked(p, v.withShownPlan(p), by)
 }
 
-// of is the verdict about a call that was asked about: what is allowed is the plan that was
+// withShownPlan is the verdict about a call that was asked about: what is allowed is the plan that was
 // shown, if no other is given, and not one for arguments that are replaced.
-func (v Verdict) of(p *preparedCall) Verdict {
+func (v Verdict) withShownPlan(p *preparedCall) Verdict {
 	if v.kind == verdictAllow && v.plan == nil && !p.edited {
 		v.plan = p.shown.Plan
 	}
@@ -280,6 +267,9 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	switch v := &d.Verdict; v.kind {
 	case verdictAllow:
 		c.status, c.edited, c.plan, c.prepared = callApproved, v.args, v.plan, d.prepared
+		if c.prepared == nil && canonical(v.args) == canonical(c.use.Args) { // of another driver
+			c.edited = nil
+		}
 		c.readOnly = d.By != ByUser && v.readOnly()
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
@@ -396,7 +386,6 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 // command is not the one that was shown. An edit is merged with the present file instead. If
 // the call may start only because it changes nothing by now, the action says so after.
 func checkStart(ctx context.Context, r *run, a *RunTool) error {
-	r.pinPlan(ctx, a)
 	p, base := a.prepared, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 	t := p.tool
 	if r.recorder != nil {
@@ -409,7 +398,7 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 	_, shows := t.impl.(Previewer)
 	switch {
 	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
-		return nil
+		return r.pinPlan(ctx, a)
 	case p.shown == nil && shows && p.by == "": // allowed before the run was suspended
 		if !r.allowsNow(a) {
 			return &StaleApprovalError{base}
@@ -419,7 +408,7 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 		return nil
 	}
 	now := *p.shown
-	now.Preview = t.preview(ctx, r.showing(p.shown))
+	now.Preview = t.preview(ctx, r.previewCall(p.shown))
 	if now.digest() == p.shown.Digest {
 		return nil
 	}
@@ -431,16 +420,32 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 
 // pinPlan gives a call that was allowed by a rule which names what it writes the plan that it
 // would have been asked about. Without one, no file is written that runs code.
-func (r *run) pinPlan(ctx context.Context, a *RunTool) {
+func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	p, t := a.prepared, a.prepared.tool
 	planner, ok := t.impl.(Planner)
 	if !ok || a.Plan != nil || runsCode(t.spec.written(p.subject, p.hasSubject)) == nil {
-		return
+		return nil
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: p.use.Args}
-	if plan, err := safePlan(ctx, planner, inv); err == nil {
+	plan, err := safePlan(ctx, planner, inv)
+	if err == nil {
 		a.Plan = &plan
 	}
+	return err
+}
+
+// written returns the files that a call with this subject writes.
+func (s *ToolSpec) written(subject string, ok bool) []string {
+	switch {
+	case !ok || s.Effect == EffectReadOnly:
+		return nil
+	case s.Subject.Kind == SubjectPath:
+		return []string{subject}
+	case s.Subject.Kind == SubjectPatch:
+		names, _ := patch.Paths(subject)
+		return names
+	}
+	return nil
 }
 
 // runsCode returns a reason for each of the files that runs code, or nil if none does.
@@ -453,8 +458,6 @@ func runsCode(names []string) []string {
 	}
 	return why
 }
-
-const maxReasons = 8 // in a question, of each kind
 
 // beginTool tells the state that the tool starts. It reports false if it must not.
 func (r *run) beginTool(a *RunTool) bool {

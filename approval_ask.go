@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -60,43 +59,6 @@ func (r *ApprovalRequest) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Approval is the handle of a question that was detached.
-type Approval struct {
-	Request *ApprovalRequest
-
-	question *openQuestion
-}
-
-// Allow is [ApprovalRequested.Allow].
-func (a *Approval) Allow() bool {
-	defer runtime.KeepAlive(a) // while it is answered it is not lost
-	return a.question.answer(Allow(), ByUser) == nil
-}
-
-// Deny is [ApprovalRequested.Deny].
-func (a *Approval) Deny(reason string) bool {
-	defer runtime.KeepAlive(a)
-	return a.question.answer(Deny(reason), ByUser) == nil
-}
-
-// AllowWith is [ApprovalRequested.AllowWith].
-func (a *Approval) AllowWith(args json.RawMessage) error {
-	defer runtime.KeepAlive(a)
-	return a.question.edit(args)
-}
-
-// AllowPlan is [ApprovalRequested.AllowPlan].
-func (a *Approval) AllowPlan(plan EditPlan) error {
-	defer runtime.KeepAlive(a)
-	return a.question.review(plan)
-}
-
-// AllowFor is [ApprovalRequested.AllowFor].
-func (a *Approval) AllowFor(scope Scope, rule Rule) error {
-	defer runtime.KeepAlive(a)
-	return a.question.allowFor(scope, rule)
-}
-
 // An openQuestion is one of a run. That it is open is not stored in it: it is
 // open as long as it stands in the run's set, and the machine waits for it.
 type openQuestion struct {
@@ -105,22 +67,9 @@ type openQuestion struct {
 	req *ApprovalRequest
 	why *Grounds // of the policy's question
 
-	detached bool // guarded by run.mu, as are the next
-	handle   weak.Pointer[Approval]
-	shown    bool // to the consumer
-}
-
-func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
-	q.run.mu.Lock()
-	defer q.run.mu.Unlock()
-	q.detached = true
-	if a := q.handle.Value(); a != nil {
-		return a
-	}
-	a := &Approval{Request: req, question: q}
-	q.handle = weak.Make(a)
-	runtime.AddCleanup(a, func(q *openQuestion) { _ = q.answer(Deny(""), ByAbandoned) }, q)
-	return a
+	detached  bool // guarded by run.mu, as are the next
+	handle    weak.Pointer[Approval]
+	delivered bool // to the consumer
 }
 
 // A pendingQuestion is one that the policy leaves to somebody else.
@@ -128,9 +77,9 @@ type pendingQuestion struct {
 	*AskApproval
 	*preparedCall
 	verdict Verdict // to ask or to suspend
-	kept    int64   // how many rules there were when the policy was asked
-	// answered says that there was an answer, to another question.
-	answered bool
+	rules   int64   // how many rules there were when the policy was asked
+	// otherAnswer says that the user has answered, but another question.
+	otherAnswer bool
 
 	files  []FileEdit // of the plan, once there was one
 	failed bool       // there was none
@@ -151,7 +100,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.reject(a.Call, err)
 		return false
 	}
-	q := &pendingQuestion{AskApproval: a, preparedCall: p, kept: r.loop.kept.Load()}
+	q := &pendingQuestion{AskApproval: a, preparedCall: p, rules: r.loop.keptRules.Load()}
 	v, by := r.policy(p), ByPolicy
 	given := r.takeDecision(a.Call.ID)
 	if v.kind == verdictAsk && r.loop.covered(p.use, &t.spec) {
@@ -159,7 +108,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 	}
 	if v.kind == verdictDeny || v.kind == verdictAllow && given == nil {
 		if v.kind == verdictAllow {
-			r.pin(ctx, q)
+			r.rememberPreview(ctx, q)
 		}
 		r.decide(ctx, p, v, by)
 		return false
@@ -171,7 +120,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 			r.decide(ctx, p, given.Verdict, ByUser)
 			return false
 		}
-		q.answered = true
+		q.otherAnswer = true
 		if v.kind == verdictAllow { // the user has answered, but another question
 			q.verdict = Verdict{why: v.why}
 		}
@@ -197,7 +146,7 @@ func (r *run) decide(ctx context.Context, p *preparedCall, v Verdict, by Decided
 		p = edited
 	}
 	if by == ByUser {
-		v = v.of(p)
+		v = v.withShownPlan(p)
 	}
 	r.mu.Lock()
 	r.inline, r.inlineRun = p.call, nil
@@ -221,21 +170,21 @@ func (r *run) offers() []*ToolSpec {
 	return r.offered
 }
 
-// dealWith runs a step that is to find out whether a call may run, or to put that off.
-func (r *run) dealWith(ctx context.Context, c *ToolUse, step func() (parked bool)) {
+// decideStep runs a step that is to find out whether a call may run, or to put that off.
+func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bool)) {
 	defer r.gone()
 	defer r.flush(ctx)
 	parked := false
 	defer func() {
 		if !parked {
-			r.leave(c)
+			r.rejectUndecided(c)
 		}
 	}()
 	parked = step()
 }
 
-// leave makes sure that a question which was dealt with is answered or open.
-func (r *run) leave(c *ToolUse) {
+// rejectUndecided makes sure that a question which was dealt with is answered or open.
+func (r *run) rejectUndecided(c *ToolUse) {
 	r.mu.Lock()
 	left := r.state.asks(c) && r.open[c.ID] == nil && !r.stopping
 	r.mu.Unlock()
@@ -263,7 +212,7 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	}
 	switch {
 	case err == nil:
-		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why}, q.verdict, q.kept) {
+		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why}, q.verdict, q.rules) {
 			return r.repose(ctx, q)
 		}
 	case ctx.Err() != nil:
@@ -277,14 +226,14 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 
 // repose asks the policy once more: a rule was made since, which may answer the question.
 func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
-	q.kept = r.loop.kept.Load()
+	q.rules = r.loop.keptRules.Load()
 	v, by := r.policy(q.preparedCall), ByPolicy
 	switch {
-	case v.kind == verdictAllow && q.answered:
+	case v.kind == verdictAllow && q.otherAnswer:
 		v = Verdict{why: v.why}
 	case v.kind == verdictAllow:
 		by = ByRule
-		r.pin(ctx, q)
+		r.rememberPreview(ctx, q)
 	}
 	if v.kind == verdictAllow || v.kind == verdictDeny {
 		r.decide(ctx, q.preparedCall, v, by)
@@ -313,7 +262,7 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 	if req.Suggested == nil {
 		req.Suggested = suggest(use, &q.tool.spec, q.subject, q.hasSubject)
 	}
-	inv := r.showing(req)
+	inv := r.previewCall(req)
 	if p, ok := q.tool.impl.(Planner); ok {
 		plan, err := safePlan(ctx, p, inv)
 		if err != nil {
@@ -327,8 +276,8 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 	return req, nil
 }
 
-// showing is the call of a question, for a preview.
-func (r *run) showing(req *ApprovalRequest) *Invocation {
+// previewCall is the call of a question, for a preview.
+func (r *run) previewCall(req *ApprovalRequest) *Invocation {
 	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args, Plan: req.Plan}
 }
 
@@ -349,26 +298,26 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 	return runes.Shorten(runes.Clean(text), 64<<10)
 }
 
-// pin remembers what a command would show that is allowed unasked.
-func (r *run) pin(ctx context.Context, q *pendingQuestion) {
+// rememberPreview remembers what a command would show that is allowed unasked.
+func (r *run) rememberPreview(ctx context.Context, q *pendingQuestion) {
 	_, ok := q.tool.impl.(Previewer)
 	if r.checkStart == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
 		return
 	}
 	if req, err := r.question(ctx, q); err == nil {
-		q.preparedCall.shown = req
+		q.shown = req
 	}
 }
 
 // raise opens a question, or suspends it. A rule that was made in between answers
 // it: it looks either here or among the open ones. It reports false if a rule that the
-// approver keeps was: kept is how many there were.
-func (r *run) raise(q *openQuestion, v Verdict, kept int64) bool {
+// approver keeps was: rules is how many there were.
+func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.stopping || !r.state.asks(q.call):
-	case r.loop.kept.Load() != kept:
+	case r.loop.keptRules.Load() != rules:
 		return false
 	case v.kind == verdictSuspend:
 		if r.recorder != nil {
@@ -405,10 +354,10 @@ func (r *run) show() {
 		if q == nil {
 			return
 		}
-		if q.shown {
+		if q.delivered {
 			continue
 		}
-		q.shown = true
+		q.delivered = true
 		req := *q.req
 		req.Suggested = slices.Clone(req.Suggested)
 		if req.Plan != nil {
@@ -488,7 +437,7 @@ func (r *run) unpark() {
 		q.failed, q.files = false, nil
 		q.parks++
 		r.submit(q.AskApproval, "/"+strconv.Itoa(q.parks), func(ctx context.Context) {
-			r.dealWith(ctx, q.Call, func() bool { return r.pose(ctx, q) })
+			r.decideStep(ctx, q.Call, func() bool { return r.pose(ctx, q) })
 		})
 		return true
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -374,4 +375,66 @@ func TestResumeWithoutTheTool(t *testing.T) {
 	_, err := collect(newLoop(t, &fake{turns: [][]any{say("ok")}}).Run(t.Context(), aycoder.Input{Pending: stored()}, aycoder.Into(&res)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"tool edit: no such tool"}, lastOutputs(&res))
+}
+
+// plannedKeeper asks until it has kept a rule, and then answers with a plan.
+type plannedKeeper struct {
+	plan aycoder.EditPlan
+	kept atomic.Bool
+}
+
+func (k *plannedKeeper) Decide(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict {
+	if k.kept.Load() {
+		return aycoder.AllowPlan(k.plan)
+	}
+	return aycoder.Ask()
+}
+
+func (k *plannedKeeper) KeepRule(context.Context, aycoder.Scope, aycoder.Rule) error {
+	k.kept.Store(true)
+	return nil
+}
+
+// An approver has not seen the plan of a question, so that it cannot answer with one, also
+// when it is asked again because of a new rule.
+func TestApproverGivesNoPlan(t *testing.T) {
+	plan, err := aycoder.NewEditPlan(aycoder.FileEdit{Path: "c.go", Kind: aycoder.EditCreate, Proposed: "x"})
+	require.NoError(t, err)
+	l := asking(t, [][]any{calls(edit("1", "a.go"), edit("2", "b.go")), calls(edit("3", "c.go")), say("ok")},
+		aycoder.WithApprover(&plannedKeeper{plan: plan}))
+	var res aycoder.Result
+	var first *aycoder.Approval
+	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+		require.NoError(t, err)
+		a, ok := ev.(*aycoder.ApprovalRequested)
+		switch {
+		case !ok:
+		case first == nil:
+			first = a.Detach()
+		default: // both are open
+			require.NoError(t, first.AllowFor(aycoder.Session, first.Request.Suggested[0]))
+			require.True(t, a.Deny("no"), "an answer with a plan is none")
+		}
+	}
+	require.Equal(t, []string{"edited a.go", "the user refused this call: no",
+		"denied: the approver gave a plan that it was not shown"}, lastOutputs(&res))
+}
+
+// A State that another driver works with knows by itself whether arguments were edited.
+func TestSameArgumentsAreNotEdited(t *testing.T) {
+	for args, want := range map[string]bool{
+		`{"path":"a.go"}`: false, `{ "path" : "\u0061.go" }`: false, `{"path":"b.go"}`: true,
+	} {
+		s, _ := aycoder.Start(aycoder.StartInput{
+			Messages: []*aycoder.Message{aycoder.User("go")}, Tools: []*aycoder.ToolSpec{{Name: "edit", Effect: aycoder.EffectWrite}},
+		})
+		d := aycoder.Decision{CallID: "1", Verdict: aycoder.AllowWith(json.RawMessage(args)), By: aycoder.ByUser}
+		var actions []aycoder.Action
+		for _, f := range []aycoder.Fact{edit("1", "a.go"), &aycoder.MessageDone{Stop: aycoder.StopToolUse}, &aycoder.Decided{Decision: d}} {
+			var err error
+			s, actions, err = s.Apply(f)
+			require.NoError(t, err)
+		}
+		require.Equal(t, want, actions[0].(*aycoder.RunTool).Edited, args)
+	}
 }

@@ -3,11 +3,71 @@ package aycoder
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"weak"
 )
+
+// Answering later: the handle of a question that was detached from the loop body, and a
+// suspended run, whose questions are answered in another run of the same loop or of another.
+
+// Detach lets the question be answered after the loop body has returned, from any
+// goroutine. A handle that is lost denies the call.
+func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
+
+// Approval is the handle of a question that was detached.
+type Approval struct {
+	Request *ApprovalRequest
+
+	question *openQuestion
+}
+
+// Allow is [ApprovalRequested.Allow].
+func (a *Approval) Allow() bool {
+	defer runtime.KeepAlive(a) // while it is answered it is not lost
+	return a.question.answer(Allow(), ByUser) == nil
+}
+
+// Deny is [ApprovalRequested.Deny].
+func (a *Approval) Deny(reason string) bool {
+	defer runtime.KeepAlive(a)
+	return a.question.answer(Deny(reason), ByUser) == nil
+}
+
+// AllowWith is [ApprovalRequested.AllowWith].
+func (a *Approval) AllowWith(args json.RawMessage) error {
+	defer runtime.KeepAlive(a)
+	return a.question.edit(args)
+}
+
+// AllowPlan is [ApprovalRequested.AllowPlan].
+func (a *Approval) AllowPlan(plan EditPlan) error {
+	defer runtime.KeepAlive(a)
+	return a.question.review(plan)
+}
+
+// AllowFor is [ApprovalRequested.AllowFor].
+func (a *Approval) AllowFor(scope Scope, rule Rule) error {
+	defer runtime.KeepAlive(a)
+	return a.question.allowFor(scope, rule)
+}
+
+func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
+	q.run.mu.Lock()
+	defer q.run.mu.Unlock()
+	q.detached = true
+	if a := q.handle.Value(); a != nil {
+		return a
+	}
+	a := &Approval{Request: req, question: q}
+	q.handle = weak.Make(a)
+	runtime.AddCleanup(a, func(q *openQuestion) { _ = q.answer(Deny(""), ByAbandoned) }, q)
+	return a
+}
 
 // Pending is a suspended run that waits for approvals. It encodes as JSON, and another
 // process can resume it with [Input.Pending].
@@ -42,7 +102,7 @@ func (r *run) resume(in *Input) error {
 	}
 	r.again = true
 	r.id = in.Pending.Run
-	r.decisions, r.asked = map[string]Decision{}, in.Pending.Requests
+	r.decisions, r.requests = map[string]Decision{}, in.Pending.Requests
 	for _, d := range in.Decisions {
 		err := in.Pending.fits(d)
 		if _, twice := r.decisions[d.CallID]; twice {
@@ -147,10 +207,10 @@ func (r *run) takeDecision(id string) *Decision {
 // question as it is now, which is then what was shown of the call. A plan that was shown
 // is not made again: it is merged with what became of the files.
 func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) bool {
-	i := slices.IndexFunc(r.asked, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
+	i := slices.IndexFunc(r.requests, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
 	var req *ApprovalRequest
-	if i >= 0 && r.asked[i].Plan != nil {
-		req = new(r.asked[i])
+	if i >= 0 && r.requests[i].Plan != nil {
+		req = new(r.requests[i])
 		req.Tool, req.Args = q.use.Name, q.use.Args
 		req.Digest = req.digest()
 	} else {
@@ -162,7 +222,7 @@ func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) 
 	if req.Digest != d.Digest {
 		return false
 	}
-	q.preparedCall.shown = req
+	q.shown = req
 	return true
 }
 
@@ -193,7 +253,7 @@ func (p *Pending) resumeKey(a *RunTool) string {
 }
 
 func (r *run) resumeKey(a *RunTool) string {
-	return (&Pending{Run: r.id, Requests: r.asked}).resumeKey(a)
+	return (&Pending{Run: r.id, Requests: r.requests}).resumeKey(a)
 }
 
 // claim notes that a call of a resumed run begins. It reports false if it has before.

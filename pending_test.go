@@ -151,3 +151,25 @@ func TestPendingIsResumedOnce(t *testing.T) {
 	require.NoError(t, r.resume(t, stored))
 	require.Equal(t, []string{"once"}, r.ran)
 }
+
+// A call that was approved, and waits behind a suspended one, is run by the tool of the loop
+// that takes the run up, also if the state was never stored.
+func TestResumeRunsTheToolsOfItsLoop(t *testing.T) {
+	allowSecond := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+		if c.ID == "d" {
+			return aycoder.Allow()
+		}
+		return aycoder.Ask()
+	})
+	turns := [][]any{calls(use("c", "run", `{"text":"c"}`), use("d", "run", `{"text":"d"}`)), say("done")}
+	first, second := newRunner(t, allowSecond, turns[0]), newRunner(t, allowSecond, turns[1])
+	var res aycoder.Result
+	_, err := collect(first.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.NoError(t, err)
+	q := res.Pending.Requests[0]
+	in := aycoder.Input{Pending: res.Pending, Decisions: []aycoder.Decision{{CallID: "c", Digest: q.Digest, Verdict: aycoder.Allow()}}}
+	_, err = collect(second.Run(t.Context(), in))
+	require.NoError(t, err)
+	require.Empty(t, first.ran)
+	require.Equal(t, []string{"c", "d"}, second.ran)
+}

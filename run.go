@@ -52,7 +52,7 @@ type asking struct {
 	open      map[string]*openQuestion // by call id
 	suspended []ApprovalRequest
 	decisions map[string]Decision // of Input.Decisions
-	asked     []ApprovalRequest   // the questions that they answer
+	requests  []ApprovalRequest   // of Input.Pending, which they answer
 	parked    []*pendingQuestion  // wait for calls before them
 }
 
@@ -372,7 +372,7 @@ func (r *run) do(a Action) {
 		r.ready = append(r.ready, a)
 	case *AskApproval:
 		r.submit(a, "", func(ctx context.Context) {
-			r.dealWith(ctx, a.Call, func() bool { return r.ask(ctx, a) })
+			r.decideStep(ctx, a.Call, func() bool { return r.ask(ctx, a) })
 		})
 	case *RunTool:
 		if r.slots == nil {

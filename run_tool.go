@@ -27,6 +27,9 @@ func (r *run) reject(c *ToolUse, err error) {
 			r.recorder.ended(r, "", c, fin, "not_run")
 		}
 		_ = r.step(&ToolDone{ID: c.ID, Output: out}, fin)
+		if isFatal(err) {
+			r.fail(err)
+		}
 	}
 }
 

@@ -264,3 +264,46 @@ func ExampleNewTool() {
 	// {"type":"object","properties":{"city":{"type":"string","description":"Name of the city"},"unit":{"type":"string","enum":["C","F"]}},"additionalProperties":false,"required":["city"]}
 	// Sunny in Oslo. <nil>
 }
+
+// replacing is a tool around another that gives it other arguments, or has another schema.
+type replacing struct {
+	aycoder.Tool
+	spec aycoder.ToolSpec
+	args string
+}
+
+func (r *replacing) Spec() aycoder.ToolSpec { return r.spec }
+
+func (r *replacing) Call(ctx context.Context, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
+	other := *inv
+	if r.args != "" {
+		other.Args = json.RawMessage(r.args)
+	}
+	return r.Tool.Call(ctx, &other)
+}
+
+// The loop checks the arguments of a call, and the tool does not check them again. Other
+// arguments, and another schema, it does check.
+func TestReplacedArgumentsAreChecked(t *testing.T) {
+	tool := pathTool(t)
+	open := tool.Spec()
+	open.Schema = json.RawMessage(`{"type":"object","properties":{"path":{}}}`)
+	for name, tt := range map[string]struct {
+		tool       replacing
+		call, want string
+	}{
+		"same":         {replacing{tool, tool.Spec(), ""}, `{"path":"a"}`, "edited a"},
+		"other":        {replacing{tool, tool.Spec(), `{"path":"b"}`}, `{"path":"a"}`, "edited b"},
+		"wrong":        {replacing{tool, tool.Spec(), `{"pth":"b"}`}, `{"path":"a"}`, "invalid arguments: /pth: unknown"},
+		"other schema": {replacing{tool, open, ""}, `{"pth":"a"}`, "invalid arguments: /pth: unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, &fake{turns: [][]any{calls(use("1", "edit", tt.call)), say("ok")}},
+				aycoder.WithTools(&tt.tool), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "edit"}}))
+			var res aycoder.Result
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+			require.NoError(t, err)
+			require.Contains(t, lastOutputs(&res)[0], tt.want)
+		})
+	}
+}

@@ -255,6 +255,7 @@ func (s *State) resumed() ([]Action, string) {
 		case callSuspended:
 			c.status = callAsked
 		}
+		s.calls[i].prepared = nil // the tools may be others now
 	}
 	if s.phase == phaseDone {
 		s.phase, s.end = phaseTools, ""

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -125,6 +124,16 @@ func (e *RuleError) Error() string {
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
+// AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
+// answers the same question from now on, and those that are open. The rule is one of
+// Request.Suggested. The error is [ErrDecided] if the question was answered before;
+// the rule is then not made. It is a [*RuleError] if the [RuleKeeper] could not keep
+// the rule: the call is allowed then. Saved takes a RuleKeeper; without one the
+// question stays open.
+func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
+	return a.question.allowFor(scope, rule)
+}
+
 var (
 	errNotSuggested = errors.New("rule is not one of the suggested")
 	errNoKeeper     = errors.New("the approver saves no rules: use Session")
@@ -183,7 +192,7 @@ func (r *run) makeRule(q *openQuestion, scope Scope, rule Rule) error {
 	err := errors.Join(errs...)
 	r.noteRule(q, scope, rule, err)
 	for o := r; o != nil && o.keeps(); o = o.parent {
-		o.loop.kept.Add(1)
+		o.loop.keptRules.Add(1)
 		o.reconsider()
 	}
 	if err != nil {
@@ -431,18 +440,7 @@ func written(call *ToolUse, spec *ToolSpec) []string {
 	return spec.written(subject, ok)
 }
 
-func (spec *ToolSpec) written(subject string, ok bool) []string {
-	switch {
-	case !ok || spec.Effect == EffectReadOnly:
-		return nil
-	case spec.Subject.Kind == SubjectPath:
-		return []string{subject}
-	case spec.Subject.Kind == SubjectPatch:
-		names, _ := patch.Paths(subject)
-		return names
-	}
-	return nil
-}
+const maxReasons = 8 // in a question, of each kind
 
 // named turns a verdict into a question if it allows files to be written that run code
 // and that no rule names.

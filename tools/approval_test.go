@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -223,4 +224,39 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 			assert.NoFileExists(t, w.path(".git/config"))
 		})
 	}
+}
+
+// An approved plan says all that the tool has to know, also after it was stored: how the edit
+// was understood, and which lines it made. After a review the lines may be others, and are not
+// quoted.
+func TestApprovedPlanNeedsNoArguments(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "\ta\n\tb\n"})
+	w.ok("read_file", args{"path": "f"})
+	in := mustJSON(t, args{"path": "f", "old_string": "a\nb", "new_string": "a\nc"})
+	plan, err := w.tool["edit_file"].(aycoder.Planner).Plan(t.Context(), aycoder.NewInvocation("1", "edit_file", in, nil))
+	require.NoError(t, err)
+	stored, err := json.Marshal(plan)
+	require.NoError(t, err)
+	var back aycoder.EditPlan
+	require.NoError(t, json.Unmarshal(stored, &back))
+	require.Equal(t, plan.Digest(), back.Digest())
+	reviewed, err := back.WithProposed("f", "\ta\n\td\n")
+	require.NoError(t, err)
+
+	carryOut := func(plan aycoder.EditPlan) string {
+		w.write("f", "\ta\n\tb\n")
+		inv := aycoder.NewInvocation("1", "edit_file", json.RawMessage(`{}`), nil)
+		inv.Plan = &plan
+		res, err := w.tool["edit_file"].Call(t.Context(), inv)
+		require.NoError(t, err)
+		require.False(t, res.IsError, res.Text())
+		return res.Text()
+	}
+	text := carryOut(back)
+	assert.Equal(t, "\ta\n\tc\n", w.read("f"))
+	assert.Contains(t, text, "[applied after allowing for indentation")
+	assert.Contains(t, text, "; old_string was found in lines 1-2; lines 1-2 now read:]\n     1\t\ta\n     2\t\tc\ndiff ")
+	text = carryOut(reviewed)
+	assert.Equal(t, "\ta\n\td\n", w.read("f"))
+	assert.Contains(t, text, "; old_string was found in lines 1-2]\n")
 }
