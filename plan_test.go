@@ -40,6 +40,7 @@ func TestNewEditPlanRefuses(t *testing.T) {
 		{"twice", "in the plan twice", []FileEdit{change("a", "1", "2"), change("./a", "2", "3")}},
 		{"too many", "256 files", many},
 		{"too large", "bytes in a plan", []FileEdit{change("a", strings.Repeat("x", maxPlanBytes), "y")}},
+		{"large memo", "bytes in a plan", []FileEdit{{Path: "a", Kind: EditCreate, Memo: strings.Repeat("x", maxPlanBytes+1)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,6 +61,8 @@ func TestEditPlanDigest(t *testing.T) {
 		mustPlan(t, change("a", "0", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x"}),
 		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "c", Kind: EditCreate, Proposed: "x"}),
 		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditChange, Proposed: "x"}),
+		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x", Memo: "m"}),
+		mustPlan(t, change("a", "1", "2"), FileEdit{Path: "b", Kind: EditCreate, Proposed: "x", Memo: "n"}),
 	} {
 		require.False(t, seen[other.Digest()], other.files)
 		seen[other.Digest()] = true
@@ -72,7 +75,7 @@ func TestEditPlanDigest(t *testing.T) {
 }
 
 func TestEditPlanJSON(t *testing.T) {
-	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), FileEdit{Path: "d", Kind: EditDelete, Base: "<&>\u2028"})
+	p := mustPlan(t, change("a", "1\r\n\x00", "\xff\xfe"), FileEdit{Path: "d", Kind: EditDelete, Base: "<&>\u2028", Memo: "\xff"})
 	q, err := p.WithProposed("a", "edited")
 	require.NoError(t, err)
 	for _, plan := range []EditPlan{p, q, {}} {
