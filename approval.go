@@ -348,8 +348,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		return
 	}
 	var err error
-	if a.prepared == nil {
-		err = r.prepareStored(a)
+	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
+		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
 	}
 	if err == nil && r.checkStart != nil {
 		err = r.checkStart(ctx, r, a)
@@ -363,9 +363,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if !r.beginTool(a) {
 		return
 	}
-	t, args := a.prepared.tool, a.prepared.use.Args
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: args,
-		Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, checked: checkedArgs{t.spec.Schema, args}}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
+		Args: a.prepared.use.Args, Plan: a.Plan, ReadOnly: a.ReadOnly, run: r, prepared: a.prepared}
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	if !r.single {
@@ -379,7 +378,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 		o.elapsed = r.loop.clock.Now().Sub(start)
 		r.endTool(ctx, a, o)
 	}()
-	o.res, o.err = t.safely(ctx, inv)
+	o.res, o.err = a.prepared.tool.safely(ctx, inv)
 }
 
 // checkStart returns why a call that was allowed must not start: it is not on record, or a

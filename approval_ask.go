@@ -90,40 +90,53 @@ type pendingQuestion struct {
 // ask finds out whether a call may run: first whether it can, then whether the
 // policy forbids it, then what was answered already, and at last by asking.
 func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
-	t := r.loop.tool(a.Call.Name)
-	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
-		r.reject(a.Call, notFound(a.Call, r.offers()))
-		return false
-	}
-	p, err := t.prepare(a.Call)
+	p, err := r.prepareCall(a.Call)
 	if err != nil {
 		r.reject(a.Call, err)
 		return false
 	}
-	q := &pendingQuestion{AskApproval: a, preparedCall: p, rules: r.loop.keptRules.Load()}
-	v, by := r.policy(p), ByPolicy
-	given := r.takeDecision(a.Call.ID)
-	if v.kind == verdictAsk && r.loop.covered(p.use, &t.spec) {
+	return r.consider(ctx, &pendingQuestion{AskApproval: a, preparedCall: p}, r.takeDecision(a.Call.ID), ByPolicy)
+}
+
+// prepareCall finds the tool of a call among those that the model was offered, and checks the
+// arguments.
+func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
+	t := r.loop.tool(call.Name)
+	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
+		return nil, notFound(call, r.offers())
+	}
+	return t.prepare(call)
+}
+
+// consider asks the policy about a call, and then looks at the answer that was given, if one
+// was. allowedBy is who has decided if the policy allows the call now.
+func (r *run) consider(ctx context.Context, q *pendingQuestion, given *Decision, allowedBy DecidedBy) (parked bool) {
+	q.rules = r.loop.keptRules.Load()
+	v, by := r.policy(q.preparedCall), ByPolicy
+	switch {
+	case v.kind == verdictAllow:
+		by = allowedBy
+	case v.kind == verdictAsk && r.loop.covered(q.use, &q.tool.spec):
 		v, by = Allow(), ByRule
 	}
-	if v.kind == verdictDeny || v.kind == verdictAllow && given == nil {
-		if v.kind == verdictAllow {
-			r.rememberPreview(ctx, q)
-		}
-		r.decide(ctx, p, v, by)
-		return false
-	}
 	q.verdict = v
-	if given != nil {
+	if given != nil && v.kind != verdictDeny {
 		if r.sameQuestion(ctx, q, *given) {
 			given.Verdict.why = v.why
-			r.decide(ctx, p, given.Verdict, ByUser)
+			r.decide(ctx, q.preparedCall, given.Verdict, ByUser)
 			return false
 		}
 		q.otherAnswer = true
-		if v.kind == verdictAllow { // the user has answered, but another question
-			q.verdict = Verdict{why: v.why}
+	}
+	switch {
+	case v.kind == verdictAllow && q.otherAnswer:
+		q.verdict = Verdict{why: v.why}
+	case v.kind == verdictAllow, v.kind == verdictDeny:
+		if v.kind == verdictAllow {
+			r.rememberPreview(ctx, q)
 		}
+		r.decide(ctx, q.preparedCall, v, by)
+		return false
 	}
 	return r.pose(ctx, q)
 }
@@ -213,7 +226,7 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	switch {
 	case err == nil:
 		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why}, q.verdict, q.rules) {
-			return r.repose(ctx, q)
+			return r.consider(ctx, q, nil, ByRule) // a rule was made since
 		}
 	case ctx.Err() != nil:
 		base := &ToolError{Tool: q.use.Name, CallID: q.use.ID, Err: errors.New(outCancelled)}
@@ -222,25 +235,6 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 		r.endTool(ctx, &RunTool{Call: q.Call, Args: q.use.Args, prepared: q.preparedCall}, outcome{err: err})
 	}
 	return false
-}
-
-// repose asks the policy once more: a rule was made since, which may answer the question.
-func (r *run) repose(ctx context.Context, q *pendingQuestion) (parked bool) {
-	q.rules = r.loop.keptRules.Load()
-	v, by := r.policy(q.preparedCall), ByPolicy
-	switch {
-	case v.kind == verdictAllow && q.otherAnswer:
-		v = Verdict{why: v.why}
-	case v.kind == verdictAllow:
-		by = ByRule
-		r.rememberPreview(ctx, q)
-	}
-	if v.kind == verdictAllow || v.kind == verdictDeny {
-		r.decide(ctx, q.preparedCall, v, by)
-		return false
-	}
-	q.verdict = v
-	return r.pose(ctx, q)
 }
 
 // allowsNow asks the policy once more whether a call may run as it is. The new

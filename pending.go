@@ -226,17 +226,6 @@ func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) 
 	return true
 }
 
-// prepareStored prepares a call that was allowed before the run was suspended: the tools may
-// be others now.
-func (r *run) prepareStored(a *RunTool) (err error) {
-	t := r.loop.tool(a.Call.Name)
-	if t == nil {
-		return notFound(a.Call, r.offers())
-	}
-	a.prepared, err = t.prepare(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
-	return err
-}
-
 // maxResumed bounds what a loop remembers of the runs that it resumed.
 const maxResumed = 1024
 

@@ -160,15 +160,7 @@ type Invocation struct {
 	alert    func(event, detail string)
 	run      *run
 	atEnd    func(func())
-	checked  checkedArgs
-}
-
-// checkedArgs says which arguments fit which schema.
-type checkedArgs struct{ schema, args json.RawMessage }
-
-// are reports whether these very arguments were checked against this very schema.
-func (c checkedArgs) are(schema, args json.RawMessage) bool {
-	return sameBytes(c.schema, schema) && sameBytes(c.args, args)
+	prepared *preparedCall
 }
 
 // sameBytes reports whether two texts are the same memory.
@@ -357,12 +349,12 @@ type funcTool struct{ tool }
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }
 
-// Call checks the arguments, unless the loop has done so.
+// Call checks the arguments, unless the loop has checked these very ones against this schema.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")
 	}
-	if inv.checked.are(t.spec.Schema, inv.Args) {
+	if p := inv.prepared; p != nil && sameBytes(p.use.Args, inv.Args) && sameBytes(p.tool.spec.Schema, t.spec.Schema) {
 		return t.call(ctx, inv)
 	}
 	p, err := t.prepare(&ToolUse{ID: inv.ID, Name: t.spec.Name, Args: inv.Args})

@@ -190,7 +190,11 @@ func (r *run) makeRule(q *openQuestion, scope Scope, rule Rule) error {
 		o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
 	}
 	err := errors.Join(errs...)
-	r.noteRule(q, scope, rule, err)
+	if r.recorder != nil {
+		r.mu.Lock()
+		r.recorder.ruled(r, q, scope, rule, err)
+		r.mu.Unlock()
+	}
 	for o := r; o != nil && o.keeps(); o = o.parent {
 		o.loop.keptRules.Add(1)
 		o.reconsider()
@@ -220,15 +224,6 @@ func (r *run) reconsider() {
 		if v := r.policy(q.preparedCall); v.kind == verdictAllow && v.args == nil {
 			_ = q.answer(v, ByRule)
 		}
-	}
-}
-
-// noteRule records that a user made a rule, or could not.
-func (r *run) noteRule(q *openQuestion, scope Scope, rule Rule, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.recorder != nil {
-		r.recorder.ruled(r, q, scope, rule, err)
 	}
 }
 
