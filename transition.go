@@ -7,7 +7,8 @@ import (
 
 // This file has the transitions of a [State], one function for each [Fact]. A function
 // returns the actions that the fact makes possible, or the reason why the fact does not
-// fit. It works on a copy, which Apply drops if there is a reason.
+// fit. It works on a copy, which Apply drops if there is a reason. Those from an answer to the
+// start of a tool are beside the answers, in approval.go.
 //
 // A message in progress is kept apart from the history, in parts and calls, until every
 // call is settled. Only commit adds it, together with the outputs. So the history is
