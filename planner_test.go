@@ -523,3 +523,20 @@ func TestStateKeepsThePlan(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(data), `"plan"`)
 }
+
+// A rule that names a file which runs code allows the call, and the plan is made before it. If
+// there is none, the tool is not called, and a fatal error ends the run as in a call.
+func TestPlanOfAnAllowedCall(t *testing.T) {
+	allow := aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "swap", Pattern: "conftest.py"}})
+	turns := [][]any{calls(swap("1", "conftest.py", "seven", "SEVEN")), calls(swap("2", "conftest.py", "two", "TWO")), say("ok")}
+	p := newPlans(t, map[string]string{"conftest.py": numbers})
+	out, _, _ := p.run(p.loop(turns, allow), aycoder.Input{Prompt: "go"}, nil)
+	require.Equal(t, "no_match: not there once", out[0])
+	require.Equal(t, 1, p.tool.calls)
+
+	broken := errors.New("disk is gone")
+	p.tool.plan = func(context.Context) error { return aycoder.Fatal(broken) }
+	_, err := collect(p.loop(turns, allow).Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, 1, p.tool.calls)
+}
