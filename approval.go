@@ -254,6 +254,7 @@ func (s *State) holds(use *ToolUse) bool {
 	return i >= 0 && s.calls[i].use == use
 }
 
+// decided notes a decision, and issues the calls that may start now.
 func (s *State) decided(d *Decision) ([]Action, string) {
 	i := s.find(d.CallID)
 	if i < 0 {

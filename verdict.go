@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// This file has the decisions about calls: the verdict of a policy, its grounds, and
-// who decided.
+// This file has the decisions about calls: the verdict of a policy, its grounds, the rules
+// that users make with an answer, and who decided.
 
 // Approver is the policy: it decides about a call before it runs. It is asked once for
 // each call. It is asked again if a user edits the arguments, and if a command that it
