@@ -88,20 +88,17 @@ func (r *Result) Text() string {
 
 // Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides
 // about calls. It does not store the conversation and owns no goroutine between runs.
-// Between runs it keeps only the session's rules, see [ApprovalRequested.AllowFor], and
-// the keys of resumed calls, see [Pending].
+// Between runs it keeps only the keys of resumed calls, see [Pending].
 type Loop struct {
 	settings
 	tools []tool
 	specs []*ToolSpec // of tools
 	model string      // "provider/model", if the client tells it
 
-	mu      sync.Mutex
-	session []Rule // replaced, never changed
-
 	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
-	resumed []string // keys of calls that began in resumed runs, the newest last; guarded by mu
+	mu      sync.Mutex
+	resumed []string // keys of calls that began in resumed runs, the newest last
 }
 
 // A tool is a Tool that was checked, with its middleware around it.
@@ -201,21 +198,6 @@ func (l *Loop) subject(call *ToolUse) string {
 	}
 	subject, _ := subjectOf(call, &t.spec)
 	return t.spec.Subject.display(subject)
-}
-
-func (l *Loop) addRule(r Rule) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.session = append(slices.Clip(l.session), r)
-}
-
-// covered reports whether a rule of the session allows a call that the policy would ask
-// about.
-func (l *Loop) covered(call *ToolUse, spec *ToolSpec) bool {
-	l.mu.Lock()
-	rules := l.session
-	l.mu.Unlock()
-	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Covers(call, spec) })
 }
 
 // Run implements [Agent]. [State] decides what happens next; the run does it and yields

@@ -35,8 +35,9 @@ type ApprovalRequest struct {
 	// Plan is the change that the call would make, whole, if the tool is a [Planner]:
 	// what is approved is this, and what it became after a review with AllowPlan.
 	Plan *EditPlan `json:"plan,omitempty"`
-	// Suggested are rules that would cover this call and its like, the narrowest first.
-	Suggested []Rule `json:"suggested,omitempty"`
+	// Suggested are rules that would allow this call and its like from now on, the
+	// narrowest first. They are texts in the language of the [Approver] that suggests them.
+	Suggested []string `json:"suggested,omitempty"`
 	// Class and Reasons say how far the call reaches and what makes it so, if the
 	// [Approver] told.
 	Class   string   `json:"class,omitempty"`
@@ -113,11 +114,8 @@ func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
 func (r *run) consider(ctx context.Context, q *pendingQuestion, given *Decision, allowedBy DecidedBy) (parked bool) {
 	q.rules = r.loop.keptRules.Load()
 	v, by := r.policy(q.preparedCall), ByPolicy
-	switch {
-	case v.kind == verdictAllow:
+	if v.kind == verdictAllow {
 		by = allowedBy
-	case v.kind == verdictAsk && r.loop.covered(q.use, &q.tool.spec):
-		v, by = Allow(), ByRule
 	}
 	q.verdict = v
 	if given != nil && v.kind != verdictDeny {
@@ -253,9 +251,6 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 		Key: q.Key(), Run: r.id, CallID: use.ID, Tool: use.Name, Args: use.Args, Subject: q.display,
 		Class: g.Class, Reasons: g.Reasons, Suggested: g.Suggested, Created: r.loop.clock.Now(),
 	}
-	if req.Suggested == nil {
-		req.Suggested = suggest(use, &q.tool.spec, q.subject, q.hasSubject)
-	}
 	inv := r.previewCall(req)
 	if p, ok := q.tool.impl.(Planner); ok {
 		plan, err := safePlan(ctx, p, inv)
@@ -303,9 +298,8 @@ func (r *run) rememberPreview(ctx context.Context, q *pendingQuestion) {
 	}
 }
 
-// raise opens a question, or suspends it. A rule that was made in between answers
-// it: it looks either here or among the open ones. It reports false if a rule that the
-// approver keeps was: rules is how many there were.
+// raise opens a question, or suspends it. It reports false if the approver was given a
+// rule since it was asked, which may answer the question: rules is how many there were.
 func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -326,10 +320,6 @@ func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 			r.recorder.asked(r, q)
 		}
 		put(&r.open, q.call.ID, q)
-		if r.loop.covered(q.use, &q.tool.spec) {
-			_ = r.answerLocked(q, q.preparedCall, Allow(), ByRule)
-			break
-		}
 		r.show()
 		r.unpark()
 	}

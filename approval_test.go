@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,9 +28,23 @@ func lastOutputs(res *aycoder.Result) (texts []string) {
 	return texts
 }
 
+// byTool is an approver that decides by the name of the tool. It allows other tools if they
+// only read, and otherwise asks.
+type byTool map[string]aycoder.Verdict
+
+func (b byTool) Decide(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	v, ok := b[call.Name]
+	if !ok && spec.Effect == aycoder.EffectReadOnly && !spec.OpenWorld {
+		return aycoder.Allow()
+	}
+	return v
+}
+
+var asks = byTool(nil)
+
 func asking(t testing.TB, turns [][]any, opts ...aycoder.Option) *aycoder.Loop {
 	opts = append([]aycoder.Option{
-		aycoder.WithApprover(aycoder.Rules{}),
+		aycoder.WithApprover(asks),
 		aycoder.WithTools(newTool(t, "write", aycoder.EffectWrite, echo), pathTool(t)),
 	}, opts...)
 	return newLoop(t, &fake{turns: turns}, opts...)
@@ -55,7 +70,7 @@ func TestSessionRuleAnswersTheOthers(t *testing.T) {
 		calls(edit("1", "src/a.go"), edit("2", "src/b.go"), edit("3", "doc/c.md")),
 		calls(edit("4", "src/d.go")),
 		say("ok"), calls(edit("5", "src/e.go")), say("ok"),
-	})
+	}, aycoder.WithApprover(&keeper{}))
 	var asked []string
 	run := func(in aycoder.Input) aycoder.Result {
 		var res aycoder.Result
@@ -70,8 +85,8 @@ func TestSessionRuleAnswersTheOthers(t *testing.T) {
 				a.Deny("no")
 				continue
 			}
-			require.Equal(t, "src/*", a.Request.Suggested[1].Pattern)
-			require.Error(t, a.AllowFor(aycoder.Session, aycoder.Rule{Action: aycoder.RuleAllow, Tool: "edit"}))
+			require.Equal(t, []string{"edit:src/a.go", "edit:src/*"}, a.Request.Suggested)
+			require.ErrorContains(t, a.AllowFor(aycoder.Session, "edit"), "not one of the suggested")
 			require.NoError(t, a.AllowFor(aycoder.Session, a.Request.Suggested[1]))
 			require.ErrorIs(t, a.AllowFor(aycoder.Session, a.Request.Suggested[0]), aycoder.ErrDecided)
 		}
@@ -85,9 +100,17 @@ func TestSessionRuleAnswersTheOthers(t *testing.T) {
 	require.Equal(t, "edited src/e.go", lastOutputs(&res)[4])
 }
 
+// noEnv denies calls about .env, and asks about others.
+var noEnv = aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+	if strings.Contains(string(call.Args), ".env") {
+		return aycoder.Deny("it has secrets")
+	}
+	return aycoder.Ask()
+})
+
 func TestEditedArgumentsArePutToThePolicyAgain(t *testing.T) {
 	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")},
-		aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "edit", Pattern: "**/.env"}}))
+		aycoder.WithApprover(noEnv))
 	var res aycoder.Result
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 		require.NoError(t, err)
@@ -196,7 +219,7 @@ func TestAnswerAfterTheRunIsLate(t *testing.T) {
 }
 
 func TestSuspendAndResumeElsewhere(t *testing.T) {
-	suspend := aycoder.SuspendAsks(aycoder.Rules{})
+	suspend := aycoder.SuspendAsks(asks)
 	ran := map[string]int{}
 	count := func(name string, effect aycoder.Effect) aycoder.Tool {
 		return newTool(t, name, effect, func(_ context.Context, s string) (string, error) { ran[name]++; return s, nil })
@@ -251,12 +274,12 @@ func TestSuspendAndResumeElsewhere(t *testing.T) {
 	})
 }
 
-func TestNoApproverNamesTheRule(t *testing.T) {
+func TestNoApproverDenies(t *testing.T) {
 	l := newLoop(t, &fake{turns: [][]any{calls(edit("1", "src/a.go")), say("ok")}}, aycoder.WithTools(pathTool(t)))
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
-	require.Equal(t, []string{"approval_required: nobody can be asked here; the host can allow it with the rule edit:src/a.go"}, lastOutputs(&res))
+	require.Equal(t, []string{"approval_required: nobody can be asked here (the host has set no approver)"}, lastOutputs(&res))
 }
 
 func TestApproverThatBreaks(t *testing.T) {
@@ -279,86 +302,6 @@ func TestApproverThatBreaks(t *testing.T) {
 			require.Equal(t, []string{tt.want}, lastOutputs(&res))
 		})
 	}
-}
-
-func TestRules(t *testing.T) {
-	file := aycoder.ToolSpec{Name: "edit", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
-	shell := aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
-	text := aycoder.ToolSpec{Name: "fetch", Subject: aycoder.Subject{Arg: "url"}}
-	tests := []struct {
-		spec    *aycoder.ToolSpec
-		action  aycoder.RuleAction
-		pattern string
-		subject string
-		want    bool
-	}{
-		{&file, "allow", "src/**", "src/a/b.go", true},
-		{&file, "allow", "src/*", "src/a/b.go", false},
-		{&file, "allow", "src/**", "src/../etc/passwd", false},
-		{&file, "allow", "**", "../x", false},
-		{&file, "allow", "**", "/etc/passwd", false},
-		{&file, "allow", "src/**", "./src/a.go", true},
-		{&file, "deny", "**/.env", "a/.ENV", true},
-		{&file, "deny", ".env", "/ws/a/.env", true},
-		{&file, "deny", ".env", "a/../.env", true},
-		{&file, "deny", ".git/**", "../ws/.git/config", true},
-		{&shell, "allow", "go vet *", "go vet ./...", true},
-		{&shell, "allow", "go vet *", "go vet", false},
-		{&shell, "allow", "go vet *", "go vet; rm -rf /", false},
-		{&shell, "allow", "go vet *", "go vet $(rm x)", false},
-		{&shell, "allow", "go vet *", "go vet `rm x`", false},
-		{&shell, "allow", "go vet *", "go vet x\nrm y", false},
-		{&shell, "allow", "go vet *", "go vet x > y", false},
-		{&shell, "allow", "go vet *", "go vet x & rm", false},
-		{&shell, "allow", "go vet *", "go vetx", false},
-		{&shell, "allow", "*", "ls", true},
-		{&shell, "allow", "*", "ls|sh", false},
-		{&shell, "allow", `rm \*.go`, "rm *.go", true},
-		{&shell, "allow", `rm \*.go`, "rm a.go", false},
-		{&shell, "allow", "ls | wc", "ls | wc", true},
-		{&shell, "deny", "rm *", "ls && rm -rf x", true},
-		{&shell, "deny", "rm *", "ls;rm  -rf x", true},
-		{&shell, "deny", "rm *", "(rm x)", true},
-		{&shell, "deny", "rm *", "echo $(rm x)", true},
-		{&shell, "deny", "rm *", "echo alarm", false},
-		{&text, "allow", "https://go.dev/*", "https://go.dev/x", true},
-		{&text, "allow", "https://go.dev/*", "https://go.dev.evil/x", false},
-	}
-	for _, tt := range tests {
-		args, err := json.Marshal(map[string]string{tt.spec.Subject.Arg: tt.subject})
-		require.NoError(t, err)
-		call := &aycoder.ToolUse{ID: "1", Name: tt.spec.Name, Args: args}
-		r := aycoder.Rule{Action: tt.action, Tool: tt.spec.Name, Pattern: tt.pattern}
-		require.Equal(t, tt.want, r.Covers(call, tt.spec), "%s %s on %q", tt.action, r, tt.subject)
-	}
-}
-
-func TestRulesDenyBeforeAskBeforeAllow(t *testing.T) {
-	spec := &aycoder.ToolSpec{Name: "edit", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}}
-	rules := aycoder.Rules{
-		{Action: aycoder.RuleAllow, Tool: "*"},
-		{Action: aycoder.RuleAsk, Tool: "edit", Pattern: "go.mod"},
-		{Action: aycoder.RuleDeny, Tool: "edit", Pattern: "gen/**", Reason: "it is generated"},
-	}
-	tests := map[string]aycoder.Verdict{
-		"a.go":    aycoder.Allow(),
-		"go.mod":  aycoder.Ask(),
-		"gen/a":   aycoder.Deny("it is generated"),
-		"gen/b/c": aycoder.Deny("it is generated"),
-	}
-	for path, want := range tests {
-		call := &aycoder.ToolUse{Name: "edit", Args: json.RawMessage(`{"path":"` + path + `"}`)}
-		require.Equal(t, want, rules.Decide(t.Context(), call, spec), path)
-	}
-}
-
-func TestParseRule(t *testing.T) {
-	r, err := aycoder.ParseRule(aycoder.RuleAllow, "bash:go vet *")
-	require.NoError(t, err)
-	require.Equal(t, aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go vet *"}, r)
-	require.Equal(t, "bash:go vet *", r.String())
-	_, err = aycoder.ParseRule(aycoder.RuleAllow, ":x")
-	require.Error(t, err)
 }
 
 func TestResumeWithoutTheTool(t *testing.T) {
@@ -387,10 +330,10 @@ func (k *plannedKeeper) Decide(context.Context, *aycoder.ToolUse, *aycoder.ToolS
 	if k.kept.Load() {
 		return aycoder.AllowPlan(k.plan)
 	}
-	return aycoder.Ask()
+	return aycoder.Ask().WithRationale(aycoder.Grounds{Suggested: []string{"edit"}})
 }
 
-func (k *plannedKeeper) KeepRule(context.Context, aycoder.Scope, aycoder.Rule) error {
+func (k *plannedKeeper) KeepRule(context.Context, aycoder.Scope, string) error {
 	k.kept.Store(true)
 	return nil
 }

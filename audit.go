@@ -143,7 +143,7 @@ type recorder interface {
 	asked(r *run, c *openQuestion)
 	decided(r *run, call *ToolUse, v Verdict, by DecidedBy)
 	ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string)
-	ruled(r *run, c *openQuestion, scope Scope, rule Rule, err error)
+	ruled(r *run, c *openQuestion, scope Scope, rule string, err error)
 	listen(r *run, a *RunTool, inv *Invocation)
 	// flush tells what is noted, at the end of a run also after a cancel. It returns an
 	// error if somebody could not be told of everything until now.
@@ -272,9 +272,9 @@ func (t *trail) asked(r *run, c *openQuestion) {
 }
 
 // ruled records that a user made a rule, or could not.
-func (t *trail) ruled(r *run, c *openQuestion, scope Scope, rule Rule, err error) {
+func (t *trail) ruled(r *run, c *openQuestion, scope Scope, rule string, err error) {
 	rec := AuditRecord{
-		Key: c.req.Key, Verdict: string(rule.Action), By: ByUser, Rule: rule.String(), Scope: scope.String(),
+		Key: c.req.Key, Verdict: string(verdictAllow), By: ByUser, Rule: rule, Scope: scope.String(),
 		Outcome: "ok",
 	}
 	if err != nil {

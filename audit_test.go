@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func TestAuditTellsEverythingInOrder(t *testing.T) {
 		calls(use("f", "edit", `{"path":"x"}`)), say("ok"),
 	}}
 	l := newLoop(t, m, aycoder.WithTools(read, write, pathTool(t)), aycoder.WithAudit(log),
-		aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "edit"}}))
+		aycoder.WithApprover(&keeper{byTool: byTool{"edit": aycoder.Deny("no edits")}}))
 	settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		switch a.Request.CallID {
 		case "a":
@@ -130,7 +131,7 @@ func TestAuditThatFailsStopsWrites(t *testing.T) {
 		calls(use("a", "write", `{"text":"a"}`)), calls(use("b", "write", `{"text":"b"}`)),
 		calls(use("c", "write", `{"text":"c"}`)), calls(use("r", "read", `{"text":"r"}`)), calls(use("d", "write", `{"text":"d"}`)), say("ok"),
 	}}
-	l := newLoop(t, m, aycoder.WithAudit(log), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}),
+	l := newLoop(t, m, aycoder.WithAudit(log), aycoder.WithApprover(allow),
 		aycoder.WithTools(newTool(t, "write", aycoder.EffectWrite, note), newTool(t, "read", aycoder.EffectReadOnly, note)))
 	var failed []error
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -161,7 +162,7 @@ func TestAuditorThatPanics(t *testing.T) {
 	ran := 0
 	write := newTool(t, "write", aycoder.EffectWrite, func(context.Context, string) (string, error) { ran++; return "", nil })
 	l := newLoop(t, &fake{turns: [][]any{calls(use("a", "write", `{"text":"a"}`)), say("ok")}}, aycoder.WithTools(write),
-		aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}),
+		aycoder.WithApprover(allow),
 		aycoder.WithAudit(&auditLog{fail: func(*aycoder.AuditRecord) error { panic("x") }}))
 	var res aycoder.Result
 	_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
@@ -182,7 +183,7 @@ func TestCancelDoesNotWaitForTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := asking(t, [][]any{calls(use("a", "write", `{"text":"a"}`))}, aycoder.WithAudit(slowAuditor{}),
-			aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}), aycoder.WithLimits(aycoder.Limits{Grace: 50 * time.Millisecond}))
+			aycoder.WithApprover(allow), aycoder.WithLimits(aycoder.Limits{Grace: 50 * time.Millisecond}))
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
 		var res aycoder.Result
@@ -232,10 +233,12 @@ func TestSecurityEvents(t *testing.T) {
 	}, log.short(t))
 }
 
-// keeper is an approver that asks about each call that no rule covers, and keeps rules.
+// keeper is an approver that asks about each call that no rule covers, and keeps rules. They
+// are "tool" or "tool:path", with the patterns of package path.
 type keeper struct {
 	auditLog
-	rules aycoder.Rules
+	byTool
+	rules []string
 	scope aycoder.Scope
 	err   error
 }
@@ -243,16 +246,26 @@ type keeper struct {
 func (k *keeper) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.rules.Decide(ctx, call, spec).WithRationale(aycoder.Grounds{Class: "some", Reasons: []string{"is one of some"}})
+	g := aycoder.Grounds{Class: "some", Reasons: []string{"is one of some"}, Suggested: []string{call.Name}}
+	var args pathArgs
+	if _ = json.Unmarshal(call.Args, &args); args.Path != "" {
+		g.Suggested = []string{call.Name + ":" + args.Path, call.Name + ":" + path.Dir(args.Path) + "/*"}
+	}
+	for _, r := range k.rules {
+		if ok, _ := path.Match(r, g.Suggested[0]); ok {
+			return aycoder.Allow().WithRationale(g)
+		}
+	}
+	return k.byTool.Decide(ctx, call, spec).WithRationale(g)
 }
 
-func (k *keeper) KeepRule(_ context.Context, scope aycoder.Scope, r aycoder.Rule) error {
+func (k *keeper) KeepRule(_ context.Context, scope aycoder.Scope, rule string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.err != nil {
 		return k.err
 	}
-	k.scope, k.rules = scope, append(slices.Clip(k.rules), r)
+	k.scope, k.rules = scope, append(slices.Clip(k.rules), rule)
 	return nil
 }
 
@@ -292,12 +305,15 @@ func TestRuleThatCannotBeKept(t *testing.T) {
 	require.Equal(t, []string{"edited a.go"}, lastOutputs(&res))
 }
 
-func TestSavedTakesAKeeper(t *testing.T) {
-	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")})
+// An approver that keeps no rules is given none: the question stays open.
+func TestRulesTakeAKeeper(t *testing.T) {
+	suggests := aycoder.Ask().WithRationale(aycoder.Grounds{Suggested: []string{"edit"}})
+	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(byTool{"edit": suggests}))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
-		require.ErrorContains(t, a.AllowFor(aycoder.Saved, a.Request.Suggested[0]), "saves no rules")
-		require.ErrorContains(t, a.AllowFor(7, a.Request.Suggested[0]), "no such scope: 7")
-		require.NoError(t, a.AllowFor(aycoder.Once, aycoder.Rule{}), "the question was still open")
+		require.ErrorContains(t, a.AllowFor(aycoder.Session, "edit"), "keeps no rules")
+		require.ErrorContains(t, a.AllowFor(aycoder.Saved, "edit"), "keeps no rules")
+		require.ErrorContains(t, a.AllowFor(7, "edit"), "no such scope: 7")
+		require.NoError(t, a.AllowFor(aycoder.Once, ""), "the question was still open")
 	})
 	require.Equal(t, []string{"edited a.go"}, lastOutputs(&res))
 }
@@ -415,7 +431,7 @@ func shell(id, command string) *aycoder.BlockDone {
 func TestApprovalIsForWhatWasShown(t *testing.T) {
 	log := &auditLog{}
 	l := newLoop(t, &fake{turns: [][]any{calls(shell("1", "make"), shell("2", "cd b"), shell("3", "make")), calls(shell("4", "make")), say("ok")}},
-		aycoder.WithTools(newDirTool(t)), aycoder.WithApprover(aycoder.Rules{}), aycoder.WithAudit(log))
+		aycoder.WithTools(newDirTool(t)), aycoder.WithApprover(asks), aycoder.WithAudit(log))
 	var shown []string
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
 		shown = append(shown, a.Request.Preview)
@@ -448,20 +464,4 @@ func TestPolicySeesWhereACommandStarts(t *testing.T) {
 		"tool shell: not run, as what it would do has changed since it was approved; make the call again",
 	}, lastOutputs(&res))
 	require.Equal(t, int32(5), asked.Load())
-}
-
-func TestParseRuleWithClass(t *testing.T) {
-	for _, text := range []string{"bash", "bash@network", "bash:a@b:c", "*@writes_outside:curl *", "bash:git log *"} {
-		r, err := aycoder.ParseRule(aycoder.RuleDeny, text)
-		require.NoError(t, err)
-		require.Equal(t, text, r.String())
-	}
-	r, err := aycoder.ParseRule(aycoder.RuleAllow, "bash@network:curl *")
-	require.NoError(t, err)
-	require.Equal(t, aycoder.Rule{Action: "allow", Tool: "bash", Class: "network", Pattern: "curl *"}, r)
-	spec := &aycoder.ToolSpec{Name: "bash", Subject: aycoder.Subject{Arg: "command", Kind: aycoder.SubjectCommand}}
-	call := &aycoder.ToolUse{Name: "bash", Args: json.RawMessage(`{"command":"curl x"}`)}
-	require.False(t, r.Covers(call, spec), "an allow rule with a class covers nothing here")
-	r.Action = aycoder.RuleDeny
-	require.True(t, r.Covers(call, spec))
 }

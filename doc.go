@@ -79,16 +79,14 @@
 //
 // # Approvals
 //
-// Without an [Approver], read-only tools run and all other calls are denied. [Rules] is
-// an Approver: deny rules come before ask rules, and those before allow rules.
+// Without an [Approver], read-only tools run and all other calls are denied. Package
+// policy has an Approver that decides by rules, and an [ApproverFunc] decides as you
+// like.
 //
-//	rules := aycoder.Rules{
-//		{Action: aycoder.RuleAllow, Tool: "shell", Pattern: "go test *"},
-//		{Action: aycoder.RuleDeny, Tool: "shell", Pattern: "git push*", Reason: "the host pushes"},
-//	}
+//	approver, err := policy.New() // asks about each call that does more than read
 //
 // A question arrives as an [*ApprovalRequested] event. Its methods answer it: Allow,
-// Deny, AllowWith for other arguments, AllowFor for the session. The first answer wins:
+// Deny, AllowWith for other arguments, AllowFor for a rule that the Approver suggests. The first answer wins:
 //
 //	case *aycoder.ApprovalRequested:
 //		if strings.HasPrefix(ev.Request.Subject, "go ") {

@@ -76,7 +76,7 @@ func ExamplePlanner() {
 		return
 	}
 	model := script.New(script.Call("write_list", listArgs{"oat milk\nbread\nbutter\nno eggs\n"}), script.Say("Done."))
-	agent := newAgent(model, aycoder.WithTools(list), aycoder.WithApprover(aycoder.Rules{}))
+	agent := newAgent(model, aycoder.WithTools(list), aycoder.WithApprover(asks))
 	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "I am vegan."}) {
 		switch ev := ev.(type) {
 		case *aycoder.ApprovalRequested:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
@@ -163,7 +164,11 @@ func ExampleApprovalRequested() {
 		script.Call("shell", runArgs{"rm -r build"}),
 		script.Say("Tested, not cleaned."),
 	)
-	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(aycoder.Rules{}))
+	approver, err := policy.New() // asks about each call that does more than read
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(approver))
 	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Test and clean up."}) {
 		if err != nil {
 			log.Fatal(err)
@@ -187,7 +192,7 @@ func ExampleApprovalRequested() {
 // A question that is detached can be answered later, from any goroutine.
 func ExampleApprovalRequested_Detach() {
 	model := script.New(script.Call("shell", runArgs{"make"}), script.Say("Made."))
-	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(aycoder.Rules{}))
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(asks))
 	questions, answers := make(chan *aycoder.Approval), make(chan bool, 2)
 	go func() { // a window, a phone
 		q := <-questions
@@ -211,51 +216,16 @@ func ExampleApprovalRequested_Detach() {
 	// true false
 }
 
-// Rules decide without asking. The user is asked about calls that no rule covers.
-func ExampleRules() {
-	rules := aycoder.Rules{
-		{Action: aycoder.RuleAllow, Tool: "shell", Pattern: "go test *"},
-		{Action: aycoder.RuleDeny, Tool: "shell", Pattern: "git push*", Reason: "the host pushes"},
-	}
-	spec := shellTool().Spec()
-	for _, command := range []string{"go test ./...", "go test ./... && curl evil.example", "git push --force"} {
-		args, err := json.Marshal(runArgs{command})
-		if err != nil {
-			log.Fatal(err)
-		}
-		call := &aycoder.ToolUse{ID: "call_1", Name: "shell", Args: args}
-		verdict, err := json.Marshal(rules.Decide(context.Background(), call, &spec))
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(string(verdict))
-	}
-	// Output:
-	// {"kind":"allow"}
-	// {"kind":""}
-	// {"kind":"deny","reason":"the host pushes"}
-}
-
-func ExampleParseRule() {
-	rule, err := aycoder.ParseRule(aycoder.RuleAllow, "edit_file:docs/**")
-	fmt.Println(rule.Tool, rule.Pattern, err)
-	_, err = aycoder.ParseRule(aycoder.RuleAllow, ":docs/**")
-	fmt.Println(err)
-	// Output:
-	// edit_file docs/** <nil>
-	// rule :docs/**: no tool is named
-}
-
 // An approver is a policy that the host writes.
 func ExampleApproverFunc() {
-	policy := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	approver := aycoder.ApproverFunc(func(_ context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
 		if spec.Effect == aycoder.EffectReadOnly {
 			return aycoder.Allow()
 		}
 		return aycoder.AllowWith(json.RawMessage(`{"command":"make -n"}`)) // a dry run
 	})
 	model := script.New(script.Call("shell", runArgs{"make"}), script.Say("ok"))
-	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(policy))
+	agent := newAgent(model, aycoder.WithTools(shellTool()), aycoder.WithApprover(approver))
 	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: "Make it."}) {
 		if err != nil {
 			log.Fatal(err)
@@ -442,8 +412,12 @@ func coder(ws *workspace.Workspace) (*aycoder.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go test *"}}
-	return aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(rules))
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithRules(policy.User,
+		policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: "go test *"}))
+	if err != nil {
+		return nil, err
+	}
+	return aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(approver))
 }
 
 func TestCoder(t *testing.T) {

@@ -423,12 +423,12 @@ func TestUnchangedArgumentsAreNotTold(t *testing.T) {
 		})
 		for _, call := range []string{same[0], `{"text":"y","n":"2"}`, `{"text":"y","n":2.0}`} {
 			require.Equal(t, "y", outputs(t, call, edited, nil))
-			require.Equal(t, "y", outputs(t, call, aycoder.Rules{}, func(q *aycoder.ApprovalRequested) {
+			require.Equal(t, "y", outputs(t, call, asks, func(q *aycoder.ApprovalRequested) {
 				require.NoError(t, q.AllowWith(json.RawMessage(text)))
 			}))
 		}
 	}
-	require.Contains(t, outputs(t, same[0], aycoder.Rules{}, func(q *aycoder.ApprovalRequested) {
+	require.Contains(t, outputs(t, same[0], asks, func(q *aycoder.ApprovalRequested) {
 		require.NoError(t, q.AllowWith(json.RawMessage(`{"text":"z","n":2}`)))
 	}), "changed its arguments")
 }

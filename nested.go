@@ -104,7 +104,7 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 // subagent. A call of a tool is then put to the [Approver] of the outer run, too, and
 // to those around it: the strictest verdict counts, what one would suspend is denied.
 // A loop without an Approver has those of the outer runs alone. A rule that the user
-// makes for the session holds in the outer runs as well. The run ends with the ctx it
+// makes is given to each of them that is a [RuleKeeper]. The run ends with the ctx it
 // is given, which should be that of the call; hand its events on with
 // [Invocation.Emit], its usage with [ToolResult].Usage.
 func WithParent(inv *Invocation) RunOption {
@@ -149,9 +149,6 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 		return r.loop.policy(ctx, c, s)
 	}
 	outer := unsuspended(r.parent.judge(ctx, c, s))
-	if outer.kind == verdictAsk && r.parent.loop.covered(c, s) {
-		outer = Allow()
-	}
 	if _, none := r.loop.approver.(readOnly); none || outer.kind == verdictDeny {
 		return outer
 	}

@@ -115,7 +115,6 @@ func TestPolicyOfNestedRuns(t *testing.T) {
 // A question without an answer is denied; a rule for the session holds in both runs; a
 // handle can be answered later.
 func TestQuestionsOfNestedRuns(t *testing.T) {
-	rule := aycoder.Rule{Action: aycoder.RuleAllow, Tool: "write"}
 	tests := []struct {
 		name   string
 		answer func(*aycoder.ApprovalRequested)
@@ -126,7 +125,7 @@ func TestQuestionsOfNestedRuns(t *testing.T) {
 		{"refused", func(a *aycoder.ApprovalRequested) { a.Deny("not now") }, 2, "the user refused this call: not now"},
 		{"allowed once", func(a *aycoder.ApprovalRequested) { a.Allow() }, 2, "got x"},
 		{"allowed for the session", func(a *aycoder.ApprovalRequested) {
-			require.NoError(t, a.AllowFor(aycoder.Session, rule))
+			require.NoError(t, a.AllowFor(aycoder.Session, "write"))
 		}, 1, "got x"},
 		{"later", func(a *aycoder.ApprovalRequested) {
 			later := a.Detach()
@@ -136,7 +135,7 @@ func TestQuestionsOfNestedRuns(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			asked, out := 0, ""
-			loop := nested(t, fixed(aycoder.Ask()), nil)
+			loop := nested(t, []aycoder.Option{aycoder.WithApprover(&keeper{byTool: byTool{"agent": aycoder.Allow()}})}, nil)
 			for ev, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 				require.NoError(t, err)
 				c, _ := ev.(*aycoder.ChildEvent)
@@ -272,7 +271,7 @@ func TestRunsInNestedRuns(t *testing.T) {
 	middle := newLoop(t, &fake{turns: [][]any{calls(use("b", "agent", `{"text":"go"}`)), say("2")}},
 		aycoder.WithTools(nest(t, deepest)))
 	top := newLoop(t, &fake{turns: [][]any{calls(use("a", "agent", `{"text":"go"}`)), say("1")}},
-		append(fixed(aycoder.Ask()), aycoder.WithTools(nest(t, middle)))...)
+		aycoder.WithApprover(&keeper{byTool: byTool{"agent": aycoder.Allow()}}), aycoder.WithTools(nest(t, middle)))
 	asked := 0
 	var events []aycoder.Event
 	for ev, err := range top.Run(t.Context(), aycoder.Input{Prompt: "go"}) {

@@ -67,11 +67,11 @@ func defaults() config {
 // readOnly is the default approver.
 type readOnly struct{}
 
-func (readOnly) Decide(_ context.Context, call *ToolUse, spec *ToolSpec) Verdict {
+func (readOnly) Decide(_ context.Context, _ *ToolUse, spec *ToolSpec) Verdict {
 	if spec.Effect == EffectReadOnly && !spec.OpenWorld {
 		return Allow()
 	}
-	return headless(Ask(), call, spec)
+	return headless(Ask().WithRationale(Grounds{Reasons: []string{"the host has set no approver"}}))
 }
 
 func option(name string, ok bool, problem string, set func(*config)) Option {
@@ -106,8 +106,8 @@ func WithSystem(blocks ...string) Option {
 }
 
 // WithApprover sets the [Approver] that decides about calls. Default: read-only tools
-// that stay within the workspace run; all other calls are denied, with a text that
-// names the rule which would allow them. [Rules] asks instead.
+// that stay within the workspace run; all other calls are denied. Package policy has an
+// Approver that decides by rules, and asks about other calls.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) {
 		c.approver = a

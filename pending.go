@@ -51,7 +51,7 @@ func (a *Approval) AllowPlan(plan EditPlan) error {
 }
 
 // AllowFor is [ApprovalRequested.AllowFor].
-func (a *Approval) AllowFor(scope Scope, rule Rule) error {
+func (a *Approval) AllowFor(scope Scope, rule string) error {
 	defer runtime.KeepAlive(a)
 	return a.question.allowFor(scope, rule)
 }

@@ -64,8 +64,8 @@ func (r *runner) resume(t *testing.T, stored []byte) error {
 // A call runs as its stored question showed it, or not at all.
 func TestPendingIsWhatWasShown(t *testing.T) {
 	turns := [][]any{calls(use("c", "run", `{ "text" : "EVIL <&> 1" }`), use("d", "run", `{"text":"d"}`)), say("done")}
-	stored := newRunner(t, aycoder.Rules{}, turns[0]).suspend(t)
-	require.NoError(t, newRunner(t, aycoder.Rules{}, turns[1]).resume(t, stored), "escapes and white space are no change")
+	stored := newRunner(t, asks, turns[0]).suspend(t)
+	require.NoError(t, newRunner(t, asks, turns[1]).resume(t, stored), "escapes and white space are no change")
 
 	change := func(edit func(p map[string]any, requests []any)) []byte {
 		var p map[string]any
@@ -91,7 +91,7 @@ func TestPendingIsWhatWasShown(t *testing.T) {
 	}
 	for name, data := range tests {
 		require.NotEqual(t, string(stored), string(data), name)
-		r := newRunner(t, aycoder.Rules{}, turns[1])
+		r := newRunner(t, asks, turns[1])
 		err := r.resume(t, data)
 		config, ok := errors.AsType[*aycoder.ConfigError](err)
 		require.True(t, ok, "%s: %v", name, err)
@@ -121,7 +121,7 @@ func TestPendingIsInTheOrderOfTheCalls(t *testing.T) {
 // A loop does not run the calls of a suspended run twice.
 func TestPendingIsResumedOnce(t *testing.T) {
 	first := calls(use("c", "run", `{"text":"once"}`))
-	r := newRunner(t, aycoder.Rules{}, first, say("done"), say("done again"), first, say("third"))
+	r := newRunner(t, asks, first, say("done"), say("done again"), first, say("third"))
 	stored := r.suspend(t)
 	require.NoError(t, r.resume(t, stored))
 	err := r.resume(t, stored)
@@ -131,7 +131,7 @@ func TestPendingIsResumedOnce(t *testing.T) {
 	require.Equal(t, []string{"once"}, r.ran)
 
 	// Of two resumed at once, one runs the call.
-	r = newRunner(t, aycoder.Rules{}, first, say("done"), say("done"))
+	r = newRunner(t, asks, first, say("done"), say("done"))
 	stored = r.suspend(t)
 	var wg sync.WaitGroup
 	for range 2 {
@@ -141,7 +141,7 @@ func TestPendingIsResumedOnce(t *testing.T) {
 	require.Equal(t, []string{"once"}, r.ran)
 
 	// A run that was resumed without running anything may be resumed again.
-	r = newRunner(t, aycoder.Rules{}, first, say("done"))
+	r = newRunner(t, asks, first, say("done"))
 	stored = r.suspend(t)
 	var p aycoder.Pending
 	require.NoError(t, json.Unmarshal(stored, &p))

@@ -111,7 +111,7 @@ func newPlans(t testing.TB, files map[string]string) *plans {
 
 func (p *plans) loop(turns [][]any, opts ...aycoder.Option) *aycoder.Loop {
 	opts = append([]aycoder.Option{
-		aycoder.WithTools(p.tool, newTool(p.t, "write", aycoder.EffectWrite, echo)), aycoder.WithApprover(aycoder.Rules{}),
+		aycoder.WithTools(p.tool, newTool(p.t, "write", aycoder.EffectWrite, echo)), aycoder.WithApprover(asks),
 	}, opts...)
 	return newLoop(p.t, &fake{turns: turns}, opts...)
 }
@@ -230,7 +230,7 @@ func TestNobodyIsAskedAboutWhatCannotWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlans(t, map[string]string{"f": numbers})
 			p.tool.plan = tt.plan
-			for _, approver := range []aycoder.Approver{aycoder.Rules{}, aycoder.SuspendAsks(aycoder.Rules{})} {
+			for _, approver := range []aycoder.Approver{asks, aycoder.SuspendAsks(asks)} {
 				l := p.loop([][]any{calls(swap("1", "f", "two", "TWO")), say("ok")}, aycoder.WithApprover(approver))
 				out, events, res := p.run(l, aycoder.Input{Prompt: "go"}, func(*aycoder.ApprovalRequested) { t.Error("asked") })
 				require.Contains(t, out[0], tt.want)
@@ -403,7 +403,7 @@ func TestQuestionsAboutOtherFiles(t *testing.T) {
 }
 
 func TestSuspendedPlans(t *testing.T) {
-	suspend := aycoder.WithApprover(aycoder.SuspendAsks(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "write"}}))
+	suspend := aycoder.WithApprover(aycoder.SuspendAsks(byTool{"write": aycoder.Allow()}))
 	p := newPlans(t, map[string]string{"f": numbers, "g": "a\nb\n\xff\n"})
 	first := p.loop([][]any{calls(
 		swap("1", "f", "two", "TWO"), use("2", "write", `{"text":"x"}`), swap("3", "f", "six", "SIX"), swap("4", "f", "TWO", "x"),
@@ -527,7 +527,7 @@ func TestStateKeepsThePlan(t *testing.T) {
 // A rule that names a file which runs code allows the call, and the plan is made before it. If
 // there is none, the tool is not called, and a fatal error ends the run as in a call.
 func TestPlanOfAnAllowedCall(t *testing.T) {
-	allow := aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "swap", Pattern: "conftest.py"}})
+	allow := aycoder.WithApprover(byTool{"swap": aycoder.Allow().WithRationale(aycoder.Grounds{Named: true})})
 	turns := [][]any{calls(swap("1", "conftest.py", "seven", "SEVEN")), calls(swap("2", "conftest.py", "two", "TWO")), say("ok")}
 	p := newPlans(t, map[string]string{"conftest.py": numbers})
 	out, _, _ := p.run(p.loop(turns, allow), aycoder.Input{Prompt: "go"}, nil)

@@ -14,7 +14,7 @@ import (
 
 // reading returns the verdict with the ground that the call changes nothing.
 func reading(v aycoder.Verdict) aycoder.Verdict {
-	return v.WithRationale(aycoder.Grounds{Class: "read_only", ReadOnly: true})
+	return v.WithRationale(aycoder.Grounds{Class: "read_only", ReadOnly: true, Suggested: []string{"run"}})
 }
 
 // heldTool is a command tool that answers "held" if its call must only read, or "free".
@@ -49,6 +49,15 @@ func byText(verdicts map[string]aycoder.Verdict) aycoder.ApproverFunc {
 	}
 }
 
+// keepsAll is an approver that is given rules and forgets them.
+type keepsAll struct{ aycoder.Approver }
+
+func (k keepsAll) Unwrap() aycoder.Approver { return k.Approver }
+
+func (keepsAll) KeepRule(context.Context, aycoder.Scope, string) error { return nil }
+
+func keeping(a aycoder.Approver) aycoder.Approver { return keepsAll{a} }
+
 // A call must only read if nobody approved it, and in no other case.
 func TestReadOnlyReachesTheTool(t *testing.T) {
 	tests := []struct {
@@ -64,8 +73,8 @@ func TestReadOnlyReachesTheTool(t *testing.T) {
 		{"headless", reading(aycoder.Allow()), aycoder.DenyAsks, nil, "held x"},
 		{"unattended", reading(aycoder.Allow()), aycoder.SuspendAsks, nil, "held x"},
 		{"by a user", reading(aycoder.Ask()), nil, func(a *aycoder.ApprovalRequested) { a.Allow() }, "free x"},
-		{"by a user's rule", reading(aycoder.Ask()), nil, func(a *aycoder.ApprovalRequested) {
-			_ = a.AllowFor(aycoder.Session, a.Request.Suggested[0])
+		{"by a user's rule", reading(aycoder.Ask()), keeping, func(a *aycoder.ApprovalRequested) {
+			require.NoError(t, a.AllowFor(aycoder.Session, "run"))
 		}, "free x"},
 		{"edited by a user", reading(aycoder.Ask()), nil, func(a *aycoder.ApprovalRequested) {
 			_ = a.AllowWith(json.RawMessage(`{"text":"y"}`))
@@ -208,19 +217,4 @@ func TestReadOnlyVerdictAsJSON(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.True(t, last[0].(*aycoder.RunTool).ReadOnly)
-}
-
-// No rule with a pattern covers a call that asks for more than its words say.
-func TestRulesDoNotAnswerRequests(t *testing.T) {
-	spec := newHeldTool(t).Spec()
-	call := func(args string) *aycoder.ToolUse {
-		return &aycoder.ToolUse{ID: "1", Name: "run", Args: json.RawMessage(args)}
-	}
-	r := aycoder.Rule{Action: aycoder.RuleAllow, Tool: "run", Pattern: "git *"}
-	assert.True(t, r.Covers(call(`{"text":"git log"}`), &spec))
-	assert.True(t, r.Covers(call(`{"text":"git log","request_approval":false}`), &spec))
-	assert.False(t, r.Covers(call(`{"text":"git log","request_approval":true}`), &spec))
-	assert.False(t, r.Covers(call(`{"text":"git log","request_approval":"yes"}`), &spec))
-	r.Action = aycoder.RuleDeny
-	assert.True(t, r.Covers(call(`{"text":"git log","request_approval":true}`), &spec))
 }

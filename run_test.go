@@ -143,7 +143,7 @@ func TestApprovalByConsumer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &fake{turns: [][]any{calls(use("b", "write", `{"text":"y"}`)), say("done")}}
-			l := newLoop(t, m, aycoder.WithApprover(aycoder.Rules{}), aycoder.WithTools(newTool(t, "write", aycoder.EffectWrite, echo)))
+			l := newLoop(t, m, aycoder.WithApprover(asks), aycoder.WithTools(newTool(t, "write", aycoder.EffectWrite, echo)))
 			var res aycoder.Result
 			for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
 				require.NoError(t, err)

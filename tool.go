@@ -85,30 +85,28 @@ type ToolSpec struct {
 }
 
 // Subject names the argument that tells what a call acts on, such as a path or a
-// command. Rules match it, and displays show it.
+// command. Rules match it, as package policy describes, and displays show it.
 type Subject struct {
 	// Arg is the name of a top-level string argument.
 	Arg string
-	// Kind says how the pattern of a [Rule] is matched against it.
+	// Kind says what the argument is.
 	Kind SubjectKind
 }
 
-// SubjectKind says how a pattern is matched against a [Subject].
+// SubjectKind says what a [Subject] is, and thus how rules are matched against it.
 type SubjectKind int
 
 // The kinds of a [Subject].
 const (
-	// SubjectText is any text. A * matches any part of it.
+	// SubjectText is any text.
 	SubjectText SubjectKind = iota
-	// SubjectPath is a slash-separated path. A * stays within a directory, ** does not.
+	// SubjectPath is a slash-separated path.
 	SubjectPath
-	// SubjectCommand is a shell command. A * matches words, never an operator.
+	// SubjectCommand is a shell command.
 	SubjectCommand
-	// SubjectURL is an http or https URL, of which the host is matched. A * matches any
-	// part of a name.
+	// SubjectURL is an http or https URL.
 	SubjectURL
-	// SubjectPatch is a patch for apply_patch, of which the paths are matched. An allow
-	// rule must match all of them.
+	// SubjectPatch is a patch for apply_patch.
 	SubjectPatch
 )
 

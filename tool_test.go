@@ -299,7 +299,7 @@ func TestReplacedArgumentsAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, &fake{turns: [][]any{calls(use("1", "edit", tt.call)), say("ok")}},
-				aycoder.WithTools(&tt.tool), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "edit"}}))
+				aycoder.WithTools(&tt.tool), aycoder.WithApprover(byTool{"edit": aycoder.Allow()}))
 			var res aycoder.Result
 			_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 			require.NoError(t, err)

@@ -19,7 +19,8 @@ import (
 // each call. It is asked again if a user edits the arguments, and if a command that it
 // allowed would by then start in a different directory. About read-only tools, it is
 // asked while the model is still talking. It may take its time, but must return when
-// ctx is cancelled. It must be safe for concurrent use. [Rules] is an Approver.
+// ctx is cancelled. It must be safe for concurrent use. Package policy has one that
+// decides by rules.
 //
 // An Approver may have more abilities, which are optional interfaces: [RuleKeeper] and
 // [Auditor]. If an Approver wraps another, these are found by its method Unwrap()
@@ -39,28 +40,24 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 // SuspendAsks returns an Approver for runs that nobody watches. If a would ask, the run
 // is suspended instead and ends with [Result.Pending].
 func SuspendAsks(a Approver) Approver {
-	return &asker{a, func(v Verdict, _ *ToolUse, _ *ToolSpec) Verdict {
+	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
 // DenyAsks returns an Approver for runs that nobody watches and that should go on. If a
 // would ask, the call is denied instead, with a text of kind "approval_required" that
-// names the rule which would allow it.
+// names the rule which would allow it, if a suggests one.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
-func headless(v Verdict, call *ToolUse, spec *ToolSpec) Verdict {
+func headless(v Verdict) Verdict {
 	g := v.Grounds()
 	why := approvalRequired + ": nobody can be asked here"
 	if len(g.Reasons) > 0 {
 		why += " (" + strings.Join(g.Reasons, ", ") + ")"
 	}
-	if g.Suggested == nil {
-		subject, ok := subjectOf(call, spec)
-		g.Suggested = suggest(call, spec, subject, ok)
-	}
 	if len(g.Suggested) > 0 {
-		why += "; the host can allow it with the rule " + g.Suggested[0].String()
+		why += "; the host can allow it with the rule " + g.Suggested[0]
 	}
 	return Verdict{kind: verdictDeny, reason: why, why: v.why}
 }
@@ -70,13 +67,13 @@ const approvalRequired = "approval_required"
 // An asker is an approver whose questions a function answers.
 type asker struct {
 	Approver
-	answer func(v Verdict, call *ToolUse, spec *ToolSpec) Verdict
+	answer func(Verdict) Verdict
 }
 
 func (a *asker) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict {
 	v := a.Approver.Decide(ctx, call, spec).named(call, spec)
 	if v.kind == verdictAsk {
-		return a.answer(v, call, spec)
+		return a.answer(v)
 	}
 	return v
 }
@@ -100,71 +97,61 @@ func approverAs[T any](a Approver) (T, bool) {
 }
 
 // RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users
-// make with [ApprovalRequested.AllowFor], and from then on decides by them. KeepRule
+// make with [ApprovalRequested.AllowFor], and from then on decides by them. The rule is
+// a text that an Approver has suggested in [Grounds], and it allows calls. KeepRule
 // returns when the rule is in force, and for the scope [Saved] also stored for the next
 // process. If it returns an error, the rule is not in force. It must be safe for
 // concurrent use.
 type RuleKeeper interface {
-	KeepRule(ctx context.Context, scope Scope, rule Rule) error
+	KeepRule(ctx context.Context, scope Scope, rule string) error
 }
 
 // RuleError reports that a rule could not be made. The call for which it was to be made
 // is allowed all the same.
 type RuleError struct {
-	Rule  Rule
+	Rule  string
 	Scope Scope
 	Err   error
 }
 
 // Error implements error.
 func (e *RuleError) Error() string {
-	return fmt.Sprintf("keep rule %s (%s): %v", runes.Shorten(e.Rule.String(), 500), e.Scope, e.Err)
+	return fmt.Sprintf("keep rule %s (%s): %v", runes.Shorten(e.Rule, 500), e.Scope, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// AllowFor lets the call run and, with scope [Session] or [Saved], makes a rule that
-// answers the same question from now on, and those that are open. The rule is one of
-// Request.Suggested. The error is [ErrDecided] if the question was answered before;
-// the rule is then not made. It is a [*RuleError] if the [RuleKeeper] could not keep
-// the rule: the call is allowed then. Saved takes a RuleKeeper; without one the
-// question stays open.
-func (a *ApprovalRequested) AllowFor(scope Scope, rule Rule) error {
+// AllowFor lets the call run and, with scope [Session] or [Saved], gives the
+// [RuleKeeper] a rule that answers the same question from now on, and those that are
+// open. The rule is one of Request.Suggested. The error is [ErrDecided] if the question
+// was answered before; the rule is then not made. It is a [*RuleError] if the
+// RuleKeeper could not keep the rule: the call is allowed then. If the [Approver] is
+// not a RuleKeeper, the question stays open.
+func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
 
 var (
 	errNotSuggested = errors.New("rule is not one of the suggested")
-	errNoKeeper     = errors.New("the approver saves no rules: use Session")
+	errNoKeeper     = errors.New("the approver keeps no rules")
 )
 
-func (q *openQuestion) allowFor(scope Scope, rule Rule) error {
+func (q *openQuestion) allowFor(scope Scope, rule string) error {
 	switch {
 	case scope == Once:
 		return q.answer(Allow(), ByUser)
 	case scope != Session && scope != Saved:
 		return fmt.Errorf("no such scope: %d", int(scope))
-	case !rule.in(q.req.Suggested):
+	case !slices.Contains(q.req.Suggested, rule):
 		return errNotSuggested
-	case scope == Saved && !q.run.keeps():
+	case !q.run.keeps():
 		return errNoKeeper
 	}
 	if err := q.answer(Allow(), ByUser); err != nil {
 		return err
 	}
 	return q.run.makeRule(q, scope, rule)
-}
-
-// applyRule answers the open questions that a new rule covers.
-func (r *run) applyRule(rule Rule) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, q := range slices.Collect(maps.Values(r.open)) { // an answer changes the map
-		if rule.Covers(q.use, &q.tool.spec) {
-			_ = r.answerLocked(q, q.preparedCall, Allow(), ByRule)
-		}
-	}
 }
 
 // keeps reports whether the approver of the run, or of one around it, keeps rules.
@@ -178,16 +165,12 @@ func (r *run) keeps() bool {
 }
 
 // makeRule makes a rule of a user's in the run of a question and those around it.
-func (r *run) makeRule(q *openQuestion, scope Scope, rule Rule) error {
+func (r *run) makeRule(q *openQuestion, scope Scope, rule string) error {
 	var errs []error
 	for o := r; o != nil; o = o.parent {
-		k, ok := approverAs[RuleKeeper](o.loop.approver)
-		if !ok {
-			o.loop.addRule(rule)
-			o.applyRule(rule)
-			continue
+		if k, ok := approverAs[RuleKeeper](o.loop.approver); ok {
+			o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
 		}
-		o.within(func(ctx context.Context) { errs = append(errs, keepRule(ctx, k, scope, rule)) })
 	}
 	err := errors.Join(errs...)
 	if r.recorder != nil {
@@ -206,7 +189,7 @@ func (r *run) makeRule(q *openQuestion, scope Scope, rule Rule) error {
 }
 
 // keepRule asks a keeper; one that panics has not kept the rule.
-func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule Rule) (err error) {
+func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("rule keeper panicked: %v", p)
@@ -254,15 +237,15 @@ type Grounds struct {
 	// Reasons say why the call has this class or why the user is asked: "writes
 	// out.txt".
 	Reasons []string
-	// Rule is the rule that decided, in the form of [Rule.String].
+	// Rule is the rule that decided, as a text for users and logs.
 	Rule string
 	// Named says that the rule names the files that the call writes. Without it, the
 	// loop asks about any call that would write a file that runs code by itself (see
 	// package workspace), whatever the [Approver] allows.
 	Named bool
-	// Suggested are rules that would answer such a question in future, the narrowest
-	// first. If it is nil, the loop suggests rules; an empty list means none.
-	Suggested []Rule
+	// Suggested are rules that would answer such a question from now on, the narrowest
+	// first, in the form that [RuleKeeper] takes. None if no rule can answer it.
+	Suggested []string
 	// ReadOnly says that the call is allowed only because it changes nothing, and not by
 	// a rule. The tool then keeps the call from writing if it can, see [Invocation]. It
 	// has no meaning unless the verdict allows the call.
@@ -401,8 +384,8 @@ type Scope int
 // The scopes of [ApprovalRequested.AllowFor].
 const (
 	Once    Scope = iota // this call
-	Session              // as long as the Loop or the [RuleKeeper] lives
-	Saved                // also in later processes; this needs a [RuleKeeper]
+	Session              // as long as the [RuleKeeper] lives
+	Saved                // also in later processes
 )
 
 // String returns "once", "session" or "saved".
@@ -422,8 +405,8 @@ func (s Scope) String() string {
 // name, or one that tells agents what they may do. [ignore.Runs] has the list. Three
 // checks enforce it, and each sees names that the one before cannot see:
 //
-//   - [Rule.Covers] and the verdict check the names in the arguments: if a call is
-//     allowed by a rule that does not name the file, the user is asked;
+//   - the verdict checks the names in the arguments: if a call is allowed by a rule
+//     that does not name the file, the user is asked;
 //   - the question checks the names in the plan, and says why it is asked;
 //   - Workspace.Apply of package workspace checks the names on the disk, and writes no
 //     such file without WithApproved.
@@ -452,12 +435,4 @@ func (v Verdict) named(call *ToolUse, spec *ToolSpec) Verdict {
 	}
 	g := v.Grounds()
 	return Ask().WithRationale(Grounds{Class: g.Class, Reasons: append(slices.Clip(g.Reasons), why...)})
-}
-
-// allNamed marks a verdict of a rule as one that names its files, see [Rule.Covers].
-func (v Verdict) allNamed(call *ToolUse, spec *ToolSpec) Verdict {
-	if v.kind == verdictAllow && runsCode(written(call, spec)) != nil {
-		return v.WithRationale(Grounds{Named: true})
-	}
-	return v
 }

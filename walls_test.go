@@ -57,7 +57,7 @@ var walls = []wall{
 	{"internal/sandbox", []string{"internal"}, []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{"internal/*", []string{"internal"}, modules[:4]},
 	{"examples/*", []string{".", "providers", "tools", "policy", "workspace", "diff", "merge"}, []string{"golang.org/x/term", "golang.org/x/sys"}},
-	{"examples/tutorial/*", []string{".", "providers", "tools", "workspace"}, nil},
+	{"examples/tutorial/*", []string{".", "providers", "tools", "workspace", "policy"}, nil},
 }
 
 // unsafely are the directories whose code may import unsafe: for system calls, and for

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -56,7 +57,9 @@ func happens(t *testing.T) (kinds []string) {
 		defer ws.Close()
 		coding, err := tools.Coding(ws)
 		require.NoError(t, err)
-		agent, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Rules{}))
+		approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
+		require.NoError(t, err)
+		agent, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver))
 		require.NoError(t, err)
 		for ev, err := range agent.Run(t.Context(), aycoder.Input{Prompt: "Greet Ada."}) {
 			require.NoError(t, err)

@@ -61,7 +61,7 @@ func TestRulesHaveACeiling(t *testing.T) {
 	}
 	t.Setenv("HOME", "/home/user")
 	for _, tt := range tests {
-		p := newPolicy(t, policy.WithRules(policy.User, entry(t, aycoder.RuleAllow, tt.rule)))
+		p := newPolicy(t, policy.WithRules(policy.User, entry(t, policy.RuleAllow, tt.rule)))
 		got, v := ask(t, p, &bashSpec, tt.command)
 		require.Equal(t, tt.want, got, "%s with %s: %+v", tt.command, tt.rule, v.Grounds())
 	}
@@ -86,9 +86,9 @@ func TestAttacksWithStars(t *testing.T) {
 				texts = append(texts, "bash:"+cmd.Argv[0]+" *")
 			}
 		}
-		var entries []policy.Entry
+		var entries []policy.Rule
 		for _, text := range texts {
-			entries = append(entries, entry(t, aycoder.RuleAllow, text))
+			entries = append(entries, entry(t, policy.RuleAllow, text))
 		}
 		checked++
 		p := newPolicy(t, policy.WithRules(policy.User, entries...))
@@ -105,7 +105,7 @@ func TestTaintedOpaque(t *testing.T) {
 	for _, command := range []string{"./x.sh", "make", "python3 x.py", "npm test", "go generate ./...", "bash x.sh", "touch a && make"} {
 		for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.FullAuto} {
 			p := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User,
-				entry(t, aycoder.RuleAllow, "bash"), entry(t, aycoder.RuleAllow, "bash:"+command)))
+				entry(t, policy.RuleAllow, "bash"), entry(t, policy.RuleAllow, "bash:"+command)))
 			got, _ := ask(t, p, &bashSpec, command)
 			require.Equal(t, "allow", got, command)
 			require.NoError(t, p.Audit(t.Context(), &aycoder.AuditRecord{Untrusted: true}))
@@ -130,8 +130,8 @@ func TestCatastrophesAreDenied(t *testing.T) {
 		}
 		denied++
 		for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan, policy.FullAuto} {
-			p := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User, entry(t, aycoder.RuleAllow, "bash@escalates"),
-				entry(t, aycoder.RuleAllow, "bash@escalates:* *"), entry(t, aycoder.RuleAllow, "bash")))
+			p := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User, entry(t, policy.RuleAllow, "bash@escalates"),
+				entry(t, policy.RuleAllow, "bash@escalates:* *"), entry(t, policy.RuleAllow, "bash")))
 			got, _ := ask(t, p, &bashSpec, command)
 			require.Equal(t, "deny", got, "%s: %s", mode, command)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/shell"
@@ -27,7 +26,7 @@ func (r *rule) names(q *inquiry) bool {
 
 // exact reports whether an allow rule is the very text of the script.
 func (r *rule) exact(q *inquiry) bool {
-	return r.Pattern != "" && r.literal && q.has && r.text == strings.TrimSpace(q.subject) && !q.never() &&
+	return r.Pattern != "" && r.literal && q.has && r.text == trimBlanks(q.subject) && !q.never() &&
 		r.connects(q, q.script.Commands) && r.reaches(q.class, nil) && glob.Match(r.Tool, q.call.Name)
 }
 
@@ -69,7 +68,7 @@ func talks(c shell.Command) bool { return c.Class == shell.Network || len(c.Host
 // exactly reports whether an allow rule is the very text of the script.
 func (s *snapshot) exactly(q *inquiry) bool {
 	return slices.ContainsFunc(s.rules, func(r rule) bool {
-		return r.Action == aycoder.RuleAllow && r.exact(q)
+		return r.Action == RuleAllow && r.exact(q)
 	})
 }
 
@@ -202,24 +201,31 @@ func prefixes(words, argv []string) bool {
 		return false
 	}
 	for i, w := range words {
-		if !matchWord(w, argv[i]) {
+		if !matchText(w, argv[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// againstScript reports whether an ask or deny rule covers a command of a script.
-func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
+// againstScript reports whether an ask or deny rule covers a command of a script, or the
+// pattern of several commands a part of its text.
+func (r *rule) againstScript(q *inquiry) (sure, maybe bool) {
 	if !glob.Match(r.Tool, q.call.Name) {
 		return false, false
+	}
+	if r.several && (!r.bounded || q.class >= r.class) && len(q.subject) <= maxCommand {
+		if contains(r.tokens, tokens(q.subject, false)) {
+			return true, false
+		}
+		maybe = contains(r.tokens, tokens(bare.Replace(q.subject), false))
 	}
 	for _, c := range q.script.Commands {
 		if r.bounded && c.Class < r.class && !(q.online && r.class <= shell.Network) {
 			continue
 		}
 		for _, argv := range append(c.Outer, c.Argv) {
-			certain, possible := hits(r.words, argv, c.Dynamic)
+			certain, possible := r.hits(argv, c.Dynamic)
 			if certain {
 				return true, false
 			}
@@ -230,8 +236,19 @@ func (r *rule) againstScript(q *inquiry, bare aycoder.Rule) (sure, maybe bool) {
 		return false, maybe
 	}
 	// Something in it is not understood: then the text counts as well.
-	text := bare.Covers(q.call, q.spec)
+	text := r.mentions(q.subject)
 	return text && len(q.script.Commands) == 0, maybe || text
+}
+
+// hits matches the pattern of an ask or deny rule with the beginning of a command, with quotes
+// as characters and as a shell reads them.
+func (r *rule) hits(argv []string, dynamic bool) (sure, maybe bool) {
+	sure, maybe = hits(r.words, argv, dynamic)
+	if sure || r.several || slices.Equal(r.tokens, r.words) {
+		return sure, maybe
+	}
+	certain, possible := hits(r.tokens, argv, dynamic)
+	return certain, maybe || possible
 }
 
 // hits matches the words of an ask or deny rule with the beginning of a command: its
@@ -289,7 +306,7 @@ func hitsWord(w, arg string, program bool) bool {
 	if program {
 		arg = path.Base(arg)
 	}
-	return matchWord(strings.ToLower(w), strings.ToLower(arg))
+	return matchText(strings.ToLower(w), strings.ToLower(arg))
 }
 
 // hasOption reports whether an option is among the words: of "-rf" each letter, in
@@ -297,7 +314,7 @@ func hitsWord(w, arg string, program bool) bool {
 func hasOption(argv []string, w string) bool {
 	if slices.ContainsFunc(argv, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
-		return matchWord(w, a) || matchWord(w, name)
+		return matchText(w, a) || matchText(w, name)
 	}) {
 		return true
 	}

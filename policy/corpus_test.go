@@ -74,14 +74,14 @@ func TestAttacksHeadless(t *testing.T) {
 func TestAttacksWithRulesForOthers(t *testing.T) {
 	cases := attacks(t)
 	t.Setenv("HOME", "/home/user")
-	var made []policy.Entry
+	var made []policy.Rule
 	for _, c := range cases {
 		class, ok := shell.ParseClass(c.Class)
 		require.True(t, ok)
 		_, v := ask(t, newPolicy(t), &bashSpec, c.Cmd)
 		got, _ := shell.ParseClass(v.Grounds().Class)
 		if s := v.Grounds().Suggested; len(s) > 1 && max(class, got) <= shell.NeedsApproval {
-			made = append(made, policy.Entry{Rule: s[1]})
+			made = append(made, entry(t, policy.RuleAllow, s[1]))
 		}
 	}
 	require.NotEmpty(t, made)
@@ -111,9 +111,10 @@ func TestAttacksAreAnsweredBySuggestions(t *testing.T) {
 		if got != "ask" {
 			continue
 		}
-		for _, r := range v.Grounds().Suggested {
+		for _, text := range v.Grounds().Suggested {
+			r := entry(t, policy.RuleAllow, text)
 			require.NotContains(t, []string{"", "*", "* *"}, r.Pattern)
-			p := newPolicy(t, policy.WithRules(policy.User, policy.Entry{Rule: r}))
+			p := newPolicy(t, policy.WithRules(policy.User, r))
 			got, _ := ask(t, p, &bashSpec, c.Cmd)
 			assert.Equal(t, "allow", got, "%s with %s", c.Cmd, r)
 			answered++

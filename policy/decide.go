@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -20,8 +22,8 @@ const planText = "plan mode: only what provably reads runs now. Do not try it an
 // judge decides. Arguments against a call are checked before those for it, and denials before
 // questions. This order guarantees that adding a restriction never lets more calls run.
 func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
-	denied, sure, unsure := s.strict(q, aycoder.RuleDeny)
-	asked, asks, perhaps := s.strict(q, aycoder.RuleAsk)
+	denied, sure, unsure := s.strict(q, RuleDeny)
+	asked, asks, perhaps := s.strict(q, RuleAsk)
 	switch {
 	case sure:
 		return q.deny(denyText(denied), denied)
@@ -54,7 +56,7 @@ func (s *snapshot) judge(q *inquiry) aycoder.Verdict {
 func (q *inquiry) request() aycoder.Verdict {
 	g := q.grounds(nil)
 	g.Reasons = append(g.Reasons, "asks to do more than read")
-	g.Suggested = q.suggest()
+	g.Suggested = q.suggestions()
 	g.Suggested = g.Suggested[:min(1, len(g.Suggested))]
 	return aycoder.Ask().WithRationale(g)
 }
@@ -103,7 +105,7 @@ func (q *inquiry) grounds(r *rule) aycoder.Grounds {
 	g := aycoder.Grounds{Class: q.class.String(), Reasons: q.reasons()}
 	if r != nil {
 		g.Rule = string(r.source) + " " + string(r.Action) + " " + short(r.String())
-		g.Named = r.Action == aycoder.RuleAllow && r.names(q)
+		g.Named = r.Action == RuleAllow && r.names(q)
 	}
 	return g
 }
@@ -116,20 +118,19 @@ func (q *inquiry) deny(why string, r *rule) aycoder.Verdict {
 func (q *inquiry) ask(r *rule, why string) aycoder.Verdict {
 	g := q.grounds(r)
 	g.Reasons = append(g.Reasons, why)
-	g.Suggested = []aycoder.Rule{}
 	return aycoder.Ask().WithRationale(g)
 }
 
 // question returns a question with suggested rules that would answer it in the future.
 func (s *snapshot) question(q *inquiry) aycoder.Verdict {
 	g := q.grounds(nil)
-	g.Suggested = q.suggest()
+	g.Suggested = q.suggestions()
 	return aycoder.Ask().WithRationale(g)
 }
 
 // strict finds an ask or deny rule that covers the call. It also finds rules that cover a
 // possible meaning of the call; sure reports whether the call surely has that meaning.
-func (s *snapshot) strict(q *inquiry, action aycoder.RuleAction) (found *rule, sure, maybe bool) {
+func (s *snapshot) strict(q *inquiry, action RuleAction) (found *rule, sure, maybe bool) {
 	for i := range s.rules {
 		r := &s.rules[i]
 		if r.Action != action {
@@ -148,18 +149,17 @@ func (s *snapshot) strict(q *inquiry, action aycoder.RuleAction) (found *rule, s
 
 // against reports whether an ask or deny rule covers the call, surely or possibly.
 func (r *rule) against(q *inquiry) (sure, maybe bool) {
-	bare := r.bare()
 	if q.script != nil && r.Pattern != "" {
-		return r.againstScript(q, bare)
+		return r.againstScript(q)
 	}
-	return (!r.bounded || q.class >= r.class) && bare.Covers(q.call, q.spec), false
+	return (!r.bounded || q.class >= r.class) && r.covers(q), false
 }
 
 // allows finds allow rules that cover the call, among those that may accepts.
 func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 	var rules []*rule
 	for i := range s.rules {
-		if r := &s.rules[i]; r.Action == aycoder.RuleAllow && may(r) {
+		if r := &s.rules[i]; r.Action == RuleAllow && may(r) {
 			rules = append(rules, r)
 		}
 	}
@@ -176,15 +176,55 @@ func (s *snapshot) allows(q *inquiry, may func(*rule) bool) (*rule, bool) {
 
 // whole reports whether an allow rule covers the call as a whole.
 func (r *rule) whole(q *inquiry) bool {
-	bare := r.bare()
 	if q.script == nil {
-		return r.reachesCall(q) && bare.Covers(q.call, q.spec) && r.names(q)
+		return r.reachesCall(q) && r.covers(q) && r.names(q)
 	}
 	if r.exact(q) {
 		return true
 	}
-	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && r.reaches(q.class, q.writes()) &&
-		bare.Covers(q.call, q.spec)
+	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && r.reaches(q.class, q.writes()) && r.covers(q)
+}
+
+// covers reports whether the rule's tool and pattern cover the call; the pattern counts only
+// if the call is not a script. An allow rule covers only calls that it certainly means, ask
+// and deny rules cover all calls that they might mean.
+func (r *rule) covers(q *inquiry) bool {
+	allow := r.Action == RuleAllow
+	switch {
+	case !glob.Match(r.Tool, q.call.Name):
+		return false
+	case r.Pattern == "":
+		return true
+	case !q.has:
+		return !allow
+	}
+	switch q.spec.Subject.Kind {
+	case aycoder.SubjectPath:
+		return matchPath(r.Pattern, q.subject, allow)
+	case aycoder.SubjectURL:
+		return matchURL(r.Pattern, q.subject, allow)
+	case aycoder.SubjectPatch:
+		return r.coversPatch(q.subject, allow)
+	}
+	if allow {
+		return matchText(r.Pattern, q.subject)
+	}
+	return matchText(foldCase(r.Pattern), foldCase(q.subject))
+}
+
+// coversPatch reports whether an allow rule covers all files of a patch, or another rule one
+// of them.
+func (r *rule) coversPatch(text string, allow bool) bool {
+	names, ok := patch.Paths(text)
+	if !ok {
+		return !allow
+	}
+	for _, name := range names {
+		if matchPath(r.Pattern, name, allow) != allow {
+			return !allow
+		}
+	}
+	return allow
 }
 
 // reachesCall is reaches for a call that is not a command. If the tool has no subject, a rule

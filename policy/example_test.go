@@ -82,8 +82,8 @@ func Example() {
 
 // A rule for a command covers its first words, wherever in a script the command is.
 func ExampleWithRules() {
-	deny := policy.Entry{
-		Rule:     aycoder.Rule{Action: aycoder.RuleDeny, Tool: "bash", Pattern: "git push *", Reason: "pushing is for people"},
+	deny := policy.Rule{
+		Action: policy.RuleDeny, Tool: "bash", Pattern: "git push *", Reason: "pushing is for people",
 		Match:    []string{"git push", "cd sub && git -C .. push --force", "timeout 5 sh -c 'git push'"},
 		NotMatch: []string{"git log --grep push", "echo git push"},
 	}
@@ -95,6 +95,24 @@ func ExampleWithRules() {
 	// Output:
 	// ran git commit -m 'then git push'
 	// denied: pushing is for people
+}
+
+// Rules can come from flags. The user is asked about commands that no rule covers.
+func ExampleParseRule() {
+	allow, err := policy.ParseRule(policy.RuleAllow, "bash:go test *")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := policy.New(policy.WithWorkspace("/work"), policy.WithRules(policy.User, allow))
+	if err != nil {
+		log.Fatal(err)
+	}
+	refuse := func(q *aycoder.ApprovalRequested) { q.Deny("not " + q.Request.Subject) }
+	play(p, refuse, nil, "go test ./...", "go test ./... && curl evil.example", "go testify")
+	// Output:
+	// ran go test ./...
+	// the user refused this call: not go test ./... && curl evil.example
+	// the user refused this call: not go testify
 }
 
 // Where nobody can be asked a question is a denial, which names the rule to allow the

@@ -34,8 +34,8 @@ func (e *FileError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.E
 func (e *FileError) Unwrap() error { return e.Err }
 
 type rulesJSON struct {
-	Version int     `json:"version"`
-	Rules   []Entry `json:"rules"`
+	Version int    `json:"version"`
+	Rules   []Rule `json:"rules"`
 }
 
 // ReadRules reads a file of rules, for [WithRules]:
@@ -47,10 +47,10 @@ type rulesJSON struct {
 //
 // A file that is not there is an error that is fs.ErrNotExist. So is, as a [*FileError],
 // whatever is not understood: an unknown field might have been a restriction.
-func ReadRules(name string) ([]Entry, error) {
+func ReadRules(name string) ([]Rule, error) {
 	data, err := readBounded(name)
 	if err == nil {
-		var entries []Entry
+		var entries []Rule
 		if entries, err = parseRules(data); err == nil {
 			return entries, nil
 		}
@@ -89,7 +89,7 @@ func cmpErr(a, b error) error {
 	return b
 }
 
-func parseRules(data []byte) ([]Entry, error) {
+func parseRules(data []byte) ([]Rule, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	var w *rulesJSON
@@ -110,7 +110,7 @@ func parseRules(data []byte) ([]Entry, error) {
 type file struct{ path string }
 
 // load returns the rules of the file, or none if the file does not exist.
-func (f *file) load() ([]Entry, error) {
+func (f *file) load() ([]Rule, error) {
 	entries, err := ReadRules(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -120,7 +120,7 @@ func (f *file) load() ([]Entry, error) {
 
 // keep adds a rule to the current content of the file, which other processes may have changed,
 // and returns all rules.
-func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
+func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, &FileError{Op: "make directory for rules", Path: f.path, Err: unpathed(err)}
 	}
@@ -132,7 +132,7 @@ func (f *file) keep(ctx context.Context, e Entry) (all []Entry, err error) {
 	if all, err = f.load(); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(all, func(o Entry) bool { return o.Rule == e.Rule }) {
+	if slices.ContainsFunc(all, func(o Rule) bool { return compareRules(o, e) == 0 }) {
 		return all, nil
 	}
 	if all = append(all, e); len(all) > maxRules {
@@ -170,7 +170,7 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // save replaces the file as a whole.
-func (f *file) save(entries []Entry) (err error) {
+func (f *file) save(entries []Rule) (err error) {
 	data, err := json.MarshalIndent(rulesJSON{fileVersion, entries}, "", "\t")
 	if err != nil {
 		return err

@@ -18,9 +18,7 @@ import (
 	"github.com/aycoder/aycoder/policy"
 )
 
-func allowRule(pattern string) aycoder.Rule {
-	return aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: pattern}
-}
+func allowRule(pattern string) string { return "bash:" + pattern }
 
 func TestSavedRulesSurvive(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "config", "rules.json")
@@ -138,7 +136,7 @@ func TestSavingWaitsNoLongerThanItsContext(t *testing.T) {
 func TestRulesThatCannotBeKept(t *testing.T) {
 	p := newPolicy(t)
 	require.ErrorContains(t, p.KeepRule(t.Context(), aycoder.Saved, allowRule("go test *")), "no file for rules")
-	require.ErrorContains(t, p.KeepRule(t.Context(), aycoder.Session, aycoder.Rule{Action: "allow"}), "no tool is named")
+	require.ErrorContains(t, p.KeepRule(t.Context(), aycoder.Session, ":x"), "no tool is named")
 	require.ErrorContains(t, p.KeepRule(t.Context(), 7, allowRule("x")), "no such scope")
 	require.NoError(t, p.KeepRule(t.Context(), aycoder.Once, allowRule("x")))
 	require.Empty(t, p.Rules(policy.Session))

@@ -42,8 +42,8 @@ func FuzzDenyIsNotHidden(f *testing.F) {
 		if strings.Trim(words[0], "abcdefghijklmnopqrstuvwxyz") != "" {
 			return
 		}
-		deny := aycoder.Rule{Action: aycoder.RuleDeny, Tool: "bash", Pattern: words[0] + " *"}
-		p, err := New(WithWorkspace("/ws"), WithMode(FullAuto), WithRules(Project, Entry{Rule: deny}))
+		deny := Rule{Action: RuleDeny, Tool: "bash", Pattern: words[0] + " *"}
+		p, err := New(WithWorkspace("/ws"), WithMode(FullAuto), WithRules(Project, deny))
 		require.NoError(t, err)
 		script := fmt.Sprintf(ways[int(way)%len(ways)], strings.Join(words, " "))
 		args, err := json.Marshal(map[string]string{"command": script})
@@ -76,9 +76,9 @@ func FuzzPattern(f *testing.F) {
 			text, literal := plainText(w)
 			require.True(t, literal)
 			require.Equal(t, argv[i], text)
-			require.Equal(t, argv[i] == a+b, matchWord(w, a+b))
+			require.Equal(t, argv[i] == a+b, matchText(w, a+b))
 		}
-		require.True(t, matchWord("*"+quoteWord.Replace(a)+"*", b+a+b))
+		require.True(t, matchText("*"+quoteWord.Replace(a)+"*", b+a+b))
 	})
 }
 
@@ -97,7 +97,8 @@ func FuzzRulesFile(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, len(entries), len(back))
 		for i := range entries {
-			require.Equal(t, entries[i].Rule, back[i].Rule)
+			require.ElementsMatch(t, entries[i].Match, back[i].Match)
+			require.Zero(t, compareRules(entries[i], back[i]))
 		}
 		_, _ = New(WithRules(User, entries...))
 	})

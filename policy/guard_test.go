@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -30,12 +29,12 @@ func TestCommandsThatWriteStartFiles(t *testing.T) {
 	}
 	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.FullAuto} {
 		p := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User,
-			entry(t, aycoder.RuleAllow, "bash@escalates"), entry(t, aycoder.RuleAllow, "*"), entry(t, aycoder.RuleAllow, "bash@escalates:* *")))
+			entry(t, policy.RuleAllow, "bash@escalates"), entry(t, policy.RuleAllow, "*"), entry(t, policy.RuleAllow, "bash@escalates:* *")))
 		for _, command := range commands {
 			got, v := ask(t, p, &bashSpec, command)
 			require.Equal(t, "ask", got, "%s: %s: %+v", mode, command, v.Grounds())
-			exact := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User, policy.Entry{
-				Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: strings.ReplaceAll(strings.ReplaceAll(command, `\`, `\\`), "*", `\*`)},
+			exact := newPolicy(t, policy.WithMode(mode), policy.WithRules(policy.User, policy.Rule{
+				Action: policy.RuleAllow, Tool: "bash", Pattern: strings.ReplaceAll(strings.ReplaceAll(command, `\`, `\\`), "*", `\*`),
 			}))
 			got, v = ask(t, exact, &bashSpec, command)
 			require.Equal(t, "allow", got, "the very command: %s: %s: %+v", mode, command, v.Grounds())
@@ -74,7 +73,7 @@ func TestCommandsThatWriteThroughLinks(t *testing.T) {
 		got, v := ask(t, full, &bashSpec, command)
 		require.Equal(t, want, got, "%s: %+v", command, v.Grounds())
 	}
-	exact, err := policy.New(policy.WithWorkspace(dir), policy.WithRules(policy.User, entry(t, aycoder.RuleAllow, "bash:tee notes")))
+	exact, err := policy.New(policy.WithWorkspace(dir), policy.WithRules(policy.User, entry(t, policy.RuleAllow, "bash:tee notes")))
 	require.NoError(t, err)
 	got, _ := ask(t, exact, &bashSpec, "tee notes")
 	require.Equal(t, "ask", got, "the rule says nothing of where the link leads")

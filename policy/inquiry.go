@@ -21,7 +21,6 @@ type inquiry struct {
 	spec    *aycoder.ToolSpec
 	subject string // what the call is about, if has
 	has     bool
-	inside  bool // the subject is a path below the workspace
 	edits   bool // it changes files of the workspace and nothing else
 	class   shell.Class
 	why     []string
@@ -214,7 +213,7 @@ func (q *inquiry) guardWords(c *shell.Command) {
 			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=", r) })...)
 		}
 		for _, name := range names {
-			if name != "" && !strings.EqualFold(name, "HEAD") && ignore.Runs(name) != "" {
+			if name != "" && len(name) <= maxSubject && !strings.EqualFold(name, "HEAD") && ignore.Runs(name) != "" {
 				q.guard("may write", name)
 				break
 			}
@@ -331,28 +330,20 @@ func (q *inquiry) path(edits bool) {
 		return
 	}
 	rel, inside := q.relative(q.subject)
-	q.inside = inside
 	q.guard("writes", rel)
 	if q.guarded == nil {
 		q.guard("writes", q.subject) // what is guarded above ".." counts too
 	}
-	if !q.inside {
+	if !inside {
 		q.edits = false
 		q.because(shell.WritesOutside, "writes outside of the workspace")
 		return
 	}
-	if rel != q.subject {
-		q.rewrite(rel)
+	// Rules are matched with the path below the workspace. On systems where a backslash is
+	// a letter of a name, that name is not the path that it looks like.
+	if filepath.Separator == '\\' || !strings.Contains(q.subject, `\`) {
+		q.subject = rel
 	}
-}
-
-// rewrite has rules matched with the path below the workspace.
-func (q *inquiry) rewrite(rel string) {
-	args, err := json.Marshal(map[string]string{q.spec.Subject.Arg: rel})
-	if err == nil {
-		q.call = &aycoder.ToolUse{ID: q.call.ID, Name: q.call.Name, Args: args}
-	}
-	q.subject = rel
 }
 
 // other classes a call by what the tool says of itself.

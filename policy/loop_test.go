@@ -98,7 +98,7 @@ func TestSessionRuleAnswersOpenQuestions(t *testing.T) {
 		}
 		require.Equal(t, "needs_approval", q.Request.Class)
 		require.NotEmpty(t, q.Request.Reasons)
-		require.Equal(t, []string{"bash:go test ./a", "bash@needs_approval:go test *"}, []string{q.Request.Suggested[0].String(), q.Request.Suggested[1].String()})
+		require.Equal(t, []string{"bash:go test ./a", "bash@needs_approval:go test *"}, q.Request.Suggested)
 		require.NoError(t, q.AllowFor(aycoder.Session, q.Request.Suggested[1]))
 	}
 	steps := []script.Step{bash("go test ./a", "go test ./b", "touch x"), bash("ls", "go test ./c | head")}

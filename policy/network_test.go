@@ -39,9 +39,9 @@ func TestArgumentNetworkIsOfClassNetwork(t *testing.T) {
 			require.Equal(t, "ask", got, "%s %v", rule, yes)
 			require.Equal(t, "network", v.Grounds().Class)
 			for _, s := range v.Grounds().Suggested {
-				p := newPolicy(t, policy.WithRules(policy.User, policy.Entry{Rule: s}))
+				p := newPolicy(t, policy.WithRules(policy.User, entry(t, policy.RuleAllow, s)))
 				got, _ := online(t, p, "make test", yes)
-				require.Equal(t, "allow", got, s.String())
+				require.Equal(t, "allow", got, s)
 			}
 		}
 	}

@@ -41,23 +41,55 @@
 // Rules of a [Project] come with the code that is worked on: they can only tighten, and
 // an allow rule among them is ignored, see [Policy.Ignored].
 //
+// # The language of rules
+//
+// A [Rule] has an action, the name of a tool (in which * is any text), and optionally a class
+// and a pattern. Its text, as [ParseRule] reads it, is "tool", "tool:pattern" or
+// "tool@class:pattern"; the fields in a file are those of [Rule]. All places read the same
+// language: [WithRules], [WithFile], [ReadRules] and [Policy.KeepRule].
+//
+// Deny rules come before ask rules, and those before allow rules, wherever they come from. An
+// allow rule covers only the calls that it certainly means. Ask and deny rules cover all calls
+// that they might mean: upper and lower case are the same to them, and texts on which parsers
+// disagree count as covered.
+//
+// The pattern is matched against the subject of a call ([aycoder.Subject]); a rule without one
+// covers all calls of the tool. A backslash makes the next character literal. The kind of the
+// subject decides how the rest is read:
+//
+//   - Command: words, separated by blanks, which are the first words of a command. A star is the
+//     rest of a word; as the last word it is all further words, or none: see below.
+//   - Path, and each path of a patch: below the workspace, separated by slashes. A star stays in
+//     its directory, "**/" is any directories, ? is one letter, [a-z] one of a set, {go,md} one
+//     of several. An allow rule covers no path that leaves the workspace, and a patch only as a
+//     whole. Ask and deny rules also cover the directories above a file.
+//   - URL: the host, as in "go.dev" or "*.example.com", with the port unless it is the default.
+//     A deny rule covers all ports, and "*.example.com" in it also example.com.
+//   - Other texts: the whole text, in which a star is any text.
+//
 // # Rules for commands
 //
-// The pattern of a rule for commands is the beginning of a command's words, as in
-// "bash:git log *" or "bash:npm run test:*": a star is the rest of a word, or at the end
-// all further words. An allow rule without a star covers the command without further
-// words; and one that is the whole text of a script, as the first of the suggested is,
-// covers that script. A script runs unasked if each of its commands and redirects is
-// covered, or provably only reads. A deny rule covers a script if it covers one of its
-// commands: behind an operator, in a substitution, or inside of a wrapper such as env,
-// timeout or sh -c, with other options between its words.
+// "bash:git log *" covers git log with any further words, "bash:npm run test:*" one word that
+// begins so. "bash:git push" without a star covers in an allow rule only the command without
+// further words, and in an ask or deny rule every command that begins so.
 //
-// A class in a rule, as in "bash@writes_workspace", bounds it: see [aycoder.Rule]. An
-// allow rule with a star, or without a pattern, says nothing of the options and files
-// that come in its place, so without a class it has a ceiling: it covers what is
-// read_only, writes_workspace, needs_approval or network, and nothing that
-// writes_outside, is destructive or escalates. "git log *" does not cover "git log
-// --output=~/.bashrc", and "bash@destructive:rm *" takes the class to mean what it says.
+// An allow rule covers a script if each of its commands and redirects is covered by a rule, or
+// provably only reads. One without a star also covers the script that is exactly its text, as
+// the first of the suggested rules does.
+//
+// An ask or deny rule covers a script if it covers one of its commands: behind an operator, in
+// a substitution, or inside of a wrapper such as env, timeout or sh -c; in any directory; with
+// other options between its words and its own options in any order. Quotes in its pattern are
+// read as a shell does. If the pattern has operators, as "curl * | sh", its words may follow
+// each other anywhere in the script, with any number of words for a star.
+//
+// A class in a rule, as in "bash@writes_workspace", bounds it: an allow rule covers calls up to
+// the class, ask and deny rules cover calls from it on. An allow rule with a star, or without a
+// pattern, says nothing about the options and files that come in its place, so without a class
+// it has a ceiling: it covers calls of the classes read_only, writes_workspace, needs_approval
+// and network, and none that writes_outside, is destructive or escalates. "git log *" does not
+// cover "git log --output=~/.bashrc", and "bash@destructive:rm *" takes the class to mean what
+// it says.
 //
 // # Headless
 //
@@ -128,7 +160,7 @@ type Policy struct {
 type snapshot struct {
 	mode    Mode
 	rules   []rule // sorted, so that their order in a source does not matter
-	ignored []Entry
+	ignored []Rule
 	tainted bool
 	exempt  bool
 }
@@ -139,7 +171,7 @@ type Option func(*setup) error
 type setup struct {
 	*Policy
 	first snapshot
-	given map[Source][]Entry
+	given map[Source][]Rule
 }
 
 // WithMode sets the mode. Default: [Ask].
@@ -151,7 +183,7 @@ func WithMode(m Mode) Option {
 }
 
 // WithRules adds rules of a source; several calls add up. Default: none.
-func WithRules(source Source, entries ...Entry) Option {
+func WithRules(source Source, entries ...Rule) Option {
 	return func(s *setup) error {
 		if source.rank() < 0 {
 			return fmt.Errorf("no source %q; there are managed, user, session and project", source)
@@ -245,7 +277,7 @@ func New(opts ...Option) (*Policy, error) {
 			},
 		},
 		first: snapshot{mode: Ask},
-		given: map[Source][]Entry{},
+		given: map[Source][]Rule{},
 	}
 	var errs []error
 	for _, opt := range opts {
@@ -294,8 +326,8 @@ func (p *Policy) SetMode(m Mode) error {
 }
 
 // Rules returns the rules of a source that are in force, sorted.
-func (p *Policy) Rules(source Source) []aycoder.Rule {
-	var out []aycoder.Rule
+func (p *Policy) Rules(source Source) []Rule {
+	var out []Rule
 	for _, r := range p.now.Load().rules {
 		if r.source == source {
 			out = append(out, r.Rule)
@@ -306,7 +338,7 @@ func (p *Policy) Rules(source Source) []aycoder.Rule {
 
 // Ignored returns the allow rules of [Project], which are not in force, so that a host can show
 // them.
-func (p *Policy) Ignored() []Entry { return slices.Clone(p.now.Load().ignored) }
+func (p *Policy) Ignored() []Rule { return slices.Clone(p.now.Load().ignored) }
 
 // Tainted reports whether text from a stranger has come in.
 func (p *Policy) Tainted() bool { return p.now.Load().tainted }
@@ -330,26 +362,27 @@ func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return nil
 }
 
-// KeepRule implements [aycoder.RuleKeeper]. When it returns, a rule of scope Saved is in the
-// file, together with those that other processes saved.
-func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, r aycoder.Rule) error {
-	entry := Entry{Rule: r}
-	switch scope {
-	case aycoder.Once:
+// KeepRule implements [aycoder.RuleKeeper]. The rule is an allow rule in the form of
+// [ParseRule]. When KeepRule returns, a rule of scope Saved is in the file, together with those
+// that other processes saved.
+func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, text string) error {
+	r, err := ParseRule(RuleAllow, text)
+	switch {
+	case scope == aycoder.Once:
 		return nil
-	case aycoder.Session:
-		return p.change(func(s *snapshot) error { return s.add(p, Session, []Entry{entry}) })
-	case aycoder.Saved:
-	default:
+	case scope != aycoder.Session && scope != aycoder.Saved:
 		return fmt.Errorf("no such scope: %s", scope)
-	}
-	if p.file == nil {
+	case err != nil:
+		return err
+	case scope == aycoder.Session:
+		return p.change(func(s *snapshot) error { return s.add(p, Session, []Rule{r}) })
+	case p.file == nil:
 		return errors.New("there is no file for rules: use scope session")
 	}
-	if _, err := p.compile(User, entry); err != nil {
+	if _, err := p.compile(User, r); err != nil {
 		return err
 	}
-	saved, err := p.file.keep(ctx, entry)
+	saved, err := p.file.keep(ctx, r)
 	if err != nil {
 		return err
 	}

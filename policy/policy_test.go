@@ -63,23 +63,23 @@ func newPolicy(t testing.TB, opts ...policy.Option) *policy.Policy {
 	return p
 }
 
-func entry(t testing.TB, action aycoder.RuleAction, text string) policy.Entry {
+func entry(t testing.TB, action policy.RuleAction, text string) policy.Rule {
 	t.Helper()
-	r, err := aycoder.ParseRule(action, text)
+	r, err := policy.ParseRule(action, text)
 	require.NoError(t, err)
-	return policy.Entry{Rule: r}
+	return r
 }
 
 // rules reads "allow bash:ls" and the like.
-func rules(t testing.TB, texts ...string) []policy.Entry {
+func rules(t testing.TB, texts ...string) []policy.Rule {
 	t.Helper()
-	var out []policy.Entry
+	var out []policy.Rule
 	for _, text := range texts {
 		var action, rule string
 		n, err := fmt.Sscanf(text, "%s %s", &action, &rule)
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
-		out = append(out, entry(t, aycoder.RuleAction(action), text[len(action)+1:]))
+		out = append(out, entry(t, policy.RuleAction(action), text[len(action)+1:]))
 	}
 	return out
 }
@@ -122,7 +122,7 @@ func TestModes(t *testing.T) {
 		v := check(tt.ask, newPolicy(t), "ask")
 		if s := v.Grounds().Suggested; tt.suggest != "" {
 			require.NotEmpty(t, s, tt.subject)
-			require.Equal(t, tt.suggest, s[0].String())
+			require.Equal(t, tt.suggest, s[0])
 		}
 		require.NotEmpty(t, v.Grounds().Class)
 		check(tt.edits, newPolicy(t, policy.WithMode(policy.AcceptEdits)), "accept-edits")
@@ -222,16 +222,15 @@ func TestSuggestedRulesAnswer(t *testing.T) {
 		}
 		require.NotEmpty(t, v.Grounds().Suggested, s)
 		for _, r := range v.Grounds().Suggested {
-			require.NotEmpty(t, r.Pattern, s)
-			require.NotEqual(t, "*", r.Pattern)
+			back, err := policy.ParseRule(policy.RuleAllow, r)
+			require.NoError(t, err)
+			require.Equal(t, r, back.String())
+			require.NotContains(t, []string{"", "*"}, back.Pattern, s)
 			p := newPolicy(t)
 			require.NoError(t, p.KeepRule(t.Context(), aycoder.Session, r))
 			got, v := ask(t, p, &bashSpec, s)
 			require.Equal(t, "allow", got, "%s with %s", s, r)
-			require.Contains(t, v.Grounds().Rule, r.String())
-			back, err := aycoder.ParseRule(r.Action, r.String())
-			require.NoError(t, err)
-			require.Equal(t, r, back)
+			require.Contains(t, v.Grounds().Rule, r)
 		}
 	}
 }
@@ -261,7 +260,6 @@ func TestProjectRulesOnlyTighten(t *testing.T) {
 	got, v = ask(t, p, &readSpec, "x")
 	require.Equal(t, "ask", got)
 	require.Empty(t, v.Grounds().Suggested, "no rule can answer what a rule asks")
-	require.NotNil(t, v.Grounds().Suggested)
 	require.Len(t, p.Ignored(), 1)
 	require.Equal(t, "bash", p.Ignored()[0].String())
 	require.Len(t, p.Rules(policy.Project), 2)
@@ -277,17 +275,17 @@ func TestSourcesAreNamedInOrder(t *testing.T) {
 func TestRulesThatAreNone(t *testing.T) {
 	tests := []struct {
 		name  string
-		entry policy.Entry
+		entry policy.Rule
 		want  string
 	}{
-		{"no action", policy.Entry{Rule: aycoder.Rule{Tool: "bash"}}, `no action ""`},
-		{"no tool", policy.Entry{Rule: aycoder.Rule{Action: "deny"}}, "no tool is named"},
-		{"bad tool", policy.Entry{Rule: aycoder.Rule{Action: "deny", Tool: "[a"}}, "bracket is not closed"},
-		{"no class", policy.Entry{Rule: aycoder.Rule{Action: "deny", Tool: "bash", Class: "evil"}}, `no class "evil"`},
-		{"long pattern", policy.Entry{Rule: aycoder.Rule{Action: "deny", Tool: "bash", Pattern: string(make([]byte, 5000))}}, "the pattern has 5000 bytes"},
-		{"example", policy.Entry{Rule: aycoder.Rule{Action: "allow", Tool: "bash", Pattern: "go test *"}, Match: []string{"go test", "go vet"}}, `it does not match "go vet"`},
-		{"counterexample", policy.Entry{Rule: aycoder.Rule{Action: "deny", Tool: "bash", Pattern: "git push *"}, NotMatch: []string{"ls; git push"}}, `it matches "ls; git push"`},
-		{"path example", policy.Entry{Rule: aycoder.Rule{Action: "allow", Tool: "edit_file", Pattern: "src/*"}, Match: []string{"src/a/b"}}, `it does not match "src/a/b"`},
+		{"no action", policy.Rule{Tool: "bash"}, `no action ""`},
+		{"no tool", policy.Rule{Action: "deny"}, "no tool is named"},
+		{"bad tool", policy.Rule{Action: "deny", Tool: "[a"}, "bracket is not closed"},
+		{"no class", policy.Rule{Action: "deny", Tool: "bash", Class: "evil"}, `no class "evil"`},
+		{"long pattern", policy.Rule{Action: "deny", Tool: "bash", Pattern: string(make([]byte, 5000))}, "the pattern has 5000 bytes"},
+		{"example", policy.Rule{Action: "allow", Tool: "bash", Pattern: "go test *", Match: []string{"go test", "go vet"}}, `it does not match "go vet"`},
+		{"counterexample", policy.Rule{Action: "deny", Tool: "bash", Pattern: "git push *", NotMatch: []string{"ls; git push"}}, `it matches "ls; git push"`},
+		{"path example", policy.Rule{Action: "allow", Tool: "edit_file", Pattern: "src/*", Match: []string{"src/a/b"}}, `it does not match "src/a/b"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -295,8 +293,8 @@ func TestRulesThatAreNone(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	fine := policy.Entry{
-		Rule:  aycoder.Rule{Action: "allow", Tool: "bash", Pattern: "go test *"},
+	fine := policy.Rule{
+		Action: "allow", Tool: "bash", Pattern: "go test *",
 		Match: []string{"go test ./..."}, NotMatch: []string{"go test; rm x", "go test > /etc/x"},
 	}
 	_, err := policy.New(policy.WithWorkspace(root), policy.WithRules(policy.User, fine))
@@ -308,14 +306,14 @@ func TestRulesThatAreNone(t *testing.T) {
 }
 
 // A generator of rules and calls for the properties.
-func someRules(r *rand.Rand, t testing.TB) []policy.Entry {
+func someRules(r *rand.Rand, t testing.TB) []policy.Rule {
 	patterns := []string{
 		"bash", "bash:ls *", "bash:git *", "bash:git push *", "bash:go test *", "bash:touch x", "bash@network", "bash@writes_workspace",
 		"bash@needs_approval:go *", "edit_file", "edit_file:src/**", "edit_file:.github/**", "*", "*@writes_outside", "read_file:src/*", "deploy",
 	}
-	var out []policy.Entry
+	var out []policy.Rule
 	for range r.IntN(6) {
-		action := []aycoder.RuleAction{aycoder.RuleAllow, aycoder.RuleAsk, aycoder.RuleDeny}[r.IntN(3)]
+		action := []policy.RuleAction{policy.RuleAllow, policy.RuleAsk, policy.RuleDeny}[r.IntN(3)]
 		e := entry(t, action, patterns[r.IntN(len(patterns))])
 		if r.IntN(3) == 0 {
 			e.Reason = fmt.Sprint("reason ", r.IntN(3))
@@ -347,34 +345,34 @@ func TestProperties(t *testing.T) {
 	checked := 0
 	for range 150 {
 		mode := modes[r.IntN(4)]
-		given := map[policy.Source][]policy.Entry{}
+		given := map[policy.Source][]policy.Rule{}
 		for _, s := range sources {
 			given[s] = someRules(r, t)
 		}
-		build := func(change func(policy.Source, []policy.Entry) []policy.Entry) *policy.Policy {
+		build := func(change func(policy.Source, []policy.Rule) []policy.Rule) *policy.Policy {
 			opts := []policy.Option{policy.WithMode(mode)}
 			for _, s := range sources {
 				opts = append(opts, policy.WithRules(s, change(s, slices.Clone(given[s]))...))
 			}
 			return newPolicy(t, opts...)
 		}
-		same := func(_ policy.Source, e []policy.Entry) []policy.Entry { return e }
+		same := func(_ policy.Source, e []policy.Rule) []policy.Rule { return e }
 		extra := someRules(r, t)
 		into := sources[r.IntN(4)]
 		base := build(same)
-		shuffled := build(func(_ policy.Source, e []policy.Entry) []policy.Entry {
+		shuffled := build(func(_ policy.Source, e []policy.Rule) []policy.Rule {
 			r.Shuffle(len(e), func(i, j int) { e[i], e[j] = e[j], e[i] })
 			return e
 		})
-		denied := build(func(s policy.Source, e []policy.Entry) []policy.Entry {
+		denied := build(func(s policy.Source, e []policy.Rule) []policy.Rule {
 			for _, x := range extra {
-				if x.Action = aycoder.RuleDeny; s == into {
+				if x.Action = policy.RuleDeny; s == into {
 					e = append(e, x)
 				}
 			}
 			return e
 		})
-		project := build(func(s policy.Source, e []policy.Entry) []policy.Entry {
+		project := build(func(s policy.Source, e []policy.Rule) []policy.Rule {
 			if s == policy.Project {
 				e = append(e, extra...)
 			}
@@ -406,7 +404,7 @@ func TestConcurrently(t *testing.T) {
 				case 0:
 					_ = p.SetMode([]policy.Mode{policy.Ask, policy.FullAuto}[n%2])
 				case 1:
-					_ = p.KeepRule(t.Context(), aycoder.Session, aycoder.Rule{Action: "allow", Tool: "bash", Pattern: fmt.Sprint("touch ", n)})
+					_ = p.KeepRule(t.Context(), aycoder.Session, fmt.Sprint("bash:touch ", n))
 				case 2:
 					_ = p.Audit(t.Context(), &aycoder.AuditRecord{Untrusted: n%2 == 0})
 				}

@@ -65,7 +65,7 @@ func TestRequestedApprovals(t *testing.T) {
 				assert.False(t, g.ReadOnly)
 				if kind == "ask" {
 					require.Len(t, g.Suggested, 1)
-					assert.Equal(t, "bash:git log -3", g.Suggested[0].String())
+					assert.Equal(t, "bash:git log -3", g.Suggested[0])
 				}
 			}
 			got, _ := decide(t, p, "git log -3", false)

@@ -29,14 +29,67 @@ var sources = []Source{Managed, User, Session, Project}
 
 func (s Source) rank() int { return slices.Index(sources, s) }
 
-// Entry is a rule with examples, which are checked when the rule is loaded. A rule that does
-// not mean what its author expects is thus an error at the start instead of a surprise later.
-type Entry struct {
-	aycoder.Rule
+// Rule says what to do with the calls that it covers. The package comment describes the
+// language of its fields.
+type Rule struct {
+	// Action is "allow", "ask" or "deny".
+	Action RuleAction `json:"action"`
+	// Tool is the name of a tool; * matches any text.
+	Tool string `json:"tool"`
+	// Pattern is matched against the subject of the call, see [aycoder.Subject]; "" covers
+	// every call of the tool.
+	Pattern string `json:"pattern,omitempty"`
+	// Class limits the rule to a class of calls, such as "network": an allow rule covers calls
+	// up to this class, ask and deny rules cover calls from it on. Default: see the package
+	// comment.
+	Class string `json:"class,omitempty"`
+	// Reason is the reason that the model reads if a deny rule covers its call.
+	Reason string `json:"reason,omitempty"`
 	// Match lists subjects (commands, paths, addresses) that the rule must cover, NotMatch
-	// those that it must not cover.
+	// those that it must not cover. They are checked when the rule is loaded: a rule that does
+	// not mean what its author expects is an error at the start instead of a surprise later.
 	Match    []string `json:"match,omitempty"`
 	NotMatch []string `json:"not_match,omitempty"`
+}
+
+// RuleAction is the action of a [Rule].
+type RuleAction string
+
+// The actions of a [Rule].
+const (
+	RuleAllow RuleAction = "allow"
+	RuleAsk   RuleAction = "ask"
+	RuleDeny  RuleAction = "deny"
+)
+
+// ParseRule parses "tool" or "tool:pattern", such as "bash:go vet *". A class follows the tool
+// after "@", as in "bash@network" or "*@writes_outside:curl *". The error is an
+// [*aycoder.ConfigError].
+func ParseRule(action RuleAction, s string) (Rule, error) {
+	tool, pattern, _ := strings.Cut(s, ":")
+	tool, class, _ := strings.Cut(tool, "@")
+	r := Rule{
+		Action: action, Tool: strings.TrimSpace(tool), Class: strings.TrimSpace(class),
+		Pattern: strings.TrimSpace(pattern),
+	}
+	if r.Tool == "" {
+		return Rule{}, &aycoder.ConfigError{Option: "rule " + short(s), Err: errNoTool}
+	}
+	return r, nil
+}
+
+var errNoTool = errors.New("no tool is named; * is every tool")
+
+// String returns tool, class and pattern in the form that [ParseRule] parses.
+func (r Rule) String() string {
+	s := r.Tool
+	if r.Class != "" {
+		s += "@" + r.Class
+	}
+	if r.Pattern != "" {
+		s += ":" + r.Pattern
+	}
+	return s
 }
 
 const (
@@ -47,24 +100,19 @@ const (
 
 // A rule is a checked and compiled rule.
 type rule struct {
-	aycoder.Rule
+	Rule
 	source  Source
 	class   shell.Class
 	bounded bool     // by class
 	words   []string // of the pattern, for commands
+	tokens  []string // of the pattern with quotes and operators read as a shell does
+	several bool     // there is an operator in them
 	text    string   // the pattern without its stars' meaning
 	literal bool     // there is no star in it
 }
 
-// bare returns the rule without its class, which the root package does not understand.
-func (r *rule) bare() aycoder.Rule {
-	b := r.Rule
-	b.Class = ""
-	return b
-}
-
 // add checks rules, and adds those that are new.
-func (s *snapshot) add(p *Policy, source Source, entries []Entry) error {
+func (s *snapshot) add(p *Policy, source Source, entries []Rule) error {
 	if len(entries) > maxRules {
 		return fmt.Errorf("%s: %d rules, at most %d are taken", source, len(entries), maxRules)
 	}
@@ -76,7 +124,7 @@ func (s *snapshot) add(p *Policy, source Source, entries []Entry) error {
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case source == Project && r.Action == aycoder.RuleAllow:
+		case source == Project && r.Action == RuleAllow:
 			ignored = append(ignored, e)
 		default:
 			rules = append(rules, r)
@@ -92,16 +140,21 @@ func (s *snapshot) add(p *Policy, source Source, entries []Entry) error {
 
 // compare orders rules by source, and within a source by length, the longest first.
 func compare(a, b rule) int {
+	return cmp.Or(cmp.Compare(a.source.rank(), b.source.rank()), compareRules(a.Rule, b.Rule))
+}
+
+// compareRules returns 0 for rules that mean the same, whatever their examples are.
+func compareRules(a, b Rule) int {
 	x, y := a.String(), b.String()
 	return cmp.Or(
-		cmp.Compare(a.source.rank(), b.source.rank()), cmp.Compare(len(y), len(x)),
-		cmp.Compare(x, y), cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason),
+		cmp.Compare(len(y), len(x)), cmp.Compare(x, y),
+		cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason),
 	)
 }
 
 // compile checks a rule and its examples.
-func (p *Policy) compile(source Source, e Entry) (rule, error) {
-	r := rule{Rule: e.Rule, source: source}
+func (p *Policy) compile(source Source, e Rule) (rule, error) {
+	r := rule{Rule: e, source: source}
 	r.Tool, r.Pattern = strings.TrimSpace(r.Tool), strings.TrimSpace(r.Pattern)
 	err := r.check()
 	if err == nil {
@@ -116,10 +169,10 @@ func (p *Policy) compile(source Source, e Entry) (rule, error) {
 
 func (r *rule) check() error {
 	switch {
-	case r.Action != aycoder.RuleAllow && r.Action != aycoder.RuleAsk && r.Action != aycoder.RuleDeny:
+	case r.Action != RuleAllow && r.Action != RuleAsk && r.Action != RuleDeny:
 		return fmt.Errorf("no action %q; there are allow, ask and deny", short(string(r.Action)))
 	case r.Tool == "":
-		return errors.New("no tool is named; * is every tool")
+		return errNoTool
 	case len(r.Pattern) > maxPattern:
 		return fmt.Errorf("the pattern has %d bytes, at most %d are taken", len(r.Pattern), maxPattern)
 	}
@@ -133,13 +186,14 @@ func (r *rule) check() error {
 				"network, destructive and escalates", short(r.Class))
 		}
 	}
-	r.words = splitPattern(r.Pattern)
+	r.words, r.tokens = splitPattern(r.Pattern), tokens(r.Pattern, true)
+	r.several = slices.ContainsFunc(r.tokens, func(w string) bool { return len(w) == 1 && strings.Contains(operators, w) })
 	r.text, r.literal = plainText(r.Pattern)
 	return nil
 }
 
 // examples checks a rule against its examples.
-func (p *Policy) examples(r *rule, e Entry) error {
+func (p *Policy) examples(r *rule, e Rule) error {
 	if len(e.Match)+len(e.NotMatch) > maxExamples {
 		return fmt.Errorf("more than %d examples", maxExamples)
 	}
@@ -169,80 +223,10 @@ func (p *Policy) fits(r *rule, subject string) bool {
 	}
 	q := p.look(context.Background(), &aycoder.ToolUse{Name: spec.Name, Args: args}, &spec)
 	one := snapshot{rules: []rule{*r}}
-	if r.Action == aycoder.RuleAllow {
+	if r.Action == RuleAllow {
 		_, ok := one.allows(q, func(*rule) bool { return true })
 		return ok
 	}
 	_, sure, maybe := one.strict(q, r.Action)
-	return sure || maybe && r.Action == aycoder.RuleAsk
-}
-
-// splitPattern splits a pattern at spaces that no backslash quotes. The words keep
-// their backslashes.
-func splitPattern(s string) []string {
-	var words []string
-	start, in := 0, false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == ' ' || s[i] == '\t':
-			if in {
-				words = append(words, s[start:i])
-			}
-			in = false
-			continue
-		case !in:
-			start, in = i, true
-		}
-		if s[i] == '\\' {
-			i++
-		}
-	}
-	if in {
-		words = append(words, s[start:])
-	}
-	return words
-}
-
-// plainText removes the backslashes, and reports whether the pattern has no unquoted star.
-func plainText(pattern string) (string, bool) {
-	var b strings.Builder
-	literal := true
-	for i := 0; i < len(pattern); i++ {
-		if pattern[i] == '\\' && i+1 < len(pattern) {
-			i++
-		} else if pattern[i] == '*' {
-			literal = false
-		}
-		b.WriteByte(pattern[i])
-	}
-	return b.String(), literal
-}
-
-// matchWord matches a word against a pattern in which a star is any run of bytes, and a
-// backslash quotes. Its time is bounded by the product of the lengths.
-func matchWord(pattern, word string) bool {
-	p, w := 0, 0
-	star, mark := -1, 0
-	for w < len(word) {
-		lit, n := byte(0), 0
-		if p < len(pattern) && pattern[p] != '*' {
-			lit, n = pattern[p], 1
-			if lit == '\\' && p+1 < len(pattern) {
-				lit, n = pattern[p+1], 2
-			}
-		}
-		switch {
-		case n > 0 && lit == word[w]:
-			p, w = p+n, w+1
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, w
-			p++
-		case star >= 0:
-			mark++
-			p, w = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return sure || maybe && r.Action == RuleAsk
 }

@@ -6,39 +6,80 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/patch"
 )
 
 const maxSuggested = 1000 // bytes of a command that is suggested as it is
 
-// suggest returns rules that would answer the question in the future, the narrowest first. It
-// never suggests a rule for all commands.
-func (q *inquiry) suggest() []aycoder.Rule {
+// suggestions returns rules that would answer the question from now on, the narrowest first,
+// in the form that [ParseRule] reads.
+func (q *inquiry) suggestions() []string {
+	var out []string
+	for _, s := range q.suggest() {
+		if text := s.String(); q.answeredBy(text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// answeredBy reports whether a rule, as it would be read again, allows the call.
+func (q *inquiry) answeredBy(text string) bool {
+	parsed, err := ParseRule(RuleAllow, text)
+	if err != nil {
+		return false
+	}
+	r := rule{Rule: parsed}
+	if r.check() != nil {
+		return false
+	}
+	_, ok := (&snapshot{rules: []rule{r}}).allows(q, func(*rule) bool { return true })
+	return ok
+}
+
+// suggest returns rules that may answer the question. It never suggests a rule for all
+// commands.
+func (q *inquiry) suggest() []Rule {
 	switch {
 	case q.script != nil:
 		return q.suggestCommand()
-	case q.inside:
-		return q.suggestPath()
-	case q.spec.Subject.Arg != "" && q.spec.Subject.Kind == aycoder.SubjectPath:
-		return []aycoder.Rule{}
+	case q.spec.Subject.Arg == "":
+		return []Rule{q.allow("")}
+	case !q.has:
+		return nil
 	}
-	return nil // the loop knows what to say
+	switch q.spec.Subject.Kind {
+	case aycoder.SubjectPath:
+		return q.suggestPath(q.subject)
+	case aycoder.SubjectPatch:
+		if names, _ := patch.Paths(q.subject); len(names) == 1 {
+			return q.suggestPath(names[0])
+		}
+		return []Rule{q.allow("")}
+	case aycoder.SubjectURL:
+		if o, ok := originOf(q.subject); ok {
+			return []Rule{q.allow(o.String())}
+		}
+		return nil
+	}
+	return []Rule{q.allow(quoteStars.Replace(q.subject))}
 }
 
-func (q *inquiry) allow(pattern string) aycoder.Rule {
-	return aycoder.Rule{Action: aycoder.RuleAllow, Tool: q.call.Name, Pattern: pattern}
+func (q *inquiry) allow(pattern string) Rule {
+	return Rule{Action: RuleAllow, Tool: q.call.Name, Pattern: pattern}
 }
 
 // suggestCommand suggests the script itself. If all of it that needs a rule consists of calls
 // of one subcommand, it also suggests that subcommand, limited to the class of this call: a
 // user who allows "touch x" from now on has said nothing about /etc.
-func (q *inquiry) suggestCommand() []aycoder.Rule {
-	out := []aycoder.Rule{}
-	if text := strings.TrimSpace(q.subject); text != "" && len(text) <= maxSuggested {
-		e := q.allow(quoteStars.Replace(text))
+func (q *inquiry) suggestCommand() []Rule {
+	var out []Rule
+	if text := trimBlanks(q.subject); text != "" && len(text) <= maxSuggested {
+		r := q.allow(quoteStars.Replace(text))
 		if q.online && !slices.ContainsFunc(q.script.Commands, talks) {
-			e.Class = q.class.String()
+			r.Class = q.class.String()
 		}
-		out = append(out, e)
+		out = append(out, r)
 	}
 	prefixes := q.script.Prefixes()
 	if len(prefixes) == 0 {
@@ -53,15 +94,9 @@ func (q *inquiry) suggestCommand() []aycoder.Rule {
 	for i, w := range prefixes[0] {
 		words[i] = quoteWord.Replace(w)
 	}
-	e := q.allow(strings.Join(words, " ") + " *")
-	e.Class = q.class.String()
-	r := rule{Rule: e}
-	if r.check() == nil {
-		if _, ok := covered(q, []*rule{&r}); ok && q.guarded == nil {
-			out = append(out, e)
-		}
-	}
-	return out
+	r := q.allow(strings.Join(words, " ") + " *")
+	r.Class = q.class.String()
+	return append(out, r)
 }
 
 var (
@@ -70,14 +105,10 @@ var (
 )
 
 // suggestPath suggests the file and the files in its directory.
-func (q *inquiry) suggestPath() []aycoder.Rule {
-	if strings.ContainsAny(q.subject, `*?[]{}\`) {
-		return []aycoder.Rule{}
+func (q *inquiry) suggestPath(name string) []Rule {
+	if strings.ContainsAny(name, `*?[]{}\`) {
+		return nil
 	}
-	name := path.Clean(q.subject)
-	out := []aycoder.Rule{q.allow(name)}
-	if q.guarded == nil {
-		out = append(out, q.allow(path.Join(path.Dir(name), "*")))
-	}
-	return out
+	name = path.Clean(name)
+	return []Rule{q.allow(name), q.allow(path.Join(path.Dir(name), "*"))}
 }

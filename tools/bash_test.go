@@ -163,7 +163,7 @@ func TestPreviewOfOddNumbers(t *testing.T) {
 		w, _, _ := shellWorld(t, nil)
 		in := json.RawMessage(`{"command":"echo hello","timeout":` + timeout + `}`)
 		l, err := aycoder.New(script.New(script.Call("bash", in), script.Say("Done.")),
-			aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(aycoder.Rules{}))
+			aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(asks))
 		require.NoError(t, err)
 		preview, text := "", ""
 		for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -189,7 +189,7 @@ func TestApprovalHoldsForTheDirectory(t *testing.T) {
 		script.Call("bash", args{"command": "touch here"}),
 		script.Say("Done."),
 	)
-	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(aycoder.Rules{}))
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"]), aycoder.WithApprover(asks))
 	require.NoError(t, err)
 	var previews, errs []string
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
@@ -238,9 +238,8 @@ func TestDirectoriesOfInnerRuns(t *testing.T) {
 		tell(script.Say("Done.")),
 	)})
 	require.NoError(t, err)
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}, {Action: aycoder.RuleAllow, Tool: "subagent"}}
 	outer := script.New(script.Call("subagent", args{"task": "list"}), script.Say("Done."))
-	l, err := aycoder.New(outer, aycoder.WithTools(agent, w.tool["bash"]), aycoder.WithApprover(rules))
+	l, err := aycoder.New(outer, aycoder.WithTools(agent, w.tool["bash"]), approveAll())
 	require.NoError(t, err)
 	for _, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)
@@ -489,8 +488,7 @@ func TestJobsEndWithTheRun(t *testing.T) {
 		script.Call("bash_output", args{"id": "bash-1"}),
 		script.Say("Done."),
 	)
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}, {Action: aycoder.RuleAllow, Tool: "bash_output"}}
-	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), aycoder.WithApprover(aycoder.SuspendAsks(rules)))
+	l, err := aycoder.New(m, aycoder.WithTools(w.tool["bash"], w.tool["bash_output"]), approveAll())
 	require.NoError(t, err)
 	var texts []string
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {

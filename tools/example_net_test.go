@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -98,9 +99,11 @@ func ExampleSubagent() {
 		log.Fatal(err)
 	}
 	model := script.New(script.Call("subagent", `{"task": "Remove the branch old."}`), script.Say("Done."))
-	agent, err := aycoder.New(model, aycoder.WithTools(subagent), aycoder.WithApprover(aycoder.Rules{
-		{Action: aycoder.RuleAllow, Tool: "subagent"},
-	}))
+	approver, err := policy.New(policy.WithRules(policy.User, policy.Rule{Action: policy.RuleAllow, Tool: "subagent"}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent, err := aycoder.New(model, aycoder.WithTools(subagent), aycoder.WithApprover(approver))
 	if err != nil {
 		log.Fatal(err)
 	}

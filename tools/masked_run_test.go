@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -40,8 +41,10 @@ func TestMaskedRun(t *testing.T) {
 		script.Reply(script.Call("edit_file", map[string]any{"path": "a.env", "old_string": "TOKEN=" + hidden, "new_string": "KEY=" + hidden})),
 		script.Say("done"),
 	)
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
+	require.NoError(t, err)
 	agent, err := aycoder.New(model, aycoder.WithTools(append(coding, leaky)...), aycoder.WithToolMiddleware(tools.Masking(m)),
-		aycoder.WithApprover(aycoder.Rules{}))
+		aycoder.WithApprover(approver))
 	require.NoError(t, err)
 	var events []string
 	for ev, err := range agent.Run(t.Context(), aycoder.Input{Prompt: "go"}) {

@@ -26,7 +26,7 @@ type oneEdit struct {
 
 // MultiEdit returns multi_edit, which makes several edits to a file, all or none, each in
 // the manner of [EditFile]. They apply in order. The tool is about one file, so that a
-// [aycoder.Rule] for paths can allow or deny it.
+// rule of package policy for paths can allow or deny it.
 func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"multi_edit", multiDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}

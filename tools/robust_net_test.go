@@ -19,6 +19,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/timed"
+	"github.com/aycoder/aycoder/policy"
 )
 
 type netCase struct {
@@ -210,13 +211,13 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 	}
 	in := args{"task": c.Args["task"]}
 	config := SubagentConfig{Model: modelOf(says("done")), Tools: tools}
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}}
+	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "*", Class: "escalates"}}
 	if names, ok := c.Args["tools"]; ok {
 		in["tools"] = names
 	}
 	if rule, ok := c.Args["parent_rule"].(string); ok {
 		action, rest, _ := strings.Cut(rule, " ")
-		parsed, err := aycoder.ParseRule(aycoder.RuleAction(action), strings.TrimSuffix(strings.Replace(rest, "(", ":", 1), ")"))
+		parsed, err := policy.ParseRule(policy.RuleAction(action), strings.TrimSuffix(strings.Replace(rest, "(", ":", 1), ")"))
 		require.NoError(t, err)
 		rules = append(rules, parsed)
 		config.Model = modelOf(uses("bash", args{"command": "rm x"}), says("done"))
@@ -228,7 +229,9 @@ func (c *netCase) subagent(t *testing.T) (string, bool) {
 			config = SubagentConfig{Model: modelOf(uses("subagent", in), says("done")), Tools: []aycoder.Tool{inner}}
 		}
 	}
-	fin, events, _ := delegate(t, subagent(t, config), in, aycoder.WithApprover(rules))
+	approver, err := policy.New(policy.WithRules(policy.User, rules...))
+	require.NoError(t, err)
+	fin, events, _ := delegate(t, subagent(t, config), in, aycoder.WithApprover(approver))
 	require.Zero(t, ran)
 	if inside := textsOf(events); len(inside) > 0 {
 		return inside[0], true

@@ -42,6 +42,14 @@ func (w *world) run(tool string, in args, answer func(*aycoder.ApprovalRequested
 }
 
 // runAll makes calls, one message each, and returns the events.
+// asks asks about each call that does not only read.
+var asks = aycoder.ApproverFunc(func(_ context.Context, _ *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	if spec.Effect == aycoder.EffectReadOnly && !spec.OpenWorld {
+		return aycoder.Allow()
+	}
+	return aycoder.Ask()
+})
+
 func (w *world) runAll(uses []*aycoder.ToolUse, answer func(*aycoder.ApprovalRequested)) (events []aycoder.Event) {
 	w.t.Helper()
 	m := &model{}
@@ -50,7 +58,7 @@ func (w *world) runAll(uses []*aycoder.ToolUse, answer func(*aycoder.ApprovalReq
 	}
 	coding, err := Coding(w.ws)
 	require.NoError(w.t, err)
-	loop, err := aycoder.New(m, aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Rules{}))
+	loop, err := aycoder.New(m, aycoder.WithTools(coding...), aycoder.WithApprover(asks))
 	require.NoError(w.t, err)
 	for ev, err := range loop.Run(w.t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(w.t, err)

@@ -56,19 +56,17 @@ func (w *world) snapshot() map[string]string {
 func generous(t *testing.T, dir string) map[string]aycoder.Approver {
 	all := map[string]aycoder.Approver{
 		"allows all": aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() }),
-		"any tool":   aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "*"}},
-		"any path": aycoder.Rules{
-			{Action: aycoder.RuleAllow, Tool: "*", Pattern: "**"}, {Action: aycoder.RuleAllow, Tool: "*", Pattern: "{*,.*}/**"},
-			{Action: aycoder.RuleAllow, Tool: "*", Pattern: ".*/**"}, {Action: aycoder.RuleAllow, Tool: "*", Pattern: "conf*"},
-			{Action: aycoder.RuleAllow, Tool: "*", Pattern: "*.{md,MD,py,toml,yml}"},
-		},
 	}
 	for _, mode := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.FullAuto} {
-		for name, entries := range map[string][]policy.Entry{
-			"": nil, " and a rule for all": {{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "*"}}},
-			" and a rule for all paths": {{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "*", Pattern: "**"}}},
+		for name, patterns := range map[string][]string{
+			"": nil, " and a rule for all": {""},
+			" and rules for all paths": {"**", "{*,.*}/**", ".*/**", "conf*", "*.{md,MD,py,toml,yml}"},
 		} {
-			p, err := policy.New(policy.WithMode(mode), policy.WithWorkspace(dir), policy.WithRules(policy.User, entries...))
+			var rules []policy.Rule
+			for _, p := range patterns {
+				rules = append(rules, policy.Rule{Action: policy.RuleAllow, Tool: "*", Pattern: p})
+			}
+			p, err := policy.New(policy.WithMode(mode), policy.WithWorkspace(dir), policy.WithRules(policy.User, rules...))
 			require.NoError(t, err)
 			all[string(mode)+name] = p
 		}
@@ -160,21 +158,19 @@ func TestStartFilesByARuleThatNamesThem(t *testing.T) {
 		{".github/**", ".github/workflows/x.yml"},
 	}
 	for _, tt := range tests {
-		rule := aycoder.Rule{Action: aycoder.RuleAllow, Tool: "*", Pattern: tt.pattern}
-		p, err := policy.New(policy.WithRules(policy.User, policy.Entry{Rule: rule}))
+		rule := policy.Rule{Action: policy.RuleAllow, Tool: "*", Pattern: tt.pattern}
+		p, err := policy.New(policy.WithRules(policy.User, rule))
 		require.NoError(t, err)
-		for _, a := range []aycoder.Approver{p, aycoder.Rules{rule}} {
-			for tool, in := range map[string]args{
-				"write_file":  {"path": tt.path, "content": "x\n"},
-				"apply_patch": {"patch": "*** Begin Patch\n*** Add File: " + tt.path + "\n+x\n*** End Patch\n"},
-			} {
-				w := newWorld(t, nil)
-				fin := w.runBy(a, tool, in, func(a *aycoder.ApprovalRequested) { t.Errorf("%s %s: asked", tool, tt.path) })
-				require.False(t, fin.Output.IsError, fin.Output.Text())
-				require.Equal(t, "x\n", w.read(tt.path))
-				w.runBy(a, "write_file", args{"path": ".envrc", "content": "x\n"}, func(a *aycoder.ApprovalRequested) { a.Deny("") })
-				require.NoFileExists(t, w.path(".envrc"))
-			}
+		for tool, in := range map[string]args{
+			"write_file":  {"path": tt.path, "content": "x\n"},
+			"apply_patch": {"patch": "*** Begin Patch\n*** Add File: " + tt.path + "\n+x\n*** End Patch\n"},
+		} {
+			w := newWorld(t, nil)
+			fin := w.runBy(p, tool, in, func(a *aycoder.ApprovalRequested) { t.Errorf("%s %s: asked", tool, tt.path) })
+			require.False(t, fin.Output.IsError, fin.Output.Text())
+			require.Equal(t, "x\n", w.read(tt.path))
+			w.runBy(p, "write_file", args{"path": ".envrc", "content": "x\n"}, func(a *aycoder.ApprovalRequested) { a.Deny("") })
+			require.NoFileExists(t, w.path(".envrc"))
 		}
 	}
 }
@@ -262,8 +258,8 @@ func TestStartFilesInLargePatches(t *testing.T) {
 	}
 	in := args{"patch": lines.String() + "*** Add File: .envrc\n+x\n*** End Patch\n"}
 	p, err := policy.New(policy.WithMode(policy.FullAuto), policy.WithRules(policy.User,
-		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "apply_patch", Pattern: "{**/conftest.py,.envrc,**}"}},
-		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "apply_patch", Pattern: "**/conftest.py"}}))
+		policy.Rule{Action: policy.RuleAllow, Tool: "apply_patch", Pattern: "{**/conftest.py,.envrc,**}"},
+		policy.Rule{Action: policy.RuleAllow, Tool: "apply_patch", Pattern: "**/conftest.py"}))
 	require.NoError(t, err)
 	w, asked := newWorld(t, nil), 0
 	w.runBy(p, "apply_patch", in, func(a *aycoder.ApprovalRequested) { asked++; a.Deny("") })

@@ -208,9 +208,24 @@ func TestSubagentStops(t *testing.T) {
 
 // A refusal by the parent is final, whatever the agent's own Approver says.
 func TestSubagentPermissions(t *testing.T) {
-	deny := aycoder.WithApprover(aycoder.Rules{
-		{Action: aycoder.RuleAllow, Tool: "subagent"}, {Action: aycoder.RuleAllow, Tool: "bash"},
-		{Action: aycoder.RuleDeny, Tool: "bash", Pattern: "rm *"},
+	by := func(verdict func(call *aycoder.ToolUse) aycoder.Verdict) aycoder.Option {
+		return aycoder.WithApprover(aycoder.ApproverFunc(
+			func(_ context.Context, call *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
+				return verdict(call)
+			}))
+	}
+	deny := by(func(call *aycoder.ToolUse) aycoder.Verdict {
+		if strings.Contains(string(call.Args), "rm ") {
+			return aycoder.Deny("nothing is removed")
+		}
+		return aycoder.Allow()
+	})
+	denyAll := by(func(*aycoder.ToolUse) aycoder.Verdict { return aycoder.Deny("no") })
+	ask := by(func(call *aycoder.ToolUse) aycoder.Verdict {
+		if call.Name == "subagent" {
+			return aycoder.Allow()
+		}
+		return aycoder.Ask()
 	})
 	tests := []struct {
 		name          string
@@ -221,8 +236,8 @@ func TestSubagentPermissions(t *testing.T) {
 		{"parent allows", deny, nil, "ls", 1},
 		{"parent denies", deny, nil, "rm x", 0},
 		{"parent denies, child allows", deny, approveAll(), "rm x", 0},
-		{"child denies", approveAll(), aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleDeny, Tool: "bash"}}), "ls", 0},
-		{"nobody answers", aycoder.WithApprover(aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "subagent"}}), approveAll(), "ls", 0},
+		{"child denies", approveAll(), denyAll, "ls", 0},
+		{"nobody answers", ask, approveAll(), "ls", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -89,8 +89,8 @@ func newAgent(model aycoder.ModelClient, ws *workspace.Workspace) (*aycoder.Loop
 		return nil, err
 	}
 	rules := policy.WithRules(policy.Managed,
-		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go test *"}},
-		policy.Entry{Rule: aycoder.Rule{Action: aycoder.RuleDeny, Tool: "fetch", Reason: "this job works offline"}},
+		policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: "go test *"},
+		policy.Rule{Action: policy.RuleDeny, Tool: "fetch", Reason: "this job works offline"},
 	)
 	p, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithMode(policy.AcceptEdits), rules)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 )
 
 // ask asks the user for an approval. Only keys that are typed after the question answer
@@ -202,8 +203,12 @@ func (c *chat) always(a *aycoder.ApprovalRequested) bool {
 	return allowed || errors.Is(err, aycoder.ErrDecided)
 }
 
-// describe describes in words what a rule covers.
-func describe(r aycoder.Rule) string {
+// describe describes in words what a rule of the policy covers.
+func describe(text string) string {
+	r, err := policy.ParseRule(policy.RuleAllow, text)
+	if err != nil {
+		return cleanLine(text)
+	}
 	pattern := strings.NewReplacer(`\\`, `\`, `\*`, "*").Replace(r.Pattern)
 	wild := strings.Contains(strings.ReplaceAll(r.Pattern, `\*`, ""), "*")
 	dir, _ := strings.CutSuffix(pattern, "*")

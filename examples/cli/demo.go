@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -76,7 +77,7 @@ func (a *app) openDemo(s *session, o *options) error {
 	}
 	s.name, s.demo = demoModel, true
 	// Running the check changes nothing, so the demo does not ask for approval.
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: demoCheck}}
+	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "bash", Pattern: demoCheck}}
 	return s.build(newDemoModel(pace), dir, o, rules)
 }
 

@@ -190,7 +190,7 @@ func (s *session) onClose(f func() error) {
 }
 
 // build makes the loop of a session, with the tools for a directory and the rules.
-func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules aycoder.Rules) error {
+func (s *session) build(m aycoder.ModelClient, dir string, o *options, rules []policy.Rule) error {
 	ws, err := workspace.Open(dir)
 	if err != nil {
 		return err
@@ -237,13 +237,11 @@ refused, do not try it in another way; take the reason into account, or ask what
 }
 
 // approver asks the user; if there is no user, it ends the run with the question open.
-func (s *session) approver(o *options, coding []aycoder.Tool, rules aycoder.Rules, opts ...policy.Option) (
+func (s *session) approver(o *options, coding []aycoder.Tool, rules []policy.Rule, opts ...policy.Option) (
 	aycoder.Approver, error,
 ) {
-	opts = append(opts, policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...))
-	for _, r := range rules {
-		opts = append(opts, policy.WithRules(policy.Session, policy.Entry{Rule: r}))
-	}
+	opts = append(opts, policy.WithMode(o.mode), policy.WithWorkspace(s.dir), policy.WithTools(coding...),
+		policy.WithRules(policy.Session, rules...))
 	if s.rules != "" && !s.demo { // rules that were saved for a directory hold in that directory
 		sum := sha256.Sum256([]byte(s.dir))
 		opts = append(opts, policy.WithFile(filepath.Join(s.rules, fmt.Sprintf("rules-%x.json", sum[:8]))))
@@ -269,15 +267,15 @@ func (a *app) rulesDir() string {
 }
 
 // parseRules parses the -allow flags.
-func parseRules(flags []string, all []aycoder.Tool) (aycoder.Rules, error) {
+func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
 	var names []string
 	for _, t := range all {
 		names = append(names, t.Spec().Name)
 	}
-	var rules aycoder.Rules
+	var rules []policy.Rule
 	for _, f := range flags {
 		for _, text := range splitRules(f, names) {
-			r, err := aycoder.ParseRule(aycoder.RuleAllow, text)
+			r, err := policy.ParseRule(policy.RuleAllow, text)
 			if err != nil {
 				return nil, err
 			}

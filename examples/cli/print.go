@@ -179,7 +179,7 @@ func narrowest(r *aycoder.ApprovalRequest) string {
 	if len(r.Suggested) == 0 {
 		return r.Tool
 	}
-	return r.Suggested[0].String()
+	return r.Suggested[0]
 }
 
 // An outcome is the last line of the JSON formats: a run_end for every outcome, with the

@@ -133,10 +133,9 @@ func TestDescribeRule(t *testing.T) {
 		{"bash", "echo \x1b[2J", "bash of exactly: echo ␛[2J"},
 	}
 	for _, tt := range tests {
-		require.Equal(t, tt.want, describe(aycoder.Rule{Tool: tt.tool, Pattern: tt.pattern}), tt.pattern)
+		require.Equal(t, tt.want, describe(policy.Rule{Tool: tt.tool, Pattern: tt.pattern}.String()), tt.pattern)
 	}
-	bounded := aycoder.Rule{Tool: "bash", Class: "needs_approval", Pattern: "go vet *"}
-	require.Equal(t, "bash like: go vet * (* is any words), at most needs approval", describe(bounded))
+	require.Equal(t, "bash like: go vet * (* is any words), at most needs approval", describe("bash@needs_approval:go vet *"))
 }
 
 func TestDiff(t *testing.T) {
@@ -244,7 +243,9 @@ func plainChat(t *testing.T, model aycoder.ModelClient, input io.Reader, out io.
 	t.Cleanup(func() { ws.Close() })
 	coding, err := tools.Coding(ws)
 	require.NoError(t, err)
-	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Rules{}))
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
+	require.NoError(t, err)
+	loop, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(approver))
 	require.NoError(t, err)
 	return &chat{view: newView(plainScreen(out), false), keys: newKeyboard(input, nil), loop: loop, name: "test"}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -54,9 +55,13 @@ func run(ctx context.Context, w io.Writer, dir, outside string) error {
 		script.Call("bash", map[string]string{"command": "echo hello > " + outside}),
 		script.Say("One of the two worked.\n"),
 	)
-	// The sandbox bounds what commands can do, so this rule lets all of them run.
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash"}}
-	agent, err := aycoder.New(model, aycoder.WithTools(bash), aycoder.WithApprover(rules))
+	// The sandbox bounds what commands can do, so this rule lets those of all classes run.
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithRules(policy.User,
+		policy.Rule{Action: policy.RuleAllow, Tool: "bash", Class: "escalates"}))
+	if err != nil {
+		return err
+	}
+	agent, err := aycoder.New(model, aycoder.WithTools(bash), aycoder.WithApprover(approver))
 	if err != nil {
 		return err
 	}

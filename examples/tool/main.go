@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -86,8 +87,12 @@ func run(ctx context.Context, w io.Writer, model aycoder.ModelClient, d *deploye
 	if err != nil {
 		return err
 	}
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "deploy", Pattern: "staging"}}
-	loop, err := aycoder.New(model, aycoder.WithTools(tool), aycoder.WithApprover(rules))
+	approver, err := policy.New(policy.WithRules(policy.User,
+		policy.Rule{Action: policy.RuleAllow, Tool: "deploy", Pattern: "staging"}))
+	if err != nil {
+		return err
+	}
+	loop, err := aycoder.New(model, aycoder.WithTools(tool), aycoder.WithApprover(approver))
 	if err != nil {
 		return err
 	}

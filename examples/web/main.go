@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -139,8 +140,12 @@ func newAgent(model aycoder.ModelClient, opts ...aycoder.Option) (*aycoder.Loop,
 	if err != nil {
 		return nil, err
 	}
-	// Empty rules: calls that only read run, and every other call is a question.
-	opts = append(opts, aycoder.WithTools(tool), aycoder.WithApprover(aycoder.Rules{}))
+	// Calls that only read run, and every other call is a question.
+	approver, err := policy.New()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, aycoder.WithTools(tool), aycoder.WithApprover(approver))
 	return aycoder.New(model, opts...)
 }
 

@@ -173,6 +173,10 @@ var gitHooks = []string{
 	"hooks/p4-post-changelist", "hooks/p4-pre-submit", "hooks/post-index-change",
 }
 
+// maxPath bounds the time of a check, which grows with the length of the path times that of the
+// list. No system opens a longer path: it is PATH_MAX of Linux.
+const maxPath = 4096 // bytes
+
 // Store reports whether the path is, or is in, what version control keeps for itself.
 func Store(p string) bool {
 	forms, absolute := elements(p)
@@ -181,8 +185,11 @@ func Store(p string) bool {
 
 // Runs returns why the file at the path runs code though nobody runs it by its name, or
 // decides what an agent may do: a sentence, or "" if it does not. Path is relative to a
-// workspace, or absolute.
+// workspace, or absolute. A path that is too long to be checked has a reason, too.
 func Runs(p string) string {
+	if len(p) > maxPath {
+		return "its name is too long to be checked"
+	}
 	forms, absolute := elements(p)
 	for i := range startRows {
 		if anyName(startRows[i].names, forms, absolute) {
@@ -196,6 +203,9 @@ func Runs(p string) string {
 // one for which [Runs] has a reason, or [Secret] holds: "**/conftest.py" does for such a file,
 // "tests/**" does not.
 func Names(pattern, p string) bool {
+	if len(p) > maxPath {
+		return false
+	}
 	if Secret(p) && !Secret(pattern) || Store(p) && !Store(pattern) {
 		return false
 	}

@@ -17,6 +17,7 @@ import (
 	"runtime/coverage"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -64,8 +65,12 @@ func run(part, how, out string) error {
 		}
 	}
 	model := script.New(script.Call("edit_file", json.RawMessage(wanted)), script.Say("Done."))
+	approver, err := policy.New()
+	if err != nil {
+		return err
+	}
 	agent, err := aycoder.New(clearing{model, part == "call"}, aycoder.WithTools(edit),
-		aycoder.WithApprover(aycoder.Rules{}), aycoder.WithToolMiddleware(tool))
+		aycoder.WithApprover(approver), aycoder.WithToolMiddleware(tool))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -41,8 +42,12 @@ func run(ctx context.Context, stdin io.Reader, dir, model string) error {
 	if err != nil {
 		return err
 	}
-	rules := aycoder.Rules{{Action: aycoder.RuleAllow, Tool: "bash", Pattern: "go test *"}}
-	agent, err := aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(rules),
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()), policy.WithRules(policy.User,
+		policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: "go test *"}))
+	if err != nil {
+		return err
+	}
+	agent, err := aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(approver),
 		aycoder.WithSystem("You are a coding agent. Run the tests after each change."))
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -41,8 +42,12 @@ func run(ctx context.Context, stdin io.Reader, dir, model, prompt string) error 
 	if err != nil {
 		return err
 	}
-	// Empty rules: calls that only read run, and every other call is a question.
-	agent, err := aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(aycoder.Rules{}))
+	// Calls that only read run, and every other call is a question.
+	approver, err := policy.New(policy.WithWorkspace(ws.Dir()))
+	if err != nil {
+		return err
+	}
+	agent, err := aycoder.New(client, aycoder.WithTools(coding...), aycoder.WithApprover(approver))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package rule
+package policy
 
 import (
 	"net/url"
@@ -19,14 +19,12 @@ func FuzzOrigins(f *testing.F) {
 	f.Fuzz(func(t *testing.T, address string) {
 		o, ok := originOf(address)
 		if !ok {
-			require.True(t, URL("example.com", address, false))
-			require.False(t, URL("*", address, true))
+			require.True(t, matchURL("example.com", address, false))
+			require.False(t, matchURL("*", address, true))
 			return
 		}
-		require.True(t, URL(o.host, address, false))
-		patterns := SuggestURL(address)
-		require.Len(t, patterns, 1)
-		require.True(t, URL(patterns[0], address, true), patterns[0])
+		require.True(t, matchURL(o.host, address, false))
+		require.True(t, matchURL(o.String(), address, true), o)
 		u, err := url.Parse(address)
 		if err != nil { // of its path
 			return

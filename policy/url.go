@@ -1,4 +1,4 @@
-package rule
+package policy
 
 import (
 	"net/netip"
@@ -81,10 +81,10 @@ func hostName(s string) (string, bool) {
 	return s, true
 }
 
-// URL matches the host of an address. An allow rule covers a port other than the default only
+// matchURL matches the host of an address. An allow rule covers a port other than the default only
 // if the rule names it. A deny rule covers every address whose host is ambiguous, and
 // "*.example.com" in it also covers example.com.
-func URL(pattern, address string, allow bool) bool {
+func matchURL(pattern, address string, allow bool) bool {
 	o, ok := originOf(address)
 	if !ok {
 		return !allow
@@ -92,7 +92,7 @@ func URL(pattern, address string, allow bool) bool {
 	pattern = strings.ToLower(pattern)
 	full := o.host + ":" + o.port
 	if allow {
-		return wild(pattern, o.String(), anything) || wild(pattern, full, anything)
+		return matchText(pattern, o.String()) || matchText(pattern, full)
 	}
 	if _, rest, ok := strings.Cut(pattern, "://"); ok {
 		pattern = rest
@@ -104,14 +104,5 @@ func URL(pattern, address string, allow bool) bool {
 	if strings.ContainsFunc(pattern, odd) && strings.Contains(o.host, "xn--") {
 		return true // the same name, perhaps
 	}
-	return wild(pattern, o.host, anything) || wild(pattern, full, anything) || pattern == "*."+o.host
-}
-
-// SuggestURL returns the pattern that covers the host of an address.
-func SuggestURL(address string) []string {
-	o, ok := originOf(address)
-	if !ok {
-		return nil
-	}
-	return []string{o.String()}
+	return matchText(pattern, o.host) || matchText(pattern, full) || pattern == "*."+o.host
 }

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"path"
+	"strings"
+	"unicode"
+
+	"github.com/aycoder/aycoder/internal/glob"
+)
+
+// The patterns of rules: the parser of their words, and the matchers for commands whose syntax
+// is not known, for paths and for other texts. Addresses are in url.go, commands in command.go.
+// The package comment documents the language.
+
+// splitPattern splits a pattern at blanks that no backslash quotes. The words keep their
+// backslashes.
+func splitPattern(s string) []string {
+	var words []string
+	start, in := 0, false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == ' ' || s[i] == '\t':
+			if in {
+				words = append(words, s[start:i])
+			}
+			in = false
+			continue
+		case !in:
+			start, in = i, true
+		}
+		if s[i] == '\\' {
+			i++
+		}
+	}
+	if in {
+		words = append(words, s[start:])
+	}
+	return words
+}
+
+// trimBlanks removes what is blank to a shell. Other spaces are letters to it.
+func trimBlanks(script string) string { return strings.Trim(script, " \t\n") }
+
+// plainText removes the backslashes, and reports whether the pattern has no unquoted star.
+func plainText(pattern string) (string, bool) {
+	var b strings.Builder
+	literal := true
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		} else if pattern[i] == '*' {
+			literal = false
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String(), literal
+}
+
+// matchText matches a text against a pattern in which a star is any run of bytes, and a
+// backslash quotes. Its time is bounded by the product of the lengths.
+func matchText(pattern, word string) bool {
+	p, w := 0, 0
+	star, mark := -1, 0
+	for w < len(word) {
+		lit, n := byte(0), 0
+		if p < len(pattern) && pattern[p] != '*' {
+			lit, n = pattern[p], 1
+			if lit == '\\' && p+1 < len(pattern) {
+				lit, n = pattern[p+1], 2
+			}
+		}
+		switch {
+		case n > 0 && lit == word[w]:
+			p, w = p+n, w+1
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, w
+			p++
+		case star >= 0:
+			mark++
+			p, w = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// operators separate commands; each is a separate token.
+const operators = "\n;&|()<>`"
+
+// tokens splits a script, or the pattern of an ask or deny rule, roughly as a shell does:
+// quotes join words and are taken off, and operators are words. A backslash makes the next
+// character literal; in a pattern it stays, since it also quotes stars.
+func tokens(s string, pattern bool) []string {
+	var out []string
+	var word strings.Builder
+	quote, in := byte(0), false
+	end := func() {
+		if in {
+			out = append(out, word.String())
+		}
+		word.Reset()
+		in = false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '\\' && i+1 < len(s) && quote != '\'':
+			i++
+			if in = true; pattern {
+				word.WriteByte(c)
+			}
+			word.WriteByte(s[i])
+		case c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteByte(c)
+		case c == '"' || c == '\'':
+			quote, in = c, true
+		case strings.IndexByte(operators, c) >= 0:
+			end()
+			out = append(out, string(c))
+		case c == ' ' || c == '\t' || c == '\r':
+			end()
+		default:
+			word.WriteByte(c)
+			in = true
+		}
+	}
+	end()
+	return out
+}
+
+// bare takes off quotes, and what else may stand around the words of a command.
+var bare = strings.NewReplacer("\\\n", "", `"`, "", "'", "", `\`, "", "{", " ", "}", " ", "$", " ")
+
+// contains reports whether the words of a pattern follow each other somewhere in a script. A
+// star as a word is any number of words.
+func contains(pattern, script []string) bool {
+	p, w := 0, 0
+	star, mark := -1, 0 // as if a star stood before the pattern
+	for p < len(pattern) {
+		switch {
+		case pattern[p] == "*":
+			star, mark = p, w
+			p++
+		case w < len(script) && hitsWord(pattern[p], script[w], true):
+			p, w = p+1, w+1
+		case w >= len(script):
+			return false
+		default:
+			mark++
+			p, w = star+1, mark
+		}
+	}
+	return true
+}
+
+// mentions reports whether a script that is not understood may contain a command of the rule:
+// any word may be the name of a program, also one in quotes, and a star in the pattern may be any
+// text, as nobody knows which words belong to one command.
+func (r *rule) mentions(script string) bool {
+	if len(script) > maxCommand {
+		return true
+	}
+	words := tokens(bare.Replace(script), false)
+	if len(words) > maxWords || len(words)*len(script)*len(r.Pattern) > maxWork {
+		return true
+	}
+	for i := range words {
+		if sure, _ := r.hits(words[i:], false); sure {
+			return true
+		}
+		line := path.Base(words[i]) + " " + strings.Join(words[i+1:], " ")
+		if matchText(r.Pattern, line) || matchText(r.Pattern+" *", line) {
+			return true
+		}
+	}
+	return r.several && contains(r.tokens, words)
+}
+
+// Longer texts are covered by every deny rule and by no allow rule: nothing has such a long
+// name, and matching it takes time.
+const (
+	maxSubject  = 4096 // bytes of a path
+	maxSegments = 256
+	maxCommand  = 64 << 10 // bytes of a command
+	maxWords    = 256
+	maxWork     = 1 << 30 // steps of the search for a pattern in a script
+)
+
+// matchPath matches a path as it is written; the workspace resolves it later. No allow pattern
+// covers a path that is absolute, contains "..", or is not slash-separated; a deny pattern
+// covers such a path if it fits any suffix of it. A deny rule for the content of a directory
+// also covers the directory and those above it, since a tool may search them.
+func matchPath(pattern, name string, allow bool) bool {
+	odd := strings.Contains(name, `\`) || len(name) > 1 && name[1] == ':'
+	name = path.Clean(strings.ReplaceAll(name, `\`, "/"))
+	plain := !odd && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
+	if len(name) > maxSubject || strings.Count(name, "/") > maxSegments {
+		return !allow
+	}
+	if allow {
+		return plain && glob.Match(pattern, name)
+	}
+	pattern, name = foldCase(pattern), foldCase(name)
+	g, err := glob.Compile(pattern)
+	if err != nil || above(name, pattern) {
+		return true
+	}
+	for {
+		if g.Match(name) || g.Match(name+inside) {
+			return true
+		}
+		_, rest, ok := strings.Cut(name, "/")
+		if !ok || plain {
+			return false
+		}
+		name = rest
+	}
+}
+
+// inside is a file that only wildcards match.
+const inside = "/\x01\x01"
+
+// above reports whether name is a directory above the fixed part of the pattern.
+func above(name, pattern string) bool {
+	fixed, _, wild := strings.Cut(pattern, "*")
+	if i := strings.IndexAny(fixed, "?[{"); i >= 0 {
+		fixed, wild = fixed[:i], true
+	}
+	if wild {
+		fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
+	}
+	if fixed = strings.TrimSuffix(fixed, "/"); fixed == "" {
+		return false
+	}
+	return name == "." || name == fixed || strings.HasPrefix(fixed, name+"/")
+}
+
+// foldCase makes names equal that some file systems treat as equal.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, s)
+}
