@@ -1,12 +1,12 @@
 package tools
 
 import (
-	"bytes"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/runes"
 	classes "github.com/aycoder/aycoder/internal/shell"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -90,7 +90,7 @@ func (b *basher) content(name string, most int) (string, bool) {
 		return "", false
 	}
 	data, err := readAll(f, most)
-	if err != nil || len(data) > most || bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0 {
+	if err != nil || len(data) > most || runes.Binary(data) {
 		return "", false
 	}
 	return view.String(data), true

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bufio"
-	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -27,7 +26,6 @@ import (
 
 const (
 	byteOrderMark = "\uFEFF"
-	sniffed       = 1024 // bytes from which the media type is guessed
 	progressBytes = 256 << 10
 )
 
@@ -53,8 +51,8 @@ func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Respo
 		return nil, err
 	}
 	unpacked := &meter{r: plain, left: maxBody, alive: alive}
-	head := bufio.NewReaderSize(unpacked, sniffed)
-	start, err := head.Peek(sniffed)
+	head := bufio.NewReaderSize(unpacked, runes.Sniffed)
+	start, err := head.Peek(runes.Sniffed)
 	if err != nil && err != io.EOF {
 		return nil, readProblem(u, err)
 	}
@@ -180,7 +178,7 @@ func textKind(declared string, start []byte) (kind string, text bool) {
 	}
 	wide := strings.HasPrefix(strings.ToLower(params["charset"]), "utf-16") ||
 		len(start) > 1 && (start[0] == 0xFE && start[1] == 0xFF || start[0] == 0xFF && start[1] == 0xFE)
-	if !wide && bytes.IndexByte(start, 0) >= 0 {
+	if !wide && runes.Binary(start) {
 		if kind == "" {
 			kind = http.DetectContentType(start)
 		}

@@ -258,3 +258,21 @@ func TestPartOfADirectory(t *testing.T) {
 	assert.Equal(t, "d/a\n"+note, w.ok("glob", args{"pattern": "d/*"}))
 	assert.Contains(t, w.ok("code_search", args{"pattern": "hit"}), "[1 file searched; left out: 1 directories with too many entries, in part")
 }
+
+// All tools agree which files are binary: a NUL among the first 8,000 bytes, as git has it.
+func TestToolsAgreeWhatIsBinary(t *testing.T) {
+	text := func(n int) string {
+		return strings.Repeat(strings.Repeat("x", 99)+"\n", 79) + strings.Repeat("y", n) + "\x00 needle\n"
+	}
+	w := newWorld(t, map[string]string{"binary": text(99), "text": text(100)})
+	change := args{"old_string": "needle", "new_string": "pin"}
+	with := func(name string) args { return args{"path": name, "old_string": "needle", "new_string": "pin"} }
+	w.fails("binary_file", "read_file", args{"path": "binary"})
+	w.fails("binary_file", "edit_file", with("binary"))
+	w.fails("binary_file", "multi_edit", args{"path": "binary", "edits": []args{change}})
+	require.Contains(t, w.ok("code_search", args{"pattern": "needle", "path": "binary"}), "No match")
+	w.ok("read_file", args{"path": "text"})
+	require.Contains(t, w.ok("code_search", args{"pattern": "needle", "path": "text"}), "needle")
+	w.ok("edit_file", with("text"))
+	require.Equal(t, strings.Replace(text(100), "needle", "pin", 1), w.read("text"))
+}

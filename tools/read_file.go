@@ -18,12 +18,11 @@ import (
 )
 
 const (
-	maxLines   = 2000     // per call
-	maxRead    = 64 << 10 // bytes per call
-	maxLine    = 2000     // bytes of a line
-	sniffBytes = 8 << 10  // a NUL among these makes a file binary
-	maxKept    = 8 << 20  // bytes of the largest file whose content is remembered as shown
-	maxTail    = 64 << 20 // bytes behind the shown lines in which lines are still counted
+	maxLines = 2000     // per call
+	maxRead  = 64 << 10 // bytes per call
+	maxLine  = 2000     // bytes of a line
+	maxKept  = 8 << 20  // bytes of the largest file whose content is remembered as shown
+	maxTail  = 64 << 20 // bytes behind the shown lines in which lines are still counted
 )
 
 const readDescription = `Read a text file of the workspace. Each line is preceded by its number and
@@ -107,7 +106,7 @@ func textOf(f fs.File, name string) (*text, error) {
 	}
 	t := &text{size: info.Size(), kept: info.Size() <= maxKept}
 	t.reader = io.LimitReader(f, t.size)
-	head := make([]byte, min(t.size, sniffBytes))
+	head := make([]byte, min(t.size, runes.Sniffed))
 	if t.kept {
 		head = make([]byte, t.size)
 	}
@@ -120,9 +119,11 @@ func textOf(f fs.File, name string) (*text, error) {
 	if t.kept {
 		t.whole = head
 	}
+	// Reading decodes UTF-16, whose NULs make it binary to everything else: an edit would have
+	// to encode the text again.
 	if order := byteOrder(head); order != nil && t.kept {
 		t.reader = strings.NewReader(decodeUTF16(head[2:], order))
-	} else if bytes.IndexByte(head[:min(n, sniffBytes)], 0) >= 0 {
+	} else if runes.Binary(head) {
 		return nil, problemf("binary_file", "%s is a binary file of %d bytes; "+
 			"look at it with bash (file, xxd, strings)", showPath(name), t.size)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/editmatch"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/merge"
 )
@@ -58,7 +59,7 @@ func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 		return nil, err
 	}
 	f.exists, f.text, f.mode = true, view.String(data), mode
-	f.binary = bytes.IndexByte(data[:min(len(data), sniffBytes)], 0) >= 0
+	f.binary = runes.Binary(data)
 	return f, nil
 }
 

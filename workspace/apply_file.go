@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/merge"
 )
@@ -273,9 +274,7 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}
 }
 
-// isBinary uses the test of [merge.Merge], which is git's: a NUL byte in the first 8000
-// bytes.
-func isBinary(text string) bool { return strings.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }
+func isBinary(text string) bool { return runes.Binary(view.Bytes(text)) }
 
 // why explains a failed merge to the model.
 func (f *fileApply) why(m merge.Result) string {

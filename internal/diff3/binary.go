@@ -1,12 +1,14 @@
 package diff3
 
-import "bytes"
+import (
+	"bytes"
 
-// isBinary reports whether a file is not for merging by lines: it has a NUL in its
-// first 8,000 bytes, which is git's rule, or is too large.
-func isBinary(data []byte) bool {
-	return len(data) > maxSize || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
-}
+	"github.com/aycoder/aycoder/internal/runes"
+)
+
+// Whole reports whether a file is merged and compared as a whole instead of by lines: it is
+// binary or too large.
+func Whole(data []byte) bool { return len(data) > maxSize || runes.Binary(data) }
 
 // mergeBinary takes the side that changed. If both did, all is one conflict.
 func mergeBinary(base, ours, theirs []byte, o Options) *Result {

@@ -85,7 +85,7 @@ type Result struct {
 // overlap or touch are a conflict unless they are the same, and a conflict is cut
 // down as the style says.
 func Merge(base, ours, theirs []byte, o Options) *Result {
-	if slices.ContainsFunc([][]byte{base, ours, theirs}, isBinary) {
+	if slices.ContainsFunc([][]byte{base, ours, theirs}, Whole) {
 		return mergeBinary(base, ours, theirs, o)
 	}
 	r := mergeLines(base, ours, theirs, o)

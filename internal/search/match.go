@@ -285,18 +285,18 @@ func (m *Matcher) match(ctx context.Context, line []byte) bool {
 	if len(line) <= every {
 		return m.re.Match(line)
 	}
-	return m.re.MatchReader(&runes{line, every, every, ctx.Err}) && ctx.Err() == nil
+	return m.re.MatchReader(&runeReader{line, every, every, ctx.Err}) && ctx.Err() == nil
 }
 
-// runes reads a text, so that matching a long one can be stopped.
-type runes struct {
+// runeReader reads a text, so that matching a long one can be stopped.
+type runeReader struct {
 	rest        []byte
 	every, left int // runes between two looks whether to stop, and until the next
 	stop        func() error
 }
 
 // ReadRune implements io.RuneReader.
-func (r *runes) ReadRune() (rune, int, error) {
+func (r *runeReader) ReadRune() (rune, int, error) {
 	if r.left--; r.left <= 0 {
 		if err := r.stop(); err != nil {
 			return 0, 0, err

@@ -15,11 +15,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
 	maxFile  = 16 << 20 // bytes of a file that is searched
-	sniff    = 8 << 10  // bytes in which a NUL makes a file binary
 	maxText  = 300      // bytes of a line that are shown
 	perJob   = 64       // files that are searched by one goroutine in a row
 	maxTasks = 8        // goroutines
@@ -365,7 +365,7 @@ func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
 		return nil, &s.refused
 	case large:
 		return nil, &s.large
-	case bytes.IndexByte(text[:min(len(text), sniff)], 0) >= 0:
+	case runes.Binary(text):
 		return nil, &s.binary
 	}
 	return text, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -84,7 +85,7 @@ func TestSearch(t *testing.T) {
 		"x.log":                 "hit\n",
 		"b/keep.log":            "hit\n",
 		"bin":                   "hit\x00",
-		"late":                  strings.Repeat("x", sniff) + "\nhit\x00\xff\n",
+		"late":                  strings.Repeat("x", runes.Sniffed) + "\nhit\x00\xff\n",
 		"name\nwith\tcontrol":   "hit\n",
 		"b/.gitignore":          "e\n",
 		"b/e":                   "hit\n",

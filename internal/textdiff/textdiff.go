@@ -40,7 +40,7 @@ type Hunk struct {
 // the texts.
 func Compare(before, after []byte, o Options) *Diff {
 	d := &Diff{Options: o}
-	if isBinary(before) || isBinary(after) {
+	if diff3.Whole(before) || diff3.Whole(after) {
 		d.Binary = !bytes.Equal(before, after)
 		return d
 	}
@@ -49,12 +49,6 @@ func Compare(before, after []byte, o Options) *Diff {
 	d.Old, d.New = s.A, s.B
 	d.group(s.Hunks)
 	return d
-}
-
-// isBinary reports whether a file is not text, by git's rule: it has a NUL in its first
-// 8,000 bytes, or is too large.
-func isBinary(data []byte) bool {
-	return len(data) > 1023<<20 || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
 }
 
 // group joins changes whose contexts meet.
