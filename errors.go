@@ -402,7 +402,8 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // LimitError reports that a limit was reached. Everything done until then is kept, and
 // the conversation can go on.
 type LimitError struct {
-	// Limit names the limit, with its unit: "turns", "response bytes".
+	// Limit names the limit for people, with its unit: "turns", "response bytes". A
+	// program sees in [Result.End] that a run has reached its limit of turns: [EndTurns].
 	Limit string
 	Max   int64
 }

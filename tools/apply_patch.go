@@ -120,7 +120,7 @@ func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*prop
 		return f.add(file)
 	}
 	if !f.exists {
-		return nil, missing(ctx, p.ws, file.Path, &workspace.Error{Op: "patch", Path: file.Path, Kind: "not_found", Err: errNoFile})
+		return nil, missing(ctx, p.ws, file.Path, &workspace.Error{Op: "patch", Path: file.Path, Kind: workspace.KindNotFound, Err: errNoFile})
 	}
 	if file.Kind == patch.Delete {
 		return f.delete()

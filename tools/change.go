@@ -115,7 +115,7 @@ func readable(err error) error {
 		return &conflict{e}
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
-		return &problem{e.Kind, printable(e.Error())}
+		return &problem{string(e.Kind), printable(e.Error())}
 	}
 	if e, ok := errors.AsType[*problem](err); ok {
 		return &problem{e.kind, printable(e.text)}

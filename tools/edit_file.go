@@ -66,7 +66,7 @@ func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits [
 // begin proposes a new file, which the first edit creates.
 func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits []editmatch.Edit) (*proposal, error) {
 	if edits[0].Old != "" {
-		err := missing(ctx, e.ws, name, &workspace.Error{Op: "edit", Path: name, Kind: "not_found", Err: errNoFile})
+		err := missing(ctx, e.ws, name, &workspace.Error{Op: "edit", Path: name, Kind: workspace.KindNotFound, Err: errNoFile})
 		return nil, problemf("not_found", "%s; to create a file, leave old_string empty",
 			strings.TrimPrefix(err.Error(), "not_found: "))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/search"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const (
@@ -88,7 +89,7 @@ func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search
 
 // noDirectory explains why a directory cannot be listed.
 func noDirectory(ctx context.Context, ws FS, name string, err error) error {
-	if kindOf(err) == "not_directory" {
+	if kindOf(err) == workspace.KindNotDirectory {
 		if err := asFile(ws, name); err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func noDirectory(ctx context.Context, ws FS, name string, err error) error {
 // name, because an element of the path may be a file as well, which is another error.
 func asFile(ws FS, name string) error {
 	f, err := ws.Open(name)
-	if kindOf(err) == "not_directory" || kindOf(err) == "not_found" {
+	if kindOf(err) == workspace.KindNotDirectory || kindOf(err) == workspace.KindNotFound {
 		return nil
 	}
 	if err == nil {

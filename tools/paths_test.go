@@ -257,7 +257,7 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 	case c.Op == "read" && c.PathB64 != nil:
 		f, err := w.ws.Open(name)
 		if err != nil {
-			return kindOf(err), err.Error()
+			return string(kindOf(err)), err.Error()
 		}
 		f.Close()
 		return "", ""
@@ -270,7 +270,7 @@ func (c *pathCase) do(w *world, name string) (kind, text string) {
 		}
 	case ways[c.Op] != "":
 		if err := c.change(w, name); err != nil {
-			kind := kindOf(err)
+			kind := string(kindOf(err))
 			if c.Op == "write" || c.Op == "mkdir" {
 				kind = cmp.Or(kind, "conflict")
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const (
@@ -60,7 +61,7 @@ func readFile(
 		return nil, problemf("invalid_arguments", "offset and limit must not be negative")
 	}
 	f, err := ws.Open(in.Path)
-	if kindOf(err) == "is_directory" {
+	if kindOf(err) == workspace.KindIsDirectory {
 		return listDirectory(ctx, ws, inv, c, listArgs{Path: in.Path})
 	}
 	if err != nil {

@@ -235,7 +235,7 @@ func (s *subagents) report(ctx context.Context, w *follower) (*result, error) {
 	}
 	text += w.account()
 	r := textResult(text, plural(w.res.Turns, "turn"))
-	if why := s.ended(ctx, w.err); why != "" {
+	if why := s.ended(ctx, w); why != "" {
 		kind, _, _ := strings.Cut(why, ":")
 		r = textResult(why+"\n"+text, strings.ReplaceAll(kind, "_", " "))
 		r.IsError = true
@@ -264,7 +264,8 @@ func (w *follower) account() string {
 }
 
 // ended tells the model why a run ended early; it is "" if the run was completed.
-func (s *subagents) ended(ctx context.Context, err error) string {
+func (s *subagents) ended(ctx context.Context, w *follower) string {
+	err := w.err
 	limit, limited := errors.AsType[*aycoder.LimitError](err)
 	switch {
 	case err == nil:
@@ -275,7 +276,7 @@ func (s *subagents) ended(ctx context.Context, err error) string {
 		return fmt.Sprintf("timeout: the agent was not done after %s; what it said last:", s.Timeout)
 	case ctx.Err() != nil:
 		return "cancelled: the agent was stopped"
-	case limited && limit.Limit == "turns":
+	case limited && w.res.End == aycoder.EndTurns:
 		return fmt.Sprintf("turn_limit: the agent was not done after %d turns; give it a smaller task. "+
 			"What it said last:", limit.Max)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // missing adds likely alternatives to the error that a file does not exist.
 func missing(ctx context.Context, ws FS, name string, err error) error {
 	rel, relErr := ws.Rel(name)
-	if relErr != nil || kindOf(err) != "not_found" && kindOf(err) != "not_directory" {
+	if relErr != nil || kindOf(err) != workspace.KindNotFound && kindOf(err) != workspace.KindNotDirectory {
 		return err
 	}
 	// Go up to the first directory that exists; the mistake is in the next element.

@@ -18,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 	"github.com/aycoder/aycoder/merge"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
@@ -53,7 +54,7 @@ func (d texts) open(ctx context.Context, name string) (*textFile, error) {
 	f := &textFile{path: rel, shown: d.ws.Seen().Contents(rel), last: d.ws.Seen().Hash(rel)}
 	data, mode, err := read(d.ws, name)
 	switch {
-	case kindOf(err) == "not_found":
+	case kindOf(err) == workspace.KindNotFound:
 		return f, nil
 	case err != nil:
 		return nil, err

@@ -201,12 +201,12 @@ func explain(err error) (*aycoder.ToolResult, error) {
 	if p, ok := errors.AsType[*problem](err); ok {
 		kind, text = p.kind, p.text
 	} else if e, ok := errors.AsType[*workspace.Error](err); ok {
-		kind, text = e.Kind, e.Error()
+		kind, text = string(e.Kind), e.Error()
 	}
 	switch kind {
 	case "":
 		return nil, err
-	case "no_space":
+	case string(workspace.KindNoSpace):
 		return nil, aycoder.Fatal(err)
 	}
 	r := aycoder.ErrorResult(kind + ": " + printable(text))
@@ -214,7 +214,7 @@ func explain(err error) (*aycoder.ToolResult, error) {
 	return r, nil
 }
 
-func kindOf(err error) string {
+func kindOf(err error) workspace.ErrorKind {
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		return e.Kind
 	}

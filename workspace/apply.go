@@ -195,7 +195,7 @@ func (a *applier) open(ctx context.Context) error {
 	})
 	for i, f := range sorted {
 		if i > 0 && f.final != "" && f.final == sorted[i-1].final {
-			return &Error{"write", f.edit.Path, "invalid_path",
+			return &Error{"write", f.edit.Path, KindInvalidPath,
 				fmt.Errorf("is the same file as %s", runes.Path(sorted[i-1].edit.Path))}
 		}
 		if f.res.Outcome != "" {

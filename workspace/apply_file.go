@@ -112,11 +112,11 @@ func (f *fileApply) reason(err error) *stopError {
 	}
 	e, _ := errors.AsType[*Error](wrapError("write", f.edit.Path, err))
 	switch {
-	case e.Kind == "not_found" && f.edit.Kind == aycoder.EditDelete:
+	case e.Kind == KindNotFound && f.edit.Kind == aycoder.EditDelete:
 		return &stopError{aycoder.OutcomeUnchanged, "is deleted already"}
-	case e.Kind == "not_found":
+	case e.Kind == KindNotFound:
 		return &stopError{aycoder.OutcomeGone, "is not there any more"}
-	case slices.Contains([]string{"is_directory", "not_regular", "not_directory"}, e.Kind):
+	case slices.Contains([]ErrorKind{KindIsDirectory, KindNotRegular, KindNotDirectory}, e.Kind):
 		return &stopError{aycoder.OutcomeKindChanged, e.Err.Error()}
 	}
 	return nil

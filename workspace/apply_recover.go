@@ -121,7 +121,7 @@ func (w *Workspace) leftOf(r *planRecord) *leftover {
 		// The path is resolved again: a record is not trusted with where its files are.
 		final, err := w.finalOf(f.recordFile().Edit, true)
 		if err == nil && final != name {
-			err = &Error{"write", name, "stale", errMoved}
+			err = &Error{"write", name, KindStale, errMoved}
 		}
 		if f.err = err; err == nil {
 			w.look(r, f, name)

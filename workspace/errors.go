@@ -14,13 +14,31 @@ import (
 type Error struct {
 	// Op is the operation, such as "read"; Path is the name that was asked for.
 	Op, Path string
-	// Kind is a stable name of the kind of error, for programs: "outside_workspace",
-	// "sensitive_path", "protected_path", "invalid_path", "not_found", "not_regular",
-	// "is_directory", "not_directory", "permission", "stale", "too_large", "no_space" or "io".
-	Kind string
+	// Kind is the kind of error, for programs.
+	Kind ErrorKind
 	// Err is the cause.
 	Err error
 }
+
+// ErrorKind is a stable name of the kind of an [Error].
+type ErrorKind string
+
+// The kinds of an [Error].
+const (
+	KindOutsideWorkspace ErrorKind = "outside_workspace" // the path, or a link in it, leads out
+	KindSensitivePath    ErrorKind = "sensitive_path"    // files of this name hold secrets
+	KindProtectedPath    ErrorKind = "protected_path"    // writing the file takes an approval, or is refused
+	KindInvalidPath      ErrorKind = "invalid_path"      // no file can have this path
+	KindNotFound         ErrorKind = "not_found"
+	KindNotRegular       ErrorKind = "not_regular" // a device, a socket or a pipe
+	KindIsDirectory      ErrorKind = "is_directory"
+	KindNotDirectory     ErrorKind = "not_directory"
+	KindPermission       ErrorKind = "permission" // the system refused it
+	KindStale            ErrorKind = "stale"      // the file has changed since it was read
+	KindTooLarge         ErrorKind = "too_large"
+	KindNoSpace          ErrorKind = "no_space" // the disk is full, or the quota used up
+	KindIO               ErrorKind = "io"       // any other error
+)
 
 // Error implements the error interface. Long names are shortened.
 func (e *Error) Error() string {
@@ -35,26 +53,26 @@ func wrapError(op, name string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
-	kind := "io"
+	kind := KindIO
 	switch {
 	case strings.Contains(err.Error(), "path escapes from parent"):
 		// The package os does not export this error.
 		err = errors.New("a symbolic link leads out of the workspace")
-		kind = "outside_workspace"
+		kind = KindOutsideWorkspace
 	case errors.Is(err, fs.ErrNotExist):
-		kind = "not_found"
+		kind = KindNotFound
 	case errors.Is(err, fs.ErrPermission):
-		kind = "permission"
+		kind = KindPermission
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		kind = "no_space"
+		kind = KindNoSpace
 	case errors.Is(err, syscall.ENOTDIR):
-		kind = "not_directory"
+		kind = KindNotDirectory
 	case errors.Is(err, syscall.EISDIR):
-		kind = "is_directory"
+		kind = KindIsDirectory
 	case errors.Is(err, syscall.ENXIO): // a socket, or a device that does not exist
-		err, kind = errors.New("is not a regular file"), "not_regular"
+		err, kind = errors.New("is not a regular file"), KindNotRegular
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
-		kind = "invalid_path"
+		kind = KindInvalidPath
 	}
 	return &Error{Op: op, Path: name, Kind: kind, Err: cause(err)}
 }

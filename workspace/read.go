@@ -73,9 +73,9 @@ func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
 func checkRegular(op, name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
-		return &Error{op, name, "is_directory", errors.New("is a directory")}
+		return &Error{op, name, KindIsDirectory, errors.New("is a directory")}
 	case !info.Mode().IsRegular():
-		return &Error{op, name, "not_regular", errors.New("is not a regular file")}
+		return &Error{op, name, KindNotRegular, errors.New("is not a regular file")}
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.IsDir() {
-		return nil, &Error{"list", name, "not_directory", errors.New("is not a directory")}
+		return nil, &Error{"list", name, KindNotDirectory, errors.New("is not a directory")}
 	}
 	var entries []fs.DirEntry
 	for ; err == nil && len(entries) <= limit; err = cmp.Or(context.Cause(ctx), err) {
@@ -111,7 +111,7 @@ func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.D
 		return nil, context.Cause(ctx)
 	case len(entries) > limit:
 		entries = entries[:limit]
-		err = &Error{"list", name, "too_large", fmt.Errorf("has more than %d entries", limit)}
+		err = &Error{"list", name, KindTooLarge, fmt.Errorf("has more than %d entries", limit)}
 	case err == io.EOF:
 		err = nil
 	default:

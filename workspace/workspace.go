@@ -137,16 +137,16 @@ func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
 func (w *Workspace) rel(op, name string) (string, error) {
-	fail := func(kind, why string) (string, error) {
+	fail := func(kind ErrorKind, why string) (string, error) {
 		return "", &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
 	}
 	switch {
 	case name == "":
-		return fail("invalid_path", "path is empty")
+		return fail(KindInvalidPath, "path is empty")
 	case len(name) > maxPath:
-		return fail("invalid_path", fmt.Sprintf("path is longer than %d bytes", maxPath))
+		return fail(KindInvalidPath, fmt.Sprintf("path is longer than %d bytes", maxPath))
 	case strings.ContainsRune(name, 0):
-		return fail("invalid_path", "path has a NUL byte in it")
+		return fail(KindInvalidPath, "path has a NUL byte in it")
 	}
 	rel := name
 	if filepath.IsAbs(name) {
@@ -154,10 +154,10 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	}
 	rel = path.Clean(filepath.ToSlash(rel))
 	if !filepath.IsLocal(filepath.FromSlash(rel)) {
-		return fail("outside_workspace", "is outside the workspace; use a path relative to its directory")
+		return fail(KindOutsideWorkspace, "is outside the workspace; use a path relative to its directory")
 	}
 	if strings.Count(rel, "/") >= maxDepth {
-		return fail("invalid_path", fmt.Sprintf("path has more than %d elements", maxDepth))
+		return fail(KindInvalidPath, fmt.Sprintf("path has more than %d elements", maxDepth))
 	}
 	return rel, nil
 }
@@ -175,33 +175,32 @@ func (w *Workspace) below(name string) string {
 // mayRead refuses secrets and the temporary files of Apply.
 func (w *Workspace) mayRead(name, rel string) error {
 	if ignore.Temp(rel) {
-		return &Error{"read", name, "not_found", fs.ErrNotExist}
+		return &Error{"read", name, KindNotFound, fs.ErrNotExist}
 	}
 	if !ignore.Secret(rel) || w.allows(rel) {
 		return nil
 	}
-	return &Error{"read", name, "sensitive_path",
+	return &Error{"read", name, KindSensitivePath,
 		errors.New("files of this name hold secrets; ask the user for what is needed of it")}
 }
-
-const protected = "protected_path"
 
 // mayWrite refuses secrets, directories of version control and, unless the change was approved,
 // files that run code.
 func (w *Workspace) mayWrite(name, rel string, approved bool) error {
-	kind, why := "", ""
+	var kind ErrorKind
+	var why string
 	switch {
 	case rel == ".":
-		kind, why = protected, "is the directory of the workspace itself"
+		kind, why = KindProtectedPath, "is the directory of the workspace itself"
 	case ignore.Temp(rel):
-		kind, why = protected, "files of this name are temporary ones of changes that are under way"
+		kind, why = KindProtectedPath, "files of this name are temporary ones of changes that are under way"
 	case ignore.Store(rel):
-		kind, why = protected, "is what version control keeps for itself, and is changed with its commands only"
+		kind, why = KindProtectedPath, "is what version control keeps for itself, and is changed with its commands only"
 	case w.allows(rel):
 	case ignore.Secret(rel):
-		kind, why = "sensitive_path", "files of this name hold secrets; ask the user to change it"
+		kind, why = KindSensitivePath, "files of this name hold secrets; ask the user to change it"
 	case !approved && ignore.Runs(rel) != "":
-		kind, why = protected, ignore.Runs(rel)+"; it is changed only with an approval of just this"
+		kind, why = KindProtectedPath, ignore.Runs(rel)+"; it is changed only with an approval of just this"
 	}
 	if kind == "" {
 		return nil
@@ -216,12 +215,12 @@ func (w *Workspace) mayWriteResolved(name, rel, final string, approved bool) err
 		return err
 	}
 	if why := ignore.Runs(final); why != "" && final != rel && !w.allows(final) {
-		return &Error{"write", name, protected,
+		return &Error{"write", name, KindProtectedPath,
 			fmt.Errorf("is a link to %s, which is changed under its own name only: %s", runes.Path(final), why)}
 	}
 	for dir := final; dir != "."; {
 		if dir = path.Dir(dir); w.bare(dir) {
-			return &Error{"write", name, protected,
+			return &Error{"write", name, KindProtectedPath,
 				errors.New("is in a bare repository, which is changed with git commands only")}
 		}
 	}
@@ -268,7 +267,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 	if beneath.Exact(w.self, rel) {
 		return rel, nil
 	}
-	outside := &Error{op, name, "outside_workspace",
+	outside := &Error{op, name, KindOutsideWorkspace,
 		errors.New("a symbolic link leads out of the workspace")}
 	todo := strings.Split(rel, "/")
 	done, links := ".", 0
@@ -296,7 +295,7 @@ func (w *Workspace) resolve(op, name, rel string) (string, error) {
 		}
 		to, err := w.root.Readlink(filepath.FromSlash(next))
 		if errors.Is(err, syscall.EINVAL) { // it is not a link any more
-			return "", &Error{op, name, "stale", errMoved}
+			return "", &Error{op, name, KindStale, errMoved}
 		}
 		if err != nil {
 			return "", wrapError(op, name, err)
@@ -346,7 +345,7 @@ func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target
 func (w *Workspace) openParent(name, final string) (*target, error) {
 	dir, err := w.root.OpenRoot(filepath.FromSlash(path.Dir(final)))
 	if errors.Is(err, syscall.ELOOP) { // the link is new
-		err = &Error{"write", name, "stale", errMoved}
+		err = &Error{"write", name, KindStale, errMoved}
 	}
 	if err != nil {
 		return nil, wrapError("write", name, err)
@@ -365,7 +364,7 @@ var errMoved = errors.New("a directory on the path was moved meanwhile; try agai
 // has taken its place.
 func (w *Workspace) checkParent(t *target, final string) error {
 	if now, ok := w.finalName(t.lock); ok && now != path.Dir(final) {
-		return &Error{"write", t.asked, "stale", errMoved}
+		return &Error{"write", t.asked, KindStale, errMoved}
 	}
 	return nil
 }
@@ -398,7 +397,7 @@ func (w *Workspace) makeDirectories(name, directory string) error {
 }
 
 func (t *target) stale(why string) error {
-	return &Error{"write", t.asked, "stale", errors.New(why)}
+	return &Error{"write", t.asked, KindStale, errors.New(why)}
 }
 
 // is reports whether the name refers to the open file.

@@ -34,7 +34,7 @@ func testWorkspace(t testing.TB, files map[string]string, opts ...Option) (*Work
 
 func kindOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Kind
+		return string(e.Kind)
 	}
 	return ""
 }
@@ -275,16 +275,16 @@ func conflictKind(err error) error {
 		return err
 	}
 	f := c.Files[0]
-	kind := "stale"
+	kind := KindStale
 	switch {
 	case f.Outcome == aycoder.OutcomeGone:
-		kind = "not_found"
+		kind = KindNotFound
 	case f.Reason == "is a directory":
-		kind = "is_directory"
+		kind = KindIsDirectory
 	case f.Reason == "is not a regular file":
-		kind = "not_regular"
+		kind = KindNotRegular
 	case f.Outcome == aycoder.OutcomeKindChanged:
-		kind = "not_directory"
+		kind = KindNotDirectory
 	}
 	return &Error{"write", f.Path, kind, errors.New(f.Reason)}
 }
