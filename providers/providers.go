@@ -30,8 +30,8 @@ import (
 
 // Option sets a property that all providers have. Options are applied in order; the last
 // one wins unless its comment says otherwise. [Open] reports invalid values with the
-// error of the provider's own option.
-type Option func(*settings)
+// [*aycoder.ConfigError] of the provider's own option.
+type Option func(*settings) error
 
 type settings struct {
 	key, base *string
@@ -41,27 +41,35 @@ type settings struct {
 	headers   [][2]string
 }
 
+// set makes an option of a setting whose value the provider checks.
+func set(f func(*settings)) Option {
+	return func(s *settings) error {
+		f(s)
+		return nil
+	}
+}
+
 // WithAPIKey sets the key. Default: the environment variable of the provider.
-func WithAPIKey(key string) Option { return func(s *settings) { s.key = &key } }
+func WithAPIKey(key string) Option { return set(func(s *settings) { s.key = &key }) }
 
 // WithBaseURL sets the URL of the service. Default: that of the provider.
-func WithBaseURL(base string) Option { return func(s *settings) { s.base = &base } }
+func WithBaseURL(base string) Option { return set(func(s *settings) { s.base = &base }) }
 
 // WithHTTPClient sets the HTTP client. Default: one with [http.DefaultTransport].
-func WithHTTPClient(hc *http.Client) Option { return func(s *settings) { s.http = &hc } }
+func WithHTTPClient(hc *http.Client) Option { return set(func(s *settings) { s.http = &hc }) }
 
 // WithIdleTimeout limits the time without data from the service. Default: that of the
 // provider, which is mostly 5 minutes, and 10 where models are loaded first.
-func WithIdleTimeout(d time.Duration) Option { return func(s *settings) { s.idle = &d } }
+func WithIdleTimeout(d time.Duration) Option { return set(func(s *settings) { s.idle = &d }) }
 
 // WithMaxTokens limits the answers to requests that do not set a limit. Default: that of
 // the provider.
-func WithMaxTokens(n int) Option { return func(s *settings) { s.maxTokens = &n } }
+func WithMaxTokens(n int) Option { return set(func(s *settings) { s.maxTokens = &n }) }
 
 // WithHeader sets a header of every request. Repeated options with different names add
 // up. Default: none.
 func WithHeader(name, value string) Option {
-	return func(s *settings) { s.headers = append(s.headers, [2]string{name, value}) }
+	return set(func(s *settings) { s.headers = append(s.headers, [2]string{name, value}) })
 }
 
 // An entry describes a provider.
@@ -73,7 +81,7 @@ type entry struct {
 // table lists the providers in the order of [Names].
 var table = []entry{
 	{"anthropic", plain(anthropic.New, anthropicOptions)},
-	{"openai", plain(openai.New, openaiOptions, openai.WithResponses())},
+	{"openai", plain(openai.New, openaiOptions, openai.WithResponses(true))},
 	{"openai-chat", plain(openai.New, openaiOptions)},
 	{"google", plain(google.New, googleOptions)},
 	{"bedrock", plain(bedrock.New, bedrockOptions)},
@@ -118,8 +126,12 @@ func Open(name string, opts ...Option) (aycoder.ModelClient, error) {
 	}
 	var s settings
 	for _, opt := range opts {
-		if opt != nil {
-			opt(&s)
+		if opt == nil {
+			err := &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")}
+			return nil, fmt.Errorf("open model: %w", err)
+		}
+		if err := opt(&s); err != nil {
+			return nil, fmt.Errorf("open model: %w", err)
 		}
 	}
 	for _, e := range table {

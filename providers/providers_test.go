@@ -91,7 +91,8 @@ func TestOpenErrors(t *testing.T) {
 		{"no model", "anthropic/", "provider/model", nil},
 		{"no name", "/x", "provider/model", nil},
 		{"unknown", "antropic/x", `unknown provider; providers: anthropic, openai`, nil},
-		{"wrong option", "anthropic/x", "WithBaseURL", []providers.Option{providers.WithBaseURL("nowhere"), nil}},
+		{"wrong option", "anthropic/x", "WithBaseURL", []providers.Option{providers.WithBaseURL("nowhere")}},
+		{"nil option", "anthropic/x", "option: is nil", []providers.Option{nil}},
 		{"azure without address", "azure/x", "AZURE_OPENAI_ENDPOINT", nil},
 	}
 	t.Setenv("AZURE_OPENAI_ENDPOINT", "")
@@ -133,7 +134,7 @@ func TestStepCostsWhatIsNew(t *testing.T) {
 		require.NoError(t, err)
 		clients[name] = m
 	}
-	m, err := openai.New("model-1", openai.WithAPIKey("key-0123456789"), openai.WithResponses(),
+	m, err := openai.New("model-1", openai.WithAPIKey("key-0123456789"), openai.WithResponses(true),
 		openai.WithHTTPClient(&http.Client{Transport: refusing{}}))
 	require.NoError(t, err)
 	clients["responses"] = m

@@ -560,7 +560,7 @@ func TestTokens(t *testing.T) {
 		})
 	}
 	c := NewConfig("p", "https://x")
-	_, ok := errors.AsType[*aycoder.ConfigError](c.SetToken("WithToken", nil))
+	_, ok := errors.AsType[*aycoder.ConfigError](c.SetToken("WithTokenSource", nil))
 	assert.True(t, ok)
 }
 

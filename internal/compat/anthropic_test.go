@@ -110,7 +110,7 @@ func TestAnthropic(t *testing.T) {
 			anthropic.WithBeta("b")}},
 		{"bedrock", "bedrock-2023-05-31", []anthropic.Option{anthropic.WithBedrock("us-east-1"), anthropic.WithBeta("b")}},
 		{"vertex", "vertex-2023-10-16", []anthropic.Option{anthropic.WithVertex("p", "global"),
-			anthropic.WithToken(token)}},
+			anthropic.WithTokenSource(token)}},
 	} {
 		own, extra := anthropicOwn()
 		for _, c := range cases(t, own, extra) {

@@ -60,7 +60,7 @@ type contest struct {
 }
 
 func contests() []*contest {
-	chat, answers := flavour{"", "gpt-4o", nil}, flavour{"", "gpt-5", []openai.Option{openai.WithResponses()}}
+	chat, answers := flavour{"", "gpt-4o", nil}, flavour{"", "gpt-5", []openai.Option{openai.WithResponses(true)}}
 	return []*contest{
 		{"anthropic", anthropicStream(), anthropicAnswer,
 			func(t testing.TB, rt http.RoundTripper) aycoder.ModelClient { return anthropicOver(t, rt, "m") }, decodeAnthropic,

@@ -100,7 +100,7 @@ func TestOpenAIChat(t *testing.T) {
 		"verbosity": json.RawMessage(`"low"`), "metadata": json.RawMessage(`{"a":"b"}`)}
 	for _, in := range []flavour{
 		{"plain", "gpt-4o", nil},
-		{"reasoning", "gpt-5", []openai.Option{openai.WithReasoningEffort("low"), openai.WithMaxTokens(99)}},
+		{"reasoning", "gpt-5", []openai.Option{openai.WithThinking("low"), openai.WithMaxTokens(99)}},
 		{"compatible", "local", []openai.Option{openai.WithBaseURL("https://example.com/v1")}},
 	} {
 		for _, c := range cases(t, nil, extra) {
@@ -151,8 +151,8 @@ func TestOpenAIResponses(t *testing.T) {
 	extra := map[string]json.RawMessage{"user": json.RawMessage(`"u"`), "parallel_tool_calls": json.RawMessage("false"),
 		"text": json.RawMessage(`{"verbosity":"low"}`), "metadata": json.RawMessage(`{"a":"b"}`)}
 	for _, in := range []flavour{
-		{"plain", "gpt-4o", []openai.Option{openai.WithResponses()}},
-		{"reasoning", "gpt-5", []openai.Option{openai.WithResponses(), openai.WithReasoningEffort("low"),
+		{"plain", "gpt-4o", []openai.Option{openai.WithResponses(true)}},
+		{"reasoning", "gpt-5", []openai.Option{openai.WithResponses(true), openai.WithThinking("low"),
 			openai.WithPromptCacheKey("k")}},
 	} {
 		for _, c := range cases(t, responsesOwn(), extra) {
@@ -178,7 +178,7 @@ func TestOpenAIRecorded(t *testing.T) {
 		reads  func(testing.TB, rules, []byte)
 	}{
 		{"openai-chat", nil, chatReadsRest},
-		{"openai-responses", []openai.Option{openai.WithResponses()}, responsesReads},
+		{"openai-responses", []openai.Option{openai.WithResponses(true)}, responsesReads},
 	} {
 		t.Run(in.family, func(t *testing.T) {
 			client := func(rt http.RoundTripper, model string) aycoder.ModelClient {

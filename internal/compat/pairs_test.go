@@ -185,7 +185,7 @@ func TestOpenAIChatPairs(t *testing.T) {
 
 func TestOpenAIResponsesPairs(t *testing.T) {
 	k := &keeper{answer: responsesAnswer}
-	client := openaiClient(t, k, flavour{"", "gpt-4o", []openai.Option{openai.WithResponses()}})
+	client := openaiClient(t, k, flavour{"", "gpt-4o", []openai.Option{openai.WithResponses(true)}})
 	input := func(items ...responses.ResponseInputItemUnionParam) responses.ResponseNewParamsInputUnion {
 		return responses.ResponseNewParamsInputUnion{OfInputItemList: items}
 	}

@@ -41,7 +41,7 @@
 //
 // [WithBaseURL] selects a gateway that speaks the API. [WithVertex] uses Google Cloud and
 // [WithBedrock] uses AWS, whose framing of the events is decoded here. Neither needs an
-// SDK: a function provides the token ([WithToken]), or an [http.Client] of the caller
+// SDK: a function provides the token ([WithTokenSource]), or an [http.Client] of the caller
 // signs the requests ([WithHTTPClient]).
 //
 //	client, err := anthropic.New("us.anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -197,9 +197,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
+	errs = append(errs, api.Apply(&c, opts))
 	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new anthropic client: %w", err)

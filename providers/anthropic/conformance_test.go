@@ -45,7 +45,7 @@ func dialects() map[string]dialect {
 	return map[string]dialect{
 		"anthropic": {"claude-test", nil, "/v1/messages", sseFrame, "text/event-stream; charset=utf-8",
 			`{"type":"error","error":{"type":"not_found_error","message":"model: claude-test"}}`, ""},
-		"vertex": {"claude-test@1", []anthropic.Option{anthropic.WithVertex("p", "europe-west1"), anthropic.WithToken(token)},
+		"vertex": {"claude-test@1", []anthropic.Option{anthropic.WithVertex("p", "europe-west1"), anthropic.WithTokenSource(token)},
 			"/v1/projects/p/locations/europe-west1/publishers/anthropic/models/claude-test@1:streamRawPredict",
 			sseFrame, "text/event-stream", `{"error":{"code":404,"status":"NOT_FOUND",
 			"message":"Publisher Model projects/p/locations/europe-west1/publishers/anthropic/models/x was not found"}}`, mark},
@@ -273,7 +273,7 @@ func (d *dialect) clients() agenttest.Clients {
 		NoModel: func(t testing.TB) agenttest.Client { return d.refusing(t, 404, d.noModel, nil) },
 		BadKey: func(t testing.TB, key string) agenttest.Client {
 			tok := func(context.Context) (string, error) { return key, nil }
-			own := map[bool]anthropic.Option{true: anthropic.WithToken(tok), false: anthropic.WithAPIKey(key)}
+			own := map[bool]anthropic.Option{true: anthropic.WithTokenSource(tok), false: anthropic.WithAPIKey(key)}
 			return d.refusing(t, 401, apiError("authentication_error", "invalid key "+key), nil, own[len(d.opts) == 2])
 		},
 		Wire: func(t testing.TB) (agenttest.Client, func() []byte) {

@@ -77,7 +77,7 @@ func ExampleWithVertex() {
 
 	client, err := anthropic.New("claude-sonnet-4-5@20250929",
 		anthropic.WithVertex("my-project", "europe-west1"),
-		anthropic.WithToken(func(context.Context) (string, error) { return "ya29.token", nil }),
+		anthropic.WithTokenSource(func(context.Context) (string, error) { return "ya29.token", nil }),
 		anthropic.WithBaseURL(service.URL))
 	if err != nil {
 		fmt.Println(err)

@@ -30,7 +30,7 @@ type host struct {
 }
 
 // WithVertex uses Vertex AI on Google Cloud, with a project and a location such as
-// "europe-west1" or "global". The token comes from [WithToken], or from a client that
+// "europe-west1" or "global". The token comes from [WithTokenSource], or from a client that
 // adds it ([WithHTTPClient]). Models have the names of that service, for example
 // "claude-sonnet-4-5@20250929". Default: Anthropic's service.
 func WithVertex(project, location string) Option {
@@ -80,13 +80,13 @@ func WithBedrock(region string) Option {
 	}
 }
 
-// WithToken sets a function that returns the token of a request, for services with
+// WithTokenSource sets a function that returns the token of a request, for services with
 // short-lived tokens. The token is sent as "Authorization: Bearer" and replaces a key.
 // The function is called for each request with its context, possibly by several
 // goroutines at once; its error ends the request with an [aycoder.AuthError]. Default:
 // none.
-func WithToken(token func(context.Context) (string, error)) Option {
-	return func(c *config) error { return c.SetToken("WithToken", token) }
+func WithTokenSource(token func(context.Context) (string, error)) Option {
+	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
 // settle determines the URL and the key once all options are applied.
@@ -109,7 +109,7 @@ func (c *config) settle(model string) error {
 		err = c.FindKey(model, []string{"Authorization"}, bedrockKeyEnv)
 	} else if c.BaseURL == c.at.base && !c.Authorised() {
 		err = &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: provider, Model: model,
-			Err: errors.New("no token: pass WithToken, or an http.Client that adds one")}}
+			Err: errors.New("no token: pass WithTokenSource, or an http.Client that adds one")}}
 	}
 	if _, missing := errors.AsType[*aycoder.AuthError](err); missing && c.signs {
 		return nil // the caller's client authenticates the requests

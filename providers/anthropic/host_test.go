@@ -31,7 +31,7 @@ func TestHosts(t *testing.T) {
 		{"anthropic", "m", []Option{WithAPIKey(testKey), WithBeta("a")}, "https://api.anthropic.com/v1/messages",
 			map[string]string{"X-Api-Key": testKey, "Anthropic-Version": "2023-06-01", "Anthropic-Beta": "a", "Authorization": ""},
 			`{"model":"m","max_tokens":8192,"stream":true,"cache_control":{"type":"ephemeral"},"messages":[`},
-		{"vertex", "claude-sonnet-4-5@20250929", []Option{WithVertex("my-project", "europe-west1"), WithToken(anyToken), WithBeta("a")},
+		{"vertex", "claude-sonnet-4-5@20250929", []Option{WithVertex("my-project", "europe-west1"), WithTokenSource(anyToken), WithBeta("a")},
 			"https://europe-west1-aiplatform.googleapis.com/v1/projects/my-project/locations/europe-west1/publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict",
 			map[string]string{"X-Api-Key": "", "Anthropic-Version": "", "Anthropic-Beta": "a", "Authorization": "Bearer ya29.token"},
 			`{"anthropic_version":"vertex-2023-10-16","max_tokens":8192,"stream":true,"messages":[`},
@@ -48,7 +48,7 @@ func TestHosts(t *testing.T) {
 		{"bedrock, the name is an address", "arn:aws:bedrock:us-east-1:1:inference-profile/x", []Option{WithBedrock("us-east-1"), WithAPIKey("k"), WithBaseURL("http://localhost:9/aws/")},
 			"http://localhost:9/aws/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fx/invoke-with-response-stream",
 			nil, `{"anthropic_version":"bedrock-2023-05-31",`},
-		{"token", "m", []Option{WithToken(anyToken)}, "https://api.anthropic.com/v1/messages",
+		{"token", "m", []Option{WithTokenSource(anyToken)}, "https://api.anthropic.com/v1/messages",
 			map[string]string{"X-Api-Key": "", "Authorization": "Bearer ya29.token"}, `{"model":"m",`},
 	}
 	for _, tt := range tests {
@@ -88,11 +88,11 @@ func TestHostKeys(t *testing.T) {
 		{"bedrock, signed by the client", "", []Option{WithBedrock("us-east-1"), own}, "", ""},
 		{"bedrock elsewhere", "aws-key", []Option{WithBedrock("us-east-1"), WithBaseURL("http://localhost:1")}, "", ""},
 		{"bedrock, region", "k", []Option{WithBedrock("us-east-1.evil.com/")}, "WithBedrock: region", ""},
-		{"vertex, no token", "aws-key", []Option{WithVertex("p", "us-east5")}, "no token: pass WithToken", ""},
+		{"vertex, no token", "aws-key", []Option{WithVertex("p", "us-east5")}, "no token: pass WithTokenSource", ""},
 		{"vertex, token by the client", "", []Option{WithVertex("p", "us-east5"), own}, "", ""},
 		{"vertex, location", "", []Option{WithVertex("p", "x/y"), WithAPIKey("k")}, "WithVertex: project", ""},
 		{"vertex, project", "", []Option{WithVertex("", "us-east5"), WithAPIKey("k")}, "WithVertex: project", ""},
-		{"no function", "", []Option{WithToken(nil), WithAPIKey("k")}, "WithToken: function is nil", ""},
+		{"no function", "", []Option{WithTokenSource(nil), WithAPIKey("k")}, "WithTokenSource: function is nil", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

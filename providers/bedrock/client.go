@@ -110,12 +110,12 @@ func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithToken sets a function that returns the bearer token of a request, in place of a
+// WithTokenSource sets a function that returns the bearer token of a request, in place of a
 // long-lived key. The function is called for each request with its context, possibly by
 // several goroutines at once; its error ends the request with an [aycoder.AuthError].
 // Default: none.
-func WithToken(token func(context.Context) (string, error)) Option {
-	return func(c *config) error { return c.SetToken("WithToken", token) }
+func WithTokenSource(token func(context.Context) (string, error)) Option {
+	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
 // WithBaseURL sets the URL of the service, without the "/model/…" that is appended: a
@@ -167,9 +167,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
+	errs = append(errs, api.Apply(&c, opts))
 	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new bedrock client: %w", err)

@@ -265,7 +265,7 @@ func TestNew(t *testing.T) {
 		{"tokens", "us-east-1", "k", []Option{WithMaxTokens(0), WithIdleTimeout(0)}, "WithMaxTokens: 0 is less than 1", "", ""},
 		{"header", "us-east-1", "k", []Option{WithHeader("a b", "")}, "WithHeader", "", ""},
 		{"client", "us-east-1", "k", []Option{WithHTTPClient(nil)}, "client is nil", "", ""},
-		{"token", "us-east-1", "k", []Option{WithToken(nil)}, "function is nil", "", ""},
+		{"token", "us-east-1", "k", []Option{WithTokenSource(nil)}, "function is nil", "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

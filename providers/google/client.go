@@ -122,11 +122,11 @@ func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
-// WithThoughts requests summaries of the model's thinking even if
+// WithThinkingSummaries requests summaries of the model's thinking even if
 // [aycoder.Request.Thinking] leaves the amount of thinking to the model. Default:
 // summaries are requested if Thinking is positive.
-func WithThoughts() Option {
-	return func(c *config) error { c.thoughts = true; return nil }
+func WithThinkingSummaries(on bool) Option {
+	return func(c *config) error { c.thoughts = on; return nil }
 }
 
 // WithExtra sets an additional top-level field in the body of every request, such as
@@ -157,9 +157,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
+	errs = append(errs, api.Apply(&c, opts))
 	if c.project != "" {
 		c.setVertex()
 	}

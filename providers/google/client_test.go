@@ -126,7 +126,7 @@ func TestHeaders(t *testing.T) {
 			Body: io.NopCloser(strings.NewReader(lastEvent))}, err
 	})
 	c := newClient(t, rt, WithHeader("X-Own", "yes"), WithExtra("labels", map[string]string{"a": "b"}),
-		WithExtra("safetySettings", []int{}), WithMaxTokens(9), WithThoughts())
+		WithExtra("safetySettings", []int{}), WithMaxTokens(9), WithThinkingSummaries(true))
 	req := hello()
 	req.Model = "gemini-2.5-pro"
 	_, err := aycoder.Complete(t.Context(), c, req)

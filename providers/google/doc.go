@@ -30,7 +30,7 @@
 // Request.Thinking becomes a budget for Gemini 2.5, and a level from Gemini 3 on: LOW up
 // to 2,048 tokens, MEDIUM up to 8,192, HIGH beyond. Some models cannot turn thinking off;
 // they then think as little as possible. Summaries of their thinking are included if
-// Thinking is positive, or with [WithThoughts]. Models that do not think get no such
+// Thinking is positive, or with [WithThinkingSummaries]. Models that do not think get no such
 // setting. Thoughts count as output: if the limit of the answer is not larger than
 // Thinking, it is raised by Thinking.
 //

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ type config struct {
 	api.Config
 	context   int64
 	keepAlive string // as JSON, or empty
-	think     Thinking
+	think     string
 	truncate  bool
 	options   map[string]json.RawMessage
 }
@@ -126,39 +127,27 @@ func WithKeepAlive(d time.Duration) Option {
 	}
 }
 
-// Thinking says whether and how much a model thinks before it answers.
-type Thinking string
-
-// The values for thinking. gpt-oss models accept only the levels and always think; other
-// thinking models accept all values.
-const (
-	// ThinkOn turns thinking on and leaves the amount to the model.
-	ThinkOn Thinking = "true"
-	// ThinkOff turns thinking off.
-	ThinkOff Thinking = "false"
-	// ThinkLow is the lowest level.
-	ThinkLow Thinking = "low"
-	// ThinkMedium is the default level of models with levels.
-	ThinkMedium Thinking = "medium"
-	// ThinkHigh is the highest level of gpt-oss.
-	ThinkHigh Thinking = "high"
-	// ThinkMax is the highest level; older servers refuse it.
-	ThinkMax Thinking = "max"
-)
-
-// WithThinking sets the thinking of requests whose [aycoder.Request.Thinking] leaves it
-// open, and the level where that turns thinking on. A model that cannot think refuses
-// every value but [ThinkOff]. Default: left to the model, which thinks if it can.
-func WithThinking(t Thinking) Option {
+// WithThinking sets how much a model thinks: "off", "on", which leaves the amount to the
+// model, or a level: "low", "medium", "high" or "max", which older servers refuse. It
+// applies to requests whose [aycoder.Request.Thinking] leaves it open, and is the level
+// where that turns thinking on. Models of the gpt-oss family always think and know the
+// levels up to "high"; a model that cannot think refuses every value but "off". Default:
+// left to the model, which thinks if it can.
+func WithThinking(level string) Option {
 	return func(c *config) error {
-		switch t {
-		case ThinkOn, ThinkOff, ThinkLow, ThinkMedium, ThinkHigh, ThinkMax:
-			c.think = t
-			return nil
+		if !slices.Contains([]string{thinkOn, thinkOff, "low", "medium", "high", "max"}, level) {
+			return &aycoder.ConfigError{Option: "WithThinking",
+				Err: fmt.Errorf("no level %q; there are on, off, low, medium, high and max", level)}
 		}
-		return &aycoder.ConfigError{Option: "WithThinking", Err: fmt.Errorf("%q is none of the words for it", string(t))}
+		c.think = level
+		return nil
 	}
 }
+
+const (
+	thinkOn  = "on"
+	thinkOff = "off"
+)
 
 // WithTruncation lets Ollama drop messages that do not fit into the context, which is
 // Ollama's own default: see the package comment. Default: false.
@@ -213,11 +202,8 @@ func New(model string, opts ...Option) (*Client, error) {
 func configure(opts []Option) (config, error) {
 	c := config{Config: api.NewConfig(provider, cloudURL)}
 	c.BaseURL, c.Idle = "", defaultIdle
-	var errs []error
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
-	return c, errors.Join(errs...)
+	err := api.Apply(&c, opts)
+	return c, err
 }
 
 func newClient(model string, c config) *Client {

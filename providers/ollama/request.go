@@ -66,38 +66,43 @@ func (w *body) fail(err error) { w.err = cmp.Or(w.err, err) }
 // thinkValue returns the setting for thinking, or "" if it is left to the model. Ollama
 // does not accept a number of tokens. gpt-oss "expects one of low, medium, or high to
 // tune the trace length" and always thinks.
-func thinkValue(model string, tokens int, own Thinking) string {
+func thinkValue(model string, tokens int, own string) string {
 	levels := strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "gpt-oss")
 	t := own
 	switch {
 	case tokens < 0:
-		t = ThinkOff
-	case tokens > 0 && (own == "" || own == ThinkOff || own == ThinkOn):
-		t = ThinkOn
+		t = thinkOff
+	case tokens > 0 && (own == "" || own == thinkOff || own == thinkOn):
+		t = thinkOn
 		if levels {
 			t = levelOf(tokens)
 		}
 	}
 	switch {
-	case t == ThinkOff && levels:
-		t = ThinkLow
-	case t == ThinkOn && levels:
-		t = ThinkMedium
+	case t == thinkOff && levels:
+		t = "low"
+	case t == thinkOn && levels:
+		t = "medium"
 	}
-	if t == ThinkOn || t == ThinkOff || t == "" {
-		return string(t)
+	switch t {
+	case "":
+		return ""
+	case thinkOn:
+		return "true"
+	case thinkOff:
+		return "false"
 	}
-	return strconv.Quote(string(t))
+	return strconv.Quote(t)
 }
 
-func levelOf(tokens int) Thinking {
+func levelOf(tokens int) string {
 	switch {
 	case tokens <= 4096:
-		return ThinkLow
+		return "low"
 	case tokens <= 16384:
-		return ThinkMedium
+		return "medium"
 	}
-	return ThinkHigh
+	return "high"
 }
 
 // options writes the options of the model, sorted: those of the client, of Extra, and of

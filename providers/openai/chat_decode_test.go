@@ -270,7 +270,7 @@ func TestChatMappedNames(t *testing.T) {
 	require.NotEqual(t, "a.b", name)
 	native := chatAsk(t, chatChunks(`"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"`+name+`","arguments":"{}"}}]}`), req)
 	assert.Equal(t, "call c a.b {}\ntool_use", chatShow(native))
-	text := chatAsk(t, xmlBody("<function="+name+">\n</function>", 3, "stop"), req, WithXMLTools()).Message().Calls()
+	text := chatAsk(t, xmlBody("<function="+name+">\n</function>", 3, "stop"), req, WithXMLTools(true)).Message().Calls()
 	require.Len(t, text, 1)
 	assert.Equal(t, "a.b", text[0].Name)
 }
@@ -311,7 +311,7 @@ func FuzzChatDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, size uint8, special bool) {
 		var opts []Option
 		if special {
-			opts = []Option{WithThinkTags(), WithXMLTools()}
+			opts = []Option{WithThinkTags(true), WithXMLTools(true)}
 		}
 		c := newChat(t, chatServed(string(body), int(size)+1), opts...)
 		a := wiretest.Ask(t.Context(), t, c, &aycoder.Request{Tools: tools})

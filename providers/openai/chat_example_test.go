@@ -74,7 +74,7 @@ func ExampleWithXMLTools() {
 	}))
 	defer service.Close()
 
-	client, err := openai.VLLM("old-model", openai.WithBaseURL(service.URL), openai.WithXMLTools())
+	client, err := openai.VLLM("old-model", openai.WithBaseURL(service.URL), openai.WithXMLTools(true))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,7 +21,7 @@ var chatMessageFields = []string{"role", "content", "name", "refusal", "tool_cal
 type chatForm struct {
 	provider string
 	dialect
-	field string // see WithReasoningField
+	field string // see WithThinkingField
 	xml   textTools
 }
 

@@ -87,7 +87,7 @@ func chatReplay(t *testing.T, id string, steps []*wiretest.Interaction, n *chatR
 	history := []*aycoder.Message{aycoder.User("begin")}
 	var before []byte
 	for k, i := range steps {
-		c := newChat(t, i.Transport(i.Body(), 1<<20), WithReasoningField("reasoning_content"))
+		c := newChat(t, i.Transport(i.Body(), 1<<20), WithThinkingField("reasoning_content"))
 		m := wiretest.Stored(t, wiretest.Ask(t.Context(), t, c, &aycoder.Request{Messages: history}).Message())
 		history = append(history, m)
 		if calls := m.Calls(); len(calls) > 0 {

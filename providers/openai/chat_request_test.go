@@ -32,8 +32,8 @@ func TestChatRequest(t *testing.T) {
 			head + `,"max_completion_tokens":7,"temperature":0.5,"stop":["a","b"]` + tail},
 		{"limit of the client", aycoder.Request{Messages: hello}, []Option{WithMaxTokens(9)}, head + `,"max_completion_tokens":9` + tail},
 		{"limit elsewhere", aycoder.Request{MaxTokens: 7, Messages: hello}, []Option{WithBaseURL("http://localhost:1")}, head + `,"max_tokens":7` + tail},
-		{"effort", aycoder.Request{Messages: hello}, []Option{WithReasoningEffort("high")}, head + `,"reasoning_effort":"high"` + tail},
-		{"thinking", aycoder.Request{Model: "gpt-5", Thinking: 8000, Temperature: &half, Messages: hello}, []Option{WithReasoningEffort("high")},
+		{"effort", aycoder.Request{Messages: hello}, []Option{WithThinking("high")}, head + `,"reasoning_effort":"high"` + tail},
+		{"thinking", aycoder.Request{Model: "gpt-5", Thinking: 8000, Temperature: &half, Messages: hello}, []Option{WithThinking("high")},
 			strings.Replace(head, "gpt-test", "gpt-5", 1) + `,"reasoning_effort":"medium"` + tail},
 		{"temperature of a model that thinks", aycoder.Request{Model: "o3", Temperature: &half, Messages: hello}, nil, strings.Replace(head, "gpt-test", "o3", 1) + tail},
 		{"temperature of one that need not", aycoder.Request{Model: "gpt-5.1", Temperature: &half, Messages: hello}, nil, strings.Replace(head, "gpt-test", "gpt-5.1", 1) + `,"temperature":0.5` + tail},
@@ -189,7 +189,7 @@ func TestChatIDs(t *testing.T) {
 // A body begins with that of the previous step, even when a setting takes a new form.
 func TestChatBodiesGrow(t *testing.T) {
 	history := []*aycoder.Message{aycoder.User("go")}
-	for _, opts := range [][]Option{nil, {WithXMLTools()}, {WithReasoningField("reasoning")}} {
+	for _, opts := range [][]Option{nil, {WithXMLTools(true)}, {WithThinkingField("reasoning")}} {
 		c := newChat(t, chatServed("", 1), opts...)
 		before := ""
 		for n := range 5 {

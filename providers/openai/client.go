@@ -146,14 +146,15 @@ func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithReasoningEffort sets the effort of a reasoning model: "minimal", "low", "medium",
-// "high", or another value that the model knows. Default: set by the model.
-func WithReasoningEffort(effort string) Option {
+// WithThinking sets how much a model thinks, which OpenAI calls its reasoning effort:
+// "minimal", "low", "medium", "high", or another level that the model knows. It applies
+// to requests whose [aycoder.Request.Thinking] leaves it open. Default: set by the model.
+func WithThinking(level string) Option {
 	return func(c *config) error {
-		if !api.Token(effort) {
-			return &aycoder.ConfigError{Option: "WithReasoningEffort", Err: errors.New("effort is not a word")}
+		if !api.Token(level) {
+			return &aycoder.ConfigError{Option: "WithThinking", Err: errors.New("level is not a word")}
 		}
-		c.effort = effort
+		c.effort = level
 		return nil
 	}
 }
@@ -198,9 +199,11 @@ func WithQuery(name, value string) Option {
 // [aycoder.Request.Extra] extend the client's own, and null removes a field that the
 // client sets by itself, such as "store". The API does not support stop sequences: a
 // request with them is an error. Default: Chat Completions.
-func WithResponses() Option {
+func WithResponses(on bool) Option {
 	return func(c *config) error {
-		c.responses, c.stream = true, (*Client).streamResponses
+		if c.responses, c.stream = on, (*Client).streamChat; on {
+			c.stream = (*Client).streamResponses
+		}
 		return nil
 	}
 }
@@ -208,26 +211,36 @@ func WithResponses() Option {
 // WithXMLTools describes the tools in the prompt and reads the calls from the text, for
 // models that were not trained to call tools. It applies to Chat Completions. Default:
 // the tools of the API.
-func WithXMLTools() Option {
-	return func(c *config) error { c.xml = xmlTools{}; return nil }
+func WithXMLTools(on bool) Option {
+	return func(c *config) error {
+		if c.xml = nil; on {
+			c.xml = xmlTools{}
+		}
+		return nil
+	}
 }
 
 // WithThinkTags reads "<think>…</think>" at the beginning of an answer as
 // [aycoder.Thinking], for servers that leave it in the text because they do not know the
 // model's tags. The same tags further on stay text. It applies to Chat Completions.
 // Default: off, except for some presets.
-func WithThinkTags() Option {
-	return func(c *config) error { c.thinkTags = newChatThink; return nil }
+func WithThinkTags(on bool) Option {
+	return func(c *config) error {
+		if c.thinkTags = nil; on {
+			c.thinkTags = newChatThink
+		}
+		return nil
+	}
 }
 
-// WithReasoningField names the message field, such as "reasoning_content", in which the
+// WithThinkingField names the message field, such as "reasoning_content", in which the
 // model's thinking before its calls is sent back. Services need it to let a model
 // continue its thinking between calls. It applies to Chat Completions. Default: set by
 // the preset, otherwise none; "reasoning_details" are sent back in any case.
-func WithReasoningField(name string) Option {
+func WithThinkingField(name string) Option {
 	return func(c *config) error {
 		if !api.Token(name) || slices.Contains(chatMessageFields, name) {
-			return &aycoder.ConfigError{Option: "WithReasoningField", Err: fmt.Errorf("%q is not a field for this", name)}
+			return &aycoder.ConfigError{Option: "WithThinkingField", Err: fmt.Errorf("%q is not a field for this", name)}
 		}
 		c.echo = name
 		return nil
@@ -244,9 +257,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	for _, opt := range opts {
-		errs = append(errs, opt(&c))
-	}
+	errs = append(errs, api.Apply(&c, opts))
 	if !c.preset {
 		c.baseEnv = []string{baseEnv}
 	}

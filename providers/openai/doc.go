@@ -32,7 +32,7 @@
 //   - reasoning_details, with signatures and encrypted data, byte for byte to the service
 //     that sent them. They are kept in an [aycoder.Opaque] of the message.
 //   - reasoning_content beside calls to DeepSeek, Moonshot, Z.AI and llama.cpp; see
-//     [WithReasoningField] for others.
+//     [WithThinkingField] for others.
 //   - A part of the content to Mistral.
 //   - OpenAI and all other services get none, and no service gets that of another.
 //
@@ -40,7 +40,7 @@
 // Moonshot, Z.AI and servers of open models. For other services it becomes an effort: low
 // up to 2,048 tokens, medium up to 8,192, and high beyond. The setting is not sent for
 // OpenAI's models that do not think, for deployments in Azure whose name is not that of a
-// model, and for Grok: use [WithReasoningEffort].
+// model, and for Grok: use [WithThinking].
 //
 // [aycoder.Request.Output] becomes a response_format of type json_schema. It is strict if
 // the schema can be expressed that way: all objects are closed, all properties are

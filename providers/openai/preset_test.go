@@ -187,8 +187,8 @@ func TestPresetOptions(t *testing.T) {
 	_, err = Azure("http://u:p@x", "d", "", WithAPIKey("k"))
 	require.Error(t, err)
 
-	_, err = New("m", WithAPIKey("k"), WithReasoningField("content"))
-	require.ErrorContains(t, err, "WithReasoningField")
+	_, err = New("m", WithAPIKey("k"), WithThinkingField("content"))
+	require.ErrorContains(t, err, "WithThinkingField")
 	_, err = XAI("", WithAPIKey("k"))
 	require.ErrorContains(t, err, "name is empty")
 }
@@ -216,7 +216,7 @@ func TestPresetThinking(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			opts := []Option{WithAPIKey("k")}
 			if tt.effort != "" {
-				opts = append(opts, WithReasoningEffort(tt.effort))
+				opts = append(opts, WithThinking(tt.effort))
 			}
 			c, err := tt.make("gpt-5", opts...)
 			require.NoError(t, err)

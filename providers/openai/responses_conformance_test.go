@@ -100,7 +100,7 @@ func respServer(t testing.TB, key string, h http.HandlerFunc) agenttest.Client {
 	t.Cleanup(s.Close)
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	c, err := openai.New("gpt-test", openai.WithResponses(), openai.WithAPIKey(key), openai.WithBaseURL(s.URL),
+	c, err := openai.New("gpt-test", openai.WithResponses(true), openai.WithAPIKey(key), openai.WithBaseURL(s.URL),
 		openai.WithHTTPClient(&http.Client{Transport: tr}))
 	if err != nil {
 		t.Fatal(err)

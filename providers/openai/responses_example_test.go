@@ -40,7 +40,7 @@ data: {"type":"response.completed","response":{"id":"resp_2","status":"completed
 	}))
 	defer service.Close()
 
-	client, err := openai.New("gpt-5", openai.WithResponses(), openai.WithAPIKey("example"), openai.WithBaseURL(service.URL))
+	client, err := openai.New("gpt-5", openai.WithResponses(true), openai.WithAPIKey("example"), openai.WithBaseURL(service.URL))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -86,7 +86,7 @@ func ExampleWithPromptCacheKey() {
 	}))
 	defer service.Close()
 
-	client, err := openai.New("gpt-4.1", openai.WithResponses(), openai.WithAPIKey("example"), openai.WithBaseURL(service.URL),
+	client, err := openai.New("gpt-4.1", openai.WithResponses(true), openai.WithAPIKey("example"), openai.WithBaseURL(service.URL),
 		openai.WithPromptCacheKey("weather"), openai.WithExtra("tools", []map[string]string{{"type": "web_search"}}))
 	if err != nil {
 		fmt.Println(err)

@@ -18,7 +18,7 @@ import (
 // respClient returns a client that uses rt.
 func respClient(t testing.TB, rt http.RoundTripper, opts ...Option) *Client {
 	t.Helper()
-	c, err := New("gpt-test", append([]Option{WithResponses(), WithAPIKey("sk-test-key"),
+	c, err := New("gpt-test", append([]Option{WithResponses(true), WithAPIKey("sk-test-key"),
 		WithHTTPClient(&http.Client{Transport: rt})}, opts...)...)
 	require.NoError(t, err)
 	return c

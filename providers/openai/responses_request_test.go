@@ -15,7 +15,7 @@ import (
 
 func respNew(t testing.TB, model string, opts ...Option) *Client {
 	t.Helper()
-	c, err := New(model, append([]Option{WithResponses(), WithAPIKey("sk-test-key")}, opts...)...)
+	c, err := New(model, append([]Option{WithResponses(true), WithAPIKey("sk-test-key")}, opts...)...)
 	require.NoError(t, err)
 	return c
 }
@@ -52,9 +52,9 @@ func TestResponsesRequest(t *testing.T) {
 		{"temperature 1 of a model that thinks", "gpt-5", nil, aycoder.Request{Temperature: &one}, common + `,"temperature":1`},
 		{"temperature of a model that need not think", "gpt-5.2", nil, aycoder.Request{Temperature: &half, Thinking: -1},
 			common + `,"reasoning":{"effort":"none","summary":"auto"},"temperature":0.5`},
-		{"effort", "gpt-5.2", []Option{WithReasoningEffort("xhigh")}, aycoder.Request{Temperature: &half},
+		{"effort", "gpt-5.2", []Option{WithThinking("xhigh")}, aycoder.Request{Temperature: &half},
 			common + `,"reasoning":{"effort":"xhigh","summary":"auto"}`},
-		{"thinking", "gpt-5", []Option{WithReasoningEffort("low")}, aycoder.Request{Thinking: 30000},
+		{"thinking", "gpt-5", []Option{WithThinking("low")}, aycoder.Request{Thinking: 30000},
 			common + `,"reasoning":{"effort":"high","summary":"auto"}`},
 		{"thinking of a model that does not", "gpt-4.1", nil, aycoder.Request{Thinking: 30000}, plain},
 		{"no thinking", "gpt-5-mini", nil, aycoder.Request{Thinking: -1}, common + `,"reasoning":{"effort":"minimal","summary":"auto"}`},
@@ -273,10 +273,10 @@ func TestResponsesServices(t *testing.T) {
 	} {
 		assert.Equal(t, want, respNew(t, "m", WithBaseURL(base)).respQuirks(), base)
 	}
-	a, err := Azure("name", "dep", "2025-04-01-preview", WithResponses(), WithAPIKey("sk-test-key"))
+	a, err := Azure("name", "dep", "2025-04-01-preview", WithResponses(true), WithAPIKey("sk-test-key"))
 	require.NoError(t, err)
 	assert.Equal(t, "https://name.openai.azure.com/openai/responses?api-version=2025-04-01-preview", a.respURL())
-	c, err := OpenRouter("m", WithResponses(), WithBaseURL("https://proxy.example.com"))
+	c, err := OpenRouter("m", WithResponses(true), WithBaseURL("https://proxy.example.com"))
 	require.NoError(t, err)
 	assert.Equal(t, respQuirks{ids: true}, c.respQuirks())
 	assert.Equal(t, "openrouter/responses", c.respOwner())

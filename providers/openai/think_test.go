@@ -42,5 +42,5 @@ func TestThinkTags(t *testing.T) {
 func TestThinkTagsInAnswers(t *testing.T) {
 	body := chatChunks(`"index":0,"delta":{"content":"<thi"}`, `"index":0,"delta":{"content":"nk>hm</think>so"},"finish_reason":"stop"`)
 	assert.Equal(t, "text <think>hm</think>so\nend_turn", chatShow(chatAsk(t, body, nil)), "off by default")
-	assert.Equal(t, "think hm\ntext so\nend_turn", chatShow(chatAsk(t, body, nil, WithThinkTags())))
+	assert.Equal(t, "think hm\ntext so\nend_turn", chatShow(chatAsk(t, body, nil, WithThinkTags(true))))
 }

@@ -42,7 +42,7 @@ func TestXMLAmbiguous(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 3, 1000} {
-				a := chatAsk(t, xmlBody(tt.in, size, tt.finish), &aycoder.Request{Tools: xmlTestTools}, WithXMLTools())
+				a := chatAsk(t, xmlBody(tt.in, size, tt.finish), &aycoder.Request{Tools: xmlTestTools}, WithXMLTools(true))
 				got := chatShow(a)
 				for _, p := range a.Parts {
 					if u, ok := p.(*aycoder.ToolUse); ok {
@@ -71,7 +71,7 @@ func TestXMLTypes(t *testing.T) {
 		"const": `"12"`, "enum": `"12"`, "int": `12`, "loop": `12`, "other": `12`,
 	} {
 		in := "<function=w>\n<parameter=" + name + ">\n12\n</parameter>\n</function>"
-		calls := chatAsk(t, xmlBody(in, 100, "stop"), &aycoder.Request{Tools: xmlTypedTools}, WithXMLTools()).Message().Calls()
+		calls := chatAsk(t, xmlBody(in, 100, "stop"), &aycoder.Request{Tools: xmlTypedTools}, WithXMLTools(true)).Message().Calls()
 		require.Len(t, calls, 1, name)
 		assert.Equal(t, `{"`+name+`":`+want+`}`, string(calls[0].Args))
 	}
@@ -92,7 +92,7 @@ func FuzzXMLRoundTrip(f *testing.F) {
 		require.NoError(t, err)
 		text := "Now.\n" + xmlTools{}.call(&aycoder.ToolUse{ID: "1", Name: "w", Args: data})
 		pieces := min(max(size, 1), 1000)
-		a := chatAsk(t, xmlRunes(text, pieces), &aycoder.Request{Tools: xmlTypedTools}, WithXMLTools())
+		a := chatAsk(t, xmlRunes(text, pieces), &aycoder.Request{Tools: xmlTypedTools}, WithXMLTools(true))
 		calls := a.Message().Calls()
 		require.Len(t, calls, 1, "%q", text)
 		require.JSONEq(t, string(data), string(calls[0].Args), "%q", text)
@@ -106,7 +106,7 @@ func TestXMLLinear(t *testing.T) {
 	for _, tag := range []string{"<function=", "<function=now>", "<function=now>{", "`<function=now>{}", "<function=write><parameter=text></parameter>"} {
 		took := func(n int) time.Duration {
 			return timed.Best(3, func() {
-				chatAsk(t, xmlBody(strings.Repeat(tag, n), 1<<20, "stop"), &aycoder.Request{Tools: xmlTestTools}, WithXMLTools())
+				chatAsk(t, xmlBody(strings.Repeat(tag, n), 1<<20, "stop"), &aycoder.Request{Tools: xmlTestTools}, WithXMLTools(true))
 			})
 		}
 		few, many := took(2000), took(16000)

@@ -58,7 +58,7 @@ func TestXMLCalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 3, 7, 1000} {
 				req := &aycoder.Request{Tools: xmlTestTools, Messages: []*aycoder.Message{aycoder.User("go")}}
-				a := chatAsk(t, xmlBody(tt.in, size, tt.finish), req, WithXMLTools())
+				a := chatAsk(t, xmlBody(tt.in, size, tt.finish), req, WithXMLTools(true))
 				got := chatShow(a)
 				for _, u := range (&aycoder.Message{Parts: a.Parts}).Calls() {
 					got = strings.ReplaceAll(got, u.ID, "ID")
@@ -72,7 +72,7 @@ func TestXMLCalls(t *testing.T) {
 
 // The text before a call is emitted as it comes.
 func TestXMLTextStreams(t *testing.T) {
-	c := newChat(t, chatServed(xmlBody("one two three <function=now></function>", 4, "stop"), 1<<20), WithXMLTools())
+	c := newChat(t, chatServed(xmlBody("one two three <function=now></function>", 4, "stop"), 1<<20), WithXMLTools(true))
 	var pieces []string
 	for ev, err := range c.Stream(t.Context(), &aycoder.Request{Tools: xmlTestTools}) {
 		require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestXMLTextStreams(t *testing.T) {
 
 // Tools, calls and results are sent as text that is parsed as the same calls.
 func TestXMLRequest(t *testing.T) {
-	c := newChat(t, chatServed("", 1), WithXMLTools())
+	c := newChat(t, chatServed("", 1), WithXMLTools(true))
 	call := &aycoder.ToolUse{ID: "call_1", Name: "write", Args: json.RawMessage(`{"path":"a.go","text":"x\n\"y\"","n":7,"list":[1,{"a":null}]}`)}
 	req := &aycoder.Request{Tools: xmlTestTools, Messages: []*aycoder.Message{
 		aycoder.User("go"),
@@ -108,7 +108,7 @@ func TestXMLRequest(t *testing.T) {
 	assert.Equal(t, "user", w.Messages[3].Role)
 	assert.Equal(t, "<function_result name=\"write\" error=\"true\">\ndisk full\n</function_result>", w.Messages[3].Content)
 
-	back := chatAsk(t, xmlBody(w.Messages[2].Content, 5, "stop"), req, WithXMLTools()).Message()
+	back := chatAsk(t, xmlBody(w.Messages[2].Content, 5, "stop"), req, WithXMLTools(true)).Message()
 	assert.Equal(t, "Yes.", back.Text())
 	require.Len(t, back.Calls(), 1)
 	assert.JSONEq(t, string(call.Args), string(back.Calls()[0].Args))
@@ -124,7 +124,7 @@ func FuzzXMLCalls(f *testing.F) {
 		}
 		req := &aycoder.Request{Tools: xmlTestTools}
 		show := func(size int) string {
-			a := chatAsk(t, xmlRunes(text, size), req, WithXMLTools())
+			a := chatAsk(t, xmlRunes(text, size), req, WithXMLTools(true))
 			got := chatShow(a)
 			for n, u := range (&aycoder.Message{Parts: a.Parts}).Calls() {
 				got = strings.ReplaceAll(got, u.ID, "ID"+string(rune('a'+n%26)))
