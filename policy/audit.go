@@ -33,9 +33,14 @@ type LogOption func(*AuditLog)
 
 // WithMask replaces the function that masks secrets in subjects, reasons and rules. The
 // function must be safe for concurrent use. Default: logins in addresses, values of variables,
-// options and headers whose names suggest a secret, and keys of well-known forms are masked.
+// options and headers whose names suggest a secret, and keys of well-known forms are masked;
+// nil leaves it so.
 func WithMask(mask func(string) string) LogOption {
-	return func(l *AuditLog) { l.mask = mask }
+	return func(l *AuditLog) {
+		if mask != nil {
+			l.mask = mask
+		}
+	}
 }
 
 // NewAuditLog returns a log that writes to w, such as a pipe or a file opened for appending.

@@ -177,8 +177,10 @@ type setup struct {
 // WithMode sets the mode. Default: [Ask].
 func WithMode(m Mode) Option {
 	return func(s *setup) (err error) {
-		s.first.mode, err = ParseMode(string(cmp.Or(m, Ask)))
-		return err
+		if s.first.mode, err = ParseMode(string(cmp.Or(m, Ask))); err != nil {
+			return &aycoder.ConfigError{Option: "WithMode", Err: err}
+		}
+		return nil
 	}
 }
 
@@ -186,7 +188,8 @@ func WithMode(m Mode) Option {
 func WithRules(source Source, entries ...Rule) Option {
 	return func(s *setup) error {
 		if source.rank() < 0 {
-			return fmt.Errorf("no source %q; there are managed, user, session and project", source)
+			return &aycoder.ConfigError{Option: "WithRules",
+				Err: fmt.Errorf("no source %q; there are managed, user, session and project", source)}
 		}
 		s.given[source] = append(s.given[source], entries...)
 		return nil
@@ -281,6 +284,10 @@ func New(opts ...Option) (*Policy, error) {
 	}
 	var errs []error
 	for _, opt := range opts {
+		if opt == nil {
+			errs = append(errs, &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")})
+			continue
+		}
 		errs = append(errs, opt(s))
 	}
 	if s.file != nil {

@@ -34,7 +34,7 @@ func TestSecurityEventsAreRecorded(t *testing.T) {
 		t.Skip("there is no bash tool")
 	}
 	w := newWorld(t, map[string]string{"notes.txt": "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYq8ZrLtOpVs3a\n"})
-	coding, err := Coding(w.ws, RequireSandbox())
+	coding, err := Coding(w.ws, WithSandboxRequired(true))
 	require.NoError(t, err)
 	var a alarms
 	model := script.New(script.Reply(
@@ -57,7 +57,7 @@ func TestSecurityEventsAreRecorded(t *testing.T) {
 // the combination of both options is an error.
 func TestSandboxAndExecExcludeEachOther(t *testing.T) {
 	w := newWorld(t, nil)
-	for _, o := range []Option{RequireSandbox(), WithSandbox(NoSandbox())} {
+	for _, o := range []Option{WithSandboxRequired(true), WithSandbox(NoSandbox())} {
 		_, err := Bash(w.ws, WithExec(&localExec{}), o)
 		require.ErrorContains(t, err, "WithExec goes without")
 	}

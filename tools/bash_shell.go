@@ -27,7 +27,7 @@ type Shell struct {
 func WithShell(s *Shell) Option {
 	return func(c *config) error {
 		if s == nil {
-			return errors.New("WithShell: is nil")
+			return &aycoder.ConfigError{Option: "WithShell", Err: errors.New("is nil")}
 		}
 		c.shell = s
 		return nil

@@ -164,12 +164,12 @@ func ExampleLandlock() {
 		log.Fatal(err)
 	}
 	defer ws.Close()
-	box, err := tools.Landlock(ws, tools.SandboxProtect(".git"))
+	box, err := tools.Landlock(ws, tools.WithSandboxProtect(".git"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer box.Close()
-	coding, err := tools.Coding(ws, tools.WithSandbox(box), tools.RequireSandbox())
+	coding, err := tools.Coding(ws, tools.WithSandbox(box), tools.WithSandboxRequired(true))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/aycoder/aycoder"
 )
 
 // Exec runs commands: on this machine, or wherever a host sends them, such as a container
@@ -68,12 +70,12 @@ type ExecResult struct {
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
 // WithExec makes e run the commands. Since e confines them itself, [WithSandbox],
-// [RequireSandbox] and [WithMemoryLimit] are errors beside it. Default: bash, or sh, on
+// [WithSandboxRequired] and [WithMemoryLimit] are errors beside it. Default: bash, or sh, on
 // this machine.
 func WithExec(e Exec) Option {
 	return func(c *config) error {
 		if e == nil {
-			return errors.New("WithExec: is nil")
+			return &aycoder.ConfigError{Option: "WithExec", Err: errors.New("is nil")}
 		}
 		c.exec = e
 		return nil

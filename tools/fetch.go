@@ -50,7 +50,7 @@ func WithPrivateHosts(hosts ...string) Option {
 		for _, h := range hosts {
 			u, err := url.Parse("http://" + h)
 			if err != nil || u.Host != h || u.Hostname() == "" {
-				return fmt.Errorf("WithPrivateHosts: not a host: %q", h)
+				return &aycoder.ConfigError{Option: "WithPrivateHosts", Err: fmt.Errorf("not a host: %q", h)}
 			}
 			c.privateHosts = append(c.privateHosts, canonicalHost(h))
 		}
@@ -67,7 +67,7 @@ func WithPrivateHosts(hosts ...string) Option {
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *config) error {
 		if client == nil {
-			return errors.New("WithHTTPClient: client is nil")
+			return &aycoder.ConfigError{Option: "WithHTTPClient", Err: errors.New("client is nil")}
 		}
 		c.client = client
 		return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
@@ -201,6 +202,9 @@ func newSandbox(box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOpti
 	}
 	c := sandboxConfig{dir: ws.Dir(), shared: true}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("new sandbox: %w", nilOption())
+		}
 		if err := opt(&c); err != nil {
 			return nil, fmt.Errorf("new sandbox: %w", err)
 		}
@@ -220,17 +224,17 @@ type sandboxConfig struct {
 	network, sockets, debug, shared bool
 }
 
-// SandboxRead lets commands read and run additional files and directories, which must
+// WithSandboxRead lets commands read and run additional files and directories, which must
 // exist. Paths add up. Default: see [Landlock].
-func SandboxRead(paths ...string) SandboxOption {
-	return func(c *sandboxConfig) error { return addPaths(&c.read, "SandboxRead", paths) }
+func WithSandboxRead(paths ...string) SandboxOption {
+	return func(c *sandboxConfig) error { return addPaths(&c.read, "WithSandboxRead", paths) }
 }
 
-// SandboxWrite lets commands change additional files and directories, which must exist.
+// WithSandboxWrite lets commands change additional files and directories, which must exist.
 // Paths add up. Some programs need /dev/shm, such as Python's multiprocessing, and some
 // /tmp; both are shared with other programs. Default: see [Landlock].
-func SandboxWrite(paths ...string) SandboxOption {
-	return func(c *sandboxConfig) error { return addPaths(&c.write, "SandboxWrite", paths) }
+func WithSandboxWrite(paths ...string) SandboxOption {
+	return func(c *sandboxConfig) error { return addPaths(&c.write, "WithSandboxWrite", paths) }
 }
 
 func addPaths(to *[]string, option string, paths []string) error {
@@ -240,24 +244,25 @@ func addPaths(to *[]string, option string, paths []string) error {
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", option, err)
+			return &aycoder.ConfigError{Option: option, Err: err}
 		}
 		*to = append(*to, abs)
 	}
 	return nil
 }
 
-// SandboxProtect prevents commands from changing files and directories of the workspace,
+// WithSandboxProtect prevents commands from changing files and directories of the workspace,
 // named by paths relative to it, such as ".git" or ".git/hooks". Names add up. Landlock
 // can only grant rights in a directory, never remove them. With it, commands cannot
 // create, rename or remove entries in the directories around a protected one either:
 // ".git" prevents that in the top directory of the workspace, and ".git/hooks" prevents a
 // commit. Default: no name is protected, so that a command can commit.
-func SandboxProtect(names ...string) SandboxOption {
+func WithSandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
 			if !filepath.IsLocal(name) {
-				return fmt.Errorf("SandboxProtect: not a path in the workspace: %q", name)
+				return &aycoder.ConfigError{Option: "WithSandboxProtect",
+					Err: fmt.Errorf("not a path in the workspace: %q", name)}
 			}
 			c.protect = append(c.protect, filepath.Join(c.dir, name))
 		}
@@ -265,39 +270,39 @@ func SandboxProtect(names ...string) SandboxOption {
 	}
 }
 
-// SandboxNetwork lets all commands use the network. Default: false; see
+// WithSandboxNetwork lets all commands use the network. Default: false; see
 // SandboxCall.Network for a single command.
-func SandboxNetwork(on bool) SandboxOption {
+func WithSandboxNetwork(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.network = on
 		return nil
 	}
 }
 
-// SandboxSockets lets commands of [Landlock] use UNIX sockets even where the kernel
+// WithSandboxSockets lets commands of [Landlock] use UNIX sockets even where the kernel
 // cannot deny them those of other programs, that is before Linux 7.1. A session bus or a
 // container engine runs commands for every client that connects to it. Default: false.
-func SandboxSockets(on bool) SandboxOption {
+func WithSandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
 		return nil
 	}
 }
 
-// SandboxDebuggers lets commands trace each other, as debuggers and leak checkers do.
+// WithSandboxDebuggers lets commands trace each other, as debuggers and leak checkers do.
 // Default: false.
-func SandboxDebuggers(on bool) SandboxOption {
+func WithSandboxDebuggers(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.debug = on
 		return nil
 	}
 }
 
-// SandboxSharedCaches lets commands change the user's build caches and, if they have the
+// WithSandboxSharedCaches lets commands change the user's build caches and, if they have the
 // network, the caches of packages. With false they start with empty private ones, which
 // is slow; with true, a command could plant something there for a later build by the
 // user. Default: true.
-func SandboxSharedCaches(on bool) SandboxOption {
+func WithSandboxSharedCaches(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.shared = on
 		return nil
@@ -414,19 +419,19 @@ func (r *SandboxReport) hints() (lines []string) {
 func WithSandbox(s Sandbox) Option {
 	return func(c *config) error {
 		if s == nil {
-			return errors.New("WithSandbox: sandbox is nil")
+			return &aycoder.ConfigError{Option: "WithSandbox", Err: errors.New("sandbox is nil")}
 		}
 		c.sandbox = s
 		return nil
 	}
 }
 
-// RequireSandbox makes bash refuse commands unless the sandbox enforces everything that
-// it promises: SandboxReport.Missing must be empty. Without [WithSandbox] no command
-// runs. Default: the sandbox enforces what it can.
-func RequireSandbox() Option {
+// WithSandboxRequired makes bash refuse commands unless the sandbox enforces everything
+// that it promises: SandboxReport.Missing must be empty. Without [WithSandbox] no command
+// runs. Default: false, so that the sandbox enforces what it can.
+func WithSandboxRequired(on bool) Option {
 	return func(c *config) error {
-		c.requireSandbox = true
+		c.requireSandbox = on
 		return nil
 	}
 }

@@ -25,7 +25,7 @@ func TestBashInASandbox(t *testing.T) {
 	if _, err := CheckSandbox(t.Context(), box, SandboxCall{Require: true}); err != nil {
 		t.Skip(err)
 	}
-	bash, err := Bash(ws, WithSandbox(box), RequireSandbox())
+	bash, err := Bash(ws, WithSandbox(box), WithSandboxRequired(true))
 	require.NoError(t, err)
 	run := func(command string) *aycoder.ToolResult {
 		r, err := bash.Call(t.Context(), aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": command}), nil))
@@ -47,7 +47,7 @@ func TestBashInASandbox(t *testing.T) {
 // Where a sandbox is required, nothing runs without one.
 func TestRequiredSandbox(t *testing.T) {
 	w := newWorld(t, nil)
-	bash, err := Bash(w.ws, RequireSandbox())
+	bash, err := Bash(w.ws, WithSandboxRequired(true))
 	require.NoError(t, err)
 	r, err := bash.Call(t.Context(), aycoder.NewInvocation("1", "bash", mustJSON(t, args{"command": "touch f"}), nil))
 	require.NoError(t, err)

@@ -183,16 +183,16 @@ func TestSandboxOptions(t *testing.T) {
 		opt          SandboxOption
 		bwrap        bool // with bwrap only
 	}{
-		{"read", "cat ../seen; (! true >>../seen)", SandboxRead(filepath.Join(w.base, "seen")), false},
-		{"write", "echo 1 >../more/x; cat ../more/x", SandboxWrite(more), false},
+		{"read", "cat ../seen; (! true >>../seen)", WithSandboxRead(filepath.Join(w.base, "seen")), false},
+		{"write", "echo 1 >../more/x; cat ../more/x", WithSandboxWrite(more), false},
 		{"protect", "cat .git/config; echo y >>f; echo y >>d/f; echo y >>d/new; " +
 			"! (echo y >>.git/config) && ! (echo y >.git/new) && ! mv .git x && ! (echo y >.git/hooks/h)",
-			SandboxProtect(".git"), false},
+			WithSandboxProtect(".git"), false},
 		{"protect inside",
 			"echo y >>.git/config; echo y >.git/new && ! (echo y >.git/hooks/h) && ! (echo y >.git/hooks/n)",
-			SandboxProtect(".git/hooks"), true},
+			WithSandboxProtect(".git/hooks"), true},
 		{"own caches", `case "$GOCACHE" in "$TMPDIR"/*) ;; *) exit 1 ;; esac; mkdir -p "$GOCACHE"`,
-			SandboxSharedCaches(false), false},
+			WithSandboxSharedCaches(false), false},
 	}
 	for _, tt := range tests {
 		for name, s := range sandboxes(t, w.ws, tt.opt) {
@@ -205,9 +205,9 @@ func TestSandboxOptions(t *testing.T) {
 			})
 		}
 	}
-	_, err := Landlock(w.ws, SandboxRead("/no/such/directory"))
+	_, err := Landlock(w.ws, WithSandboxRead("/no/such/directory"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Landlock(w.ws, SandboxProtect("../x"))
+	_, err = Landlock(w.ws, WithSandboxProtect("../x"))
 	require.ErrorContains(t, err, `not a path in the workspace: "../x"`)
 	_, err = Landlock(nil)
 	require.ErrorContains(t, err, "workspace is nil")
@@ -273,14 +273,14 @@ func TestSandboxStarter(t *testing.T) {
 	r, err := start()
 	require.NoError(t, err)
 	assert.Equal(t, "none", r.Mechanism)
-	_, err = start(RequireSandbox())
+	_, err = start(WithSandboxRequired(true))
 	p, ok := errors.AsType[*problem](err)
 	require.True(t, ok)
 	assert.Equal(t, "no_sandbox", p.kind)
 	_, err = start(WithSandbox(refusing{}))
 	require.ErrorContains(t, err, "sandbox by refusing: look for it: unsupported operation; this does not change")
 	for name, s := range sandboxes(t, w.ws) {
-		r, err = start(WithSandbox(s), RequireSandbox())
+		r, err = start(WithSandbox(s), WithSandboxRequired(true))
 		require.NoError(t, err)
 		assert.Equal(t, name, r.Mechanism)
 		t.Log(r)

@@ -103,7 +103,7 @@ func (it *TodoItem) sign() string {
 func WithTodoList(l *TodoList) Option {
 	return func(c *config) error {
 		if l == nil {
-			return errors.New("WithTodoList: list is nil")
+			return &aycoder.ConfigError{Option: "WithTodoList", Err: errors.New("list is nil")}
 		}
 		c.todos = l
 		return nil

@@ -88,7 +88,7 @@ func WithEnv(vars ...string) Option {
 		for _, v := range vars {
 			name, _, _ := strings.Cut(v, "=")
 			if name == "" || strings.ContainsRune(v, 0) {
-				return fmt.Errorf("WithEnv: not a variable: %q", name)
+				return &aycoder.ConfigError{Option: "WithEnv", Err: fmt.Errorf("not a variable: %q", name)}
 			}
 		}
 		c.env = append(c.env, vars...)
@@ -123,6 +123,8 @@ func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	return maskAll(ws, opts, all)
 }
 
+func nilOption() error { return &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")} }
+
 // configure applies options, and requires a workspace.
 func configure(ws FS, opts []Option) (*config, error) {
 	if ws == nil {
@@ -135,6 +137,9 @@ func configure(ws FS, opts []Option) (*config, error) {
 func optioned(opts []Option) (*config, error) {
 	var c config
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("new tool: %w", nilOption())
+		}
 		if err := opt(&c); err != nil {
 			return nil, fmt.Errorf("new tool: %w", err)
 		}
@@ -144,7 +149,7 @@ func optioned(opts []Option) (*config, error) {
 		c.sandbox = NoSandbox()
 	}
 	if c.exec != nil && (confined || c.memory > 0) {
-		return nil, errors.New("new tool: WithExec goes without WithSandbox, RequireSandbox and WithMemoryLimit, which are for this machine")
+		return nil, errors.New("new tool: WithExec goes without WithSandbox, WithSandboxRequired and WithMemoryLimit, which are for this machine")
 	}
 	if c.exec == nil {
 		c.exec = &localExec{

@@ -62,7 +62,7 @@ func WithWrittenConflicts(on bool) ApplyOption {
 func WithWriterWait(d time.Duration) ApplyOption {
 	return func(c *applyConfig) error {
 		if d < 0 {
-			return fmt.Errorf("WithWriterWait: %s is negative", d)
+			return &aycoder.ConfigError{Option: "WithWriterWait", Err: fmt.Errorf("%s is negative", d)}
 		}
 		c.wait = d
 		return nil
@@ -80,6 +80,10 @@ func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	c.merge = []merge.Option{merge.WithLabels("the file now", "when you read it", "your change")}
 	var errs []error
 	for _, opt := range opts {
+		if opt == nil {
+			errs = append(errs, nilOption())
+			continue
+		}
 		errs = append(errs, opt(c))
 	}
 	return c, errors.Join(errs...)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -54,7 +53,7 @@ func WithPlanRecords(dir string) Option {
 			w.records.root, err = os.OpenRoot(dir)
 		}
 		if err != nil {
-			return fmt.Errorf("WithPlanRecords: %w", err)
+			return &aycoder.ConfigError{Option: "WithPlanRecords", Err: err}
 		}
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/atomicswap"
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
@@ -70,7 +71,7 @@ func WithAllowed(patterns ...string) Option {
 		for _, p := range patterns {
 			c, err := glob.Compile(p)
 			if err != nil {
-				return fmt.Errorf("WithAllowed: %q: %w", p, err)
+				return &aycoder.ConfigError{Option: "WithAllowed", Err: fmt.Errorf("%q: %w", p, err)}
 			}
 			w.allowed = append(w.allowed, c)
 		}
@@ -90,6 +91,10 @@ func Open(dir string, opts ...Option) (*Workspace, error) {
 	}
 	w := &Workspace{dir: abs, turn: semaphore.NewWeighted(1)}
 	for _, opt := range opts {
+		if opt == nil {
+			err = cmp.Or(err, nilOption())
+			continue
+		}
 		err = cmp.Or(err, opt(w))
 	}
 	if err == nil {

@@ -45,8 +45,8 @@ func run(ctx context.Context, w io.Writer, dir, outside string) error {
 		return err
 	}
 	fmt.Fprintf(w, "files confined: %t, network blocked: %t, missing: %q\n", report.Filesystem, report.Network, report.Missing)
-	// With RequireSandbox, no command runs where a part of the sandbox is missing.
-	bash, err := tools.Bash(ws, tools.WithSandbox(box), tools.RequireSandbox())
+	// With WithSandboxRequired, no command runs where a part of the sandbox is missing.
+	bash, err := tools.Bash(ws, tools.WithSandbox(box), tools.WithSandboxRequired(true))
 	if err != nil {
 		return err
 	}
