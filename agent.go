@@ -163,7 +163,7 @@ func (c *config) tools() ([]tool, error) {
 		if made, ok := impl.(*funcTool); ok {
 			t.schema, t.call = made.schema, made.call // NewTool has checked the spec; made.call decodes
 		} else {
-			t.schema, err = checkSpec(&t.spec)
+			t.schema, err = checkSpec(&t.spec, nil)
 		}
 		if err == nil && names[t.spec.Name] {
 			err = errors.New("name is used twice")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 
 	"github.com/aycoder/aycoder/internal/schema"
@@ -325,7 +326,7 @@ func NewTool[In any](name, description string, fn func(context.Context, *Invocat
 			return nil, fmt.Errorf("new tool %q: %w", name, err)
 		}
 	}
-	compiled, err := checkSpec(&spec)
+	compiled, err := checkSpec(&spec, reflect.TypeFor[In]())
 	if err != nil {
 		return nil, fmt.Errorf("new tool %q: %w", name, err)
 	}
@@ -370,7 +371,7 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 // converted, and integers such as 2.0 are in plain digits. The error is a
 // [*ToolArgsError], or a [*ConfigError] if the spec is wrong.
 func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
-	c, err := checkSpec(s)
+	c, err := checkSpec(s, nil)
 	if err != nil {
 		return nil, &ConfigError{Option: fmt.Sprintf("tool %q", s.Name), Err: err}
 	}
@@ -381,12 +382,13 @@ func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	return p.use.Args, nil
 }
 
-// checkSpec refuses a spec that no provider takes, and returns the compiled schema.
-func checkSpec(s *ToolSpec) (*schema.Schema, error) {
+// checkSpec refuses a spec that no provider takes, and returns the compiled schema. The
+// schema may be that of a type.
+func checkSpec(s *ToolSpec, of reflect.Type) (*schema.Schema, error) {
 	if err := schema.CheckName(s.Name); err != nil {
 		return nil, err
 	}
-	c, err := schema.Compile(s.Schema)
+	c, err := schema.CompileOf(of, s.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}

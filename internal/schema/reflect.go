@@ -30,18 +30,35 @@ import (
 // type with UnmarshalJSON and without exported fields is any value.
 func Reflect[T any]() (json.RawMessage, error) {
 	t := reflect.TypeFor[T]()
-	if raw, ok := schemas.Load(t); ok {
-		return bytes.Clone(raw.([]byte)), nil
+	if k, ok := schemas.Load(t); ok {
+		return bytes.Clone(k.(*knownSchema).raw), nil
 	}
 	raw, own, err := reflectType(t)
 	if err == nil && !own {
-		schemas.Store(t, bytes.Clone(raw))
+		if s, err := Compile(raw); err == nil {
+			schemas.Store(t, &knownSchema{bytes.Clone(raw), s})
+		}
 	}
 	return raw, err
 }
 
-// schemas caches the schema of each type, a []byte, because programs make the same tools
-// for every agent. Its size is bounded by the number of types in the program. A schema in
+// CompileOf is [Compile] for a schema that is normally the one which [Reflect] returns for
+// a type. That one is compiled once for all agents.
+func CompileOf(t reflect.Type, raw json.RawMessage) (*Schema, error) {
+	if k, ok := schemas.Load(t); ok && bytes.Equal(raw, k.(*knownSchema).raw) {
+		return k.(*knownSchema).schema, nil
+	}
+	return Compile(raw)
+}
+
+// A knownSchema is the schema of a type.
+type knownSchema struct {
+	raw    []byte
+	schema *Schema
+}
+
+// schemas caches the schema of each type, a *knownSchema, because programs make the same
+// tools for every agent. Its size is bounded by the number of types in the program. A schema in
 // which a type describes itself is not cached, because the method may return something else
 // next time.
 var schemas sync.Map

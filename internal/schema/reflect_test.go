@@ -1,12 +1,14 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"net/url"
+	"reflect"
 	"testing"
 	"time"
 
@@ -415,4 +417,22 @@ func BenchmarkReflect(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestCompileOf(t *testing.T) {
+	raw, err := Reflect[readArgs]()
+	require.NoError(t, err)
+	of := reflect.TypeFor[readArgs]()
+	first, err := CompileOf(of, raw)
+	require.NoError(t, err)
+	second, err := CompileOf(of, bytes.Clone(raw))
+	require.NoError(t, err)
+	assert.Same(t, first, second)
+
+	other, err := CompileOf(of, []byte(`{"type":"object","required":["x"]}`))
+	require.NoError(t, err)
+	assert.NotEmpty(t, other.Validate([]byte(`{}`)), "a schema that is not that of the type")
+	plain, err := CompileOf(nil, raw)
+	require.NoError(t, err)
+	assert.NotSame(t, first, plain)
 }
