@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ type chatBody struct {
 	c     *config
 	req   *aycoder.Request
 	model string
+	extra map[string]json.RawMessage // the fields of client and request
 	err   error
 
 	effort string // requested by the client
@@ -30,7 +32,8 @@ type chatBody struct {
 
 // encodeChat returns the wire form of req.
 func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
-	w := &chatBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req)}
+	w := &chatBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req),
+		extra: mergeExtra(c.cfg.extra, req.Extra)}
 	w.b = append(w.b, `{"model":`...)
 	w.b = rawjson.AppendString(w.b, w.model)
 	w.b = append(w.b, `,"stream":true`...)
@@ -46,7 +49,7 @@ func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
 		w.b = append(w.b, chatCacheMark...)
 	}
 	if w.err == nil {
-		w.b, w.err = appendExtra(w.b, c.cfg.extra, req.Extra, chatReserved)
+		w.b, w.err = appendExtra(w.b, w.extra, chatReserved)
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -59,10 +62,7 @@ func (c *Client) modelOf(req *aycoder.Request) string { return cmp.Or(req.Model,
 
 // key begins a field, unless Extra sets it, or removes it with null.
 func (w *chatBody) key(name string) bool {
-	if _, ok := w.req.Extra[name]; ok {
-		return false
-	}
-	if _, ok := w.c.extra[name]; ok {
+	if _, ok := w.extra[name]; ok {
 		return false
 	}
 	w.b = rawjson.AppendKey(w.b, name)

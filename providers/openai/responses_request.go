@@ -48,9 +48,7 @@ var respStores = []string{"prompt", "conversation", "previous_response_id"}
 // items" with their "encrypted content".
 func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 	w := &respBody{b: make([]byte, 0, 1024), c: &c.cfg, req: req, model: c.modelOf(req), quirks: c.respQuirks(),
-		extra: map[string]json.RawMessage{}}
-	maps.Copy(w.extra, c.cfg.extra)
-	maps.Copy(w.extra, req.Extra)
+		extra: mergeExtra(c.cfg.extra, req.Extra)}
 	w.asked = slices.ContainsFunc(respStores, func(s string) bool {
 		return len(w.extra[s]) > 0 && !isNullJSON(w.extra[s])
 	})
@@ -65,7 +63,7 @@ func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 	w.tools()
 	if w.err == nil {
 		maps.DeleteFunc(w.extra, func(_ string, val json.RawMessage) bool { return isNullJSON(val) })
-		w.b, w.err = appendExtra(w.b, nil, w.extra, respReserved)
+		w.b, w.err = appendExtra(w.b, w.extra, respReserved)
 	}
 	if w.err != nil {
 		return nil, w.err

@@ -21,14 +21,19 @@ import (
 // maxName is the maximum length of a tool name: "must match ^[a-zA-Z0-9_-]{1,64}$".
 const maxName = 64
 
-// appendExtra appends the extra fields of the client and of the request, sorted. Those of
-// the request win, nulls are removed, and reserved fields are an error.
-func appendExtra(b []byte, own, extra map[string]json.RawMessage, reserved []string) ([]byte, error) {
-	all := maps.Clone(own)
-	if all == nil {
-		all = map[string]json.RawMessage{}
+// mergeExtra returns the extra fields of the client and of the request, which win.
+func mergeExtra(own, extra map[string]json.RawMessage) map[string]json.RawMessage {
+	if len(own) == 0 {
+		return maps.Clone(extra)
 	}
+	all := maps.Clone(own)
 	maps.Copy(all, extra)
+	return all
+}
+
+// appendExtra appends the fields of [mergeExtra], sorted. Nulls are removed, and reserved
+// fields are an error.
+func appendExtra(b []byte, all map[string]json.RawMessage, reserved []string) ([]byte, error) {
 	maps.DeleteFunc(all, func(name string, val json.RawMessage) bool {
 		return isNullJSON(val) && !slices.Contains(reserved, name)
 	})
@@ -45,28 +50,29 @@ func appendFloat(b []byte, what string, x float64) ([]byte, error) {
 
 // schemaOf returns the schema of a tool's arguments, or that of an empty object.
 func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`), nil
-	}
-	if !rawjson.IsObject(raw) {
+	if raw = bytes.TrimSpace(raw); len(raw) > 0 && !rawjson.IsObject(raw) {
 		return nil, fmt.Errorf("schema is not a JSON object")
 	}
-	return api.ValidUTF8(raw), nil
+	return validSchema(raw), nil
 }
 
-// argsSchema is [schemaOf] for a validated tool.
+// validSchema is [schemaOf] for a validated tool.
+func validSchema(raw json.RawMessage) json.RawMessage {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return api.ValidUTF8(raw)
+}
+
+// argsSchema is [validSchema] with the type "object" and a list of properties, as OpenAI
+// requires: "object schema missing properties". Nearly all schemas have both.
 func argsSchema(raw json.RawMessage) json.RawMessage {
-	schema, _ := schemaOf(raw)
-	return objectSchema(schema)
-}
-
-// objectSchema adds the type "object" and a list of properties to a schema, as OpenAI
-// requires: "object schema missing properties".
-func objectSchema(raw json.RawMessage) json.RawMessage {
-	o, err := rawjson.Parse(raw)
-	typ := o.Value("type")
-	if err != nil || typ != nil && string(typ) != `"object"` || typ != nil && o.Value("properties") != nil {
+	raw = validSchema(raw)
+	if rawjson.Has(raw, "type") && rawjson.Has(raw, "properties") {
+		return raw
+	}
+	o := rawjson.Split(raw)
+	if typ := o.Value("type"); typ != nil && string(typ) != `"object"` {
 		return raw
 	}
 	o.Set("type", json.RawMessage(`"object"`))

@@ -70,7 +70,7 @@ func (xmlTools) prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) str
 		"<function_result> blocks.\n\nThe tools:\n")
 	for _, s := range tools {
 		b.WriteString("\n<tool name=\"" + toolName(s.Name) + "\">\n" + strings.TrimSpace(s.Description) + "\nArguments: ")
-		schema, _ := schemaOf(s.Schema) // it was validated before
+		schema := validSchema(s.Schema)
 		b.Write(schema)
 		b.WriteString("\n</tool>\n")
 	}
