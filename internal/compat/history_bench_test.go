@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,28 +19,70 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A drain sends the same answer to every request. It reads the body like a connection,
-// through a small buffer.
-type drain struct {
-	answer string
-	body   int64 // the length of the last request's
+// serveEnv makes the test binary the server of [BenchmarkNewRun], whose CPU time then does
+// not count as the client's.
+const serveEnv = "AYCODER_BENCH_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) == "" {
+		os.Exit(m.Run())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr())
+	go func() { // ends with the benchmark
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, c := range contests() {
+			if c.name == r.Header.Get(contestHeader) {
+				_, _ = io.WriteString(w, c.answer)
+			}
+		}
+	}))
+}
+
+// contestHeader names the contest whose answer the server sends.
+const contestHeader = "X-Contest"
+
+// A link sends requests over TCP to a server in another process, which discards them.
+type link struct {
+	*http.Transport
+	host, contest string
+	body          int64 // the length of the last request's
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (d *drain) RoundTrip(r *http.Request) (*http.Response, error) {
-	d.body = 0
-	for buf := make([]byte, 32<<10); ; {
-		n, err := r.Body.Read(buf)
-		d.body += int64(n)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Request: r, Body: io.NopCloser(strings.NewReader(d.answer))}, nil
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.body = r.ContentLength
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", l.host
+	r.Header.Set(contestHeader, l.contest)
+	return l.Transport.RoundTrip(r)
+}
+
+func newLink(b *testing.B, contest string) *link {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait()
+	})
+	l := &link{Transport: &http.Transport{}, contest: contest}
+	_, err = fmt.Fscanln(out, &l.host)
+	require.NoError(b, err)
+	return l
 }
 
 // long returns a conversation of about size bytes: turns of three calls with outputs of one
@@ -64,12 +109,12 @@ func long(size int) []*aycoder.Message {
 
 // BenchmarkNewRun starts a run over a history of 10 MB: with the encoded messages of an
 // earlier run, and with [aycoder.WithEncodedHistory] off. The floor sends the same number
-// of bytes. It reports the memory of the idle conversation, divided by the length of the
-// request.
+// of bytes with net/http, both over TCP. It reports the memory of the idle conversation,
+// divided by the length of the request.
 func BenchmarkNewRun(b *testing.B) {
 	const size = 10 << 20
 	for _, c := range contests() {
-		d := &drain{answer: c.answer}
+		d := newLink(b, c.name)
 		for _, keep := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%s/keep=%t", c.name, keep), func(b *testing.B) {
 				loop, err := aycoder.New(c.ours(b, d), aycoder.WithEncodedHistory(keep))
@@ -95,6 +140,8 @@ func BenchmarkNewRun(b *testing.B) {
 			hc := &http.Client{Transport: d}
 			perRun(b, func() {
 				resp, err := hc.Post("http://localhost", "application/json", bytes.NewReader(body))
+				require.NoError(b, err)
+				_, err = io.Copy(io.Discard, resp.Body)
 				require.NoError(b, err)
 				resp.Body.Close()
 			})
