@@ -332,7 +332,9 @@ func (cs *chatCalls) announce(c *chatCall, text string) error {
 	}
 	ev := &aycoder.ToolDelta{ID: c.id, Name: cs.decoder.toolName(c.name)}
 	if object {
-		ev.Args = string(c.args.text[c.sent:])
+		if ev.Args = text; len(c.args.text)-c.sent != len(text) { // some were held back
+			ev.Args = string(c.args.text[c.sent:])
+		}
 		c.sent = len(c.args.text)
 	}
 	return cs.decoder.call.Emit(ev)

@@ -270,3 +270,27 @@ func BenchmarkChatNames(b *testing.B) {
 		})
 	}
 }
+
+// A piece of arguments is copied once for the call and once for its event.
+func TestChatArgsAllocateLittle(t *testing.T) {
+	piece := `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"0123456789"}}]}}]}` + "\n\n"
+	cost := func(pieces int) float64 {
+		body := `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function",` +
+			`"function":{"name":"f","arguments":"{\"a\":\""}}]}}]}` + "\n\n" + strings.Repeat(piece, pieces) +
+			`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]},"finish_reason":"tool_calls"}]}` +
+			"\n\ndata: [DONE]\n\n"
+		return testing.AllocsPerRun(3, func() {
+			c, err := New("m", WithAPIKey("sk-test-key"), WithHTTPClient(&http.Client{Transport: respServing(body, 1<<20)}))
+			require.NoError(t, err)
+			n := 0
+			for ev, err := range c.Stream(t.Context(), respHello()) {
+				require.NoError(t, err)
+				if done, ok := ev.(*aycoder.BlockDone); ok {
+					n = len(done.Part.(*aycoder.ToolUse).Args)
+				}
+			}
+			require.Equal(t, len(`{"a":""}`)+10*pieces, n)
+		})
+	}
+	assert.Less(t, (cost(1100)-cost(100))/1000, 2.1)
+}
