@@ -105,18 +105,22 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]: it handles the pieces.
+// View implements [api.ViewDecoder]: it handles the events of which only a text is kept.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	e, err := d.read(ev.Data)
-	if err != nil || e.failed {
+	if err != nil || e.failed || ev.Type == "error" {
 		return false, nil
 	}
-	kind, place, ok := piece(cmp.Or(e.typ, ev.Type))
-	if !ok || ev.Type == "error" {
+	e.typ, e.delta = cmp.Or(e.typ, ev.Type), strings.Clone(e.delta)
+	if kind, place, ok := piece(e.typ); ok {
+		return true, d.delta(&e, kind, place)
+	}
+	switch e.typ {
+	case "response.output_item.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled",
+		"error", "keepalive", "":
 		return false, nil
 	}
-	e.delta = strings.Clone(e.delta)
-	return true, d.delta(&e, kind, place)
+	return true, d.other(&e)
 }
 
 // piece returns the kind and the place of the piece in an event, if the event has one.

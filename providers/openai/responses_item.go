@@ -218,7 +218,7 @@ func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 	}
 	t.settle(e.text)
 	if kind == respCall {
-		it.final = cmp.Or(e.text, it.final)
+		it.final = cmp.Or(strings.Clone(e.text), it.final)
 	}
 	if it != d.front {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -482,4 +483,47 @@ func respCheck(t *testing.T, a *wiretest.Answer) {
 	if len(wire) > 0 {
 		assert.True(t, json.Valid([]byte("["+string(wire[1:])+"]")), "%s", wire)
 	}
+}
+
+// Texts of an event stay as they are when the buffer is used for the next events, whose
+// data lies in the same place.
+func TestResponsesKeepsCopies(t *testing.T) {
+	const args = "{}" // without escapes, so that it is not a copy in any case
+	done := fmt.Sprintf(`{"type":"response.function_call_arguments.done","output_index":1,"arguments":%q}`, args)
+	noise := strings.Repeat(`{"type":"response.unknown","note":"`+strings.Repeat("x", len(done))+"\"}\n\ndata: ", 60) +
+		`{"type":"response.unknown"}`
+	body := respEvents(
+		`{"type":"response.created","response":{"id":"resp_7","model":"gpt-7","status":"in_progress","output":[]}}`, noise,
+		respAdd(0, `{"type":"message","id":"msg_1","content":[]}`), noise,
+		`{"type":"response.refusal.delta","output_index":0,"content_index":0,"delta":"I can"}`, noise,
+		`{"type":"response.refusal.done","output_index":0,"content_index":0,"refusal":"I can not"}`, noise,
+		respAdd(1, `{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":""}`), noise,
+		done, noise,
+		respDone(1, `{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f"}`), noise,
+		respDone(0, `{"type":"message","id":"msg_1","content":[{"type":"refusal","refusal":"I can not"}]}`),
+		respEnd)
+	for _, size := range []int{len(body), 100} {
+		a := wiretest.Ask(t.Context(), t, respClient(t, respServing(body, size)), respHello())
+		require.NoError(t, a.Err)
+		assert.Equal(t, "gpt-7", a.Done.Model)
+		require.Len(t, a.Parts, 2)
+		assert.Equal(t, "I can not", a.Parts[0].(*aycoder.Text).Text)
+		assert.Equal(t, &aycoder.ToolUse{ID: "call_1", Name: "f", Args: json.RawMessage(args)}, a.Parts[1])
+	}
+}
+
+// Only the events whose data is kept are copied.
+func TestResponsesAllocatesLittle(t *testing.T) {
+	event := `{"type":"response.content_part.done","output_index":0,"part":{"type":"output_text","text":"` + strings.Repeat("x", 1000) + `"}}`
+	cost := func(events int) uint64 {
+		c := respClient(t, respServing(respEvents(append(slices.Repeat([]string{event}, events), respEnd)...), 1<<20))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := aycoder.Complete(t.Context(), c, respHello())
+		require.NoError(t, err)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	cost(1)
+	assert.Less(t, (cost(1100)-cost(100))/1000, uint64(100))
 }
