@@ -268,7 +268,9 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
 	deleted := f.edit.Kind == aycoder.EditDelete
 	if (m.Clean() || f.markers && !m.Binary) && !deleted {
-		theirs.text, f.marked = string(m.Bytes()), !m.Clean()
+		if found.text != f.edit.Base { // otherwise the result is the plan's text
+			theirs.text, f.marked = string(m.Bytes()), !m.Clean()
+		}
 		return theirs, nil
 	}
 	return found, &stopError{aycoder.OutcomeConflicted, f.why(m)}

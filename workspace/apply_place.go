@@ -240,13 +240,45 @@ func (h *held) read() (fileState, error) {
 	if info.Size() > maxFile {
 		return fileState{}, errLarge
 	}
-	var b strings.Builder
-	b.Grow(int(info.Size()))
-	_, err = io.CopyBuffer(&b, io.NewSectionReader(h.file, 0, maxFile+1), make([]byte, min(info.Size()+1, 32<<10)))
-	if err == nil && b.Len() > maxFile {
+	r := reread{known: h.known.text, size: int(info.Size())}
+	_, err = io.CopyBuffer(&r, io.NewSectionReader(h.file, 0, maxFile+1), make([]byte, min(info.Size()+1, 32<<10)))
+	text := r.String()
+	if err == nil && len(text) > maxFile {
 		err = errLarge
 	}
-	return fileState{text: b.String(), mode: info.Mode()}, err
+	return fileState{text: text, mode: info.Mode()}, err
+}
+
+// A reread collects the content of a file that is read once more. Nearly always it is what
+// it was, and then no copy of it is made.
+type reread struct {
+	known string
+	same  int // bytes of known that were found again
+	size  int
+
+	changed strings.Builder // all of the content, as soon as it differs
+}
+
+// Write implements [io.Writer].
+func (r *reread) Write(p []byte) (int, error) {
+	if r.changed.Len() > 0 {
+		return r.changed.Write(p)
+	}
+	if rest := r.known[r.same:]; len(p) <= len(rest) && rest[:len(p)] == string(p) {
+		r.same += len(p)
+		return len(p), nil
+	}
+	r.changed.Grow(r.size)
+	r.changed.WriteString(r.known[:r.same])
+	return r.changed.Write(p)
+}
+
+// String returns the content.
+func (r *reread) String() string {
+	if r.changed.Len() > 0 {
+		return r.changed.String()
+	}
+	return r.known[:r.same]
 }
 
 // sleep pauses for d. It returns the cause if ctx ends first.
