@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -17,34 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/wiretest"
 )
 
-// serveEnv makes the test binary the server of [BenchmarkNewRun], whose CPU time then does
-// not count as the client's.
-const serveEnv = "AYCODER_BENCH_SERVE"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) == "" {
+	if !wiretest.ServeSelf(http.HandlerFunc(answerContest)) {
 		os.Exit(m.Run())
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(l.Addr())
-	go func() { // ends with the benchmark
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		for _, c := range contests() {
-			if c.name == r.Header.Get(contestHeader) {
-				_, _ = io.WriteString(w, c.answer)
-			}
+}
+
+// answerContest is the server of [BenchmarkNewRun].
+func answerContest(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, c := range contests() {
+		if c.name == r.Header.Get(contestHeader) {
+			_, _ = io.WriteString(w, c.answer)
 		}
-	}))
+	}
 }
 
 // contestHeader names the contest whose answer the server sends.
@@ -64,25 +52,6 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = "http", l.host
 	r.Header.Set(contestHeader, l.contest)
 	return l.Transport.RoundTrip(r)
-}
-
-func newLink(b *testing.B, contest string) *link {
-	b.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serveEnv+"=1")
-	stdin, err := cmd.StdinPipe()
-	require.NoError(b, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(b, err)
-	require.NoError(b, cmd.Start())
-	b.Cleanup(func() {
-		stdin.Close()
-		_ = cmd.Wait()
-	})
-	l := &link{Transport: &http.Transport{}, contest: contest}
-	_, err = fmt.Fscanln(out, &l.host)
-	require.NoError(b, err)
-	return l
 }
 
 // long returns a conversation of about size bytes: turns of three calls with outputs of one
@@ -114,7 +83,7 @@ func long(size int) []*aycoder.Message {
 func BenchmarkNewRun(b *testing.B) {
 	const size = 10 << 20
 	for _, c := range contests() {
-		d := newLink(b, c.name)
+		d := &link{Transport: &http.Transport{}, host: wiretest.StartSelf(b), contest: c.name}
 		for _, keep := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%s/keep=%t", c.name, keep), func(b *testing.B) {
 				loop, err := aycoder.New(c.ours(b, d), aycoder.WithEncodedHistory(keep))

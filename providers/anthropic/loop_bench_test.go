@@ -8,10 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,31 +19,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/wiretest"
 	"github.com/aycoder/aycoder/providers/anthropic"
 )
 
-const serveEnv = "AYCODER_BENCH_SERVE"
-
 // TestMain serves scripted answers when the benchmark below starts the test binary as its
-// server, so that the server's CPU time does not count as the client's.
+// server.
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		serveScript()
-		return
+	if !wiretest.ServeSelf(newScript()) {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
-// serveScript answers POST /<turns>/v1/messages with three calls for that many turns, and
+// newScript answers POST /<turns>/v1/messages with three calls for that many turns, and
 // then with text. It checks that each body begins with the previous one.
-func serveScript() {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
+func newScript() http.Handler {
 	var mu sync.Mutex
 	turn, last := 0, []byte(nil)
-	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			return
@@ -64,12 +55,6 @@ func serveScript() {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write(scriptedAnswer(turn, 100))
 	})
-	fmt.Println(l.Addr())
-	go func() { // ends with the benchmark
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	_ = http.Serve(l, h)
 }
 
 func scriptedAnswer(turn, turns int) []byte {
@@ -105,25 +90,6 @@ func scriptedAnswer(turn, turns int) []byte {
 	return b.Bytes()
 }
 
-func startServer(b *testing.B) string {
-	b.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serveEnv+"=1")
-	stdin, err := cmd.StdinPipe()
-	require.NoError(b, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(b, err)
-	require.NoError(b, cmd.Start())
-	b.Cleanup(func() {
-		stdin.Close()
-		_ = cmd.Wait()
-	})
-	var addr string
-	_, err = fmt.Fscanln(out, &addr)
-	require.NoError(b, err)
-	return "http://" + addr
-}
-
 type lookup struct {
 	Query string `json:"query"`
 	Limit int    `json:"limit"`
@@ -133,7 +99,7 @@ type lookup struct {
 // separate process, which checks that each body begins with the previous one. It reports
 // the CPU time of this process for each step: one response, three tools, one request.
 func BenchmarkHTTPLoop(b *testing.B) {
-	base := startServer(b)
+	base := "http://" + wiretest.StartSelf(b)
 	result := strings.Repeat("the quick brown fox ", 51)
 	tool, err := aycoder.NewTool("lookup", "Looks up.", func(context.Context, *aycoder.Invocation, lookup) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult(result), nil
@@ -164,7 +130,7 @@ func BenchmarkHTTPLoop(b *testing.B) {
 // BenchmarkHTTPFloor sends bodies of the same sizes with net/http and discards the
 // answers: the lower bound for any client.
 func BenchmarkHTTPFloor(b *testing.B) {
-	base := startServer(b)
+	base := "http://" + wiretest.StartSelf(b)
 	step := bytes.Repeat([]byte("x"), 4300)
 	var cpu time.Duration
 	for b.Loop() {
