@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -107,29 +108,11 @@ func (t *tool) prepare(call *ToolUse) (*preparedCall, error) {
 // withArgs returns the call with other arguments, or p itself if they mean the same.
 func (p *preparedCall) withArgs(args json.RawMessage) (*preparedCall, error) {
 	e, err := p.tool.prepare(&ToolUse{ID: p.use.ID, Name: p.use.Name, Args: args})
-	if err != nil || canonical(e.use.Args) == canonical(p.use.Args) {
+	if err != nil || jsontext.Canonical(e.use.Args) == jsontext.Canonical(p.use.Args) {
 		return p, err
 	}
 	e.call, e.shown, e.edited = p.call, p.shown, true
 	return e, nil
-}
-
-// canonical returns arguments in one form, whatever encoding/json has made of their
-// white space, their escapes and the order of their keys in a store.
-func canonical(args json.RawMessage) string {
-	dec := json.NewDecoder(bytes.NewReader(args))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil || dec.More() {
-		return string(args)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
-		return string(args)
-	}
-	return b.String()
 }
 
 // subjectOf returns the subject of a call. It returns false if the call has none.
@@ -268,7 +251,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	switch v := &d.Verdict; v.kind {
 	case verdictAllow:
 		c.status, c.edited, c.plan, c.prepared = callApproved, v.args, v.plan, d.prepared
-		if c.prepared == nil && canonical(v.args) == canonical(c.use.Args) { // of another driver
+		if c.prepared == nil && jsontext.Canonical(v.args) == jsontext.Canonical(c.use.Args) { // of another driver
 			c.edited = nil
 		}
 		c.readOnly = d.By != ByUser && v.readOnly()

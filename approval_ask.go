@@ -12,6 +12,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -50,7 +51,7 @@ type ApprovalRequest struct {
 
 func (r *ApprovalRequest) digest() string {
 	h := sha256.New()
-	shown := []string{r.Tool, canonical(r.Args), r.Preview}
+	shown := []string{r.Tool, jsontext.Canonical(r.Args), r.Preview}
 	if r.Plan != nil {
 		shown = append(shown, r.Plan.Digest())
 	}

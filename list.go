@@ -1,51 +1,20 @@
 package aycoder
 
 import (
-	"slices"
 	"sync"
-	"sync/atomic"
+
+	"github.com/aycoder/aycoder/internal/persist"
 )
-
-// A list is a persistent vector: append returns a longer list and leaves the receiver
-// as it was. As long as only the newest list is appended to, that costs no more than an
-// ordinary append. So a [State] can be a value and a step has constant cost, however
-// long the history is.
-type list[T any] struct {
-	items []T
-	// used is the length of the longest list on this backing array. The list that
-	// advances it from its own length owns the next slot.
-	used *atomic.Int64
-}
-
-func newList[T any](items []T) list[T] {
-	l := list[T]{items: slices.Clone(items), used: new(atomic.Int64)}
-	l.used.Store(int64(len(items)))
-	return l
-}
-
-func (l list[T]) append(x T) list[T] {
-	n := int64(len(l.items))
-	if l.used == nil || !l.used.CompareAndSwap(n, n+1) {
-		l.items = slices.Clip(l.items)
-		l.used = new(atomic.Int64)
-		l.used.Store(n + 1)
-	}
-	l.items = append(l.items, x)
-	return l
-}
-
-// all returns the items. Appending to the result does not change the list.
-func (l list[T]) all() []T { return slices.Clip(l.items) }
 
 // A transcript is a list of messages that knows the ids of its calls.
 type transcript struct {
-	list[*Message]
+	persist.List[*Message]
 	ids *callIDs
 }
 
 // A content is a list of parts that knows the ids of its calls.
 type content struct {
-	list[Part]
+	persist.List[Part]
 	ids *callIDs
 }
 
@@ -91,22 +60,22 @@ func newTranscript(messages []*Message, ids *callIDs) transcript {
 			ids.note(i, m.Parts...)
 		}
 	}
-	return transcript{newList(messages), ids}
+	return transcript{persist.New(messages), ids}
 }
 
 func (t transcript) append(m *Message) transcript {
-	next := transcript{t.list.append(m), t.ids}
-	if next.used != t.used { // a second branch starts here: it needs separate ids
-		return newTranscript(next.items, nil)
+	next := transcript{t.List.Append(m), t.ids}
+	if !next.Continues(t.List) { // a second branch starts here: it needs separate ids
+		return newTranscript(next.Items, nil)
 	}
-	t.ids.note(len(t.items), m.Parts...)
+	t.ids.note(len(t.Items), m.Parts...)
 	return next
 }
 
-func (t transcript) has(id string) bool { return t.ids.has(id, len(t.items)) }
+func (t transcript) has(id string) bool { return t.ids.has(id, len(t.Items)) }
 
 func newContent(parts []Part) content {
-	c := content{newList(parts), &callIDs{}}
+	c := content{persist.New(parts), &callIDs{}}
 	for i, p := range parts {
 		c.ids.note(i, p)
 	}
@@ -114,15 +83,15 @@ func newContent(parts []Part) content {
 }
 
 func (c content) append(p Part) content {
-	next := content{c.list.append(p), c.ids}
-	if next.used != c.used {
-		return newContent(next.items)
+	next := content{c.List.Append(p), c.ids}
+	if !next.Continues(c.List) {
+		return newContent(next.Items)
 	}
-	c.ids.note(len(c.items), p)
+	c.ids.note(len(c.Items), p)
 	return next
 }
 
-func (c content) has(id string) bool { return c.ids.has(id, len(c.items)) }
+func (c content) has(id string) bool { return c.ids.has(id, len(c.Items)) }
 
 func (c *callIDs) note(i int, parts ...Part) {
 	c.mu.Lock()

@@ -150,7 +150,7 @@ func (s *State) start(in *StartInput) []Action {
 }
 
 // Messages returns the history. It is valid. It is shared and must not be changed.
-func (s State) Messages() []*Message { return s.history.all() }
+func (s State) Messages() []*Message { return s.history.All() }
 
 // Phase returns the phase of the run: "model" while the model answers, when read-only
 // tools may already run; "tools" when it has finished and calls are open; "wait" before

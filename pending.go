@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"weak"
+
+	"github.com/aycoder/aycoder/internal/jsontext"
 )
 
 // Answering later: the handle of a question that was detached from the loop body, and a
@@ -188,7 +190,7 @@ func (c *call) shownAs(l *Loop, q *ApprovalRequest) bool {
 		}
 		subject = l.subject(use)
 	}
-	return canonical(q.Args) == canonical(use.Args) && q.Subject == subject
+	return jsontext.Canonical(q.Args) == jsontext.Canonical(use.Args) && q.Subject == subject
 }
 
 // takeDecision returns what [Input.Decisions] says about a call.

@@ -1,7 +1,6 @@
 package aycoder
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/view"
 )
@@ -183,18 +183,18 @@ type wirePlan struct {
 }
 
 type wireEdit struct {
-	Path     string      `json:"path"`
-	Kind     EditKind    `json:"kind"`
-	Base     anyText     `json:"base,omitzero"`
-	Proposed anyText     `json:"proposed,omitzero"`
-	Mode     fs.FileMode `json:"mode,omitzero"`
-	Memo     anyText     `json:"memo,omitzero"`
+	Path     string        `json:"path"`
+	Kind     EditKind      `json:"kind"`
+	Base     jsontext.Text `json:"base,omitzero"`
+	Proposed jsontext.Text `json:"proposed,omitzero"`
+	Mode     fs.FileMode   `json:"mode,omitzero"`
+	Memo     jsontext.Text `json:"memo,omitzero"`
 }
 
 // MarshalJSON encodes {"path","kind","base","proposed","mode","memo"}. A text is a string, or
 // {"base64": …} if it is not valid UTF-8.
 func (e FileEdit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireEdit{e.Path, e.Kind, anyText(e.Base), anyText(e.Proposed), e.Mode, anyText(e.Memo)})
+	return json.Marshal(wireEdit{e.Path, e.Kind, jsontext.Text(e.Base), jsontext.Text(e.Proposed), e.Mode, jsontext.Text(e.Memo)})
 }
 
 // UnmarshalJSON decodes the output of [FileEdit.MarshalJSON].
@@ -202,32 +202,6 @@ func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	var w wireEdit
 	err := json.Unmarshal(data, &w)
 	*e = FileEdit{w.Path, w.Kind, string(w.Base), string(w.Proposed), w.Mode, string(w.Memo)}
-	return err
-}
-
-// anyText is a JSON string, or {"base64": …} for bytes that are not UTF-8.
-type anyText string
-
-type bytesJSON struct {
-	Base64 []byte `json:"base64"`
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (t anyText) MarshalJSON() ([]byte, error) {
-	if utf8.ValidString(string(t)) {
-		return json.Marshal(string(t))
-	}
-	return json.Marshal(bytesJSON{[]byte(t)})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (t *anyText) UnmarshalJSON(data []byte) error {
-	if !bytes.HasPrefix(data, []byte("{")) {
-		return json.Unmarshal(data, (*string)(t))
-	}
-	var b bytesJSON
-	err := json.Unmarshal(data, &b)
-	*t = anyText(b.Base64)
 	return err
 }
 

@@ -154,8 +154,8 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		r.mu.Unlock()
 		defer func() { _ = r.recorder.flush(ctx, r, true) }()
 	}
-	hold(r.state.history.items)
-	r.held = len(r.state.history.items)
+	hold(r.state.history.Items)
+	r.held = len(r.state.history.Items)
 	defer r.close()
 	defer r.stop(cancel)
 	next := func() Event { return r.next(work) }
@@ -308,7 +308,7 @@ func (r *run) seen(ev Event) {
 // those that belong to the fact; they come out only if it is accepted. The mutex is
 // held.
 func (r *run) step(f Fact, events ...Event) error {
-	turn, before := r.state.turn, len(r.state.history.items)
+	turn, before := r.state.turn, len(r.state.history.Items)
 	next, actions, err := r.state.Apply(f)
 	if err != nil {
 		return err
@@ -323,8 +323,8 @@ func (r *run) step(f Fact, events ...Event) error {
 		}
 		r.out.push(ev)
 	}
-	if len(next.history.items) > before {
-		r.tellRest(next.history.items[before:])
+	if len(next.history.Items) > before {
+		r.tellRest(next.history.Items[before:])
 	}
 	if next.turn > turn {
 		r.out.push(&TurnFinished{Turn: next.turn, Stop: next.stop, Usage: r.done.Usage})

@@ -114,17 +114,17 @@ func (r *run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.control.detach(&r.state)
-	if h := r.state.history; h.ids.past != nil && len(h.items) > h.ids.past.n {
-		h.ids.past.extend(h.items)
+	if h := r.state.history; h.ids.past != nil && len(h.Items) > h.ids.past.n {
+		h.ids.past.extend(h.Items)
 	}
-	release(r.state.history.items, r.held, r.loop.keepEncoded)
+	release(r.state.history.Items, r.held, r.loop.keepEncoded)
 }
 
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.state
-	res := &Result{Messages: slices.Clone(s.history.items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
+	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: s}
 		for i := range s.calls {

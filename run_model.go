@@ -209,7 +209,7 @@ func (r *run) take(ev ModelEvent) (bool, error) {
 // restarted forgets what came of the message so far, as the client does. A
 // complete block may be in use, so the client must not have sent one. The mutex is held.
 func (r *run) restarted(ev *Retrying) error {
-	if ev == nil || len(r.state.parts.items) > 0 {
+	if ev == nil || len(r.state.parts.Items) > 0 {
 		return errLateRetry
 	}
 	told := *ev

@@ -58,12 +58,12 @@ func (s State) MarshalJSON() ([]byte, error) {
 	}
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
-		History: s.history.items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
+		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
 		Attempt: s.attempt, Made: s.made, Stop: s.stop, Usage: s.usage, Broken: s.broken,
 		Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size, Marked: s.marked,
 	}
-	if len(s.parts.items) > 0 {
-		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.items}
+	if len(s.parts.Items) > 0 {
+		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.Items}
 	}
 	for i := range s.calls {
 		c := &s.calls[i]
@@ -135,7 +135,7 @@ func (w *stateJSON) state() (State, error) {
 
 // checkParts checks the parts of the message in progress as [State.blockDone] does.
 func (s *State) checkParts() error {
-	for i, p := range s.parts.items {
+	for i, p := range s.parts.Items {
 		switch p := p.(type) {
 		case *ToolUse:
 			if p.ID == "" || s.history.has(p.ID) || int(s.parts.ids.at[p.ID].item) != i {
@@ -154,7 +154,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 	at := 0
 	for i := range calls {
 		cj := &calls[i]
-		n := slices.IndexFunc(s.parts.items[at:], func(p Part) bool {
+		n := slices.IndexFunc(s.parts.Items[at:], func(p Part) bool {
 			u, ok := p.(*ToolUse)
 			return ok && u.ID == cj.ID
 		})
@@ -162,7 +162,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 			return fmt.Errorf("call %q is not in the message", cj.ID)
 		}
 		c := call{
-			use: s.parts.items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
+			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
 			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly,
 		}
 		at += n + 1
@@ -190,7 +190,7 @@ func (s *State) sane() error {
 	if s.phase == phaseWait && s.broken == nil {
 		return errors.New("waits for nothing")
 	}
-	open := len(s.parts.items) > 0 || len(s.calls) > 0
+	open := len(s.parts.Items) > 0 || len(s.calls) > 0
 	if open && s.phase != phaseModel && s.phase != phaseTools && s.end != EndSuspended {
 		return fmt.Errorf("a message is on its way in phase %q", s.phase)
 	}

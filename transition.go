@@ -149,7 +149,7 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 // shrink leaves out more of the conversation. If that is impossible, the model is not
 // asked again.
 func (s *State) shrink(f *ModelFailed) *ModelFailed {
-	next, ok := s.cut.shrunk(s.history.items, f.Limit)
+	next, ok := s.cut.shrunk(s.history.Items, f.Limit)
 	if !ok {
 		failed := *f
 		failed.Retry = false
@@ -217,7 +217,7 @@ func (s *State) steered(f *Steered) ([]Action, string) {
 		s.queue = []*Steered{f}
 		return s.finish(nil)
 	}
-	if s.phase == phaseModel && len(s.parts.items) == 0 && !f.FollowUp {
+	if s.phase == phaseModel && len(s.parts.Items) == 0 && !f.FollowUp {
 		s.history = s.history.append(f.Message)
 		return nil, ""
 	}
@@ -261,7 +261,7 @@ func (s *State) resumed() ([]Action, string) {
 	if s.phase == phaseDone {
 		s.phase, s.end = phaseTools, ""
 	}
-	if s.phase == phaseModel && len(s.parts.items) > 0 {
+	if s.phase == phaseModel && len(s.parts.Items) > 0 {
 		s.modelFailed(&ModelFailed{Retry: true})
 		return s.Outstanding(), ""
 	}
@@ -311,7 +311,7 @@ func (s *State) finish(actions []Action) ([]Action, string) {
 
 // askAgain asks the model about the current history.
 func (s *State) askAgain(actions []Action) ([]Action, string) {
-	s.phase, s.cut = phaseModel, s.cut.at(s.history.items)
+	s.phase, s.cut = phaseModel, s.cut.at(s.history.Items)
 	return append(actions, s.callModel()), ""
 }
 
@@ -330,7 +330,7 @@ func (s *State) take(followUps bool) {
 // commit adds the message in progress and the outputs of its calls to the history. An
 // empty message is dropped, and so is one that was cut short and has only thinking.
 func (s *State) commit() {
-	parts := s.parts.items
+	parts := s.parts.Items
 	outputs := s.outputs()
 	s.parts, s.calls = content{}, nil
 	short := s.phase == phaseModel || s.broken != nil
@@ -351,7 +351,7 @@ func (s *State) commit() {
 func (s *State) outputs() []Part {
 	var out []Part
 	n := 0
-	for _, p := range s.parts.items {
+	for _, p := range s.parts.Items {
 		use, ok := p.(*ToolUse)
 		if !ok {
 			continue

@@ -1,5 +1,5 @@
-// Package jsontext finds JSON documents in the texts of models, which often wrap them in
-// words or code fences.
+// Package jsontext finds JSON documents in the texts of models, which often wrap them in words
+// or code fences, and has forms of JSON in which two documents compare and any bytes survive.
 package jsontext
 
 import (

@@ -17,7 +17,6 @@ import (
 	"runtime/coverage"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -34,6 +33,9 @@ func main() {
 		log.Fatal(err)
 	}
 }
+
+// ask leaves each call to the user. A policy would look at the arguments itself.
+func ask(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() }
 
 func run(part, how, out string) error {
 	dir, err := os.MkdirTemp(out, "")
@@ -65,12 +67,8 @@ func run(part, how, out string) error {
 		}
 	}
 	model := script.New(script.Call("edit_file", json.RawMessage(wanted)), script.Say("Done."))
-	approver, err := policy.New()
-	if err != nil {
-		return err
-	}
 	agent, err := aycoder.New(clearing{model, part == "call"}, aycoder.WithTools(edit),
-		aycoder.WithApprover(approver), aycoder.WithToolMiddleware(tool))
+		aycoder.WithApprover(aycoder.ApproverFunc(ask)), aycoder.WithToolMiddleware(tool))
 	if err != nil {
 		return err
 	}
