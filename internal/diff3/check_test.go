@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,50 @@ func mergeError(x triple, r *Result) error {
 	if err := addedError(x.base, x.theirs, out); err != nil {
 		return fmt.Errorf("theirs: %w", err)
 	}
+	return baseError(x, r)
+}
+
+// baseError checks that choosing base in every conflict gives back the lines of base that it
+// gives back in StyleDiff3, which does not take conflicts apart. The exception is a conflict
+// of which nothing is left.
+func baseError(x triple, r *Result) error {
+	if r.style == StyleDiff3 {
+		return nil
+	}
+	whole := mergeLines(x.base, x.ours, x.theirs, Options{Style: StyleDiff3})
+	want := map[string]int{}
+	for i := range whole.Regions {
+		g := &whole.Regions[i]
+		if g.Kind == Unchanged || g.Kind == Conflict && r.remains(g) {
+			for line := range bytes.Lines(whole.conflict(g).base) {
+				want[string(line)]++
+			}
+		}
+	}
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		text := r.Text(g)
+		if g.Kind == Conflict {
+			text = r.conflict(g).base
+		}
+		for line := range bytes.Lines(text) {
+			want[string(line)]--
+		}
+	}
+	for line, n := range want {
+		if n > 0 {
+			return fmt.Errorf("%q of base is in no conflict", line)
+		}
+	}
 	return nil
+}
+
+// remains reports whether r has a conflict where another merge of the same texts has g.
+func (r *Result) remains(g *Region) bool {
+	meet := func(a, b Span) bool { return a.Lo <= b.Hi && b.Lo <= a.Hi }
+	return slices.ContainsFunc(r.Regions, func(c Region) bool {
+		return c.Kind == Conflict && meet(c.Ours, g.Ours) && meet(c.Theirs, g.Theirs)
+	})
 }
 
 // walkError checks that walking the regions and taking one side gives that side.

@@ -50,6 +50,10 @@ type Region struct {
 	Kind               Kind
 	Base, Ours, Theirs Span
 	Suggestion         *Suggestion // of a conflict, nil if there is none
+
+	// core is Base, less the lines that belong to a conflict only because what has taken
+	// their place was cut off it: for suggestions, that change is made.
+	core Span
 }
 
 // Style says how much of a conflict is shown.
@@ -91,10 +95,21 @@ func Merge(base, ours, theirs []byte, o Options) *Result {
 	r := mergeLines(base, ours, theirs, o)
 	for i := range r.Regions {
 		if g := &r.Regions[i]; g.Kind == Conflict {
-			g.Suggestion = suggest(r.conflict(g))
+			g.Suggestion = r.suggest(g)
 		}
 	}
 	return r
+}
+
+// suggest looks for a way out of a conflict.
+func (r *Result) suggest(g *Region) *Suggestion {
+	c := r.conflict(g)
+	core := c
+	core.base = r.Base.Slice(g.core.Lo, g.core.Hi)
+	if s := suggest(core); s != nil || g.core == g.Base {
+		return s
+	}
+	return suggest(c)
 }
 
 func mergeLines(base, ours, theirs []byte, o Options) *Result {
@@ -191,7 +206,7 @@ func (m *merger) group(i, j int) group {
 	}
 	g.Ours = image(m.toOurs, i, len(g.ours), g.Base)
 	g.Theirs = image(m.toTheirs, j, len(g.theirs), g.Base)
-	g.Kind = m.kind(&g)
+	g.Kind, g.core = m.kind(&g), g.Base
 	return g
 }
 
@@ -268,16 +283,29 @@ func (m *merger) refine(g *group) {
 		m.parts = append(m.parts, part{Region: g.Region})
 		return
 	}
-	base := g.Base.Lo
+	base, at := g.Base.Lo, g.Ours.Lo // where the conflict before ends
 	for _, h := range hunks {
 		r := Region{Kind: Conflict}
 		r.Ours = Span{g.Ours.Lo + h.A0, g.Ours.Lo + h.A1}
 		r.Theirs = Span{g.Theirs.Lo + h.B0, g.Theirs.Lo + h.B1}
 		r.Base.Lo = max(base, preimage(g, r.Ours.Lo, false))
 		r.Base.Hi = max(r.Base.Lo, preimage(g, r.Ours.Hi, true))
-		base = r.Base.Hi
+		r.core = r.Base
+		if !m.kept(Span{base, r.Base.Lo}, Span{at, r.Ours.Lo}) {
+			r.Base.Lo = base
+		}
+		base, at = r.Base.Hi, r.Ours.Hi
 		m.conflict(r)
 	}
+	if last := &m.parts[len(m.parts)-1]; !m.kept(Span{base, g.Base.Hi}, Span{at, g.Ours.Hi}) {
+		last.Base.Hi = g.Base.Hi
+	}
+}
+
+// kept reports whether ours has the lines of base that lie beside a conflict. If not, they
+// belong to the conflict, or else they would be gone after base was chosen for it.
+func (m *merger) kept(base, ours Span) bool {
+	return slices.Equal(m.base.ids[base.Lo:base.Hi], m.ours.ids[ours.Lo:ours.Hi])
 }
 
 // preimage returns the line of base that belongs to the boundary before a line of
@@ -311,6 +339,7 @@ func (m *merger) conflict(r Region) {
 		p := &m.parts[n-1].Region
 		if r.Ours.Lo-p.Ours.Hi <= 3 || !hasAlnum(m.ours.Slice(p.Ours.Hi, r.Ours.Lo)) {
 			p.Base.Hi, p.Ours.Hi, p.Theirs.Hi = r.Base.Hi, r.Ours.Hi, r.Theirs.Hi
+			p.core.Hi = r.core.Hi
 			m.parts = m.parts[:n]
 			return
 		}

@@ -180,6 +180,10 @@ const fewFiles = 10
 func TestConfidence(t *testing.T) {
 	t.Parallel()
 	set, aside := newSuggestions(), newSuggestions()
+	styled := map[Style]*suggestions{}
+	for _, style := range styles {
+		styled[style] = newSuggestions()
+	}
 	eachCase(t, "cases.jsonl.gz", func(c *realCase) {
 		if c.Git["diff3"].conflicts == 0 {
 			return
@@ -190,11 +194,16 @@ func TestConfidence(t *testing.T) {
 			n = set
 		}
 		for _, style := range styles {
-			n.add(c, x, Merge(x.base, x.ours, x.theirs, Options{Style: style}), human)
+			r := Merge(x.base, x.ours, x.theirs, Options{Style: style})
+			n.add(c, x, r, human)
+			styled[style].add(c, x, r, human)
 		}
 	})
 	set.log(t, "for calibration")
 	aside.log(t, "set aside")
+	for name, style := range styles {
+		styled[style].log(t, "style "+name)
+	}
 	if timed.Race {
 		return // a sample is too small for the bars
 	}
@@ -206,6 +215,15 @@ func TestConfidence(t *testing.T) {
 		}
 		assert.LessOrEqual(t, r.confidence, right, "%s: claimed and measured", r.name)
 		assert.GreaterOrEqual(t, r.confidence, right-spread, "%s: claimed and measured", r.name)
+	}
+	for name, style := range styles {
+		n, most := styled[style], styled[StyleMerge]
+		for _, r := range rules {
+			right, spread := n.by[r.name].mean()
+			assert.LessOrEqual(t, r.confidence, right+spread, "%s in style %s: claimed and measured", r.name, name)
+		}
+		assert.GreaterOrEqual(t, percent(most.suggested, most.conflicts), percent(n.suggested, n.conflicts),
+			"the default style has no fewer suggestions than style %s", name)
 	}
 	assert.GreaterOrEqual(t, percent(aside.suggested, aside.conflicts), 30.0, "suggested")
 	assert.Equal(t, aside.parse[0], aside.parse[1], "parse")
