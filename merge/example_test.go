@@ -30,13 +30,14 @@ func ExampleResult_Resolve() {
 	user := []byte("func load(path string, strict bool) error {\n")
 	agent := []byte("func load(path string) (*Config, error) {\n")
 
-	r := merge.Merge(base, user, agent, merge.WithLabels("you", "before", "agent"))
+	r := merge.Merge(base, user, agent, merge.WithLabels("before", "you", "agent"))
 	fmt.Print(string(r.Bytes()))
+	spans := r.Spans()
 	for i, g := range r.Regions {
 		if g.Kind != merge.Conflict || g.Suggestion == nil {
 			continue
 		}
-		fmt.Printf("line %d, by %s: %s", g.Ours.FirstLine+1, g.Suggestion.Rule, g.Suggestion.Text)
+		fmt.Printf("conflict in line %d, by %s: %s", spans[i].FirstLine+1, g.Suggestion.Rule, g.Suggestion.Text)
 		if err := r.Resolve(i, merge.ChooseSuggestion); err != nil {
 			fmt.Println(err)
 		}
@@ -48,6 +49,6 @@ func ExampleResult_Resolve() {
 	// =======
 	// func load(path string) (*Config, error) {
 	// >>>>>>> agent
-	// line 1, by tokens: func load(path string, strict bool) (*Config, error) {
+	// conflict in line 1, by tokens: func load(path string, strict bool) (*Config, error) {
 	// conflicts left: 0
 }

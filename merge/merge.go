@@ -18,10 +18,12 @@ import (
 // region carries a [Suggestion], which is used only if [Result.Resolve] is told
 // to. Merge departs from git in two places only:
 //
-//   - A file that is binary (a NUL in its first 8,000 bytes, or more than 1,023 MiB)
-//     merges if only one side changed it. If both did, it is one conflict as a whole,
-//     and the merged text is ours.
-//   - Conflict markers grow until no line of the texts begins like one.
+//   - Git refuses to merge binary files. Merge takes the side that changed. If both sides
+//     did, the file is one conflict as a whole, and [Result.Bytes] returns ours without
+//     markers: check [Result.Binary] first. A file is binary if it has a NUL in its first
+//     8,000 bytes, or more than 1,023 MiB.
+//   - Conflict markers are longer than git's if a line of the texts could be mistaken for
+//     one, as [WithMarkerSize] describes.
 //
 // No line is lost: the regions of the result follow each other without a gap in all
 // three texts, and a region is taken from one side only where the other has what base
@@ -38,11 +40,11 @@ func Merge(base, ours, theirs []byte, opts ...Option) Result {
 		o(&c)
 	}
 	m := diff3.Merge(base, ours, theirs, c.options)
-	r := Result{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][]byte)}
-	r.render = func(chosen map[int][]byte) []byte {
-		return m.Append(nil, c.format, func(i int) ([]byte, bool) {
-			text, ok := chosen[i]
-			return text, ok
+	r := Result{Binary: m.Binary, sides: m.Sides, chosen: make(map[int][][]byte)}
+	r.render = func() (text []byte, ends []int) {
+		return m.Render(c.format, func(i int) ([][]byte, bool) {
+			texts, ok := r.chosen[i]
+			return texts, ok
 		})
 	}
 	r.Regions = make([]Region, len(m.Regions))
@@ -67,34 +69,36 @@ type config struct {
 	format  diff3.Format
 }
 
-// Style says what a conflict in the merged text shows. The styles are those of
-// git's merge.conflictStyle.
+// Style says how conflicts are formed and shown. The styles are those of git's
+// merge.conflictStyle, and change more than the look of a conflict, as in git: in StyleMerge
+// and StyleZdiff3, lines that ours and theirs share are taken out of it and belong to the
+// regions around it. So the number of conflicts can depend on the style, and a text can,
+// rarely, merge without conflicts in StyleMerge only.
 type Style int
 
-// The styles of conflicts. In StyleMerge and StyleZdiff3 lines that ours and theirs
-// share are not part of the conflict, so that it has other regions than in
-// StyleDiff3. Now and then nothing is left of a conflict in StyleMerge.
+// The styles of conflicts.
 const (
-	StyleMerge  Style = Style(diff3.StyleMerge)  // ours and theirs
-	StyleDiff3  Style = Style(diff3.StyleDiff3)  // ours, base and theirs, whole
-	StyleZdiff3 Style = Style(diff3.StyleZdiff3) // the same, less the head and tail that ours and theirs share
+	StyleMerge  Style = iota // ours and theirs, without the lines that they share
+	StyleDiff3               // ours, base and theirs, with all lines
+	StyleZdiff3              // ours, base and theirs, without the lines that ours and theirs both begin or end with
 )
 
-// WithStyle sets what conflicts show. Default: StyleMerge.
+// WithStyle sets how conflicts are formed and shown. Default: StyleMerge.
 func WithStyle(style Style) Option {
 	return func(c *config) { c.options.Style = diff3.Style(style) }
 }
 
-// WithLabels sets what follows the conflict markers of ours, base and theirs.
-// Default: "ours", "base", "theirs".
-func WithLabels(ours, base, theirs string) Option {
-	return func(c *config) { c.format.Ours, c.format.Base, c.format.Theirs = ours, base, theirs }
+// WithLabels sets the text that follows the conflict markers of base, ours and theirs, in the
+// order of the parameters of [Merge]. A label ends at its first line break. After an empty
+// label the marker has no trailing space. Default: "base", "ours", "theirs".
+func WithLabels(base, ours, theirs string) Option {
+	return func(c *config) { c.format.Base, c.format.Ours, c.format.Theirs = base, ours, theirs }
 }
 
-// WithMarkerSize sets the length of the conflict markers, up to 250, whatever the
-// texts hold. Git's is 7. Default: 0, which means 7, or one more than the longest
-// run of a marker's characters that a line of the texts begins with. Runs of more
-// than 250 do not count, but none is as long as the markers.
+// WithMarkerSize sets the length of the conflict markers, from 1 to 250. A greater size
+// counts as 250, and zero or less as the default. Git's size is 7. Default: 7, or one more
+// than the longest run of a marker's character that a line of the texts begins with. Runs of
+// more than 250 do not lengthen the markers, which then differ from each of them in length.
 func WithMarkerSize(n int) Option {
 	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
@@ -107,16 +111,16 @@ func WithTouchingEdits(on bool) Option {
 	return func(c *config) { c.options.Touching = on }
 }
 
-// Kind says where the text of a [Region] comes from.
+// Kind says which sides changed a [Region], and so where its text comes from.
 type Kind int
 
 // The kinds of regions.
 const (
-	Unchanged Kind = Kind(diff3.Unchanged) // all three are equal
-	Ours      Kind = Kind(diff3.Ours)      // theirs is equal to base: ours is taken
-	Theirs    Kind = Kind(diff3.Theirs)    // ours is equal to base: theirs is taken
-	Both      Kind = Kind(diff3.Both)      // ours and theirs are equal, base is not
-	Conflict  Kind = Kind(diff3.Conflict)  // all three differ
+	Unchanged Kind = iota // ours and theirs are equal to base
+	Ours                  // theirs is equal to base: ours is taken
+	Theirs                // ours is equal to base: theirs is taken
+	Both                  // ours and theirs are equal, base is not
+	Conflict              // both sides changed the same or adjacent lines; two of the texts may be equal here
 )
 
 // String returns the name of the kind, such as "conflict".
@@ -148,31 +152,42 @@ func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 type Suggestion struct {
 	// Text takes the place of the conflict.
 	Text []byte
-	// Rule names how the text was found: "line endings" (one side changed all of
-	// them), "whitespace" (one side changed nothing else), "words" (both changed other words of the same lines),
-	// "contained" (one side made the other's change and more), "touching" (the changes
-	// touch but do not overlap), "imports" (sets of imports), "tokens" (a few lines,
-	// merged token by token).
+	// Rule names the rule that found the text, such as [RuleWords].
 	Rule string
-	// Confidence is how often the rule found, byte for byte, what the people committed
-	// who had such a conflict in public projects, between 0 and 1. It is measured on
-	// merges by which the rules were not tuned; in one project a rule can be right much
-	// more often than in another.
+	// Confidence is the share of the rule's suggestions, between 0 and 1, that are byte for
+	// byte what people committed when they had such a conflict. It is a constant of the rule,
+	// listed with the rules, measured on merges of public projects that were not used to
+	// develop the rules. In one project a rule can be right much more often than in another.
 	Confidence float64
 }
 
-// Result is what [Merge] found. Copies share what was resolved.
+// The rules for suggestions, in the order in which they are tried, with their confidence.
+const (
+	RuleLineEndings = "line endings" // 0.50: one side changed all line endings and nothing else
+	RuleWords       = "words"        // 0.50: both changed different words of the same lines
+	RuleContained   = "contained"    // 0.65: one side made the other's change and more
+	RuleTouching    = "touching"     // 0.60: the changes touch but do not overlap
+	RuleWhitespace  = "whitespace"   // 0.45: one side changed white space only
+	RuleImports     = "imports"      // 0.50: both sides changed a set of imports
+	RuleTokens      = "tokens"       // 0.50: a few lines, merged token by token
+)
+
+// Result is the outcome of a merge. A copy shares the resolutions with the original: a region
+// that is resolved in one is resolved in the other.
 type Result struct {
-	// Regions are in the order of the texts, without gaps.
+	// Regions are in the order of the texts, without gaps. They say what Merge found:
+	// resolving a region changes neither its Kind nor its index.
 	Regions []Region
-	// Binary says that the texts were not looked into.
+	// Binary reports whether one of the three texts is binary, whether or not the merge is
+	// clean. There is one region then, which holds the whole texts, and conflicts
+	// have no markers.
 	Binary bool
 
 	// Functions and not the merge itself, so that a program that only hands results on
 	// does not link it.
-	render func(chosen map[int][]byte) []byte
+	render func() (text []byte, ends []int)
 	sides  func(region int) (base, ours, theirs []byte)
-	chosen map[int][]byte // by region
+	chosen map[int][][]byte // by region
 }
 
 // Conflicts returns the number of conflicts that were not resolved.
@@ -189,13 +204,42 @@ func (r Result) Conflicts() int {
 // Clean reports whether no conflict is left.
 func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
-// Bytes returns the merged text. Conflicts are written between markers, with a
-// newline after a side that has none at its end.
+// Bytes returns the merged text. Conflicts that are not resolved are written between markers,
+// with a newline after a side that has none at its end. As in git, these lines end in CRLF
+// where the lines before the conflict do. The conflict of a binary file is ours, without
+// markers.
 func (r Result) Bytes() []byte {
 	if r.render == nil {
 		return nil
 	}
-	return r.render(r.chosen)
+	text, _ := r.render()
+	return text
+}
+
+// Spans returns where each of Regions is in the text that [Result.Bytes] returns now, with its
+// conflict markers. A conflict's first line there is FirstLine+1 to people.
+func (r Result) Spans() []Span {
+	if r.render == nil {
+		return nil
+	}
+	text, ends := r.render()
+	out := make([]Span, len(ends))
+	at := Span{}
+	for i, end := range ends {
+		at = Span{FirstLine: at.EndLine, Start: at.End, End: end}
+		at.EndLine = at.FirstLine + countLines(at.Of(text))
+		out[i] = at
+	}
+	return out
+}
+
+// countLines counts lines, of which the last may lack its end.
+func countLines(text []byte) int {
+	n := bytes.Count(text, []byte("\n"))
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
 }
 
 // Choice is a way to resolve a region.
@@ -206,8 +250,8 @@ const (
 	ChooseOurs        Choice = iota // what ours has
 	ChooseTheirs                    // what theirs has
 	ChooseBase                      // what base has: neither change
-	ChooseOursFirst                 // what ours has, then what theirs has
-	ChooseTheirsFirst               // what theirs has, then what ours has
+	ChooseOursFirst                 // the lines of ours, then those of theirs
+	ChooseTheirsFirst               // the lines of theirs, then those of ours
 	ChooseSuggestion                // the text of the region's suggestion
 )
 
@@ -220,48 +264,42 @@ func (r Result) Resolve(region int, choice Choice) error {
 		return noRegion(region, len(r.Regions))
 	}
 	base, ours, theirs := r.sides(region)
+	var texts [][]byte
 	switch choice {
 	case ChooseOurs:
-		return r.ResolveWith(region, ours)
+		texts = [][]byte{ours}
 	case ChooseTheirs:
-		return r.ResolveWith(region, theirs)
+		texts = [][]byte{theirs}
 	case ChooseBase:
-		return r.ResolveWith(region, base)
+		texts = [][]byte{base}
 	case ChooseOursFirst:
-		return r.ResolveWith(region, inLines(ours, theirs))
+		texts = [][]byte{ours, theirs}
 	case ChooseTheirsFirst:
-		return r.ResolveWith(region, inLines(theirs, ours))
+		texts = [][]byte{theirs, ours}
 	case ChooseSuggestion:
-		if s := r.Regions[region].Suggestion; s != nil {
-			return r.ResolveWith(region, s.Text)
+		s := r.Regions[region].Suggestion
+		if s == nil {
+			return fmt.Errorf("resolve region %d: it has no suggestion", region)
 		}
-		return fmt.Errorf("resolve region %d: it has no suggestion", region)
+		texts = [][]byte{bytes.Clone(s.Text)}
+	default:
+		return fmt.Errorf("resolve region %d: no choice %d", region, choice)
 	}
-	return fmt.Errorf("resolve region %d: no choice %d", region, choice)
+	r.chosen[region] = texts
+	return nil
 }
 
 // ResolveWith puts text in the place of a region, as [Result.Resolve] does. It
-// keeps a copy.
+// keeps a copy. The text stands for whole lines: if it does not end in a newline and other
+// text follows, a line end like those around it is added.
 func (r Result) ResolveWith(region int, text []byte) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
 	}
-	r.chosen[region] = bytes.Clone(text)
+	r.chosen[region] = [][]byte{bytes.Clone(text)}
 	return nil
 }
 
 func noRegion(region, n int) error {
 	return fmt.Errorf("resolve region %d: there are %d", region, n)
-}
-
-// inLines returns a and b, with a line end between them if a has none.
-func inLines(a, b []byte) []byte {
-	out := bytes.Clone(a)
-	if len(a) > 0 && len(b) > 0 && a[len(a)-1] != '\n' {
-		if bytes.Contains(b, []byte("\r\n")) {
-			out = append(out, '\r')
-		}
-		out = append(out, '\n')
-	}
-	return append(out, b...)
 }

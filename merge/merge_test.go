@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/corpus"
+	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/merge"
 )
@@ -87,6 +89,7 @@ func TestRecorded(t *testing.T) {
 				require.NoError(t, r.Resolve(i, choice))
 			}
 			assert.True(t, r.Clean())
+			checkSpans(t, r)
 			if wholeEnding(base) == wholeEnding(ours) && wholeEnding(base) == wholeEnding(theirs) {
 				assert.True(t, bytes.Equal(want, r.Bytes()), "%s by choice %d", c.ID, choice)
 			}
@@ -117,7 +120,7 @@ func TestOptions(t *testing.T) {
 			"a\n<<<<<<< ours\nB\nc\n||||||| base\nb\nc\n=======\nb\nC\n>>>>>>> theirs\nd\n",
 		},
 		{
-			"labels", []merge.Option{merge.WithLabels("yours", "before", "the agent's")},
+			"labels", []merge.Option{merge.WithLabels("before", "yours", "the agent's")},
 			"a\n<<<<<<< yours\nB\nc\n=======\nb\nC\n>>>>>>> the agent's\nd\n",
 		},
 		{
@@ -183,6 +186,129 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Choosing base for the conflict gives what git merge-file prints in the two styles that show
+// base, less the markers, ours and theirs; StyleMerge cuts this conflict as StyleZdiff3 does.
+func TestChooseBase(t *testing.T) {
+	base, ours, theirs := "h\nfunc load()\ne\n", "h\nsame\nfunc load(n)\ne\n", "h\nsame\nfunc load(x)\ne\n"
+	for style, want := range map[merge.Style]string{
+		merge.StyleMerge:  "h\nsame\nfunc load()\ne\n",
+		merge.StyleDiff3:  "h\nfunc load()\ne\n",
+		merge.StyleZdiff3: "h\nsame\nfunc load()\ne\n",
+	} {
+		r := merge.Merge([]byte(base), []byte(ours), []byte(theirs), merge.WithStyle(style))
+		require.Equal(t, 1, r.Conflicts())
+		for i, g := range r.Regions {
+			if g.Kind == merge.Conflict {
+				assert.Equal(t, "func load()\n", string(g.Base.Of([]byte(base))))
+				require.NoError(t, r.Resolve(i, merge.ChooseBase))
+			}
+		}
+		assert.Equal(t, want, string(r.Bytes()), "style %d", style)
+	}
+}
+
+// A text that resolves a region is made of lines, whatever follows it.
+func TestResolveEndsLines(t *testing.T) {
+	tests := []struct {
+		name, base, ours, theirs string
+		resolve                  func(r merge.Result) error
+		want                     string
+	}{
+		{"amid a text", "a\nb\nc\n", "a\nB\nc\n", "a\n8\nc\n", with(1, "new"), "a\nnew\nc\n"},
+		{"amid CRLF", "a\r\nb\r\nc\r\n", "a\r\nB\r\nc\r\n", "a\r\n8\r\nc\r\n", with(1, "new"), "a\r\nnew\r\nc\r\n"},
+		{"at the start", "b\r\nc\r\n", "B\r\nc\r\n", "8\r\nc\r\n", with(0, "new"), "new\r\nc\r\n"},
+		{"at the end", "a\nb\n", "a\nB\n", "a\n8\n", with(1, "new"), "a\nnew"},
+		{"nothing", "a\nb\nc\n", "a\nB\nc\n", "a\n8\nc\n", with(1, ""), "a\nc\n"},
+		{"both sides in CRLF", "a\r\nx", "a\r\nm", "a\r\nt", choose(1, merge.ChooseOursFirst), "a\r\nm\r\nt"},
+		{"both sides in LF", "a\nx", "a\nm", "a\nt", choose(1, merge.ChooseTheirsFirst), "a\nt\nm"},
+		{
+			"before a conflict", "a\nb\nc\n", "A\nb\nC\n", "a\nb\n3\n", with(1, "new"),
+			"A\nnew\n<<<<<<< ours\nC\n=======\n3\n>>>>>>> theirs\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := merge.Merge([]byte(tt.base), []byte(tt.ours), []byte(tt.theirs))
+			require.NoError(t, tt.resolve(r))
+			assert.Equal(t, tt.want, string(r.Bytes()))
+			checkSpans(t, r)
+		})
+	}
+}
+
+func with(region int, text string) func(merge.Result) error {
+	return func(r merge.Result) error { return r.ResolveWith(region, []byte(text)) }
+}
+
+func choose(region int, c merge.Choice) func(merge.Result) error {
+	return func(r merge.Result) error { return r.Resolve(region, c) }
+}
+
+// checkSpans checks that the spans cut the merged text between lines, and count those.
+func checkSpans(t *testing.T, r merge.Result) {
+	t.Helper()
+	out, spans := r.Bytes(), r.Spans()
+	require.Len(t, spans, len(r.Regions))
+	var at merge.Span
+	for i, s := range spans {
+		require.Equal(t, at.End, s.Start, "region %d", i)
+		require.Equal(t, countLines(out[:s.Start]), s.FirstLine, "region %d", i)
+		require.Equal(t, countLines(out[:s.End]), s.EndLine, "region %d", i)
+		require.True(t, s.Start == 0 || s.Start == len(out) || out[s.Start-1] == '\n', "region %d", i)
+		at = s
+	}
+	require.Equal(t, at.End, len(out))
+}
+
+func TestSpans(t *testing.T) {
+	r := merge.Merge([]byte("a\nb\n1\n2\n3\n4\ne"), []byte("a\nB\n1\n2\n3\n4\nE"), []byte("a\n8\n1\n2\n3\n4\n5"))
+	require.Equal(t, []merge.Span{
+		{FirstLine: 0, EndLine: 1, Start: 0, End: 2},
+		{FirstLine: 1, EndLine: 6, Start: 2, End: 42},
+		{FirstLine: 6, EndLine: 10, Start: 42, End: 50},
+		{FirstLine: 10, EndLine: 15, Start: 50, End: 90},
+	}, r.Spans())
+	require.NoError(t, r.ResolveWith(1, []byte("new")))
+	require.NoError(t, r.Resolve(3, merge.ChooseOurs))
+	assert.Equal(t, "a\nnew\n1\n2\n3\n4\nE", string(r.Bytes()))
+	assert.Equal(t, merge.Span{FirstLine: 6, EndLine: 7, Start: 14, End: 15}, r.Spans()[3])
+	checkSpans(t, r)
+}
+
+// The exported constants stand for those inside, and the comments of the rules tell what they
+// claim.
+func TestConstants(t *testing.T) {
+	assert.Equal(t, []int{int(diff3.StyleMerge), int(diff3.StyleDiff3), int(diff3.StyleZdiff3)},
+		[]int{int(merge.StyleMerge), int(merge.StyleDiff3), int(merge.StyleZdiff3)})
+	for kind, inside := range map[merge.Kind]diff3.Kind{
+		merge.Unchanged: diff3.Unchanged, merge.Ours: diff3.Ours, merge.Theirs: diff3.Theirs,
+		merge.Both: diff3.Both, merge.Conflict: diff3.Conflict,
+	} {
+		assert.Equal(t, int(inside), int(kind), kind)
+	}
+	source, err := os.ReadFile("merge.go")
+	require.NoError(t, err)
+	for rule, x := range map[string][3]string{
+		merge.RuleLineEndings: {"a\nb\n", "a\r\nb\r\n", "y\nb\n"},
+		merge.RuleWords:       {"f(a, b, c)\n", "f(x, b, c)\n", "f(a, b, z)\n"},
+		merge.RuleContained:   {"a\n", "a\nb\n", "a\nc\nb\n"},
+		merge.RuleTouching:    {"a\nb\n", "x\nb\n", "a\ny\n"},
+		merge.RuleWhitespace:  {"a b\nc\n", "\ta b\n\tc\n", "d\n"},
+		merge.RuleImports:     {"", "import a\nimport d\n", "import b\n"},
+		merge.RuleTokens: {
+			"func load(path string) error {\n", "func load(path string, strict bool) error {\n",
+			"func load(path string) (*Config, error) {\n",
+		},
+	} {
+		r := merge.Merge([]byte(x[0]), []byte(x[1]), []byte(x[2]), merge.WithStyle(merge.StyleDiff3))
+		i := slices.IndexFunc(r.Regions, func(g merge.Region) bool { return g.Suggestion != nil })
+		require.GreaterOrEqual(t, i, 0, rule)
+		s := r.Regions[i].Suggestion
+		assert.Equal(t, rule, s.Rule)
+		assert.Regexp(t, fmt.Sprintf(`%q +// %.2f: `, rule, s.Confidence), string(source))
+	}
+}
+
 // A side that changed the line endings of the whole text conflicts, as with git, and the
 // suggestion has the other side's change in them.
 func TestLineEndings(t *testing.T) {
@@ -238,12 +364,14 @@ func FuzzMerge(f *testing.F) {
 		r := merge.Merge(base, ours, theirs, merge.WithStyle(merge.Style(choice%3)),
 			merge.WithMarkerSize(size), merge.WithTouchingEdits(choice%2 == 0))
 		before := r.Bytes()
+		checkSpans(t, r)
 		for i := range r.Regions {
 			err := r.Resolve(i, merge.Choice(choice))
 			ok := choice >= 0 && choice < int(merge.ChooseSuggestion) ||
 				choice == int(merge.ChooseSuggestion) && r.Regions[i].Suggestion != nil
 			assert.Equal(t, ok, err == nil, err)
 		}
+		checkSpans(t, r)
 		if choice < 0 || choice > int(merge.ChooseSuggestion) {
 			assert.Equal(t, before, r.Bytes())
 		}

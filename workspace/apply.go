@@ -77,7 +77,7 @@ func WithMerge(opts ...merge.Option) ApplyOption {
 
 func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	c := &applyConfig{wait: time.Second}
-	c.merge = []merge.Option{merge.WithLabels("the file now", "when you read it", "your change")}
+	c.merge = []merge.Option{merge.WithLabels("when you read it", "the file now", "your change")}
 	var errs []error
 	for _, opt := range opts {
 		if opt == nil {

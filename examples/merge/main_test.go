@@ -22,7 +22,7 @@ func write(t testing.TB, ours, base, theirs string) []string {
 	return names
 }
 
-// The program prints what git prints, and has git's exit status for one conflict.
+// The program prints what git prints, and has git's exit status.
 func TestAsGit(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -31,6 +31,10 @@ func TestAsGit(t *testing.T) {
 	for _, tt := range []struct{ name, ours, base, theirs string }{
 		{"clean", "one\ntwo\nthree\nFOUR\n", "one\ntwo\nthree\nfour\n", "ONE\ntwo\nthree\nfour\n"},
 		{"conflict", "a\nours\nz\n", "a\nb\nz\n", "a\ntheirs\nz\n"},
+		{"two conflicts", "A\n1\n2\n3\n4\nB\n", "a\n1\n2\n3\n4\nb\n", "x\n1\n2\n3\n4\ny\n"},
+		{"a line like a marker", "=========\nours\n", "=========\nb\n", "=========\ntheirs\n"},
+		{"binary", "ours\x00", "b\x00", "theirs\x00"},
+		{"binary on one side", "b", "b", "theirs\x00"},
 		{"no newline", "a\nb", "a\n", "a\n"},
 		{"empty", "", "a\n", "a\n"},
 	} {
@@ -56,10 +60,10 @@ func TestSuggests(t *testing.T) {
 		"func load(path string) error {\n", "func load(path string) (*Config, error) {\n")
 	var hints strings.Builder
 	require.Equal(t, 1, run(names, io.Discard, &hints))
-	require.Equal(t, "line 1 could be: func load(path string, strict bool) (*Config, error) {\n", hints.String())
+	require.Equal(t, "the conflict in line 1 could be: func load(path string, strict bool) (*Config, error) {\n", hints.String())
 }
 
 func TestWrongUse(t *testing.T) {
-	require.Equal(t, 2, run(nil, io.Discard, io.Discard))
-	require.Equal(t, 2, run([]string{"a", "b", filepath.Join(t.TempDir(), "gone")}, io.Discard, io.Discard))
+	require.Equal(t, refused, run(nil, io.Discard, io.Discard))
+	require.Equal(t, refused, run([]string{"a", "b", filepath.Join(t.TempDir(), "gone")}, io.Discard, io.Discard))
 }

@@ -94,7 +94,7 @@ func BenchmarkMerge(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := Merge(x.base, x.ours, x.theirs, Options{})
-				r.Append(nil, Format{}, unresolved)
+				render(r, Format{}, unresolved)
 			}
 		})
 		b.Run(name+"/git", func(b *testing.B) {

@@ -30,7 +30,7 @@ func mergeError(x triple, r *Result) error {
 		}
 	}
 	f := Format{Ours: "o", Base: "b", Theirs: "t"}
-	out := r.Append(nil, f, unresolved)
+	out := render(r, f, unresolved)
 	if err := markersError(r, out); err != nil {
 		return err
 	}
@@ -280,12 +280,12 @@ func parses(x triple, r *Result, ext string) (ok, is bool) {
 			return false, false
 		}
 	}
-	return isGo(r.Append(nil, Format{}, func(i int) ([]byte, bool) {
+	return isGo(render(r, Format{}, func(i int) ([][]byte, bool) {
 		s := r.Regions[i].Suggestion
 		if s == nil {
 			return nil, false
 		}
-		return s.Text, true
+		return [][]byte{s.Text}, true
 	})), true
 }
 

@@ -153,5 +153,5 @@ var styles = map[string]Style{"merge": StyleMerge, "diff3": StyleDiff3, "zdiff3"
 
 // likeGit renders a merge as git merge-file does.
 func likeGit(r *Result) []byte {
-	return r.Append(nil, Format{Ours: "ours", Base: "base", Theirs: "theirs", MarkerSize: 7}, unresolved)
+	return render(r, Format{Ours: "ours", Base: "base", Theirs: "theirs", MarkerSize: 7}, unresolved)
 }

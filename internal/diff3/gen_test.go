@@ -106,3 +106,10 @@ func (g *generator) join(lines []string) []byte {
 	}
 	return b.Bytes()
 }
+
+func unresolved(int) ([][]byte, bool) { return nil, false }
+
+func render(r *Result, f Format, chosen Chosen) []byte {
+	text, _ := r.Render(f, chosen)
+	return text
+}

@@ -17,7 +17,7 @@ func merged(base, ours, theirs string, o Options) string {
 		return []byte(strings.ReplaceAll(s, " ", "\n") + "\n")
 	}
 	r := Merge(cut(base), cut(ours), cut(theirs), o)
-	out := r.Append(nil, Format{}, unresolved)
+	out := render(r, Format{}, unresolved)
 	return strings.TrimSuffix(strings.ReplaceAll(string(out), "\n", " "), " ")
 }
 
@@ -65,21 +65,21 @@ func TestMarkers(t *testing.T) {
 	r := Merge(base, ours, theirs, Options{})
 	f := Format{Ours: "mine\nnot this", Theirs: "yours"}
 	grown := strings.Repeat("<", 10) + " mine\n"
-	assert.True(t, bytes.HasPrefix(r.Append(nil, f, unresolved), []byte(grown)), "markers grow")
+	assert.True(t, bytes.HasPrefix(render(r, f, unresolved), []byte(grown)), "markers grow")
 	long := Merge(base, ours, append(theirs, strings.Repeat("=", 251)+"\n"+strings.Repeat(">", 5000)...), Options{})
-	assert.True(t, bytes.HasPrefix(long.Append(nil, f, unresolved), []byte(grown)), "but not without end")
+	assert.True(t, bytes.HasPrefix(render(long, f, unresolved), []byte(grown)), "but not without end")
 	theirs = append(theirs, strings.Repeat("|", 250)+"\n"+strings.Repeat(">", 251)...)
 	x := triple{base, ours, theirs}
 	checkMerge(t, "long runs", x, Merge(base, ours, theirs, Options{Style: StyleDiff3}))
 	f.MarkerSize = 7
-	assert.True(t, bytes.HasPrefix(r.Append(nil, f, unresolved), []byte("<<<<<<< mine\n")), "size as asked for")
+	assert.True(t, bytes.HasPrefix(render(r, f, unresolved), []byte("<<<<<<< mine\n")), "size as asked for")
 
 	r = Merge([]byte("a"), []byte("b"), []byte("c"), Options{Style: StyleDiff3})
 	want := "<<<<<<< o\nb\n|||||||\na\n=======\nc\n>>>>>>>\n"
-	assert.Equal(t, want, string(r.Append(nil, Format{Ours: "o"}, unresolved)))
+	assert.Equal(t, want, string(render(r, Format{Ours: "o"}, unresolved)))
 
 	r = Merge([]byte("x\r\na\r\n"), []byte("x\r\nb\r\n"), []byte("x\r\nc"), Options{})
-	assert.Equal(t, "x\r\n<<<<<<<\r\nb\r\n=======\r\nc\r\n>>>>>>>\r\n", string(r.Append(nil, Format{}, unresolved)))
+	assert.Equal(t, "x\r\n<<<<<<<\r\nb\r\n=======\r\nc\r\n>>>>>>>\r\n", string(render(r, Format{}, unresolved)))
 }
 
 // Where one side changed all line endings, git finds a conflict, and so do we: with a
@@ -105,13 +105,13 @@ func TestLineEndings(t *testing.T) {
 			r := Merge(x.base, x.ours, x.theirs, Options{})
 			checkMerge(t, tt.name, x, r)
 			assert.Equal(t, tt.conflicts, r.Conflicts())
-			out := r.Append(nil, Format{}, func(i int) ([]byte, bool) {
+			out := render(r, Format{}, func(i int) ([][]byte, bool) {
 				s := r.Regions[i].Suggestion
 				if s == nil {
 					return nil, false
 				}
 				assert.Equal(t, RuleEndings, s.Rule)
-				return s.Text, true
+				return [][]byte{s.Text}, true
 			})
 			assert.Equal(t, tt.suggested, string(out))
 		})
@@ -143,7 +143,7 @@ func TestBinary(t *testing.T) {
 			if tt.kind == Theirs {
 				want = tt.theirs
 			}
-			assert.Equal(t, string(want), string(r.Append(nil, Format{}, unresolved)))
+			assert.Equal(t, string(want), string(render(r, Format{}, unresolved)))
 		})
 	}
 }

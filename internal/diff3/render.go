@@ -2,7 +2,6 @@ package diff3
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -20,20 +19,38 @@ const (
 	maxMarker  = 250 // longer runs in the texts do not make markers longer
 )
 
-// Append appends the merged text to dst. chosen returns the text to use in place of
-// region i, if there is one. The other conflicts are written between markers, except
-// that of a binary file, for which ours is written.
-func (r *Result) Append(dst []byte, f Format, chosen func(i int) ([]byte, bool)) []byte {
+// Chosen returns the texts to use in place of a region, one after the other, and whether
+// something was chosen for it.
+type Chosen func(region int) (texts [][]byte, ok bool)
+
+// Render returns the merged text, and where each region ends in it. Conflicts for which nothing
+// was chosen are written between markers, except that of a binary file, for which ours is
+// written. A chosen text without a line end gets one if something follows.
+func (r *Result) Render(f Format, chosen Chosen) (text []byte, ends []int) {
 	size := max(r.Ours.Offset(r.Ours.Len()), r.Theirs.Offset(r.Theirs.Len()))
-	w := writer{r: r, f: f, out: slices.Grow(dst, size)}
+	w := writer{r: r, f: f, out: make([]byte, 0, size)}
+	w.ends = make([]int, 0, len(r.Regions))
 	for i := range r.Regions {
-		if text, ok := chosen(i); ok {
-			w.out = append(w.out, text...)
-			continue
+		texts, ok := chosen(i)
+		if !ok {
+			w.region(&r.Regions[i])
 		}
-		w.region(&r.Regions[i])
+		for _, text := range texts {
+			w.text(text)
+		}
+		w.ends = append(w.ends, len(w.out))
 	}
-	return w.out
+	return w.out, w.ends
+}
+
+// text returns the merged text, if there are no conflicts. Unlike in Render, the pieces need
+// not be lines.
+func (r *Result) text() []byte {
+	var out []byte
+	for i := range r.Regions {
+		out = append(out, r.Text(&r.Regions[i])...)
+	}
+	return out
 }
 
 // Sides returns what base, ours and theirs have in region i.
@@ -52,22 +69,52 @@ func (r *Result) Text(g *Region) []byte {
 
 // writer writes a merge.
 type writer struct {
-	r   *Result
-	f   Format
-	out []byte
+	r    *Result
+	f    Format
+	out  []byte
+	ends []int // of the regions that were written
+}
+
+// text writes lines.
+func (w *writer) text(text []byte) {
+	if len(text) > 0 {
+		w.endLine(text)
+	}
+	w.out = append(w.out, text...)
+}
+
+// endLine ends the line before text, if it has no end: as the line before it does, or else
+// the first of text.
+func (w *writer) endLine(text []byte) {
+	end := len(w.out)
+	if end == 0 || w.out[end-1] == '\n' {
+		return
+	}
+	with := w.out[:bytes.LastIndexByte(w.out, '\n')+1]
+	if len(with) == 0 {
+		with = text[:bytes.IndexByte(text, '\n')+1]
+	}
+	if bytes.HasSuffix(with, []byte("\r\n")) {
+		w.out = append(w.out, '\r')
+	}
+	w.out = append(w.out, '\n')
+	for i := len(w.ends) - 1; i >= 0 && w.ends[i] == end; i-- {
+		w.ends[i] = len(w.out)
+	}
 }
 
 // region writes a region. The order is git's: ours, base if the style shows it,
 // theirs.
 func (w *writer) region(g *Region) {
 	if g.Kind != Conflict || w.r.Binary {
-		w.out = append(w.out, w.r.Text(g)...)
+		w.text(w.r.Text(g))
 		return
 	}
 	if w.f.MarkerSize <= 0 {
 		w.f.MarkerSize = w.r.freeMarker()
 	}
 	eol := w.markerEnding(g)
+	w.endLine([]byte(eol))
 	w.marker('<', w.f.Ours, eol)
 	w.side(w.r.Ours, g.Ours, eol)
 	if w.r.style != StyleMerge {

@@ -129,7 +129,7 @@ func mergeTokens(c conflict, most int) ([]byte, bool) {
 	if r.Conflicts() > 0 || most < anyPart && 100*changed > most*m.base.Len() {
 		return nil, false
 	}
-	out := t.addPieces(r.Append(nil, Format{}, unresolved), tokenLen)
+	out := t.addPieces(r.text(), tokenLen)
 	return out.data, !m.doubled(out)
 }
 
@@ -137,8 +137,6 @@ func mergeTokens(c conflict, most int) ([]byte, bool) {
 func (c *conflict) cut(t *table) (base, ours, theirs *Lines) {
 	return t.addPieces(c.base, tokenLen), t.addPieces(c.ours, tokenLen), t.addPieces(c.theirs, tokenLen)
 }
-
-func unresolved(int) ([]byte, bool) { return nil, false }
 
 // doubled reports whether a word that both sides added has got in twice: then they
 // added it in different places, and one is enough.
@@ -191,7 +189,7 @@ func (c *conflict) touching() ([]byte, bool) {
 	if r.Conflicts() > 0 {
 		return nil, false
 	}
-	return r.Append(nil, Format{}, unresolved), true
+	return r.text(), true
 }
 
 // blanks takes the side that changed more than white space, if the other did not.
