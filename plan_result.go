@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/aycoder/aycoder/internal/diff3"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/merge"
 )
@@ -249,7 +248,7 @@ func (b *modelNote) regions(f *FileResult) {
 		}
 		b.add(fmt.Sprintf("@@ line %d: when you read it @@\n", g.Ours.FirstLine+1))
 		b.lines(" ", string(g.Base.Of(base)))
-		if s := g.Suggestion; s != nil && s.Rule == diff3.RuleEndings {
+		if s := g.Suggestion; s != nil && s.Rule == merge.RuleLineEndings {
 			b.add("(one side has other line endings, CRLF or LF, in all of these lines)\n")
 		}
 		b.add("@@ what the user has there now @@\n")

@@ -51,12 +51,16 @@ type Option func(*config)
 
 type config struct{ textdiff.Options }
 
-// WithNames sets the slash-separated paths of the file before and after, without the a/ and b/
-// of a diff. If one name is empty and its text is too, the file was created or deleted. If both
-// names are set and differ, the file was renamed. Ambiguous names are quoted as git does.
-// Default: "file", "file".
+// WithNames sets the slash-separated paths of the file before and after, relative to the
+// directory in which the diff is applied: as in git, the diff adds a/ and b/, and a slash at
+// the start is dropped. Names that differ mean that the file was renamed, so give texts that are
+// only compared the same name twice. An empty name means that the file was created or
+// deleted, if that text is empty, too; otherwise it stands for the other name. Ambiguous names
+// are quoted as git does. Default: "file", "file".
 func WithNames(before, after string) Option {
-	return func(c *config) { c.OldName, c.NewName = before, after }
+	return func(c *config) {
+		c.OldName, c.NewName = strings.TrimLeft(before, "/"), strings.TrimLeft(after, "/")
+	}
 }
 
 // WithContext sets the number of unchanged lines around a change. With math.MaxInt, one hunk
@@ -67,9 +71,11 @@ func WithContext(lines int) Option {
 
 // File is the difference between two versions of a file.
 type File struct {
-	// OldName and NewName are those of [WithNames].
+	// OldName and NewName are the names as the diff shows them, empty for a file that was
+	// created or deleted: see [WithNames].
 	OldName, NewName string
-	// Binary says that the texts differ and were not looked into.
+	// Binary reports that the texts differ and that one of them is binary. Equal texts are
+	// not a difference, binary or not. (Binary of a [merge.Result] is true for equal texts, too.)
 	Binary bool
 	// Hunks are what differs, in the order of the texts. They do not touch.
 	Hunks []Hunk
@@ -77,9 +83,10 @@ type File struct {
 	diff textdiff.Diff
 }
 
-// Hunk is a part of the texts that differs, with the lines around it. A text in
-// which New takes the place of Old, in some of the hunks, has only those changes.
+// Hunk is a part of the texts that differs, with the lines around it. To apply only some of the
+// hunks, replace their Old in the old text by their New.
 type Hunk struct {
+	// Old and New are the part in the old and in the new text.
 	Old, New merge.Span
 
 	diff *textdiff.Diff
@@ -92,8 +99,8 @@ func (d *File) Changed() bool {
 }
 
 // Unified returns the unified diff, or nothing if there is no difference. With it, git apply
-// and patch turn the old text into the new one byte for byte, provided there is some context.
-// For a binary file it only says that the file differs. Lines are not escaped: a host that
+// and patch turn the old text into the new one byte for byte; with WithContext(0), git needs
+// its option --unidiff-zero. For a binary file it only says that the file differs. Lines are not escaped: a host that
 // writes to a terminal must deal with control characters.
 func (d *File) Unified() []byte { return d.diff.Append(nil) }
 
@@ -153,10 +160,10 @@ type Kind int
 
 // The kinds of rows.
 const (
-	Equal   Kind = Kind(textdiff.Equal)   // the same line on both sides
-	Changed Kind = Kind(textdiff.Changed) // an old line and the new one in its place
-	Removed Kind = Kind(textdiff.Removed) // an old line only
-	Added   Kind = Kind(textdiff.Added)   // a new line only
+	Equal   Kind = iota // the same line on both sides
+	Changed             // an old line and the new one in its place
+	Removed             // an old line only
+	Added               // a new line only
 )
 
 // String returns the name of the kind, such as "changed".

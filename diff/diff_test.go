@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/internal/textdiff"
 	"github.com/aycoder/aycoder/merge"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,7 @@ func TestNames(t *testing.T) {
 		{"it was there before", "", "x", "a", "b", "x", "x"},
 		{"it is still there", "x", "", "a", "b", "x", "x"},
 		{"no name", "", "", "", "a", "file", "file"},
+		{"absolute", "/tmp/x", "//tmp/x", "a", "b", "tmp/x", "tmp/x"},
 		{"no name and not there", "", "", "a", "", "file", ""},
 	}
 	for _, tt := range tests {
@@ -30,6 +32,15 @@ func TestNames(t *testing.T) {
 			assert.Equal(t, []string{tt.wantFrom, tt.wantTo}, []string{d.OldName, d.NewName})
 			assert.True(t, d.Changed())
 		})
+	}
+}
+
+// The exported kinds stand for those inside.
+func TestKinds(t *testing.T) {
+	for kind, inside := range map[diff.Kind]textdiff.Kind{
+		diff.Equal: textdiff.Equal, diff.Changed: textdiff.Changed, diff.Removed: textdiff.Removed, diff.Added: textdiff.Added,
+	} {
+		assert.Equal(t, int(inside), int(kind), kind)
 	}
 }
 

@@ -126,6 +126,24 @@ func TestToolsFiles(t *testing.T) {
 	}
 }
 
+// TestToolsNoContext has real programs apply a diff that shows no unchanged lines, which git does
+// if it is told of it.
+func TestToolsNoContext(t *testing.T) {
+	before, after := "1\n2\n3\n4\n5\n6\n7\n", "0\n1\n3\n4\nnew\n5\n6\nseven"
+	patch := compare(before, after, 0).Append(nil)
+	for _, p := range tools {
+		t.Run(p.name, func(t *testing.T) {
+			p.found(t)
+			if p.name == "git" {
+				p.args = append([]string{"apply", "--unidiff-zero"}, p.args[1:]...)
+			}
+			got, err := os.ReadFile(filepath.Join(p.apply(t, "x", before, patch), "x"))
+			require.NoError(t, err)
+			assert.Equal(t, after, string(got))
+		})
+	}
+}
+
 // TestHunksAreGits checks that most real diffs are what git diff shows. Its rule for
 // where an insertion stands is another, but means the same.
 func TestHunksAreGits(t *testing.T) {
