@@ -132,7 +132,9 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Region is a part of a merge: what base, ours and theirs have in one place.
+// Region is a part of a merge: what base, ours and theirs have in one place. Base of a conflict
+// has all lines that the conflicting changes replaced, even where the style takes lines of
+// ours and theirs out of it, so that [ChooseBase] brings them back.
 type Region struct {
 	Kind               Kind
 	Base, Ours, Theirs Span
@@ -217,7 +219,7 @@ func (r Result) Bytes() []byte {
 }
 
 // Spans returns where each of Regions is in the text that [Result.Bytes] returns now, with its
-// conflict markers. A conflict's first line there is FirstLine+1 to people.
+// conflict markers. Lines are counted from 0, so a message to people says FirstLine+1.
 func (r Result) Spans() []Span {
 	if r.render == nil {
 		return nil
