@@ -158,7 +158,8 @@ func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 // ContextTooLargeError reports that the request is larger than the model's context.
 type ContextTooLargeError struct {
 	*ModelError
-	// Actual and Max are in tokens, 0 if the provider did not say.
+	// Actual is the size of the request and Max what the model takes, in tokens, or 0 if
+	// the provider did not say. They decide how much the next request leaves out.
 	Actual, Max int64
 }
 

@@ -46,8 +46,9 @@ type Failure struct {
 //   - Broken streams and timeouts: it waits for a short time. The time spent waiting
 //     for a silent service counts as waiting, as if each attempt had taken as long:
 //     after five minutes of silence it gives up.
-//   - A context that is too large: the request is rebuilt smaller, as far as the error
-//     says how much has to go, until it fits or nothing more can be left out.
+//   - A context that is too large: the request is rebuilt smaller until it fits or
+//     nothing more can be left out. The error's Actual and Max say how much has to go;
+//     Max alone gives an estimate.
 //   - An answer that is over a limit: the run fails, and complete blocks of the answer
 //     are kept.
 //   - Anything else: the run fails at once. This includes a wrong key, a bad request, a
@@ -83,19 +84,27 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	return ModelFailed{Retry: true, After: wait}
 }
 
+// bytesPerToken is a rule of thumb for requests whose size in tokens is unknown.
+const bytesPerToken = 4
+
 // limit returns the size of the messages in the next request: slightly less than what
-// fits by the error's own count, or else a fraction of what was sent.
+// fits by the error's own count, or else a fraction of what was sent, and no more than
+// fits by an estimate.
 func (e *ContextTooLargeError) limit(f Failure) int64 {
+	sent, fits := f.Sent+f.Fixed, f.Sent
+	if actual := cmp.Or(e.Actual, sent/bytesPerToken); e.Max > 0 && actual > e.Max {
+		room := float64(sent)*float64(e.Max)/float64(actual) - float64(f.Fixed)
+		fits = max(int64(room*15/16), 1)
+	}
 	switch {
 	case f.Sent == 0:
 		return 0
-	case e.Max > 0 && e.Actual > e.Max:
-		fits := float64(f.Sent+f.Fixed)*float64(e.Max)/float64(e.Actual) - float64(f.Fixed)
-		return max(int64(fits*15/16), 1)
+	case e.Actual > 0 && fits < f.Sent:
+		return fits
 	case f.Attempt == 0:
-		return f.Sent * 3 / 4
+		return min(fits, f.Sent*3/4)
 	}
-	return f.Sent / 2
+	return min(fits, f.Sent/2)
 }
 
 // backoff doubles the wait with each attempt, up to a minute, and subtracts up to a

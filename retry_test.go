@@ -46,6 +46,13 @@ func TestRetryDecide(t *testing.T) {
 		{"too large once more", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Sent: 800, Attempt: 1}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 400}},
 		// Of 1,000 bytes, 500 fit, and 200 of these are fixed. A sixteenth is kept free.
 		{"too large by so much", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Actual: 20, Max: 10}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 281}},
+		// At four bytes a token, 1,000 bytes are 250 tokens: 400 bytes fit, and 200 of these are fixed.
+		{"too large for so much", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Max: 100}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 187}},
+		{"too large for so much again", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Max: 100}, Sent: 800, Fixed: 200, Attempt: 1}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 187}},
+		{"too large for slightly less", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Max: 240}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 600}},
+		{"too large for more", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Max: 300}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 600}},
+		{"too large with less", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Actual: 90, Max: 100}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 600}},
+		{"too large, and fixed is too much", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x"), Max: 10}, Sent: 800, Fixed: 200}, aycoder.ModelFailed{Retry: true, Shrink: true, Limit: 1}},
 		{"too large, and fixed", aycoder.Failure{Err: &aycoder.ContextTooLargeError{ModelError: base("x")}, Shrunk: true}, aycoder.ModelFailed{}},
 		{"over a bound", aycoder.Failure{Err: &aycoder.ModelError{Err: &aycoder.LimitError{}}}, aycoder.ModelFailed{Keep: true}},
 		{"auth", aycoder.Failure{Err: &aycoder.AuthError{ModelError: base("x")}}, aycoder.ModelFailed{}},
