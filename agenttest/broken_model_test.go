@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -192,12 +194,19 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		{"an output is not sent", saying(ok...), func(s *modelSuite, c Client) {
 			s.moved(c, func() []byte { return []byte(`"is there"`) })
 		}, ruleModelMoved},
+		{"a refusal that ends the turn", saying(ok...), func(s *modelSuite, c Client) { s.refused(c, hello) },
+			ruleModelWhole},
+		{"a refusal whose text is lost", saying(&aycoder.RefusalError{ModelError: modelError("x")}),
+			func(s *modelSuite, c Client) { s.refused(c, hello) }, ruleModelWhole},
 		{"a schema though it has no such ability", saying(ok...), func(s *modelSuite, c Client) {
 			s.format(c, func() []byte { return []byte(`"colour"`) })
 		}, ruleModelFormat},
 		{"a signature is lost", saying(use, done(aycoder.StopToolUse)), func(s *modelSuite, c Client) {
 			s.back(c, func() []byte { return nil })
 		}, ruleModelBack},
+		{"a system prompt is not sent", saying(ok...), func(s *modelSuite, c Client) {
+			s.sends(c, func() []byte { return nil })
+		}, ruleModelSends},
 		{"one request at a time", modelOf(func(ctx context.Context, req *aycoder.Request,
 			yield func(aycoder.ModelEvent, error) bool) {
 			if first.Swap(true) {
@@ -222,11 +231,132 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		ruleModelOrder, ruleModelDeltas, ruleModelError, ruleModelLazy, ruleModelAgain, ruleModelGone,
 		ruleModelCancel,
 		ruleModelReq, ruleModelBroken, ruleModelCut, ruleModelShared, ruleModelWhole,
-		ruleModelType, ruleModelSecret, ruleModelGrows, ruleModelBack, ruleModelMoved, ruleModelFormat,
+		ruleModelType, ruleModelSecret, ruleModelSends, ruleModelGrows, ruleModelBack, ruleModelMoved, ruleModelFormat,
 	} {
 		if !rules[r] {
 			t.Errorf("no client breaks %q", r)
 		}
+	}
+}
+
+// sender is a client that sends requests as JSON, without what lose takes away.
+type sender struct {
+	lose func(*aycoder.Request)
+	sent []byte
+}
+
+func (c *sender) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	data, err := json.Marshal(req)
+	var own aycoder.Request
+	if err != nil || json.Unmarshal(data, &own) != nil {
+		panic(err)
+	}
+	if c.lose != nil {
+		c.lose(&own)
+	}
+	if c.sent, err = json.Marshal(own); err != nil {
+		panic(err)
+	}
+	return saying(delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)).Model.Stream(ctx, req)
+}
+
+func (c *sender) body() []byte { return c.sent }
+
+func TestSuiteFindsWhatIsNotSent(t *testing.T) {
+	without := func(drop func(aycoder.Part) bool) func(*aycoder.Request) {
+		return func(r *aycoder.Request) {
+			for _, m := range r.Messages {
+				m.Parts = slices.DeleteFunc(m.Parts, drop)
+			}
+		}
+	}
+	outputs := func(change func(*aycoder.ToolOutput)) func(*aycoder.Request) {
+		return without(func(p aycoder.Part) bool {
+			if o, ok := p.(*aycoder.ToolOutput); ok {
+				change(o)
+			}
+			return false
+		})
+	}
+	tests := []struct {
+		name string
+		lose func(*aycoder.Request)
+		want string // in the finding
+	}{
+		{"nothing", nil, ""},
+		{"the tools", func(r *aycoder.Request) { r.Tools = nil }, "Tools"},
+		{"all tools but the first", func(r *aycoder.Request) { r.Tools = r.Tools[:1] }, "Tools"},
+		{"descriptions", func(r *aycoder.Request) { r.Tools[0].Description = "" }, "Description"},
+		{"schemas", func(r *aycoder.Request) { r.Tools[0].Schema = json.RawMessage("{}") }, "Schema"},
+		{"the system prompt", func(r *aycoder.Request) { r.System = nil }, "System"},
+		{"all of the system prompt but the first block", func(r *aycoder.Request) { r.System = r.System[:1] }, "System"},
+		{"system messages", func(r *aycoder.Request) {
+			r.Messages = slices.DeleteFunc(r.Messages, func(m *aycoder.Message) bool { return m.Role == aycoder.RoleSystem })
+		}, "RoleSystem"},
+		{"the user's texts", func(r *aycoder.Request) {
+			r.Messages = slices.DeleteFunc(r.Messages, func(m *aycoder.Message) bool {
+				return m.Role == aycoder.RoleUser && len(m.Parts) == 1
+			})
+		}, "RoleUser"},
+		{"texts beside calls", without(func(p aycoder.Part) bool {
+			text, ok := p.(*aycoder.Text)
+			return ok && strings.Contains(text.Text, "look")
+		}), "RoleAssistant"},
+		{"calls", without(func(p aycoder.Part) bool { _, ok := p.(*aycoder.ToolUse); return ok }), "ToolUse"},
+		{"outputs", without(func(p aycoder.Part) bool { _, ok := p.(*aycoder.ToolOutput); return ok }), "ToolOutput"},
+		{"all parts of outputs but the first", outputs(func(o *aycoder.ToolOutput) { o.Parts = o.Parts[:1] }), "ToolOutput"},
+		{"IsError", outputs(func(o *aycoder.ToolOutput) { o.IsError = false }), "IsError"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			found, c := &findings{}, &sender{lose: tt.lose}
+			s := &modelSuite{t: t, found: found, patience: soon}
+			s.sends(Client{Model: c}, c.body)
+			if got := found.String(); found.of(ruleModelSends) != (tt.want != "") || !strings.Contains(got, tt.want) {
+				t.Errorf("the suite finds %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A finding says what is missing, and where requests differ.
+func TestSuiteSaysWhere(t *testing.T) {
+	long := strings.Repeat("long ", 100)
+	bodies := []string{`{"a":"` + long + `","n":1,"m":[1]}`, `{"a":"` + long + `","n":2,"m":[1,2]}`}
+	n := 0
+	hello := saying(delta("Hello"), block("Hello"), done(aycoder.StopEndTurn))
+	tests := []struct {
+		name  string
+		check func(*modelSuite)
+		want  string
+	}{
+		{"requests in another order", func(s *modelSuite) {
+			s.grows(hello, func() []byte { n++; return []byte(bodies[(n-1)/2%2]) })
+		}, `\"n\":2`},
+		{"other bytes for the same request", func(s *modelSuite) {
+			s.grows(hello, func() []byte { n++; return []byte(bodies[n%2]) })
+		}, `\"n\":2`},
+		{"an output that is lost", func(s *modelSuite) {
+			s.moved(hello, func() []byte { return []byte(`"is there, is there"`) })
+		}, "2 of 3 outputs"},
+		{"another provider's signature", func(s *modelSuite) {
+			s.moved(hello, func() []byte { return []byte(`"` + long + foreign + ` is there is there is there"`) })
+		}, foreign},
+		{"a text without BlockDone", func(s *modelSuite) { s.text(saying(delta("Hello"), done(aycoder.StopEndTurn)), "Hello") },
+			`no BlockDone follows the TextDelta "Hello"` + "\n"},
+		{"thinking without BlockDone", func(s *modelSuite) {
+			s.text(saying(&aycoder.ThinkingDelta{Text: "Hm"}, delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)), "Hello")
+		}, `no BlockDone follows the ThinkingDelta "Hm"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			found := &findings{}
+			n = 0
+			tt.check(&modelSuite{t: t, found: found, patience: soon})
+			if got := found.String() + "\n"; !strings.Contains(got, tt.want) {
+				t.Errorf("the suite says %q, want %q in it", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -256,6 +386,7 @@ func TestSuiteFindsNothingInGoodModel(t *testing.T) {
 	s.moved(sends, body)
 	s.format(sends, body)
 	s.back(sends, body)
+	s.refused(saying(delta("Hel"), block("Hel"), done(aycoder.StopRefusal)), "Hel")
 	found.report(t)
 }
 

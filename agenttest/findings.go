@@ -52,6 +52,7 @@ const (
 	ruleModelWhole  = "model: Complete gives the whole answer"
 	ruleModelType   = "model: an error has the type that says what to do"
 	ruleModelSecret = "model: a key is never shown"
+	ruleModelSends  = "model: everything that the model is to read is sent"
 	ruleModelGrows  = "model: a request begins with the bytes of the one before"
 	ruleModelBack   = "model: what the provider needs back goes back unchanged"
 	ruleModelMoved  = "model: a conversation can come from another provider"

@@ -25,8 +25,8 @@ type Client struct {
 }
 
 // Clients makes clients that answer in a known way, for example with a test server for the
-// provider. A nil field stands for a feature that the provider lacks; its tests are reported as
-// skipped.
+// provider. A nil field stands for a feature that the provider lacks. Its tests, whose names
+// begin with the name of the field, are reported as skipped.
 type Clients struct {
 	// Text answers with the pieces as one text, each piece a separate event, and StopEndTurn.
 	Text func(t testing.TB, pieces ...string) Client
@@ -35,8 +35,11 @@ type Clients struct {
 	// Call says the text, and calls the tool, with StopToolUse.
 	Call func(t testing.TB, text string, call *aycoder.ToolUse) Client
 	// Cut is cut off by the token limit in the middle of a call: Args are the
-	// beginning of a JSON text.
+	// beginning of a JSON text. It is nil if the service only sends whole calls.
 	Cut func(t testing.TB, call *aycoder.ToolUse) Client
+	// Refused says the text, and then the model refuses to go on, or a filter ends the
+	// answer. The message ends with StopRefusal.
+	Refused func(t testing.TB, text string) Client
 	// Broken says the pieces, and then the connection is lost.
 	Broken func(t testing.TB, pieces ...string) Client
 	// Hang says the pieces, and then nothing more, but keeps the connection.
@@ -55,8 +58,8 @@ type Clients struct {
 	TooLarge func(t testing.TB) Client
 	// NoModel answers as the provider does where there is no such model.
 	NoModel func(t testing.TB) Client
-	// BadKey has the key, and is answered as the provider does to a wrong one, with a
-	// text that quotes it.
+	// BadKey returns a client made with key, whose server rejects it with a text that
+	// contains the key.
 	BadKey func(t testing.TB, key string) Client
 	// Wire says "Hello". The function returns the body of the last request.
 	Wire func(t testing.TB) (c Client, body func() []byte)
@@ -73,10 +76,11 @@ const soon = 5 * time.Second
 // TestModelClient tests that a client keeps the contract of [aycoder.ModelClient]. Since a
 // client may use the network, it runs in real time. Run it with -race.
 func TestModelClient(t *testing.T, clients Clients) {
+	given := reflect.ValueOf(clients)
 	for _, r := range modelRules(&clients) {
-		t.Run(r.name, func(t *testing.T) {
-			if !r.has {
-				t.Skip("agenttest: Clients has no constructor for this")
+		t.Run(r.field+": "+r.name, func(t *testing.T) {
+			if given.FieldByName(r.field).IsNil() {
+				t.Skipf("agenttest: Clients.%s is nil: skipped", r.field)
 			}
 			found := &findings{}
 			r.check(&modelSuite{t, found, soon})
@@ -86,8 +90,8 @@ func TestModelClient(t *testing.T, clients Clients) {
 }
 
 type modelRule struct {
+	field string // of Clients, whose client is tested
 	name  string
-	has   bool
 	check func(*modelSuite)
 }
 
@@ -111,37 +115,33 @@ func modelRules(c *Clients) []modelRule {
 	broken := func(s *modelSuite) Client { return c.Broken(s.t, pieces[:3]...) }
 	hang := func(s *modelSuite) Client { return c.Hang(s.t, pieces[:3]...) }
 	return []modelRule{
-		{"text", c.Text != nil, func(s *modelSuite) { s.text(text(s), strings.Join(pieces, "")) }},
-		{"thinking", c.Thinking != nil,
-			func(s *modelSuite) { s.thinking(c.Thinking(s.t, "Hm.", "So."), "Hm.", "So.") }},
-		{"call", c.Call != nil, func(s *modelSuite) { s.call(call(s), testCall()) }},
-		{"cut call", c.Cut != nil, func(s *modelSuite) { s.cut(c.Cut(s.t, cut), cut) }},
-		{"lazy", c.Text != nil, func(s *modelSuite) { s.lazy(text(s)) }},
-		{"leave text at every event", c.Text != nil, func(s *modelSuite) { s.leave(text(s)) }},
-		{"leave call at every event", c.Call != nil, func(s *modelSuite) { s.leave(call(s)) }},
-		{"leave broken answer at every event", c.Broken != nil,
-			func(s *modelSuite) { s.leave(broken(s)) }},
-		{"cancel at every event", c.Text != nil, func(s *modelSuite) { s.cancel(text(s), false) }},
-		{"cancel an answer that hangs", c.Hang != nil, func(s *modelSuite) { s.cancel(hang(s), true) }},
-		{"cancel before the answer", c.Silent != nil, func(s *modelSuite) { s.silent(c.Silent(s.t)) }},
-		{"cancelled before the request", c.Text != nil, func(s *modelSuite) { s.cancelled(text(s)) }},
-		{"broken answer", c.Broken != nil, func(s *modelSuite) { s.broken(broken(s)) }},
-		{"refused request", c.Refuse != nil, func(s *modelSuite) { s.fails(c.Refuse(s.t)) }},
-		{"garbage", c.Garbage != nil, func(s *modelSuite) { s.fails(c.Garbage(s.t)) }},
-		{"rate limit", c.RateLimited != nil, func(s *modelSuite) { s.rateLimited(c.RateLimited(s.t)) }},
-		{"context too large", c.TooLarge != nil,
-			func(s *modelSuite) { failsAs[*aycoder.ContextTooLargeError](s, c.TooLarge(s.t)) }},
-		{"unknown model", c.NoModel != nil,
-			func(s *modelSuite) { failsAs[*aycoder.UnknownModelError](s, c.NoModel(s.t)) }},
-		{"wrong key", c.BadKey != nil, func(s *modelSuite) { s.badKey(c.BadKey(s.t, secret)) }},
-		{"growing request", c.Wire != nil, func(s *modelSuite) { s.grows(c.Wire(s.t)) }},
-		{"conversation of another provider", c.Wire != nil, func(s *modelSuite) { s.moved(c.Wire(s.t)) }},
-		{"answer of a schema", c.Wire != nil, func(s *modelSuite) { s.format(c.Wire(s.t)) }},
-		{"what must go back", c.Signed != nil, func(s *modelSuite) { s.back(c.Signed(s.t, mark, testCall())) }},
-		{"concurrent requests", c.Text != nil,
-			func(s *modelSuite) { s.concurrent(text(s), strings.Join(pieces, "")) }},
-		{"concurrent calls", c.Call != nil,
-			func(s *modelSuite) { s.concurrent(call(s), "Let me see.") }},
+		{"Text", "whole answer", func(s *modelSuite) { s.text(text(s), strings.Join(pieces, "")) }},
+		{"Thinking", "whole answer", func(s *modelSuite) { s.thinking(c.Thinking(s.t, "Hm.", "So."), "Hm.", "So.") }},
+		{"Call", "whole answer", func(s *modelSuite) { s.call(call(s), testCall()) }},
+		{"Cut", "call that is cut off", func(s *modelSuite) { s.cut(c.Cut(s.t, cut), cut) }},
+		{"Refused", "answer that is refused", func(s *modelSuite) { s.refused(c.Refused(s.t, "I can"), "I can") }},
+		{"Text", "lazy", func(s *modelSuite) { s.lazy(text(s)) }},
+		{"Text", "leave at every event", func(s *modelSuite) { s.leave(text(s)) }},
+		{"Call", "leave at every event", func(s *modelSuite) { s.leave(call(s)) }},
+		{"Broken", "leave at every event", func(s *modelSuite) { s.leave(broken(s)) }},
+		{"Text", "cancel at every event", func(s *modelSuite) { s.cancel(text(s), false) }},
+		{"Hang", "cancel at every event", func(s *modelSuite) { s.cancel(hang(s), true) }},
+		{"Silent", "cancel before the answer", func(s *modelSuite) { s.silent(c.Silent(s.t)) }},
+		{"Text", "cancelled before the request", func(s *modelSuite) { s.cancelled(text(s)) }},
+		{"Broken", "answer that breaks off", func(s *modelSuite) { s.broken(broken(s)) }},
+		{"Refuse", "error", func(s *modelSuite) { s.fails(c.Refuse(s.t)) }},
+		{"Garbage", "error", func(s *modelSuite) { s.fails(c.Garbage(s.t)) }},
+		{"RateLimited", "error", func(s *modelSuite) { s.rateLimited(c.RateLimited(s.t)) }},
+		{"TooLarge", "error", func(s *modelSuite) { failsAs[*aycoder.ContextTooLargeError](s, c.TooLarge(s.t)) }},
+		{"NoModel", "error", func(s *modelSuite) { failsAs[*aycoder.UnknownModelError](s, c.NoModel(s.t)) }},
+		{"BadKey", "error", func(s *modelSuite) { s.badKey(c.BadKey(s.t, secret)) }},
+		{"Wire", "everything is sent", func(s *modelSuite) { s.sends(c.Wire(s.t)) }},
+		{"Wire", "growing request", func(s *modelSuite) { s.grows(c.Wire(s.t)) }},
+		{"Wire", "conversation of another provider", func(s *modelSuite) { s.moved(c.Wire(s.t)) }},
+		{"Wire", "answer of a schema", func(s *modelSuite) { s.format(c.Wire(s.t)) }},
+		{"Signed", "what must go back", func(s *modelSuite) { s.back(c.Signed(s.t, mark, testCall())) }},
+		{"Text", "concurrent requests", func(s *modelSuite) { s.concurrent(text(s), strings.Join(pieces, "")) }},
+		{"Call", "concurrent requests", func(s *modelSuite) { s.concurrent(call(s), "Let me see.") }},
 	}
 }
 
@@ -325,12 +325,14 @@ func (s *modelSuite) deltas(a *answer) {
 			s.joined(ev.Part, &text, &thinking, args)
 		}
 	}
-	if text.Len()+thinking.Len() > 0 {
-		s.found.add(ruleModelOrder, "deltas %s%s are of no block", shown(text.String()),
-			shown(thinking.String()))
+	if text.Len() > 0 {
+		s.found.add(ruleModelOrder, "no BlockDone follows the TextDelta %s", shown(text.String()))
+	}
+	if thinking.Len() > 0 {
+		s.found.add(ruleModelOrder, "no BlockDone follows the ThinkingDelta %s", shown(thinking.String()))
 	}
 	for id, got := range args {
-		s.found.add(ruleModelOrder, "deltas %s of call %q are of no block", shown(got), id)
+		s.found.add(ruleModelOrder, "no BlockDone follows the ToolDelta %s of call %q", shown(got), id)
 	}
 }
 
@@ -421,6 +423,11 @@ func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
 	if len(res.Cut) != 1 || res.Cut[0].ID != want.ID || res.Cut[0].Name != want.Name {
 		s.found.add(ruleModelCut, "cut calls %+v, want %+v", res.Cut, *want)
 	}
+}
+
+func (s *modelSuite) refused(c Client, text string) {
+	s.whole(c)
+	s.complete(c, text, aycoder.StopRefusal)
 }
 
 func (s *modelSuite) lazy(c Client) {

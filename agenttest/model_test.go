@@ -3,6 +3,8 @@ package agenttest_test
 import (
 	"context"
 	"iter"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -55,6 +57,9 @@ func TestScriptIsAModelClient(t *testing.T) {
 		Cut: func(_ testing.TB, c *aycoder.ToolUse) agenttest.Client {
 			return repeat(script.Cut(c.Name, string(c.Args)).WithID(c.ID))
 		},
+		Refused: func(_ testing.TB, text string) agenttest.Client {
+			return repeat(script.Say(text).WithStop(aycoder.StopRefusal))
+		},
 		Broken: func(_ testing.TB, pieces ...string) agenttest.Client {
 			return repeat(script.Break(len(pieces), nil, say(pieces)))
 		},
@@ -66,4 +71,13 @@ func TestScriptIsAModelClient(t *testing.T) {
 		},
 		Refuse: func(testing.TB) agenttest.Client { return repeat(script.Fail(script.Overloaded())) },
 	})
+}
+
+// A test that is skipped names the field of Clients that it takes. Its own name begins with
+// that field.
+func TestSkippedTestsNameTheField(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "-test.v", "-test.run=^TestScriptIsAModelClient$/^Signed").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Clients.Signed is nil: skipped") || strings.Count(string(out), "=== RUN") != 2 {
+		t.Errorf("the suite says %s, error %v", out, err)
+	}
 }

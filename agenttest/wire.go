@@ -59,6 +59,69 @@ func (s *modelSuite) badKey(c Client) {
 	}
 }
 
+// sends checks that all that the model is to read is in the request. The request has a
+// different word for each part.
+func (s *modelSuite) sends(c Client, body func() []byte) {
+	ask := func(failed bool) []byte {
+		req := fullRequest(failed)
+		if _, err := aycoder.Complete(s.t.Context(), c.Model, req); err != nil {
+			s.found.add(ruleModelSends, "error %v", err)
+		}
+		return body()
+	}
+	sent := ask(false)
+	for _, w := range []struct{ word, what string }{
+		{"promptfirst", "the first text of Request.System"},
+		{"promptsecond", "the second text of Request.System"},
+		{"namefirst", "the Name of the first of Request.Tools"},
+		{"aboutfirst", "the Description of the first of Request.Tools"},
+		{"schemafirst", "the Schema of the first of Request.Tools"},
+		{"namesecond", "the Name of the second of Request.Tools"},
+		{"aboutsecond", "the Description of the second of Request.Tools"},
+		{"schemasecond", "the Schema of the second of Request.Tools"},
+		{"usersays", "a text of RoleUser"},
+		{"hostsays", "a text of RoleSystem among the messages"},
+		{"looksfirst", "a text of RoleAssistant"},
+		{"namecalled", "the Name of a ToolUse"},
+		{"callarg", "the Args of a ToolUse"},
+		{"outputfirst", "the first text of a ToolOutput"},
+		{"outputsecond", "the second text of a ToolOutput"},
+		{"asksnext", "a text after a ToolOutput"},
+	} {
+		if !bytes.Contains(sent, []byte(w.word)) {
+			s.found.add(ruleModelSends, "%s, %q, is not in the body", w.what, w.word)
+		}
+	}
+	if s.found.empty() && bytes.Equal(sent, ask(true)) {
+		s.found.add(ruleModelSends, "IsError of a ToolOutput changes nothing in the body; a service without such a field "+
+			"can get it as a text, such as \"Error: …\"")
+	}
+}
+
+func fullRequest(failed bool) *aycoder.Request {
+	tool := func(n string) *aycoder.ToolSpec {
+		return &aycoder.ToolSpec{Name: "name" + n, Description: "about" + n, Effect: aycoder.EffectReadOnly,
+			Schema: json.RawMessage(`{"type":"object","properties":{"schema` + n + `":{"type":"string"}}}`)}
+	}
+	text := func(s string) *aycoder.Text { return &aycoder.Text{Text: s} }
+	message := func(role aycoder.Role, parts ...aycoder.Part) *aycoder.Message {
+		return &aycoder.Message{Role: role, Parts: parts}
+	}
+	return &aycoder.Request{
+		System: []*aycoder.Text{text("promptfirst"), text("promptsecond")},
+		Tools:  []*aycoder.ToolSpec{tool("first"), tool("second")},
+		Messages: []*aycoder.Message{
+			aycoder.User("usersays"),
+			message(aycoder.RoleAssistant, text("looksfirst"),
+				&aycoder.ToolUse{ID: "call_1", Name: "namecalled", Args: json.RawMessage(`{"x":"callarg"}`)}),
+			message(aycoder.RoleUser, &aycoder.ToolOutput{ID: "call_1", Name: "namecalled", IsError: failed,
+				Parts: []aycoder.Part{text("outputfirst"), text("outputsecond")}}),
+			message(aycoder.RoleSystem, text("hostsays")),
+			aycoder.User("asksnext"),
+		},
+	}
+}
+
 // grows takes a conversation through three steps.
 func (s *modelSuite) grows(c Client, body func() []byte) {
 	req := request()
@@ -70,11 +133,12 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 			return
 		}
 		sent := body()
-		if !bytes.HasPrefix(sent, bytes.TrimRight(before, "]} \n")) {
-			s.found.add(ruleModelGrows, "step %d sends\n%s\nafter\n%s", step, shown(string(sent)), shown(string(before)))
+		if before = bytes.TrimRight(before, "]} \n"); !bytes.HasPrefix(sent, before) {
+			s.found.add(ruleModelGrows, "request %d is not request %d, without its closing brackets, and more: %s", step+1, step,
+				difference(before, sent))
 		}
 		if _, err := aycoder.Complete(s.t.Context(), c.Model, req); err != nil || !bytes.Equal(sent, body()) {
-			s.found.add(ruleModelGrows, "the same request is other bytes, or error %v", err)
+			s.found.add(ruleModelGrows, "the same request is sent in other bytes, or fails with %v: %s", err, difference(sent, body()))
 		}
 		before = sent
 		next := *req
@@ -82,6 +146,16 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 			aycoder.User(fmt.Sprintf("And %d?", step)))
 		req = &next
 	}
+}
+
+// difference shows where the bytes of two requests begin to differ.
+func difference(a, b []byte) string {
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	from := max(at-40, 0)
+	return fmt.Sprintf("they differ at byte %d, one has\n%s\nand the other\n%s", at, shown(string(a[from:])), shown(string(b[from:])))
 }
 
 // moved asks with a conversation that others have led.
@@ -108,9 +182,15 @@ func (s *modelSuite) moved(c Client, body func() []byte) {
 		s.found.add(ruleModelMoved, "error %v", err)
 		return
 	}
-	if sent := body(); bytes.Contains(sent, []byte(foreign)) || !json.Valid(sent) ||
-		bytes.Count(sent, []byte("is there")) != len(ids) {
-		s.found.add(ruleModelMoved, "it sends %s", shown(string(sent)))
+	sent := body()
+	if at := bytes.Index(sent, []byte(foreign)); at >= 0 {
+		s.found.add(ruleModelMoved, "it sends what only another provider reads: %s", shown(string(sent[max(at-40, 0):])))
+	}
+	if !json.Valid(sent) {
+		s.found.add(ruleModelMoved, "the body is not JSON: %s", shown(string(sent)))
+	}
+	if n := bytes.Count(sent, []byte("is there")); n != len(ids) {
+		s.found.add(ruleModelMoved, "it sends %d of %d outputs, to calls with the ids %q", n, len(ids), ids)
 	}
 	if after, err := json.Marshal(req.Messages); err != nil || !bytes.Equal(before, after) {
 		s.found.add(ruleModelReq, "the history differs after the request")
@@ -154,6 +234,6 @@ func (s *modelSuite) back(c Client, body func() []byte) {
 		return
 	}
 	if sent := body(); !bytes.Contains(sent, []byte(mark)) {
-		s.found.add(ruleModelBack, "it sends %s", shown(string(sent)))
+		s.found.add(ruleModelBack, "the mark %q is not in the body", mark)
 	}
 }

@@ -61,6 +61,9 @@ func conforming(mw func() aycoder.ModelMiddleware) agenttest.Clients {
 		Cut: func(_ testing.TB, call *aycoder.ToolUse) agenttest.Client {
 			return client(loop(script.Cut(call.Name, string(call.Args)).WithID(call.ID)))
 		},
+		Refused: func(_ testing.TB, text string) agenttest.Client {
+			return client(loop(script.Say(text).WithStop(aycoder.StopRefusal)))
+		},
 		Broken: func(_ testing.TB, pieces ...string) agenttest.Client {
 			return client(&fake{events: deltas(pieces), err: broken()})
 		},

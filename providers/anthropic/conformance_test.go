@@ -246,6 +246,11 @@ func (d *dialect) clients() agenttest.Clients {
 			w.close()
 			return d.answering(t, w.end("max_tokens"), nil)
 		},
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			w := texts(text)
+			w.close()
+			return d.answering(t, w.end("refusal"), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client {
 			return d.answering(t, string(texts(pieces...).b), lose)
 		},

@@ -159,6 +159,9 @@ func TestConformance(t *testing.T) {
 		Cut: func(t testing.TB, c *aycoder.ToolUse) agenttest.Client {
 			return answering(t, newWire().call(c).end("max_tokens"), nil)
 		},
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			return answering(t, newWire().text(text).close().end("content_filtered"), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client {
 			return answering(t, string(newWire().text(pieces...).b), lose)
 		},

@@ -130,6 +130,9 @@ func TestConformance(t *testing.T) {
 				quote(text))
 			return answering(t, w.end("MAX_TOKENS"), nil)
 		},
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			return answering(t, new(wire).texts(text).end("SAFETY"), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client {
 			return answering(t, new(wire).texts(pieces...).b.String(), lose)
 		},

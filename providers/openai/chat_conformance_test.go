@@ -146,6 +146,11 @@ func TestChatConformance(t *testing.T) {
 			w.call(c)
 			return chatAnswering(t, w.end("length"), nil)
 		},
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			w := &chatStream{}
+			w.text(text)
+			return chatAnswering(t, w.end("content_filter"), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client {
 			w := &chatStream{}
 			w.text(pieces...)

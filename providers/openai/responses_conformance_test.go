@@ -174,6 +174,11 @@ func TestResponsesConformance(t *testing.T) {
 			w.call(c, "incomplete")
 			return respAnswer(t, w.end("incomplete", `{"reason":"max_output_tokens"}`), nil)
 		},
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			w := newRespWire()
+			w.text(text)
+			return respAnswer(t, w.end("incomplete", `{"reason":"content_filter"}`), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client {
 			w := newRespWire()
 			w.open(pieces...)

@@ -451,7 +451,13 @@ func clients(live bool, client func(testing.TB, http.HandlerFunc) agenttest.Clie
 		}
 	}
 	c := agenttest.Clients{
-		Text:        func(t testing.TB, pieces ...string) agenttest.Client { return client(t, saying(pieces...)) },
+		Text: func(t testing.TB, pieces ...string) agenttest.Client { return client(t, saying(pieces...)) },
+		Refused: func(t testing.TB, text string) agenttest.Client {
+			return client(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				send(w, sse("refusal", text)...)
+			})
+		},
 		Broken:      broken(func(*http.Request) { panic(http.ErrAbortHandler) }),
 		Refuse:      refuse(529, "", "overloaded_error", "Overloaded"),
 		RateLimited: refuse(429, "7", "rate_limit_error", "slow down"),
