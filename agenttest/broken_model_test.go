@@ -254,7 +254,7 @@ func (c *sender) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	if c.lose != nil {
 		c.lose(&own)
 	}
-	if c.sent, err = json.Marshal(own); err != nil {
+	if c.sent, err = json.Marshal([]any{own.System, own.Tools, own.Messages}); err != nil {
 		panic(err)
 	}
 	return saying(delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)).Model.Stream(ctx, req)
