@@ -4,7 +4,8 @@
 // A request is a JSON object. The answer is a stream of server-sent events, each with one
 // JSON object: {"thinking":"Hm"}, {"signature":"c2ln"} after the thinking, {"text":"Hel"},
 // {"call":{"id":"c1","name":"read","args":"{\"pa"}}, and at the end
-// {"done":{"stop":"end","input":12,"output":3}}.
+// {"done":{"stop":"end","input":12,"output":3}}. Other reasons to stop are "call", "length"
+// and, if Acme's filter ends the answer, "filter".
 package acme
 
 import (
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,11 +77,15 @@ var errLeft = errors.New("the caller has left the loop")
 func (c *Client) stream(ctx context.Context, req *aycoder.Request, yield func(aycoder.ModelEvent) bool) error {
 	start := time.Now()
 	base := &aycoder.ModelError{Provider: provider, Model: cmp.Or(req.Model, c.model)}
-	// broken turns the failure of a connection into an error that the loop retries.
+	// broken turns the failure of a connection, even one that was never made, into an error
+	// that the loop retries.
 	broken := func(err error) error {
 		base.Err = cmp.Or(ctx.Err(), err)
 		if ctx.Err() != nil {
 			return base
+		}
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() { // of the http.Client
+			return &aycoder.TimeoutError{ModelError: base, Elapsed: time.Since(start)}
 		}
 		return &aycoder.StreamBrokenError{ModelError: base, After: time.Since(start)}
 	}
@@ -124,7 +130,10 @@ func (c *Client) stream(ctx context.Context, req *aycoder.Request, yield func(ay
 // the type whether it retries.
 func (c *Client) failure(base *aycoder.ModelError, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	var body struct{ Code, Message string }
+	var body struct {
+		Code, Message string
+		Size, Max     int64 // in tokens
+	}
 	if json.Unmarshal(text, &body) != nil {
 		body.Message = string(text)
 	}
@@ -141,7 +150,7 @@ func (c *Client) failure(base *aycoder.ModelError, resp *http.Response) error {
 	case s >= 500:
 		return &aycoder.OverloadedError{ModelError: base, RetryAfter: wait}
 	case body.Code == "context_too_large":
-		return &aycoder.ContextTooLargeError{ModelError: base}
+		return &aycoder.ContextTooLargeError{ModelError: base, Actual: body.Size, Max: body.Max}
 	case s == http.StatusBadRequest:
 		return &aycoder.BadRequestError{ModelError: base}
 	}
@@ -152,11 +161,11 @@ func (c *Client) failure(base *aycoder.ModelError, resp *http.Response) error {
 // one before and the prompt cache of the service hits.
 type (
 	wireRequest struct {
-		Model     string        `json:"model"`
-		MaxTokens int           `json:"max_tokens,omitempty"`
-		System    []string      `json:"system,omitempty"`
-		Tools     []wireTool    `json:"tools,omitempty"`
-		Messages  []wireMessage `json:"messages"`
+		Model     string            `json:"model"`
+		MaxTokens int               `json:"max_tokens,omitempty"`
+		System    []string          `json:"system,omitempty"`
+		Tools     []wireTool        `json:"tools,omitempty"`
+		Messages  []json.RawMessage `json:"messages"`
 	}
 	wireTool struct {
 		Name        string          `json:"name"`
@@ -195,14 +204,22 @@ func encode(model string, req *aycoder.Request) ([]byte, error) {
 		w.Tools = append(w.Tools, wireTool{t.Name, t.Description, t.Schema})
 	}
 	for _, m := range req.Messages {
-		w.Messages = append(w.Messages, encodeMessage(m))
+		data, err := m.Encoded(wireKey{}, encodeMessage)
+		if err != nil {
+			return nil, err
+		}
+		w.Messages = append(w.Messages, data)
 	}
 	return json.Marshal(w)
 }
 
+// wireKey is the key under which a message keeps its wire form, so that each message is
+// encoded once and not once for each request.
+type wireKey struct{}
+
 // encodeMessage leaves out the parts that only another provider understands: its thinking,
-// and its opaque blocks.
-func encodeMessage(m *aycoder.Message) wireMessage {
+// and its opaque blocks. Acme knows all three roles, also "system" among the messages.
+func encodeMessage(m *aycoder.Message) ([]byte, error) {
 	w := wireMessage{Role: string(m.Role)}
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -220,7 +237,7 @@ func encodeMessage(m *aycoder.Message) wireMessage {
 			w.Outputs = append(w.Outputs, wireOutput{p.ID, p.Text(), p.IsError})
 		}
 	}
-	return w
+	return json.Marshal(w)
 }
 
 // A decoder turns the events of the service into those of aycoder. It joins the deltas of a
@@ -317,15 +334,16 @@ func (d *decoder) end() error {
 	return d.send(&aycoder.BlockDone{Part: part})
 }
 
-// finish ends the message. If the token limit ended it, the last call may be incomplete,
-// even if its arguments happen to be valid JSON; such a call must not run.
+// finish ends the message. If the token limit or the filter ended it, the last call may be
+// incomplete, even if its arguments happen to be valid JSON; such a call must not run.
 func (d *decoder) finish(stop string) error {
 	reasons := map[string]aycoder.StopReason{
 		"end": aycoder.StopEndTurn, "call": aycoder.StopToolUse, "length": aycoder.StopMaxTokens,
+		"filter": aycoder.StopRefusal,
 	}
 	d.done.Stop = cmp.Or(reasons[stop], aycoder.StopReason(stop))
 	var err error
-	if d.call != nil && d.done.Stop == aycoder.StopMaxTokens {
+	if cut := d.done.Stop == aycoder.StopMaxTokens || d.done.Stop == aycoder.StopRefusal; cut && d.call != nil {
 		err = d.send(&aycoder.BlockTruncated{Call: d.call})
 	} else {
 		err = d.end()

@@ -2,11 +2,14 @@ package acme
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/aycoder/aycoder"
@@ -107,6 +110,9 @@ func TestConformance(t *testing.T) {
 		Cut: func(t testing.TB, c *aycoder.ToolUse) agenttest.Client {
 			return answer(t, call(c)+done("length"), nil)
 		},
+		Refused: func(t testing.TB, said string) agenttest.Client {
+			return answer(t, text(said)+done("filter"), nil)
+		},
 		Broken: func(t testing.TB, pieces ...string) agenttest.Client { return answer(t, text(pieces...), lose) },
 		Hang:   func(t testing.TB, pieces ...string) agenttest.Client { return answer(t, text(pieces...), hang) },
 		Silent: func(t testing.TB) agenttest.Client {
@@ -132,4 +138,62 @@ func TestConformance(t *testing.T) {
 			return keep(t, event("thinking", "Hm.")+event("signature", mark)+call(c)+done("call"))
 		},
 	})
+}
+
+// failingTransport fails each request.
+type failingTransport struct{ err error }
+
+func (t failingTransport) RoundTrip(*http.Request) (*http.Response, error) { return nil, t.err }
+
+// ask returns the error for a request to a network that fails with err.
+func ask(t *testing.T, err error) error {
+	t.Helper()
+	c := New("http://acme.invalid", "acme-1", "", &http.Client{Transport: failingTransport{err}})
+	_, err = aycoder.Complete(t.Context(), c, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Hello")}})
+	return err
+}
+
+// The loop retries after both errors, but a silent service uses up its patience.
+func TestNetworkErrors(t *testing.T) {
+	if _, ok := errors.AsType[*aycoder.TimeoutError](ask(t, os.ErrDeadlineExceeded)); !ok {
+		t.Error("no TimeoutError for a timeout")
+	}
+	if _, ok := errors.AsType[*aycoder.StreamBrokenError](ask(t, syscall.ECONNREFUSED)); !ok {
+		t.Error("no StreamBrokenError for a connection that was refused")
+	}
+}
+
+// A call that the filter cut off is not complete, and the message is still valid.
+func TestCallThatIsFiltered(t *testing.T) {
+	args := event("call", wireCall{"c1", "read", `{"path":`})
+	res, err := aycoder.Complete(t.Context(), answer(t, args+done("filter"), nil).Model, &aycoder.Request{})
+	if err != nil || res.Stop != aycoder.StopRefusal || len(res.Message.Parts) != 0 || len(res.Cut) != 1 {
+		t.Errorf("answer %+v, error %v", res, err)
+	}
+}
+
+// The loop leaves out as much as the sizes in the error say.
+func TestSizesOfTooLargeRequest(t *testing.T) {
+	c := serve(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"code":"context_too_large","message":"too many tokens","size":9000,"max":8000}`)
+	})
+	_, err := aycoder.Complete(t.Context(), c.Model, &aycoder.Request{})
+	if e, ok := errors.AsType[*aycoder.ContextTooLargeError](err); !ok || e.Actual != 9000 || e.Max != 8000 {
+		t.Errorf("error %#v", err)
+	}
+}
+
+// A message keeps its wire form, so that a long history costs nothing to encode.
+func TestMessagesAreEncodedOnce(t *testing.T) {
+	m := aycoder.User("Hello")
+	for range 2 {
+		if _, err := encode("acme-1", &aycoder.Request{Messages: []*aycoder.Message{m}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := m.Encoded(wireKey{}, func(*aycoder.Message) ([]byte, error) { return nil, errors.New("encoded again") })
+	if want := `{"role":"user","text":"Hello"}`; err != nil || string(data) != want {
+		t.Errorf("message is %s, error %v, want %s", data, err, want)
+	}
 }
