@@ -59,7 +59,8 @@ type Input struct {
 type Result struct {
 	// Messages is the whole history, valid and ready for the next run.
 	Messages []*Message
-	// End says why the run ended, Stop why the model last stopped.
+	// End says why the run ended, Stop why the model last stopped. A run that ended with
+	// EndDone may still have the Stop [StopMaxTokens], or a word of the provider.
 	End  EndReason
 	Stop StopReason
 	// Turns is the number of messages that the model sent.

@@ -148,7 +148,27 @@ func TestRefusalIsAnError(t *testing.T) {
 	var res aycoder.Result
 	_, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.True(t, is[*aycoder.RefusalError](err), "%v", err)
+	require.Equal(t, aycoder.EndRefused, res.End)
+	require.Equal(t, "I", res.Messages[1].Text())
 	require.Equal(t, []string{"not run: the response ended in a refusal"}, lastOutputs(&res))
+
+	m = &fake{turns: [][]any{{&aycoder.RefusalError{ModelError: base("no")}}}}
+	_, err = collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+	require.True(t, is[*aycoder.RefusalError](err), "%v", err)
+	require.Equal(t, aycoder.EndFailed, res.End)
+}
+
+// A text that was cut off and a reason that this version does not know end a run without
+// an error, and Stop tells them from an answer that is complete.
+func TestStopTellsHowAnAnswerEnded(t *testing.T) {
+	for _, stop := range []aycoder.StopReason{aycoder.StopEndTurn, aycoder.StopMaxTokens, aycoder.StopToolUse, "of another kind"} {
+		m := &fake{turns: [][]any{{textDone("I"), &aycoder.MessageDone{Stop: stop}}}}
+		var res aycoder.Result
+		_, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+		require.NoError(t, err)
+		require.Equal(t, aycoder.EndDone, res.End)
+		require.Equal(t, stop, res.Stop)
+	}
 }
 
 func TestModelIsAskedWhenTheConsumerHasSeenEverything(t *testing.T) {

@@ -159,5 +159,5 @@
 //
 // Package providers/script is a model for tests of hosts: it streams, calls tools,
 // checks their outputs, and fails as the script says. Package agenttest tests other
-// implementations of [Agent] against the contract.
+// implementations of [Agent], [ModelClient] and [Tool] against their contracts.
 package aycoder

@@ -114,10 +114,11 @@ func (e *RateLimitError) Error() string {
 // Unwrap returns the base.
 func (e *RateLimitError) Unwrap() error { return e.ModelError.base() }
 
-// OverloadedError reports that the provider has no capacity or an internal error: HTTP
-// status 500, 502, 503, 504 or 529. Trying again later helps.
+// OverloadedError reports that the provider has no capacity or an internal error, such
+// as the HTTP statuses 500, 502, 503 and 529. Trying again later helps.
 type OverloadedError struct {
 	*ModelError
+	// RetryAfter is how long the provider asked to wait, or 0 if it did not say.
 	RetryAfter time.Duration
 }
 
@@ -178,7 +179,10 @@ func (e *BadRequestError) Error() string { return e.describe("bad request") }
 // Unwrap returns the base.
 func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 
-// RefusalError reports that the model, or a filter before it, refused to answer.
+// RefusalError reports that the model, or a filter before it, refused to answer. A
+// client yields it if the service refuses the request; then the run ends with EndFailed.
+// For an answer that ends in a refusal a client yields a [MessageDone] with
+// [StopRefusal], and the run ends with EndRefused and this error.
 type RefusalError struct{ *ModelError }
 
 // Error implements error.
@@ -190,6 +194,7 @@ func (e *RefusalError) Unwrap() error { return e.ModelError.base() }
 // TimeoutError reports that the provider sent nothing for too long.
 type TimeoutError struct {
 	*ModelError
+	// Elapsed is how long the client waited.
 	Elapsed time.Duration
 }
 
@@ -204,8 +209,8 @@ func (e *TimeoutError) Unwrap() error { return e.ModelError.base() }
 // Timeout returns true, for code that looks for a net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// StreamBrokenError reports that the connection was lost, or that the stream ended or
-// became invalid, before the message was complete.
+// StreamBrokenError reports that there was no connection or that it was lost, or that the
+// stream ended or became invalid, before the message was complete.
 type StreamBrokenError struct {
 	*ModelError
 	// After is how long the stream had lasted.

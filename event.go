@@ -91,8 +91,9 @@ type TurnFinished struct {
 // [ModelMiddleware], which yields it as a [ModelEvent].
 type Retrying struct {
 	// Discarded says that everything received of the message since the last TurnFinished
-	// is void. If it is false, nothing had been received, or a tool had begun; then
-	// complete blocks are kept and only an incomplete one is void.
+	// is void, so that a display removes it. If it is false, only the block that is not
+	// complete is void, if there is one: the complete blocks before it stay, because a
+	// tool has begun.
 	Discarded bool
 	// Attempt is the number of the retry, from 1; After is the wait before it.
 	Attempt int

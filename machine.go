@@ -73,10 +73,10 @@ type EndReason string
 
 // The reasons for the end of a run.
 const (
-	EndDone      EndReason = "done"      // the model finished its work
+	EndDone      EndReason = "done"      // the model made no more calls; Result.Stop tells if its text was cut off
 	EndTurns     EndReason = "turns"     // the limit of turns was reached
-	EndRefused   EndReason = "refused"   // the model refused
-	EndFailed    EndReason = "failed"    // the model could not be asked
+	EndRefused   EndReason = "refused"   // the answer ended in a refusal
+	EndFailed    EndReason = "failed"    // the model could not be asked, or the request was refused
 	EndCancelled EndReason = "cancelled" // by break, by the context, by a fatal error of a tool
 	EndSuspended EndReason = "suspended" // the run waits for approvals, see [Pending]
 )

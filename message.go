@@ -44,8 +44,8 @@ type fragment struct {
 }
 
 // Encoded returns the wire form of m that was stored under key. If there is none, it
-// calls encode and stores the result. With it, a provider encodes only the new messages
-// for each request, not the whole history.
+// calls encode and stores the result, even an empty one. With it, a provider encodes
+// only the new messages for each request, not the whole history.
 //
 // The key is a pointer or a value that identifies the provider's dialect and settings.
 // Make key and encode once per request, before the loop over its messages: a struct
@@ -218,7 +218,8 @@ type Thinking struct {
 // ToolUse is a tool call by the model.
 type ToolUse struct {
 	// ID identifies the call, and its [ToolOutput] names it. It is unique in a
-	// conversation.
+	// conversation: the loop and [Complete] replace an id that is empty or was used
+	// before. A client sends it to a provider that may not have issued it.
 	ID   string
 	Name string
 	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote

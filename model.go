@@ -16,12 +16,15 @@ import (
 //
 // Stream sends req and yields the response in the order in which it arrives: any number
 // of [TextDelta], [ThinkingDelta] and [ToolDelta]; a [BlockDone] for each block that is
-// complete; a [BlockTruncated] for a tool call that the end of the response cut off;
-// and exactly one [MessageDone], as the last event. Text deltas that no BlockDone
-// repeats are kept as a block. Deltas of a tool call that neither BlockDone nor
-// BlockTruncated follows are an error. If the stream ends without MessageDone, the
-// connection was lost, and the client yields a [StreamBrokenError]. An error is yielded
-// once, as the last element, with a nil event.
+// complete, also for a text; a [BlockTruncated] for a tool call that the end of the
+// response cut off; and exactly one [MessageDone], as the last event. Deltas of a tool
+// call that neither BlockDone nor BlockTruncated follows are an error.
+//
+// If the model or a filter ends the response with a refusal, the MessageDone has
+// [StopRefusal]. If the stream ends without MessageDone, the connection was lost, and
+// the client yields a [StreamBrokenError]. An error is yielded once, as the last
+// element, with a nil event. It unwraps to a [*ModelError], and its type decides
+// whether the request is sent again, see [RetryPolicy.Decide].
 //
 // A [Retrying] says that the request is sent again, usually by a [ModelMiddleware], and
 // that all events before it are void. It must not follow a BlockDone or BlockTruncated,
@@ -30,7 +33,7 @@ import (
 // The request is sent when the iteration starts. The sequence is single-use. Leaving
 // the loop early, or cancelling ctx, closes the connection before Stream returns. A
 // client is safe for concurrent use. It does not change req, and may read it until the
-// sequence ends.
+// sequence ends. Ids of calls in req may be unknown to the service, see [ToolUse].
 //
 // A client may have more abilities, which are optional interfaces; find them with [As].
 type ModelClient interface {
@@ -104,8 +107,9 @@ type Request struct {
 	// Output asks for an answer that is a single JSON document. Clients with the ability
 	// [OutputFormatter] honour it, others ignore it; see package generate.
 	Output *OutputFormat
-	// MaxResponse bounds the size of the answer that a client holds in memory, in bytes.
-	// A run sets it to [Limits].Response.
+	// MaxResponse bounds the size of the answer, in bytes. The loop and [Complete] check
+	// it themselves; a client may use it to bound its buffers. A run sets it to
+	// [Limits].Response.
 	MaxResponse int64
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
@@ -162,16 +166,17 @@ type ThinkingDelta struct {
 }
 
 // ToolDelta is the next piece of a call's arguments. Args is not valid JSON by itself,
-// and is empty in the first delta of some calls. Wait for [BlockDone] before doing
-// anything with a call.
+// and is empty in the first delta of some calls. A call that arrives whole may have
+// none. Wait for [BlockDone] before doing anything with a call.
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Args string `json:"args"`
 }
 
-// BlockDone is the provider's statement that a block is complete. Arguments that parse
-// as JSON may still be incomplete. It is also a [Fact].
+// BlockDone is the provider's statement that a block is complete: it said so, began the
+// next block, or sends its calls whole. That arguments parse as JSON is not enough. It
+// is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
@@ -208,8 +213,8 @@ type StopReason string
 const (
 	StopEndTurn   StopReason = "end_turn"
 	StopToolUse   StopReason = "tool_use"
-	StopMaxTokens StopReason = "max_tokens"
-	StopRefusal   StopReason = "refusal"
+	StopMaxTokens StopReason = "max_tokens" // the answer was cut off, maybe in a text
+	StopRefusal   StopReason = "refusal"    // by the model or a filter; calls that have not begun do not run
 	StopSequence  StopReason = "stop_sequence"
 	StopPaused    StopReason = "paused" // the provider goes on when it is called again
 )
@@ -300,7 +305,8 @@ func (r *Response) Text() string { return r.Message.Text() }
 
 // Complete asks m once and collects the whole answer. It runs no tools and does not
 // retry. If it returns an error, the response still holds the blocks that were complete
-// by then.
+// by then. An answer that ends in a refusal is not an error here: it has the Stop
+// [StopRefusal].
 //
 // The message is valid for the history: its text is valid UTF-8, and a call whose id is
 // empty or was used before in req.Messages or in the answer gets a new one.
