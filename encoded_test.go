@@ -47,6 +47,18 @@ func dialogue(n int) (messages []*aycoder.Message) {
 	return messages
 }
 
+// A message without a wire form, such as one that only another provider reads, is asked
+// for it once, too.
+func TestEmptyFormIsKept(t *testing.T) {
+	m, made := aycoder.User("hidden"), 0
+	for range 3 {
+		data, err := m.Encoded("key", func(*aycoder.Message) ([]byte, error) { made++; return nil, nil })
+		require.NoError(t, err)
+		require.Empty(t, data)
+	}
+	require.Equal(t, 1, made)
+}
+
 // A new run of a long history encodes only the new messages.
 func TestNewRunEncodesWhatIsNew(t *testing.T) {
 	run := func(m aycoder.ModelClient, messages []*aycoder.Message, opts ...aycoder.Option) []*aycoder.Message {

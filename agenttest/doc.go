@@ -43,7 +43,7 @@
 //		})
 //	}
 //
-// Scenarios that are nil in [Clients] are skipped, and the test says so.
+// The tests of a field of [Clients] that is nil are skipped, and say which field that is.
 //
 // # Tools
 //

@@ -151,7 +151,7 @@ func (c *Client) failure(base *aycoder.ModelError, resp *http.Response) error {
 		return &aycoder.OverloadedError{ModelError: base, RetryAfter: wait}
 	case body.Code == "context_too_large":
 		return &aycoder.ContextTooLargeError{ModelError: base, Actual: body.Size, Max: body.Max}
-	case s == http.StatusBadRequest:
+	case s >= http.StatusBadRequest:
 		return &aycoder.BadRequestError{ModelError: base}
 	}
 	return base
