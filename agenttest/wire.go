@@ -134,11 +134,13 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 		}
 		sent := body()
 		if before = bytes.TrimRight(before, "]} \n"); !bytes.HasPrefix(sent, before) {
-			s.found.add(ruleModelGrows, "request %d is not request %d, without its closing brackets, and more: %s", step+1, step,
-				difference(before, sent))
+			s.found.add(ruleModelGrows, "request %d does not begin with request %d without its closing brackets: %s", step+1, step,
+				difference(sent, before))
 		}
-		if _, err := aycoder.Complete(s.t.Context(), c.Model, req); err != nil || !bytes.Equal(sent, body()) {
-			s.found.add(ruleModelGrows, "the same request is sent in other bytes, or fails with %v: %s", err, difference(sent, body()))
+		if _, err := aycoder.Complete(s.t.Context(), c.Model, req); err != nil {
+			s.found.add(ruleModelWhole, "step %d again: error %v", step, err)
+		} else if again := body(); !bytes.Equal(sent, again) {
+			s.found.add(ruleModelGrows, "the same request is sent in other bytes: %s", difference(again, sent))
 		}
 		before = sent
 		next := *req
@@ -148,14 +150,14 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 	}
 }
 
-// difference shows where the bytes of two requests begin to differ.
-func difference(a, b []byte) string {
+// difference shows where got begins to differ from want, with some bytes before that.
+func difference(got, want []byte) string {
 	at := 0
-	for at < min(len(a), len(b)) && a[at] == b[at] {
+	for at < min(len(got), len(want)) && got[at] == want[at] {
 		at++
 	}
 	from := max(at-40, 0)
-	return fmt.Sprintf("they differ at byte %d, one has\n%s\nand the other\n%s", at, shown(string(a[from:])), shown(string(b[from:])))
+	return fmt.Sprintf("at byte %d, it has\n%s\nand not\n%s", at, shown(string(got[from:])), shown(string(want[from:])))
 }
 
 // moved asks with a conversation that others have led.
