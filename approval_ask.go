@@ -29,7 +29,7 @@ type ApprovalRequest struct {
 	// Call is what the model wants; Subject what it is about: a path, a command.
 	CallID  string          `json:"id"`
 	Tool    string          `json:"name"`
-	Args    json.RawMessage `json:"input"`
+	Args    json.RawMessage `json:"args"`
 	Subject string          `json:"subject,omitempty"`
 	// Preview shows what the call would do, if the tool can tell: a unified diff.
 	Preview string `json:"preview,omitempty"`

@@ -101,10 +101,138 @@ func TestLargeToolResultIsBounded(t *testing.T) {
 	_, err := collect(newLoop(t, &fake{turns: [][]any{calls(use("a", "big", `{"text":""}`)), say("ok")}}, aycoder.WithTools(big)).Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
 	require.NoError(t, err)
 	out := lastOutputs(&res)[0]
-	require.Less(t, len(out), 257<<10)
+	require.LessOrEqual(t, len(out), 256<<10)
 	require.True(t, strings.HasPrefix(out, "HEAD") && strings.HasSuffix(out, "TAIL"))
 	require.Contains(t, out, "bytes are left out here")
 	requireClean(t, res.Messages)
+}
+
+// Whatever a call gives, the model gets no more text than the limit, notices included.
+func TestToolOutputLimitHolds(t *testing.T) {
+	long := strings.Repeat("日", 1<<20)
+	texts := func(n int, s string) (parts []aycoder.Part) {
+		for range n {
+			parts = append(parts, &aycoder.Text{Text: s})
+		}
+		return parts
+	}
+	type numbers struct{ M map[string]int }
+	type words struct{ M map[string]string }
+	pairs := strings.Repeat("k", 2000) + `":"v"`
+	for i := range 300 {
+		pairs += fmt.Sprintf(`,"key%d":"v"`, i)
+	}
+	args := `{"M":{"` + pairs + `}}`
+	mixed := append(texts(1, long), &aycoder.Media{Type: "x/" + long[:3000], Data: make([]byte, 17<<20)}, &aycoder.Text{Text: "END"})
+	tests := []struct {
+		name  string
+		parts []aycoder.Part
+		err   error
+		want  string
+	}{
+		{"as long as the limit", texts(1, long[:limitOfTest]), nil, long[:limitOfTest]},
+		{"one byte more", texts(1, "x"+long[:limitOfTest]), nil, "bytes are left out here"},
+		{"one text", texts(1, long), nil, "bytes are left out here"},
+		{"two texts", append(texts(1, long), &aycoder.Text{Text: "END"}), nil, "END"},
+		{"many texts", texts(100, long), nil, "…"},
+		{"many short texts", texts(100, "x"), nil, strings.Repeat("x", 64) + "[further parts are left out]"},
+		{"media that is too large", mixed, nil, "END"},
+		{"error", nil, errors.New(long), "bytes are left out here"},
+		{"arguments that do not fit", nil, nil, "invalid arguments"},
+	}
+	for _, tt := range tests {
+		for _, edited := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", edited ", edited), func(t *testing.T) {
+				tool, err := aycoder.NewTool("big", "A tool.", func(context.Context, *aycoder.Invocation, words) (*aycoder.ToolResult, error) {
+					return &aycoder.ToolResult{Parts: tt.parts}, tt.err
+				})
+				if tt.want == "invalid arguments" {
+					tool, err = aycoder.NewTool("big", "A tool.", func(context.Context, *aycoder.Invocation, numbers) (*aycoder.ToolResult, error) {
+						return nil, nil
+					})
+				}
+				require.NoError(t, err)
+				verdict := aycoder.Allow()
+				if edited {
+					verdict = aycoder.AllowWith(json.RawMessage(args))
+				}
+				decide := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return verdict })
+				l := newLoop(t, &fake{turns: [][]any{calls(use("a", "big", args)), say("ok")}}, aycoder.WithTools(tool),
+					aycoder.WithApprover(decide), aycoder.WithLimits(aycoder.Limits{ToolOutput: limitOfTest}))
+				var res aycoder.Result
+				_, err = collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+				require.NoError(t, err)
+				out := lastOutputs(&res)[0]
+				require.LessOrEqual(t, len(out), limitOfTest)
+				requireClean(t, res.Messages)
+				if !edited {
+					require.Contains(t, out, tt.want)
+				}
+			})
+		}
+	}
+}
+
+const limitOfTest = 1026 // the smallest limit that whole runes of three bytes fill
+
+// The output of a call that was stopped at work says what is so: a tool that only reads
+// has no outcome that could be unknown, and the tool's own words stay.
+func TestOutputOfStoppedCall(t *testing.T) {
+	const stopped = "stopped: the run was cancelled while this call worked"
+	userLeft := errors.New("the user left")
+	wrap := func(err error) error { return fmt.Errorf("copied 3 of 5 files: %w", err) }
+	tests := []struct {
+		name   string
+		effect aycoder.Effect
+		fails  func(ctx context.Context) error // nil: it does not stop
+		want   string
+	}{
+		{"reads", aycoder.EffectReadOnly, context.Context.Err, stopped},
+		{"reads, cause", aycoder.EffectReadOnly, context.Cause, stopped},
+		{"reads, does not stop", aycoder.EffectReadOnly, nil, stopped},
+		{"writes", aycoder.EffectWrite, context.Context.Err, stopped + "; its outcome is unknown"},
+		{"unknown effect", aycoder.EffectUnknown, context.Cause, stopped + "; its outcome is unknown"},
+		{"writes, does not stop", aycoder.EffectWrite, nil, stopped + "; its outcome is unknown"},
+		{"writes, says more", aycoder.EffectWrite, func(ctx context.Context) error { return wrap(ctx.Err()) },
+			stopped + "; its outcome is unknown; the tool said: copied 3 of 5 files: context canceled"},
+		{"reads, says more", aycoder.EffectReadOnly, func(ctx context.Context) error { return wrap(context.Cause(ctx)) },
+			stopped + "; the tool said: copied 3 of 5 files: the user left"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				release := make(chan bool)
+				tool := newTool(t, "work", tt.effect, func(ctx context.Context, _ string) (string, error) {
+					cancel(userLeft)
+					<-ctx.Done()
+					if tt.fails == nil {
+						<-release
+						return "late", nil
+					}
+					return "", tt.fails(ctx)
+				})
+				var res aycoder.Result
+				l := newLoop(t, &fake{turns: [][]any{calls(use("a", "work", `{"text":""}`))}}, aycoder.WithTools(tool), aycoder.WithApprover(allow))
+				var fin *aycoder.ToolFinished
+				for ev, err := range l.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+					if err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						require.ErrorIs(t, err, userLeft)
+					}
+					if f, ok := ev.(*aycoder.ToolFinished); ok {
+						fin = f
+					}
+				}
+				close(release)
+				require.Equal(t, []string{tt.want}, lastOutputs(&res))
+				require.Equal(t, tt.want, fin.Output.Text())
+				gone, ok := errors.AsType[*aycoder.ToolCancelledError](fin.Err)
+				require.True(t, ok, "%T", fin.Err)
+				require.Equal(t, tt.fails == nil, gone.Abandoned)
+			})
+		})
+	}
 }
 
 func TestTenThousandCallsInOneMessage(t *testing.T) {
@@ -211,7 +339,7 @@ func TestToolThatIgnoresCancelIsAbandoned(t *testing.T) {
 		require.Equal(t, 300*time.Millisecond, time.Since(start))
 		gone, ok := errors.AsType[*aycoder.ToolCancelledError](lost)
 		require.True(t, ok && gone.Abandoned)
-		require.Contains(t, lastOutputs(&res)[0], "its outcome is unknown")
+		require.Equal(t, "stopped: the run was cancelled while this call worked", lastOutputs(&res)[0])
 		before := len(res.Messages)
 		close(release)
 		synctest.Wait()

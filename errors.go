@@ -350,8 +350,9 @@ func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 // ToolCancelledError reports that a call was stopped with its run.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool did not stop when its context was cancelled. The
-	// outcome is unknown.
+	// Abandoned says that the tool had not stopped when [Limits].Grace was over. Nobody
+	// learns its outcome any more. If it is false, the tool returned the error Err, and
+	// the model reads that too, unless it is just the error of the context.
 	Abandoned bool
 }
 

@@ -152,7 +152,7 @@ func (e *ToolStarted) MarshalJSON() ([]byte, error) {
 		Type    string          `json:"type"`
 		ID      string          `json:"id"`
 		Name    string          `json:"name"`
-		Input   json.RawMessage `json:"input"`
+		Args    json.RawMessage `json:"args"`
 		Subject string          `json:"subject,omitempty"`
 		Eager   bool            `json:"eager,omitempty"`
 		By      DecidedBy       `json:"by"`

@@ -194,7 +194,7 @@ func TestEventsOfNestedRuns(t *testing.T) {
 	line, err := json.Marshal(events[1])
 	require.NoError(t, err)
 	require.JSONEq(t, `{"type":"child","id":"a","event":{"type":"tool_start","id":"w","name":"write",
-		"input":{"text":"x"},"by":"policy"}}`, string(line))
+		"args":{"text":"x"},"by":"policy"}}`, string(line))
 }
 
 // However the loop is left, neither run leaves anything running, and the history is

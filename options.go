@@ -168,8 +168,8 @@ type Limits struct {
 	// Default: 32 MiB.
 	Response int64
 	// ToolOutput is the maximum number of bytes of text that the model gets from one
-	// call, at least 1,024. Of a longer text it sees the head and the tail. Default: 256
-	// KiB.
+	// call, at least 1,024. Of a longer text it sees the head and the tail, and between
+	// them how many bytes are left out, all within the maximum. Default: 256 KiB.
 	ToolOutput int
 	// Parallel is the maximum number of read-only calls that run at the same time.
 	// Default: 8.

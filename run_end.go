@@ -52,8 +52,9 @@ func (r *run) stop(cancel context.CancelFunc) {
 	for _, a := range r.running {
 		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
+		out := errorOutput(a.Call, stopped(r.loop.tool(a.Call.Name).spec.Effect))
 		fin := &ToolFinished{
-			Call: a.Call, Subject: r.loop.subject(a.Call), Output: errorOutput(a.Call, outStopped), Summary: "abandoned",
+			Call: a.Call, Subject: r.loop.subject(a.Call), Output: out, Summary: "abandoned",
 			Err: &ToolCancelledError{ToolError: base, Abandoned: true},
 		}
 		if r.recorder != nil {

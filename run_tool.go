@@ -18,7 +18,7 @@ import (
 
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, runes.Shorten(runes.Clean(err.Error()), 8<<10))
+	out := errorOutput(c, headTail(runes.Clean(err.Error()), min(8<<10, r.loop.maxOutput)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
@@ -131,7 +131,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	if o.err != nil {
 		fin.Err, fin.Summary = typed(ctx, a.Call, o), "error"
 		fin.Output.IsError = true
-		fin.Output.Parts = []Part{&Text{Text: l.bound(modelText(fin.Err, o.err))}}
+		fin.Output.Parts = []Part{&Text{Text: l.modelText(ctx, a.Call, fin.Err, o.err)}}
 		if c, ok := errors.AsType[changed](o.err); ok {
 			fin.Changes = c.Changes()
 		}
@@ -140,13 +140,14 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 		fin.Summary = runes.Shorten(runes.Clean(o.res.Summary), 200)
 		fin.Usage = o.res.Usage
 		fin.Output.IsError, fin.Output.Untrusted = o.res.IsError, o.res.Untrusted
-		fin.Output.Parts = l.boundParts(o.res.Parts)
+		fin.Output.Parts = o.res.Parts
 	}
 	if a.Edited {
 		note := "note: whoever approved this call changed its arguments to "
-		note += runes.Shorten(runes.Clean(string(a.Args)), maxQuoted) + "\n"
+		note += runes.Shorten(runes.Clean(string(a.Args)), min(maxQuoted, l.maxOutput/4)) + "\n"
 		fin.Output.Parts = append([]Part{&Text{Text: note}}, fin.Output.Parts...)
 	}
+	fin.Output.Parts = l.boundParts(fin.Output.Parts)
 	if len(fin.Output.Parts) == 0 {
 		fin.Output.Parts = []Part{&Text{Text: "(no output)"}}
 	}
@@ -163,7 +164,7 @@ func typed(ctx context.Context, call *ToolUse, o outcome) error {
 	}
 	base := &ToolError{Tool: call.Name, CallID: call.ID, Err: o.err}
 	switch {
-	case ctx.Err() != nil && errors.Is(o.err, ctx.Err()):
+	case ctx.Err() != nil && (errors.Is(o.err, ctx.Err()) || errors.Is(o.err, context.Cause(ctx))):
 		return &ToolCancelledError{ToolError: base}
 	case errors.Is(o.err, context.DeadlineExceeded):
 		return &ToolTimeoutError{ToolError: base, Elapsed: o.elapsed}
@@ -172,10 +173,14 @@ func typed(ctx context.Context, call *ToolUse, o outcome) error {
 }
 
 // modelText is what the model reads of an error: the tool's own words.
-func modelText(err, cause error) string {
+func (l *Loop) modelText(ctx context.Context, call *ToolUse, err, cause error) string {
 	switch e := err.(type) {
 	case *ToolCancelledError:
-		return outStopped
+		text, words := stopped(l.tool(call.Name).spec.Effect), cause.Error()
+		if ctx.Err() != nil && words != ctx.Err().Error() && words != context.Cause(ctx).Error() {
+			text += "; the tool said: " + words
+		}
+		return text
 	case *ToolTimeoutError:
 		return fmt.Sprintf("timed out after %s", e.Elapsed)
 	case *ToolPanicError:
@@ -184,31 +189,52 @@ func modelText(err, cause error) string {
 	return cause.Error()
 }
 
-// boundParts bounds what one call gives to the model.
+// boundParts bounds what one call gives to the model. The texts share the room: each may
+// take an equal part of what those before it have left.
 func (l *Loop) boundParts(parts []Part) []Part {
 	var out []Part
-	room := l.maxOutput
+	texts := 0
 	for _, p := range parts {
-		switch p := p.(type) {
-		case *Text:
-			if p == nil || p.Text == "" {
-				continue
-			}
-			t := headTail(runes.Clean(p.Text), max(room, 1024))
-			room -= len(t)
-			out = append(out, &Text{Text: t})
-		case *Media:
-			if p != nil {
-				out = append(out, boundMedia(cleanMedia(p)))
-			}
-		default:
-			out = append(out, &Text{Text: fmt.Sprintf("[a part of kind %T is left out]", p)})
+		if p = outputPart(p); p == nil {
+			continue
 		}
 		if len(out) == maxOutputParts {
-			return append(out, &Text{Text: "[further parts are left out]"})
+			p = &Text{Text: "[further parts are left out]"}
+		}
+		if _, ok := p.(*Text); ok {
+			texts++
+		}
+		if out = append(out, p); len(out) > maxOutputParts {
+			break
+		}
+	}
+	room := l.maxOutput
+	for _, p := range out {
+		if t, ok := p.(*Text); ok {
+			t.Text = headTail(t.Text, room/texts)
+			room -= len(t.Text)
+			texts--
 		}
 	}
 	return out
+}
+
+// outputPart returns a part as the model gets it, or nil if it is empty. A text is a new
+// one.
+func outputPart(p Part) Part {
+	switch p := p.(type) {
+	case *Text:
+		if p != nil && p.Text != "" {
+			return &Text{Text: runes.Clean(p.Text)}
+		}
+	case *Media:
+		if p != nil {
+			return boundMedia(cleanMedia(p))
+		}
+	default:
+		return &Text{Text: fmt.Sprintf("[a part of kind %T is left out]", p)}
+	}
+	return nil
 }
 
 const (
@@ -223,23 +249,22 @@ func boundMedia(m *Media) Part {
 	return m
 }
 
-func (l *Loop) bound(s string) string { return headTail(runes.Clean(s), l.maxOutput) }
-
-// headTail keeps the first and the last part of s, cut between runes, and says what
-// is missing.
+// headTail shortens s to n bytes: to its first and its last part, cut between runes,
+// with a line between them that says how much is missing.
 func headTail(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	head, tail := n*2/3, n/3
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
+	const notice = "\n[%d bytes are left out here]\n"
+	room := n - len(fmt.Sprintf(notice, len(s)))
+	if room < 0 {
+		return runes.Shorten(s, max(n-len("…"), 0))
 	}
-	from := len(s) - tail
+	head, from := runes.Cut(s, room*2/3), len(s)-room/3
 	for from < len(s) && !utf8.RuneStart(s[from]) {
 		from++
 	}
-	return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", s[:head], from-head, s[from:])
+	return head + fmt.Sprintf(notice, from-len(head)) + s[from:]
 }
 
 func notFound(call *ToolUse, offered []*ToolSpec) error {

@@ -23,9 +23,19 @@ const (
 	outBroken    = "not run: the response broke off before it was complete; make the call again if it is still needed"
 	outTooMany   = "not run: too many calls in one message; make it again in a later message"
 	outCancelled = "not run: the run was cancelled"
-	outStopped   = "stopped: the run was cancelled while this call worked; its outcome is unknown"
+	outStopped   = "stopped: the run was cancelled while this call worked"
+	outUnknown   = "; its outcome is unknown"
 	outLost      = "interrupted: the program ended while this call worked; its outcome is unknown, check before doing it again"
 )
+
+// stopped is what the model reads of a call that was stopped at work. A call that only
+// reads leaves nothing behind that could be unknown.
+func stopped(e Effect) string {
+	if e == EffectReadOnly {
+		return outStopped
+	}
+	return outStopped + outUnknown
+}
 
 func (s *State) callModel() *CallModel {
 	return &CallModel{Turn: s.turn + 1, Attempt: s.attempt, Elide: s.cut.from, Limit: s.cut.limit}
@@ -234,7 +244,7 @@ func (s *State) cancelled() ([]Action, string) {
 	for i := range s.calls {
 		s.calls[i].give(outCancelled)
 		if s.calls[i].status == callBegun {
-			s.calls[i].settle(errorOutput(s.calls[i].use, outStopped))
+			s.calls[i].settle(errorOutput(s.calls[i].use, stopped(s.calls[i].effect)))
 		}
 	}
 	s.end = ""
