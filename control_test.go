@@ -3,7 +3,11 @@ package aycoder_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -256,6 +260,74 @@ func TestSeams(t *testing.T) {
 	require.Equal(t, []string{"t1/ask/a", "t1/tool/a"}, keys)
 	require.Equal(t, []string{"outer t1/tool/a run-1", "inner t1/tool/a run-1"}, order)
 	require.Equal(t, []string{"outer", "inner", "outer", "inner"}, asked)
+}
+
+// The table of the keys in docs/events.md is that of the code: an event with every field
+// set has all keys of its row, and one with none has those without a question mark.
+func TestEventKeysAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("docs/events.md")
+	require.NoError(t, err)
+	type row struct{ always, all []string }
+	rows := map[string]row{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
+		r := row{always: []string{"type=" + m[2]}, all: []string{"type=" + m[2]}}
+		for _, k := range regexp.MustCompile("`(\\w+)`(\\??)").FindAllStringSubmatch(m[3], -1) {
+			r.all = append(r.all, k[1])
+			if k[2] == "" {
+				r.always = append(r.always, k[1])
+			}
+		}
+		rows[m[1]] = r
+	}
+	args := json.RawMessage(`{}`)
+	call := &aycoder.ToolUse{ID: "a", Name: "n", Args: args}
+	out := &aycoder.ToolOutput{Untrusted: true}
+	file, some := aycoder.FileResult{Path: "p"}, aycoder.Usage{Input: 1}
+	none := &aycoder.ToolOutput{}
+	failed := errors.New("e")
+	events := [][2]aycoder.Event{ // with no field set, with all of them set
+		{&aycoder.TextDelta{}, &aycoder.TextDelta{Text: "x"}},
+		{&aycoder.ThinkingDelta{}, &aycoder.ThinkingDelta{Text: "x"}},
+		{&aycoder.ToolDelta{}, &aycoder.ToolDelta{ID: "a", Name: "n", Args: "x"}},
+		{&aycoder.ToolStarted{Call: call}, &aycoder.ToolStarted{Call: call, Args: args, Subject: "s", Eager: true, By: aycoder.ByUser}},
+		{&aycoder.ToolProgress{}, &aycoder.ToolProgress{CallID: "a", Progress: aycoder.Progress{Current: 1, Total: 1, Message: "m"}}},
+		{&aycoder.ToolFinished{Call: call, Output: none}, &aycoder.ToolFinished{Call: call, Output: out, Subject: "s", Summary: "s", Usage: some,
+			Changes: &aycoder.ApplyResult{Files: []aycoder.FileResult{file}}, Elapsed: 1, Err: failed}},
+		{&aycoder.ApprovalRequested{}, &aycoder.ApprovalRequested{Request: aycoder.ApprovalRequest{
+			Key: "k", Run: "r", CallID: "a", Tool: "n", Args: args, Subject: "s", Preview: "p", Plan: &aycoder.EditPlan{},
+			Suggested: []string{"r"}, Class: "c", Reasons: []string{"r"}, Digest: "d", Created: time.Now(),
+		}}},
+		{&aycoder.Merged{Call: call}, &aycoder.Merged{Call: call, File: &file}},
+		{&aycoder.Conflicted{Call: call}, &aycoder.Conflicted{Call: call, File: &file}},
+		{&aycoder.ChildEvent{}, &aycoder.ChildEvent{CallID: "a", Event: &aycoder.TextDelta{}}},
+		{&aycoder.TurnFinished{}, &aycoder.TurnFinished{Turn: 1, Stop: "s", Usage: some}},
+		{&aycoder.Retrying{}, &aycoder.Retrying{Discarded: true, Attempt: 1, After: 1, Err: failed}},
+		{&aycoder.RunFinished{Result: &aycoder.Result{}}, &aycoder.RunFinished{Result: &aycoder.Result{
+			End: aycoder.EndDone, Stop: "s", Turns: 1, Usage: some, Messages: []*aycoder.Message{aycoder.User("u")},
+		}}},
+	}
+	require.Len(t, rows, len(events))
+	for _, pair := range events {
+		name := reflect.TypeOf(pair[0]).Elem().Name()
+		require.ElementsMatch(t, rows[name].always, keysOf(t, pair[0]), name)
+		require.ElementsMatch(t, rows[name].all, keysOf(t, pair[1]), name)
+	}
+}
+
+// keysOf returns the keys of the JSON form of an event, the type with its value.
+func keysOf(t *testing.T, ev aycoder.Event) (keys []string) {
+	t.Helper()
+	data, err := json.Marshal(ev)
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(data, &m))
+	for k, v := range m {
+		if k == "type" {
+			k = fmt.Sprint("type=", v)
+		}
+		keys = append(keys, k)
+	}
+	return keys
 }
 
 func TestEventsEncodeAsTypedLines(t *testing.T) {

@@ -33,13 +33,19 @@ type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 // goroutines that an agent leaves behind fail the test. The agent must not use the network, and
 // everything that it waits for must be in the bubble too.
 func TestAgent(t *testing.T, newAgent NewAgent) {
+	t.Helper() // failures name the caller's line
 	for _, r := range agentRules() {
-		t.Run(r.name, func(t *testing.T) { bubble(t, newAgent, r.check).report(t) })
+		t.Run(r.name, func(t *testing.T) {
+			t.Helper()
+			bubble(t, newAgent, r.check).report(t)
+		})
 	}
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
+			t.Helper()
 			for _, w := range ways() {
 				t.Run(w.name, func(t *testing.T) {
+					t.Helper()
 					check := func(s *suite) { s.playAll(sc, w) }
 					bubble(t, newAgent, check).report(t)
 				})

@@ -76,9 +76,11 @@ const soon = 5 * time.Second
 // TestModelClient tests that a client keeps the contract of [aycoder.ModelClient]. Since a
 // client may use the network, it runs in real time. Run it with -race.
 func TestModelClient(t *testing.T, clients Clients) {
+	t.Helper() // failures name the caller's line
 	given := reflect.ValueOf(clients)
 	for _, r := range modelRules(&clients) {
 		t.Run(r.field+": "+r.name, func(t *testing.T) {
+			t.Helper()
 			if given.FieldByName(r.field).IsNil() {
 				t.Skipf("agenttest: Clients.%s is nil: skipped", r.field)
 			}

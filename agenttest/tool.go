@@ -42,11 +42,13 @@ type ToolCase struct {
 // executes the calls, so let the tool work on something that may break, such as a temporary
 // directory. Run it with -race.
 func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolCase) {
+	t.Helper() // failures name the caller's line
 	if len(cases) == 0 {
 		t.Error("agenttest: TestTool needs a ToolCase at least")
 	}
 	for _, r := range toolRules(cases) {
 		t.Run(r.name, func(t *testing.T) {
+			t.Helper()
 			if !r.has {
 				t.Skip("agenttest: no ToolCase, ability or Dir for this")
 			}

@@ -158,7 +158,7 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 type approval struct {
 	Tool    string          `json:"name"`
 	Subject string          `json:"subject,omitempty"`
-	Input   json.RawMessage `json:"input"`
+	Args    json.RawMessage `json:"args"`
 	// Allow is the narrowest rule that would let the call run, for -allow.
 	Allow string `json:"allow"`
 }
