@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +88,12 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 		{"another text", &brokenTool{call: result(aycoder.TextResult("?"))}, good, valid,
 			ruleToolValid},
 		{"neither result nor error", &brokenTool{call: result(nil)}, good, valid, ruleToolValid},
+		{"result without bounds", &brokenTool{call: result(aycoder.TextResult("ok" + strings.Repeat("x", 1<<20)))}, good, valid, ruleToolBounds},
+		{"many texts without bounds", &brokenTool{call: result(&aycoder.ToolResult{Parts: slices.Repeat(aycoder.TextResult("ok"+strings.Repeat("x", 1<<18)).Parts, 4)})}, good, valid, ruleToolBounds},
+		{"error without bounds", &brokenTool{call: func(context.Context, *aycoder.Invocation) (*aycoder.ToolResult, error) {
+			return nil, errors.New(strings.Repeat("x", 1<<20+1))
+		}}, good, valid, ruleToolBounds},
+		{"media without bounds", &brokenTool{call: result(&aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Media{Type: "image/png", Data: make([]byte, 16<<20+1)}}})}, good, valid, ruleToolBounds},
 		{"invalid UTF-8", &brokenTool{call: result(aycoder.TextResult("ok\xff"))}, good, valid,
 			ruleToolClean},
 		{"summary of two lines", &brokenTool{call: result(&aycoder.ToolResult{Parts: aycoder.TextResult("ok").Parts, Summary: "a\nb"})}, good, valid, ruleToolClean},
@@ -185,13 +195,72 @@ func TestSuiteFindsBrokenTools(t *testing.T) {
 		})
 	}
 	for _, r := range []string{
-		ruleToolSpec, ruleToolValid, ruleToolBad, ruleToolCancel, ruleToolShared, ruleToolClean,
+		ruleToolSpec, ruleToolValid, ruleToolBad, ruleToolCancel, ruleToolShared, ruleToolClean, ruleToolBounds,
 		ruleToolReads, ruleToolPlan, ruleToolGone,
 	} {
 		if !rules[r] {
 			t.Errorf("no tool breaks %q", r)
 		}
 	}
+}
+
+// A failed suite names the line of its caller, not one of this package: the test binary
+// runs the failing suites below, and the lines that it prints are compared with where
+// they stand in this file.
+func TestFailuresNameTheLineOfTheCaller(t *testing.T) {
+	src, err := os.ReadFile("broken_tool_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suite := range []string{"TestTool(", "TestModelClient(", "TestAgent("} {
+		before, _, ok := strings.Cut(string(src), "\t\t"+suite)
+		if !ok {
+			t.Fatalf("no call of %s in this file", suite)
+		}
+		name := "TestFails/" + strings.TrimSuffix(suite, "(")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$")
+		cmd.Env = append(os.Environ(), failsEnv+"=1")
+		out, err := cmd.CombinedOutput()
+		want := fmt.Sprintf("broken_tool_test.go:%d: ", 1+strings.Count(before, "\n"))
+		named := regexp.MustCompile(`(?m)^ +(\w+\.go:\d+: )`).FindAllStringSubmatch(string(out), -1)
+		if err == nil || len(named) == 0 {
+			t.Errorf("%s: error %v, no failure named: %s", suite, err, out)
+		}
+		for _, n := range named {
+			if n[1] != want {
+				t.Errorf("%s: a failure names %q, want %q", suite, n[1], want)
+			}
+		}
+	}
+}
+
+const failsEnv = "AGENTTEST_FAILING"
+
+// TestFails has suites that fail, for the test above.
+func TestFails(t *testing.T) {
+	if os.Getenv(failsEnv) == "" {
+		t.Skip("is for TestFailuresNameTheLineOfTheCaller")
+	}
+	t.Run("TestTool", func(t *testing.T) {
+		broken := func(testing.TB) ToolSetup { return ToolSetup{Tool: &brokenTool{}} }
+		TestTool(t, broken, ToolCase{Name: "none", Args: `{"n":1}`, Want: "?"})
+	})
+	t.Run("TestModelClient", func(t *testing.T) {
+		ends := aycoder.ModelFunc(func(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			return func(func(aycoder.ModelEvent, error) bool) {}
+		})
+		TestModelClient(t, Clients{Text: func(testing.TB, ...string) Client { return Client{Model: ends} }})
+	})
+	t.Run("TestAgent", func(t *testing.T) {
+		TestAgent(t, func(testing.TB, AgentSetup) aycoder.Agent { return idleAgent{} })
+	})
+}
+
+// idleAgent does nothing.
+type idleAgent struct{}
+
+func (idleAgent) Run(context.Context, aycoder.Input, ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+	return func(func(aycoder.Event, error) bool) {}
 }
 
 func TestMisfits(t *testing.T) {

@@ -125,6 +125,11 @@ func (s *toolSuite) spec() {
 // maxCall is how long one call may take.
 const maxCall = 30 * time.Second
 
+// maxText is how much text a call may give, result or error, and maxData how much data
+// in each media. A run gives the model no more than [aycoder.Limits].ToolOutput of a
+// text, and no media that is larger: a tool that makes more wastes memory.
+const maxText, maxData = 1 << 20, 16 << 20
+
 // An outcome is what a call gave.
 type outcome struct {
 	res      *aycoder.ToolResult
@@ -207,6 +212,9 @@ func (s *toolSuite) check(args string, o outcome) {
 		s.found.add(ruleToolValid, "call with %s: neither result nor error", shown(args))
 		return
 	}
+	if n := len(o.text()); n > maxText {
+		s.found.add(ruleToolBounds, "call with %s: the text has %d bytes", shown(args), n)
+	}
 	if o.res == nil {
 		return
 	}
@@ -221,6 +229,8 @@ func (s *toolSuite) check(args string, o outcome) {
 			if p == nil || p.Type == "" || (len(p.Data) == 0) == (p.URL == "") {
 				s.found.add(ruleToolClean, "call with %s: media without type, or not with either data or URL",
 					shown(args))
+			} else if len(p.Data) > maxData {
+				s.found.add(ruleToolBounds, "call with %s: media of %d bytes", shown(args), len(p.Data))
 			}
 		default:
 			s.found.add(ruleToolClean, "call with %s: the result holds %T", shown(args), p)
