@@ -1,0 +1,4 @@
+package main
+
+// TODO: read the flags
+func main() {}
