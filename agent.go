@@ -26,7 +26,9 @@ import (
 //  3. After the loop body has ended the loop (break, return, panic), it is never called
 //     again. The run is cancelled: running tools end or are abandoned, missing outputs
 //     are added, the result of [Into] is filled, and only then does the loop statement
-//     end. No goroutine of the run outlives it.
+//     end. No goroutine of the run outlives it. If ctx is cancelled instead, the loop
+//     body still gets the [ToolFinished] of each call that had started, and then an
+//     error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine that ranges. A slow body does not delay
 //     tools, but the model is asked again only when the body has seen all events before
 //     that. Text deltas may be joined and progress reports dropped; no other event is.

@@ -11,12 +11,13 @@ import (
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
 // [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged],
 // [*Conflicted], [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each
-// encodes as a JSON object with a "type"; these are the lines that the example CLI
-// prints with -output stream-json. The values that an event points to are shared with
+// encodes as a JSON object with a "type"; docs/events.md lists the keys. These are the
+// lines that the example CLI prints with -output stream-json. The values that an event points to are shared with
 // the run and must not be changed.
 type Event interface{ event() }
 
-// ToolStarted reports that a tool call has started.
+// ToolStarted reports that a tool call has started. Calls that run in parallel start
+// and finish in any order; only the outputs in the history have that of the calls.
 type ToolStarted struct {
 	Call *ToolUse
 	// Args are the arguments that the tool gets: those of the call, or those of the
@@ -24,7 +25,8 @@ type ToolStarted struct {
 	Args json.RawMessage
 	// Subject is the subject of the call, if the tool names one: a path, a command.
 	Subject string
-	// Eager says that the model was still talking when the call started.
+	// Eager says that the model was still talking when the call started. That depends on
+	// timing.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
@@ -37,8 +39,9 @@ type ToolProgress struct {
 	Progress
 }
 
-// ToolFinished reports the outcome of a call. Its output becomes part of the history
-// when all calls of the message have theirs.
+// ToolFinished reports the outcome of a call. A call that was not run, such as one that
+// was denied or has wrong arguments, has no ToolStarted before it. Its output becomes
+// part of the history when all calls of the message have theirs.
 type ToolFinished struct {
 	Call *ToolUse
 	// Subject is the subject of the call, as in ToolStarted.
@@ -55,7 +58,7 @@ type ToolFinished struct {
 	// Elapsed is how long the tool ran, or 0 if it did not.
 	Elapsed time.Duration
 	// Err says why the call did not run to its end: it unwraps to [*ToolError]. It is
-	// nil if the tool returned a result.
+	// nil if the tool returned a result, even one of [ErrorResult].
 	Err error
 }
 

@@ -167,7 +167,8 @@ type ThinkingDelta struct {
 
 // ToolDelta is the next piece of a call's arguments. Args is not valid JSON by itself,
 // and is empty in the first delta of some calls. A call that arrives whole may have
-// none. Wait for [BlockDone] before doing anything with a call.
+// none. Do not act on it before the call is complete: a client says so with
+// [BlockDone], a run with [ToolStarted] or, if the call is not run, with [ToolFinished].
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`

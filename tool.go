@@ -13,10 +13,16 @@ import (
 // Tool is a tool that the model may call. Its methods are safe for concurrent use, and
 // Spec always returns the same value.
 //
-// Call runs one call. The arguments in inv match the schema. Call must return soon
-// after ctx is cancelled; otherwise it is abandoned and its result is discarded. If it
-// returns an error or panics, the model reads that as the output, so the text should
-// say what to do instead. Only an error marked by [Fatal] ends the run.
+// Call runs one call. The arguments in inv match the schema. If it returns an error or
+// panics, the model reads that as the output, so the text should say what to do
+// instead. Only an error marked by [Fatal] ends the run. The text of a result is valid
+// UTF-8, since anything else is replaced, and short: the model gets no more than
+// [Limits].ToolOutput of it.
+//
+// When ctx is cancelled, Call must return within 100 ms, with context.Cause(ctx) or an
+// error that wraps it and says what is done already. A partial result without an error
+// would look complete. A call that does not return within [Limits].Grace is abandoned
+// and its result is discarded. Nothing that Call started goes on after it has returned.
 //
 // A tool may have more abilities, which are optional interfaces: [Planner] and
 // [Previewer].
@@ -174,7 +180,8 @@ func NewInvocation(id, name string, args json.RawMessage, progress func(Progress
 }
 
 // Progress reports the progress of the call. It never blocks. Reports may be dropped
-// when the consumer is slow, and are ignored after the call has returned.
+// when the consumer is slow. A tool must not report after its call has returned; a run
+// ignores that.
 func (inv *Invocation) Progress(p Progress) {
 	if inv.progress != nil {
 		inv.progress(p)
@@ -249,7 +256,9 @@ func TextResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}}
 }
 
-// ErrorResult returns a result whose text tells the model what went wrong.
+// ErrorResult returns a result whose text tells the model what went wrong. It is for a
+// failure that is the result, such as the output of a test that fails: Err of
+// [ToolFinished] is nil. For a call that could not be done, return an error.
 func ErrorResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
 }
@@ -287,7 +296,8 @@ func WithSubject(kind SubjectKind, arg string) ToolOption {
 	}
 }
 
-// WithHints sets the hints Destructive and OpenWorld. Default: both false.
+// WithHints sets the hints Destructive and OpenWorld, see [ToolSpec]. WithHints(false,
+// true) fits a tool that reads web pages. Default: both false.
 func WithHints(destructive, openWorld bool) ToolOption {
 	return func(s *ToolSpec) error {
 		s.Destructive, s.OpenWorld = destructive, openWorld
@@ -306,8 +316,12 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// Arguments are checked against the schema before fn is called. As some models write
-// them so, integers may be written 1.0 or 1e3, and numbers, booleans, lists and objects
+// A comma in a value of a tag is written \\, in the source. A default= tag only tells
+// the model: for an argument that is left out, fn gets the zero value. An explicit 0
+// must match the schema, so with minimum=1 a 0 means that Limit was left out.
+//
+// Call of the tool checks the arguments against the schema before it calls fn, outside
+// a run too. As some models write them so, integers may be written 1.0 or 1e3, and numbers, booleans, lists and objects
 // may be written as text ("3", "[1]") where the schema does not allow text. NewTool
 // returns an error if In is not a struct or contains itself, or if the name or an
 // option is not valid.

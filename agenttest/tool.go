@@ -30,9 +30,12 @@ type ToolCase struct {
 	Name, Args string
 	// Want is a part of the text of the result; "" fits every text.
 	Want string
-	// Fails says that the call gives an error, or an error result.
+	// Fails says that the call gives an error, or an error result as of
+	// [aycoder.ErrorResult].
 	Fails bool
-	// Slow says that the call takes longer than a second, if it is not cancelled.
+	// Slow says that the call takes longer than a second, if it is not cancelled. To get
+	// such a call from a fast tool, make slow what it works with: a server that waits, or
+	// a directory of which each file takes 10 ms to open, as in examples/todos.
 	Slow bool
 }
 
@@ -40,7 +43,7 @@ type ToolCase struct {
 // each subtest, and derives invalid calls from the given ones: with arguments that are missing,
 // of the wrong type, unknown or much too long, and with NUL bytes and invalid UTF-8. It
 // executes the calls, so let the tool work on something that may break, such as a temporary
-// directory. Run it with -race.
+// directory. Run it with -race. The page docs/tool.md says what each subtest checks and needs.
 func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolCase) {
 	t.Helper() // failures name the caller's line
 	if len(cases) == 0 {

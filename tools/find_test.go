@@ -23,6 +23,19 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// Many models send an empty path for the workspace itself.
+func TestEmptyPathIsTheWorkspace(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.go": "needle\n", "src/b.go": "needle\n"})
+	for tool, in := range map[string]args{"list_files": {}, "glob": {"pattern": "**/*.go"}, "code_search": {"pattern": "needle"}} {
+		want := w.ok(tool, in)
+		require.Contains(t, want, "a.go", tool)
+		for _, path := range []string{"", "."} {
+			in["path"] = path
+			require.Equal(t, want, w.ok(tool, in), "%s with path %q", tool, path)
+		}
+	}
+}
+
 func TestGlob(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"a.go": "", "src/b.go": "", "src/x/c.ts": "", "src/x/d.tsx": "", "[x].md": "", "odd\nname.go": "", ".hidden.go": "",

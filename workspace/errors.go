@@ -11,7 +11,9 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Error says that a file of a [Workspace] could not be read or written.
+// Error says that a file of a [Workspace] could not be read or written. Its text is meant for
+// a model: a tool can return it as it is. If something else helps, it says what. Kind is not
+// part of the text; package tools puts it in front.
 type Error struct {
 	// Op is the operation, such as "read"; Path is the name that was asked for.
 	Op, Path string

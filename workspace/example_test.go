@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,42 @@ func exampleDirectory(text string) (ws *workspace.Workspace, file string, remove
 		panic(err)
 	}
 	return ws, file, func() { ws.Close(); os.RemoveAll(dir) }
+}
+
+// A tool that only reads passes the errors of the workspace on to the model.
+func ExampleWorkspace_ReadDir() {
+	ws, _, remove := exampleDirectory("milk\n")
+	defer remove()
+	type args struct {
+		Path string `json:"path,omitempty"`
+	}
+	list := func(ctx context.Context, _ *aycoder.Invocation, in args) (*aycoder.ToolResult, error) {
+		rel, err := ws.Rel(cmp.Or(in.Path, "."))
+		if err != nil {
+			return nil, err
+		}
+		entries, err := ws.ReadDir(ctx, rel)
+		if err != nil {
+			return nil, err
+		}
+		return aycoder.TextResult(fmt.Sprint(rel, " has ", entries)), nil
+	}
+	tool, err := aycoder.NewTool("list", "Lists a directory.", list, aycoder.WithEffect(aycoder.EffectReadOnly))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, in := range []string{`{}`, `{"path":".."}`} {
+		res, err := tool.Call(context.Background(), aycoder.NewInvocation("1", "list", []byte(in), nil))
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(res.Text())
+	}
+	// Output:
+	// . has [- list.txt]
+	// resolve ..: is outside the workspace; use a path relative to its directory
 }
 
 // The user saves the file while the approval is open. Both changes are in it after.

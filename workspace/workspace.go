@@ -45,7 +45,8 @@ const (
 // prevent accidents, but not an attack: a hard link or a shell can get around them.
 //
 // Names are relative to the directory, or absolute and below it. Methods are safe for
-// concurrent use and return errors of type [*Error].
+// concurrent use. Errors about a file are of type [*Error]; a method whose ctx ends returns the
+// cause of that, and Apply may return an [*aycoder.ConflictError].
 type Workspace struct {
 	root    *os.Root
 	self    *os.File // the directory
@@ -137,8 +138,10 @@ func (w *Workspace) Dir() string { return w.dir }
 func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 
 // Rel returns the clean, slash-separated path of name in the workspace; "." is the directory
-// itself. It does not access the file: opening it can still fail because the file does not
-// exist, or because a link leads out.
+// itself. An empty name is an error, so that an argument that is missing does not mean the whole
+// workspace by accident; a tool that lists or searches passes cmp.Or(name, "."). Rel does not
+// access the file: opening it can still fail because the file does not exist, or because a
+// link leads out.
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
 func (w *Workspace) rel(op, name string) (string, error) {
@@ -147,7 +150,7 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	}
 	switch {
 	case name == "":
-		return fail(KindInvalidPath, "path is empty")
+		return fail(KindInvalidPath, `path is empty; the directory of the workspace is "."`)
 	case len(name) > maxPath:
 		return fail(KindInvalidPath, fmt.Sprintf("path is longer than %d bytes", maxPath))
 	case strings.ContainsRune(name, 0):

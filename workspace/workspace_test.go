@@ -67,6 +67,13 @@ func TestWorkspaceRel(t *testing.T) {
 	}
 }
 
+// A model that sends an empty path reads what to send instead.
+func TestWorkspaceRelSaysWhatEmptyShouldBe(t *testing.T) {
+	w, _ := testWorkspace(t, nil)
+	_, err := w.Rel("")
+	require.ErrorContains(t, err, `the directory of the workspace is "."`)
+}
+
 func TestWorkspaceOpen(t *testing.T) {
 	w, dir := testWorkspace(t, map[string]string{"a": "A", "d/b": "B", ".env": "S", ".ssh/x": "S", "ok.env.example": "E"},
 		WithAllowed("d/*.pem"))

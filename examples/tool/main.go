@@ -57,7 +57,7 @@ func (d *deployer) deploy(
 func (d *deployer) tool() (aycoder.Tool, error) {
 	return aycoder.NewTool("deploy", "Deploys a version.", d.deploy,
 		aycoder.WithEffect(aycoder.EffectWrite),
-		aycoder.WithHints(false, true),
+		aycoder.WithHints(false, true), // not destructive, but beyond the workspace
 		aycoder.WithSubject(aycoder.SubjectText, "target"),
 	)
 }
