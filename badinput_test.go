@@ -118,11 +118,11 @@ func TestToolOutputLimitHolds(t *testing.T) {
 	}
 	type numbers struct{ M map[string]int }
 	type words struct{ M map[string]string }
-	pairs := strings.Repeat("k", 2000) + `":"v"`
+	var pairs strings.Builder
 	for i := range 300 {
-		pairs += fmt.Sprintf(`,"key%d":"v"`, i)
+		fmt.Fprintf(&pairs, `,"key%d":"v"`, i)
 	}
-	args := `{"M":{"` + pairs + `}}`
+	args := `{"M":{"` + strings.Repeat("k", 2000) + `":"v"` + pairs.String() + `}}`
 	mixed := append(texts(1, long), &aycoder.Media{Type: "x/" + long[:3000], Data: make([]byte, 17<<20)}, &aycoder.Text{Text: "END"})
 	tests := []struct {
 		name  string

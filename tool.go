@@ -321,10 +321,10 @@ func WithHints(destructive, openWorld bool) ToolOption {
 // must match the schema, so with minimum=1 a 0 means that Limit was left out.
 //
 // Call of the tool checks the arguments against the schema before it calls fn, outside
-// a run too. As some models write them so, integers may be written 1.0 or 1e3, and numbers, booleans, lists and objects
-// may be written as text ("3", "[1]") where the schema does not allow text. NewTool
-// returns an error if In is not a struct or contains itself, or if the name or an
-// option is not valid.
+// a run too. As some models write them so, integers may be written 1.0 or 1e3, and
+// numbers, booleans, lists and objects may be written as text ("3", "[1]") where the
+// schema does not allow text. NewTool returns an error if In is not a struct or
+// contains itself, or if the name or an option is not valid.
 func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
 	raw, err := schema.Reflect[In]()
