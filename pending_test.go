@@ -77,13 +77,13 @@ func TestPendingIsWhatWasShown(t *testing.T) {
 	}
 	q := func(requests []any, i int) map[string]any { return requests[i].(map[string]any) }
 	tests := map[string][]byte{
-		"arguments": change(func(_ map[string]any, rs []any) { q(rs, 0)["input"] = map[string]any{"text": "benign"} }),
+		"arguments": change(func(_ map[string]any, rs []any) { q(rs, 0)["args"] = map[string]any{"text": "benign"} }),
 		"tool":      change(func(_ map[string]any, rs []any) { q(rs, 0)["name"] = "look" }),
 		"preview":   change(func(_ map[string]any, rs []any) { q(rs, 0)["preview"] = "benign" }),
 		"subject":   change(func(_ map[string]any, rs []any) { q(rs, 0)["subject"] = "benign" }),
 		"digest":    change(func(_ map[string]any, rs []any) { q(rs, 0)["digest"] = q(rs, 1)["digest"] }),
 		"of another call": change(func(_ map[string]any, rs []any) {
-			q(rs, 0)["input"], q(rs, 0)["digest"] = q(rs, 1)["input"], q(rs, 1)["digest"]
+			q(rs, 0)["args"], q(rs, 0)["digest"] = q(rs, 1)["args"], q(rs, 1)["digest"]
 		}),
 		"twice":        change(func(p map[string]any, rs []any) { p["requests"] = append(rs, rs[0]) }),
 		"no call":      change(func(_ map[string]any, rs []any) { q(rs, 0)["id"] = "x" }),

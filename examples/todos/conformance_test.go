@@ -26,14 +26,7 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { ws.Close() })
-		// Every file of one directory takes 10 ms, as on a busy network drive: 2 s in all.
-		open := func(name string) (fs.File, error) {
-			if strings.HasPrefix(name, ".slow/") {
-				<-time.After(10 * time.Millisecond)
-			}
-			return ws.Open(name)
-		}
-		tool, err := (&finder{ws, open}).tool()
+		tool, err := (&finder{ws, slowly(ws)}).tool()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,6 +40,17 @@ func TestConformance(t *testing.T) {
 		agenttest.ToolCase{Name: "none of them", Args: `{"max":0}`, Want: "/max", Fails: true},
 		agenttest.ToolCase{Name: "slow", Args: `{"path":".slow"}`, Slow: true},
 	)
+}
+
+// slowly opens files of a workspace. Each file of one directory takes 10 ms, as on a busy
+// network drive: 2 s in all.
+func slowly(ws *workspace.Workspace) func(name string) (fs.File, error) {
+	return func(name string) (fs.File, error) {
+		if strings.HasPrefix(name, ".slow/") {
+			<-time.After(10 * time.Millisecond)
+		}
+		return ws.Open(name)
+	}
 }
 
 func write(t testing.TB, dir, name, text string) {
