@@ -6,7 +6,6 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
-	"github.com/aycoder/aycoder/internal/patch"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -199,12 +198,10 @@ func (r *rule) covers(q *inquiry) bool {
 		return !allow
 	}
 	switch q.spec.Subject.Kind {
-	case aycoder.SubjectPath:
-		return matchPath(r.Pattern, q.subject, allow)
+	case aycoder.SubjectPath, aycoder.SubjectPatch:
+		return r.coversFiles(q, allow)
 	case aycoder.SubjectURL:
 		return matchURL(r.Pattern, q.subject, allow)
-	case aycoder.SubjectPatch:
-		return r.coversPatch(q.subject, allow)
 	}
 	if allow {
 		return matchText(r.Pattern, q.subject)
@@ -212,10 +209,10 @@ func (r *rule) covers(q *inquiry) bool {
 	return matchText(foldCase(r.Pattern), foldCase(q.subject))
 }
 
-// coversPatch reports whether an allow rule covers all files of a patch, or another rule one
-// of them.
-func (r *rule) coversPatch(text string, allow bool) bool {
-	names, ok := patch.Paths(text)
+// coversFiles reports whether an allow rule covers all files of a call, or another rule one of
+// them.
+func (r *rule) coversFiles(q *inquiry, allow bool) bool {
+	names, ok := q.filesOf()
 	if !ok {
 		return !allow
 	}

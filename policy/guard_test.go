@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -77,4 +78,45 @@ func TestCommandsThatWriteThroughLinks(t *testing.T) {
 	require.NoError(t, err)
 	got, _ := ask(t, exact, &bashSpec, "tee notes")
 	require.Equal(t, "ask", got, "the rule says nothing of where the link leads")
+}
+
+// A rule is about files, whatever links they are named by.
+func TestRulesFollowLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links take a privilege")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"src", "lib", "src/deep"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), nil, 0o600))
+	for name, to := range map[string]string{
+		"src/mod.txt": "../go.mod", "src/lib": "../lib", "src/new": "../lib/new/a.go", "src/abs": filepath.Join(dir, "lib"),
+		"src/twice": "lib/x.go", "src/round": "round", "src/in": "deep", "src/out": "../..", "lib/back": "../src",
+	} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+	}
+	p := newPolicy(t, policy.WithWorkspace(dir), policy.WithRules(policy.User,
+		entry(t, policy.RuleAllow, "*:src/**"), entry(t, policy.RuleDeny, "*:lib/**"), entry(t, policy.RuleDeny, "*:go.mod")))
+	patches := aycoder.ToolSpec{Name: "apply_patch", Effect: aycoder.EffectWrite, Subject: aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
+	patchOf := func(name string) string {
+		return "*** Begin Patch\n*** Add File: " + name + "\n+x\n*** End Patch\n"
+	}
+	for name, want := range map[string]string{
+		"src/a.go": "allow", "src/deep/a.go": "allow", "src/in/a.go": "allow", "src/not/yet/a.go": "allow", "./src/a.go": "allow",
+		"src/mod.txt": "deny", "src/lib/a.go": "deny", "src/lib/not/yet/a.go": "deny", "src/new": "deny", "src/abs/a.go": "deny", "src/twice": "deny",
+		"src/out/a.go": "ask", "lib/back/a.go": "deny", "other.go": "ask", "src/../lib/a.go": "deny",
+	} {
+		got, v := ask(t, p, &editSpec, name)
+		require.Equal(t, want, got, "%s: %+v", name, v.Grounds())
+		got, v = ask(t, p, &editSpec, filepath.Join(dir, name))
+		if want == "deny" {
+			require.Equal(t, want, got, "absolute %s: %+v", name, v.Grounds())
+		}
+		got, v = ask(t, p, &patches, patchOf(name))
+		require.Equal(t, want, got, "patch of %s: %+v", name, v.Grounds())
+		if got, v = ask(t, p, &readSpec, name); want == "deny" {
+			require.Equal(t, want, got, "reading %s: %+v", name, v.Grounds())
+		}
+	}
 }

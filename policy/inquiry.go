@@ -31,6 +31,7 @@ type inquiry struct {
 	requested bool
 	world     shell.World
 	guarded   []guarded
+	files     []string // see filesOf
 }
 
 // A guarded file is one that a call touches and that only a rule which names it can allow:
@@ -267,27 +268,73 @@ func (q *inquiry) resolve(name string) string {
 	if q.world.Root == "" {
 		return name
 	}
-	full := filepath.FromSlash(q.join(name))
-	real, err := filepath.EvalSymlinks(full)
-	if err != nil {
-		if to, lerr := os.Readlink(full); lerr == nil { // a link to what is not there yet
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(filepath.Dir(full), to)
-			}
+	full, rest := filepath.FromSlash(q.join(name)), ""
+	for range maxLinks {
+		if real, err := filepath.EvalSymlinks(full); err == nil {
+			return q.below(filepath.Join(real, rest))
+		}
+		dir := filepath.Dir(full)
+		if dir == full {
+			break
+		}
+		to, err := os.Readlink(full)
+		switch {
+		case err != nil: // is not there yet
+			full, rest = dir, filepath.Join(filepath.Base(full), rest)
+		case filepath.IsAbs(to): // a link to what is not there yet
 			full = to
+		default:
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				dir = real
+			}
+			full = filepath.Join(dir, to)
 		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(full))
-		if err != nil {
-			return name
-		}
-		real = filepath.Join(dir, filepath.Base(full))
 	}
-	if root, err := filepath.EvalSymlinks(filepath.FromSlash(q.world.Root)); err == nil {
-		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
-			return filepath.ToSlash(rel)
-		}
+	return name
+}
+
+// maxLinks bounds how many elements of a name are looked at that lead to nothing yet.
+const maxLinks = 4096
+
+// below returns a name without links relative to the workspace if it is inside.
+func (q *inquiry) below(real string) string {
+	root := filepath.FromSlash(q.world.Root)
+	if r, err := filepath.EvalSymlinks(root); err == nil {
+		root = r
+	}
+	if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(real)
+}
+
+// filesOf returns the files that a call about a path or a patch names, each also as the name
+// that its symbolic links lead to: a rule is about files, whatever they are called. It returns
+// false for a patch that cannot be read.
+func (q *inquiry) filesOf() ([]string, bool) {
+	if q.files != nil || !q.has {
+		return q.files, q.files != nil
+	}
+	names := []string{q.subject}
+	if q.spec.Subject.Kind == aycoder.SubjectPatch {
+		var ok bool
+		if names, ok = patch.Paths(q.subject); !ok {
+			return nil, false
+		}
+	}
+	for _, name := range names {
+		q.files = append(q.files, name)
+		if to := q.resolve(name); to != q.resolvable(name) {
+			q.files = append(q.files, to)
+		}
+	}
+	return q.files, q.files != nil
+}
+
+// resolvable returns the name that resolve gives a file behind no link.
+func (q *inquiry) resolvable(name string) string {
+	rel, _ := q.relative(name)
+	return rel
 }
 
 // patch looks at a call about several files: its effect is that on the one that reaches

@@ -62,7 +62,9 @@
 //   - Path, and each path of a patch: below the workspace, separated by slashes. A star stays in
 //     its directory, "**/" is any directories, ? is one letter, [a-z] one of a set, {go,md} one
 //     of several. An allow rule covers no path that leaves the workspace, and a patch only as a
-//     whole. Ask and deny rules also cover the directories above a file.
+//     whole. Ask and deny rules also cover the directories above a file. Symbolic links are
+//     followed when the call is decided, if the policy knows the workspace: an allow rule covers
+//     a file if it covers both its name and what it leads to, other rules if they cover one.
 //   - URL: the host, as in "go.dev" or "*.example.com", with the port unless it is the default.
 //     A deny rule covers all ports, and "*.example.com" in it also example.com.
 //   - Other texts: the whole text, in which a star is any text.

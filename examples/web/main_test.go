@@ -37,12 +37,12 @@ func list(t *testing.T, h http.Handler) map[int]string {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/approvals", nil))
 	var questions []struct {
 		Question int
-		Input    json.RawMessage
+		Args     json.RawMessage
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &questions), w.Body)
 	open := make(map[int]string)
 	for _, q := range questions {
-		open[q.Question] = string(q.Input)
+		open[q.Question] = string(q.Args)
 	}
 	return open
 }
