@@ -84,7 +84,6 @@ type preparedCall struct {
 	display    string // the subject as it is shown
 	edited     bool   // use has the arguments of whoever approved the call
 
-	by    DecidedBy        // who allowed it
 	shown *ApprovalRequest // what was shown of it, if it was asked about
 }
 
@@ -220,7 +219,6 @@ func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
 			Err: &ToolDeniedError{ToolError: base, Reason: v.reason, By: by},
 		})
 	}
-	p.by = by
 	return r.step(&Decided{d})
 }
 
@@ -254,7 +252,7 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 		if c.prepared == nil && jsontext.Canonical(v.args) == jsontext.Canonical(c.use.Args) { // of another driver
 			c.edited = nil
 		}
-		c.readOnly = d.By != ByUser && v.readOnly()
+		c.by, c.readOnly = d.By, d.By != ByUser && v.readOnly()
 	case verdictDeny:
 		c.settle(errorOutput(c.use, d.text()))
 	case verdictSuspend:
@@ -313,7 +311,7 @@ func (s *State) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
 		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly,
-		prepared: c.prepared,
+		by: c.by, prepared: c.prepared,
 	}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
@@ -382,7 +380,7 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 	switch {
 	case t.spec.Subject.Kind != SubjectCommand || t.spec.Subject.Arg == "":
 		return r.pinPlan(ctx, a)
-	case p.shown == nil && shows && p.by == "": // allowed before the run was suspended
+	case p.shown == nil && shows: // allowed before the run was suspended
 		if !r.allowsNow(a) {
 			return &StaleApprovalError{base}
 		}
@@ -395,7 +393,7 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 	if now.digest() == p.shown.Digest {
 		return nil
 	}
-	if p.by == ByPolicy && r.allowsNow(a) { // it has not seen where the command starts by now
+	if a.by == ByPolicy && r.allowsNow(a) { // it has not seen where the command starts by now
 		return nil
 	}
 	return &StaleApprovalError{base}
@@ -458,7 +456,7 @@ func (r *run) beginTool(a *RunTool) bool {
 		return false
 	}
 	started := &ToolStarted{Call: a.Call, Subject: subject, Args: a.prepared.use.Args,
-		Eager: r.state.phase == phaseModel, By: a.prepared.by}
+		Eager: r.state.phase == phaseModel, By: a.by}
 	if r.step(&ToolBegan{a.Call.ID}, started) != nil {
 		return false
 	}

@@ -105,6 +105,7 @@ type call struct {
 	prepared *preparedCall
 	// readOnly says that the call was allowed only because it changes nothing.
 	readOnly bool
+	by       DecidedBy // who allowed it
 	output   *ToolOutput
 }
 
@@ -215,6 +216,7 @@ type RunTool struct {
 	Plan     *EditPlan
 	ReadOnly bool
 
+	by       DecidedBy // who allowed it
 	prepared *preparedCall
 }
 

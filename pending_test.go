@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,11 @@ type runner struct {
 
 func newRunner(t *testing.T, a aycoder.Approver, turns ...[]any) *runner {
 	t.Helper()
+	return newRunnerWith(t, a, turns)
+}
+
+func newRunnerWith(t *testing.T, a aycoder.Approver, turns [][]any, opts ...aycoder.Option) *runner {
+	t.Helper()
 	r := &runner{}
 	tool := newTool(t, "run", aycoder.EffectWrite, func(_ context.Context, s string) (string, error) {
 		r.mu.Lock()
@@ -32,7 +38,8 @@ func newRunner(t *testing.T, a aycoder.Approver, turns ...[]any) *runner {
 		r.ran = append(r.ran, s)
 		return "ran " + s, nil
 	})
-	r.Loop = newLoop(t, &fake{turns: turns}, aycoder.WithApprover(aycoder.SuspendAsks(a)), aycoder.WithTools(tool))
+	opts = append(opts, aycoder.WithApprover(aycoder.SuspendAsks(a)), aycoder.WithTools(tool))
+	r.Loop = newLoop(t, &fake{turns: turns}, opts...)
 	return r
 }
 
@@ -172,4 +179,54 @@ func TestResumeRunsTheToolsOfItsLoop(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, first.ran)
 	require.Equal(t, []string{"c", "d"}, second.ran)
+}
+
+// The decider of a call is not forgotten while the call waits, stored, behind an open one.
+func TestDeciderOutlivesSuspensions(t *testing.T) {
+	for third, by := range map[string]aycoder.DecidedBy{"asked": aycoder.ByUser, "allowed": aycoder.ByPolicy} {
+		t.Run(third, func(t *testing.T) {
+			policy := byText(map[string]aycoder.Verdict{"allowed": aycoder.Allow()})
+			started, decided := map[string]aycoder.DecidedBy{}, map[string]aycoder.DecidedBy{}
+			run := func(in aycoder.Input, turns ...[]any) (stored []byte) {
+				log := &auditLog{}
+				r := newRunnerWith(t, policy, turns, aycoder.WithAudit(log))
+				var res aycoder.Result
+				for ev, err := range r.Run(t.Context(), in, aycoder.Into(&res)) {
+					require.NoError(t, err)
+					if s, ok := ev.(*aycoder.ToolStarted); ok {
+						started[s.Call.ID] = s.By
+					}
+				}
+				for _, rec := range log.recs {
+					if rec.Verdict == "allow" {
+						decided[rec.CallID] += rec.By
+					}
+				}
+				stored, err := json.Marshal(res.Pending)
+				require.NoError(t, err)
+				return stored
+			}
+			resume := func(stored []byte, ids ...string) []byte {
+				var p aycoder.Pending
+				require.NoError(t, json.Unmarshal(stored, &p))
+				in := aycoder.Input{Pending: &p}
+				for _, q := range p.Requests {
+					if slices.Contains(ids, q.CallID) {
+						in.Decisions = append(in.Decisions, aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
+					}
+				}
+				return run(in, say("done"))
+			}
+			stored := run(aycoder.Input{Prompt: "go"},
+				calls(use("1", "run", `{"text":"one"}`), use("2", "run", `{"text":"two"}`), use("3", "run", `{"text":"`+third+`"}`)))
+			stored = resume(stored, "2", "3")
+			stored = resume(stored)
+			require.Empty(t, started)
+			stored = resume(stored, "1")
+			require.Equal(t, "null", string(stored))
+			want := map[string]aycoder.DecidedBy{"1": aycoder.ByUser, "2": aycoder.ByUser, "3": by}
+			require.Equal(t, want, started)
+			require.Equal(t, want, decided, "on record, once each")
+		})
+	}
 }

@@ -47,6 +47,7 @@ type callJSON struct {
 	Edited   string    `json:"edited,omitempty"`
 	Plan     *EditPlan `json:"plan,omitempty"`
 	ReadOnly bool      `json:"read_only,omitempty"`
+	By       DecidedBy `json:"by,omitempty"`
 	// Output is the only part of a message, since messages have a lossless encoding.
 	Output *Message `json:"output,omitempty"`
 }
@@ -69,7 +70,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 		c := &s.calls[i]
 		cj := callJSON{
 			ID: c.use.ID, Attempt: c.attempt, Effect: c.effect, Status: c.status, Ran: c.ran,
-			Edited: string(c.edited), Plan: c.plan, ReadOnly: c.readOnly,
+			Edited: string(c.edited), Plan: c.plan, ReadOnly: c.readOnly, By: c.by,
 		}
 		if c.output != nil {
 			cj.Output = &Message{Role: RoleUser, Parts: []Part{c.output}}
@@ -163,7 +164,7 @@ func (s *State) takeCalls(calls []callJSON) error {
 		}
 		c := call{
 			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
-			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly,
+			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {
