@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -86,7 +87,10 @@ func TestSessionRuleAnswersTheOthers(t *testing.T) {
 				continue
 			}
 			require.Equal(t, []string{"edit:src/a.go", "edit:src/*"}, a.Request.Suggested)
-			require.ErrorContains(t, a.AllowFor(aycoder.Session, "edit"), "not one of the suggested")
+			err := a.AllowFor(aycoder.Session, "edit")
+			require.ErrorContains(t, err, "not one of the suggested")
+			_, ok = errors.AsType[*aycoder.ConfigError](err)
+			require.True(t, ok, "%T", err)
 			require.NoError(t, a.AllowFor(aycoder.Session, a.Request.Suggested[1]))
 			require.ErrorIs(t, a.AllowFor(aycoder.Session, a.Request.Suggested[0]), aycoder.ErrDecided)
 		}
@@ -144,6 +148,7 @@ func TestDetachedApproval(t *testing.T) {
 		var mu sync.Mutex
 		won := 0
 		out := finish(t, func(h *aycoder.Approval) {
+			assert.False(t, h.Decided())
 			for range 16 {
 				wg.Go(func() {
 					if h.Allow() {
@@ -151,6 +156,7 @@ func TestDetachedApproval(t *testing.T) {
 						won++
 						mu.Unlock()
 					}
+					assert.True(t, h.Decided())
 				})
 			}
 		})
@@ -181,6 +187,7 @@ func TestDetachedApproval(t *testing.T) {
 			out := finish(t, func(h *aycoder.Approval) { keep = h }, aycoder.WithLimits(aycoder.Limits{Approval: time.Hour}))
 			require.Equal(t, "this call needs approval, and nobody gave it (timeout)", out)
 			require.False(t, keep.Allow(), "a late answer learns that it was late")
+			require.True(t, keep.Decided())
 		})
 	})
 }

@@ -310,9 +310,14 @@ func TestRulesTakeAKeeper(t *testing.T) {
 	suggests := aycoder.Ask().WithRationale(aycoder.Grounds{Suggested: []string{"edit"}})
 	l := asking(t, [][]any{calls(edit("1", "a.go")), say("ok")}, aycoder.WithApprover(byTool{"edit": suggests}))
 	res := settle(t, l, aycoder.Input{Prompt: "go"}, func(a *aycoder.ApprovalRequested) {
-		require.ErrorContains(t, a.AllowFor(aycoder.Session, "edit"), "keeps no rules")
-		require.ErrorContains(t, a.AllowFor(aycoder.Saved, "edit"), "keeps no rules")
-		require.ErrorContains(t, a.AllowFor(7, "edit"), "no such scope: 7")
+		for scope, want := range map[aycoder.Scope]string{
+			aycoder.Session: "keeps no rules", aycoder.Saved: "keeps no rules", 7: "no such scope: 7",
+		} {
+			err := a.AllowFor(scope, "edit")
+			require.ErrorContains(t, err, want)
+			_, ok := errors.AsType[*aycoder.ConfigError](err)
+			require.True(t, ok, "%T", err)
+		}
 		require.NoError(t, a.AllowFor(aycoder.Once, ""), "the question was still open")
 	})
 	require.Equal(t, []string{"edited a.go"}, lastOutputs(&res))

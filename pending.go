@@ -58,6 +58,15 @@ func (a *Approval) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
 
+// Decided reports whether the call needs no answer any more: it was answered, also by a rule
+// or a limit of time, or the run is over.
+func (a *Approval) Decided() bool {
+	r := a.question.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping || r.open[a.question.call.ID] != a.question
+}
+
 func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 	q.run.mu.Lock()
 	defer q.run.mu.Unlock()

@@ -126,15 +126,15 @@ func (e *RuleError) Unwrap() error { return e.Err }
 // [RuleKeeper] a rule that answers the same question from now on, and those that are
 // open. The rule is one of Request.Suggested. The error is [ErrDecided] if the question
 // was answered before; the rule is then not made. It is a [*RuleError] if the
-// RuleKeeper could not keep the rule: the call is allowed then. If the [Approver] is
-// not a RuleKeeper, the question stays open.
+// RuleKeeper could not keep the rule: the call is allowed then. It is a [*ConfigError], and the
+// question stays open, for another rule or scope, and if the [Approver] is not a RuleKeeper.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
 
 var (
-	errNotSuggested = errors.New("rule is not one of the suggested")
-	errNoKeeper     = errors.New("the approver keeps no rules")
+	errNotSuggested = &ConfigError{"AllowFor", errors.New("rule is not one of the suggested")}
+	errNoKeeper     = &ConfigError{"AllowFor", errors.New("the approver keeps no rules")}
 )
 
 func (q *openQuestion) allowFor(scope Scope, rule string) error {
@@ -142,7 +142,7 @@ func (q *openQuestion) allowFor(scope Scope, rule string) error {
 	case scope == Once:
 		return q.answer(Allow(), ByUser)
 	case scope != Session && scope != Saved:
-		return fmt.Errorf("no such scope: %d", int(scope))
+		return &ConfigError{"AllowFor", fmt.Errorf("no such scope: %d", int(scope))}
 	case !slices.Contains(q.req.Suggested, rule):
 		return errNotSuggested
 	case !q.run.keeps():
