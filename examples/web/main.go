@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -40,13 +41,20 @@ func (d *desk) put(q *aycoder.ApprovalRequested) int {
 	return d.last
 }
 
-// take removes a question, and returns nil if it is no longer there.
-func (d *desk) take(id int) *aycoder.Approval {
+// get returns a question. It returns nil if its call has ended, and false if there never was
+// such a question.
+func (d *desk) get(id int) (*aycoder.Approval, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a := d.open[id]
+	return d.open[id], id > 0 && id <= d.last
+}
+
+// drop removes a question whose call has ended. An answer does not remove it: one that is
+// refused leaves the question open.
+func (d *desk) drop(id int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.open, id)
-	return a
 }
 
 // handler returns the HTTP API. It refuses answers that a page of another site sends.
@@ -68,7 +76,9 @@ func (d *desk) list(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	questions := []question{}
 	for id, a := range d.open {
-		questions = append(questions, question{id, a.Request})
+		if !a.Decided() { // also by a rule that answered another question
+			questions = append(questions, question{id, a.Request})
+		}
 	}
 	d.mu.Unlock()
 	slices.SortFunc(questions, func(a, b question) int { return cmp.Compare(a.ID, b.ID) })
@@ -80,25 +90,37 @@ func (d *desk) answer(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Allow  *bool  `json:"allow"`
 		Reason string `json:"reason"`
+		Rule   string `json:"rule"`
 	}
 	if json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&in) != nil || in.Allow == nil {
-		http.Error(w, `want {"allow":true} or {"allow":false,"reason":"…"}`, http.StatusBadRequest)
+		http.Error(w, `want {"allow":true}, {"allow":true,"rule":"…"} or {"allow":false,"reason":"…"}`, http.StatusBadRequest)
 		return
 	}
 	id, _ := strconv.Atoi(r.PathValue("id"))
-	a := d.take(id)
-	if a == nil {
-		http.Error(w, "no such question, or it was answered", http.StatusNotFound)
+	a, ok := d.get(id)
+	if !ok {
+		http.Error(w, "no such question", http.StatusNotFound)
 		return
 	}
-	first := false
-	if *in.Allow {
-		first = a.Allow()
-	} else {
-		first = a.Deny(in.Reason)
+	won, err := false, error(nil)
+	switch {
+	case a == nil: // the call has ended
+	case !*in.Allow:
+		won = a.Deny(in.Reason)
+	case in.Rule == "":
+		won = a.Allow()
+	default: // the call, and its like in this session
+		err = a.AllowFor(aycoder.Session, in.Rule)
+		won = !errors.Is(err, aycoder.ErrDecided)
 	}
-	if !first { // the run ended, or a limit of time denied the call
+	_, unkept := errors.AsType[*aycoder.RuleError](err)
+	switch {
+	case !won: // another answer was first, the run ended, or a limit of time denied the call
 		http.Error(w, "too late", http.StatusConflict)
+	case unkept:
+		http.Error(w, "the call is allowed, but there is no rule: "+err.Error(), http.StatusInternalServerError)
+	case err != nil: // the question is still open
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 	}
 }
 
@@ -107,7 +129,7 @@ func run(ctx context.Context, w io.Writer, agent aycoder.Agent, d *desk, prompt 
 	asked := make(map[string]int) // from the id of a call to that of its question
 	defer func() {
 		for _, id := range asked {
-			d.take(id)
+			d.drop(id)
 		}
 	}()
 	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: prompt}) {
@@ -120,7 +142,7 @@ func run(ctx context.Context, w io.Writer, agent aycoder.Agent, d *desk, prompt 
 			asked[ev.Request.CallID] = id
 			fmt.Fprintf(w, "question %d: %s %s\n", id, ev.Request.Tool, ev.Request.Args)
 		case *aycoder.ToolFinished:
-			d.take(asked[ev.Call.ID]) // if nobody answered it, but a limit of time
+			d.drop(asked[ev.Call.ID])
 			fmt.Fprintln(w, ev.Output.Text())
 		case *aycoder.TextDelta:
 			fmt.Fprint(w, ev.Text)

@@ -110,13 +110,34 @@ func TestAnswers(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, post(h, 1, `{"allow":true}`))
 	require.Equal(t, "deployed to staging", next())
-	require.Equal(t, http.StatusNotFound, post(h, 1, `{"allow":false}`))
+	require.Equal(t, http.StatusConflict, post(h, 1, `{"allow":false}`))
 	require.Equal(t, http.StatusOK, post(h, 2, `{"allow":false,"reason":"not on a Friday"}`))
 	require.Equal(t, "the user refused this call: not on a Friday", next())
 	require.Equal(t, "Done.", next())
 	require.False(t, lines.Scan())
 	require.NoError(t, lines.Err())
 	require.Empty(t, list(t, h))
+}
+
+// A rule that was not suggested leaves the question open. A suggested one also answers the other
+// question, which then leaves the list.
+func TestRule(t *testing.T) {
+	var d desk
+	h := d.handler()
+	lines := started(t, &d)
+	require.True(t, lines.Scan())
+	require.True(t, lines.Scan())
+	require.Equal(t, http.StatusUnprocessableEntity, post(h, 1, `{"allow":true,"rule":"all"}`))
+	require.Len(t, list(t, h), 2)
+
+	require.Equal(t, http.StatusOK, post(h, 1, `{"allow":true,"rule":"deploy"}`))
+	require.Empty(t, list(t, h))
+	require.Equal(t, http.StatusConflict, post(h, 2, `{"allow":true,"rule":"deploy"}`))
+	require.Equal(t, http.StatusConflict, post(h, 2, `{"allow":false}`))
+	for _, want := range []string{"deployed to staging", "deployed to production", "Done."} {
+		require.True(t, lines.Scan(), lines.Err())
+		require.Equal(t, want, lines.Text())
+	}
 }
 
 // A question that nobody answers is denied after Limits.Approval, and leaves the desk.
