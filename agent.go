@@ -53,7 +53,10 @@ type Input struct {
 	// Pending resumes a run that was suspended. It comes from [Result.Pending]; Messages
 	// and Prompt are then empty.
 	Pending *Pending
-	// Decisions answers questions of Pending. The others are asked again.
+	// Decisions answers questions of Pending. About the others the [Approver] decides
+	// again, so that a rule made since then applies; what it asks is Created anew. An
+	// answered call that must wait for one that is suspended again does not run yet, and
+	// keeps its answer in the next Pending.
 	Decisions []Decision
 }
 
@@ -73,7 +76,8 @@ type Result struct {
 }
 
 // Text returns the text of the model's last message. It returns "" if the user has said
-// something since then: an earlier answer does not answer that.
+// something since then: an earlier answer does not answer that. After a suspension, it is not
+// the text that came with the suspended calls, but "" or that of the turn before.
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once

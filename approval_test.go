@@ -260,6 +260,10 @@ func TestSuspendAndResumeElsewhere(t *testing.T) {
 		_, ok := errors.AsType[*aycoder.ConfigError](err)
 		require.True(t, ok, "%v", err)
 	})
+	t.Run("no digest", func(t *testing.T) {
+		_, err := resume(aycoder.Decision{CallID: "w", Verdict: aycoder.Allow()})
+		require.ErrorContains(t, err, `decision about call "w" has no digest`)
+	})
 	t.Run("no such call", func(t *testing.T) {
 		_, err := resume(aycoder.Decision{CallID: "x", Verdict: aycoder.Allow()})
 		require.ErrorContains(t, err, `no open question about call "x"`)

@@ -307,7 +307,7 @@ type Cancelled struct{}
 
 // Resumed reports that the previous driver of the run is gone and another one
 // continues: the outcome of calls that had begun is unknown, and approvals are asked
-// for again.
+// for again. It is for drivers of a [State]; others resume a run with [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}

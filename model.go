@@ -155,7 +155,8 @@ const (
 // [*ToolDelta], [*BlockDone], [*BlockTruncated], [*Retrying] or [*MessageDone].
 type ModelEvent interface{ modelEvent() }
 
-// TextDelta is the next piece of the answer's text. Pieces end on rune boundaries.
+// TextDelta is the next piece of the answer's text. Pieces end on rune boundaries. A later
+// [Retrying] with Discarded takes back all text since the last [TurnFinished].
 type TextDelta struct {
 	Text string `json:"text"`
 }

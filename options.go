@@ -177,8 +177,8 @@ type Limits struct {
 	// Grace is how long the run, when it is cancelled, waits for a tool or a model
 	// client to stop before it abandons it. Default: 1 second.
 	Grace time.Duration
-	// Approval is how long a question waits for an answer before it is denied. Default:
-	// no limit.
+	// Approval is how long a question waits for an answer before it is denied. It
+	// does not apply to a run that is suspended. Default: no limit.
 	Approval time.Duration
 }
 

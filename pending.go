@@ -83,11 +83,12 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 // Pending is a suspended run that waits for approvals. It encodes as JSON, and another
 // process can resume it with [Input.Pending].
 //
-// Resume it only once, since resuming it again runs its calls again. A [Loop] refuses
-// that for the last 1,024 calls that it ran in resumed runs. Several processes have to
-// agree among themselves: before a process resumes the run, it claims Run with the Key
-// of a request, in a table with a unique key or with a file that it creates
-// exclusively, and no other process resumes it.
+// Resume each suspension only once, since resuming it again runs its calls again. A [Loop]
+// refuses that for the last 1,024 calls that it ran in resumed runs. Several processes have
+// to agree among themselves: a process claims the suspension before it resumes it, in a
+// table with a unique key or with a file that it creates exclusively. Run, and the Key and
+// Digest of a question, are the same in the next suspension if the question is asked again:
+// claim Run together with a number that counts each Pending of the run that is stored.
 //
 // The stored form may have been altered, so it is checked: if the tool, arguments,
 // preview or plan of a request do not match its Digest or the call in State, the error
@@ -147,6 +148,8 @@ func (p *Pending) fits(d Decision) error {
 	switch {
 	case i < 0:
 		return fmt.Errorf("no open question about call %q", d.CallID)
+	case d.Digest == "":
+		return fmt.Errorf("decision about call %q has no digest", d.CallID)
 	case d.Digest != p.Requests[i].Digest:
 		return fmt.Errorf("decision about call %q is for another request", d.CallID)
 	case d.Verdict.kind != verdictAllow && d.Verdict.kind != verdictDeny:

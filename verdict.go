@@ -38,7 +38,7 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 }
 
 // SuspendAsks returns an Approver for runs that nobody watches. If a would ask, the run
-// is suspended instead and ends with [Result.Pending].
+// is suspended instead and ends with [Result.Pending]. It wraps a, with its abilities.
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
@@ -352,10 +352,11 @@ const (
 type Decision struct {
 	CallID string `json:"call_id"`
 	// Digest is the digest of the request that was shown. It ensures that the call that
-	// runs is the one that was approved.
-	Digest  string    `json:"digest,omitempty"`
-	Verdict Verdict   `json:"verdict"`
-	By      DecidedBy `json:"by"`
+	// runs is the one that was approved, and is required in [Input.Decisions].
+	Digest  string  `json:"digest,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	// By is not read in [Input.Decisions]: a user has decided.
+	By DecidedBy `json:"by"`
 
 	prepared *preparedCall // if it may run
 }

@@ -146,6 +146,10 @@ func run(ctx context.Context, w io.Writer, agent aycoder.Agent, d *desk, prompt 
 			fmt.Fprintln(w, ev.Output.Text())
 		case *aycoder.TextDelta:
 			fmt.Fprint(w, ev.Text)
+		case *aycoder.Retrying:
+			if ev.Discarded { // a page would remove the text since the last TurnFinished
+				fmt.Fprintln(w, "\n(the answer starts again)")
+			}
 		}
 	}
 	return nil

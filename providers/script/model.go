@@ -36,7 +36,8 @@ type config struct {
 	noEstimate      bool
 }
 
-// New returns a model that answers each request with the next step.
+// New returns a model that answers each request with the next step. The first request takes
+// the first step also if it resumes a run: a script for that is one [Func].
 func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
