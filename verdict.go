@@ -133,8 +133,8 @@ func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 }
 
 var (
-	errNotSuggested = &ConfigError{"AllowFor", errors.New("rule is not one of the suggested")}
-	errNoKeeper     = &ConfigError{"AllowFor", errors.New("the approver keeps no rules")}
+	errNotSuggested = errors.New("rule is not one of the suggested")
+	errNoKeeper     = errors.New("the approver keeps no rules")
 )
 
 func (q *openQuestion) allowFor(scope Scope, rule string) error {
@@ -144,9 +144,9 @@ func (q *openQuestion) allowFor(scope Scope, rule string) error {
 	case scope != Session && scope != Saved:
 		return &ConfigError{"AllowFor", fmt.Errorf("no such scope: %d", int(scope))}
 	case !slices.Contains(q.req.Suggested, rule):
-		return errNotSuggested
+		return &ConfigError{"AllowFor", errNotSuggested}
 	case !q.run.keeps():
-		return errNoKeeper
+		return &ConfigError{"AllowFor", errNoKeeper}
 	}
 	if err := q.answer(Allow(), ByUser); err != nil {
 		return err
