@@ -1,0 +1,213 @@
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aycoder/aycoder"
+)
+
+func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
+	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
+	if err != nil || res.Stop != aycoder.StopMaxTokens {
+		s.found.add(ruleModelCut, "stop %q, error %v", res.Stop, err)
+	}
+	if n := len(res.Message.Calls()); n > 0 {
+		s.found.add(ruleModelCut, "%d calls are BlockDone", n)
+	}
+	if len(res.Cut) != 1 || res.Cut[0].ID != want.ID || res.Cut[0].Name != want.Name {
+		s.found.add(ruleModelCut, "cut calls %+v, want %+v", res.Cut, *want)
+	}
+}
+
+// refused checks that an answer which a filter ended says so, and keeps its text.
+func (s *modelSuite) refused(c Client, text string) {
+	s.whole(c)
+	s.complete(c, text, aycoder.StopRefusal)
+}
+
+func (s *modelSuite) lazy(c Client) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	label := labelled(ctx, func(ctx context.Context) { c.Model.Stream(ctx, request()) })
+	if left := goneWithin(label, 0); left != "" {
+		s.found.add(ruleModelLazy, "goroutines work before the sequence is ranged over:\n%s", left)
+	}
+	seq := c.Model.Stream(ctx, request())
+	cancel()
+	for ev := range seq {
+		if ev != nil {
+			s.found.add(ruleModelLazy,
+				"%T comes though the context was cancelled before the sequence was ranged over", ev)
+		}
+	}
+}
+
+// leave leaves the loop at each event.
+func (s *modelSuite) leave(c Client) {
+	for at, more := 0, true; more && s.found.empty(); at++ {
+		more = false
+		a := s.ask(c, func(i int, _ func()) bool {
+			more = more || i == at
+			return i != at
+		})
+		s.gone(c, a, fmt.Sprintf("left at event %d", at))
+	}
+}
+
+// cancel cancels at each event. If the answer hangs, nothing else ends it.
+func (s *modelSuite) cancel(c Client, hangs bool) {
+	limit := -1
+	if hangs {
+		limit = s.pieces(c)
+	}
+	for at, more := 0, true; more && s.found.empty() && (limit < 0 || at < limit); at++ {
+		more = false
+		a := s.ask(c, func(i int, cancel func()) bool {
+			if i == at {
+				more = true
+				cancel()
+			}
+			return true
+		})
+		s.ended(a, more, hangs, fmt.Sprintf("cancelled at event %d", at))
+		s.gone(c, a, fmt.Sprintf("cancelled at event %d", at))
+	}
+}
+
+// pieces returns how many events come before an answer hangs: as many as come
+// until the text is there.
+func (s *modelSuite) pieces(c Client) int {
+	ctx, cancel := context.WithTimeout(s.t.Context(), soon)
+	defer cancel()
+	said, n := "", 0
+	each(s.found, ruleModelAgain, c.Model.Stream(ctx, request()), func(ev aycoder.ModelEvent, err error) bool {
+		if err != nil {
+			s.found.add(ruleModelWhole, "of the pieces only %s comes: %v", shown(said), err)
+			n = 0
+			return false
+		}
+		if d, ok := ev.(*aycoder.TextDelta); ok {
+			said += d.Text
+		}
+		n++
+		return said != strings.Join(pieces[:3], "")
+	})
+	return n
+}
+
+func (s *modelSuite) ended(a *answer, cancelled, hangs bool, where string) {
+	if cancelled && a.over > soon {
+		s.found.add(ruleModelCancel, "%s: it takes %s to end", where, a.over)
+	}
+	whole := false
+	for _, ev := range a.events {
+		if _, ok := ev.(*aycoder.MessageDone); ok {
+			whole = true
+		}
+	}
+	if cancelled && !whole && !errors.Is(a.err, context.Canceled) {
+		s.found.add(ruleModelCancel, "%s: error %v", where, a.err)
+	}
+	if hangs && whole {
+		s.found.add(ruleModelBroken, "%s: MessageDone, and the answer was not complete", where)
+	}
+}
+
+// silent cancels a request that nobody answers.
+func (s *modelSuite) silent(c Client) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	type end struct {
+		err   error
+		label string
+	}
+	over, started := make(chan end), make(chan struct{})
+	go func() {
+		var e end
+		e.label = labelled(ctx, func(ctx context.Context) {
+			close(started)
+			for _, err := range c.Model.Stream(ctx, request()) {
+				e.err = err
+			}
+		})
+		over <- e
+	}()
+	<-started
+	cancel()
+	select {
+	case e := <-over:
+		if !errors.Is(e.err, context.Canceled) {
+			s.found.add(ruleModelCancel, "cancelled before the answer: error %v", e.err)
+		}
+		s.gone(c, &answer{label: e.label}, "cancelled before the answer")
+	case <-time.After(soon):
+		s.found.add(ruleModelCancel, "cancelled before the answer: it does not end within %s", soon)
+	}
+}
+
+func (s *modelSuite) cancelled(c Client) {
+	a := &answer{}
+	a.label = labelled(s.t.Context(), func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		for ev, err := range c.Model.Stream(ctx, request()) {
+			s.take(a, ev, err)
+		}
+	})
+	if len(a.events) > 0 || !errors.Is(a.err, context.Canceled) {
+		s.found.add(ruleModelCancel, "cancelled before the request: %d events, error %v", len(a.events),
+			a.err)
+	}
+	s.gone(c, a, "cancelled before the request")
+}
+
+func (s *modelSuite) broken(c Client) {
+	a := s.ask(c, stay)
+	if _, ok := errors.AsType[*aycoder.StreamBrokenError](a.err); !ok {
+		s.found.add(ruleModelBroken, "error %v (%T)", a.err, a.err)
+	}
+	for _, ev := range a.events {
+		if _, ok := ev.(*aycoder.MessageDone); ok {
+			s.found.add(ruleModelBroken, "MessageDone comes")
+		}
+	}
+	s.gone(c, a, "broken answer")
+	if _, err := aycoder.Complete(s.t.Context(), c.Model, request()); err == nil {
+		s.found.add(ruleModelBroken, "Complete gives no error")
+	}
+}
+
+func (s *modelSuite) fails(c Client) {
+	a := s.ask(c, stay)
+	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {
+		s.found.add(ruleModelError, "error %v (%T), want one that unwraps to *ModelError", a.err, a.err)
+	}
+	for _, ev := range a.events {
+		if _, ok := ev.(*aycoder.MessageDone); ok {
+			s.found.add(ruleModelBroken, "MessageDone comes")
+		}
+	}
+	s.gone(c, a, "request that fails")
+}
+
+func (s *modelSuite) concurrent(c Client, want string) {
+	req := request()
+	before := request()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			res, err := aycoder.Complete(s.t.Context(), c.Model, req)
+			if err != nil || res.Text() != want {
+				s.found.add(ruleModelShared, "text %s, error %v, want %s", shown(res.Text()), err,
+					shown(want))
+			}
+		})
+	}
+	wg.Wait()
+	if what := changed(before, req); what != "" {
+		s.found.add(ruleModelReq, "%s differs after concurrent requests", what)
+	}
+}
