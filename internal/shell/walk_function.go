@@ -1,0 +1,90 @@
+package shell
+
+import (
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// unknownCall walks the body of a function that may be called with anything.
+func (k *walker) unknownCall(body *syntax.Stmt, st *state) {
+	inner := st.clone()
+	inner.args, inner.lost = nil, true
+	k.stmt(body, inner)
+}
+
+// uncalled walks the functions that nothing calls: they do nothing now, but a shell
+// that lives on could call them.
+func (k *walker) uncalled(f *syntax.File) {
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil && !k.called[d.Name.Value] {
+			st := k.start()
+			st.dirs = nil
+			k.unknownCall(d.Body, st)
+		}
+		return true
+	})
+}
+
+// invoke walks the body of a function that is called with the words.
+func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
+	name := argv[0].text
+	if k.called == nil {
+		k.called = map[string]bool{}
+	}
+	k.called[name] = true
+	if slices.Contains(k.active, name) {
+		if forks(body, name) {
+			k.deny = true
+			c.raise(Destructive, "calls itself over and over, which stops the machine")
+			return
+		}
+		c.raise(NeedsApproval, "calls itself")
+		return
+	}
+	if !k.enter() {
+		return
+	}
+	k.active = append(k.active, name)
+	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
+	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
+	c.out = k.stmt(body, c.st)
+	if leaves(body) {
+		k.blur(c.st, []*syntax.Stmt{body})
+	}
+	c.st.args, c.st.lost, c.st.stdin = args, lost, stdin
+	k.active = k.active[:len(k.active)-1]
+	k.depth--
+}
+
+// leaves reports whether a body may be left before its end.
+func leaves(body *syntax.Stmt) bool {
+	return calls(body, "return") || calls(body, "break") || calls(body, "continue")
+}
+
+// forks reports whether a body calls the name in the background or in a pipe.
+func forks(body *syntax.Stmt, name string) bool {
+	found := false
+	syntax.Walk(body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			found = found || n.Background && calls(n, name)
+		case *syntax.BinaryCmd:
+			found = found || n.Op == syntax.Pipe && (calls(n.X, name) || calls(n.Y, name))
+		}
+		return !found
+	})
+	return found
+}
+
+// calls reports whether a statement calls a name anywhere.
+func calls(s *syntax.Stmt, name string) bool {
+	found := false
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == name {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
