@@ -3,12 +3,6 @@ package schema
 import (
 	"bytes"
 	"fmt"
-	"math/bits"
-	"strconv"
-	"strings"
-
-	"github.com/aycoder/aycoder/internal/closest"
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // The bounds of Validate's work and of its messages.
@@ -96,48 +90,12 @@ func (r *run) root(s *Schema) {
 	r.node(s.root, 0)
 }
 
-type findings struct {
-	problems []string
-	count    int
-}
-
 // A step is a key or an index on the way to a value.
 type step struct {
 	key   int    // the cell of a key, or 0
 	index int    // of an element, if key is 0
 	name  string // of a member that is missing, if index is less than 0
 }
-
-// fail records a problem with the value at the current path.
-func (r *run) fail(format string, args ...any) {
-	r.found.count++
-	if len(r.found.problems) < maxProblems {
-		r.found.problems = append(r.found.problems, r.pointer()+": "+fmt.Sprintf(format, args...))
-	}
-}
-
-// pointer returns the current path as a JSON pointer, RFC 6901, and "arguments" for
-// the whole, whose pointer is empty.
-func (r *run) pointer() string {
-	if len(r.path) == 0 {
-		return "arguments"
-	}
-	var b strings.Builder
-	for _, s := range r.path {
-		b.WriteByte('/')
-		switch {
-		case s.index < 0:
-			b.WriteString(short(escapePointer.Replace(s.name)))
-		case s.key == 0:
-			b.WriteString(strconv.Itoa(s.index))
-		default:
-			b.WriteString(short(escapePointer.Replace(string(r.doc.str(s.key)))))
-		}
-	}
-	return b.String()
-}
-
-var escapePointer = strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`, "\x00", `\0`)
 
 // node checks a value against a schema. It stops when recursive references or nested
 // choices exhaust the budget, so a hostile schema cannot take exponential time.
@@ -294,42 +252,6 @@ func (r *run) property(p *property, value int) {
 	r.node(p.node, value)
 }
 
-// unknown reports a name that the schema does not allow. It suggests the closest property, or
-// lists the properties if they are few, because a model that only reads "unknown" guesses
-// again.
-func (r *run) unknown(o *object, name string) {
-	if len(r.found.problems) >= maxProblems {
-		r.found.count++
-		return
-	}
-	var names []string
-	for _, p := range o.props {
-		if p.node != nil && len(names) < 1000 {
-			names = append(names, p.name)
-		}
-	}
-	if near := closest.Closest(name, names, 1); len(near) > 0 {
-		r.fail("unknown, did you mean %s?", short(strconv.Quote(near[0])))
-		return
-	}
-	switch {
-	case len(names) == 0:
-		r.fail("unknown, there are no properties here")
-	case len(names) > maxListed:
-		r.fail("unknown")
-	default:
-		r.fail("unknown, there are %s", quoteAll(names))
-	}
-}
-
-func quoteAll(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = short(strconv.Quote(n))
-	}
-	return strings.Join(quoted, ", ")
-}
-
 func (t typeSet) holds(d *doc, at int) bool {
 	if t == 0 {
 		return true
@@ -353,58 +275,6 @@ func (t typeSet) holds(d *doc, at int) bool {
 // fractional part" is an integer (JSON Schema, 6.1.1).
 func isInteger(text []byte) bool {
 	return inDigits(text) || parseDecimal(string(text)).integer()
-}
-
-func (r *run) wrongType(n *node, at int) {
-	if n.types&typeNone != 0 {
-		r.fail("is not allowed")
-		return
-	}
-	hint := ""
-	if r.doc.cells[at].kind == kindString && n.types&(typeArray|typeObject) != 0 {
-		if text := r.doc.str(at); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
-			hint = " (JSON inside a string)"
-		}
-	}
-	r.fail("must be %s, got %s%s", n.types, r.show(at), hint)
-}
-
-// String returns the types in words: "a string or null".
-func (t typeSet) String() string {
-	var names []string
-	for i, name := range typeOrder {
-		if t&(1<<i) == 0 {
-			continue
-		}
-		switch name {
-		case "null":
-		case "integer", "array", "object":
-			name = "an " + name
-		default:
-			name = "a " + name
-		}
-		names = append(names, name)
-	}
-	if t&typeNull != 0 && bits.OnesCount8(uint8(t)) > 1 { // null reads better last
-		names = append(names[1:], names[0])
-	}
-	return strings.Join(names, " or ")
-}
-
-// show returns a value in the form in which problems quote it.
-func (r *run) show(at int) string {
-	switch r.doc.cells[at].kind {
-	case kindArray:
-		return "an array"
-	case kindObject:
-		return "an object"
-	}
-	return short(string(r.doc.raw(at)))
-}
-
-// short cuts text that a problem quotes.
-func short(quoted string) string {
-	return runes.Shorten(quoted, maxQuoted)
 }
 
 // trial checks a value and returns the problems instead of recording them. The budget is
@@ -434,73 +304,4 @@ func (r *run) try(nodes []*node, at, enough int) (trials []findings, fit int) {
 		}
 	}
 	return trials, fit
-}
-
-// explain describes why none of several schemas fits. If only one accepts values of this
-// type, its problems are the ones that the model has to repair.
-func (r *run) explain(nodes []*node, trials []findings, at int) {
-	if r.budget <= 0 {
-		return
-	}
-	only, types := -1, typeSet(0)
-	for i, n := range nodes {
-		types |= typesOf(n)
-		if !typesOf(n).holds(&r.doc, at) {
-			continue
-		}
-		if only >= 0 {
-			r.explainForms(trials)
-			return
-		}
-		only = i
-	}
-	if only < 0 {
-		if types &^= typeNone; types == 0 {
-			types = typeNone
-		}
-		r.wrongType(&node{types: types}, at)
-		return
-	}
-	for _, p := range trials[only].problems {
-		r.add(p)
-	}
-	r.found.count += trials[only].count - len(trials[only].problems)
-}
-
-// typesOf returns the types that a schema accepts. It follows references, at most maxDepth
-// of them, because they may form a circle.
-func typesOf(n *node) typeSet {
-	for range maxDepth {
-		if n.types != 0 || len(n.checks) == 0 {
-			break
-		}
-		ref, ok := n.checks[0].(refTo)
-		if !ok {
-			break
-		}
-		n = ref.node
-	}
-	return n.types
-}
-
-func (r *run) add(problem string) {
-	r.found.count++
-	if len(r.found.problems) < maxProblems {
-		r.found.problems = append(r.found.problems, problem)
-	}
-}
-
-// maxForms limits the alternatives that a problem explains: a model repairs one form, and a
-// long list would hide it.
-const maxForms = 4
-
-func (r *run) explainForms(trials []findings) {
-	var b strings.Builder
-	for i, f := range trials[:min(len(trials), maxForms)] {
-		if i > 0 {
-			b.WriteString("; or ")
-		}
-		b.WriteString(f.problems[0])
-	}
-	r.fail("must fit one of %d forms: %s", len(trials), b.String())
 }
