@@ -40,7 +40,8 @@ type Agent interface {
 	Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error]
 }
 
-// Input is the input of a run.
+// Input is the input of a run: the conversation so far with a new message of the user, or
+// a suspended run with answers.
 type Input struct {
 	// Messages is the conversation so far, such as [Result.Messages] of the previous
 	// run.
@@ -60,7 +61,8 @@ type Input struct {
 	Decisions []Decision
 }
 
-// Result is the outcome of a run. It is filled however the run ends.
+// Result is the outcome of a run, see [Into]. It is filled however the run ends, also after
+// an error or a break.
 type Result struct {
 	// Messages is the whole history, valid and ready for the next run.
 	Messages []*Message

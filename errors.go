@@ -93,7 +93,8 @@ func (e *ModelError) describe(what string) string {
 	return b.String()
 }
 
-// RateLimitError reports that the provider wants fewer requests or tokens.
+// RateLimitError reports that the provider wants fewer requests or tokens: HTTP status 429.
+// A run waits as long as the provider asks, and asks again.
 type RateLimitError struct {
 	*ModelError
 	// RetryAfter is how long the provider asked to wait, or 0 if it did not say.
@@ -128,7 +129,8 @@ func (e *OverloadedError) Error() string { return e.describe("overloaded") }
 // Unwrap returns the base.
 func (e *OverloadedError) Unwrap() error { return e.ModelError.base() }
 
-// AuthError reports that the API key is missing, wrong or not allowed to do this.
+// AuthError reports that the API key is missing, wrong or not allowed to do this. A run
+// fails at once, as the same key would fail again.
 type AuthError struct{ *ModelError }
 
 // Error implements error.
@@ -137,7 +139,8 @@ func (e *AuthError) Error() string { return e.describe("not authorised") }
 // Unwrap returns the base.
 func (e *AuthError) Unwrap() error { return e.ModelError.base() }
 
-// UnknownModelError reports that the provider does not have the model.
+// UnknownModelError reports that the provider does not have the model, or does not have it
+// for the owner of this key.
 type UnknownModelError struct {
 	*ModelError
 	// Available are the models that the provider has, if known.
@@ -156,7 +159,8 @@ func (e *UnknownModelError) Error() string {
 // Unwrap returns the base.
 func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 
-// ContextTooLargeError reports that the request is larger than the model's context.
+// ContextTooLargeError reports that the request is larger than the model's context. A run
+// leaves out old messages and asks again.
 type ContextTooLargeError struct {
 	*ModelError
 	// Actual is the size of the request and Max what the model takes, in tokens, or 0 if
@@ -170,7 +174,8 @@ func (e *ContextTooLargeError) Error() string { return e.describe("context too l
 // Unwrap returns the base.
 func (e *ContextTooLargeError) Unwrap() error { return e.ModelError.base() }
 
-// BadRequestError reports that the provider refused the request as malformed.
+// BadRequestError reports that the provider refused the request as malformed. It would
+// refuse it again, so a run fails at once.
 type BadRequestError struct{ *ModelError }
 
 // Error implements error.
@@ -191,7 +196,8 @@ func (e *RefusalError) Error() string { return e.describe("refused to answer") }
 // Unwrap returns the base.
 func (e *RefusalError) Unwrap() error { return e.ModelError.base() }
 
-// TimeoutError reports that the provider sent nothing for too long.
+// TimeoutError reports that the provider sent nothing for longer than the client waits. A
+// run asks again, within its budget.
 type TimeoutError struct {
 	*ModelError
 	// Elapsed is how long the client waited.
@@ -265,7 +271,8 @@ func (e *ToolError) describe(what string) string {
 	return s
 }
 
-// ToolNotFoundError reports that the model called a tool that does not exist.
+// ToolNotFoundError reports that the model called a tool that does not exist. It reads the
+// names of those that do.
 type ToolNotFoundError struct {
 	*ToolError
 	// Available are the names of all tools, the most similar first.
@@ -284,7 +291,8 @@ func (e *ToolNotFoundError) Error() string {
 // Unwrap returns the base.
 func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 
-// ToolArgsError reports that the arguments of a call do not match the tool's schema.
+// ToolArgsError reports that the arguments of a call do not match the tool's schema, so the
+// tool was not called.
 type ToolArgsError struct {
 	*ToolError
 	// Problems lists everything that is wrong, each with its path: `/path: required`.
@@ -299,7 +307,8 @@ func (e *ToolArgsError) Error() string {
 // Unwrap returns the base.
 func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 
-// ToolDeniedError reports that a call was not allowed.
+// ToolDeniedError reports that a call was not allowed, so the tool was not called. The model
+// reads the reason.
 type ToolDeniedError struct {
 	*ToolError
 	// Reason is the reason that the model reads, By says who decided.
@@ -319,7 +328,8 @@ func (e *ToolDeniedError) Error() string {
 // Unwrap returns the base.
 func (e *ToolDeniedError) Unwrap() error { return e.ToolError.base() }
 
-// ToolPanicError reports that a tool panicked.
+// ToolPanicError reports that a tool panicked. The loop recovers the panic, and the run goes
+// on without the result.
 type ToolPanicError struct {
 	*ToolError
 	Value any
@@ -333,7 +343,8 @@ func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: 
 // Unwrap returns the base.
 func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
-// ToolTimeoutError reports that a tool took longer than it may.
+// ToolTimeoutError reports that a tool took longer than it may, and was stopped by its
+// context. Its effects up to then remain.
 type ToolTimeoutError struct {
 	*ToolError
 	Elapsed time.Duration
@@ -347,7 +358,8 @@ func (e *ToolTimeoutError) Error() string {
 // Unwrap returns the base.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError reports that a call was stopped with its run.
+// ToolCancelledError reports that a call was stopped with its run. Its effects up to
+// then remain.
 type ToolCancelledError struct {
 	*ToolError
 	// Abandoned says that the tool had not stopped when [Limits].Grace was over. Nobody
@@ -380,7 +392,8 @@ func (e *StaleApprovalError) Error() string {
 // Unwrap returns the base.
 func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
 
-// ContextError reports that a request could not be built, or that it is not valid.
+// ContextError reports that a request could not be built from the history, or that it is
+// not valid. It ends the run.
 type ContextError struct {
 	// Op is the operation, such as "build request" or "check history".
 	Op  string
@@ -393,7 +406,8 @@ func (e *ContextError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ContextError) Unwrap() error { return e.Err }
 
-// ConfigError reports that an option or an input is wrong.
+// ConfigError reports that an option or an input is wrong. It is the caller's mistake, so
+// nothing was asked of a model or a tool.
 type ConfigError struct {
 	// Option names the option or the field, such as "WithTools".
 	Option string

@@ -18,6 +18,7 @@ type Event interface{ event() }
 
 // ToolStarted reports that a tool call has started. Calls that run in parallel start
 // and finish in any order; only the outputs in the history have that of the calls.
+// A call that is denied or invalid does not start; it only has a [ToolFinished].
 type ToolStarted struct {
 	Call *ToolUse
 	// Args are the arguments that the tool gets: those of the call, or those of the

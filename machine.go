@@ -68,17 +68,30 @@ const (
 	phaseDone  = "done"
 )
 
-// EndReason says why a run ended.
+// EndReason says why a run ended. It is empty as long as the run goes on. The values are
+// also those of the JSON forms.
 type EndReason string
 
 // The reasons for the end of a run.
 const (
-	EndDone      EndReason = "done"      // the model made no more calls; Result.Stop tells if its text was cut off
-	EndTurns     EndReason = "turns"     // the limit of turns was reached
-	EndRefused   EndReason = "refused"   // the answer ended in a refusal
-	EndFailed    EndReason = "failed"    // the model could not be asked, or the request was refused
-	EndCancelled EndReason = "cancelled" // by break, by the context, by a fatal error of a tool
-	EndSuspended EndReason = "suspended" // the run waits for approvals, see [Pending]
+	// EndDone means that the model made no more calls, and no message of the user waits for
+	// an answer. [Result.Stop] tells whether its text was cut off.
+	EndDone EndReason = "done"
+	// EndTurns means that the model would have gone on, but had sent as many messages as
+	// [Limits] allows. [Agent] then fails with a [*LimitError].
+	EndTurns EndReason = "turns"
+	// EndRefused means that the answer ended in a refusal, by the model or a filter of the
+	// provider. [Agent] then fails with a [*RefusalError].
+	EndRefused EndReason = "refused"
+	// EndFailed means that the model could not be asked, or not be asked again, or that the
+	// request was refused. The error that [Agent] yields says why.
+	EndFailed EndReason = "failed"
+	// EndCancelled means that the run was stopped: by a break from the loop over its
+	// events, by its context, or by a fatal error of a tool.
+	EndCancelled EndReason = "cancelled"
+	// EndSuspended means that the run waits for approvals that come from elsewhere. The
+	// questions are in [Result.Pending].
+	EndSuspended EndReason = "suspended"
 )
 
 type callStatus string
@@ -109,7 +122,8 @@ type call struct {
 	output   *ToolOutput
 }
 
-// StartInput is the input of [Start].
+// StartInput is the input of [Start]: the conversation, and those settings of a run that
+// its [State] depends on.
 type StartInput struct {
 	// Messages is the conversation, which ends with the message that the model is to
 	// answer. It must be valid, see [CheckHistory].
@@ -126,7 +140,8 @@ type StartInput struct {
 	ids *callIDs // of the calls in Messages, if Messages was checked
 }
 
-// Start returns the first state of a run and the first actions.
+// Start returns the first state of a run and the first actions, of which one asks the
+// model. It does no I/O and does not check the messages.
 func Start(in StartInput) (s State, actions []Action) {
 	actions = s.start(&in)
 	return s, actions
@@ -150,7 +165,8 @@ func (s *State) start(in *StartInput) []Action {
 	return []Action{s.callModel()}
 }
 
-// Messages returns the history. It is valid. It is shared and must not be changed.
+// Messages returns the history, which is valid. The slice and the messages are shared with
+// other states of the run and must not be changed.
 func (s State) Messages() []*Message { return s.history.All() }
 
 // Phase returns the phase of the run: "model" while the model answers, when read-only
@@ -158,16 +174,19 @@ func (s State) Messages() []*Message { return s.history.All() }
 // it is asked again; or "done".
 func (s State) Phase() string { return s.phase }
 
-// End returns why the run ended, or "" if it has not.
+// End returns why the run ended, or "" if it has not. A run that ended as [EndDone] goes on
+// when a [Steered] message comes, and one that was suspended when the answers do.
 func (s State) End() EndReason { return s.end }
 
 // Turn returns the number of messages that the model has finished in this run.
 func (s State) Turn() int { return s.turn }
 
-// Stop returns why the model stopped last.
+// Stop returns why the model stopped last, or "" if it has not finished a message in
+// this run.
 func (s State) Stop() StopReason { return s.stop }
 
-// Usage returns the token usage of the run so far.
+// Usage returns the token usage of the run so far: that of all messages of the model, and of
+// the models that tools reported with [ToolDone].
 func (s State) Usage() Usage { return s.usage }
 
 // Attempt returns the number of failures since the model last finished a message.
@@ -220,7 +239,8 @@ type RunTool struct {
 	prepared *preparedCall
 }
 
-// Wait waits for a duration. The driver answers with [Waited].
+// Wait waits for a duration before the model is asked again after a failure. The driver
+// answers with [Waited].
 type Wait struct {
 	Turn, Attempt int
 	For           time.Duration
@@ -282,7 +302,8 @@ type Waited struct{}
 // never run again.
 type ToolBegan struct{ ID string }
 
-// ToolDone reports the outcome of a call.
+// ToolDone reports the outcome of a call. The call need not have begun: a call that cannot
+// run is settled with the output of an error.
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
@@ -290,7 +311,8 @@ type ToolDone struct {
 	Usage Usage
 }
 
-// Decided reports whether a call may run.
+// Decided reports the answer to an [AskApproval]: whether the call may run, and with which
+// arguments or which plan.
 type Decided struct{ Decision Decision }
 
 // Steered carries a message of the user to the model. The message joins the history at
@@ -302,7 +324,8 @@ type Steered struct {
 	FollowUp bool     `json:"follow_up,omitempty"`
 }
 
-// Cancelled ends the run. Open calls get an output that says so.
+// Cancelled ends the run. Open calls get an output that says so, which keeps the history
+// valid; the blocks that are complete stay in it.
 type Cancelled struct{}
 
 // Resumed reports that the previous driver of the run is gone and another one
@@ -322,7 +345,8 @@ func (*Steered) fact()        {}
 func (*Cancelled) fact()      {}
 func (*Resumed) fact()        {}
 
-// FactError reports that a fact does not fit the state to which it was applied.
+// FactError reports that a fact does not fit the state to which it was applied, such as
+// the outcome of a call that is not open.
 type FactError struct {
 	Fact Fact
 	// Phase is the phase of the [State].

@@ -7,15 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// Role is the role of the speaker of a [Message].
+// Role is the role of the speaker of a [Message]. The values are also those of the JSON
+// form; each provider's client translates them.
 type Role string
 
-// The roles. Outputs of tools are in user messages, as [ToolOutput]. A system message
-// in the middle of a conversation is an instruction by the host.
+// The roles of messages.
 const (
-	RoleUser      Role = "user"
+	// RoleUser is the role of the user's messages, and of those that carry the outputs of
+	// tools, as [ToolOutput] parts.
+	RoleUser Role = "user"
+	// RoleAssistant is the role of the model's messages, which hold its text, its thinking
+	// and its tool calls.
 	RoleAssistant Role = "assistant"
-	RoleSystem    Role = "system"
+	// RoleSystem is the role of an instruction that the host adds in the middle of a
+	// conversation. The system prompt itself is [Request.System].
+	RoleSystem Role = "system"
 )
 
 // Message is one message of a conversation: a role and its parts. Messages and their
@@ -198,7 +204,8 @@ func (m *Message) Calls() []*ToolUse {
 // [*Media] or [*Opaque].
 type Part interface{ part() }
 
-// Text is visible text.
+// Text is text that the user sees: of a prompt, of an answer, or in the output of a
+// tool.
 type Text struct {
 	Text string
 	// Extra is provider data that must be sent back with this part (citations, a thought
@@ -215,7 +222,8 @@ type Thinking struct {
 	Provider string
 }
 
-// ToolUse is a tool call by the model.
+// ToolUse is a tool call in a message of the model. The message after it has a [ToolOutput]
+// with the same ID.
 type ToolUse struct {
 	// ID identifies the call, and its [ToolOutput] names it. It is unique in a
 	// conversation: the loop and [Complete] replace an id that is empty or was used
@@ -242,7 +250,8 @@ type ToolOutput struct {
 	Untrusted bool
 }
 
-// Text returns the text of the output.
+// Text returns the text of the output: its [Text] parts, concatenated. Media in the output
+// do not count.
 func (o *ToolOutput) Text() string { return (&Message{Parts: o.Parts}).Text() }
 
 // Media is an image, a document or a sound, given by either Data or URL.

@@ -140,15 +140,24 @@ type ToolChoice struct {
 	Name string
 }
 
-// ToolMode is the kind of a [ToolChoice].
+// ToolMode is the kind of a [ToolChoice]: whether the model may call tools, has to, or has
+// to call a certain one.
 type ToolMode int
 
 // The modes of a [ToolChoice].
 const (
-	ToolAuto  ToolMode = iota // the model decides
-	ToolNone                  // no tool
-	ToolAny                   // some tool
-	ToolNamed                 // the tool that is named
+	// ToolAuto lets the model decide whether it calls tools, and which. It is the default of
+	// every provider.
+	ToolAuto ToolMode = iota
+	// ToolNone keeps the model from calling tools. Where a provider's API cannot say so, its
+	// client leaves the tools out of the request.
+	ToolNone
+	// ToolAny makes the model call at least one of the tools. Which one is the model's
+	// choice.
+	ToolAny
+	// ToolNamed makes the model call the tool that [ToolChoice] names. It may call the
+	// tool more than once.
+	ToolNamed
 )
 
 // ModelEvent is an event that a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
@@ -161,7 +170,8 @@ type TextDelta struct {
 	Text string `json:"text"`
 }
 
-// ThinkingDelta is the next piece of the model's thinking.
+// ThinkingDelta is the next piece of the model's thinking, as far as the provider shows it.
+// Pieces end on rune boundaries.
 type ThinkingDelta struct {
 	Text string `json:"text"`
 }
@@ -189,7 +199,8 @@ type BlockTruncated struct {
 	Call *ToolUse `json:"-"`
 }
 
-// MessageDone ends a response. It is also a [Fact].
+// MessageDone ends a response: it is the last event, and comes once. A sequence that ends
+// without it has failed. It is also a [Fact].
 type MessageDone struct {
 	// Stop says why the model stopped.
 	Stop StopReason
@@ -213,12 +224,24 @@ type StopReason string
 
 // The reasons that all providers share.
 const (
-	StopEndTurn   StopReason = "end_turn"
-	StopToolUse   StopReason = "tool_use"
-	StopMaxTokens StopReason = "max_tokens" // the answer was cut off, maybe in a text
-	StopRefusal   StopReason = "refusal"    // by the model or a filter; calls that have not begun do not run
-	StopSequence  StopReason = "stop_sequence"
-	StopPaused    StopReason = "paused" // the provider goes on when it is called again
+	// StopEndTurn means that the model finished its answer by itself. Some providers also
+	// report a stop sequence in this way.
+	StopEndTurn StopReason = "end_turn"
+	// StopToolUse means that the model waits for the outputs of the tool calls in its
+	// message.
+	StopToolUse StopReason = "tool_use"
+	// StopMaxTokens means that the answer reached [Request.MaxTokens] or the model's own
+	// limit. It is cut off, maybe in a text; of a call, there is a [BlockTruncated].
+	StopMaxTokens StopReason = "max_tokens"
+	// StopRefusal means that the model, or a filter of the provider, refused to go on. Calls
+	// in the message that have not begun do not run.
+	StopRefusal StopReason = "refusal"
+	// StopSequence means that the model wrote one of the sequences in [Request.Stop], which
+	// is not part of the answer.
+	StopSequence StopReason = "stop_sequence"
+	// StopPaused means that the provider interrupted a long answer. It goes on when it is
+	// asked again with the message as the end of the history.
+	StopPaused StopReason = "paused"
 )
 
 // Usage counts tokens. Input excludes the tokens read from or written to a cache: the
@@ -231,7 +254,8 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Add returns the sum of u and v.
+// Add returns the sum of u and v, field by field. It is how the usage of a run is made from
+// that of its messages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		Input:      u.Input + v.Input,
@@ -291,7 +315,8 @@ type ModelInfoer interface {
 	ModelInfo(model string) (ModelInfo, bool)
 }
 
-// Response is a whole answer.
+// Response is a whole answer of a model, as [Complete] collects it from the events of a
+// [ModelClient].
 type Response struct {
 	// Message is the assistant's message. Calls that were cut off are in Cut instead.
 	Message *Message
@@ -302,7 +327,8 @@ type Response struct {
 	Model, ID string
 }
 
-// Text returns the visible text of the answer.
+// Text returns the visible text of the answer: its [Text] parts, concatenated, without
+// thinking and tool calls.
 func (r *Response) Text() string { return r.Message.Text() }
 
 // Complete asks m once and collects the whole answer. It runs no tools and does not

@@ -18,7 +18,8 @@ type ChildEvent struct {
 	seen chan struct{} // closed when the consumer has seen it
 }
 
-// Innermost returns the event of the innermost run.
+// Innermost returns the event of the innermost run: that in Event, or in the ChildEvent that
+// Event is, and so on.
 func (e *ChildEvent) Innermost() Event {
 	for {
 		inner, ok := e.Event.(*ChildEvent)

@@ -38,7 +38,8 @@ func Into(r *Result) RunOption {
 	}
 }
 
-// WithControl lets other goroutines look at the run and send messages into it.
+// WithControl lets other goroutines look at the run and send messages into it while it
+// works. A Control serves one run at a time.
 func WithControl(ctl *Control) RunOption {
 	return func(c *RunConfig) error {
 		c.Control = ctl
@@ -209,7 +210,8 @@ func set[T int | int64 | time.Duration](errs *[]error, to *T, name string, given
 	}
 }
 
-// WithThinking sets [Request.Thinking]. Default: 0.
+// WithThinking sets [Request.Thinking], the number of tokens that the model may use for
+// thinking. Default: 0, which leaves it to the model.
 func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
 }
@@ -245,14 +247,16 @@ func WithLogger(l *slog.Logger) Option {
 	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l })
 }
 
-// Clock is the source of time, so that runs can be replayed.
+// Clock is the source of time for waits, timeouts and times in events, so that runs can be
+// replayed.
 type Clock interface {
 	Now() time.Time
 	// AfterFunc calls f in a new goroutine after d, unless stop was called.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
-// SystemClock returns the clock of package time.
+// SystemClock returns the clock of package time: the time of the system, and its monotonic
+// timers.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}
@@ -262,7 +266,8 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// WithClock sets the clock. Default: [SystemClock].
+// WithClock sets the clock by which a run waits, times out and measures. Default:
+// [SystemClock].
 func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }

@@ -26,17 +26,25 @@ const (
 	maxPlanBytes = 64 << 20 // bytes of all texts of a plan
 )
 
-// EditKind says what a plan does to a file.
+// EditKind says what a plan does to a file. The values are also those of the JSON form of
+// [FileEdit].
 type EditKind string
 
 // The kinds of edits. To rename a file, create one and delete the other in one plan.
 const (
+	// EditCreate creates a file that does not exist. [FileEdit] then has no Base, and may
+	// have a Mode.
 	EditCreate EditKind = "create"
+	// EditChange replaces Base, the content that the model was shown, by Proposed. Changes
+	// of the user since then are merged.
 	EditChange EditKind = "change"
+	// EditDelete deletes a file, unless the user changed it since the model was shown it.
+	// There is no Proposed content.
 	EditDelete EditKind = "delete"
 )
 
-// FileEdit is the change of a plan to one file.
+// FileEdit is the change of a plan to one file: whole contents, not a patch, so that it
+// can be shown, merged and taken back.
 type FileEdit struct {
 	// Path is relative to the workspace, slash-separated and valid UTF-8.
 	Path string
@@ -125,10 +133,12 @@ func (e FileEdit) check() error {
 	return nil
 }
 
-// Files returns the edits in the order in which they were given.
+// Files returns the edits in the order in which they were given. The slice is a copy, and
+// has at most one edit for each path.
 func (p EditPlan) Files() []FileEdit { return slices.Clone(p.files) }
 
-// File returns the edit of a file. It returns false if there is none.
+// File returns the edit of the file at a path, which must be written as in the plan. It
+// returns false if there is none.
 func (p EditPlan) File(name string) (FileEdit, bool) {
 	if i := editOf(p.files, name); i >= 0 {
 		return p.files[i], true

@@ -8,37 +8,43 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Outcome says what happened to a file of a plan.
+// Outcome says what happened to a file of a plan. [FileResult.Stops] tells which outcomes
+// prevent the plan from being carried out.
 type Outcome string
 
 // The outcomes. The first three mean success. Any other outcome keeps the whole plan
 // from being carried out, unless the file was written with conflict markers: see
 // WithWrittenConflicts of package workspace.
 const (
-	// OutcomeApplied: the file is what was proposed.
+	// OutcomeApplied means that the file now has the proposed content, or is deleted, as the
+	// plan wanted.
 	OutcomeApplied Outcome = "applied"
-	// OutcomeMerged: the file has both the proposed changes and those that the user made
-	// since the model was shown it.
+	// OutcomeMerged means that the file has both the proposed changes and those that the
+	// user made since the model was shown it.
 	OutcomeMerged Outcome = "merged"
-	// OutcomeUnchanged: the file already had the proposed content.
+	// OutcomeUnchanged means that the file already had the proposed content, or was already
+	// deleted, so nothing was written.
 	OutcomeUnchanged Outcome = "unchanged"
-	// OutcomeConflicted: the user changed the same lines, or changed a file that was to
-	// be deleted, or created a file of the same name. See WithWrittenConflicts of
+	// OutcomeConflicted means that the user changed the same lines, or changed a file that
+	// was to be deleted, or created a file of the same name. See WithWrittenConflicts of
 	// package workspace.
 	OutcomeConflicted Outcome = "conflicted"
-	// OutcomeGone: the file that was to be changed no longer exists.
+	// OutcomeGone means that the file that was to be changed no longer exists. It is not
+	// created again, since the user deleted it.
 	OutcomeGone Outcome = "gone"
-	// OutcomeKindChanged: the file is now a directory or a link, or is binary or very
-	// large.
+	// OutcomeKindChanged means that the file is now a directory or a link, or is binary or
+	// very large.
 	OutcomeKindChanged Outcome = "kind_changed"
-	// OutcomeBusy: another program has the file open for writing, or changes it again
-	// and again.
+	// OutcomeBusy means that another program has the file open for writing, or changes it
+	// again and again.
 	OutcomeBusy Outcome = "busy"
-	// OutcomeSkipped: the plan was not carried out because of another file.
+	// OutcomeSkipped means that this file could have been changed, but the plan was not
+	// carried out because of another file.
 	OutcomeSkipped Outcome = "skipped"
 )
 
-// FileResult reports what Workspace.Apply of package workspace did to a file.
+// FileResult reports what Workspace.Apply of package workspace did to a file, and what it
+// found in the file's place.
 type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`

@@ -20,7 +20,8 @@ type RetryPolicy struct {
 	Budget time.Duration
 }
 
-// Failure is the input of [RetryPolicy.Decide].
+// Failure is the input of [RetryPolicy.Decide]: the error, and everything that the decision
+// depends on, as plain data.
 type Failure struct {
 	// Err is the error of the request.
 	Err error

@@ -122,7 +122,8 @@ type Effect int
 
 // The effects.
 const (
-	// EffectUnknown is treated like EffectWrite.
+	// EffectUnknown is treated like EffectWrite, so that a tool whose author forgot to set
+	// the effect is safe.
 	EffectUnknown Effect = iota
 	// EffectReadOnly means that the tool changes nothing. A call may start while the
 	// model is still talking, in parallel with others.
@@ -132,7 +133,8 @@ const (
 	EffectWrite
 )
 
-// Invocation is one call of a tool.
+// Invocation is one call of a tool, with everything that the tool needs to know about the
+// run around it.
 type Invocation struct {
 	// ID is the id of the call, Name the name of the tool.
 	ID, Name string
@@ -231,7 +233,8 @@ type Progress struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ToolResult is the result of a call.
+// ToolResult is the result of a call: what the model reads, and what the host learns beside
+// it.
 type ToolResult struct {
 	// Parts are for the model: [Text] and [Media].
 	Parts []Part
@@ -251,7 +254,8 @@ type ToolResult struct {
 	Changes *ApplyResult
 }
 
-// TextResult returns a result with one text.
+// TextResult returns a result with one text for the model. It has no Summary; set that
+// field to tell people more.
 func TextResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}}
 }
@@ -263,20 +267,24 @@ func ErrorResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
 }
 
-// Text returns the text of the result.
+// Text returns the text of the result: its [Text] parts, concatenated. Media in the result
+// do not count.
 func (r *ToolResult) Text() string { return (&Message{Parts: r.Parts}).Text() }
 
-// ToolFunc runs a call. A [ToolMiddleware] wraps it.
+// ToolFunc runs a call. It keeps the contract of [Tool], and is what a [ToolMiddleware]
+// wraps and returns.
 type ToolFunc func(ctx context.Context, inv *Invocation) (*ToolResult, error)
 
 // ToolMiddleware wraps every call of every tool, for example to measure, to limit the
 // time or to mask secrets.
 type ToolMiddleware func(next ToolFunc) ToolFunc
 
-// ToolOption sets a property of a tool that [NewTool] makes.
+// ToolOption sets a property of a tool that [NewTool] makes. Options are applied in order
+// and the last one wins.
 type ToolOption func(*ToolSpec) error
 
-// WithEffect sets the effect of the tool. Default: EffectUnknown.
+// WithEffect sets the effect of the tool, which decides when its calls may start. Default:
+// EffectUnknown.
 func WithEffect(e Effect) ToolOption {
 	return func(s *ToolSpec) error {
 		if e < EffectUnknown || e > EffectWrite {

@@ -266,7 +266,8 @@ func (v Verdict) Grounds() Grounds {
 	return *v.why
 }
 
-// Allow lets a call run.
+// Allow lets a call run with the arguments, or with the plan, that the [Approver] or the
+// user was shown.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
 // AllowWith lets a call run with other arguments. They are checked against the tool's
@@ -281,10 +282,12 @@ func AllowWith(args json.RawMessage) Verdict {
 // [Approver] must not return it: it has not seen the plan, so the call is denied.
 func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
 
-// Deny refuses a call. The model reads the reason.
+// Deny refuses a call. The run goes on: the model reads the reason as the output of the
+// call, and may try something else.
 func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
 
-// Ask leaves the decision to the reader of the events: see [ApprovalRequested].
+// Ask leaves the decision to the reader of the events, who gets an [ApprovalRequested]. It
+// is the zero Verdict.
 func Ask() Verdict { return Verdict{} }
 
 // Suspend ends the run with the question open. It can be answered later and in another
@@ -335,20 +338,34 @@ func (v *Verdict) UnmarshalJSON(data []byte) error {
 	return fmt.Errorf("decode verdict: no such kind: %q", w.Kind)
 }
 
-// DecidedBy says who decided about a call.
+// DecidedBy says who decided about a call. Only [ByUser] means that somebody answered the
+// question about this very call.
 type DecidedBy string
 
 // The possible deciders. Exactly one decides about a call.
 const (
-	ByPolicy    DecidedBy = "policy"    // the Approver
-	ByRule      DecidedBy = "rule"      // a rule that the user made in this session
-	ByUser      DecidedBy = "user"      // by ApprovalRequested, Approval or Input.Decisions
-	ByIgnored   DecidedBy = "ignored"   // the loop body returned without an answer
-	ByAbandoned DecidedBy = "abandoned" // the detached handle was lost
-	ByTimeout   DecidedBy = "timeout"   // Limits.Approval
+	// ByPolicy means that the [Approver] decided by itself, or that an edit by the user came
+	// to a call that it denies.
+	ByPolicy DecidedBy = "policy"
+	// ByRule means that a rule decided that the user made in this session, with
+	// [ApprovalRequested.AllowFor].
+	ByRule DecidedBy = "rule"
+	// ByUser means that the question was answered: by a method of [ApprovalRequested] or
+	// [Approval], or in [Input.Decisions].
+	ByUser DecidedBy = "user"
+	// ByIgnored means that the loop body returned without an answer and without
+	// [ApprovalRequested.Detach]. The call is denied.
+	ByIgnored DecidedBy = "ignored"
+	// ByAbandoned means that the program lost the [Approval] of a detached question, so
+	// nobody could answer it any more. The call is denied.
+	ByAbandoned DecidedBy = "abandoned"
+	// ByTimeout means that nobody answered within the time that [Limits] sets for an
+	// approval. The call is denied.
+	ByTimeout DecidedBy = "timeout"
 )
 
-// Decision is a verdict about one call, and the decider.
+// Decision is a verdict about one call, and who decided. It encodes as JSON, so that
+// another process can send it to [Input.Decisions].
 type Decision struct {
 	CallID string `json:"call_id"`
 	// Digest is the digest of the request that was shown. It ensures that the call that
@@ -379,14 +396,19 @@ func (d *Decision) text() string {
 	return s
 }
 
-// Scope says how long an answer applies.
+// Scope says how long an answer applies. Longer scopes make a [Rule], see
+// [ApprovalRequested.AllowFor].
 type Scope int
 
 // The scopes of [ApprovalRequested.AllowFor].
 const (
-	Once    Scope = iota // this call
-	Session              // as long as the [RuleKeeper] lives
-	Saved                // also in later processes
+	// Once means that the answer applies to this call only, so the next call like it is
+	// asked about again.
+	Once Scope = iota
+	// Session means that the answer applies as long as the [RuleKeeper] lives.
+	Session
+	// Saved means that the answer applies in later processes, too.
+	Saved
 )
 
 // String returns "once", "session" or "saved".
