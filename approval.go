@@ -350,7 +350,7 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	inv.progress = func(p Progress) { r.progress(a, p) }
 	inv.emit = func(until context.Context, ev Event) error { return r.emit(ctx, until, a, ev) }
 	if !r.single {
-		inv.atEnd = r.atEnd
+		inv.atEnd = func(f func()) { r.atEnd(ctx, f) }
 	}
 	if r.recorder != nil {
 		r.recorder.listen(r, a, inv)

@@ -157,7 +157,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	hold(r.state.history.Items)
 	r.held = len(r.state.history.Items)
 	defer r.close()
-	defer r.stop(cancel)
+	defer r.stop(ctx, cancel)
 	next := func() Event { return r.next(work) }
 	for ev := next(); ev != nil; ev = next() {
 		if !yield(ev, nil) {
@@ -165,7 +165,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		}
 		r.seen(ev)
 	}
-	r.stop(cancel)
+	r.stop(ctx, cancel)
 	for ev := r.pop(); ev != nil; ev = r.pop() {
 		if !yield(ev, nil) {
 			return false

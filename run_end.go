@@ -20,7 +20,7 @@ type ending struct {
 
 // stop cancels what works, waits for it as long as the grace allows, and closes the
 // state: what is still open gets an output that says so.
-func (r *run) stop(cancel context.CancelFunc) {
+func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.mu.Lock()
 	if r.stopping {
 		r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 	r.mu.Unlock()
 	cancel()
 	for _, f := range ends {
-		go r.end(f)
+		go r.end(ctx, f)
 	}
 	r.settle()
 
@@ -50,7 +50,7 @@ func (r *run) stop(cancel context.CancelFunc) {
 	r.keepText()
 	var lost []Event
 	for _, a := range r.running {
-		r.loop.log.Log(context.Background(), slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		r.loop.log.Log(ctx, slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		out := errorOutput(a.Call, stopped(r.loop.tool(a.Call.Name).spec.Effect))
 		fin := &ToolFinished{
@@ -66,22 +66,22 @@ func (r *run) stop(cancel context.CancelFunc) {
 }
 
 // atEnd has f called by stop, or now if that was called already.
-func (r *run) atEnd(f func()) {
+func (r *run) atEnd(ctx context.Context, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping {
 		r.live++
-		go r.end(f)
+		go r.end(ctx, f)
 		return
 	}
 	r.ends = append(r.ends, f)
 }
 
-func (r *run) end(f func()) {
+func (r *run) end(ctx context.Context, f func()) {
 	defer r.gone()
 	defer func() {
 		if p := recover(); p != nil {
-			r.loop.log.Log(context.Background(), slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
+			r.loop.log.Log(ctx, slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
 		}
 	}()
 	f()

@@ -54,7 +54,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	start := r.loop.clock.Now()
 	for ev, err := range r.loop.client.Stream(ctx, req) {
 		if failed = err; failed == nil {
-			done, failed = r.modelEvent(ev)
+			done, failed = r.modelEvent(ctx, ev)
 		}
 		if failed != nil {
 			return failed
@@ -144,7 +144,7 @@ func requestSize(req *Request) (messages, rest int64) {
 
 // modelEvent passes an event on. It reports whether it was the last. Text for which
 // the client has yielded no block becomes one.
-func (r *run) modelEvent(ev ModelEvent) (bool, error) {
+func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping {
@@ -157,7 +157,7 @@ func (r *run) modelEvent(ev ModelEvent) (bool, error) {
 	}
 	done := false
 	if err == nil {
-		done, err = r.take(ev)
+		done, err = r.take(ctx, ev)
 	}
 	if _, over := errors.AsType[*LimitError](err); err != nil && !over {
 		err = fmt.Errorf("client yields what does not fit: %w", err)
@@ -177,14 +177,14 @@ func (r *run) keepText() {
 }
 
 // take hands an event to the state and the consumer. The mutex is held.
-func (r *run) take(ev ModelEvent) (bool, error) {
+func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
 		r.out.push(cleanDelta(ev))
 	case *BlockDone:
 		p, ok := cleanPart(ev.Part)
 		if !ok {
-			r.loop.log.Log(context.Background(), slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
+			r.loop.log.Log(ctx, slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
 			return false, nil
 		}
 		return false, r.step(&BlockDone{p})
@@ -229,7 +229,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	if ctx.Err() != nil || r.stopping {
 		return
 	}
-	f := r.retry(err)
+	f := r.retry(ctx, err)
 	told := true
 	if f.Shrink {
 		told = r.refused == nil || !r.refused.unsent
@@ -278,10 +278,10 @@ func (r *run) shrink(f *ModelFailed, err error) error {
 }
 
 // retry asks the policy. An error whose methods panic is not tried again.
-func (r *run) retry(err error) (f ModelFailed) {
+func (r *run) retry(ctx context.Context, err error) (f ModelFailed) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.loop.log.Log(context.Background(), slog.LevelError, "error of the model panicked", "panic", p)
+			r.loop.log.Log(ctx, slog.LevelError, "error of the model panicked", "panic", p)
 			f = ModelFailed{}
 		}
 	}()

@@ -80,7 +80,7 @@ func (w *Workspace) tidy() {
 		if left := w.leftOf(r); left.half() {
 			r.file.Close()
 		} else {
-			left.remove(!left.done(), nil)
+			left.remove(context.Background(), !left.done(), nil) // of a process that is gone
 		}
 	}
 }
@@ -283,12 +283,14 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 	}
 	defer r.file.Close()
 	l := w.leftOf(r)
+	// A cancel keeps edits from being made, but nothing of those that were may stay behind.
+	clean := context.WithoutCancel(ctx)
 	todo, err := l.edits(back)
 	if err != nil {
 		return nil, fmt.Errorf("recover plan %s: %w", id, err)
 	}
 	if back {
-		l.putLinksBack()
+		l.putLinksBack(clean)
 	}
 	all := &aycoder.ApplyResult{}
 	for {
@@ -311,12 +313,12 @@ func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts 
 		})
 	}
 	slices.SortStableFunc(all.Files, func(a, b aycoder.FileResult) int { return cmp.Compare(a.Path, b.Path) })
-	l.remove(back, all)
+	l.remove(clean, back, all)
 	return all, nil
 }
 
 // putLinksBack restores links that were deleted.
-func (l *leftover) putLinksBack() {
+func (l *leftover) putLinksBack(ctx context.Context) {
 	for _, f := range l.files {
 		v := f.recordFile()
 		for _, t := range f.temps {
@@ -324,7 +326,7 @@ func (l *leftover) putLinksBack() {
 			if v.Link == "" || err != nil || to != v.Link {
 				continue
 			}
-			if target, err := l.w.openTarget(context.Background(), v.Edit.Path, v.Edit.Path); err == nil {
+			if target, err := l.w.openTarget(ctx, v.Edit.Path, v.Edit.Path); err == nil {
 				_ = place{target: target}.put(path.Base(t.name))
 				target.close()
 			}
@@ -334,12 +336,12 @@ func (l *leftover) putLinksBack() {
 
 // remove removes the temporary files and the record. A text that exists nowhere else is kept in
 // a file with a visible name, which the result names.
-func (l *leftover) remove(back bool, res *aycoder.ApplyResult) {
+func (l *leftover) remove(ctx context.Context, back bool, res *aycoder.ApplyResult) {
 	for _, f := range l.files {
 		e := f.recordFile().Edit
 		stops := res == nil || slices.ContainsFunc(res.Files, func(r aycoder.FileResult) bool { return r.Path == e.Path && r.Stops() })
 		for _, t := range f.temps {
-			target, err := l.w.openTarget(context.Background(), e.Path, e.Path)
+			target, err := l.w.openTarget(ctx, e.Path, e.Path)
 			if err != nil {
 				continue
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	contest.Main(map[string]contest.Open{provider.Anthropic: open})
+	contest.Main(context.Background(), map[string]contest.Open{provider.Anthropic: open})
 }
 
 func open(s contest.Setup) (func() (contest.Conversation, error), error) {

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	contest.Main(map[string]contest.Open{
+	contest.Main(context.Background(), map[string]contest.Open{
 		provider.Anthropic: open(func(url string) (aycoder.ModelClient, error) {
 			return anthropic.New("claude-sonnet-4-5", anthropic.WithAPIKey("key"), anthropic.WithBaseURL(url))
 		}),

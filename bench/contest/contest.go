@@ -93,7 +93,7 @@ const (
 
 // Main runs the measurement that the command line names, and prints its report. Without
 // arguments it prints the wires that there are.
-func Main(wires map[string]Open) {
+func Main(ctx context.Context, wires map[string]Open) {
 	what := flag.String("measure", "", "decode, loop or idle")
 	url := flag.String("url", "", "address of the provider")
 	wire := flag.String("wire", "", "API to speak")
@@ -106,7 +106,7 @@ func Main(wires map[string]Open) {
 		}
 		return
 	}
-	values, steps, err := measure(*what, wires[*wire], Setup{Wire: *wire, URL: *url})
+	values, steps, err := measure(ctx, *what, wires[*wire], Setup{Wire: *wire, URL: *url})
 	r := Report{Values: values, Steps: steps}
 	if err != nil {
 		r = Report{Error: err.Error()}
@@ -117,18 +117,18 @@ func Main(wires map[string]Open) {
 	}
 }
 
-func measure(what string, open Open, s Setup) (map[string]float64, []float64, error) {
+func measure(ctx context.Context, what string, open Open, s Setup) (map[string]float64, []float64, error) {
 	if open == nil {
 		return nil, nil, fmt.Errorf("no adapter for %q", s.Wire)
 	}
 	switch what {
 	case Decode:
-		v, err := decode(open, s)
+		v, err := decode(ctx, open, s)
 		return v, nil, err
 	case Loop:
-		return loop(open, s)
+		return loop(ctx, open, s)
 	case Idle:
-		v, err := idle(open, s)
+		v, err := idle(ctx, open, s)
 		return v, nil, err
 	}
 	return nil, nil, fmt.Errorf("no measurement is called %q", what)
@@ -168,13 +168,13 @@ func newGame(open Open, s Setup, script provider.Script) (*game, error) {
 }
 
 // play plays the script once, and checks that all of it arrived.
-func (g *game) play() (Conversation, error) {
+func (g *game) play(ctx context.Context) (Conversation, error) {
 	g.text, g.calls = g.text[:0], 0
 	c, err := g.begin()
 	if err != nil {
 		return nil, err
 	}
-	if err := c(context.Background(), Prompt); err != nil {
+	if err := c(ctx, Prompt); err != nil {
 		return nil, err
 	}
 	if want := g.script.Turns * g.script.Calls; g.calls != want {
@@ -194,17 +194,17 @@ func sum(b []byte) uint64 {
 }
 
 // decode measures long answers that end with one call.
-func decode(open Open, s Setup) (map[string]float64, error) {
+func decode(ctx context.Context, open Open, s Setup) (map[string]float64, error) {
 	g, err := newGame(open, s, provider.Script{Turns: 1, Calls: 1, Deltas: Deltas})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := g.play(); err != nil {
+	if _, err := g.play(ctx); err != nil {
 		return nil, err
 	}
 	u, err := used(func() error {
 		for range Answers {
-			if _, err := g.play(); err != nil {
+			if _, err := g.play(ctx); err != nil {
 				return err
 			}
 		}
@@ -217,10 +217,10 @@ func decode(open Open, s Setup) (map[string]float64, error) {
 }
 
 // loop measures a run of many turns: what a step costs, and how that grows.
-func loop(open Open, s Setup) (map[string]float64, []float64, error) {
+func loop(ctx context.Context, open Open, s Setup) (map[string]float64, []float64, error) {
 	warm, err := newGame(open, s, provider.Script{Turns: 5, Calls: Calls, Deltas: 20})
 	if err == nil {
-		_, err = warm.play()
+		_, err = warm.play(ctx)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -236,7 +236,7 @@ func loop(open Open, s Setup) (map[string]float64, []float64, error) {
 		}
 	}
 	u, err := used(func() error {
-		_, err := g.play()
+		_, err := g.play(ctx)
 		return err
 	})
 	if err != nil {
@@ -258,7 +258,7 @@ func loop(open Open, s Setup) (map[string]float64, []float64, error) {
 }
 
 // idle measures what a conversation holds after one exchange with one call.
-func idle(open Open, s Setup) (map[string]float64, error) {
+func idle(ctx context.Context, open Open, s Setup) (map[string]float64, error) {
 	g, err := newGame(open, s, provider.Script{Turns: 1, Calls: 1, Deltas: 20})
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func idle(open Open, s Setup) (map[string]float64, error) {
 	var kept []Conversation
 	hold := func(n int) error {
 		for range n {
-			c, err := g.play()
+			c, err := g.play(ctx)
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	contest.Main(map[string]contest.Open{provider.OpenAI: open})
+	contest.Main(context.Background(), map[string]contest.Open{provider.OpenAI: open})
 }
 
 func open(s contest.Setup) (func() (contest.Conversation, error), error) {

@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	contest.Main(map[string]contest.Open{provider.Anthropic: anthropic, provider.OpenAI: openai})
+	contest.Main(context.Background(), map[string]contest.Open{provider.Anthropic: anthropic, provider.OpenAI: openai})
 }
 
 // events sends a request and calls each with the data of every event of the answer.

@@ -112,7 +112,7 @@ func many(t *testing.T, n int) {
 	}
 	wg.Wait()
 	unaffected(t, before, in(p.out, "file"))
-	temp := filepath.Dir(b.Temp())
+	temp := filepath.Dir(b.temp)
 	assert.DirExists(t, temp)
 	require.NoError(t, b.Close())
 	assert.NoDirExists(t, temp)

@@ -147,13 +147,6 @@ func (b *Box) Start(ctx context.Context, cmd *exec.Cmd, call Call) (*Report, err
 	return v.report.clone(), nil
 }
 
-// Temp returns the directory for temporary files of the commands, "" before the first.
-func (b *Box) Temp() string {
-	_ = b.busy.Acquire(context.Background(), 1)
-	defer b.busy.Release(1)
-	return b.temp
-}
-
 // Close removes the temporary files of the commands, which must have ended. After it
 // no command starts.
 func (b *Box) Close() error {

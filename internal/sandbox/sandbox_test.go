@@ -193,9 +193,9 @@ func TestStartSetsTemporaryDirectory(t *testing.T) {
 	_, err := b.Start(t.Context(), cmd, Call{})
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
-	assert.FileExists(t, filepath.Join(b.Temp(), "x"))
+	assert.FileExists(t, filepath.Join(b.temp, "x"))
 
-	require.NoError(t, os.RemoveAll(b.Temp()))
+	require.NoError(t, os.RemoveAll(b.temp))
 	cmd = shell(`touch "$TMPDIR/y"`)
 	_, err = b.Start(t.Context(), cmd, Call{})
 	require.NoError(t, err)

@@ -17,14 +17,14 @@ type lookup struct {
 
 // Main sends the second argument to the model at the address in the first. Without
 // arguments it only reports that it has started.
-func Main(open func(url string) (aycoder.ModelClient, error)) {
+func Main(ctx context.Context, open func(url string) (aycoder.ModelClient, error)) {
 	if len(os.Args) < 3 {
 		fmt.Println("ready")
 		return
 	}
 	client, err := open(os.Args[1])
 	if err == nil {
-		err = ask(client, os.Args[2])
+		err = ask(ctx, client, os.Args[2])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -32,7 +32,7 @@ func Main(open func(url string) (aycoder.ModelClient, error)) {
 	}
 }
 
-func ask(client aycoder.ModelClient, prompt string) error {
+func ask(ctx context.Context, client aycoder.ModelClient, prompt string) error {
 	found := func(_ context.Context, _ *aycoder.Invocation, in lookup) (*aycoder.ToolResult, error) {
 		return aycoder.TextResult(in.Word), nil
 	}
@@ -44,7 +44,7 @@ func ask(client aycoder.ModelClient, prompt string) error {
 	if err != nil {
 		return err
 	}
-	for ev, err := range agent.Run(context.Background(), aycoder.Input{Prompt: prompt}) {
+	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: prompt}) {
 		if err != nil {
 			return err
 		}
