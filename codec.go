@@ -89,12 +89,12 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 }
 
 // MarshalJSON encodes a part of an unknown type as it was read.
-func (w wirePart) MarshalJSON() ([]byte, error) {
+func (w *wirePart) MarshalJSON() ([]byte, error) {
 	if w.unknown != nil {
 		return w.unknown, nil
 	}
 	type plain wirePart
-	return json.Marshal(plain(w))
+	return json.Marshal((*plain)(w))
 }
 
 // UnmarshalJSON keeps the JSON text of a part of an unknown type.
@@ -122,7 +122,7 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 type leafPart wirePart
 
 // MarshalJSON encodes the part.
-func (w leafPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
+func (w *leafPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
 // UnmarshalJSON refuses a nested output before it decodes any deeper.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
@@ -142,7 +142,7 @@ func (w *leafPart) UnmarshalJSON(data []byte) error {
 type extraPart wirePart
 
 // MarshalJSON encodes the block.
-func (w extraPart) MarshalJSON() ([]byte, error) { return wirePart(w).MarshalJSON() }
+func (w *extraPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
 // UnmarshalJSON decodes an opaque block, or keeps the JSON text of anything else.
 func (w *extraPart) UnmarshalJSON(data []byte) error {

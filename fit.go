@@ -47,20 +47,19 @@ func (c cut) at(messages []*Message) cut {
 	}
 	for i, m := range messages[c.seen:] {
 		if m.Role == RoleAssistant {
-			c.move(messages[:c.seen+i])
+			c = c.move(messages[:c.seen+i])
 		}
 		c.size += shortSize(m, c.limit)
 	}
 	c.seen = len(messages)
-	c.move(messages)
-	return c
+	return c.move(messages)
 }
 
-// move leaves out more messages if too much is sent. It leaves room to grow, since each
-// move of the cut costs a prompt cache.
-func (c *cut) move(messages []*Message) {
+// move returns a cut that leaves out more messages if too much is sent. It leaves room to
+// grow, since each move of the cut costs a prompt cache.
+func (c cut) move(messages []*Message) cut {
 	if c.size <= c.limit {
-		return
+		return c
 	}
 	head, open := headOf(messages), openCalls(messages)
 	room := max(c.limit/2-sizeOf(messages[:head], c.limit), c.limit/4)
@@ -79,6 +78,7 @@ func (c *cut) move(messages []*Message) {
 		c.from = from
 	}
 	c.size = sizeOf(excerpt(messages, c.from, c.limit), 0)
+	return c
 }
 
 // shrunk returns a cut that sends less, if there is one. It aims at the given limit, or

@@ -71,7 +71,7 @@ func chatMost(r *rawjson.Reader, to *int64) {
 // usage converts the token counts. The total reveals which counts a service excludes that
 // others include: xAI excludes reasoning, Mistral audio, gateways to Anthropic's models
 // cache reads and writes.
-func (u chatUsage) usage() aycoder.Usage {
+func (u *chatUsage) usage() aycoder.Usage {
 	apart := u.apart()
 	input, output := u.input+apart.audio, u.output+apart.reasoning
 	cached, written := u.cached, u.cacheWrite
@@ -94,7 +94,7 @@ func (u chatUsage) usage() aycoder.Usage {
 // first tries the counts that cannot be included in these. Without a usable total, cache
 // counts larger than the input are separate if they have Anthropic's names, because that
 // input always excludes them.
-func (u chatUsage) apart() (found chatUsage) {
+func (u *chatUsage) apart() (found chatUsage) {
 	more := u.total - u.input - u.output
 	if more <= 0 {
 		if (u.total == 0 || u.anthropic) && u.cached+u.cacheWrite > u.input {

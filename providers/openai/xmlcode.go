@@ -67,7 +67,8 @@ func (c *xmlCode) line() {
 }
 
 // inside reports whether the next character is code, unless it is a backtick.
-func (c xmlCode) inside() bool {
-	c.tick()
-	return c.fence != 0 || c.ticks > 0
+func (c *xmlCode) inside() bool {
+	here := *c
+	here.tick() // as if the run of backticks ended here
+	return here.fence != 0 || here.ticks > 0
 }
