@@ -31,8 +31,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aycoder/aycoder/bench/contest"
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/contest"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 // contestants are the directories of the programs. The first is the floor, by which the

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 // The tables of the document match results.json.

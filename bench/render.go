@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aycoder/aycoder/bench/contest"
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/contest"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 // columns are the columns of the tables.

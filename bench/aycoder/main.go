@@ -7,8 +7,8 @@ import (
 	"context"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/bench/contest"
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/contest"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/providers/openai"
 )

@@ -14,8 +14,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/aycoder/aycoder/bench/contest"
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/contest"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 func main() {
@@ -168,50 +168,63 @@ type chatMessage struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
+// A chatAnswer collects an answer from its chunks. The API sends the arguments of a call in
+// pieces, which are joined only at the end: adding to a string would copy it each time.
+type chatAnswer struct {
+	said    func(string)
+	message chatMessage
+	text    strings.Builder
+	args    [][]byte // by call
+}
+
+func (a *chatAnswer) chunk(data []byte) error {
+	var ev struct {
+		Choices []struct {
+			Delta struct {
+				Content   string
+				ToolCalls []struct {
+					Index    int
+					ID       string
+					Function function
+				} `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return err
+	}
+	for _, c := range ev.Choices {
+		if c.Delta.Content != "" {
+			a.text.WriteString(c.Delta.Content)
+			a.said(c.Delta.Content)
+		}
+		for _, t := range c.Delta.ToolCalls {
+			if t.ID != "" { // only the first piece of a call has it
+				a.message.ToolCalls = append(a.message.ToolCalls, toolCall{ID: t.ID, Type: "function", Function: t.Function})
+				a.args = append(a.args, nil)
+			}
+			a.args[t.Index] = append(a.args[t.Index], t.Function.Arguments...)
+		}
+	}
+	return nil
+}
+
+func (a *chatAnswer) whole() chatMessage {
+	a.message.Content = a.text.String()
+	for i := range a.message.ToolCalls {
+		a.message.ToolCalls[i].Function.Arguments = string(a.args[i])
+	}
+	return a.message
+}
+
 func openai(s contest.Setup) (func() (contest.Conversation, error), error) {
 	tool := map[string]any{"type": "function", "function": map[string]any{"name": contest.ToolName,
 		"description": contest.ToolDescription, "parameters": json.RawMessage(contest.ToolSchema)}}
 	ask := func(ctx context.Context, history []chatMessage) (chatMessage, error) {
-		var text strings.Builder
-		var args [][]byte
-		m := chatMessage{Role: "assistant"}
 		body := map[string]any{"model": "gpt-4o", "stream": true, "tools": []any{tool}, "messages": history}
-		err := events(ctx, s.URL+"/v1/chat/completions", body, func(data []byte) error {
-			var ev struct {
-				Choices []struct {
-					Delta struct {
-						Content   string
-						ToolCalls []struct {
-							Index    int
-							ID       string
-							Function function
-						} `json:"tool_calls"`
-					}
-				}
-			}
-			if err := json.Unmarshal(data, &ev); err != nil {
-				return err
-			}
-			for _, c := range ev.Choices {
-				if c.Delta.Content != "" {
-					text.WriteString(c.Delta.Content)
-					s.Text(c.Delta.Content)
-				}
-				for _, t := range c.Delta.ToolCalls {
-					if t.ID != "" {
-						m.ToolCalls = append(m.ToolCalls, toolCall{ID: t.ID, Type: "function", Function: t.Function})
-						args = append(args, nil)
-					}
-					args[t.Index] = append(args[t.Index], t.Function.Arguments...)
-				}
-			}
-			return nil
-		})
-		m.Content = text.String()
-		for i := range m.ToolCalls {
-			m.ToolCalls[i].Function.Arguments = string(args[i])
-		}
-		return m, err
+		a := chatAnswer{said: s.Text, message: chatMessage{Role: "assistant"}}
+		err := events(ctx, s.URL+"/v1/chat/completions", body, a.chunk)
+		return a.whole(), err
 	}
 	return func() (contest.Conversation, error) {
 		history := []chatMessage{{Role: "system", Content: contest.System}}

@@ -11,8 +11,8 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/aycoder/aycoder/bench/contest"
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/contest"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 func main() {

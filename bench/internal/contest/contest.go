@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/aycoder/aycoder/bench/provider"
+	"github.com/aycoder/aycoder/bench/internal/provider"
 )
 
 // The system prompt and the task, the same for each contestant.
