@@ -360,7 +360,7 @@ func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
 func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.log.Log(ctx, slog.LevelError, "context builder panicked", "panic", p, "stack", string(debug.Stack()))
+			l.log(ctx, slog.LevelError, "context builder panicked", "panic", p, "stack", string(debug.Stack()))
 			req, err = nil, fmt.Errorf("builder panicked: %v", p)
 		}
 	}()
@@ -406,7 +406,7 @@ type settings struct {
 	newID       func() string
 	random      func() float64
 	execute     func(context.Context, string, func(context.Context))
-	log         logger
+	log         logFunc
 
 	// These hooks are linked only into programs with an approver or an auditor, see
 	// [config.watch].

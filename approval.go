@@ -156,7 +156,7 @@ func (r *run) policy(p *preparedCall) (v Verdict) {
 func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.log.Log(ctx, slog.LevelError, "approver panicked", "tool", call.Name, "panic", p)
+			l.log(ctx, slog.LevelError, "approver panicked", "tool", call.Name, "panic", p)
 			v = Deny("the approver panicked")
 		}
 	}()

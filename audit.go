@@ -344,7 +344,7 @@ func (t *trail) flush(ctx context.Context, r *run, last bool) error {
 	}
 	err := errors.Join(errs...)
 	if err != nil && last {
-		r.loop.log.Log(ctx, slog.LevelError, "records of a run were not kept", "run", r.id, "err", err)
+		r.loop.log(ctx, slog.LevelError, "records of a run were not kept", "run", r.id, "err", err)
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func defaults() config {
 		builder: plainContext{}, approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: maxAnswer, keepEncoded: true, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: newID, random: randv2.Float64,
-		log: silent{},
+		log: silent,
 	}}
 }
 
@@ -231,20 +231,16 @@ func WithRetry(p RetryPolicy) Option {
 	return option("WithRetry", true, "", func(c *config) { c.retry = p })
 }
 
-// A logger is the part of a [*slog.Logger] that the loop needs. The interface keeps the
-// rest of it out of programs that set none.
-type logger interface {
-	Log(ctx context.Context, level slog.Level, msg string, args ...any)
-}
+// A logFunc is the Log method of a [*slog.Logger]. That the loop needs no more of it keeps
+// the rest out of programs that set none.
+type logFunc = func(ctx context.Context, level slog.Level, msg string, args ...any)
 
-type silent struct{}
-
-func (silent) Log(context.Context, slog.Level, string, ...any) {}
+func silent(context.Context, slog.Level, string, ...any) {}
 
 // WithLogger sets the logger for problems that no event reports, such as abandoned
 // tools and panics. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option {
-	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l })
+	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l.Log })
 }
 
 // Clock is the source of time for waits, timeouts and times in events, so that runs can be

@@ -50,7 +50,7 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.keepText()
 	var lost []Event
 	for _, a := range r.running {
-		r.loop.log.Log(ctx, slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		r.loop.log(ctx, slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		out := errorOutput(a.Call, stopped(r.loop.tool(a.Call.Name).spec.Effect))
 		fin := &ToolFinished{
@@ -81,7 +81,7 @@ func (r *run) end(ctx context.Context, f func()) {
 	defer r.gone()
 	defer func() {
 		if p := recover(); p != nil {
-			r.loop.log.Log(ctx, slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
+			r.loop.log(ctx, slog.LevelError, "function at the end of a run panicked", "run", r.id, "panic", p)
 		}
 	}()
 	f()

@@ -42,7 +42,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		if p == nil {
 			return
 		}
-		r.loop.log.Log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		r.loop.log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
 		if err = failed; !done && err == nil {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
@@ -184,7 +184,7 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	case *BlockDone:
 		p, ok := cleanPart(ev.Part)
 		if !ok {
-			r.loop.log.Log(ctx, slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
+			r.loop.log(ctx, slog.LevelWarn, "block of the model is no JSON and is left out", "run", r.id)
 			return false, nil
 		}
 		return false, r.step(&BlockDone{p})
@@ -281,7 +281,7 @@ func (r *run) shrink(f *ModelFailed, err error) error {
 func (r *run) retry(ctx context.Context, err error) (f ModelFailed) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.loop.log.Log(ctx, slog.LevelError, "error of the model panicked", "panic", p)
+			r.loop.log(ctx, slog.LevelError, "error of the model panicked", "panic", p)
 			f = ModelFailed{}
 		}
 	}()

@@ -75,7 +75,7 @@ func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
-		r.loop.log.Log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
+		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
 		return
 	}
 	if r.recorder != nil {

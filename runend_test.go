@@ -3,6 +3,10 @@ package aycoder_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -40,6 +44,56 @@ func ownTool(t testing.TB, name string, fn callFunc) aycoder.Tool {
 	require.NoError(t, err)
 	return tool
 }
+
+// traceKey is the key of a value in a context.
+type traceKey struct{}
+
+// traces is a slog.Handler that notes the value of the context of each record.
+type traces struct{ *noted }
+
+func (traces) Enabled(context.Context, slog.Level) bool { return true }
+func (h traces) WithAttrs([]slog.Attr) slog.Handler     { return h }
+func (h traces) WithGroup(string) slog.Handler          { return h }
+func (h traces) Handle(ctx context.Context, r slog.Record) error {
+	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
+	h.add(fmt.Sprintf("%s: %v in %s", r.Message, ctx.Value(traceKey{}), filepath.Base(frame.File)))
+	return nil
+}
+
+// A record of the log has the context of its run, for its trace, and the place in the code
+// that it comes from, whatever panicked.
+func TestLogHasContext(t *testing.T) {
+	tests := []struct {
+		name string
+		turn []any
+		want string
+	}{
+		{"clean-up", calls(use("a", "start", `{"text":"x"}`)), "function at the end of a run panicked: T1 in run_end.go"},
+		{"error", []any{badError{}}, "error of the model panicked: T1 in run_model.go"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var seen noted
+			start := func(_ context.Context, inv *aycoder.Invocation, _ echoArgs) (*aycoder.ToolResult, error) {
+				inv.Cleanup(func() { panic("x") })
+				return aycoder.TextResult("started"), nil
+			}
+			m := &fake{turns: [][]any{tt.turn, say("end")}}
+			ctx := context.WithValue(t.Context(), traceKey{}, "T1")
+			for range newLoop(t, m, aycoder.WithTools(ownTool(t, "start", start)), aycoder.WithLogger(slog.New(traces{&seen}))).
+				Run(ctx, aycoder.Input{Prompt: "go"}) {
+				continue
+			}
+			require.Equal(t, []string{tt.want}, seen.sorted())
+		})
+	}
+}
+
+// badError is an error whose methods panic.
+type badError struct{}
+
+func (badError) Error() string { return "bad" }
+func (badError) Unwrap() error { panic("unwrap") }
 
 // A function that a tool registers for the end of a run is called once, before the loop
 // statement ends, however that happens.

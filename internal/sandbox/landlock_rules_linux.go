@@ -129,10 +129,19 @@ func (r *ruleset) fill(v *view) error {
 // paths. As rules can only add rights, directories around those get the lesser ones, and
 // what is in them each the full ones: what is new in such a directory gets none.
 func (r *ruleset) grant(path string, rights, lesser uint64, except []string) error {
-	return r.grantAt(unix.AT_FDCWD, path, path, rights, lesser, except)
+	return r.grantAt(unix.AT_FDCWD, path, path, &grant{rights, lesser, except})
 }
 
-func (r *ruleset) grantAt(dir int, name, path string, rights, lesser uint64, except []string) error {
+// A grant is what ruleset.grant is asked for.
+type grant struct {
+	rights, lesser uint64
+	except         []string // absolute paths
+}
+
+// grantAt opens one name below an open directory, so that nobody can put another directory
+// in the way between the check of the path and the rule for it. The path is for messages and
+// for the comparison with the exceptions.
+func (r *ruleset) grantAt(dir int, name, path string, g *grant) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil // It is gone, or not even the host gets there.
@@ -146,20 +155,20 @@ func (r *ruleset) grantAt(dir int, name, path string, rights, lesser uint64, exc
 	if kind == unix.S_IFLNK {
 		return nil // The target of the link has separate rules.
 	}
-	if covers(except, path) {
-		return r.add(fd, kind, path, lesser)
+	if covers(g.except, path) {
+		return r.add(fd, kind, path, g.lesser)
 	}
-	if kind != unix.S_IFDIR || !slices.ContainsFunc(except, func(e string) bool { return within(e, path) }) {
-		return r.add(fd, kind, path, rights)
+	if kind != unix.S_IFDIR || !slices.ContainsFunc(g.except, func(e string) bool { return within(e, path) }) {
+		return r.add(fd, kind, path, g.rights)
 	}
-	if err := r.add(fd, kind, path, lesser); err != nil {
+	if err := r.add(fd, kind, path, g.lesser); err != nil {
 		return err
 	}
-	return r.grantEach(fd, path, rights, lesser, except)
+	return r.grantEach(fd, path, g)
 }
 
 // grantEach gives rights in each of the entries of a directory.
-func (r *ruleset) grantEach(dir int, path string, rights, lesser uint64, except []string) error {
+func (r *ruleset) grantEach(dir int, path string, g *grant) error {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", path, err)
@@ -171,7 +180,7 @@ func (r *ruleset) grantEach(dir int, path string, rights, lesser uint64, except 
 		return fmt.Errorf("list %s: %w", path, err)
 	}
 	for _, name := range names {
-		if err := r.grantAt(dir, name, filepath.Join(path, name), rights, lesser, except); err != nil {
+		if err := r.grantAt(dir, name, filepath.Join(path, name), g); err != nil {
 			return err
 		}
 	}
