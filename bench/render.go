@@ -137,8 +137,6 @@ func short(x float64) string {
 // The document holds the tables between two marks.
 const begin, end = "<!-- bench: go run -C bench . -->\n", "<!-- end of bench -->\n"
 
-var section = regexp.MustCompile(`(?s)` + regexp.QuoteMeta(begin) + `.*?` + regexp.QuoteMeta(end))
-
 // files returns the files that this program writes into the directory of the document.
 func files(dir string, r *Results) (map[string]string, error) {
 	name := "benchmarks.md"
@@ -146,6 +144,7 @@ func files(dir string, r *Results) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	section := regexp.MustCompile(`(?s)` + regexp.QuoteMeta(begin) + `.*?` + regexp.QuoteMeta(end))
 	if !section.Match(data) {
 		return nil, fmt.Errorf("%s has no section for the tables", name)
 	}

@@ -160,10 +160,16 @@ type Kind int
 
 // The kinds of rows.
 const (
-	Equal   Kind = iota // the same line on both sides
-	Changed             // an old line and the new one in its place
-	Removed             // an old line only
-	Added               // a new line only
+	// Equal means that the line is the same on both sides. Both have a number, and no ranges
+	// of them have changed.
+	Equal Kind = iota
+	// Changed means that a line was reworded: the row has the old line and the new one in its
+	// place.
+	Changed
+	// Removed means that there is an old line only; the new side of the row is empty.
+	Removed
+	// Added means that there is a new line only; the old side of the row is empty.
+	Added
 )
 
 // String returns the name of the kind, such as "changed".

@@ -78,9 +78,14 @@ type Style int
 
 // The styles of conflicts.
 const (
-	StyleMerge  Style = iota // ours and theirs, without the lines that they share
-	StyleDiff3               // ours, base and theirs, with all lines
-	StyleZdiff3              // ours, base and theirs, without the lines that ours and theirs both begin or end with
+	// StyleMerge shows ours and theirs, without the lines that they share. It is git's
+	// default, and the shortest, but a reader cannot see which side changed what.
+	StyleMerge Style = iota
+	// StyleDiff3 shows ours, base and theirs, whole: all that is needed to decide.
+	StyleDiff3
+	// StyleZdiff3 shows what StyleDiff3 shows, less the lines that ours and theirs both
+	// begin or end with.
+	StyleZdiff3
 )
 
 // WithStyle sets how conflicts are formed and shown. Default: StyleMerge.
@@ -116,11 +121,19 @@ type Kind int
 
 // The kinds of regions.
 const (
-	Unchanged Kind = iota // ours and theirs are equal to base
-	Ours                  // theirs is equal to base: ours is taken
-	Theirs                // ours is equal to base: theirs is taken
-	Both                  // ours and theirs are equal, base is not
-	Conflict              // both sides changed the same or adjacent lines; two of the texts may be equal here
+	// Unchanged means that the three texts are equal in this place, so there was nothing to
+	// merge.
+	Unchanged Kind = iota
+	// Ours means that only ours differs from base, so the text of ours is taken.
+	Ours
+	// Theirs means that only theirs differs from base, so the text of theirs is taken.
+	Theirs
+	// Both means that ours and theirs made the same change, which counts once.
+	Both
+	// Conflict means that both sides changed the same or adjacent lines; two of the texts may
+	// be equal here. Nothing is taken until the region is resolved; [Result.Bytes] shows it
+	// between markers.
+	Conflict
 )
 
 // String returns the name of the kind, such as "conflict".
@@ -203,7 +216,8 @@ func (r Result) Conflicts() int {
 	return n
 }
 
-// Clean reports whether no conflict is left.
+// Clean reports whether no conflict is left: either there was none, or each one was
+// resolved.
 func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
 // Bytes returns the merged text. Conflicts that are not resolved are written between markers,
@@ -249,12 +263,21 @@ type Choice int
 
 // The choices for [Result.Resolve].
 const (
-	ChooseOurs        Choice = iota // what ours has
-	ChooseTheirs                    // what theirs has
-	ChooseBase                      // what base has: neither change
-	ChooseOursFirst                 // the lines of ours, then those of theirs
-	ChooseTheirsFirst               // the lines of theirs, then those of ours
-	ChooseSuggestion                // the text of the region's suggestion
+	// ChooseOurs takes the text of ours and drops the change of theirs in this region.
+	ChooseOurs Choice = iota
+	// ChooseTheirs takes the text of theirs and drops the change of ours in this region.
+	ChooseTheirs
+	// ChooseBase takes the text of base and drops both changes in this region.
+	ChooseBase
+	// ChooseOursFirst takes the text of ours and then that of theirs, with a line end between
+	// them if the first has none.
+	ChooseOursFirst
+	// ChooseTheirsFirst takes the text of theirs and then that of ours, with a line end
+	// between them if the first has none.
+	ChooseTheirsFirst
+	// ChooseSuggestion takes the text of the region's [Suggestion]. It is an error if the
+	// region has none.
+	ChooseSuggestion
 )
 
 // Resolve decides what a region, given by its index, becomes in the merged text. Any

@@ -191,9 +191,6 @@ var settings = []struct{ words, file string }{
 	{"update-alternatives", "/usr/bin"}, {"git-lfs", ".gitattributes"},
 }
 
-// staging are subcommands of git that name files without writing them.
-var staging = []string{"add", "commit", "diff", "log", "show", "status", "blame", "push"}
-
 // guardWords guards the files that any word of a command names, unless the command only reads:
 // for many programs it is unknown which of their words they write to.
 func (q *inquiry) guardWords(c *shell.Command) {
@@ -205,12 +202,16 @@ func (q *inquiry) guardWords(c *shell.Command) {
 			q.guard("writes", s.file)
 		}
 	}
-	if path.Base(c.Argv[0]) == "git" && len(c.Argv) > 1 && slices.Contains(staging, c.Argv[1]) {
-		return
+	if path.Base(c.Argv[0]) == "git" && len(c.Argv) > 1 {
+		switch c.Argv[1] {
+		case "add", "commit", "diff", "log", "show", "status", "blame", "push":
+			return // these name files without writing them
+		}
 	}
+	program := path.Base(c.Argv[0])
 	for _, word := range c.Argv[1:] {
 		names := []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"), afterLetter(word)}
-		if !slices.Contains(printing, path.Base(c.Argv[0])) { // it may be a program, as of sed, awk or python
+		if program != "echo" && program != "printf" { // the word may be a program, as of sed, awk or python
 			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=", r) })...)
 		}
 		for _, name := range names {
@@ -221,9 +222,6 @@ func (q *inquiry) guardWords(c *shell.Command) {
 		}
 	}
 }
-
-// printing are builtins whose words are texts.
-var printing = []string{"echo", "printf"}
 
 func after(word, sep string) string {
 	_, rest, _ := strings.Cut(word, sep)
@@ -238,12 +236,11 @@ func afterLetter(word string) string {
 	return ""
 }
 
-// copying are programs that put files into a directory under the names they had.
-var copying = []string{"cp", "mv", "install", "rsync", "ln", "scp", "wget", "curl", "git", "ditto"}
-
 // guardBelow guards the files that a command may create in a directory: they are named after
 // the last elements of its words.
 func (q *inquiry) guardBelow(dir string, argv []string) {
+	// Only these programs put files into a directory under the names they had.
+	copying := []string{"cp", "mv", "install", "rsync", "ln", "scp", "wget", "curl", "git", "ditto"}
 	if len(argv) == 0 || !slices.Contains(copying, path.Base(argv[0])) {
 		return
 	}

@@ -19,10 +19,18 @@ type Source string
 
 // The sources. Of two rules with the same action, that of the former is named.
 const (
-	Managed Source = "managed" // the host, or whoever administers it
-	User    Source = "user"    // the user's own, also those that were saved
-	Session Source = "session" // made for this session
-	Project Source = "project" // came with the code: they can only tighten
+	// Managed rules come from the host, or from whoever administers it. They are the first
+	// to be named.
+	Managed Source = "managed"
+	// User rules are the user's own, also those that were saved when a question was
+	// answered.
+	User Source = "user"
+	// Session rules are those that the user made for this session. They are forgotten with
+	// the [Policy].
+	Session Source = "session"
+	// Project rules came with the code, from a stranger perhaps: they can only tighten, and
+	// never allow anything.
+	Project Source = "project"
 )
 
 var sources = []Source{Managed, User, Session, Project}

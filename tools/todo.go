@@ -26,10 +26,18 @@ type TodoStatus string
 
 // The statuses of a [TodoItem].
 const (
-	TodoPending    TodoStatus = "pending"
+	// TodoPending means that the work on the item has not begun. In the text for the model
+	// it is "[ ]".
+	TodoPending TodoStatus = "pending"
+	// TodoInProgress means that the model works on the item now. In the text for the model it
+	// is "[>]".
 	TodoInProgress TodoStatus = "in_progress"
-	TodoCompleted  TodoStatus = "completed"
-	TodoCancelled  TodoStatus = "cancelled"
+	// TodoCompleted means that the item is done. The model keeps it on the list, as "[x]", and
+	// so does not do it again.
+	TodoCompleted TodoStatus = "completed"
+	// TodoCancelled means that the item turned out to be needless. The model keeps it on the
+	// list, as "[-]".
+	TodoCancelled TodoStatus = "cancelled"
 )
 
 // TodoItem is a task on a [TodoList].

@@ -164,7 +164,6 @@ var (
 		"api key is required", "api key is missing", "token expired", "token is expired", "jwt expired", "session expired",
 		"login required", "login fail", "must be logged in", "please log in", "please sign in", loginPage,
 	}
-	tooOften = []string{"rate limit", "too many requests"}
 )
 
 // filtered are the texts of content filters.
@@ -196,7 +195,7 @@ func ofText(text string, status int) class {
 	case status == 0 && (slices.ContainsFunc(noAccessFirst, func(s string) bool { return strings.HasPrefix(text, s) }) ||
 		slices.ContainsFunc(noAccessSaid, has)):
 		return unauthorised
-	case status == 0 && slices.ContainsFunc(tooOften, has):
+	case status == 0 && (has("rate limit") || has("too many requests")):
 		return rateLimited
 	case status == 0 && strings.HasPrefix(text, "invalid request"):
 		return badRequest

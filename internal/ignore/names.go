@@ -22,8 +22,7 @@ var dependencies = set{
 	"_build", "elm-stuff", ".stack-work", "dist-newstyle", "zig-cache", ".zig-cache",
 }
 
-// secretDirs, secretNames, secretSuffixes and secretPrefixes are where keys and
-// passwords are kept.
+// secretDirs, secretNames and secretSuffixes are where keys and passwords are kept.
 var (
 	secretDirs = set{".aws", ".ssh", ".kube", ".gnupg", ".docker", ".azure", ".gcloud", ".oci",
 		".password-store"}
@@ -32,11 +31,6 @@ var (
 		".htpasswd", ".pgpass", ".my.cnf", ".s3cfg", ".boto", ".vault-token"}
 	secretSuffixes = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".ppk", ".kdbx",
 		".tfstate", ".tfstate.backup"}
-	secretPrefixes = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
-	// harmlessEnv are the ends of .env.* files that are meant to be read.
-	harmlessEnv = []string{".example", ".sample", ".template"}
-	// copies are the ends that editors and people give to a copy.
-	copies = []string{"~", "#", ".bak", ".old", ".orig", ".save", ".swp"}
 )
 
 // set is some names. It is a list and no map, so that a program that does not look
@@ -83,7 +77,8 @@ func secretName(name string) bool {
 	}
 	for was := ""; was != name; {
 		was = name
-		for _, c := range copies {
+		// the ends that editors and people give to a copy
+		for _, c := range [...]string{"~", "#", ".bak", ".old", ".orig", ".save", ".swp"} {
 			name = strings.TrimSuffix(name, c)
 		}
 	}
@@ -94,13 +89,17 @@ func secretFile(name string) bool {
 	if strings.HasSuffix(name, ".pub") {
 		return false
 	}
-	if rest, ok := strings.CutPrefix(name, ".env."); ok && !hasSuffix("."+rest, harmlessEnv) {
-		return true
+	if rest, ok := strings.CutPrefix(name, ".env."); ok {
+		// Files with these ends are examples, which are meant to be read.
+		harmless := []string{".example", ".sample", ".template"}
+		if !hasSuffix("."+rest, harmless) {
+			return true
+		}
 	}
 	if strings.HasPrefix(name, "service-account") && strings.HasSuffix(name, ".json") {
 		return true
 	}
-	for _, p := range secretPrefixes {
+	for _, p := range [...]string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"} {
 		if name == p || strings.HasPrefix(name, p+"_") || strings.HasPrefix(name, p+".") {
 			return true
 		}

@@ -115,12 +115,6 @@ func inList(before, after string) bool {
 	return false
 }
 
-// assigning and comparing are operators of two characters.
-var (
-	assigning = []string{":=", "=>", "?=", "+="}
-	comparing = []string{"==", "::", "=~"}
-)
-
 // operator returns what stands between a name and its value, and how wide it is with
 // the space around it: '=' also for :=, => and the like, ':', '>' of XML, ' ' if there
 // is only space, or 0.
@@ -132,12 +126,12 @@ func operator(s string) (op byte, width int) {
 	quoted := len(rest) < n
 	after := strings.TrimLeft(rest, " \t")
 	spaced := len(after) < len(rest)
-	switch {
+	switch two := after[:min(2, len(after))]; {
 	case after == "":
 		return 0, 0
-	case slices.Contains(assigning, after[:min(2, len(after))]):
+	case two == ":=" || two == "=>" || two == "?=" || two == "+=": // assign
 		op, after = '=', after[2:]
-	case slices.Contains(comparing, after[:min(2, len(after))]):
+	case two == "==" || two == "::" || two == "=~": // compare, or name something
 		return 0, 0
 	case after[0] == '=' || after[0] == ':':
 		op, after = after[0], after[1:]

@@ -44,9 +44,6 @@ func inBase64(enc *base64.Encoding, v string, shift int) string {
 // envWords are parts of the names of variables that hold secrets.
 var envWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "AUTH", "PRIVATE", "DSN"}
 
-// places are names of variables that have one of those words and hold a place.
-var places = []string{"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "GNOME_KEYRING_CONTROL"}
-
 // Environment returns the values of variables ("NAME=value") whose names say that they
 // hold secrets, and the passwords in those that hold an address. A directory, a file, a
 // number, a word or an example is none.
@@ -67,8 +64,12 @@ func Environment(environ []string) []string {
 }
 
 func secretVariable(name string) bool {
+	switch name {
+	case "PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "GNOME_KEYRING_CONTROL":
+		return false // they have one of those words, but hold a place
+	}
 	words := Words(name)
-	if slices.Contains(places, name) || len(words) > 0 && slices.Contains(openWords, words[len(words)-1]) {
+	if len(words) > 0 && slices.Contains(openWords, words[len(words)-1]) {
 		return false
 	}
 	return slices.ContainsFunc(envWords, func(w string) bool { return strings.Contains(name, w) })

@@ -161,14 +161,12 @@ func proportional(pid int) int64 {
 // kilobytes adds up lines such as "VmRSS:  1 kB", in bytes.
 func kilobytes(text []byte, names ...string) (sum int64) {
 	for line := range bytes.Lines(text) {
-		name, value, _ := bytes.Cut(line, colon)
+		name, value, _ := bytes.Cut(line, []byte{':'})
 		if slices.Contains(names, string(name)) {
-			number, _, _ := bytes.Cut(bytes.TrimSpace(value), space)
+			number, _, _ := bytes.Cut(bytes.TrimSpace(value), []byte{' '})
 			n, _ := strconv.ParseInt(string(number), 10, 64)
 			sum += n << 10
 		}
 	}
 	return sum
 }
-
-var colon, space = []byte{':'}, []byte{' '}

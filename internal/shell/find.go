@@ -54,8 +54,6 @@ var (
 		"-ilname", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-newer",
 		"-anewer", "-cnewer", "-maxdepth", "-mindepth", "-perm", "-user", "-group", "-uid", "-gid", "-inum", "-links",
 		"-samefile", "-fstype", "-used", "-regextype", "-printf", "-newermt")
-	findRuns   = set("-exec", "-execdir", "-ok", "-okdir")
-	findWrites = set("-fprint", "-fprint0", "-fls", "-fprintf")
 )
 
 // actions goes through the expression. Each word is in one of the tables above, or asks:
@@ -70,14 +68,14 @@ func (c *call) actions(args, starts []word) {
 		case w.kind != known || w.many:
 			c.raise(NeedsApproval, "a word that is not known may be an action")
 		case findAlone[name]:
-		case findRuns[name]:
+		case name == "-exec" || name == "-execdir" || name == "-ok" || name == "-okdir":
 			n := i + 1 + end(args[i+1:])
 			c.exec(args[i+1:n], starts, n < len(args) && args[n].text == "+")
 			i = n
 		case findTakes[name]:
 			c.findTest(name, next)
 			i++
-		case findWrites[name]:
+		case name == "-fprint" || name == "-fprint0" || name == "-fls" || name == "-fprintf":
 			c.write(next)
 			if i++; name == "-fprintf" {
 				i++

@@ -60,6 +60,7 @@ func nesting(s string) int {
 
 // keyword reports whether s ends with a word that opens something.
 func keyword(s string) bool {
+	openers := [...]string{"if", "elif", "else", "while", "until", "case", "time", "do", "function", "coproc"}
 	for _, w := range openers {
 		if strings.HasSuffix(s, w) && (len(s) == len(w) || !letter(s[len(s)-len(w)-1])) {
 			return true
@@ -67,8 +68,6 @@ func keyword(s string) bool {
 	}
 	return false
 }
-
-var openers = []string{"if", "elif", "else", "while", "until", "case", "time", "do", "function", "coproc"}
 
 // letter reports whether a byte may be in a name.
 func letter(c byte) bool {

@@ -15,12 +15,6 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// reserved are the fields that Extra must not set.
-var reserved = []string{"contents", "model"}
-
-// merged are the fields of Extra that are merged into ours.
-var merged = []string{"tools", "generationConfig"}
-
 // A body is a request under construction. The order of its fields depends only on which
 // of them are set; contents come last, and the bytes before them do not change from step
 // to step.
@@ -58,7 +52,7 @@ func (w *body) join(all map[string]json.RawMessage) {
 	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
 		val := w.extra[name]
 		switch {
-		case slices.Contains(reserved, name):
+		case name == "contents" || name == "model":
 			w.fail(fmt.Errorf("field %q is not for Extra", name))
 		case !json.Valid(val):
 			w.fail(fmt.Errorf("field %q of Extra is not JSON", name))
@@ -303,7 +297,7 @@ func (w *body) output() {
 // rest writes the other fields of Extra, sorted.
 func (w *body) rest() {
 	for _, name := range slices.Sorted(maps.Keys(w.extra)) {
-		if !slices.Contains(merged, name) {
+		if name != "tools" && name != "generationConfig" { // those are merged into ours
 			w.b = append(rawjson.AppendKey(w.b, name), api.ValidUTF8(w.extra[name])...)
 		}
 	}

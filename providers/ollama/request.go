@@ -16,9 +16,6 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// reserved are the fields that Extra must not set.
-var reserved = []string{"model", "stream", "messages"}
-
 var (
 	errNoMessages = errors.New("no message that can be sent")
 	errNoOptions  = errors.New(`"options" of Extra is not a JSON object`)
@@ -216,7 +213,7 @@ func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
 
 // extra writes the caller's fields, except for the options, which are already written.
 func (w *body) extra() {
-	b, err := api.AppendExtra(w.b, without(w.req.Extra, "options"), reserved...)
+	b, err := api.AppendExtra(w.b, without(w.req.Extra, "options"), "model", "stream", "messages")
 	if err != nil {
 		w.fail(err)
 		return

@@ -13,9 +13,6 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatMessageFields are the known fields of an assistant message.
-var chatMessageFields = []string{"role", "content", "name", "refusal", "tool_calls", "reasoning_details"}
-
 // A chatForm produces the wire form of messages. It is also the key of the cached form,
 // so it contains every setting that changes it.
 type chatForm struct {

@@ -13,9 +13,6 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// chatReserved are the fields that Extra must not set.
-var chatReserved = []string{"model", "stream", "messages"}
-
 // A chatBody is a request under construction. The order of its fields depends only on
 // which of them are set; messages come last, and the bytes before them do not change from
 // step to step.
@@ -49,7 +46,7 @@ func (c *Client) encodeChat(req *aycoder.Request) (*api.Payload, error) {
 		w.b = append(w.b, chatCacheMark...)
 	}
 	if w.err == nil {
-		w.b, w.err = appendExtra(w.b, w.extra, chatReserved)
+		w.b, w.err = appendExtra(w.b, w.extra, []string{"model", "stream", "messages"})
 	}
 	if w.err != nil {
 		return nil, w.err

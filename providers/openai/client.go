@@ -239,7 +239,9 @@ func WithThinkTags(on bool) Option {
 // the preset, otherwise none; "reasoning_details" are sent back in any case.
 func WithThinkingField(name string) Option {
 	return func(c *config) error {
-		if !api.Token(name) || slices.Contains(chatMessageFields, name) {
+		// the fields of an assistant message that have another meaning
+		known := []string{"role", "content", "name", "refusal", "tool_calls", "reasoning_details"}
+		if !api.Token(name) || slices.Contains(known, name) {
 			return &aycoder.ConfigError{Option: "WithThinkingField", Err: fmt.Errorf("%q is not a field for this", name)}
 		}
 		c.echo = name

@@ -152,9 +152,6 @@ func respHasItems(raw json.RawMessage) bool {
 	return len(raw) > 2 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 }
 
-// respCallFields are the additional fields that the service accepts with a call.
-var respCallFields = []string{"status", "namespace", "caller"}
-
 // call writes a call. Truncated arguments are sent as an empty object.
 func (w *respItems) call(u *aycoder.ToolUse) {
 	w.begin(`{"type":"function_call"`)
@@ -168,8 +165,10 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	if w.mine(u.Extra) {
 		extra, _ := rawjson.Parse(u.Extra.Raw) // it was validated before
 		for _, f := range extra {
-			// "Unknown parameter": new fields of an answer are for the host to read only.
-			if slices.Contains(respCallFields, f.Key) {
+			// The service accepts only these of the fields that it sends with a call. Others
+			// are for the host to read: with them it answers "Unknown parameter".
+			switch f.Key {
+			case "status", "namespace", "caller":
 				w.b = append(rawjson.AppendKey(w.b, f.Key), f.Val...)
 			}
 		}

@@ -16,9 +16,6 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// respReserved are the fields that Extra must not set.
-var respReserved = []string{"model", "stream", "input"}
-
 // respLeast is the minimum of the answer's limit: "Invalid 'max_output_tokens': integer
 // below minimum value. Expected a value >= 16".
 const respLeast = 16
@@ -63,7 +60,7 @@ func (c *Client) encodeResponses(req *aycoder.Request) (*api.Payload, error) {
 	w.tools()
 	if w.err == nil {
 		maps.DeleteFunc(w.extra, func(_ string, val json.RawMessage) bool { return isNullJSON(val) })
-		w.b, w.err = appendExtra(w.b, w.extra, respReserved)
+		w.b, w.err = appendExtra(w.b, w.extra, []string{"model", "stream", "input"})
 	}
 	if w.err != nil {
 		return nil, w.err

@@ -20,28 +20,22 @@ const (
 )
 
 // secretWords are words in a name that mark its value as a secret, also as two
-// consecutive words: "pass_word". So are words that end like secretEndings: "apikey".
-var (
-	secretWords = []string{
-		"authorization", "auth", "oauth", "cookie", "signature", "sig", "credential", "credentials", "bearer",
-		"jwt", "assertion", "pwd", "passwd", "passphrase", "keys", "secrets", "passwords", "connectionstring",
-	}
-	secretEndings = []string{"key", "token", "secret", "password"}
-)
+// consecutive words: "pass_word".
+var secretWords = []string{
+	"authorization", "auth", "oauth", "cookie", "signature", "sig", "credential", "credentials", "bearer",
+	"jwt", "assertion", "pwd", "passwd", "passphrase", "keys", "secrets", "passwords", "connectionstring",
+}
 
-// maxWord is the maximum length of a word with such an ending.
+// maxWord is the maximum length of a word that is secret because of its ending: "apikey".
+// At the end of a longer run of letters, "key" says nothing about the value.
 const maxWord = 24
 
 // plainWords mark a name that only describes a secret if they are its last word: the
-// number of tokens, the kind of key. Keys and tokens that belong to one of openOwners are
-// not secret.
-var (
-	plainWords = []string{
-		"count", "limit", "budget", "usage", "expires", "expiry", "ttl", "type", "kind", "method", "mode", "scheme",
-		"name", "url", "uri", "env",
-	}
-	openOwners = []string{"cache", "page", "public"}
-)
+// number of tokens, the kind of key.
+var plainWords = []string{
+	"count", "limit", "budget", "usage", "expires", "expiry", "ttl", "type", "kind", "method", "mode", "scheme",
+	"name", "url", "uri", "env",
+}
 
 // contentKeys are the fields of a body with the conversation. Texts in them are content
 // rather than credentials: without them a tool would be called differently during
@@ -62,8 +56,12 @@ func secretName(name string) bool {
 	}
 	before := ""
 	for _, w := range words {
-		if !slices.Contains(openOwners, before) && (secretWord(w) || secretWord(before+w)) {
-			return true
+		switch before {
+		case "cache", "page", "public": // their keys and tokens are for everybody
+		default:
+			if secretWord(w) || secretWord(before+w) {
+				return true
+			}
 		}
 		before = w
 	}
@@ -71,8 +69,9 @@ func secretName(name string) bool {
 }
 
 func secretWord(w string) bool {
+	endings := []string{"key", "token", "secret", "password"}
 	return slices.Contains(secretWords, w) || len(w) <= maxWord &&
-		slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(w, end) })
+		slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(w, end) })
 }
 
 // secretParam is secretName for query parameters. Azure Functions pass their key in one
