@@ -40,7 +40,6 @@ var unclocked = map[string]string{
 	"fetch_test.go hang":                              bubbled,
 	"find_test.go nap":                                bubbled,
 
-	"apply_killed_linux_test.go kill":         chance,
 	"apply_saves_linux_test.go pause":         chance,
 	"apply_saves_linux_test.go round":         chance,
 	"kill_test.go killOnce":                   chance,
@@ -49,7 +48,6 @@ var unclocked = map[string]string{
 	"robust_net_test.go fetch":                "a server that never ends, one byte after the other",
 	"memory_linux_test.go TestMemoryBorrowed": "the least that a wait takes, never the most",
 
-	"proc_linux_test.go runHeadless":      guard,
 	"proc_test.go within":                 guard,
 	"pty_linux_test.go ends":              guard,
 	"effects_test.go run":                 guard,

@@ -182,12 +182,9 @@ func (k killedDir) kill(t *testing.T, how string, r *rand.Rand) {
 			t.Fatalf("the process ended: %v: %s", err, says.String())
 		}
 	}
-	if r.IntN(2) == 0 {
-		for range r.IntN(3000) {
-			runtime.Gosched()
-		}
-	} else {
-		time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
+	// Any moment will do: right after a step, or some milliseconds later.
+	for range r.IntN([]int{3_000, 60_000}[r.IntN(2)]) {
+		runtime.Gosched()
 	}
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
