@@ -68,7 +68,9 @@ var (
 	awkOpens = set("\n", "{", "}", "(", ",", ";", "!", "~", "!~", "&&", "||")
 )
 
-// awkVariable reports whether a name is a plain variable of a program.
+// awkVariable reports whether a name is a plain variable of a program. Names in capital
+// letters that are not in the table may be variables that some awk gives a meaning, as
+// PROCINFO of gawk; single letters never are.
 func awkVariable(name string) bool {
 	return identifier(name) && (awkNames[name] || !awkReserved[name] && !awkKeywords[name] && !awkFunctions[name] &&
 		strings.ToUpper(name) != name) || len(name) == 1 && identifier(name)
@@ -104,6 +106,7 @@ func (a *awkProgram) token() bool {
 	case ch == '#':
 		n := strings.IndexByte(rest+"\n", '\n')
 		a.pos += n
+		// Some awks join a comment to the next line by a backslash.
 		return !strings.Contains(rest[:n], `\`)
 	case ch == '"':
 		a.last = "a"
@@ -121,7 +124,8 @@ func (a *awkProgram) token() bool {
 	return a.operator(rest)
 }
 
-// number skips digits. Letters right after them begin a new word in awk.
+// number skips digits. Letters right after them begin a new word in awk. So 1e5 is one
+// number for some awks and two words for others, and is not admitted.
 func (a *awkProgram) number() bool {
 	for a.pos < len(a.text) && strings.IndexByte("0123456789.", a.text[a.pos]) >= 0 {
 		a.pos++
@@ -148,7 +152,8 @@ func (a *awkProgram) quoted() bool {
 	return false
 }
 
-// pattern is what stands between slashes, as in sed.
+// pattern is what stands between slashes, as in sed. In a bracket a slash does not end it
+// for some awks, so such a pattern is not admitted.
 func (a *awkProgram) pattern() bool {
 	s := sedScript{text: a.text, pos: a.pos}
 	ok := s.part('/', true)

@@ -130,8 +130,9 @@ func seq(c *call, argv []word) {
 }
 
 // testBuiltin is test and [, by the number of their arguments as POSIX has it: an operator
-// is only where a word stands in the script. Not -v and -R, which evaluate a subscript in
-// a name, and no longer expressions, which shells read differently.
+// is only where a word stands in the script. Not -v and -R, which evaluate a subscript in a
+// name, and no longer expressions, which shells read differently. POSIX leaves more than
+// four arguments open, and bash parses them by precedence.
 func testBuiltin(c *call, argv []word) {
 	c.out = word{}
 	args := plain(argv, 1)
@@ -184,8 +185,8 @@ func cd(c *call, argv []word) {
 	c.chdir(o.operands[0])
 }
 
-// chdir makes the directory the expected one. The old ones stay possible: there may be
-// no such directory.
+// chdir makes the directory the expected one. The old ones stay possible: there may be no
+// such directory. The list is ordered: the first is where the script is if every cd worked.
 func (c *call) chdir(w word) {
 	st := c.st
 	before := st.dirs
@@ -354,7 +355,8 @@ func historyBuiltin(c *call, argv []word) {
 	c.raise(Destructive, "changes the history")
 }
 
-// trap runs its argument later.
+// trap runs its argument later. When that is depends on signals, so its commands count as
+// if they ran now.
 func trap(c *call, argv []word) {
 	c.out = word{}
 	args := plain(argv, 1)
@@ -431,8 +433,9 @@ func (k *walker) declClause(d *syntax.DeclClause, st *state) {
 	}
 }
 
-// exports asks for each variable that programs get from the script, but those that only
-// say how output looks.
+// exports asks for each variable that programs get from the script, but those that only say
+// how output looks. A program that was harmless may do something else with such a variable,
+// as git does with GIT_PAGER.
 func (x expander) exports(name string, v word) {
 	if !hands(name, v) {
 		x.k.raise(NeedsApproval, "sets a variable for programs: "+name)

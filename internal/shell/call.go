@@ -25,7 +25,8 @@ type call struct {
 }
 
 // raise makes the command at least of the class. The reason of the worst is kept for the
-// command, all are for the script.
+// command, all are for the script. The reason of the script is what a person is shown, so
+// even those of a lesser class stay.
 func (c *call) raise(class Class, why string) {
 	if class > c.cmd.Class || c.cmd.Why == "" && class > ReadOnly {
 		c.cmd.Why = why
@@ -46,8 +47,9 @@ func (c *call) catastrophe(why string) {
 	c.raise(Destructive, why)
 }
 
-// done hands the command to the analysis. A program that writes where it stands, as git
-// add and go mod tidy do, names no file that would have been judged by its place.
+// done hands the command to the analysis. A program that writes where it stands, as git add
+// and go mod tidy do, names no file that would have been judged by its place. The number of
+// commands that are kept is bounded like the number of steps; the class counts in any case.
 func (c *call) done() {
 	if c.cmd.Class == WritesWorkspace && len(c.cmd.Writes) == 0 && slices.ContainsFunc(c.st.dirs, c.k.outside) {
 		c.raise(WritesOutside, "writes outside of the workspace")
@@ -58,7 +60,8 @@ func (c *call) done() {
 	}
 }
 
-// sub is a call of other words in the same state: what find runs.
+// sub is a call of other words in the same state: what find runs. The class is the caller's
+// to judge: it knows whether the words are what the user wrote or what was found.
 func (c *call) sub(argv []word) Class {
 	s := &call{k: c.k, st: c.st, fed: true}
 	if len(argv) > 0 && c.k.enter() {
@@ -78,6 +81,8 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 	x := expander{k, st}
 	c := &call{k: k, st: st}
 	argv := x.list(e.Args)
+	// An assignment that decides what program runs belongs to this command, and so does its
+	// reason; the walker only has the class of all commands.
 	class := k.class
 	k.class = ReadOnly // to see what the assignments raise
 	restore := x.assigns(e.Assigns, argv)
@@ -93,18 +98,22 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 	}
 	restore()
 	st.stdin = stdin
+	// After exec <file, the rest of the script reads that file.
 	if c.keepStdin {
 		st.stdin = word{kind: anything, env: stdin.env, net: stdin.net}
 	}
 	c.done()
+	// What goes to a file does not come out of the pipe.
 	if c.captured {
 		return word{}
 	}
 	return c.out
 }
 
-// assigns makes the assignments in front of a command; restore takes them back. Without
-// a command they stay.
+// assigns makes the assignments in front of a command; restore takes them back. Without a
+// command they stay. A variable in front of a command is given to the program alone, which
+// may be told by it to run or load something: so only those that hands knows are let
+// through.
 func (x expander) assigns(list []*syntax.Assign, argv []word) (restore func()) {
 	before := maps.Clone(x.st.vars)
 	for _, a := range list {
@@ -113,6 +122,7 @@ func (x expander) assigns(list []*syntax.Assign, argv []word) (restore func()) {
 			continue
 		}
 		name := a.Name.Value
+		// while IFS= read -r f is how careful scripts read lines.
 		if len(argv) > 0 && name == "IFS" && argv[0].text == "read" && x.k.declared["read"] == 0 {
 			x.single(a.Value) // it holds for the splitting of what is read
 			continue
@@ -147,10 +157,13 @@ func (x expander) assignment(a *syntax.Assign) word {
 				x.list([]*syntax.Word{e.Value})
 			}
 		}
+	// What a += comes to depends on the value before it, and on whether the variable was
+	// declared a number.
 	case a.Index != nil || a.Append:
 		x.arith(a.Index)
 		x.single(a.Value)
 	default:
+		// PATH=~/bin:~/go expands both (bash(1), Tilde Expansion).
 		v = x.tilde(a.Value)
 	}
 	x.assign(a.Name.Value, v)
@@ -180,6 +193,7 @@ func (c *call) redirects(list []*syntax.Redirect) {
 // expansion, of which bash refuses all but one.
 func (c *call) redirect(r *syntax.Redirect) {
 	x := expander{c.k, c.st}
+	// {fd}>file opens a descriptor of the shell's choice and sets fd to its number.
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 		x.target(word{text: strings.Trim(r.N.Value, "{}")}, word{text: "1", kind: digits})
 	}
@@ -202,7 +216,7 @@ func (c *call) redirect(r *syntax.Redirect) {
 }
 
 // here asks for what a command printed in a here-document: bash hands more than a pipe
-// takes on in a temporary file.
+// takes on in a temporary file. What a command printed would then lie in /tmp for a while.
 func (c *call) here(w *syntax.Word) {
 	if w == nil {
 		return
@@ -242,6 +256,8 @@ func (c *call) redirectTo(r *syntax.Redirect, w word) {
 		c.write(w)
 		c.st.stdin = word{kind: anything}
 	case syntax.DplIn, syntax.DplOut:
+		// 2>&1 copies a descriptor, and 2>&- closes it. With anything else behind it, >& is
+		// a file for both outputs.
 		if w.kind <= digits && strings.Trim(strings.TrimSuffix(w.text, "-"), "0123456789") == "" {
 			return
 		}
@@ -259,6 +275,7 @@ func (c *call) redirectTo(r *syntax.Redirect, w word) {
 
 // crosses asks for a redirection by which a file that is read may get behind a descriptor
 // of the output: Linux opens that again to write where a path such as /dev/stdout says so.
+// With tee /dev/stdout 1<file, for example, tee writes over the file.
 func (c *call) crosses(r *syntax.Redirect, w word) {
 	reads := r.Op == syntax.RdrIn || r.Op == syntax.DplIn
 	if reads && r.N == nil || r.N != nil && strings.Trim(r.N.Value, "0") == "" {
@@ -272,7 +289,8 @@ func (c *call) crosses(r *syntax.Redirect, w word) {
 	}
 }
 
-// trusted are where the programs of the system are.
+// trusted are where the programs of the system are. A name with another directory in front
+// of it may be a program of the workspace, which the model may have written.
 var trusted = []string{
 	"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin",
 	"/usr/local/go/bin",
@@ -284,6 +302,8 @@ func (c *call) run(argv []word) {
 		c.raise(NeedsApproval, "runs a command whose name is not known")
 		return
 	}
+	// A wrapper such as timeout runs the rest of its words: rules see both, the outer
+	// first.
 	if len(c.cmd.Argv) > 0 {
 		c.cmd.Outer = append(c.cmd.Outer, c.cmd.Argv)
 	}
@@ -299,6 +319,7 @@ func (c *call) run(argv []word) {
 		c.raise(NeedsApproval, "has too many steps")
 		return
 	}
+	// command and builtin in front of a name skip functions, and only for this name.
 	nofuncs := c.nofuncs
 	c.nofuncs = false
 	name := argv[0].text
@@ -310,6 +331,7 @@ func (c *call) run(argv []word) {
 		c.k.invoke(c, body, argv)
 		return
 	}
+	// The function is declared further down, or in a branch that may not have run.
 	if c.k.declared[name] > 0 && !nofuncs {
 		c.raise(NeedsApproval, "calls what may be a function of the script")
 		return
@@ -336,7 +358,8 @@ func (c *call) dynamic(argv []word) {
 }
 
 // program looks up a name in the tables. Only a program that is in rows may be left as one
-// that reads.
+// that reads. What it prints may reach the model, so a variable among its words may show a
+// secret of the environment.
 func (c *call) program(name string, argv []word) {
 	name = canonical(name)
 	if asksVersion(name, argv) {
@@ -354,22 +377,26 @@ func (c *call) program(name string, argv []word) {
 	c.strict = reads
 	c.k.runs = c.k.runs || !builtins[name]
 	c.byTable(name, p, argv)
+	// Only the rows are complete enough to say that a call reads.
 	if !reads && c.cmd.Class == ReadOnly {
 		c.raise(NeedsApproval, name+" may do more than read")
 	}
 }
 
-// builtins are those of bash that may run unasked.
+// builtins are those of bash that may run unasked. A script of these alone starts no
+// program.
 var builtins = set(":", "true", "false", "echo", "printf", "test", "[", "pwd", "cd", "pushd", "popd", "dirs", "type",
 	"times", "umask", "exit", "return", "break", "continue", "shift", "set", "export", "readonly", "local", "read", "jobs",
 	"command")
 
-// silent are builtins that do not show their arguments.
+// silent are builtins that do not show their arguments. With a variable among the words of
+// these, nothing of it comes out.
 var silent = set("test", "[", ":", "true", "false", "cd", "export", "local", "readonly", "set", "shift", "return",
 	"exit", "read")
 
-// asksVersion reports whether a program is only asked what it is. Programs of the rows
-// know --version and --help as the GNU coding standards have it.
+// asksVersion reports whether a program is only asked what it is. Programs of the rows know
+// --version and --help as the GNU coding standards have it. Only those two words count:
+// with a third, --version may be the argument of another option.
 func asksVersion(name string, argv []word) bool {
 	if len(argv) != 2 || argv[1].kind != known {
 		return false

@@ -20,10 +20,15 @@ type expander struct {
 	st *state
 }
 
-// maxBraces bounds the words that a brace expansion makes.
+// maxBraces bounds the words that a brace expansion makes. People write lists of a few
+// names and ranges such as {1..20}. Expansions multiply: four of ten in one word would be
+// ten thousand words to judge.
 const maxBraces = 64
 
-// list expands words as bash does for arguments: braces, variables, splitting.
+// list expands words as bash does for arguments: braces, variables, splitting. A word of
+// the tree is several words of the command after {a,b}, and each of those may be several
+// again after it is split, or none: an empty variable that is not quoted leaves no word at
+// all.
 func (x expander) list(ws []*syntax.Word) []word {
 	var out []word
 	for _, w := range ws {
@@ -46,6 +51,7 @@ func (x expander) braces(w *syntax.Word) []*syntax.Word {
 		alternatives = nil
 		a, _ := strconv.Atoi(from)
 		b, _ := strconv.Atoi(to)
+		// The order of the numbers does not matter here: each of them is judged.
 		for n := min(a, b); n <= max(a, b); n++ {
 			alternatives = append(alternatives, strconv.Itoa(n))
 		}
@@ -61,8 +67,9 @@ func (x expander) braces(w *syntax.Word) []*syntax.Word {
 	return out
 }
 
-// single expands a word that is not split: a value, the target of a redirect, a
-// pattern.
+// single expands a word that is not split: a value, the target of a redirect, a pattern.
+// Bash neither splits such a value nor looks for file names in it, so a star in it stays a
+// star.
 func (x expander) single(w *syntax.Word) word {
 	if w == nil {
 		return word{}
@@ -87,7 +94,9 @@ func (x expander) long(parts []syntax.WordPart) bool {
 	return true
 }
 
-// add appends a part of a word as if it were quoted, or is a literal.
+// add appends a part of a word as if it were quoted, or is a literal. In double quotes a
+// space does not end the word and a star is no pattern, so what quoted returns is taken as
+// it is.
 func (x expander) add(w word, p syntax.WordPart, first bool) word {
 	if q, ok := p.(*syntax.DblQuoted); ok {
 		v := x.quoted(q)
@@ -101,6 +110,7 @@ func (x expander) fields(w *syntax.Word) []word {
 	if !x.k.tick() || x.long(w.Parts) {
 		return []word{{kind: anything, many: true}}
 	}
+	// "$@" is the one expansion that makes several words although it is quoted.
 	if len(w.Parts) == 1 {
 		if elems, ok := x.all(w.Parts[0]); ok {
 			return x.spread(elems)
@@ -109,6 +119,8 @@ func (x expander) fields(w *syntax.Word) []word {
 	var l words
 	for i, p := range w.Parts {
 		v := x.add(word{}, p, i == 0)
+		// Only the result of an expansion is split, never the text around it: in a$x the
+		// value may begin a new word, and the a before it never does.
 		if expands(p) {
 			parts, open := x.split(v)
 			l.addAll(parts, open)
@@ -124,7 +136,8 @@ func (x expander) fields(w *syntax.Word) []word {
 }
 
 // unset is a word without its variables that are not known; "" if it has more than such
-// variables and text.
+// variables and text. It is what rm -rf "$dir/" becomes if dir was never set: that is the
+// case that deletes disks.
 func (x expander) unset(parts []syntax.WordPart) string {
 	var text strings.Builder
 	for _, p := range parts {
@@ -169,8 +182,9 @@ type words struct {
 // add appends to the current word.
 func (l *words) add(v word) { l.cur, l.some = l.cur.then(v), true }
 
-// addAll adds what an expansion was split into. The first joins the current word, and
-// the last stays open for what follows.
+// addAll adds what an expansion was split into. The first joins the current word, and the
+// last stays open for what follows. In x$v with the value "a b" the words are xa and b, and
+// text behind $v would join b.
 func (l *words) addAll(parts []word, open bool) {
 	for i, v := range parts {
 		if i > 0 {
@@ -191,7 +205,8 @@ func (l *words) end() {
 	l.cur, l.some = word{}, false
 }
 
-// spread is what "$@" makes of the elements.
+// spread is what "$@" makes of the elements. An element keeps its spaces and its stars:
+// bash does not read it again.
 func (x expander) spread(elems []word) []word {
 	out := make([]word, len(elems))
 	for i, e := range elems {
@@ -220,12 +235,16 @@ func (x expander) all(part syntax.WordPart) ([]word, bool) {
 	return nil, false
 }
 
-// split cuts an unquoted value at white space. The second result says that the last
-// word ends there.
+// split cuts an unquoted value at white space. The second result says that the last word
+// ends there. Bash cuts at the characters of IFS, which are space, tab and newline unless
+// the script sets it (bash(1), Word Splitting). White space around a value ends the words
+// beside it.
 func (x expander) split(v word) ([]word, bool) {
 	if _, changed := x.st.vars["IFS"]; changed {
 		return []word{{kind: anything, many: true, env: v.env, net: v.net}}, false
 	}
+	// Where the value ends is not known, and so neither is whether a dash begins one of its
+	// words.
 	if !v.literal() {
 		v.many, v.bare, v.nodash = true, true, false // a name may have a space in it
 		return []word{v}, false
@@ -242,7 +261,8 @@ func (x expander) split(v word) ([]word, bool) {
 	return out, v.text != "" && strings.TrimRight(v.text, " \t\n") != v.text
 }
 
-// finish makes a pattern of a word that is one.
+// finish makes a pattern of a word that is one. A single bracket is the test command, not
+// the beginning of a set.
 func finish(w word) word {
 	if w.bare && w.kind <= digits && w.text != "[" {
 		w.kind = glob
@@ -268,6 +288,8 @@ func (x expander) part(p syntax.WordPart, first, quoted bool) word {
 		return x.substitute(p)
 	case *syntax.ArithmExp:
 		x.arith(p.X)
+		// Which number it is does not matter: no digit can be an option, a path that leads
+		// outside, or code.
 		return word{text: "1", kind: digits}
 	case *syntax.ProcSubst:
 		content := x.k.stmts(p.Stmts, x.st.clone())
@@ -283,6 +305,8 @@ func (x expander) literal(s string, first bool) word {
 	w := word{}
 	if first && strings.HasPrefix(s, "~") {
 		user, _, _ := strings.Cut(s, "/")
+		// ~name is the home directory of another user, which only the system's list of
+		// users can tell.
 		if user != "~" || x.home() == "" {
 			return word{text: user, kind: anything}
 		}
@@ -303,6 +327,7 @@ func (x expander) literal(s string, first bool) word {
 		b.WriteByte(s[i])
 	}
 	w.text = b.String()
+	// Only an interactive shell expands it, but people paste scripts into one.
 	if strings.Contains(s, "!!") {
 		x.k.raise(NeedsApproval, "has a history expansion")
 	}
@@ -337,7 +362,8 @@ func (x expander) quoted(q *syntax.DblQuoted) word {
 	return w
 }
 
-// elements reports whether a part stays several words in quotes.
+// elements reports whether a part stays several words in quotes. It is "$@", "${x[@]}" or
+// "${!x@}": in quotes, these are as many words as there are elements.
 func elements(p syntax.WordPart) bool {
 	e, ok := p.(*syntax.ParamExp)
 	if !ok || e.Param == nil {
@@ -347,7 +373,9 @@ func elements(p syntax.WordPart) bool {
 	return e.Param.Value == "@" || i != nil && i.Lit() == "@" || e.Names != 0
 }
 
-// inQuotes expands a part in which a backslash only escapes the given characters.
+// inQuotes expands a part in which a backslash only escapes the given characters. In double
+// quotes it escapes $, ", \ and a backquote, in a here-document the same without the quote.
+// Before any other character it stays (bash(1), QUOTING).
 func (x expander) inQuotes(p syntax.WordPart, escapes string) word {
 	l, ok := p.(*syntax.Lit)
 	if !ok {

@@ -10,8 +10,9 @@ import (
 // archives and directories all of these ask: what matters is which files they write, so that
 // a question can name them, and which calls are so bad that nobody should be asked.
 
-// ls prints names, one a line if it is not for a terminal. With an option that adds more
-// to a line they are not names any more.
+// ls prints names, one a line if it is not for a terminal. With an option that adds more to
+// a line they are not names any more. With one name a line, the output can be read as
+// paths. With -d and the like a name may begin with a dash.
 func ls(c *call, argv []word) {
 	if o := c.reads(argv); !o.has("-l", "-a", "-A", "-s", "-i", "-o", "-g", "-n", "-f") {
 		if c.out = c.names(o.operands); c.out.kind == listing {
@@ -23,6 +24,7 @@ func ls(c *call, argv []word) {
 // rm deletes. With -r, in a directory on which much hangs, it is refused.
 func rm(c *call, argv []word) {
 	o := c.options(program{}, argv[1:])
+	// rm without -r does not delete directories, whatever it is given.
 	deep := o.has("-r", "-R", "--recursive", "--no-preserve-root")
 	c.raise(Destructive, "deletes files")
 	for _, w := range o.operands {
@@ -30,7 +32,8 @@ func rm(c *call, argv []word) {
 	}
 }
 
-// copyFiles is cp, install and ln: they read all operands and write the last.
+// copyFiles is cp, install and ln: they read all operands and write the last. A symbolic
+// link is made without reading what it leads to, which need not exist.
 func copyFiles(c *call, argv []word) {
 	name := base(argv[0].text)
 	o := c.options(program{spec: copySpec}, argv[1:])
@@ -40,7 +43,9 @@ func copyFiles(c *call, argv []word) {
 	case name == "install" && o.has("-d", "--directory"):
 		c.operands(program{use: 'w'}, o)
 		return
+	// The option names where to write, and its row has noted that.
 	case o.has("-t", "--target-directory"):
+	// ln with one operand makes a link in the current directory (ln(1)).
 	case len(ops) == 1 && name == "ln":
 	case len(ops) < 2:
 		c.raise(NeedsApproval, "writes a path that is not known")
@@ -58,7 +63,8 @@ func copyFiles(c *call, argv []word) {
 	}
 }
 
-// move deletes the old names and writes the new.
+// move deletes the old names and writes the new. A move within the workspace can be taken
+// back, so it is not as bad as a deletion, but one to /dev/null or of a history is.
 func move(c *call, argv []word) {
 	o := c.options(program{spec: copySpec}, argv[1:])
 	c.raise(WritesWorkspace, "moves files")
@@ -96,7 +102,8 @@ func (c *call) moveFrom(w word) {
 }
 
 // grantsPower reports whether a mode has the set-user-id, set-group-id or sticky bit, as
-// numbers or letters (chmod(1)).
+// numbers or letters (chmod(1)). A program with the first two runs with the rights of the
+// file's owner or group, for everybody who starts it.
 func grantsPower(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o6000 != 0
@@ -125,6 +132,8 @@ func chmod(c *call, argv []word) {
 		c.raise(Escalates, "makes a program that runs with the rights of its owner")
 	}
 	c.changeAll(args[1:], deep, takesRights(mode.text))
+	// An octal digit with the bit 2 lets others write. Only the last one counts, that of
+	// everybody.
 	if deep && (strings.ContainsAny(mode.text[max(0, len(mode.text)-1):], "2367") || strings.Contains(mode.text, "w")) {
 		c.raise(NeedsApproval, "lets others write many files")
 	}
@@ -135,7 +144,8 @@ func chmodDeep(w string) bool {
 	return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "R")
 }
 
-// takesRights reports whether the owner may do nothing, or less, with such a mode.
+// takesRights reports whether the owner may do nothing, or less, with such a mode. A tree
+// that its owner cannot enter any more is as good as deleted for most people.
 func takesRights(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o700 == 0
@@ -158,7 +168,9 @@ func (c *call) changeAll(ops []word, deep, removes bool) {
 	}
 }
 
-// chown gives files away, which needs power and may not be taken back.
+// chown gives files away, which needs power and may not be taken back. Only the
+// administrator may do so, and a system whose files belong to somebody else does not start
+// any more.
 func chown(c *call, argv []word) {
 	o := c.options(program{spec: "--from= --reference=r"}, argv[1:])
 	c.raise(Escalates, "changes the owner of files")
@@ -168,7 +180,8 @@ func chown(c *call, argv []word) {
 	}
 }
 
-// dd has operands of the form name=value (dd(1)). Of these, of writes and if reads.
+// dd has operands of the form name=value (dd(1)). Of these, of writes and if reads. An
+// input such as /dev/zero has no end unless count bounds it.
 func dd(c *call, argv []word) {
 	writes := false
 	for _, w := range argv[1:] {
@@ -191,7 +204,9 @@ func dd(c *call, argv []word) {
 
 // tar lists with -t, and prints with -x and -O; these may run unasked with the options of
 // the list below. All else writes, or runs programs: -I, --to-command, --checkpoint-
-// action, an archive on another machine.
+// action, an archive on another machine. The options are read twice: first all that tar
+// has, to find the archive and the directory; then, if it only reads so far, against the
+// short list, of which the rest asks.
 func tar(c *call, argv []word) {
 	args := slices.Clone(plain(argv, 1))
 	if len(args) > 0 && args[0].text != "" && args[0].text[0] != '-' {
@@ -208,6 +223,8 @@ func tar(c *call, argv []word) {
 	for _, w := range o.all("-f", "--file") {
 		host, _, path := strings.Cut(w.text, "/")
 		switch {
+		// host:file and user@host:file are archives that tar fetches with rsh (tar(1),
+		// --force-local).
 		case strings.Contains(host, ":"):
 			c.raise(Network, "an archive on another machine")
 		case w.kind > digits && (!path || w.many || strings.ContainsAny(host, "*?[")):
@@ -268,7 +285,9 @@ func (c *call) readArchive(file word) {
 	}
 }
 
-// unpack notes that an archive is unpacked into a directory.
+// unpack notes that an archive is unpacked into a directory. Names in an archive are a
+// stranger's. GNU tar and unzip keep them from leading out of the directory, so that alone
+// is written.
 func (c *call) unpack(dir word, moved, printed bool) {
 	switch {
 	case printed:
@@ -312,7 +331,8 @@ func unzip(c *call, argv []word) {
 }
 
 // compress is gzip and the like. They print with -c, list with -l and test with -t; with
-// other modes beside, the last one or the strongest wins, so those ask.
+// other modes beside, the last one or the strongest wins, so those ask. Without a mode, the
+// file is replaced by its compressed form and deleted.
 func compress(c *call, argv []word) {
 	strict := c.strict
 	c.strict = false
@@ -324,6 +344,7 @@ func compress(c *call, argv []word) {
 		c.only("-cdkqv123456789 --stdout --to-stdout --decompress --keep --quiet --verbose", argv[1:])
 	case o.has("-l", "--list"):
 		c.operands(program{}, o)
+		// The -c of the first case may not be among these: gzip -lc lists and prints.
 		c.only("-lqv --list --quiet --verbose", argv[1:])
 	case o.has("-t", "--test"):
 		c.operands(program{}, o)
@@ -335,7 +356,9 @@ func compress(c *call, argv []word) {
 }
 
 // rsync copies, here or with a colon in a path from or to another machine, by a program
-// that -e names.
+// that -e names. Two colons are the rsync protocol, one is a shell on the other machine. In
+// front of a slash, a colon is part of a local name for rsync, but asking once too often
+// does no harm.
 func rsync(c *call, argv []word) {
 	o := c.options(program{spec: rsyncSpec}, argv[1:])
 	c.raise(WritesWorkspace, "copies files")
@@ -353,7 +376,7 @@ func rsync(c *call, argv []word) {
 }
 
 // mktemp makes a file, in the directory for temporary ones unless an operand or -p says
-// where.
+// where. The name cannot be known, but it is below /tmp unless TMPDIR says otherwise.
 func mktemp(c *call, argv []word) {
 	o := c.options(program{spec: "-p= --tmpdir? --suffix="}, argv[1:])
 	if o.has("-u", "--dry-run") && !o.has("-d") {
@@ -375,7 +398,8 @@ func mktemp(c *call, argv []word) {
 	c.out = word{kind: anything, text: "/tmp/"}
 }
 
-// split writes the parts of a file, or pipes them into a command of --filter.
+// split writes the parts of a file, or pipes them into a command of --filter. Its row has
+// noted the filter, which runs instead of the files being written.
 func split(c *call, argv []word) {
 	o := c.options(program{spec: splitSpec}, argv[1:])
 	if o.has("--filter") {
@@ -392,8 +416,9 @@ func split(c *call, argv []word) {
 	c.write(word{text: "./xaa"})
 }
 
-// disk is for programs that partition and format. Some only list with -l; they ask all
-// the same.
+// disk is for programs that partition and format. Some only list with -l; they ask all the
+// same. An operand below /dev is the disk that changes; without one, these programs list or
+// wait for a person.
 func disk(c *call, argv []word) {
 	c.raise(Destructive, "changes disks")
 	switch base(argv[0].text) {
@@ -412,7 +437,8 @@ func disk(c *call, argv []word) {
 	}
 }
 
-// kill ends processes: with -1 all of them, which is refused.
+// kill ends processes: with -1 all of them, which is refused. The process -1 stands for
+// every process that the user may signal (kill(2)). A first word -1 is a signal, SIGHUP.
 func kill(c *call, argv []word) {
 	all := false
 	for i, w := range argv[1:] {

@@ -8,8 +8,9 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// find runs through the expression of find: where it starts, and actions that run,
-// delete or write.
+// find runs through the expression of find: where it starts, and actions that run, delete
+// or write. Everything in front of the first word of the expression is a path to start at,
+// and find(1) takes -H, -L, -P and -O before them.
 func find(c *call, argv []word) {
 	args := plain(argv, 1)
 	i := 0
@@ -91,7 +92,9 @@ func (c *call) actions(args, starts []word) {
 	}
 }
 
-// end is where the command of -exec ends.
+// end is where the command of -exec ends. It is a semicolon, or a plus behind the braces. A
+// plus elsewhere is an argument of the command: find -exec echo + is not complete before
+// its semicolon.
 func end(args []word) int {
 	for i, w := range args {
 		if w.text == ";" || w.text == "+" && i > 0 && args[i-1].text == "{}" {
@@ -101,13 +104,15 @@ func end(args []word) int {
 	return len(args)
 }
 
-// findTest notes a test with an argument.
+// findTest notes a test with an argument. A pattern without a dot or a slash could expand
+// to a file that somebody named -delete, and find would take that for an action.
 func (c *call) findTest(name string, arg word) {
 	switch {
 	case arg.many, arg.kind == glob && (strings.Contains(arg.text, "[") || !strings.ContainsAny(arg.text, "./")):
 		// files may be named as actions are, but for a dot or a slash
 		c.raise(NeedsApproval, "a word that is not known may be an action")
 	case name == "-printf":
+		// Its format may print the contents of a link or text of its own, not only names.
 		c.out = word{kind: anything, many: true}
 	case strings.HasSuffix(name, "newer") || name == "-samefile":
 		c.read(arg)
@@ -130,7 +135,9 @@ func (c *call) seeks(pattern word) {
 	}
 }
 
-// exec runs a command with the paths that were found, one or many at a time.
+// exec runs a command with the paths that were found, one or many at a time. The names that
+// are found begin with the directory they were searched in, so they cannot be taken for
+// options, unless that directory is not known.
 func (c *call) exec(argv, starts []word, many bool) {
 	c.k.opaque = true
 	found := c.names(starts)
@@ -150,6 +157,8 @@ func (c *call) exec(argv, starts []word, many bool) {
 	if class := c.sub(words); class > ReadOnly {
 		c.raise(class, "runs a command for what it finds")
 	}
+	// Deleting everything that find finds in / is as bad as deleting /, although rm is only
+	// given files.
 	if first := words[0]; first.kind == known && (base(first.text) == "rm" || base(first.text) == "shred") {
 		for _, s := range starts {
 			c.remove(s, slices.ContainsFunc(words, func(w word) bool {
@@ -161,7 +170,8 @@ func (c *call) exec(argv, starts []word, many bool) {
 	c.out = word{kind: anything, many: true}
 }
 
-// fd finds and runs like find.
+// fd finds and runs like find. It takes the command anywhere among its arguments, up to the
+// end of the line.
 func fd(c *call, argv []word) {
 	args := plain(argv, 1)
 	for i, w := range args {

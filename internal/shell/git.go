@@ -11,7 +11,9 @@ import (
 // with some words and write with others. Settings given by -c run programs in many ways, so
 // only those that change colours and formats are let through.
 
-// git looks at the options before the subcommand, then at that.
+// git looks at the options before the subcommand, then at that. They hold for whatever the
+// subcommand is, so none is passed over: git -c core.pager=… log runs a program, and -C
+// reads the configuration of another repository, which may do the same.
 func git(c *call, argv []word) {
 	args := plain(argv, 1)
 	i := 0
@@ -32,8 +34,10 @@ func git(c *call, argv []word) {
 			i++
 		case strings.HasPrefix(w.text, "-c"):
 			c.gitSetting(w.keep(w.text[2:]))
+		// The value comes from a variable, so nobody who reads the command sees it.
 		case strings.HasPrefix(w.text, "--config-env"):
 			c.raise(Escalates, "sets what the environment says")
+		// The subcommands are programs in that directory.
 		case strings.HasPrefix(w.text, "--exec-path="):
 			c.raise(Escalates, "runs other programs under the name of git")
 		case strings.HasPrefix(w.text, "--git-dir") || strings.HasPrefix(w.text, "--work-tree") ||
@@ -52,6 +56,8 @@ func git(c *call, argv []word) {
 	}
 }
 
+// gitTame are the options before the subcommand that change neither the repository nor the
+// programs (git(1), OPTIONS). The last four of them print something and end git.
 var gitTame = set("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--glob-pathspecs",
 	"--noglob-pathspecs", "--icase-pathspecs",
 	"--no-replace-objects", "--version", "-v", "--exec-path", "--html-path")
@@ -72,7 +78,9 @@ func (c *call) standsIn(w word) {
 	c.st = &st
 }
 
-// gitSetting looks at -c name=value.
+// gitSetting looks at -c name=value. Names are compared in lower case, as git has it. A
+// setting that is not in the lists may name a program, as core.pager, diff.external,
+// credential.helper and every alias do, so its value is judged as a command.
 func (c *call) gitSetting(w word) {
 	c.k.opaque = true
 	name, value, _ := strings.Cut(strings.ToLower(w.text), "=")
@@ -85,6 +93,7 @@ func (c *call) gitSetting(w word) {
 			strings.HasPrefix(name, p)
 	}):
 	case strings.HasSuffix(name, "pager") && (value == "cat" || value == "" || value == "false"):
+	// These turn a program of the configuration off, which careful people do.
 	case name == "core.fsmonitor" && value == "false" || name == "core.hookspath" && value == "/dev/null":
 	case strings.HasPrefix(name, "http.") || strings.HasPrefix(name, "url.") || strings.HasPrefix(name,
 		"user.") || strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "push."):
@@ -106,6 +115,7 @@ var gitHarmless = []string{
 // own commands first. An unknown subcommand may be an alias or a program named git-….
 func (c *call) gitCommand(argv []word) {
 	sub := argv[0]
+	// The transport ext:: runs the rest of an address as a command (git-remote-ext(1)).
 	for _, w := range argv {
 		if strings.Contains(w.text, "ext::") {
 			_, cmd, _ := strings.Cut(w.text, "ext::")
@@ -122,6 +132,7 @@ func (c *call) gitCommand(argv []word) {
 		return
 	}
 	if slices.ContainsFunc(argv, func(w word) bool { return w.text == "--help" && w.kind == known }) {
+		// --help opens a manual page or a browser, whatever the subcommand is.
 		c.raise(NeedsApproval, "waits for a person")
 	}
 	c.row, c.strict = p, reads
@@ -156,8 +167,11 @@ func (c *call) gitOperands(p program, o *parsed) {
 			c.dispute("reads a path that is not known")
 		case w.many && w.kind == anything:
 			c.raise(NeedsApproval, "a word that is not known may be an option")
+		// HEAD:path names a file in a revision, which may be one of secrets like the file
+		// itself.
 		case w.kind <= digits && strings.Contains(w.text, ":"):
 			c.read(w.keep(w.text[strings.IndexByte(w.text, ':')+1:]))
+		// ..main is a range of revisions and not a path.
 		case w.kind <= glob && strings.HasPrefix(w.text, "..") && !strings.HasPrefix(w.text, "../") &&
 			len(w.text) > 2:
 		case w.kind <= digits && w.text != "":
@@ -207,7 +221,9 @@ func (c *call) gitPrints(sub string, o *parsed) {
 	}
 }
 
-// gitBranch is branch and tag: without operands, or with options that list, they list.
+// gitBranch is branch and tag: without operands, or with options that list, they list. With
+// an operand they create, which is not told apart from a pattern to list unless such an
+// option is there.
 func gitBranch(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	c.gitFormat(o)
@@ -237,6 +253,8 @@ func gitRemotes(c *call, argv []word) {
 		return
 	}
 	switch sub, rest := o.operands[0], o.operands[1:]; {
+	// An address may have a password in it, but the model can read it in .git/config as
+	// well.
 	case sub.text == "get-url" && sub.kind == known:
 		c.options(program{spec: "--all --push"}, rest)
 	case sub.text == "show" && len(rest) == 0:
@@ -256,6 +274,7 @@ func gitStash(c *call, argv []word) {
 		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitLog + "-n="}, argv[2:]))
 	case "show":
 		c.gitOperands(program{use: 'n'}, c.options(program{spec: gitDiff + "--include-untracked --only-untracked"}, argv[2:]))
+	// pop drops the stash even if the model meant to look.
 	case "drop", "clear", "pop":
 		c.raise(Destructive, "drops stashed changes")
 	case "", "push", "save", "apply", "branch", "create", "store", "-u", "-k", "-a", "-m",
@@ -302,7 +321,9 @@ func gitConfig(c *call, argv []word) {
 	}
 }
 
-// gitReflog shows the log of HEAD, or of a ref that cannot be taken for a subcommand.
+// gitReflog shows the log of HEAD, or of a ref that cannot be taken for a subcommand. Every
+// word that is no subcommand is a ref for some versions, and a new one may become a
+// subcommand: so only HEAD and words with @ or / are refs here.
 func gitReflog(c *call, argv []word) {
 	sub, rest := second(argv), plain(argv, 1)
 	switch {
@@ -366,6 +387,7 @@ func gitSubmodule(c *call, argv []word) {
 		c.gitOperands(program{}, c.options(program{spec: "-q --quiet --cached --recursive"}, rest))
 	case "update", "add", "sync":
 		c.raise(Network, "asks a remote")
+	// Its words are a script for the shell in each submodule.
 	case "foreach":
 		c.smuggled(joined(rest))
 	case "deinit":
@@ -387,111 +409,5 @@ func gitBisect(c *call, argv []word) {
 		c.raise(Escalates, "a program is told to run a command")
 	default:
 		c.raise(WritesWorkspace, "checks out revisions")
-	}
-}
-
-// gitRm deletes files, or with --cached only what the index has of them.
-func gitRm(c *call, argv []word) {
-	o := c.options(program{spec: "--pathspec-from-file=r"}, argv[1:])
-	if o.has("--cached") {
-		c.raise(WritesWorkspace, "changes the index")
-		return
-	}
-	c.operands(program{use: 'd'}, o)
-	c.raise(Destructive, "deletes files")
-}
-
-// gitRestore throws changes away, but for --staged alone, which changes the index.
-func gitRestore(c *call, argv []word) {
-	o := c.options(program{spec: "-s= --source= --pathspec-from-file=r -p!a --patch!a"}, argv[1:])
-	if o.has("--staged", "-S") && !o.has("--worktree", "-W") {
-		c.raise(WritesWorkspace, "changes the index")
-		return
-	}
-	c.raise(Destructive, "throws changes away")
-}
-
-// gitCheckout throws changes away if it is given paths.
-func gitCheckout(c *call, argv []word) {
-	for i, w := range argv[1:] {
-		if w.text == "--" && i+2 < len(argv) || w.text == "." || w.kind <= glob && strings.HasSuffix(w.text, "/") {
-			c.raise(Destructive, "throws changes away")
-		}
-	}
-	o := c.options(program{spec: gitCheckoutSpec}, argv[1:])
-	if len(o.operands) > 1 && !o.has("-b", "-B", "--orphan") {
-		c.raise(Destructive, "throws changes away")
-	}
-	for _, w := range o.operands {
-		if strings.Contains(base(w.text), ".") && !o.has("-b", "-B") && !strings.HasPrefix(w.text, "v") {
-			c.raise(Destructive, "throws changes away")
-		}
-	}
-	c.raise(WritesWorkspace, "checks out a revision")
-}
-
-// gitSwitch checks a branch out, and refuses to lose changes without an option.
-func gitSwitch(c *call, argv []word) {
-	c.options(program{spec: "-c= -C= --orphan= -f!d --force!d --discard-changes!d"}, argv[1:])
-	c.raise(WritesWorkspace, "checks out a revision")
-}
-
-// gitReset changes the index, and with --hard the files.
-func gitReset(c *call, argv []word) {
-	c.options(program{spec: gitResetSpec}, argv[1:])
-	c.raise(WritesWorkspace, "changes the index")
-}
-
-// gitClean lists with -n, which wins over -f.
-func gitClean(c *call, argv []word) {
-	o := c.options(program{spec: "-ndxXqf --dry-run --quiet --force -e= --exclude= -i!a"}, argv[1:])
-	if !o.has("-n", "--dry-run") || slices.ContainsFunc(o.operands, word.dash) {
-		c.raise(Destructive, "deletes files")
-	}
-}
-
-// gitApply changes files. Which ones is in the patch, not in the words.
-func gitApply(c *call, argv []word) {
-	o := c.options(program{spec: gitApplySpec}, argv[1:])
-	c.operands(program{}, o)
-	c.raise(WritesWorkspace, "applies a patch")
-}
-
-// gitFilter rewrites the history with commands that its options have.
-func gitFilter(c *call, argv []word) {
-	c.options(program{spec: gitFilterSpec}, argv[1:])
-	c.raise(Destructive, "rewrites the history")
-}
-
-// gitPush sends to a remote. A plus or a colon in front of a ref overwrites or deletes
-// what is there.
-func gitPush(c *call, argv []word) {
-	o := c.options(program{spec: gitPushSpec}, argv[1:])
-	c.raise(Network, "sends to a remote")
-	for i, w := range o.operands {
-		if i == 0 && strings.ContainsAny(w.text, ":/") {
-			c.host(w)
-		}
-		if i > 0 && (strings.HasPrefix(w.text, "+") || strings.HasPrefix(w.text, ":")) {
-			c.raise(Destructive, "overwrites what a remote has")
-		}
-	}
-	if o.has("--force-with-lease") {
-		c.raise(Destructive, "overwrites what a remote has")
-	}
-}
-
-// gitRemote is for commands that fetch.
-func gitRemote(c *call, argv []word) {
-	p, _, _ := lookup("git " + argv[0].text)
-	c.raise(Network, "asks a remote")
-	o := c.options(p, argv[1:])
-	for i, w := range o.operands {
-		if i == 0 && strings.ContainsAny(w.text, ":") {
-			c.host(w)
-		}
-		if i > 0 && argv[0].text == "clone" {
-			c.write(w)
-		}
 	}
 }

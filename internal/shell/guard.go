@@ -7,7 +7,8 @@ import (
 )
 
 // refuse says why a script is not even parsed; "" if it is. Its time is linear in the
-// smaller of the script and the bound.
+// smaller of the script and the bound. The length comes first, so that it bounds the time
+// of the other checks.
 func refuse(script string) string {
 	if len(script) > maxScript {
 		return "is longer than 32 KiB"
@@ -41,8 +42,10 @@ func oddLine(script string) bool {
 	return false
 }
 
-// nesting is not less than the depth of the tree that a parser could make of the
-// script: each level needs one of these, whatever is quoted.
+// nesting is not less than the depth of the tree that a parser could make of the script:
+// each level needs one of these, whatever is quoted. It bounds the recursion of the parser
+// before it starts: a parser that overflows its stack ends the whole process, and recover
+// does not help.
 func nesting(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -74,8 +77,9 @@ func letter(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// hidden reports whether the script has characters that a reader would not see, or
-// would take for others.
+// hidden reports whether the script has characters that a reader would not see, or would
+// take for others. A model, or a text that it read, may hide part of a command from the
+// person who approves it (Unicode TR #36 and #39).
 func hidden(s string) bool {
 	for i, r := range s {
 		switch {

@@ -7,7 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// plainParam reports whether an expansion is $name or ${name}, without operators.
+// plainParam reports whether an expansion is $name or ${name}, without operators. Only of
+// such an expansion is the value the variable's own; all others make something of it.
 func plainParam(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && !p.Length && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
@@ -21,6 +22,7 @@ func (x expander) param(p *syntax.ParamExp) word {
 	v, set := x.value(p.Param.Value)
 	switch {
 	case p.Index != nil || p.Excl || p.Names != 0:
+		// A subscript is evaluated as arithmetic, which runs the commands in it.
 		x.arith(p.Index)
 		return word{kind: anything, many: true, env: true}
 	case p.Length:
@@ -39,7 +41,9 @@ func (x expander) param(p *syntax.ParamExp) word {
 	return v
 }
 
-// partOf is a part of a value, nobody knows which.
+// partOf is a part of a value, nobody knows which. A part of a number is a number, so that
+// one stays harmless. Part of a text may begin with a dash, or lead out of a directory that
+// the whole stays in.
 func partOf(v word) word {
 	if v.kind == digits {
 		return v
@@ -47,7 +51,8 @@ func partOf(v word) word {
 	return word{kind: anything, env: v.env, net: v.net}
 }
 
-// expands reports whether a part of a word is split after it is expanded.
+// expands reports whether a part of a word is split after it is expanded. Quoted ones are
+// not split, and a process substitution is one path.
 func expands(p syntax.WordPart) bool {
 	switch p.(type) {
 	case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
@@ -64,6 +69,7 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 	case syntax.OtherParamOps: // ${x@P} runs what is in the value
 		x.evaluated(v)
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		// If it is not known whether the variable is set, the result is one of two values.
 		r := v.or(w)
 		if set && v.kind <= digits && v.text != "" {
 			r = v
@@ -73,6 +79,8 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 		}
 		return r
 	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		// It is the other word, or nothing, depending on a variable of the environment
+		// perhaps.
 		return word{kind: anything, env: w.env, net: w.net}
 	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
 		return v
@@ -84,7 +92,9 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 	return partOf(v)
 }
 
-// value returns the value of a parameter, and whether it is set for sure.
+// value returns the value of a parameter, and whether it is set for sure. A variable that
+// is not set by the script may come from the environment, in which a host can have
+// anything.
 func (x expander) value(name string) (word, bool) {
 	if v, ok := x.st.vars[name]; ok {
 		return v, true
@@ -106,6 +116,7 @@ func (x expander) special(name string) (word, bool) {
 			return word{kind: anything, many: true}, false
 		}
 		if len(x.st.args) > 1 && name == "@" {
+			// Unquoted, "$@" is split again.
 			return word{kind: anything, many: true, env: anyEnv(x.st.args)}, true
 		}
 		return joined(x.st.args), true
@@ -116,6 +127,8 @@ func (x expander) special(name string) (word, bool) {
 		return word{kind: anything}, false
 	case "PWD":
 		if d := x.st.dirs; len(d) == 1 && !strings.ContainsAny(d[0], "*?[") {
+			// PWD is known only as long as each cd that may have failed leads to the same
+			// place.
 			return word{text: d[0]}, true
 		}
 		return word{kind: anything}, false
@@ -160,12 +173,15 @@ func (x expander) assign(name string, v word) {
 	if strings.ToLower(name) != name && name != "IFS" && !hands(name, v) {
 		x.k.handed = "sets a variable that programs may get: " + name
 	}
+	// The value has no output behind it any more: a variable is a copy of the text.
 	v.from = nil
 	x.st.vars[name] = v
 	switch name {
 	case "CDPATH":
+		// With CDPATH, cd looks for a relative directory in other places first.
 		x.st.dirs = nil
 	case "PWD", "OLDPWD":
+		// The shell sets these itself at the next cd, whatever the script said.
 		x.st.vars[name] = word{kind: anything}
 	}
 }

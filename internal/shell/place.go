@@ -11,7 +11,8 @@ import (
 // resolved here; the sandbox around a command covers them. Where the directory of the script is
 // not known, no relative path is inside.
 
-// below reports whether p is root or below it.
+// below reports whether p is root or below it. A slash is added so that /work/ab is not
+// below /work/a.
 func below(root, p string) bool {
 	return root != "" && (p == root || root == "/" || strings.HasPrefix(p, root+"/"))
 }
@@ -22,7 +23,8 @@ func (k *walker) inside(p string) bool { return p != "" && below(k.world.Root, p
 // outside reports whether a clean absolute path is neither.
 func (k *walker) outside(p string) bool { return !k.inside(p) }
 
-// below reports whether a path is inside, from wherever the script may be.
+// below reports whether a path is inside, from wherever the script may be. A cd that may
+// have failed leaves several directories possible; the path has to be inside from each.
 func (k *walker) below(p string, st *state) bool {
 	all := resolve(p, st.dirs)
 	for _, a := range all {
@@ -33,7 +35,8 @@ func (k *walker) below(p string, st *state) bool {
 	return len(all) > 0
 }
 
-// resolve returns the clean absolute forms of a path; none if they are not known.
+// resolve returns the clean absolute forms of a path; none if they are not known. A
+// relative path of a script that may be anywhere has none, which callers take for outside.
 func resolve(p string, dirs []string) []string {
 	if strings.HasPrefix(p, "/") {
 		return []string{path.Clean(p)}
@@ -72,12 +75,15 @@ func secretGlob(pattern string) bool {
 	return false
 }
 
+// secretSamples are names that patterns are tried on, of each kind of secret that package
+// ignore knows: a pattern that was made to find one matches its sample.
 var secretSamples = []string{
 	".env", ".env.local", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".kube", ".gnupg",
 	".htpasswd", ".pgpass", "id_rsa", "id_ed25519", "credentials", "server.pem", "server.key", "terraform.tfstate",
 }
 
-// read notes that the command reads a path.
+// read notes that the command reads a path. A path that is only partly known is still
+// judged by the known part: its directory may be outside already.
 func (c *call) read(w word) {
 	k := c.k
 	switch {
@@ -86,6 +92,7 @@ func (c *call) read(w word) {
 		if w.text == "" {
 			c.raise(NeedsApproval, "reads a path that is not known")
 		}
+	// These are names that a program listed below the current directory.
 	case w.kind == listing && w.text == "":
 		if len(c.st.dirs) == 0 {
 			c.dispute("reads a path that is not known")
@@ -101,7 +108,8 @@ func (c *call) read(w word) {
 }
 
 // readPath says what is wrong with reading a path that is known: it lies outside, holds
-// secrets, has no end, or is not a file at all.
+// secrets, has no end, or is not a file at all. Bash itself opens a connection for
+// /dev/tcp/host/port; there is no such file.
 func (c *call) readPath(w word) {
 	p := w.text
 	if w.kind == glob && (strings.Contains(p, "..") || secretGlob(p)) {
@@ -120,6 +128,7 @@ func (c *call) readPath(w word) {
 		if !c.bounded {
 			c.raise(NeedsApproval, "reads without end")
 		}
+	// The host's own process has its keys there.
 	case strings.HasPrefix(a, "/proc/") && (strings.HasSuffix(a, "/environ") || strings.HasSuffix(a, "/mem")):
 		c.raise(Escalates, "reads the memory or the environment of a process")
 	case !c.k.inside(a):
@@ -129,6 +138,8 @@ func (c *call) readPath(w word) {
 	}
 }
 
+// endless are the devices that a read never comes to the end of (null(4), random(4),
+// full(4)).
 var endless = set("/dev/zero", "/dev/random", "/dev/urandom", "/dev/full")
 
 // harmlessDevice is for the devices that keep nothing, and for descriptors that are open
@@ -171,6 +182,7 @@ func (c *call) write(w word) {
 	if w.kind == listing && w.from != nil {
 		return // what is written to goes to a command, which is walked
 	}
+	// Bash refuses a redirection to several files, but a program writes to all of them.
 	if w.kind >= glob || w.many {
 		c.raise(NeedsApproval, "writes a path that is not known")
 		if w.text == "" {
@@ -191,9 +203,10 @@ func (c *call) write(w word) {
 	}
 }
 
-// startup raises to escalation for a file that runs code or decides what an agent may
-// do. The path is that in the workspace, or an absolute one. Where there is a bin in the
-// home directory, login shells look for programs in it.
+// startup raises to escalation for a file that runs code or decides what an agent may do.
+// The path is that in the workspace, or an absolute one. Where there is a bin in the home
+// directory, login shells look for programs in it. Such a write is worse than a command
+// that is asked about now: it runs later, unasked.
 func (c *call) startup(p string) {
 	home := c.k.world.Home
 	if ignore.Store(p) || ignore.Runs(p) != "" || home != "" && below(path.Join(home, "bin"), p) {
@@ -207,9 +220,11 @@ func (c *call) writePath(a string) {
 	switch {
 	case strings.HasPrefix(a, "/dev/tcp/") || strings.HasPrefix(a, "/dev/udp/"):
 		c.raise(Network, "opens a connection")
+	// The terminal is the user's own; text on it is not kept.
 	case sink(a) || a == "/dev/tty":
 	case blockDevice(a):
 		c.catastrophe("overwrites a disk")
+	// A letter written to it restarts or stops the machine at once (kernel sysrq.rst).
 	case a == "/proc/sysrq-trigger":
 		c.catastrophe("stops the machine")
 	case strings.HasPrefix(a, "/proc/") || strings.HasPrefix(a, "/sys/"):
@@ -237,12 +252,16 @@ func blockDevice(p string) bool {
 	return false
 }
 
+// disks are how the names of block devices and of the devices for memory and ports begin,
+// on Linux and macOS.
 var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop",
 	"mem", "kmem", "port", "sr"}
 
 // remove notes that the command deletes a path, and all below it if deep.
 func (c *call) remove(w word, deep bool) {
 	c.raise(Destructive, "deletes files")
+	// What is left of the path without its variables is what would be deleted if none were
+	// set.
 	if w.unset != "" && deep && c.vital(path.Clean(w.unset)) {
 		c.catastrophe("deletes " + w.unset + " if a variable is not set")
 	}
@@ -263,7 +282,8 @@ func (c *call) remove(w word, deep bool) {
 }
 
 // vital reports whether so much hangs on a directory that deleting it, or all in it, is a
-// catastrophe.
+// catastrophe. A directory that the workspace or the home directory lies in is vital, too.
+// The workspace itself may be a home directory of a container.
 func (c *call) vital(p string) bool {
 	for strings.HasSuffix(p, "/*") || strings.HasSuffix(p, "/.*") || strings.HasSuffix(p, "/.") {
 		p = p[:strings.LastIndexByte(p, '/')]
@@ -282,6 +302,8 @@ func (c *call) vital(p string) bool {
 	return false
 }
 
+// systemDirs are those of hier(7) and of macOS without which a system does not start, or
+// has lost its users' data.
 var systemDirs = set(
 	"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
 	"/sys", "/usr", "/var", "/usr/bin", "/usr/lib", "/usr/sbin", "/usr/local", "/usr/share", "/var/lib",

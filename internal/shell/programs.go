@@ -33,7 +33,8 @@ var handlers = map[string]func(*call, []word){
 	"scp": scp, "nc": nc, "getent": getent, "openssl": openssl, "database": database, "cloud": cloud, "dpkg": dpkg,
 }
 
-// goRun is go run and go install: what has a version comes from the network.
+// goRun is go run and go install: what has a version comes from the network. The rest may
+// build with cgo or run generators, which are code of the project.
 func goRun(c *call, argv []word) {
 	o := c.options(program{long: true, spec: goRunSpec}, argv[1:])
 	c.raise(NeedsApproval, "go "+argv[0].text+" runs code of the project or installs it")
@@ -45,11 +46,14 @@ func goRun(c *call, argv []word) {
 	}
 }
 
-// build is for programs that run what the project says.
+// build is for programs that run what the project says. What a build does is in files that
+// the model may have written a moment ago, so that it is a build is no reason to let it
+// run.
 func build(c *call, argv []word) {
 	name := base(argv[0].text)
 	c.raise(NeedsApproval, name+" may run code of the project")
 	for i, w := range argv {
+		// For make, -o names a file that is not made again (make(1)).
 		if i > 0 && strings.HasPrefix(w.text, "-o") && name != "make" && name != "gmake" {
 			c.compilerOutput(argv, i)
 		}
@@ -65,8 +69,9 @@ func (c *call) compilerOutput(argv []word, i int) {
 	}
 }
 
-// language is an interpreter of code that is not looked at, but for hints of what
-// deletes or talks.
+// language is an interpreter of code that is not looked at, but for hints of what deletes
+// or talks. No grammar is read here: that a program is in Python says nothing about what it
+// does.
 func language(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(NeedsApproval, "runs code")
@@ -81,7 +86,8 @@ func language(c *call, argv []word) {
 	}
 }
 
-// codeArg looks at an argument of an interpreter, and at the one before it.
+// codeArg looks at an argument of an interpreter, and at the one before it. python -m
+// http.server opens the directory to the network, python -m pip installs from there.
 func (c *call) codeArg(w, before word) {
 	if w.net || w.from != nil && w.from.net {
 		c.raise(Escalates, "runs what came from the network")
@@ -102,6 +108,7 @@ func (c *call) hints(code string) {
 			c.raise(h.class, "runs code that has "+h.text)
 		}
 	}
+	// A command in a string of the code is a script for sh; it ends at the same quote.
 	for _, q := range []string{`system("`, `system('`, "exec(\"", "exec('", "execSync(\"", "execSync('",
 		"popen(\"", "popen('"} {
 		if _, rest, ok := strings.Cut(code, q); ok {
@@ -112,6 +119,8 @@ func (c *call) hints(code string) {
 	}
 }
 
+// codeHints are parts of the names by which the libraries of Python, JavaScript, Ruby and
+// Perl delete files and open connections. That none is found means nothing.
 var codeHints = []struct {
 	text  string
 	class Class
@@ -126,8 +135,9 @@ var codeHints = []struct {
 	{"aiohttp", Network},
 }
 
-// docker asks in any case: its client talks to a daemon that is root. Options that hand
-// the machine to a container are worse.
+// docker asks in any case: its client talks to a daemon that is root. Options that hand the
+// machine to a container are worse. Options have many spellings, so they are looked for in
+// the text of the whole line. A wrong hit only makes the question graver.
 func docker(c *call, argv []word) {
 	var words []string
 	for _, w := range argv[1:] {
@@ -151,6 +161,7 @@ func docker(c *call, argv []word) {
 			c.raise(Escalates, "keeps a password")
 		case "pull", "push", "search":
 			c.raise(Network, "talks to a registry")
+		// The words behind these belong to the container.
 		case "run", "exec", "build", "compose", "start", "up":
 			if w != "compose" {
 				return
@@ -159,7 +170,8 @@ func docker(c *call, argv []word) {
 	}
 }
 
-// terraform runs providers that the project names, already to plan.
+// terraform runs providers that the project names, already to plan. An approval that covers
+// -auto-approve would be given for whatever the plan turns out to be.
 func terraform(c *call, argv []word) {
 	c.raise(NeedsApproval, "runs what providers of the project do")
 	for _, w := range argv[1:] {
@@ -172,7 +184,8 @@ func terraform(c *call, argv []word) {
 	}
 }
 
-// curl talks to hosts, writes what it gets, and sends files.
+// curl talks to hosts, writes what it gets, and sends files. A file behind @ is sent, so it
+// counts as read; one of secrets is then disputed.
 func curl(c *call, argv []word) {
 	c.raise(Network, base(argv[0].text)+" talks to the network")
 	spec := curlSpec
@@ -195,7 +208,8 @@ func curl(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
-// ssh runs a command on another machine: what it destroys there counts too.
+// ssh runs a command on another machine: what it destroys there counts too. Its output
+// comes from another machine, which may be anybody's.
 func ssh(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(Network, "logs in to another machine")
@@ -211,7 +225,8 @@ func ssh(c *call, argv []word) {
 	c.out = word{kind: anything, net: true}
 }
 
-// sshSettings looks for those that run a command here (ssh_config(5)).
+// sshSettings looks for those that run a command here (ssh_config(5)). A ProxyCommand runs
+// before anything is sent, so the host that is named need not even exist.
 func (c *call) sshSettings(argv []word) {
 	c.k.fetched = true
 	for _, w := range argv {
@@ -222,8 +237,8 @@ func (c *call) sshSettings(argv []word) {
 	}
 }
 
-// scp copies from or to another machine, through a program that -S names, or with -D is
-// the server (scp(1), sftp(1)).
+// scp copies from or to another machine, through a program that -S names, or with -D is the
+// server (scp(1), sftp(1)). One of its operands has a colon, or it is a host to talk to.
 func scp(c *call, argv []word) {
 	c.raise(Network, "copies from or to another machine")
 	o := c.options(program{spec: sshSpec}, argv[1:])
@@ -243,7 +258,8 @@ func scp(c *call, argv []word) {
 	}
 }
 
-// nc opens connections, and with -e or EXEC: gives somebody a shell.
+// nc opens connections, and with -e or EXEC: gives somebody a shell. A program behind a
+// pipe from it gets whatever the other side sends.
 func nc(c *call, argv []word) {
 	c.raise(Network, "opens a connection")
 	c.k.fetched, c.k.connects = true, true
@@ -294,7 +310,7 @@ func openssl(c *call, argv []word) {
 }
 
 // database is for clients of databases. Deletions by their statements count, as far as the
-// statements are in the words.
+// statements are in the words. Statements in files and on standard input are not looked at.
 func database(c *call, argv []word) {
 	c.raise(Network, "talks to a database")
 	for _, w := range argv[1:] {
@@ -308,7 +324,8 @@ func database(c *call, argv []word) {
 	}
 }
 
-// cloud is for programs that manage what runs elsewhere.
+// cloud is for programs that manage what runs elsewhere. The verb is one of the first
+// words; names behind it may have the same letters.
 func cloud(c *call, argv []word) {
 	c.raise(Network, base(argv[0].text)+" talks to the network")
 	for i, w := range argv[1:] {

@@ -15,7 +15,8 @@ const sedSpec = "-nsErzu -e=p --expression=p --quiet --silent --regexp-extended 
 	"-i?i --in-place?i -f=e --file=e"
 
 // sed judges each script by the grammar. Options behind operands are files for BSD, and
-// change files for GNU.
+// change files for GNU. A file in which lines begin with dashes is not harmless behind it:
+// its output is text and no list of names any more.
 func sed(c *call, argv []word) {
 	p := program{use: 'p', spec: sedSpec}
 	o := c.options(p, plain(argv, 1))
@@ -142,8 +143,9 @@ func (s *sedScript) skipAhead(set string) string {
 	return rest[:len(rest)-len(strings.TrimLeft(rest, set))]
 }
 
-// command goes past one command. Behind it only what ends a command may stand: GNU reads
-// on where others stop.
+// command goes past one command. Behind it only what ends a command may stand: GNU reads on
+// where others stop. w, r, e, i, a and c are among those that are not here: the rest of
+// their line is a file name, a command or a text.
 func (s *sedScript) command() bool {
 	ch := s.peek()
 	s.pos++

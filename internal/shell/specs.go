@@ -9,9 +9,12 @@ const (
 		"--strip-components= --list --check --owner= --group= --mode= --index-file=w " +
 		"--listed-incremental=w --remove-files!d -P!a --absolute-names!a --overwrite --checkpoint? " +
 		"--wildcards --suffix="
+	// zip -TT runs a command to test the archive, and -m deletes the files that it has
+	// stored.
 	zipSpec      = "-TT=x --unzip-command=x -b=w -O=w --out=w -n= -t= -x? -i? -P= -m!d --move!d -d!W"
 	compressSpec = "-o=w -S= -b= -T= -M= --suffix= --threads= --memlimit= -D=r --output-dir-flat=w --files?"
-	rsyncSpec    = "-e=x --rsh=x --rsync-path=x --daemon!n --password-file=r --files-from=r --exclude-from=r " +
+	// rsync runs the shell of -e here, and the program of --rsync-path there.
+	rsyncSpec = "-e=x --rsh=x --rsync-path=x --daemon!n --password-file=r --files-from=r --exclude-from=r " +
 		"--include-from=r --log-file=w --write-batch=w --backup-dir=w --partial-dir=w --temp-dir=w -T=w " +
 		"--exclude= --include= -f= --filter= -B= -M=a --delete!d --delete-before!d --delete-during!d " +
 		"--delete-delay!d --delete-after!d --delete-excluded!d --remove-source-files!d --del!d"
@@ -19,6 +22,7 @@ const (
 		"--number= --prefix=w --suffix-format="
 	copySpec = "-t=w -S= -m= -o= -g= -Z? --target-directory=w --suffix= --mode= --owner=e --group=e --backup? " +
 		"--preserve? --sparse? --reflink? --context? --strip-program=x"
+	// Options that throw changes away have the effect d, those that wait for a person a.
 	gitCheckoutSpec = "-b= -B= --orphan= -f!d --force!d -p!a --patch!a --pathspec-from-file=d --conflict= --ours!d " +
 		"--theirs!d -m!W --merge!W"
 	gitResetSpec = "--hard!d --merge!d --keep!d -p!a --patch!a --pathspec-from-file=r"
@@ -31,7 +35,8 @@ const (
 	goRunSpec = "-toolexec=x -exec=x -overlay=a -modfile=a -C=r -ldflags= -tags= -mod= -gcflags="
 	ncSpec    = "-e=e -c=e --exec=e --sh-exec=e --lua-exec=e -w= -p= -s= -i= -q= -X= -x= -o=w"
 	sshSpec   = "-p= -i=r -l= -L= -R= -D= -W= -J= -F=r -o= -b= -c= -E=w -e= -I= -m= -O= -Q= -S= -w= -P= -B="
-	curlSpec  = "-o=f --output=f -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
+	// curl -K and wget -e read further options, which may be any of these.
+	curlSpec = "-o=f --output=f -O!W --remote-name!W -d= --data= --data-binary= --data-raw= -F= --form= -H= " +
 		"--header= -X= --request= -u= --user= -A= --user-agent= -e= -b= -c=w --cookie-jar=w -D=w " +
 		"--dump-header=w -K=e --config=e -T=r --upload-file=r -x= --proxy= -w= --write-out= -m= " +
 		"--max-time= --connect-timeout= --retry= --trace=w --trace-ascii=w --stderr=w --output-dir=w " +

@@ -37,7 +37,9 @@ type word struct {
 	from   *word  // what the file of a process substitution holds
 }
 
-// dash reports whether the word may begin with a dash.
+// dash reports whether the word may begin with a dash. A stranger's file name, or the value
+// of a variable, that begins with a dash is an option to the program that gets it; unless
+// the text shows otherwise, it may.
 func (w word) dash() bool {
 	switch {
 	case w.many && w.kind >= listing: // another word may follow a space
@@ -71,6 +73,7 @@ func (w word) then(b word) word {
 	case w.kind <= digits && b.kind >= listing:
 		r.text += b.text
 		r.nodash = !r.many && (w.text != "" && w.text[0] != '-' || w.text == "" && b.nodash)
+	// A path below a listed one stays below it.
 	case w.kind == listing && b.kind <= digits && !strings.Contains(b.text, ".."):
 	default:
 		r.kind = anything
@@ -78,7 +81,8 @@ func (w word) then(b word) word {
 	return r
 }
 
-// or is a word that is one of two.
+// or is a word that is one of two. Both may be known, and the one is still not: what is
+// said of it has to hold for each.
 func (w word) or(b word) word {
 	if w.text == b.text && w.kind == b.kind {
 		w.env, w.net, w.many, w.bare = w.env || b.env, w.net || b.net, w.many || b.many, w.bare || b.bare
@@ -114,7 +118,8 @@ type state struct {
 }
 
 // start is the state at the beginning. A script that does not start in the workspace is
-// never allowed.
+// never allowed. Only the variables that the script itself sets are known: those of the
+// environment are not.
 func (k *walker) start() *state {
 	st := &state{vars: map[string]word{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
 	if k.world.Dir != "" {
@@ -134,8 +139,9 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// join makes s what is known if the script came here by s or by b. A branch that ended
-// the script does not come here.
+// join makes s what is known if the script came here by s or by b. A branch that ended the
+// script does not come here. A variable that only one of them set may not be set at all, so
+// not even its kind is kept unless it is a number.
 func (s *state) join(b *state) {
 	switch {
 	case b.ends:
@@ -184,6 +190,8 @@ func (s *state) joinDirs(b *state) {
 			dirs = append(dirs, d)
 		}
 	}
+	// Each path is tried in every directory; a script that may be in more than four is
+	// lost.
 	if s.dirs = dirs; len(dirs) > 4 {
 		s.dirs = nil
 	}

@@ -37,7 +37,8 @@ func (g *form) refuse(why string) {
 }
 
 // stmts stops at the first part that is outside of the grammar, so its time is bounded by
-// the script.
+// the script. A coprocess and a disowned job outlive the script; the walker could not say
+// what they do then.
 func (g *form) stmts(list []*syntax.Stmt) {
 	for _, s := range list {
 		if g.why != "" {
@@ -57,6 +58,7 @@ func (g *form) stmts(list []*syntax.Stmt) {
 // node of the parser asks by default.
 func (g *form) command(cmd syntax.Command) {
 	switch c := cmd.(type) {
+	// An empty command still creates the files that it redirects to: the walker sees these.
 	case nil: // only redirects
 	case *syntax.CallExpr:
 		for _, a := range c.Assigns {
@@ -116,7 +118,8 @@ func (g *form) command(cmd syntax.Command) {
 	}
 }
 
-// firstOf is the first command of a list, nil if there is none.
+// firstOf is the first command of a list, nil if there is none. In $((…)) and ((…)) only
+// the offset of the inner bracket tells what bash reads.
 func firstOf(list []*syntax.Stmt) syntax.Command {
 	if len(list) == 0 {
 		return nil
@@ -124,7 +127,8 @@ func firstOf(list []*syntax.Stmt) syntax.Command {
 	return list[0].Cmd
 }
 
-// loop admits loops over words, and those of C with counters.
+// loop admits loops over words, and those of C with counters. A for without a list goes
+// over the parameters, which have a form of their own.
 func (g *form) loop(c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
@@ -138,6 +142,8 @@ func (g *form) loop(c *syntax.ForClause) {
 	default:
 		g.refuse("has a loop that is not understood")
 	}
+	// select prints a menu and waits; for …; { … } is not POSIX and old shells read it
+	// differently.
 	if c.Select || c.Braces {
 		g.refuse("asks the user, or has a loop in braces")
 	}
@@ -177,6 +183,7 @@ var plainEnd = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // redirect admits the redirections that bash and dash read alike. The walker checks the files
 // that they read and write.
 func (g *form) redirect(r *syntax.Redirect) {
+	// In {name}>file bash sets the variable name, which may be one that it uses itself.
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		g.refuse("sets a variable to a descriptor")
 	}
@@ -203,7 +210,8 @@ func (g *form) redirect(r *syntax.Redirect) {
 	}
 }
 
-// source is the text of a node.
+// source is the text of a node. A node without a text, or beyond the end of the script,
+// gets a backslash: every check of the text refuses that.
 func (g *form) source(n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
 	if n == nil || from > to || int(to) > len(g.text) {
@@ -234,6 +242,8 @@ func (g *form) word(w *syntax.Word) {
 		if !ok {
 			continue
 		}
+		// Braces that expand to nothing else are left: {} of find, and awk programs in
+		// quotes are no literals.
 		if strings.ContainsAny(l.Value, "{}") && (strings.Contains(l.Value, ",") || strings.Contains(l.Value, "..") ||
 			strings.Count(l.Value, "{") != strings.Count(l.Value, "}")) &&
 			(len(w.Parts) > 1 || strings.Contains(l.Value, `\`) || !bracesAlike.MatchString(l.Value)) {
@@ -248,7 +258,8 @@ func (g *form) word(w *syntax.Word) {
 }
 
 // parts admits text, quotes, plain variables, substitutions, and arithmetic on numbers. A
-// substitution is a separate script in the same grammar.
+// substitution is a separate script in the same grammar. Text in single quotes is data for
+// every shell.
 func (g *form) parts(list []syntax.WordPart, quoted bool) {
 	for _, p := range list {
 		if g.why != "" {
@@ -270,6 +281,7 @@ func (g *form) parts(list []syntax.WordPart, quoted bool) {
 				g.refuse("has arithmetic of another shell")
 			}
 			g.number(p.X)
+		// >(command) runs beside the script and may end after it.
 		case *syntax.ProcSubst:
 			if p.Op != syntax.CmdIn {
 				g.refuse("writes to a command")
@@ -320,6 +332,7 @@ func (g *form) param(p *syntax.ParamExp, quoted bool) {
 		return
 	}
 	switch {
+	// The offsets of ${x:1:2} are arithmetic.
 	case p.Slice != nil:
 		g.number(p.Slice.Offset)
 		if p.Slice.Length != nil {
@@ -357,7 +370,8 @@ func (g *form) inner(w *syntax.Word, quoted bool) {
 }
 
 // test admits the operators of [[ … ]] that look at strings and files, and comparisons of
-// numbers. Not -v and -R, which evaluate a subscript in a name.
+// numbers. Not -v and -R, which evaluate a subscript in a name. Regular expressions and
+// patterns on the right are only compared.
 func (g *form) test(e syntax.TestExpr) {
 	switch e := e.(type) {
 	case *syntax.BinaryTest:

@@ -8,7 +8,9 @@ import (
 )
 
 // number admits arithmetic on literals and on counters. Bash evaluates the value of every
-// other variable again, with the commands in its subscripts.
+// other variable again, with the commands in its subscripts. So x='a[$(id)]'; echo $((x))
+// runs id, in bash and in ksh: the value is data to a reader and code to the shell. A
+// counter cannot have such a value.
 func (g *form) number(e syntax.ArithmExpr) {
 	switch e := e.(type) {
 	case *syntax.BinaryArithm:
@@ -30,6 +32,7 @@ func (g *form) number(e syntax.ArithmExpr) {
 // isNumber reports whether a word in arithmetic is a number for sure: digits, a counter,
 // the length of something.
 func (g *form) isNumber(w *syntax.Word) bool {
+	// A name without a dollar is a variable in arithmetic.
 	if l := w.Lit(); l != "" {
 		return digitsOnly(l) || g.counters[l]
 	}
@@ -47,11 +50,15 @@ func (g *form) isNumber(w *syntax.Word) bool {
 	return p.Length || plainParam(p) && (g.counters[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?")
 }
 
-// digitsOnly reports whether a text is a number that fits.
+// digitsOnly reports whether a text is a number that fits. Nineteen digits may not fit in
+// the 64 bits of the shell's numbers, and shells differ in what they make of them.
 func digitsOnly(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == "" }
 
-// counters are the variables that the script itself sets, and everywhere to a number: by
-// a literal, by arithmetic or by a loop over numbers.
+// counters are the variables that the script itself sets, and everywhere to a number: by a
+// literal, by arithmetic or by a loop over numbers. It is enough that one place sets a
+// variable to something else, in whatever branch or function: the order in which they run
+// is not looked at. Variables of the environment are no counters, since the script does not
+// set them.
 func counters(f *syntax.File) map[string]bool {
 	number, other := map[string]bool{}, map[string]bool{}
 	note := func(name string, is bool) {
@@ -92,6 +99,7 @@ func counters(f *syntax.File) map[string]bool {
 	for name := range other {
 		delete(number, name)
 	}
+	// A name that the shell gives a meaning does not hold what is assigned to it.
 	for name := range number {
 		if !identifier(name) || special[name] {
 			delete(number, name)
@@ -100,7 +108,8 @@ func counters(f *syntax.File) map[string]bool {
 	return number
 }
 
-// makesNumber reports whether a variable that is set to the word is a number then.
+// makesNumber reports whether a variable that is set to the word is a number then. The
+// range {1..9} is a list of numbers in a loop.
 func makesNumber(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
@@ -111,7 +120,8 @@ func makesNumber(w *syntax.Word) bool {
 
 var numberRange = regexp.MustCompile(`^\{[0-9]{1,4}\.\.[0-9]{1,4}\}$`)
 
-// assigns reports whether an operator of arithmetic sets its left side.
+// assigns reports whether an operator of arithmetic sets its left side. Each of them
+// evaluates its right side first, so the variable is a number afterwards.
 func assigns(op syntax.BinAritOperator) bool {
 	switch op {
 	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,

@@ -1,16 +1,21 @@
 package shell
 
-// alike are programs of which a table needs no more than the names.
+// alike are programs of which a table needs no more than the names. None of them can be
+// left as one that reads: what a name is in this table for is how severe the question is,
+// and which operands it names. They are in groups because rows of names would be mostly
+// empty. A name with a space is a program and its subcommand.
 var alike = []struct {
 	program
 	names map[string]bool
 }{
+	// These make devices or change the attributes and access lists that protect files.
 	{program{class: Escalates, use: 'n'}, set(
 		"mknod", "chattr", "setfacl", "setfattr",
 	)},
 	{program{handler: "copy"}, set(
 		"cp", "install", "ln", "link", "ditto",
 	)},
+	// These delete what they are given, with everything below it.
 	{program{class: Destructive, use: 'D'}, set(
 		"srm", "trash", "trash-put", "wipe",
 	)},
@@ -18,6 +23,10 @@ var alike = []struct {
 	{program{class: NeedsApproval}, set(
 		"systemctl status", "systemctl list-units", "npm cache", "brew list", "brew info",
 	)},
+	// These give power, keep keys, change the system for all users, or make commands run
+	// later: debuggers, mounts, users, firewalls, kernel modules, package managers of the
+	// system, schedulers, and whatever decides what a package manager or git runs by
+	// itself.
 	{program{class: Escalates}, set(
 		"updatedb", "gdb", "lldb", "nsenter", "capsh", "sudoedit", "visudo", "login", "newgrp", "mount",
 		"umount", "swapon", "swapoff", "losetup", "insmod", "rmmod", "modprobe", "sysctl", "kexec",
@@ -35,6 +44,8 @@ var alike = []struct {
 		"yum", "dnf", "pacman", "zypper", "apk", "emerge", "snap", "flatpak", "port", "direnv", "brew services",
 		"husky", "crictl", "ctr", "lxc", "virsh", "qemu-system-x86_64", "limactl", "colima",
 	)},
+	// The machine does not run on after these, and whoever else works on it loses what was
+	// not saved.
 	{program{class: Escalates, handler: "stops"}, set(
 		"shutdown", "reboot", "halt", "poweroff", "init", "telinit", "systemctl reboot", "systemctl poweroff",
 		"systemctl halt", "systemctl kexec", "systemctl soft-reboot", "systemctl rescue", "systemctl emergency",
@@ -43,6 +54,7 @@ var alike = []struct {
 	{program{handler: "compress"}, set(
 		"lzma", "lz4", "compress", "uncompress",
 	)},
+	// A file system, a partition or a volume is gone after these.
 	{program{handler: "disk"}, set(
 		"mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "gdisk", "sgdisk", "cfdisk",
 		"parted", "hdparm", "cryptsetup", "diskutil", "lvremove", "vgremove", "pvremove", "zpool", "zfs",
@@ -52,12 +64,15 @@ var alike = []struct {
 	{program{class: WritesWorkspace, use: 'w'}, set(
 		"dos2unix", "unix2dos", "git bundle", "git mv",
 	)},
+	// They wait at a terminal, and have commands that run others.
 	{program{handler: "pager"}, set(
 		"less", "more", "most", "man", "info",
 	)},
 	{program{handler: "editor"}, set(
 		"ed", "ex", "vi", "vim", "nvim", "view", "vimdiff", "emacs",
 	)},
+	// These end processes, drop data bases, caches and packages, or what git keeps to undo
+	// things with.
 	{program{class: Destructive, use: 'n'}, set(
 		"killall", "pkill", "skill", "xkill", "killall5", "atrm", "dropdb", "git replace", "git update-ref",
 		"git gc", "git prune", "git repack", "git filter-repo", "git prune-packed", "npm unpublish",
@@ -70,6 +85,8 @@ var alike = []struct {
 	{program{handler: "interpreter"}, set(
 		"zsh", "ksh", "ash", "mksh", "rbash",
 	)},
+	// A program in one of these languages may do anything. Shells with another syntax than
+	// bash are among them, since their scripts are not read.
 	{program{handler: "language"}, set(
 		"fish", "csh", "tcsh", "pwsh", "nu", "xonsh", "python", "python2", "python3", "pypy3", "ipython",
 		"node", "nodejs", "deno", "perl", "ruby", "irb", "php", "lua", "luajit", "java", "scala", "kotlin",
@@ -87,6 +104,8 @@ var alike = []struct {
 	{program{handler: "scp"}, set(
 		"scp", "sftp", "rcp", "ssh-copy-id",
 	)},
+	// A name server or a stranger's host learns what is asked, so even a question can carry
+	// data out.
 	{program{class: Network, use: 'h'}, set(
 		"ssh-keyscan", "telnet", "ftp", "lftp", "tftp", "rlogin", "finger", "traceroute", "tracepath", "mtr",
 		"nslookup", "dig", "host", "drill", "whois", "nmap", "masscan", "arping",
@@ -94,6 +113,8 @@ var alike = []struct {
 	{program{handler: "nc"}, set(
 		"nc", "ncat", "netcat", "socat", "cryptcat",
 	)},
+	// Package managers are here even where they only install what the project names: the
+	// packages run code of their own when they are installed.
 	{program{class: Network, use: 'n'}, set(
 		"resolvectl", "iperf", "iperf3", "tailscale", "ngrok", "cloudflared", "localtunnel", "mail", "mailx",
 		"sendmail", "mutt", "msmtp", "swaks", "pg_dump", "pg_restore", "mysqldump", "createdb", "cqlsh",
@@ -117,12 +138,15 @@ var alike = []struct {
 	{program{handler: "database"}, set(
 		"psql", "mysql", "mariadb", "mongo", "mongosh", "redis-cli",
 	)},
+	// A single word of these may delete what a company runs on.
 	{program{class: Network, handler: "cloud"}, set(
 		"aws", "gcloud", "gsutil", "bq", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify",
 		"wrangler", "firebase", "s3cmd", "rclone", "oci", "ibmcloud", "linode-cli", "hcloud", "eksctl",
 		"pscale", "supabase", "railway", "gh", "glab", "hub", "kubectl", "oc", "helm", "k9s", "argocd", "flux",
 		"istioctl",
 	)},
+	// Their files are those of the repository or of the project, which the words do not
+	// name.
 	{program{class: WritesWorkspace, use: 'n'}, set(
 		"git sparse-checkout", "git rerere", "git commit-tree", "git write-tree", "git read-tree",
 		"git update-index", "git mktree", "git mktag", "git pack-refs", "cargo fmt", "cargo remove", "lipo",

@@ -84,7 +84,9 @@ var gitRows = map[string]program{
 	"clean": {handler: "gitClean"},
 }
 
-// gitCommands are subcommands of git that do more.
+// gitCommands are subcommands of git that do more. Their effects on the repository can
+// mostly be taken back by the reflog; those that drop what the reflog needs are in alike,
+// as Destructive.
 var gitCommands = map[string]program{
 	"git ls-remote": {handler: "gitRemote", spec: gitFetch},
 	"git add": {class: WritesWorkspace,
@@ -107,7 +109,8 @@ var gitCommands = map[string]program{
 	"git checkout-index": {class: WritesWorkspace, use: 'n', spec: "--prefix=w"},
 	"git filter-branch":  {handler: "gitFilter"},
 	"git difftool":       {class: NeedsApproval, use: 'n', spec: "-x=x --extcmd=x -t= --tool="},
-	"git push":           {handler: "gitPush"}, "git fetch": {handler: "gitRemote", spec: gitFetch},
+	// The address of a remote is in the configuration if no operand names it.
+	"git push": {handler: "gitPush"}, "git fetch": {handler: "gitRemote", spec: gitFetch},
 	"git pull": {handler: "gitRemote", spec: gitFetch}, "git clone": {handler: "gitRemote", spec: gitFetch},
 	"git fetch-pack": {handler: "gitRemote", spec: gitFetch},
 	"git send-pack":  {handler: "gitRemote", spec: gitFetch},

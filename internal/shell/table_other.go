@@ -1,7 +1,9 @@
 package shell
 
 // The programs that do more than read, or may: what is here decides how bad the question
-// looks, never that there is none. Options are here for their effects only.
+// looks, never that there is none. Options are here for their effects only. A row with a
+// handler has its class from there; a row with neither reads its operands, and the caller
+// asks all the same.
 var others = map[string]program{
 	"getopts": {class: NeedsApproval, why: "sets variables by options"}, "shopt": {handler: "shopt"},
 	"declare": {handler: "declare"}, "typeset": {handler: "declare"}, "let": {handler: "let"},
@@ -13,7 +15,8 @@ var others = map[string]program{
 	"enable":  {class: Escalates, why: "loads or hides builtins"}, "history": {handler: "history"},
 	"fc": {class: Escalates, why: "runs commands again"}, "trap": {handler: "trap"}, "eval": {handler: "eval"},
 	"source": {handler: "source"}, ".": {handler: "source"}, "exec": {handler: "exec"}, "builtin": {handler: "builtin"},
-	"kill":   {handler: "kill"},
+	"kill": {handler: "kill"},
+	// Programs that create, change and delete files; the operands are their files.
 	"touch":  {class: WritesWorkspace, use: 'w', spec: "-t= -d= -r=r --date= --reference=r --time="},
 	"mkdir":  {class: WritesWorkspace, use: 'w', spec: "-m= --mode= --context?"},
 	"mkfifo": {class: WritesWorkspace, use: 'w', spec: "-m= --mode="}, "mktemp": {handler: "mktemp"}, "tee": {use: 'w'},
@@ -28,6 +31,8 @@ var others = map[string]program{
 	"patch": {class: WritesWorkspace, use: 'w', spec: "-o=w -r=w -i=r -d=w -p= -F= -D= -V= -B= -z= --output=w --reject-file=w --input=r --directory=w --strip= -e!e --ed!e"},
 	"split": {handler: "split"}, "csplit": {handler: "split"},
 
+	// Programs that run others, some with more power or in another world: their handlers
+	// find the command.
 	"fuser":      {class: NeedsApproval, spec: "-k!d"},
 	"domainname": {handler: "hostname"},
 	"watch":      {handler: "runner"},
@@ -41,6 +46,8 @@ var others = map[string]program{
 	"pkexec": {handler: "power", class: Escalates}, "su": {handler: "power", class: Escalates},
 	"gosu": {handler: "power", class: Escalates}, "run0": {handler: "power", class: Escalates},
 	"systemctl": {class: Escalates, sub: true}, "loginctl": {class: Escalates, sub: true},
+	// Tools of languages. Building and testing runs code of the project, and most can be
+	// told to run any program: -toolexec, -exec and -vettool of go, --config of cargo.
 	"gofmt": {long: true, spec: "-w!i -r= -cpuprofile=w"}, "gofumpt": {long: true, spec: "-w!i -r= -cpuprofile=w"}, "crontab": {handler: "crontab"}, "gpg": {handler: "gpg"},
 	"gpg2": {handler: "gpg"}, "ping": {class: Network, use: 'h', spec: "-c= -i= -w= -W= -s= -t= -I="},
 	"ping6": {class: Network, use: 'h', spec: "-c= -i= -w= -W= -s="}, "getent": {handler: "getent"},
@@ -73,7 +80,9 @@ var others = map[string]program{
 	"cargo new":  {class: WritesWorkspace, use: 'w', spec: "--name= --vcs= --edition="},
 	"cargo init": {class: WritesWorkspace, use: 'w', spec: "--name= --vcs= --edition="},
 	"rustfmt":    {class: WritesWorkspace, use: 'w', spec: "--check --edition= --config= --config-path=r --emit="},
-	"apt-cache":  {use: 'n', class: NeedsApproval}, "brew": {class: Network, use: 'n', sub: true},
+	// The rest reads, but contacts servers, loads what the project names, or may run what
+	// it looks at.
+	"apt-cache": {use: 'n', class: NeedsApproval}, "brew": {class: Network, use: 'n', sub: true},
 	"terraform": {handler: "terraform"}, "tofu": {handler: "terraform"}, "terragrunt": {handler: "terraform"},
 	"pulumi": {handler: "terraform"}, "ldd": {class: NeedsApproval, why: "ldd may run the program"},
 	"strip": {class: WritesWorkspace, use: 'w', spec: "-o=w"}, "pkg-config": {use: 'n', class: NeedsApproval},

@@ -10,7 +10,8 @@ import (
 // here is what a row cannot say: words that mean something by their place, and what is known
 // of the output, so that names of files stay names behind a pipe.
 
-// through is what programs print that pass on some of the lines that come in.
+// through is what programs print that pass on some of the lines that come in. With a file
+// among the operands, lines of it are among the output, and they may be anything.
 func (c *call) through(o *parsed, skip int) {
 	if len(o.operands) <= skip {
 		c.out = c.st.stdin
@@ -36,7 +37,7 @@ func head(c *call, argv []word) {
 	c.through(c.reads(argv), 0)
 }
 
-// cat passes on what comes in.
+// cat passes on what comes in. Only without options does every byte come out as it came in.
 func cat(c *call, argv []word) {
 	c.out = word{kind: anything}
 	if o := c.reads(argv); len(o.operands) == 0 && len(argv) == 1 {
@@ -76,7 +77,7 @@ func wc(c *call, argv []word) {
 // anyWords is for programs that take any word as it is.
 func anyWords(*call, []word) {}
 
-// sort passes on what comes in.
+// sort passes on what comes in. In another order, but each line is one that came in.
 func sort(c *call, argv []word) { c.through(c.reads(argv), 0) }
 
 // oneIn is for programs that read one operand and write the next. Some take an option
@@ -102,7 +103,8 @@ func grep(c *call, argv []word) {
 	c.found(o, o.has("-l", "-L", "--files-with-matches", "--files-without-match"))
 }
 
-// found says what a search prints: names if only names were asked for, else lines.
+// found says what a search prints: names if only names were asked for, else lines. Patterns
+// that choose files are looked at, since a search through files of secrets prints them.
 func (c *call) found(o *parsed, names bool) {
 	skip := 1
 	if o.pattern {
@@ -122,7 +124,8 @@ func (c *call) found(o *parsed, names bool) {
 	}
 }
 
-// picks forgets that a list has harmless names, if the pattern could pick the others.
+// picks forgets that a list has harmless names, if the pattern could pick the others. grep
+// KEY in a list of names leaves the names of keys, which the next program then reads.
 func (c *call) picks(o *parsed) {
 	if len(o.operands) == 0 || o.pattern || c.out.kind != listing {
 		return
@@ -136,7 +139,8 @@ func (c *call) picks(o *parsed) {
 	}
 }
 
-// names are paths below operands.
+// names are paths below operands. They are below the working directory only if the operands
+// are.
 func (c *call) names(ops []word) word {
 	out := word{kind: listing, many: true, nodash: len(ops) > 0}
 	for _, w := range ops {
@@ -164,6 +168,7 @@ func jq(c *call, argv []word) {
 	var rest []word
 	for i := 0; i < len(args); i++ {
 		switch args[i].text { // these have a name and a value
+		// --slurpfile name file sets a variable to what the file holds.
 		case "--slurpfile", "--rawfile":
 			if i+2 < len(args) {
 				c.read(args[i+2])
@@ -182,8 +187,9 @@ func jq(c *call, argv []word) {
 	c.operands(p, o)
 }
 
-// jqProgram looks for the two things that a program of jq can do beside printing: show
-// the environment, and load a module.
+// jqProgram looks for the two things that a program of jq can do beside printing: show the
+// environment, and load a module. The words may also be in a string of the program; asking
+// then does no harm.
 func (c *call) jqProgram(w word) {
 	if w.kind > digits {
 		c.raise(NeedsApproval, "runs a program that is not known")
@@ -213,9 +219,11 @@ func yq(c *call, argv []word) {
 	c.operands(c.row, o)
 }
 
+// yqPath is a path of keys and indexes, piped into others or into functions that only look.
 var yqPath = regexp.MustCompile(`^\.[A-Za-z0-9_."\[\]-]*( *\| *(\.[A-Za-z0-9_."\[\]-]*|keys|length|type))*$`)
 
-// pager waits for a person, and runs commands if told to.
+// pager waits for a person, and runs commands if told to. less +!cmd and man -P run a
+// command as soon as they start (less(1), man(1)).
 func pager(c *call, argv []word) {
 	c.raise(NeedsApproval, "waits for a person")
 	for _, w := range argv[1:] {
@@ -231,7 +239,8 @@ func pager(c *call, argv []word) {
 	}
 }
 
-// editor runs commands by arguments and by what comes in.
+// editor runs commands by arguments and by what comes in. ed, ex and vi run what stands
+// behind an exclamation mark.
 func editor(c *call, argv []word) {
 	c.raise(NeedsApproval, "waits for a person, or is told to change files")
 	c.k.opaque = true
@@ -280,7 +289,8 @@ func sleep(c *call, argv []word) {
 	}
 }
 
-// ps also takes letters without a dash: e among them shows the environment.
+// ps also takes letters without a dash: e among them shows the environment. The environment
+// of the user's other processes has their secrets.
 func ps(c *call, argv []word) {
 	o := c.options(c.row, argv[1:])
 	for _, w := range o.operands {

@@ -51,14 +51,16 @@ func (k *walker) dispute(why string) {
 }
 
 // because keeps a reason. There are at most 16, so that a report of a long script stays
-// short.
+// short. A reason that was given before says nothing new, however many commands it applies
+// to.
 func (k *walker) because(why string) {
 	if len(k.why) < 16 && !slices.Contains(k.why, why) {
 		k.why = append(k.why, why)
 	}
 }
 
-// tick counts a step and reports whether there are any left.
+// tick counts a step and reports whether there are any left. Unrolled loops and calls of
+// functions multiply the work, so it is not bounded by the length of the script.
 func (k *walker) tick() bool {
 	k.steps++
 	if k.steps > maxSteps {
@@ -78,7 +80,9 @@ func (k *walker) enter() bool {
 	return true
 }
 
-// stmts walks statements in a row. Their output is known only if there is a single one.
+// stmts walks statements in a row. Their output is known only if there is a single one. The
+// output of several could be joined, but a script that is fed to a shell from more than one
+// command is not worth that.
 func (k *walker) stmts(list []*syntax.Stmt, st *state) word {
 	out := word{kind: anything}
 	for _, s := range list {
@@ -96,6 +100,7 @@ func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
 	}
+	// What it changes, such as the directory, is not seen by the rest of the script.
 	if s.Background {
 		st = st.clone()
 		k.dispute("goes on in the background")
@@ -106,7 +111,8 @@ func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	return k.redirected(s, st)
 }
 
-// redirected walks a statement that is not a simple command.
+// redirected walks a statement that is not a simple command. The redirections of a block
+// hold for all commands in it, and are opened before the first.
 func (k *walker) redirected(s *syntax.Stmt, st *state) word {
 	if len(s.Redirs) == 0 {
 		return k.command(s.Cmd, st)
@@ -135,6 +141,7 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 	}
 	switch c := cmd.(type) {
 	case *syntax.Subshell:
+		// A subshell keeps what it changes to itself.
 		return k.stmts(c.Stmts, st.clone())
 	case *syntax.Block:
 		return k.stmts(c.Stmts, st)
@@ -163,7 +170,8 @@ func (k *walker) command(cmd syntax.Command, st *state) word {
 	return word{kind: anything}
 }
 
-// rare are the commands that run no others but in substitutions.
+// rare are the commands that run no others but in substitutions. That the others ask is for
+// the form of the script to say.
 func (k *walker) rare(cmd syntax.Command, st *state) {
 	x := expander{k, st}
 	switch c := cmd.(type) {
@@ -189,6 +197,8 @@ func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	case syntax.AndStmt:
 		k.stmt(c.X, st)
 		left := st.clone()
+		// After cd x && …, the script is in x for sure: the first directory is the one to
+		// which all went well.
 		if succeeds(c.X) && len(st.dirs) > 0 {
 			st.dirs = st.dirs[:1]
 		}
@@ -200,6 +210,7 @@ func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 		k.stmt(c.X, st)
 		right := st.clone()
 		k.stmt(c.Y, right)
+		// cd x || exit leaves only the success.
 		if right.ends && succeeds(c.X) && len(st.dirs) > 0 {
 			st.dirs = st.dirs[:1]
 		}
@@ -210,8 +221,9 @@ func (k *walker) binary(c *syntax.BinaryCmd, st *state) word {
 	return k.pipe(c, st)
 }
 
-// succeeds reports whether a success of the statement means that its last directory
-// is where the script is now.
+// succeeds reports whether a success of the statement means that its last directory is
+// where the script is now. A negated success is a failure, and a pipe changes no directory
+// here.
 func succeeds(s *syntax.Stmt) bool {
 	if s.Negated || s.Background {
 		return false
@@ -230,6 +242,7 @@ func (k *walker) pipe(c *syntax.BinaryCmd, st *state) word {
 	left, right := st.clone(), st.clone()
 	out := k.stmt(c.X, left)
 	right.stdin = out
+	// A command that prints nothing that is known may still let its own input through.
 	if out == (word{}) {
 		right.stdin = word{kind: anything}
 	}
@@ -252,7 +265,7 @@ func (k *walker) ifClause(c *syntax.IfClause, st *state) {
 }
 
 // caseClause walks each branch from the state before, and joins them with the case that
-// none matches.
+// none matches. Which pattern matches is not decided, even where it could be.
 func (k *walker) caseClause(c *syntax.CaseClause, st *state) {
 	x := expander{k, st}
 	x.single(c.Word)
@@ -269,7 +282,8 @@ func (k *walker) caseClause(c *syntax.CaseClause, st *state) {
 }
 
 // declare remembers a function. One that is defined twice could be either when it is
-// called.
+// called. Its body is walked where it is called, with the directory and the variables of
+// that place.
 func (k *walker) declare(c *syntax.FuncDecl, st *state) {
 	if c.Name == nil || k.declared[c.Name.Value] != 1 {
 		k.raise(NeedsApproval, "defines a function more than once")

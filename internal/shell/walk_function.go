@@ -6,15 +6,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// unknownCall walks the body of a function that may be called with anything.
+// unknownCall walks the body of a function that may be called with anything. Its changes
+// count nowhere else: whether it runs is not known.
 func (k *walker) unknownCall(body *syntax.Stmt, st *state) {
 	inner := st.clone()
 	inner.args, inner.lost = nil, true
 	k.stmt(body, inner)
 }
 
-// uncalled walks the functions that nothing calls: they do nothing now, but a shell
-// that lives on could call them.
+// uncalled walks the functions that nothing calls: they do nothing now, but a shell that
+// lives on could call them. Hosts keep a shell between calls, and the next script may be
+// nothing but the name.
 func (k *walker) uncalled(f *syntax.File) {
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if d, ok := n.(*syntax.FuncDecl); ok && d.Name != nil && !k.called[d.Name.Value] {
@@ -26,7 +28,9 @@ func (k *walker) uncalled(f *syntax.File) {
 	})
 }
 
-// invoke walks the body of a function that is called with the words.
+// invoke walks the body of a function that is called with the words. Each call is walked
+// again, since the words and the state differ; the bounds on steps and depth hold for all
+// of them together.
 func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 	name := argv[0].text
 	if k.called == nil {
@@ -34,6 +38,7 @@ func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 	}
 	k.called[name] = true
 	if slices.Contains(k.active, name) {
+		// :(){ :|:& };: doubles its processes until none can be made any more.
 		if forks(body, name) {
 			k.deny = true
 			c.raise(Destructive, "calls itself over and over, which stops the machine")
@@ -49,6 +54,7 @@ func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
 	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
 	c.out = k.stmt(body, c.st)
+	// What stands behind a return may not have run.
 	if leaves(body) {
 		k.blur(c.st, []*syntax.Stmt{body})
 	}
@@ -62,7 +68,8 @@ func leaves(body *syntax.Stmt) bool {
 	return calls(body, "return") || calls(body, "break") || calls(body, "continue")
 }
 
-// forks reports whether a body calls the name in the background or in a pipe.
+// forks reports whether a body calls the name in the background or in a pipe. A recursion
+// without that grows by one process at most, and the depth of the shell ends it.
 func forks(body *syntax.Stmt, name string) bool {
 	found := false
 	syntax.Walk(body, func(n syntax.Node) bool {

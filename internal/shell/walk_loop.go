@@ -6,8 +6,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// loop walks a body once, with what holds in every round: nothing of a variable that is
-// set in several places, nor of the directory if the body changes it.
+// loop walks a body once, with what holds in every round: nothing of a variable that is set
+// in several places, nor of the directory if the body changes it. A second walk would find
+// nothing more: what the first one could change was forgotten before it. The loop may also
+// not run at all, so the state before it is joined.
 func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state)) {
 	k.blur(st, body)
 	before := st.clone()
@@ -17,7 +19,8 @@ func (k *walker) loop(st *state, body []*syntax.Stmt, walk func(*state)) {
 	*st = *before
 }
 
-// blur forgets what statements may change that run several times, or not to their end.
+// blur forgets what statements may change that run several times, or not to their end. A
+// number stays a number, since each place that sets a counter makes one.
 func (k *walker) blur(st *state, body []*syntax.Stmt) {
 	for name, v := range st.vars {
 		if k.sites[name] > 1 {
@@ -29,7 +32,9 @@ func (k *walker) blur(st *state, body []*syntax.Stmt) {
 	}
 }
 
-// roams reports whether statements change the directory of the shell they run in.
+// roams reports whether statements change the directory of the shell they run in. A name
+// that is not a literal may be cd, and command, builtin and eval may run it. A subshell
+// moves on its own.
 func roams(body []*syntax.Stmt) bool {
 	found := false
 	for _, s := range body {
@@ -50,7 +55,8 @@ func roams(body []*syntax.Stmt) bool {
 	return found
 }
 
-// survey counts in how many places each variable is set, and looks at the functions.
+// survey counts in how many places each variable is set, and looks at the functions. It
+// goes through the script before the walk, since a loop may use what stands behind it.
 func (k *walker) survey(f *syntax.File) {
 	k.sites = map[string]int{}
 	syntax.Walk(f, func(n syntax.Node) bool {
@@ -71,6 +77,8 @@ func (k *walker) survey(f *syntax.File) {
 				k.sites[n.Param.Value]++
 			}
 		case *syntax.BinaryArithm:
+			// Such a value differs from round to round even if there is only one place, so
+			// it counts twice.
 			if assigns(n.Op) {
 				k.sites[literalArith(n.X)] += 2
 			}
@@ -89,7 +97,8 @@ func (k *walker) survey(f *syntax.File) {
 	})
 }
 
-// unrolled is how many values of a loop are looked at one by one.
+// unrolled is how many values of a loop are looked at one by one. Longer lists are walked
+// once, with a value that could be any of theirs.
 const unrolled = 16
 
 // forClause walks the body once for each value, as a path in a list may be one that must
@@ -107,6 +116,8 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) {
 	} else if st.lost {
 		items = []word{{kind: anything, many: true}}
 	}
+	// The body is then judged for a value that may be each of them: mostly one that is not
+	// known.
 	if len(items) > unrolled {
 		all := items[0]
 		for _, v := range items[1:] {
@@ -127,7 +138,9 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) {
 	}
 }
 
-// matched is what a loop over a pattern gets: a path, if the pattern stays inside.
+// matched is what a loop over a pattern gets: a path, if the pattern stays inside. Names
+// that begin with a dash, which a stranger may have created, are options to most programs;
+// so what the pattern begins with is kept in mind.
 func (k *walker) matched(v word, st *state) word {
 	text := strings.TrimRight(v.text, "/")
 	dir := text[:strings.LastIndexByte(text, '/')+1]
@@ -137,7 +150,8 @@ func (k *walker) matched(v word, st *state) word {
 	return word{kind: listing, text: dir, nodash: !v.dash()}
 }
 
-// cLoop walks a loop with counters.
+// cLoop walks a loop with counters. The condition and the step may run commands too, in
+// each round.
 func (k *walker) cLoop(c *syntax.ForClause, st *state) {
 	if l, ok := c.Loop.(*syntax.CStyleLoop); ok {
 		x := expander{k, st}

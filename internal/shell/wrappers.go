@@ -33,7 +33,9 @@ var wrapperSpecs = map[string]struct {
 	"runuser": {"-u= -g= -G= -s=", 0}, "setpriv": {"--reuid= --regid= --groups=", 0},
 }
 
-// inner returns what comes after the options and operands of a wrapper.
+// inner returns what comes after the options and operands of a wrapper. sudo and doas take
+// assignments before the command. If it is not known how many words there are before the
+// command, it is not known which one is the command.
 func (c *call) inner(argv []word) []word {
 	name := base(argv[0].text)
 	s := wrapperSpecs[name]
@@ -61,8 +63,9 @@ func wrapper(c *call, argv []word) {
 	c.fresh(rest)
 }
 
-// fresh runs a command in a separate process: functions do not count, and what it changes in
-// the state stays there.
+// fresh runs a command in a separate process: functions do not count, and what it changes
+// in the state stays there. A wrapper looks the name up in PATH, where functions and
+// builtins of the script are not.
 func (c *call) fresh(argv []word) {
 	st := c.st
 	c.st = st.clone()
@@ -71,7 +74,9 @@ func (c *call) fresh(argv []word) {
 	c.st = st
 }
 
-// power is for programs that run a command with more power, whatever it is.
+// power is for programs that run a command with more power, whatever it is. su and runuser
+// give the script of -c to a shell. What it is does not lessen the class: power is asked
+// for in any case.
 func power(c *call, argv []word) {
 	c.k.opaque = true
 	rest := c.inner(argv)
@@ -88,8 +93,9 @@ func power(c *call, argv []word) {
 	}
 }
 
-// shift is for programs that run a command in another world: what it destroys there
-// still counts.
+// shift is for programs that run a command in another world: what it destroys there still
+// counts. A chroot or a namespace need not hold, and what is bound into it is the same as
+// outside.
 func shift(c *call, argv []word) {
 	c.k.opaque = true
 	if rest := c.inner(argv); len(rest) > 0 {
@@ -97,7 +103,8 @@ func shift(c *call, argv []word) {
 	}
 }
 
-// env shows the environment, or runs a command in another one.
+// env shows the environment, or runs a command in another one. Without a command it prints
+// all variables, among which are the host's keys.
 func env(c *call, argv []word) {
 	c.k.opaque = true
 	o := c.options(program{first: true, spec: "-0 --null -i!a -u=a --ignore-environment!a --unset=a -S=x --split-string=x " +
@@ -145,11 +152,14 @@ func xargs(c *call, argv []word) {
 	if len(rest) == 0 {
 		rest = []word{{text: "echo"}}
 	}
+	// What comes in is cut at white space and at quotes, so even a list of harmless names
+	// becomes words that are not known, unless -0 says that nothing else ends a name.
 	in := word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
 	if c.st.stdin.kind == listing || c.st.stdin.kind == digits {
 		in.kind, in.text = c.st.stdin.kind, c.st.stdin.text
 		in.nodash = c.st.stdin.nodash && o.has("-0", "--null") // else a name may have a space or a line end
 	}
+	// Its mark could be a part of another word.
 	if w, ok := o.args["--replace"]; ok && w.text != "" {
 		c.raise(NeedsApproval, "replaces a mark that is not plain")
 	}
@@ -173,7 +183,8 @@ func xargs(c *call, argv []word) {
 	c.feed(rest)
 }
 
-// replaced puts a word where its mark is.
+// replaced puts a word where its mark is. A word that has the mark twice depends on what
+// comes in in a way that is not worked out.
 func replaced(argv []word, mark string, in word) []word {
 	out := slices.Clone(argv)
 	for i, w := range out {
@@ -193,8 +204,9 @@ func replaced(argv []word, mark string, in word) []word {
 	return out
 }
 
-// feed runs a command with words from a list: that a shell gets them is what attacks
-// look like.
+// feed runs a command with words from a list: that a shell gets them is what attacks look
+// like. The command does not get the list on its input: that is /dev/null, or the terminal
+// (xargs(1)).
 func (c *call) feed(argv []word) {
 	fed := c.fed
 	c.fed = true
@@ -206,7 +218,8 @@ func (c *call) feed(argv []word) {
 }
 
 // runner is for programs that run a command in their own syntax: how bad that command is
-// counts, wherever it begins.
+// counts, wherever it begins. Some take one word as a script, some the rest of the words;
+// so both are tried, and the worse one counts.
 func runner(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(NeedsApproval, base(argv[0].text)+" runs a command")
@@ -220,7 +233,8 @@ func runner(c *call, argv []word) {
 	}
 }
 
-// command is command of bash: -v and -V say what a name is.
+// command is command of bash: -v and -V say what a name is. A name that is not known may be
+// any builtin, so eval among them.
 func command(c *call, argv []word) {
 	o := c.options(program{first: true, spec: "-vV"}, plain(argv, 1))
 	switch {
@@ -249,7 +263,8 @@ func builtin(c *call, argv []word) {
 	}
 }
 
-// execBuiltin takes the place of the shell, or changes its descriptors.
+// execBuiltin takes the place of the shell, or changes its descriptors. Without operands
+// the redirections stay for the rest of the script.
 func execBuiltin(c *call, argv []word) {
 	o := c.options(program{spec: "-a=", first: true}, plain(argv, 1))
 	c.out = word{}
@@ -261,7 +276,8 @@ func execBuiltin(c *call, argv []word) {
 	c.keepStdin = true
 }
 
-// eval runs its words in this shell.
+// eval runs its words in this shell. Known text is walked as if it stood there, since
+// people use eval to put a command together.
 func eval(c *call, argv []word) {
 	c.k.opaque = true
 	c.raise(NeedsApproval, "reads words again as a script")
@@ -286,7 +302,8 @@ func (c *call) lose() {
 	clear(c.st.funcs)
 }
 
-// source runs a file in this shell.
+// source runs a file in this shell. A file of the workspace may be written by the model, or
+// by the script itself a line before.
 func sourceBuiltin(c *call, argv []word) {
 	c.k.opaque = true
 	if len(argv) < 2 {
@@ -309,7 +326,8 @@ func sourceBuiltin(c *call, argv []word) {
 	c.lose()
 }
 
-// code is for code that is not known.
+// code is for code that is not known. What a command before it fetched may be in any file
+// or variable by now.
 func (c *call) code(content *word, why string) {
 	if content != nil && content.net || c.k.fetched {
 		c.raise(Escalates, "runs what came from the network")
@@ -324,6 +342,7 @@ func interpreter(c *call, argv []word) {
 	c.k.opaque = true
 	o := c.options(program{first: true, spec: "-ceun -s!a -o=a -O=a -i!a -l!a --rcfile=e --init-file=e"}, plain(argv, 1))
 	rest := o.operands
+	// bash -i with its descriptors on a connection is what reverse shells are.
 	if o.has("-i") && !o.has("-c") {
 		c.raise(Escalates, "opens a shell for somebody")
 	}
@@ -332,6 +351,7 @@ func interpreter(c *call, argv []word) {
 		c.raise(Escalates, "runs what came from the network")
 	case o.has("-c") && len(rest) > 0:
 		c.inScript(rest)
+	// It reads the script for errors and runs none of it.
 	case o.has("-n") && len(rest) == 1 && !o.has("-s", "-i", "-l"):
 		c.read(rest[0])
 	case len(rest) == 0 || o.has("-s"):
@@ -348,7 +368,8 @@ func interpreter(c *call, argv []word) {
 	}
 }
 
-// inScript is sh -c script name args….
+// inScript is sh -c script name args…. The words behind the script are $0, $1 and so on. sh
+// is dash on Debian, so what only bash has is an error there.
 func (c *call) inScript(rest []word) {
 	w := rest[0]
 	if w.kind > digits {
@@ -382,7 +403,8 @@ func (c *call) fromStdin() {
 	c.k.nested(in, c.st)
 }
 
-// base64Program decodes what is known, so that a shell after it is judged by that.
+// base64Program decodes what is known, so that a shell after it is judged by that. A script
+// that is encoded hides from whoever reads the command, not from the shell behind the pipe.
 func base64Program(c *call, argv []word) {
 	o := c.options(c.row, plain(argv, 1))
 	c.operands(program{}, &parsed{operands: o.operands})
