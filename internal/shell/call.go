@@ -103,7 +103,7 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 		st.stdin = word{kind: anything, env: stdin.env, net: stdin.net}
 	}
 	c.done()
-	// What goes to a file does not come out of the pipe.
+	// Output that goes to a file does not come out of the pipe.
 	if c.captured {
 		return word{}
 	}
@@ -157,7 +157,7 @@ func (x expander) assignment(a *syntax.Assign) word {
 				x.list([]*syntax.Word{e.Value})
 			}
 		}
-	// What a += comes to depends on the value before it, and on whether the variable was
+	// The result of += depends on the value before it, and on whether the variable was
 	// declared a number.
 	case a.Index != nil || a.Append:
 		x.arith(a.Index)
@@ -216,7 +216,7 @@ func (c *call) redirect(r *syntax.Redirect) {
 }
 
 // here asks for what a command printed in a here-document: bash hands more than a pipe
-// takes on in a temporary file. What a command printed would then lie in /tmp for a while.
+// takes on in a temporary file. The output would then lie in /tmp for a while.
 func (c *call) here(w *syntax.Word) {
 	if w == nil {
 		return
@@ -358,7 +358,7 @@ func (c *call) dynamic(argv []word) {
 }
 
 // program looks up a name in the tables. Only a program that is in rows may be left as one
-// that reads. What it prints may reach the model, so a variable among its words may show a
+// that reads. Its output may reach the model, so a variable among its words may show a
 // secret of the environment.
 func (c *call) program(name string, argv []word) {
 	name = canonical(name)

@@ -95,8 +95,8 @@ func (x expander) long(parts []syntax.WordPart) bool {
 }
 
 // add appends a part of a word as if it were quoted, or is a literal. In double quotes a
-// space does not end the word and a star is no pattern, so what quoted returns is taken as
-// it is.
+// space does not end the word and a star is a star, so what quoted returns is taken as it
+// is.
 func (x expander) add(w word, p syntax.WordPart, first bool) word {
 	if q, ok := p.(*syntax.DblQuoted); ok {
 		v := x.quoted(q)

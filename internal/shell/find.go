@@ -112,7 +112,7 @@ func (c *call) findTest(name string, arg word) {
 		// files may be named as actions are, but for a dot or a slash
 		c.raise(NeedsApproval, "a word that is not known may be an action")
 	case name == "-printf":
-		// Its format may print the contents of a link or text of its own, not only names.
+		// Its format may print the contents of a link or fixed text, not only names.
 		c.out = word{kind: anything, many: true}
 	case strings.HasSuffix(name, "newer") || name == "-samefile":
 		c.read(arg)

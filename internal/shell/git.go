@@ -321,9 +321,9 @@ func gitConfig(c *call, argv []word) {
 	}
 }
 
-// gitReflog shows the log of HEAD, or of a ref that cannot be taken for a subcommand. Every
-// word that is no subcommand is a ref for some versions, and a new one may become a
-// subcommand: so only HEAD and words with @ or / are refs here.
+// gitReflog shows the log of HEAD, or of a ref that cannot be taken for a subcommand. Git
+// takes each other word for a ref, but a later version may have a subcommand of that name:
+// so only HEAD and words with @ or / are refs here.
 func gitReflog(c *call, argv []word) {
 	sub, rest := second(argv), plain(argv, 1)
 	switch {

@@ -28,8 +28,8 @@ func gitRestore(c *call, argv []word) {
 }
 
 // gitCheckout throws changes away if it is given paths. One word may be a branch or a path
-// (git-checkout(1)). What has a dot in it, or stands behind two dashes, is taken for a
-// path; the version numbers of tags are not.
+// (git-checkout(1)). A word that has a dot in it, or stands behind two dashes, is taken for
+// a path; the version numbers of tags are not.
 func gitCheckout(c *call, argv []word) {
 	for i, w := range argv[1:] {
 		if w.text == "--" && i+2 < len(argv) || w.text == "." || w.kind <= glob && strings.HasSuffix(w.text, "/") {

@@ -260,8 +260,7 @@ var disks = []string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk",
 // remove notes that the command deletes a path, and all below it if deep.
 func (c *call) remove(w word, deep bool) {
 	c.raise(Destructive, "deletes files")
-	// What is left of the path without its variables is what would be deleted if none were
-	// set.
+	// If none of its variables were set, the rest of the path would be deleted.
 	if w.unset != "" && deep && c.vital(path.Clean(w.unset)) {
 		c.catastrophe("deletes " + w.unset + " if a variable is not set")
 	}

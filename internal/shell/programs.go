@@ -46,9 +46,8 @@ func goRun(c *call, argv []word) {
 	}
 }
 
-// build is for programs that run what the project says. What a build does is in files that
-// the model may have written a moment ago, so that it is a build is no reason to let it
-// run.
+// build is for programs that run what the project says. The steps of a build are in files
+// that the model may have written a moment ago.
 func build(c *call, argv []word) {
 	name := base(argv[0].text)
 	c.raise(NeedsApproval, name+" may run code of the project")

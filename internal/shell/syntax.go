@@ -128,7 +128,7 @@ func firstOf(list []*syntax.Stmt) syntax.Command {
 }
 
 // loop admits loops over words, and those of C with counters. A for without a list goes
-// over the parameters, which have a form of their own.
+// over the parameters, which are judged where they are set.
 func (g *form) loop(c *syntax.ForClause) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
@@ -242,8 +242,8 @@ func (g *form) word(w *syntax.Word) {
 		if !ok {
 			continue
 		}
-		// Braces that expand to nothing else are left: {} of find, and awk programs in
-		// quotes are no literals.
+		// Braces that expand to nothing else are left: {} of find, and an awk program is in
+		// quotes.
 		if strings.ContainsAny(l.Value, "{}") && (strings.Contains(l.Value, ",") || strings.Contains(l.Value, "..") ||
 			strings.Count(l.Value, "{") != strings.Count(l.Value, "}")) &&
 			(len(w.Parts) > 1 || strings.Contains(l.Value, `\`) || !bracesAlike.MatchString(l.Value)) {

@@ -57,7 +57,7 @@ func digitsOnly(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s
 // counters are the variables that the script itself sets, and everywhere to a number: by a
 // literal, by arithmetic or by a loop over numbers. It is enough that one place sets a
 // variable to something else, in whatever branch or function: the order in which they run
-// is not looked at. Variables of the environment are no counters, since the script does not
+// is not looked at. Variables of the environment do not count, since the script does not
 // set them.
 func counters(f *syntax.File) map[string]bool {
 	number, other := map[string]bool{}, map[string]bool{}

@@ -114,7 +114,7 @@ var alike = []struct {
 		"nc", "ncat", "netcat", "socat", "cryptcat",
 	)},
 	// Package managers are here even where they only install what the project names: the
-	// packages run code of their own when they are installed.
+	// packages run code when they are installed.
 	{program{class: Network, use: 'n'}, set(
 		"resolvectl", "iperf", "iperf3", "tailscale", "ngrok", "cloudflared", "localtunnel", "mail", "mailx",
 		"sendmail", "mutt", "msmtp", "swaks", "pg_dump", "pg_restore", "mysqldump", "createdb", "cqlsh",

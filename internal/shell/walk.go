@@ -100,7 +100,7 @@ func (k *walker) stmt(s *syntax.Stmt, st *state) word {
 	if !k.tick() {
 		return word{kind: anything}
 	}
-	// What it changes, such as the directory, is not seen by the rest of the script.
+	// The rest of the script does not see its changes, such as that of the directory.
 	if s.Background {
 		st = st.clone()
 		k.dispute("goes on in the background")

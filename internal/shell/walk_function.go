@@ -54,7 +54,7 @@ func (k *walker) invoke(c *call, body *syntax.Stmt, argv []word) {
 	args, lost, stdin := c.st.args, c.st.lost, c.st.stdin
 	c.st.args, c.st.lost = argv[1:], slices.ContainsFunc(argv, func(w word) bool { return w.many || w.kind == glob })
 	c.out = k.stmt(body, c.st)
-	// What stands behind a return may not have run.
+	// The statements behind a return may not have run.
 	if leaves(body) {
 		k.blur(c.st, []*syntax.Stmt{body})
 	}

@@ -75,8 +75,7 @@ func (c *call) fresh(argv []word) {
 }
 
 // power is for programs that run a command with more power, whatever it is. su and runuser
-// give the script of -c to a shell. What it is does not lessen the class: power is asked
-// for in any case.
+// give the script of -c to a shell. However harmless it is, power is asked for.
 func power(c *call, argv []word) {
 	c.k.opaque = true
 	rest := c.inner(argv)
@@ -152,7 +151,7 @@ func xargs(c *call, argv []word) {
 	if len(rest) == 0 {
 		rest = []word{{text: "echo"}}
 	}
-	// What comes in is cut at white space and at quotes, so even a list of harmless names
+	// The list is cut at white space and at quotes, so even a list of harmless names
 	// becomes words that are not known, unless -0 says that nothing else ends a name.
 	in := word{kind: anything, many: true, env: c.st.stdin.env, net: c.st.stdin.net}
 	if c.st.stdin.kind == listing || c.st.stdin.kind == digits {
@@ -326,8 +325,8 @@ func sourceBuiltin(c *call, argv []word) {
 	c.lose()
 }
 
-// code is for code that is not known. What a command before it fetched may be in any file
-// or variable by now.
+// code is for code that is not known. A text that an earlier command fetched may be in any
+// file or variable by now.
 func (c *call) code(content *word, why string) {
 	if content != nil && content.net || c.k.fetched {
 		c.raise(Escalates, "runs what came from the network")
