@@ -7,7 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A check is one keyword of a schema that a value must satisfy.
+// A check is one keyword of a schema that a value must satisfy. Most keywords apply to one
+// kind of value and accept every other: "minLength" says nothing about a number (JSON
+// Schema Validation, section 6). The type alone decides which kinds there may be.
 type check interface {
 	check(r *run, at int)
 }
@@ -25,6 +27,7 @@ type (
 	enum        []enumValue
 )
 
+// The canon makes 1 and 1.0 the same value, and objects whose members are in another order.
 type enumValue struct {
 	kind  kind
 	text  string // a string without quotes and escapes; of other values the canon
@@ -33,12 +36,15 @@ type enumValue struct {
 
 func (c refTo) check(r *run, at int) { r.node(c.node, at) }
 
+// All are checked even after one has failed: the model should learn of every problem.
 func (c allOf) check(r *run, at int) {
 	for _, n := range c {
 		r.node(n, at)
 	}
 }
 
+// One form that fits is enough, so the others need not be tried. An empty list, which the
+// specification does not allow, is ignored like other mistakes of a schema.
 func (c anyOf) check(r *run, at int) {
 	if len(c) == 0 {
 		return
@@ -61,12 +67,14 @@ func (c oneOf) check(r *run, at int) {
 	}
 }
 
+// The problems of the trial are not shown: they say what is right about the value.
 func (c notThis) check(r *run, at int) {
 	if r.trial(c.node, at).count == 0 {
 		r.fail("must not be %s", r.show(at))
 	}
 }
 
+// An array may be shorter than the list; the elements behind it are for items.
 func (c prefixItems) check(r *run, at int) {
 	if r.doc.cells[at].kind != kindArray {
 		return
@@ -80,6 +88,8 @@ func (c prefixItems) check(r *run, at int) {
 	})
 }
 
+// Elements are compared by their canons in a map, since comparing each with each would take
+// the square of their number.
 func (c uniqueItems) check(r *run, at int) {
 	if r.doc.cells[at].kind != kindArray {
 		return
@@ -100,6 +110,8 @@ func (c uniqueItems) check(r *run, at int) {
 	})
 }
 
+// The expression may match anywhere in the text: patterns are not anchored (JSON Schema
+// Validation, section 6.3.3).
 func (c pattern) check(r *run, at int) {
 	if r.doc.cells[at].kind == kindString && !c.re.Match(r.text(at)) {
 		r.fail("must match %s, got %s", short(c.re.String()), r.show(at))
@@ -115,6 +127,7 @@ func (c multiple) check(r *run, at int) {
 	}
 }
 
+// The model is told the choices, as it has seen the schema and still missed them.
 func (c enum) check(r *run, at int) {
 	for _, v := range c {
 		if v.equals(r, at) {
@@ -128,6 +141,7 @@ func (c enum) check(r *run, at int) {
 	r.fail("must be one of %s, got %s", c.list(), r.show(at))
 }
 
+// Strings, which nearly all enums consist of, are compared without a canon.
 func (v enumValue) equals(r *run, at int) bool {
 	if r.doc.cells[at].kind != v.kind || r.budget <= 0 {
 		return false
@@ -139,7 +153,8 @@ func (v enumValue) equals(r *run, at int) bool {
 	return string(r.doc.canon(nil, at)) == v.text
 }
 
-// maxListed is how many choices or names a problem lists.
+// maxListed is how many choices or names a problem lists. More would push the problem
+// itself out of the model's attention.
 const maxListed = 20
 
 // list returns the choices in words. A long list ends in an ellipsis, so that a problem
@@ -163,7 +178,8 @@ func (c enum) list() string {
 	return b.String()
 }
 
-// A limit bounds a number.
+// A limit bounds a number. The text is kept for the message, since a model finds 0.1 in the
+// schema and not 1e-1.
 type limit struct {
 	rule  *limitRule
 	text  string
@@ -175,6 +191,8 @@ type limitRule struct {
 	ok    func(order int) bool // of the value, compared to the limit
 }
 
+// limits are the keywords about the size of numbers (JSON Schema Validation, section 6.2),
+// with the words for the model and the comparison.
 var limits = map[string]*limitRule{
 	"minimum":          {"at least", func(order int) bool { return order >= 0 }},
 	"maximum":          {"at most", func(order int) bool { return order <= 0 }},
@@ -192,7 +210,9 @@ func (c limit) check(r *run, at int) {
 	}
 }
 
-// A count bounds how many runes, elements or members a value has.
+// A count bounds how many runes, elements or members a value has. Characters are counted as
+// runes: a string's length is that of its code points (RFC 8259, section 7), not of its
+// bytes.
 type count struct {
 	rule *countRule
 	n    int
@@ -204,6 +224,7 @@ type countRule struct {
 	words string
 }
 
+// counts are the keywords about lengths (JSON Schema Validation, sections 6.3 to 6.5).
 var counts = map[string]*countRule{
 	"minLength":     {kindString, false, "characters long"},
 	"maxLength":     {kindString, true, "characters long"},

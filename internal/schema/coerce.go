@@ -16,6 +16,8 @@ func (s *Schema) Coerce(data []byte) []byte {
 	if r.doc.parse() != nil {
 		return data
 	}
+	// The ordinary validation finds the strings: speak is called where the type does not
+	// fit.
 	r.spoken = map[int][]byte{}
 	r.root(s)
 	if len(r.spoken) == 0 {
@@ -32,8 +34,10 @@ func (s *Schema) Coerce(data []byte) []byte {
 	return append(out, data[last:]...)
 }
 
-// Decode decodes data that matches s. Integers written as 1.0 and values written as text match
-// it, too, but encoding/json refuses them; they are converted only then.
+// Decode decodes data that matches s. Integers written as 1.0 and values written as text
+// match it, too, but encoding/json refuses them; they are converted only then. Nearly all
+// arguments decode at the first try, so the price of the second is paid only by those that
+// need it. The value starts anew, because the first try may have filled a part of it.
 func Decode[T any](s *Schema, data []byte) (v T, err error) {
 	if json.Unmarshal(data, &v) == nil {
 		return v, nil
@@ -54,9 +58,11 @@ func (r *run) speak(n *node, at int) {
 		return
 	}
 	value := doc{data: text}
+	// "null" is more often a word than a missing value.
 	if value.parse() != nil || value.cells[0].kind == kindNull || !n.types.holds(&value, 0) {
 		return
 	}
+	// A model that writes a list as text often writes the numbers in it as text, too.
 	if k := value.cells[0].kind; k == kindArray || k == kindObject {
 		text = (&Schema{n}).Coerce(text)
 	}

@@ -45,6 +45,7 @@ type cell struct {
 	integer    bool // a number that the schema requires to be a 64-bit integer
 }
 
+// Its offset is counted from the beginning of the arguments, as encoding/json counts.
 type syntaxError struct {
 	at   int
 	what string
@@ -58,11 +59,14 @@ func (d *doc) fail(at int, format string, args ...any) error {
 
 // parse finds the cells of the one value in data. It follows RFC 8259 strictly, because
 // encoding/json decodes the same text afterwards: a text that the two read differently
-// would be approved with one meaning and run with another.
+// would be approved with one meaning and run with another. It does not build maps or slices
+// of any, which take ten times the memory of the text.
 func (d *doc) parse() error {
 	if len(d.data) > maxDocument {
 		return fmt.Errorf("JSON text is %d bytes, more than %d", len(d.data), maxDocument)
 	}
+	// encoding/json would replace the bytes, so the tool would get another text than the
+	// one that was approved.
 	if !utf8.Valid(d.data) {
 		return d.fail(invalidAt(d.data), "text is not UTF-8")
 	}
@@ -91,6 +95,8 @@ func invalidAt(data []byte) int {
 	return at
 }
 
+// skipSpace skips the four characters that are white space in JSON (RFC 8259, section 2). A
+// no-break space is an error.
 func (d *doc) skipSpace() {
 	for d.pos < len(d.data) {
 		switch d.data[d.pos] {
@@ -111,6 +117,8 @@ func (d *doc) peek() byte {
 	return 0
 }
 
+// unexpected is worded for a model that has to find its mistake in a long text: it says
+// what stands there, and what should.
 func (d *doc) unexpected(want string) error {
 	if d.pos >= len(d.data) {
 		return d.fail(d.pos, "not valid JSON: text ends, want %s", want)
@@ -126,11 +134,14 @@ func (d *doc) open(k kind) int {
 	return len(d.cells) - 1
 }
 
+// close ends a value. The cells of its contents are all between at and next, so it can be
+// skipped in one step.
 func (d *doc) close(at int) {
 	d.cells[at].end = int32(d.pos)
 	d.cells[at].next = int32(len(d.cells))
 }
 
+// value reads a value, whose kind the first byte tells (RFC 8259, section 3).
 func (d *doc) value(depth int) error {
 	if len(d.cells) >= maxCells {
 		return d.fail(d.pos, "more than %d values", maxCells)
@@ -154,6 +165,8 @@ func (d *doc) value(depth int) error {
 	return d.unexpected("a value")
 }
 
+// word reads true, false or null. The error has the whole word, since models write True and
+// None.
 func (d *doc) word(w string, k kind) error {
 	at := d.open(k)
 	for i := range len(w) {
@@ -166,6 +179,8 @@ func (d *doc) word(w string, k kind) error {
 	return nil
 }
 
+// number reads a number without taking its value, which few schemas need. A zero in front
+// of other digits ends it: after that a comma is missing.
 func (d *doc) number() error {
 	at := d.open(kindNumber)
 	if d.peek() == '-' {
@@ -202,6 +217,7 @@ func (d *doc) digits() bool {
 	return d.pos > from
 }
 
+// text reads a string. Control characters in it must be escaped (RFC 8259, section 7).
 func (d *doc) text(want string) error {
 	if d.peek() != '"' {
 		return d.unexpected(want)
@@ -225,7 +241,8 @@ func (d *doc) text(want string) error {
 	return d.unexpected("the end of a string")
 }
 
-// escape reads one escape and stops on its last byte.
+// escape reads one escape and stops on its last byte. A surrogate without its partner is
+// not refused, because encoding/json reads it as U+FFFD.
 func (d *doc) escape() error {
 	d.pos++
 	switch d.peek() {
@@ -301,6 +318,8 @@ func (d *doc) key() error {
 	return nil
 }
 
+// enter begins an object or an array. The depth is bounded because the parser, the
+// validation and encoding/json all recurse.
 func (d *doc) enter(k kind, depth int) (int, error) {
 	if depth >= maxNesting {
 		return 0, d.fail(d.pos, "nested deeper than %d", maxNesting)
@@ -358,10 +377,12 @@ func (d *doc) duplicate(key int) error {
 	return d.fail(int(d.cells[key].start), "duplicate key %s", short(string(d.raw(key))))
 }
 
-// raw returns the JSON text of a cell.
+// raw returns the JSON text of a cell. The bytes are a part of data and must not be
+// changed.
 func (d *doc) raw(at int) []byte { return d.data[d.cells[at].start:d.cells[at].end] }
 
-// str returns the string in a cell without its escapes.
+// str returns the string in a cell without its escapes. They are a copy only if there are
+// escapes.
 func (d *doc) str(at int) []byte {
 	raw := d.raw(at)
 	if !d.cells[at].escaped {

@@ -9,15 +9,22 @@ import (
 	"strings"
 )
 
+// Numbers are compared as texts. A model may write an id of 20 digits, or 1e400: both are
+// JSON, and float64 would round the one and refuse the other.
+
 // A decimal is a JSON number in its written form: 0.digits × 10^point. Comparisons and
-// tests for integers are exact at any size and need no arithmetic.
+// tests for integers are exact at any size and need no arithmetic. For example, 12.50 is
+// 0.125 × 10^2: the digits "125" and the point 2. A float64 would make 2^53+1 and 2^53
+// equal.
 type decimal struct {
 	negative bool
 	digits   string // no zero at either end; "" is 0
 	point    int
 }
 
-// maxExponent limits exponents, so that their sum does not overflow.
+// maxExponent limits exponents, so that their sum does not overflow. A JSON text may hold
+// an exponent of any length. Beyond this bound numbers compare as equal in size, which no
+// sensible schema tells apart.
 const maxExponent = 1 << 30
 
 // parseDecimal reads a number that follows the grammar of JSON.
@@ -36,6 +43,7 @@ func parseDecimal(text string) decimal {
 		digits += fraction
 	}
 	d.digits = strings.TrimLeft(digits, "0")
+	// A zero in front moves the point, one at the end does not.
 	d.point -= len(digits) - len(d.digits)
 	d.digits = strings.TrimRight(d.digits, "0")
 	if d.digits == "" {
@@ -55,8 +63,10 @@ func exponent(text string) int {
 	return min(max(n, -maxExponent), maxExponent)
 }
 
+// integer reports whether no digit stands behind the point.
 func (d decimal) integer() bool { return d.point >= len(d.digits) }
 
+// compare returns a number less than, equal to, or greater than 0, as cmp.Compare does.
 func (d decimal) compare(e decimal) int {
 	switch {
 	case d.sign() != e.sign():
@@ -77,6 +87,8 @@ func (d decimal) sign() int {
 	return 1
 }
 
+// magnitude compares the sizes. Without zeros in front, the number with the larger point is
+// larger, and digits of equal points compare like text.
 func (d decimal) magnitude(e decimal) int {
 	return cmp.Or(cmp.Compare(d.point, e.point), strings.Compare(d.digits, e.digits))
 }
@@ -91,7 +103,9 @@ func (d decimal) canon() string {
 }
 
 // multipleOf is exact for integers. For fractions it uses float64 with a tolerance, so 0.3
-// counts as a multiple of 0.1.
+// counts as a multiple of 0.1. A schema with 0.01 means cents: an exact test of float64
+// values would refuse 0.07, of which the quotient is 7.000000000000001. A quotient that is
+// not a number or infinite cannot be judged, and passes.
 func multipleOf(value, of string) bool {
 	a, errA := strconv.ParseInt(value, 10, 64)
 	b, errB := strconv.ParseInt(of, 10, 64)
@@ -128,6 +142,7 @@ func (d *doc) canon(buf []byte, at int) []byte {
 	return append(buf, d.raw(at)...)
 }
 
+// canonObject sorts the members, because their order has no meaning (RFC 8259, section 4).
 func (d *doc) canonObject(buf []byte, at int) []byte {
 	var members [][]byte
 	d.members(at, func(key, value int) bool {

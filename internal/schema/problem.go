@@ -10,6 +10,11 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
+// The wording of problems. A model reads them, and writes the arguments anew: so each has
+// the place, what must be there, and what was. They are short, name neither Go types nor
+// keywords, and quote at most a few words of values, which may be secrets or large.
+
+// The number counts on when no more problems are listed.
 type findings struct {
 	problems []string
 	count    int
@@ -23,8 +28,9 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// pointer returns the current path as a JSON pointer, RFC 6901, and "arguments" for
-// the whole, whose pointer is empty.
+// pointer returns the current path as a JSON pointer, RFC 6901, and "arguments" for the
+// whole, whose pointer is empty. Line ends in a name are escaped, so that a problem stays
+// one line.
 func (r *run) pointer() string {
 	if len(r.path) == 0 {
 		return "arguments"
@@ -74,6 +80,8 @@ func (r *run) unknown(o *object, name string) {
 	}
 }
 
+// quoteAll lists names for a message, each one shortened, since a schema may come from a
+// stranger's server.
 func quoteAll(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -82,6 +90,8 @@ func quoteAll(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
+// wrongType says which types a value may have. A string that holds JSON gets a hint, as
+// models often quote a list or an object.
 func (r *run) wrongType(n *node, at int) {
 	if n.types&typeNone != 0 {
 		r.fail("is not allowed")
@@ -96,7 +106,8 @@ func (r *run) wrongType(n *node, at int) {
 	r.fail("must be %s, got %s%s", n.types, r.show(at), hint)
 }
 
-// String returns the types in words: "a string or null".
+// String returns the types in words: "a string or null". Articles make it a sentence: "must
+// be a string or null, got 3".
 func (t typeSet) String() string {
 	var names []string
 	for i, name := range typeOrder {
@@ -118,7 +129,8 @@ func (t typeSet) String() string {
 	return strings.Join(names, " or ")
 }
 
-// show returns a value in the form in which problems quote it.
+// show returns a value in the form in which problems quote it. A compound value would fill
+// the message, so only its type is named.
 func (r *run) show(at int) string {
 	switch r.doc.cells[at].kind {
 	case kindArray:
@@ -181,6 +193,7 @@ func typesOf(n *node) typeSet {
 	return n.types
 }
 
+// add records a problem that has its path already.
 func (r *run) add(problem string) {
 	r.found.count++
 	if len(r.found.problems) < maxProblems {
@@ -192,6 +205,8 @@ func (r *run) add(problem string) {
 // long list would hide it.
 const maxForms = 4
 
+// explainForms shows the first problem of each form. A form is most often distinguished by
+// one property.
 func (r *run) explainForms(trials []findings) {
 	var b strings.Builder
 	for i, f := range trials[:min(len(trials), maxForms)] {

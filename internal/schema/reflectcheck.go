@@ -13,6 +13,11 @@ import (
 	"github.com/aycoder/aycoder/internal/closest"
 )
 
+// The check of types. It follows encoding/json, which decodes the arguments later:
+// whatever that would refuse, skip or read differently than the schema says is an error
+// when the tool is made, with the name of the field. That is when its author can still do
+// something about it.
+
 // checkType refuses types without a schema and recursive types. It reports whether one of
 // the types describes itself.
 func checkType(root reflect.Type) (own bool, err error) {
@@ -21,6 +26,8 @@ func checkType(root reflect.Type) (own bool, err error) {
 	return c.own, err
 }
 
+// It goes through a type before the library does, which would not return an error but a
+// schema that lies.
 type typeChecker struct {
 	root  reflect.Type
 	open  []openType // the types on the current path, to find recursion
@@ -28,11 +35,14 @@ type typeChecker struct {
 	own   bool       // a type describes itself
 }
 
+// Its path is for the message: an author looks for a field, not for a type.
 type openType struct {
 	t    reflect.Type
 	path string
 }
 
+// typeName returns the name that the author wrote, without the package, or the structure of
+// a type without a name.
 func typeName(t reflect.Type) string {
 	if t.Name() != "" {
 		return t.Name()
@@ -46,6 +56,7 @@ func (c *typeChecker) check(t reflect.Type, path string) error {
 		return fmt.Errorf("%s: more than %d types and fields", path, maxNodes)
 	}
 	switch t.Kind() {
+	// encoding/json refuses these too, but only when a call arrives.
 	case reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128,
 		reflect.UnsafePointer, reflect.Uintptr:
 		return fmt.Errorf("%s: %s has no JSON form", path, t)
@@ -60,6 +71,8 @@ func (c *typeChecker) check(t reflect.Type, path string) error {
 			return fmt.Errorf("recursive type: %s → %s", path, typeName(t))
 		}
 	}
+	// The library knows the type and calls it a string, but encoding/json reads an object
+	// of its fields.
 	if t.PkgPath() == "net/url" && t.Name() == "URL" {
 		return fmt.Errorf("%s: url.URL is not read from a JSON string, use a string", path)
 	}
@@ -92,6 +105,8 @@ func (c *typeChecker) special(t reflect.Type) (bool, error) {
 	return ok, err
 }
 
+// checkMap checks a map, whose keys are the names of members: strings, integers, or types
+// that read a text (encoding/json, Unmarshal).
 func (c *typeChecker) checkMap(t reflect.Type, path string) error {
 	switch k := t.Key(); {
 	case reflect.PointerTo(k).Implements(textUnmarshalerType):
@@ -120,6 +135,7 @@ func (c *typeChecker) checkFields(t reflect.Type, path string, names map[string]
 		if f.Anonymous && !f.IsExported() && f.Type.Kind() != reflect.Struct {
 			return fmt.Errorf("%s: encoding/json does not read an unexported embedded %s", at, f.Type.Kind())
 		}
+		// encoding/json would read neither of the two, silently, or the outer one only.
 		if other, dup := names[name]; dup {
 			return fmt.Errorf("%s: has the JSON name %q of %s", at, name, other)
 		}
@@ -170,6 +186,8 @@ const (
 	inlined          // its fields are promoted
 )
 
+// jsonField returns the name of a field in JSON, and its role. It follows encoding/json,
+// apart from the tag jsonschema:"-", which leaves a field out of the schema.
 func jsonField(f reflect.StructField) (name string, use fieldUse) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	switch {
@@ -185,7 +203,8 @@ func jsonField(f reflect.StructField) (name string, use fieldUse) {
 
 // hooks are the methods with which types can change their schema in the library. They are
 // refused: they return types of the library, which are not part of our API, and their
-// results would be unchecked.
+// results would be unchecked. They have no place in a schema of ours in any case, which is
+// made field by field.
 var hooks = []reflect.Type{
 	reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }](),
 	reflect.TypeFor[interface{ JSONSchemaExtend(*jsonschema.Schema) }](),
@@ -210,6 +229,7 @@ func checkMethods(t reflect.Type) error {
 // not apply to lists applies to the elements.
 type tagKey struct{ key, kind, of, read string }
 
+// tagKeys are the keys of tags, in the order in which a message lists them.
 var tagKeys = []tagKey{
 	{"title", "text", "", "all"},
 	{"description", "text", "", "all"},
@@ -251,8 +271,9 @@ type tagPart struct {
 	valued   bool
 }
 
-// tagParts returns the keys and values of a jsonschema tag. A comma in a value is
-// written \\, in the tag, which is \, in the text of it.
+// tagParts returns the keys and values of a jsonschema tag. A comma in a value is written
+// \\, in the tag, which is \, in the text of it. The library splits at each comma, so a
+// description that has one needs the escape.
 func tagParts(f reflect.StructField) (parts []tagPart) {
 	const comma = "\x00"
 	for part := range strings.SplitSeq(strings.ReplaceAll(f.Tag.Get("jsonschema"), `\,`, comma), ",") {
@@ -290,6 +311,8 @@ func checkTags(f reflect.StructField) error {
 	return nil
 }
 
+// checkTag refuses a key or a value that would have no effect. A misspelt key is the
+// author's mistake that nobody would notice otherwise.
 func checkTag(key, value string) error {
 	var err error
 	kind := findTag(key).kind

@@ -5,6 +5,13 @@ import (
 	"fmt"
 )
 
+// Validation goes through the schema and the cells of the document together. It does not
+// stop at the first problem, because a model that learns of all of them needs one more try
+// and not several. A budget bounds its work: each node that is applied costs a unit, and
+// so does the length of texts that are compared, so neither a schema nor arguments of a
+// stranger can take time that grows faster than they do. The document is never changed:
+// Coerce and Normalize note what to replace, and write a new text.
+
 // The bounds of Validate's work and of its messages.
 const (
 	maxProblems = 20
@@ -29,6 +36,8 @@ func (s *Schema) ValidateLoose(data []byte) []string {
 	return s.validate(r)
 }
 
+// A schema that runs out of budget is a problem by itself, since the values that were not
+// reached are not known to be valid.
 func (s *Schema) validate(r *run) []string {
 	if err := r.doc.parse(); err != nil {
 		return []string{"arguments: " + err.Error()}
@@ -78,6 +87,7 @@ type run struct {
 	steps [4]step
 }
 
+// Its first cells and steps are part of it: most arguments need no other memory.
 func newRun(data []byte) *run {
 	r := &run{doc: doc{data: data}}
 	r.doc.cells, r.path = r.cells[:0], r.steps[:0]
@@ -90,7 +100,8 @@ func (r *run) root(s *Schema) {
 	r.node(s.root, 0)
 }
 
-// A step is a key or an index on the way to a value.
+// A step is a key or an index on the way to a value. Names are put into words only if there
+// is a problem.
 type step struct {
 	key   int    // the cell of a key, or 0
 	index int    // of an element, if key is 0
@@ -154,6 +165,8 @@ func (r *run) spend(at int) {
 	r.budget -= int(c.end-c.start)/stepBytes + int(c.next) - at - 1
 }
 
+// array checks the elements. An array whose schema says nothing of them is not gone
+// through.
 func (r *run) array(n *node, at int) {
 	if n.items == nil {
 		return
@@ -172,16 +185,20 @@ func (r *run) array(n *node, at int) {
 	})
 }
 
+// inElement checks an element with its index in the path.
 func (r *run) inElement(i int, n *node, value int) {
 	r.path = append(r.path, step{index: i})
 	r.node(n, value)
 	r.path = r.path[:len(r.path)-1]
 }
 
+// object checks the members in the order of the document, and then looks for those that are
+// missing. Missing names come in the order of the schema, which the model knows.
 func (r *run) object(o *object, at int) {
 	if o == nil {
 		return
 	}
+	// It is on the stack, so a usual object costs no allocation.
 	var few [32]bool
 	seen := few[:]
 	if len(o.props) > len(few) {
@@ -213,7 +230,9 @@ func (r *run) object(o *object, at int) {
 	}
 }
 
-// member checks a member; i is the index of its property, or -1 if it has none.
+// member checks a member; i is the index of its property, or -1 if it has none. Patterns
+// apply to a name in addition to its property, and the rest to names that nothing else
+// covers (JSON Schema Core, section 10.3.2).
 func (r *run) member(o *object, i int, name []byte, value int) {
 	if i < 0 && r.misspelt(o, name) {
 		return
@@ -252,6 +271,8 @@ func (r *run) property(p *property, value int) {
 	r.node(p.node, value)
 }
 
+// holds reports whether a value is of one of the types. The kind of a number does not tell
+// whether it is an integer: 1.0 is one.
 func (t typeSet) holds(d *doc, at int) bool {
 	if t == 0 {
 		return true
@@ -278,7 +299,8 @@ func isInteger(text []byte) bool {
 }
 
 // trial checks a value and returns the problems instead of recording them. The budget is
-// not restored, so that nested choices cannot multiply the work.
+// not restored, so that nested choices cannot multiply the work. Its path is the real one,
+// so that its problems can be shown later.
 func (r *run) trial(n *node, at int) findings {
 	kept := r.found
 	r.found = findings{}
@@ -291,7 +313,8 @@ func (r *run) trial(n *node, at int) findings {
 }
 
 // try checks a value against several schemas until enough of them fit: one for anyOf, all
-// for oneOf, which must know whether a second one fits.
+// for oneOf, which must know whether a second one fits. Schemas behind those are not tried,
+// so they cost nothing of the budget.
 func (r *run) try(nodes []*node, at, enough int) (trials []findings, fit int) {
 	for _, n := range nodes {
 		f := r.trial(n, at)
