@@ -71,8 +71,9 @@ type Match struct {
 // Place is a range of lines of the text before the edit, counted from 1.
 type Place struct{ FirstLine, LastLine int }
 
-// Plan makes edits to a text. Each is looked for in the text as it was given, not in
-// the outcome of those before it. All are made, or none: an error is an [*Error].
+// Plan makes edits to a text. Each is looked for in the text as it was given, not in the
+// outcome of those before it. All are made, or none: an error is an [*Error]. So edits can
+// be given in any order, and none finds what another one wrote.
 func Plan(text []byte, edits []Edit) (*Result, error) {
 	r, err := plan(text, edits)
 	if err != nil {
@@ -81,11 +82,12 @@ func Plan(text []byte, edits []Edit) (*Result, error) {
 	return r, nil
 }
 
-// Apply makes edits to a file that may have changed since the model was shown it.
-// They are made if the lines in which they are found are those that the model was
-// shown, or if it was not shown the old strings at all. If not, but all edits can be
-// made to the shown text, the error is [Stale] and its Plan is that outcome: merge
-// the way from shown to it into the file. A nil shown is unknown.
+// Apply makes edits to a file that may have changed since the model was shown it. They are
+// made if the lines in which they are found are those that the model was shown, or if it
+// was not shown the old strings at all. If not, but all edits can be made to the shown
+// text, the error is [Stale] and its Plan is that outcome: merge the way from shown to it
+// into the file. A nil shown is unknown. A file that has changed elsewhere is edited as it
+// is: only the lines that the old strings are in have to be those that the model saw.
 func Apply(file, shown []byte, edits []Edit) (*Result, error) {
 	if shown == nil || bytes.Equal(file, shown) {
 		return Plan(file, edits)
@@ -96,6 +98,7 @@ func Apply(file, shown []byte, edits []Edit) (*Result, error) {
 	case shownErr == nil && err != nil:
 		return nil, &Error{Kind: Stale, Edit: err.Edit, Plan: then}
 	case shownErr == nil:
+		// Both texts have the old strings, but perhaps not in the same lines.
 		if i := firstStale(newSource(file), newSource(shown), now, then); i >= 0 {
 			return nil, &Error{Kind: Stale, Edit: i, Plan: then}
 		}
@@ -109,7 +112,8 @@ func Apply(file, shown []byte, edits []Edit) (*Result, error) {
 	return now, nil
 }
 
-// firstStale returns the first edit whose lines are others now than then, or -1.
+// firstStale returns the first edit whose lines are others now than then, or -1. The
+// numbers of the lines may differ, since lines above them were added or removed.
 func firstStale(file, shown *source, now, then *Result) int {
 	same := func(p, q Place) bool { return file.sameLines(p, shown, q) }
 	for i, m := range now.Matches {
@@ -120,6 +124,7 @@ func firstStale(file, shown *source, now, then *Result) int {
 	return -1
 }
 
+// plan makes edits one after the other, without writing: the first that is refused ends it.
 func plan(text []byte, edits []Edit) (*Result, *Error) {
 	switch {
 	case len(text) > maxText || len(edits) > maxEdits:
@@ -161,6 +166,8 @@ func (w *writer) edit(i int, e Edit) *Error {
 		}
 		m.Places = append(m.Places, h.lines())
 	}
+	// The text already has everything that the edit would write. The model is told, as it
+	// believes otherwise.
 	if len(w.splices) == before {
 		return &Error{Kind: NoChange, Level: TrailingSpace, Lines: []int{m.Places[0].FirstLine}}
 	}

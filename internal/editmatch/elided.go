@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// tryElided looks for an edit whose old string leaves out lines and says so with a
-// line like "..." or "// ... existing code ...". The new string has to leave them
-// out too. Each piece between has to mean one place, in the order of the text, and
-// what was left out stays as it is.
+// tryElided looks for an edit whose old string leaves out lines and says so with a line
+// like "..." or "// ... existing code ...". The new string has to leave them out too. Each
+// piece between has to mean one place, in the order of the text, and what was left out
+// stays as it is. It is the last form that is tried, because "..." also occurs in texts as
+// itself.
 func (s *source) tryElided(v variant, all bool) (*finding, *Error) {
 	old, to := splitElided(lines(v.old)), splitElided(lines(v.new))
 	if all || len(old.pieces) == 1 || len(old.pieces) > maxPieces || !slices.Equal(old.marks, to.marks) {
@@ -18,6 +19,8 @@ func (s *source) tryElided(v variant, all bool) (*finding, *Error) {
 	end := 0
 	for i := range old.pieces {
 		p := variant{old: old.piece(i), new: to.piece(i), level: Elided, whole: true}
+		// There may be nothing in front of the first mark or behind the last one, but two
+		// marks in a row leave open where the second begins.
 		if p.old == "" {
 			if p.new != "" || i > 0 && i < len(old.pieces)-1 {
 				return nil, nil
@@ -37,6 +40,7 @@ func (s *source) tryElided(v variant, all bool) (*finding, *Error) {
 	return f, nil
 }
 
+// tryPiece allows a piece blank lines around it, since models set their marks apart.
 func (s *source) tryPiece(v variant) (*finding, *Error) {
 	if f, err := s.try(v, false); f != nil || err != nil {
 		return f, err
@@ -50,6 +54,7 @@ type elided struct {
 	marks  []string // the lines between them
 }
 
+// splitElided always returns one piece more than there are marks.
 func splitElided(lines []string) elided {
 	e := elided{pieces: [][]string{nil}}
 	for _, l := range lines {
@@ -72,8 +77,9 @@ func (e elided) piece(i int) string {
 	return text
 }
 
-// elision reports whether a line stands for others: it is "..." alone, or a comment
-// that begins with that.
+// elision reports whether a line stands for others: it is "..." alone, or a comment that
+// begins with that. The leads are those of comments in the languages that models write
+// most.
 func elision(line string) (mark string, ok bool) {
 	s := strings.TrimSpace(strings.ReplaceAll(line, "…", "..."))
 	for _, lead := range [...]string{"", "//", "#", "--", "/*", "{/*", "<!--", ";", "%"} {

@@ -57,12 +57,14 @@ type Near struct {
 	Wants     string
 }
 
-// Error returns a text for a model, of a bounded length: what is wrong, where, and
-// what to do.
+// Error returns a text for a model, of a bounded length: what is wrong, where, and what to
+// do. It names fields as the tool does, old_string and new_string, because that is what the
+// model has to change.
 func (e *Error) Error() string {
 	return e.name() + e.reason() + e.places()
 }
 
+// name names the edit, counted from 1 as people count.
 func (e *Error) name() string {
 	if e.Edit < 0 {
 		return ""
@@ -70,6 +72,8 @@ func (e *Error) name() string {
 	return fmt.Sprintf("edit %d: ", e.Edit+1)
 }
 
+// reason says what is wrong, and in the same sentence what to do next: a model that only
+// reads what is wrong repeats the edit with small changes.
 func (e *Error) reason() string {
 	switch e.Kind {
 	case Ambiguous:
@@ -92,6 +96,8 @@ func (e *Error) reason() string {
 	return "old_string does not occur in the file." + e.Hint
 }
 
+// ambiguous lists the lines, so that the model can tell which place it meant. To replace
+// all of them is proposed only where they are equal but for blanks and the like.
 func (e *Error) ambiguous() string {
 	count := fmt.Sprint(e.Count)
 	if e.Count > maxCount {
@@ -132,6 +138,8 @@ func (e *Error) noChange() string {
 	return "old_string and new_string are the same, so there is nothing to do"
 }
 
+// unclear asks for a copy of the indentation, since everything else about the place is
+// known.
 func (e *Error) unclear() string {
 	if e.Text == "" {
 		return fmt.Sprintf("old_string is in line %d but for indentation, and not all of its lines are "+
@@ -168,6 +176,7 @@ func (e *Error) places() string {
 	return b.String()
 }
 
+// write shows lines as the tool that reads files does, with numbers and a tab.
 func (n *Near) write(b *strings.Builder) {
 	for i, l := range n.Lines {
 		fmt.Fprintf(b, "%6d\t%s\n", n.FirstLine+i, l)

@@ -8,7 +8,9 @@ import (
 	"github.com/aycoder/aycoder/internal/diff3"
 )
 
-// tier is a way to compare lines: the later, the more is left out of account.
+// tier is a way to compare lines: the later, the more is left out of account. A tier is
+// tried only if no earlier one finds a place, so an exact old string is never taken for
+// another text that is merely similar.
 type tier struct {
 	index int
 	tail  bool // blanks at line ends do not count
@@ -16,6 +18,8 @@ type tier struct {
 	lead  bool // indentation does not count; whole lines only
 }
 
+// tiers are ordered by how likely the mistake is that they allow for. Indentation comes
+// late, because without it short lines mean many places.
 var tiers = [...]tier{
 	{index: 0},
 	{index: 1, tail: true},
@@ -24,7 +28,8 @@ var tiers = [...]tier{
 	{index: 4, tail: true, fold: true, lead: true},
 }
 
-// key appends the form in which lines are compared.
+// key appends the form in which lines are compared. The blanks are cut off after folding,
+// which makes blanks of special spaces.
 func (t tier) key(dst, line []byte) []byte {
 	if t.fold {
 		line = fold(nil, line)
@@ -71,15 +76,19 @@ func newPair(s *source, v variant) *pair {
 	return p
 }
 
+// lines cuts a text at line breaks. A byte order mark is not part of a line: no model
+// copies it.
 func lines(s string) []string { return strings.Split(strings.TrimPrefix(s, mark), "\n") }
 
-// diff finds what is to be changed. There is nothing if only line endings are.
+// diff finds what is to be changed. There is nothing if only line endings are. The
+// comparison is that of diffs, so that what is written is what a reviewer would see.
 func (p *pair) diff() {
 	text := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
 	p.hunks = diff3.Diff(text(p.old), text(p.new)).Hunks
 }
 
-// probe is what a tier looks for.
+// probe is what a tier looks for. It is text and not lines, so that a place is found by a
+// fast search for bytes.
 type probe struct {
 	*pair
 	tier   tier
@@ -88,8 +97,9 @@ type probe struct {
 	to     bool // has to end one
 }
 
-// probe returns the form in which a tier looks for the old lines. The needle is
-// empty if nothing but blanks is left.
+// probe returns the form in which a tier looks for the old lines. The needle is empty if
+// nothing but blanks is left. Where blanks are left out of account at an end of the needle,
+// it must begin or end a line: in the middle of one, the blanks would count.
 func (p *pair) probe(t tier) probe {
 	last := len(p.old) - 1
 	r := probe{pair: p, tier: t, from: p.whole, to: p.whole && !p.ended()}
@@ -111,7 +121,8 @@ func (p *pair) probe(t tier) probe {
 	return r
 }
 
-// fits reports whether the needle may be at text[at:end].
+// fits reports whether the needle may be at text[at:end]. Only line breaks, and the ends of
+// the text, bound lines in a layer.
 func (r *probe) fits(text []byte, at, end int) bool {
 	switch {
 	case r.from && at > 0 && text[at-1] != '\n':
@@ -122,8 +133,9 @@ func (r *probe) fits(text []byte, at, end int) bool {
 	return !r.atEnd || end == len(text)
 }
 
-// search returns where a tier finds the old lines: at most so many places, which do
-// not overlap if all of them are wanted.
+// search returns where a tier finds the old lines: at most so many places, which do not
+// overlap if all of them are wanted. Places may overlap if one is wanted, because then two
+// that overlap are ambiguous, too.
 func (s *source) search(r probe, most int, all bool) []int {
 	if len(r.needle) == 0 {
 		return nil
@@ -153,8 +165,9 @@ type finding struct {
 	level Level // of the variant
 }
 
-// locate finds what an edit means. The edit itself is looked for first, and then
-// what it may have been meant to be.
+// locate finds what an edit means. The edit itself is looked for first, and then what it
+// may have been meant to be. The order is that of how little is changed: blank lines, then
+// numbers, escapes, and lines left out.
 func (s *source) locate(e Edit) (*finding, *Error) {
 	v := variant{old: e.Old, new: e.New, whole: e.WholeLines}
 	if p := newPair(s, v); strings.Join(p.old, "\n") == strings.Join(p.new, "\n") {
@@ -172,7 +185,8 @@ func (s *source) locate(e Edit) (*finding, *Error) {
 	return nil, s.notFound(e.Old)
 }
 
-// try looks for a variant, tier by tier. It returns nothing if there is none.
+// try looks for a variant, tier by tier. It returns nothing if there is none. More places
+// than are wanted are counted up to a bound, for the message.
 func (s *source) try(v variant, all bool) (*finding, *Error) {
 	p := newPair(s, v)
 	most := maxCount + 1
@@ -216,6 +230,8 @@ func (s *source) sameEndings(r probe, found []int) []int {
 	return found
 }
 
+// ambiguous makes the error for several places. A tier that allows for more is not tried
+// then: it would find them, and others.
 func (s *source) ambiguous(t tier, level Level, found []int) *Error {
 	e := &Error{Kind: Ambiguous, Level: cmp.Or(level, t.level()), Count: len(found)}
 	for _, pos := range found[:min(len(found), maxListed)] {
@@ -225,6 +241,7 @@ func (s *source) ambiguous(t tier, level Level, found []int) *Error {
 	return e
 }
 
+// hits turns the positions that a tier found into places, in the order of the text.
 func (s *source) hits(r probe, found []int) (*finding, *Error) {
 	r.diff()
 	f := &finding{level: r.level, hits: make([]*hit, 0, len(found))}
@@ -303,7 +320,8 @@ func (s *source) column(t tier, line, col int) (int, bool) {
 	return s.start(line) + c.pos, ok
 }
 
-// span returns where an old line is in the text.
+// span returns where an old line is in the text. The first and the last may be parts of
+// lines.
 func (h *hit) span(i int) (from, to int) {
 	from, to = h.from, h.to
 	if i > 0 {
@@ -321,7 +339,8 @@ func (h *hit) text(i int) string {
 	return string(h.src.raw[from:to])
 }
 
-// lines returns the lines of the place.
+// lines returns the lines of the place. An empty last line is only the line break before
+// it.
 func (h *hit) lines() Place {
 	last := h.line + len(h.old)
 	if h.ended() {

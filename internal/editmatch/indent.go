@@ -6,7 +6,10 @@ import (
 	"strings"
 )
 
-// indenter turns the indentation of the edit into that of the text.
+// indenter turns the indentation of the edit into that of the text. Models often write a
+// block with the indentation that it has on its own, or with spaces for tabs. The matched
+// lines show what was done; the new lines are then indented in the same way, or not at all
+// if that does not tell.
 type indenter struct {
 	known   map[string]string // from the matched lines: edit → text
 	rules   []rule
@@ -20,7 +23,8 @@ type style struct {
 	unit         int // that divides all indentations of spaces only
 }
 
-// style returns the style of the text.
+// style returns the style of the text. It is found once for all edits, and only if one
+// needs it.
 func (s *source) style() style {
 	if s.indents != nil {
 		return *s.indents
@@ -42,6 +46,7 @@ func (s *source) style() style {
 	return y
 }
 
+// gcd returns the greatest common divisor, and the other number if one of them is 0.
 func gcd(a, b int) int {
 	for b > 0 {
 		a, b = b, a%b
@@ -87,7 +92,8 @@ func (h *hit) fitIndent() *Error {
 	return nil
 }
 
-// fit compares the indentation of the lines from one on.
+// fit compares the indentation of the lines from one on. Two lines with one indentation in
+// the edit and two in the text show that the edit has lost some: then nothing is guessed.
 func (h *hit) fit(first int) (*indenter, bool) {
 	in := &indenter{known: map[string]string{}, style: h.src.style()}
 	for i := first; i < len(h.old); i++ {
@@ -107,8 +113,9 @@ func (h *hit) fit(first int) (*indenter, bool) {
 // rule turns an indentation of the edit into one of the text, if it can.
 type rule func(string) (string, bool)
 
-// find returns the rules that explain the known pairs: a shift of the block, or
-// else tabs for spaces or spaces for tabs, or else these within a shifted block.
+// find returns the rules that explain the known pairs: a shift of the block, or else tabs
+// for spaces or spaces for tabs, or else these within a shifted block. An explanation with
+// fewer parts goes first; several of one kind are kept, and of then asks all of them.
 func (in *indenter) find() []rule {
 	from, to := in.shallowest()
 	if head, ok := strings.CutSuffix(to, from); ok {
@@ -158,7 +165,8 @@ func (in *indenter) converted(convert conversion, n int) (head string, r rule) {
 	}
 }
 
-// steps reports whether the known pairs differ in units.
+// steps reports whether the known pairs differ in units. A single step does not tell
+// whether it is two spaces for a tab or four.
 func (in *indenter) steps(convert conversion, n int) bool {
 	counts := map[int]bool{}
 	for from := range in.known {
@@ -168,7 +176,8 @@ func (in *indenter) steps(convert conversion, n int) bool {
 	return len(counts) > 1
 }
 
-// shallowest returns the known pair with the shortest indentation in the edit.
+// shallowest returns the known pair with the shortest indentation in the edit. Among equals
+// the order of the texts decides, so that the result does not depend on that of the map.
 func (in *indenter) shallowest() (from, to string) {
 	first := true
 	for f, t := range in.known {

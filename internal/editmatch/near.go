@@ -14,8 +14,9 @@ const (
 	nearPlaces = 3       // places that are shown
 )
 
-// notFound says what is like an old string that is not in the text, and why it may
-// not have been found.
+// notFound says what is like an old string that is not in the text, and why it may not have
+// been found. The lines are compared in the form of the last tier, which leaves most out of
+// account: what is like the old string should be found by its words.
 func (s *source) notFound(old string) *Error {
 	want := lines(old)
 	if len(want) > 1 && want[len(want)-1] == "" {
@@ -39,7 +40,8 @@ func (s *source) notFound(old string) *Error {
 	return e
 }
 
-// hint names a mistake that the old string seems to have.
+// hint names a mistake that the old string seems to have. A hint is a guess, and is worded
+// as one.
 func hint(old string) string {
 	if cutNumbers(lines(old)).numbered() {
 		return " It seems to have line numbers in it, which are not part of the file."
@@ -74,7 +76,8 @@ func (n *nearest) line(i int) []byte {
 // block is a range of lines.
 type block struct{ from, to int }
 
-// find returns the places where the old string would be.
+// find returns the places where the old string would be. Places that overlap are joined, as
+// they are one place with lines added or removed.
 func (n *nearest) find() []block {
 	starts := n.vote()
 	if len(starts) == 0 {
@@ -92,8 +95,10 @@ func (n *nearest) find() []block {
 	return out
 }
 
-// vote returns where the old string would begin for most of its lines to be where
-// they are in it. A line that is a bracket says nothing.
+// vote returns where the old string would begin for most of its lines to be where they are
+// in it. A line that is a bracket says nothing. It takes one step for each line of the
+// text, whatever the old string is, and counts at most five places of a line that the old
+// string repeats.
 func (n *nearest) vote() []int {
 	at := map[string][]int{}
 	for i, w := range n.want {
@@ -119,8 +124,9 @@ func (n *nearest) vote() []int {
 	return best
 }
 
-// similar aligns the longest old line with the line that shares the most pairs of
-// bytes with it.
+// similar aligns the longest old line with the line that shares the most pairs of bytes
+// with it. It is tried only if no line is the same. Pairs of bytes tell lines apart well
+// enough, and take one pass over the text.
 func (n *nearest) similar() []int {
 	key := 0
 	for i, w := range n.want {
@@ -153,6 +159,7 @@ func (n *nearest) similar() []int {
 	return []int{max(0, best-key)}
 }
 
+// pairOf numbers a pair of bytes.
 func pairOf(a, b byte) int { return int(a)<<8 | int(b) }
 
 // show returns the lines of a place, and the first that is not as wanted.

@@ -9,8 +9,9 @@ import (
 
 const mark = "\ufeff" // byte order mark
 
-// source is a text that is edited. Its lines are what lies between line breaks, so
-// that a text that ends in one has an empty last line.
+// source is a text that is edited. Its lines are what lies between line breaks, so that a
+// text that ends in one has an empty last line. Positions are kept in 32 bits: a text has
+// at most 64 MB.
 type source struct {
 	raw    []byte
 	bom    int
@@ -30,6 +31,8 @@ func newSource(raw []byte) *source {
 	return s
 }
 
+// lineStarts returns where lines begin, the first one at from. They are counted before, so
+// that the list is made once.
 func lineStarts(text []byte, from int) []int32 {
 	starts := make([]int32, 1, bytes.Count(text, []byte{'\n'})+1)
 	starts[0] = int32(from)
@@ -93,7 +96,8 @@ func (s *source) lineBreak(line int) string {
 	return "\n"
 }
 
-// layer is a text in the form in which a tier compares it, with \n between lines.
+// layer is a text in the form in which a tier compares it, with \n between lines. Lines
+// keep their numbers in each of them, so a line that is found can be looked up in the text.
 type layer struct {
 	text   []byte
 	starts []int32
@@ -107,6 +111,7 @@ func (s *source) layer(t tier) *layer {
 	return s.layers[t.index]
 }
 
+// A text without \r\n is its own first layer, which saves the copy for most files.
 func (s *source) newLayer(t tier) *layer {
 	if t.index == 0 && !s.crlf {
 		text := s.raw[s.bom:]
@@ -126,7 +131,8 @@ func (s *source) newLayer(t tier) *layer {
 	return l
 }
 
-// locate returns the line and the column of a position.
+// locate returns the line and the column of a position. The column is in bytes of the
+// layer.
 func (l *layer) locate(pos int) (line, col int) {
 	line, ok := slices.BinarySearch(l.starts, int32(pos))
 	if !ok {
@@ -138,6 +144,7 @@ func (l *layer) locate(pos int) (line, col int) {
 // blanks are what indentation and blanks at line ends are made of.
 const blanks = " \t\v\f"
 
+// isBlank reports whether a text is only blanks, or empty.
 func isBlank[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if strings.IndexByte(blanks, s[i]) < 0 {
@@ -186,7 +193,9 @@ func foldOne(s []byte) (form []byte, size int) {
 	return s[:size], size
 }
 
-// plainForm returns what a keyboard has for a quote, a dash or a space.
+// plainForm returns what a keyboard has for a quote, a dash or a space. The characters are
+// those that word processors and models put in place of the ones on a keyboard, and the
+// spaces and invisible characters of Unicode's general punctuation.
 func plainForm(r rune) (string, bool) {
 	switch r {
 	case '‘', '’', '‚', '‛', '′':
@@ -205,7 +214,8 @@ func plainForm(r rune) (string, bool) {
 	return " ", r >= '\u2000' && r <= '\u200a'
 }
 
-// cursor walks along a text and its folded form.
+// cursor walks along a text and its folded form. One character may become three, as the
+// ellipsis does, or none.
 type cursor struct {
 	text     []byte
 	pos, key int // bytes of the text, and of its folded form, that are behind

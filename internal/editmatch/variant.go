@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// tryEnds looks for the edit without the blank lines around its old string, and
-// without the last line break if the text has none.
+// tryEnds looks for the edit without the blank lines around its old string, and without the
+// last line break if the text has none. Blank lines are taken off the new string too, as
+// far as it has them, so that those of the file stay.
 func (s *source) tryEnds(v variant, all bool) (*finding, *Error) {
 	old, to := lines(v.old), lines(v.new)
 	head := leadingBlank(old)
@@ -34,6 +35,7 @@ func (s *source) tryEnds(v variant, all bool) (*finding, *Error) {
 	return nil, nil
 }
 
+// leadingBlank returns how many lines at the beginning are blank.
 func leadingBlank(lines []string) int {
 	n := 0
 	for n < len(lines) && isBlankLine(lines[n]) {
@@ -42,6 +44,7 @@ func leadingBlank(lines []string) int {
 	return n
 }
 
+// trailingBlank returns how many lines at the end are blank.
 func trailingBlank(lines []string) int {
 	n := 0
 	for n < len(lines) && isBlankLine(lines[len(lines)-1-n]) {
@@ -87,7 +90,7 @@ type numbered struct {
 // numbered reports whether all lines have numbers.
 func (n *numbered) numbered() bool { return n.some && !n.bare }
 
-// trim takes the spaces off.
+// trim takes the spaces off. A blank line may have lost the space.
 func (n *numbered) trim() {
 	for i := range n.lines {
 		if n.some {
@@ -96,6 +99,7 @@ func (n *numbered) trim() {
 	}
 }
 
+// cutNumbers takes the numbers off all lines that have one. Blank lines need none.
 func cutNumbers(lines []string) *numbered {
 	n := &numbered{lines: lines, consecutive: true, spaced: true}
 	next := 0
@@ -120,7 +124,8 @@ func cutNumbers(lines []string) *numbered {
 	return n
 }
 
-// cutNumber splits "12\ttext", "12| text", "12: text" or "12→text".
+// cutNumber splits "12\ttext", "12| text", "12: text" or "12→text". A number has at most
+// eight digits; longer ones are data.
 func cutNumber(line string) (n int, rest string, ok bool) {
 	s := strings.TrimLeft(line, " ")
 	digits := 0
@@ -140,8 +145,9 @@ func cutNumber(line string) (n int, rest string, ok bool) {
 	return 0, "", false
 }
 
-// tryEscapes looks for the edit with escapes like \n and \" taken for what they
-// stand for. It may not be open what a backslash means.
+// tryEscapes looks for the edit with escapes like \n and \" taken for what they stand for.
+// It may not be open what a backslash means. Each way to read them is tried, and the place
+// has to be found by one only.
 func (s *source) tryEscapes(v variant, all bool) (*finding, *Error) {
 	if !strings.Contains(v.old, `\`) {
 		return nil, nil

@@ -13,7 +13,8 @@ import (
 // maxWords is the size of two lines above which they are not compared by words.
 const maxWords = 64 << 10
 
-// writer collects what edits write.
+// writer collects what edits write. Nothing is written before all edits are found, so an
+// error leaves no half of them.
 type writer struct {
 	src     *source
 	splices []change
@@ -28,7 +29,8 @@ type change struct {
 	edit, region int
 }
 
-// region is where an old string was found.
+// region is where an old string was found. Other edits may not change it, even where this
+// one does not.
 type region struct{ from, to, edit int }
 
 // fill makes an empty text the new one.
@@ -50,7 +52,8 @@ func (w *writer) add(edit, from, to int, text string) *Error {
 	return nil
 }
 
-// write notes what an edit changes in a place where its old string is.
+// write notes what an edit changes in a place where its old string is. Lines that stay are
+// not written, so they keep everything in which the text differs from the edit.
 func (w *writer) write(edit int, h *hit) *Error {
 	w.regions = append(w.regions, region{h.from - h.lead, h.to, edit})
 	for _, k := range h.hunks {
@@ -73,7 +76,8 @@ func (w *writer) write(edit int, h *hit) *Error {
 	return nil
 }
 
-// insert puts new lines between two old ones, or before or after all of them.
+// insert puts new lines between two old ones, or before or after all of them. The line
+// break is that of the line above, since a file may have both kinds.
 func (w *writer) insert(edit int, h *hit, k diff3.Hunk) *Error {
 	var b strings.Builder
 	br := h.src.lineBreak(h.line + max(0, k.A0-1))
@@ -134,7 +138,8 @@ func (w *writer) replaceLines(edit int, h *hit, k diff3.Hunk) *Error {
 	return nil
 }
 
-// replaceBlock replaces lines by another number of lines.
+// replaceBlock replaces lines by another number of lines. Each new line gets the line break
+// of the old one in its place, as far as there are some.
 func (w *writer) replaceBlock(edit int, h *hit, k diff3.Hunk) *Error {
 	var b strings.Builder
 	for i := k.B0; i < k.B1; i++ {
@@ -154,12 +159,14 @@ func (w *writer) replaceBlock(edit int, h *hit, k diff3.Hunk) *Error {
 	return w.add(edit, from, to, b.String())
 }
 
+// unclear refuses an edit for a new line whose indentation is not known.
 func (h *hit) unclear(line int) *Error {
 	return &Error{Kind: Unclear, Lines: []int{h.line + 1}, Text: h.new[line],
 		Near: h.src.excerpt(h.line, len(h.old))}
 }
 
-// newLine returns a new line with the indentation that the text has.
+// newLine returns a new line with the indentation that the text has. A blank line is
+// written without blanks.
 func (h *hit) newLine(i int) (string, bool) {
 	line := h.new[i]
 	if h.indent == nil {
@@ -223,8 +230,9 @@ func (t tier) indentOf(text string) string {
 	return text[:c.pos]
 }
 
-// words returns the new form of a text that is old but for typographic characters:
-// those in words that stay, stay.
+// words returns the new form of a text that is old but for typographic characters: those in
+// words that stay, stay. If the two forms cannot be followed side by side, the new text is
+// taken as it is.
 func words(old, to, text string) string {
 	var b strings.Builder
 	was, is := cursor{text: []byte(old)}, cursor{text: []byte(text)}
@@ -263,7 +271,8 @@ func compareWords(a, b string) []diff3.Hunk {
 	return hunks
 }
 
-// compareEnds returns what lies between what two lines begin and end with.
+// compareEnds returns what lies between what two lines begin and end with. It takes linear
+// time, and is right for the one change that most long lines have.
 func compareEnds(a, b string) diff3.Hunk {
 	n := min(len(a), len(b))
 	head := 0
@@ -301,7 +310,8 @@ func cutWords(s string) (text []byte, ends []int) {
 	return append(text, '\n'), append(ends, len(s))
 }
 
-// result makes the text, unless two edits are in each other's way.
+// result makes the text, unless two edits are in each other's way. Insertions at one place
+// are written in the order of the places that they belong to.
 func (w *writer) result() (*Result, *Error) {
 	slices.SortFunc(w.splices, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),
@@ -324,7 +334,8 @@ func (w *writer) result() (*Result, *Error) {
 	return r, nil
 }
 
-// overlap finds an edit that writes where another one found its old string.
+// overlap finds an edit that writes where another one found its old string. Two edits of
+// one line would have to be merged, and each was meant for the line as it was.
 func (w *writer) overlap() *Error {
 	reach := make([]int, len(w.splices)) // where all splices up to this one end
 	for i, c := range w.splices {

@@ -19,7 +19,8 @@ type Patch struct {
 	hunks []patchHunk
 }
 
-// patchHunk is one hunk of a patch: old lines and the new ones that replace them.
+// patchHunk is one hunk of a patch: old lines and the new ones that replace them. The texts
+// keep their line ends, so that an unchanged hunk is found by comparing bytes.
 type patchHunk struct {
 	line          int // of the patch, from 1
 	from, to      diff3.Span
@@ -48,7 +49,9 @@ var (
 )
 
 // Apply applies a patch to a text. It is strict: the old lines must be exactly those of the
-// patch, at the line numbers of the patch. Its errors are of type [*PatchError].
+// patch, at the line numbers of the patch. Its errors are of type [*PatchError]. There is
+// no fuzz as in patch(1): a hunk that fits in another place may be meant for that place or
+// not, and nobody would learn that it was moved.
 func (p *Patch) Apply(before []byte) ([]byte, error) {
 	if p.Binary {
 		return nil, &PatchError{1, errBinary}
@@ -62,7 +65,8 @@ func (p *Patch) Apply(before []byte) ([]byte, error) {
 	return append(a.out, a.rest...), nil
 }
 
-// applier is the state of Apply between two hunks.
+// applier is the state of Apply between two hunks. Both texts are gone through once, so the
+// time is linear.
 type applier struct {
 	rest, out []byte
 	at, to    int // lines before rest, lines of out
@@ -84,6 +88,7 @@ func (a *applier) apply(h *patchHunk) error {
 	if !ok || !ended(h.before) && len(rest) > 0 {
 		return errContext
 	}
+	// A line without a newline can only be the last of a text.
 	if !ended(h.after) && len(rest) > 0 || len(h.after) > 0 && !ended(a.out) {
 		return errMiddle
 	}
@@ -95,7 +100,8 @@ func (a *applier) apply(h *patchHunk) error {
 // ended reports whether a text ends at the end of a line.
 func ended(text []byte) bool { return len(text) == 0 || text[len(text)-1] == '\n' }
 
-// copy copies n unchanged lines.
+// copy copies n unchanged lines. A hunk beyond the end of the text is an error, not an
+// addition.
 func (a *applier) copy(n int) error {
 	size := 0
 	for range n {

@@ -18,7 +18,8 @@ const (
 
 // Brief returns the unified diff as valid UTF-8 text of at most limit bytes. If the whole
 // diff does not fit, each hunk gets a share of the space, and notes in brackets count the
-// omitted lines and hunks.
+// omitted lines and hunks. The whole diff is tried first, but only if an estimate says that
+// it may fit: making it costs time and memory that most large diffs would waste.
 func (d *Diff) Brief(limit int) string {
 	if d.size()-len(d.Hunks)*headRoom <= limit {
 		if all := strings.ToValidUTF8(string(d.Append(nil)), "\ufffd"); len(all) <= limit {
@@ -44,6 +45,7 @@ func (d *Diff) size() int {
 }
 
 // hunkSize returns an upper bound of the length of a hunk, without a look at its lines.
+// Each line has one sign, and each hunk a head and at most two notes on missing newlines.
 func (d *Diff) hunkSize(h *Hunk) int {
 	n := len(d.Old.Slice(h.Old.Lo, h.Old.Hi)) + h.Old.Len() + headRoom
 	for _, c := range h.Changes {
@@ -53,7 +55,8 @@ func (d *Diff) hunkSize(h *Hunk) int {
 }
 
 // clip makes a text valid UTF-8 and cuts it if it is too long. That happens when the
-// replacement of invalid bytes made it longer, or when there is no room for notes.
+// replacement of invalid bytes made it longer, or when there is no room for notes. Each
+// invalid byte becomes the three bytes of U+FFFD.
 func clip(text []byte, limit int) string {
 	s := strings.ToValidUTF8(string(text), "\ufffd")
 	if len(s) <= limit {
@@ -79,7 +82,9 @@ type brief struct {
 }
 
 // shares divides the space among the hunks that are shown, which are the first ones. Space
-// that a small hunk does not need goes to larger ones.
+// that a small hunk does not need goes to larger ones. The level is found by going through
+// the hunks from the smallest on: each either fits below an equal share of what is left, or
+// all that follow get that share.
 func (b *brief) shares(room int) []int {
 	var sizes []int
 	for i, least := 0, 0; i < len(b.d.Hunks); i++ {
@@ -102,7 +107,8 @@ func (b *brief) shares(room int) []int {
 	return sizes
 }
 
-// hunk appends as many lines of a hunk as fit.
+// hunk appends as many lines of a hunk as fit. Its head keeps the numbers of the whole
+// hunk, so that a reader knows where it is, although it cannot be applied.
 func (b *brief) hunk(h *Hunk, room int) {
 	start := len(b.out)
 	if b.d.hunkSize(h) <= room {
@@ -153,7 +159,9 @@ type writer struct {
 	same, added, removed int
 }
 
-// lines appends lines until one does not fit, and counts the others.
+// lines appends lines until one does not fit, and counts the others. After the first one
+// that does not fit, none is shown, even if it is short: a gap in the middle would look
+// like unchanged text.
 func (w *writer) lines(sign byte, text []byte) {
 	for line := range bytes.Lines(text) {
 		if w.full || !w.line(sign, line) {
@@ -163,7 +171,8 @@ func (w *writer) lines(sign byte, text []byte) {
 	}
 }
 
-// line appends a line, shortened if it is long, and reports whether there was room.
+// line appends a line, shortened if it is long, and reports whether there was room. A long
+// line is cut between characters, with a note of how much is missing.
 func (w *writer) line(sign byte, line []byte) bool {
 	text, ended := bytes.CutSuffix(line, []byte{'\n'})
 	end := "\n"
@@ -185,6 +194,8 @@ func (w *writer) line(sign byte, line []byte) bool {
 	return true
 }
 
+// count counts an omitted line. The notes tell added and removed lines apart, because a
+// model judges by them how large the change is.
 func (w *writer) count(sign byte) {
 	switch sign {
 	case '+':

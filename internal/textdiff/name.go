@@ -8,7 +8,8 @@ import (
 )
 
 // quote returns a name as git writes it: unchanged, or in double quotes with C escapes if a
-// reader could mistake it for another name. Letters of all scripts stay.
+// reader could mistake it for another name. Letters of all scripts stay. The rules are
+// those of core.quotePath=false in git-config(1).
 func quote(name string) string {
 	if !needsQuotes(name) {
 		return name
@@ -25,6 +26,8 @@ func word(name string) string {
 	return quote(name)
 }
 
+// quoted writes bytes that cannot be shown as three octal digits, which every reader of C
+// escapes knows.
 func quoted(name string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -46,6 +49,8 @@ func quoted(name string) string {
 	return b.String()
 }
 
+// needsQuotes looks for characters that would end or change the name for a reader: quotes,
+// backslashes, control characters, and bytes that are not UTF-8.
 func needsQuotes(name string) bool {
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRuneInString(name[i:])
@@ -63,7 +68,8 @@ func isPlain(r rune, n int) bool {
 }
 
 // field returns a name for a line of the header. A tab ends a name with blanks, so that a
-// reader does not take a blank for the space before a date.
+// reader does not take a blank for the space before a date. GNU diff writes the date of a
+// file there.
 func field(name string) string {
 	if q := quote(name); q != name || !strings.Contains(name, " ") {
 		return q
@@ -74,7 +80,8 @@ func field(name string) string {
 var errName = errors.New("file name is not quoted right")
 
 // unquote returns the name at the start of text, and the rest. A name without quotes
-// extends to the end.
+// extends to the end. Names come from patches that a model or a stranger wrote, so a name
+// that is quoted wrongly is an error rather than taken as it is.
 func unquote(text string) (name, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, "", nil

@@ -23,6 +23,8 @@ var (
 
 // Parse reads a unified diff of any number of files, with or without git's extended
 // headers. It is strict: any other text is an error. Its errors are of type [*PatchError].
+// Strictness is the point: git apply and patch skip text that they do not understand, so a
+// patch with a mistake in it would be applied in part.
 func Parse(patch []byte) ([]*Patch, error) {
 	p := parser{rest: patch}
 	var out []*Patch
@@ -36,7 +38,8 @@ func Parse(patch []byte) ([]*Patch, error) {
 	return out, nil
 }
 
-// parser is at a line of a patch; the line is nil at the end.
+// parser is at a line of a patch; the line is nil at the end. The number of the line is
+// kept for errors.
 type parser struct {
 	rest, line []byte
 	n          int
@@ -64,7 +67,8 @@ func (p *parser) after(prefix string) (string, bool) {
 	return strings.TrimSuffix(string(text), "\n"), ok
 }
 
-// file reads the headers and hunks of one file.
+// file reads the headers and hunks of one file. A file that was only created, deleted or
+// renamed has no hunks.
 func (p *parser) file() (*Patch, error) {
 	f := &Patch{}
 	git, err := p.gitHeader(f)
@@ -89,7 +93,8 @@ func (p *parser) file() (*Patch, error) {
 	return f, nil
 }
 
-// gitHeader reads git's extended header, if there is one.
+// gitHeader reads git's extended header, if there is one. The names in its first line are
+// ambiguous if they contain blanks, so those of the lines for a rename count more.
 func (p *parser) gitHeader(f *Patch) (bool, error) {
 	text, ok := p.after("diff --git ")
 	if !ok {
@@ -135,13 +140,15 @@ func (p *parser) extended() (key, value string) {
 }
 
 // twoNames splits "a/x b/x" into names. Names may contain blanks; then both are equal after
-// the prefix, or the lines of a rename give them.
+// the prefix, or the lines of a rename give them. If nothing helps, both names are empty,
+// which setNames refuses.
 func twoNames(text string) (from, to string) {
 	if strings.HasPrefix(text, `"`) {
 		from, text, _ = unquote(text)
 		to, _, _ = unquote(strings.TrimPrefix(text, " "))
 		return from, to
 	}
+	// The second name may be quoted while the first one is not.
 	if from, to, ok := strings.Cut(text, ` "`); ok {
 		to, _, _ = unquote(`"` + to)
 		return from, to
@@ -174,6 +181,7 @@ func (f *Patch) setNames(from, to string, created, deleted bool) (err error) {
 	return f.check()
 }
 
+// check refuses a patch from nothing to nothing, which would name no file.
 func (f *Patch) check() error {
 	if f.OldName == "" && f.NewName == "" {
 		return errNoFile
@@ -181,7 +189,8 @@ func (f *Patch) check() error {
 	return nil
 }
 
-// bare removes the prefix of a name. The result for /dev/null is empty.
+// bare removes the prefix of a name. The result for /dev/null is empty. Without the prefix
+// it would not be known which directory a name is relative to.
 func bare(name, prefix string) (string, error) {
 	if name == devNull {
 		return "", nil

@@ -30,7 +30,8 @@ type Line struct {
 	Changed [][2]int // byte ranges of Text that differ from the line beside it
 }
 
-// Rows returns a hunk as rows.
+// Rows returns a hunk as rows. An insertion stands beside nothing, so the numbers of both
+// sides run on by themselves.
 func (d *Diff) Rows(h *Hunk) []Row {
 	rows := make([]Row, 0, max(h.Old.Len(), h.New.Len()))
 	for _, op := range h.ops() {
@@ -50,7 +51,8 @@ func line(l *diff3.Lines, i int) Line {
 }
 
 // changed appends the rows of a change: pairs of similar lines, and between them the other
-// lines, side by side while both sides have some.
+// lines, side by side while both sides have some. Lines that are not similar still share a
+// row, since a reader expects the new text where the old one was.
 func (d *Diff) changed(rows []Row, h diff3.Hunk) []Row {
 	for _, p := range d.pairs(h) {
 		for h.A0 < p[0] && h.B0 < p[1] {
@@ -71,7 +73,8 @@ func (d *Diff) changed(rows []Row, h diff3.Hunk) []Row {
 	return rows
 }
 
-// replaced returns a row of two unrelated lines.
+// replaced returns a row of two unrelated lines. The words that they have in common by
+// chance are not marked as equal.
 func (d *Diff) replaced(i, j int) Row {
 	r := Row{Changed, line(d.Old, i), line(d.New, j)}
 	r.Old.Changed = spans{{0, len(r.Old.Text)}}
@@ -87,12 +90,15 @@ func (d *Diff) reworded(i, j int) Row {
 }
 
 const (
-	maxPairs  = 2500     // pairs of lines in a change that are compared with one another
+	maxPairs = 2500 // pairs of lines in a change that are compared with one another
+	// The table of a change has a cell for each pair, and comparing a pair takes time in
+	// proportion to both lines.
 	maxPaired = 16 << 10 // bytes of lines that are compared
 )
 
 // pairs returns the similar lines of a change as pairs of line numbers, in order. The last
-// pair is the end of the change.
+// pair is the end of the change. Above the bounds, lines are taken to correspond in their
+// order, which is right for a column that was renamed throughout.
 func (d *Diff) pairs(h diff3.Hunk) [][2]int {
 	n, m := h.A1-h.A0, h.B1-h.B0
 	size := max(len(d.Old.Slice(h.A0, h.A1)), len(d.New.Slice(h.B0, h.B1)))
@@ -132,6 +138,8 @@ func (d *Diff) match(h diff3.Hunk) [][2]int {
 		}
 	}
 	var out [][2]int
+	// The table is followed from its start; where a pair and a gap are equally good, the
+	// pair is taken, so that lines are paired as early as possible.
 	for i, j := 0, 0; i < n && j < m; {
 		at := i*(m+1) + j
 		switch p := like[i*m+j]; {
@@ -148,10 +156,12 @@ func (d *Diff) match(h diff3.Hunk) [][2]int {
 }
 
 // minAlike is the percentage of two lines that must be equal for them to be shown as one
-// reworded line.
+// reworded line. Below it, the marked words would be most of both lines, and two plain
+// lines are easier to read.
 const minAlike = 40
 
-// bag holds the sorted words of a line, and their number of bytes.
+// bag holds the sorted words of a line, and their number of bytes. The order of the words
+// does not count, so that a line whose arguments were exchanged is still similar.
 type bag struct {
 	words []int32
 	size  int
@@ -164,6 +174,7 @@ type vocabulary struct {
 	sizes []int
 }
 
+// bags returns the words of the lines from lo up to hi.
 func (v *vocabulary) bags(l *diff3.Lines, lo, hi int) []bag {
 	out := make([]bag, 0, hi-lo)
 	for i := lo; i < hi; i++ {
@@ -199,7 +210,8 @@ func (v *vocabulary) bag(text []byte) bag {
 }
 
 // alike returns the percentage, by bytes, of the words of two lines that both have. Blanks
-// do not count.
+// do not count. Bytes are counted rather than words, since a long name says more about a
+// line than a bracket.
 func (b bag) alike(c bag) int {
 	if b.size+c.size == 0 {
 		return 100

@@ -51,6 +51,7 @@ func best(l *diff3.Lines, run diff3.Span, above, below int) int {
 		return 0
 	}
 	at, least := 0, 0
+	// Going upwards, only a better place replaces one below it.
 	for by := down; by >= -up; by-- {
 		if c := cost(l, run.Lo+by) + cost(l, run.Hi+by); by == down || c < least {
 			at, least = by, c
@@ -59,14 +60,18 @@ func best(l *diff3.Lines, run diff3.Span, above, below int) int {
 	return at
 }
 
-// sameLine reports whether two lines of a text are equal.
+// sameLine reports whether two lines of a text are equal. A run can move down by one line
+// if the line below it equals its first line: the same lines then stay, in another order of
+// removing and keeping.
 func sameLine(l *diff3.Lines, i, j int) bool {
 	return bytes.Equal(l.Slice(i, i+1), l.Slice(j, j+1))
 }
 
 // cost returns the cost of a cut before line i. It is low before lines with little
 // indentation, after blank lines, and at both ends of the text; it is high before a line
-// that closes the block of the line above.
+// that closes the block of the line above. The penalty of 12 is three columns of
+// indentation: before a bracket that closes a block, a cut is bad even if it is indented a
+// little less. A blank line above only decides between places that are equal otherwise.
 func cost(l *diff3.Lines, i int) int {
 	if i == 0 || i == l.Len() {
 		return -1
@@ -83,8 +88,8 @@ func cost(l *diff3.Lines, i int) int {
 	return c
 }
 
-// nearest returns the indentation of the first line from i on that is not blank, or
-// -1 if there is none near.
+// nearest returns the indentation of the first line from i on that is not blank, or -1 if
+// there is none near. Blank lines say nothing about the block that they are in.
 func nearest(l *diff3.Lines, i, step int) int {
 	for n := 0; n < maxBlanks && 0 <= i && i < l.Len(); n++ {
 		if in := indent(l.Slice(i, i+1)); in >= 0 {
@@ -95,7 +100,8 @@ func nearest(l *diff3.Lines, i, step int) int {
 	return -1
 }
 
-// indent returns the indentation of a line in columns, or -1 for a blank line.
+// indent returns the indentation of a line in columns, or -1 for a blank line. Tabs go to
+// the next multiple of 8, as on a terminal; only the order of indentations matters.
 func indent(line []byte) int {
 	n := 0
 	for _, c := range line {

@@ -30,14 +30,16 @@ type Diff struct {
 	Added, Removed int
 }
 
-// Hunk is a part of a diff: changes with the lines around and between them.
+// Hunk is a part of a diff: changes with the lines around and between them. A change
+// without lines on one side is an insertion or a deletion.
 type Hunk struct {
 	Old, New diff3.Span
 	Changes  []diff3.Hunk
 }
 
-// Compare compares two texts by lines, terminators included. The result refers to
-// the texts.
+// Compare compares two texts by lines, terminators included. The result refers to the
+// texts. The line ends are part of a line: a file whose line ends changed differs in every
+// line, and a diff has to say so.
 func Compare(before, after []byte, o Options) *Diff {
 	d := &Diff{Options: o}
 	if diff3.Whole(before) || diff3.Whole(after) {
@@ -51,7 +53,8 @@ func Compare(before, after []byte, o Options) *Diff {
 	return d
 }
 
-// group joins changes whose contexts meet.
+// group joins changes whose contexts meet. Two changes with up to twice the context between
+// them make one hunk, as lines would otherwise be shown twice.
 func (d *Diff) group(changes []diff3.Hunk) {
 	d.Context = min(max(d.Context, 0), d.Old.Len())
 	for len(changes) > 0 {
@@ -65,7 +68,7 @@ func (d *Diff) group(changes []diff3.Hunk) {
 }
 
 // hunk returns the changes with their context. The lines before the first and after the
-// last change are equal in both texts.
+// last change are equal in both texts. So both sides have the same number of context lines.
 func (d *Diff) hunk(changes []diff3.Hunk) Hunk {
 	first, last := changes[0], changes[len(changes)-1]
 	above := min(d.Context, first.A0)

@@ -42,7 +42,9 @@ func (d *Diff) appendHeader(dst []byte) []byte {
 	return dst
 }
 
-// extended returns the header lines about a file that was created, deleted or renamed.
+// extended returns the header lines about a file that was created, deleted or renamed. A
+// mode has to be given; that of an ordinary file is what git apply uses for one that it
+// creates. An index line is only needed where there are no hunks to apply.
 func (d *Diff) extended() string {
 	var head, index string
 	switch {
@@ -88,7 +90,8 @@ func (h *Hunk) appendHead(dst []byte) []byte {
 }
 
 // appendRange appends a range of lines. By the convention of diff, an empty range has the
-// number of the line before it, and a length of 1 is left out.
+// number of the line before it, and a length of 1 is left out. The length of an empty range
+// is 0, and its number may be 0, too, before the first line.
 func appendRange(dst []byte, s diff3.Span) []byte {
 	n := s.Len()
 	dst = strconv.AppendInt(dst, int64(s.Lo+min(n, 1)), 10)

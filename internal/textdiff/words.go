@@ -36,8 +36,9 @@ func (s spans) add(lo, hi int) spans {
 	return append(s, [2]int{lo, hi})
 }
 
-// wordSpans returns the differences between two lines, in whole words. The text outside
-// the spans is equal in both.
+// wordSpans returns the differences between two lines, in whole words. The text outside the
+// spans is equal in both. A line end that differs is a change by itself, so that it can be
+// shown.
 func wordSpans(a, b []byte) (inA, inB spans) {
 	textA, textB := body(a), body(b)
 	inA, inB = bodySpans(textA, textB)
@@ -58,7 +59,9 @@ func body(line []byte) []byte {
 }
 
 // bodySpans returns the differences between two lines without their ends. Blanks between
-// two changes count as changed, so that a reworded phrase is one span.
+// two changes count as changed, so that a reworded phrase is one span. Equal words at both
+// ends are taken off first: most lines differ in one place, and then nothing is left to
+// match.
 func bodySpans(a, b []byte) (inA, inB spans) {
 	head, tail := 0, 0
 	if max(len(a), len(b)) > maxWords {
@@ -92,7 +95,9 @@ func bodySpans(a, b []byte) (inA, inB spans) {
 	return inA, inB
 }
 
-// isCheap reports whether words can be compared within the bounds.
+// isCheap reports whether words can be compared within the bounds. The estimate counts
+// pairs of equal words before the matcher meets them; lists of zeros or of commas are what
+// makes it slow.
 func isCheap(x, y []string) bool {
 	if max(len(x), len(y)) > maxTokens {
 		return false
@@ -122,7 +127,7 @@ func isBlank(words []string) bool {
 }
 
 // affixes returns the lengths of the common head and tail of two texts. Both are cut back
-// to a boundary of words.
+// to a boundary of words. It is linear, so it has no bound.
 func affixes(a, b []byte) (head, tail int) {
 	n := min(len(a), len(b))
 	for head < n && a[head] == b[head] {
@@ -169,7 +174,8 @@ func tokenLen(text []byte) int {
 }
 
 // wordLen returns the length of a word. Each symbol, and each character of a script that
-// puts no blanks between words, is a separate word.
+// puts no blanks between words, is a separate word. From U+2E80 on are the scripts of East
+// Asia, whose words no blank separates.
 func wordLen(text []byte) int {
 	n := 0
 	for n < len(text) && isWord(text[n]) {
