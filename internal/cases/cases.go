@@ -42,7 +42,7 @@ type Case struct {
 	Sections []Section
 }
 
-// Key is a line of the head.
+// Key is a line of the head. Keys may repeat, and keep their order.
 type Key struct{ Name, Value string }
 
 // Section is a text of a case. Its name may have several words.
@@ -68,7 +68,8 @@ func (c *Case) Text(name string) (string, bool) {
 	return "", false
 }
 
-// Set changes the text of a section, or appends one.
+// Set changes the text of a section, or appends one. It is for tests that write outcomes
+// anew.
 func (c *Case) Set(name, text string) {
 	for i := range c.Sections {
 		if c.Sections[i].Name == name {
@@ -79,7 +80,8 @@ func (c *Case) Set(name, text string) {
 	c.Sections = append(c.Sections, Section{name, text})
 }
 
-// bytes are what makes a case another one: all but its name and its source.
+// bytes are what makes a case another one: all but its name and its source. Cases that only
+// differ in those test nothing new.
 func (c *Case) bytes() string {
 	var b strings.Builder
 	for _, k := range c.Head {
@@ -117,7 +119,7 @@ func Read(t testing.TB, pattern string) []Case {
 	return all
 }
 
-// once finds what is there twice.
+// once finds what is there twice. A case that was copied and forgotten would count twice.
 type once struct{ at map[string]string }
 
 func (o *once) check(t testing.TB, where, source, bytes string) {
@@ -192,7 +194,9 @@ func ReadFile(name string) (about string, all []Case, err error) {
 	if !found {
 		return "", nil, fmt.Errorf("%s: it has no case", name)
 	}
+	// The text begins with a line break that is not in the file.
 	line := strings.Count(about, "\n") + 1
+	// A blank line stands before each header, so one in a section does not end it.
 	for text := range strings.SplitSeq(strings.TrimSuffix(rest, "\n"), "\n\n=== ") {
 		c, err := parse(text + "\n")
 		c.Where = fmt.Sprintf("%s:%d: %s", name, line, c.Name)
@@ -207,6 +211,7 @@ func ReadFile(name string) (about string, all []Case, err error) {
 
 var header = regexp.MustCompile(`^-- ([^()]+?)(?: \(([a-z, ]+)\))? --$`)
 
+// parse reads a case, whose text begins with its name.
 func parse(text string) (Case, error) {
 	name, text, _ := strings.Cut(text, "\n")
 	c := Case{Name: name}
@@ -288,7 +293,8 @@ func WriteFile(name, about string, all []Case) error {
 	return os.WriteFile(name, bytes.TrimPrefix(out, []byte("\n")), 0o644)
 }
 
-// write returns a text as it is written in a section.
+// write returns a text as it is written in a section. It uses the plainest form that Read
+// turns back into the same text.
 func write(text string) (written, how string) {
 	var flags []string
 	n := strings.Count(text, "\r\n")
@@ -308,7 +314,8 @@ func write(text string) (written, how string) {
 	return text, strings.Join(flags, ", ")
 }
 
-// readable reports whether a person sees all that is in a text.
+// readable reports whether a person sees all that is in a text. Otherwise the section is
+// written with escapes. Blanks at the end of a line are what editors remove without a word.
 func readable(text string) bool {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -324,8 +331,10 @@ func readable(text string) bool {
 	return utf8.ValidString(text)
 }
 
+// visible reports whether a person sees a character, or takes a tab for one.
 func visible(r rune) bool { return r == '\t' || unicode.IsPrint(r) }
 
+// escape makes everything visible, and keeps a line from being read as a header.
 func escape(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -60,6 +60,7 @@ func Events(r io.Reader) iter.Seq2[sse.Event, error] {
 	}
 }
 
+// It reuses its buffer, as a message is handed on as strings.
 type decoder struct {
 	r     *bufio.Reader
 	buf   []byte
@@ -143,7 +144,8 @@ func (d *decoder) fill(total int) error {
 	return nil
 }
 
-// name returns b as a string, which is allocated only the first time.
+// name returns b as a string, which is allocated only the first time. Streams repeat a few
+// names thousands of times.
 func (d *decoder) name(b []byte) string {
 	for _, s := range d.names {
 		if s == string(b) {
@@ -188,6 +190,7 @@ func fixedSize(kind byte) int {
 	return -1
 }
 
+// parseHeaders reads the headers that matter and skips the others by their lengths.
 func parseHeaders(b []byte) (h headers, err error) {
 	for len(b) > 0 {
 		n := int(b[0])
@@ -207,7 +210,8 @@ func parseHeaders(b []byte) (h headers, err error) {
 	return h, nil
 }
 
-// cutValue splits off the value of a header.
+// cutValue splits off the value of a header. It returns false if the value is longer than
+// the headers.
 func cutValue(kind byte, b []byte) (val, rest []byte, ok bool) {
 	if kind == typeString || kind == typeBytes {
 		if len(b) < 2 {
@@ -226,6 +230,7 @@ func cutValue(kind byte, b []byte) (val, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
+// set keeps the value of a header that is used. Unknown ones are for later versions.
 func (h *headers) set(name, val []byte) {
 	switch string(name) {
 	case ":message-type":

@@ -53,6 +53,7 @@ func Compile(pattern string) (*Pattern, error) {
 	return &Pattern{newProg(c.out)}, nil
 }
 
+// It makes the program while it reads, without a tree.
 type compiler struct {
 	in  string
 	pos int
@@ -90,7 +91,8 @@ func (c *compiler) sequence(depth int) error {
 	return nil
 }
 
-// literal takes one symbol, which a backslash may quote.
+// literal takes one symbol, which a backslash may quote. A backslash at the end of the
+// pattern stands for itself.
 func (c *compiler) literal() int32 {
 	if c.in[c.pos] == '\\' && c.pos+1 < len(c.in) {
 		c.pos++
@@ -100,8 +102,9 @@ func (c *compiler) literal() int32 {
 	return s
 }
 
-// stars compiles a run of stars. Two or more cross slashes, and with the slash
-// that follows, at the start of a directory, they also match nothing.
+// stars compiles a run of stars. Two or more cross slashes, and with the slash that
+// follows, at the start of a directory, they also match nothing. Further stars in a run
+// change nothing.
 func (c *compiler) stars() {
 	start := c.pos
 	for c.pos < len(c.in) && c.in[c.pos] == '*' {
@@ -111,6 +114,7 @@ func (c *compiler) stars() {
 	if c.pos-start > 1 {
 		op = opAll
 		first := start == 0 || strings.ContainsRune("/{,", rune(c.in[start-1]))
+		// Elsewhere, as in a**/b, the slash has to be there.
 		skip = first && strings.HasPrefix(c.in[c.pos:], "/")
 	}
 	at := c.here()
@@ -127,7 +131,8 @@ func (c *compiler) stars() {
 	}
 }
 
-// braces compiles {a,b} as split a, jump to the end, b.
+// braces compiles {a,b} as split a, jump to the end, b. The jumps are filled in when it is
+// known where they lead.
 func (c *compiler) braces(depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("braces nested more than %d deep", maxDepth)
@@ -143,6 +148,7 @@ func (c *compiler) braces(depth int) error {
 		if c.pos == len(c.in) {
 			return errors.New("brace is not closed")
 		}
+		// The last alternative has none behind it to go to.
 		if c.in[c.pos] == '}' {
 			c.out[split].y = split + 1
 			break
@@ -158,8 +164,10 @@ func (c *compiler) braces(depth int) error {
 	return nil
 }
 
+// A span has both of its ends in it.
 type span struct{ lo, hi int32 }
 
+// class compiles a bracket expression. The first character in it may be a bracket.
 func (c *compiler) class() error {
 	c.pos++
 	not := c.pos < len(c.in) && (c.in[c.pos] == '!' || c.in[c.pos] == '^')

@@ -35,7 +35,8 @@ type prog struct {
 	reached []uint64
 }
 
-// newProg returns the program of some steps.
+// newProg returns the program of some steps. The sets of a small program are found once, so
+// that matching only joins them.
 func newProg(insts []inst) prog {
 	p := prog{insts: insts}
 	if len(insts) <= 64 {
@@ -71,7 +72,8 @@ func (p *prog) match(text string) bool {
 	return false
 }
 
-// matchSmall does the same with the states as a set of bits.
+// matchSmall does the same with the states as a set of bits. Most patterns of people are
+// that small, and are matched against every path of a tree.
 func (p *prog) matchSmall(text string) bool {
 	states := p.reached[0]
 	for len(text) > 0 && states != 0 {
@@ -113,6 +115,7 @@ type machine struct {
 	unfinished []int32
 }
 
+// step goes on from all states with a symbol.
 func (m *machine) step(c int32) {
 	m.cur, m.next = m.next, m.cur[:0]
 	m.round++
@@ -141,6 +144,7 @@ func (m *machine) add(s int32) {
 	}
 }
 
+// takes reports whether a step takes a symbol.
 func (in *inst) takes(c int32) bool {
 	switch in.op {
 	case opSymbol:

@@ -15,21 +15,25 @@ import (
 )
 
 const (
+	// The bounds keep the text of a page, and the memory for it, in proportion to the page.
 	maxNested = 64  // lists, links and other markup in each other; deeper is plain text
 	maxIndent = 8   // lists in lists
 	maxLink   = 500 // bytes; the target of a longer one is left out
 )
 
-// Page is the text of a page.
+// Page is the text of a page. The text is not trusted: whoever wrote the page chose every
+// word of it.
 type Page struct {
 	Title, Text string
 	// Cut reports that the text was truncated at the limit.
 	Cut bool
 }
 
-// Convert reads a page, in UTF-8, up to its end or until its text has limit bytes.
-// Links are resolved against base. Invisible content is left out: scripts, styles, comments and
-// hidden elements. An error is that of r; the page is then what came before.
+// Convert reads a page, in UTF-8, up to its end or until its text has limit bytes. Links
+// are resolved against base. Invisible content is left out: scripts, styles, comments and
+// hidden elements. An error is that of r; the page is then what came before. The tokenizer
+// is that of the HTML standard; the tree that the standard builds next is not needed for
+// text, and a hostile page makes it deep and large.
 func Convert(r io.Reader, base *url.URL, limit int) (Page, error) {
 	c := &converter{z: html.NewTokenizer(r), base: base, out: writer{limit: limit}}
 	for !c.out.cut {
@@ -53,6 +57,8 @@ func Convert(r io.Reader, base *url.URL, limit int) (Page, error) {
 	return c.page(), nil
 }
 
+// Elements are counted rather than kept on a stack, since end tags are often missing or
+// crossed.
 type converter struct {
 	z    *html.Tokenizer
 	base *url.URL
@@ -67,11 +73,14 @@ type converter struct {
 	lists   []list
 }
 
+// A list has the number of its next item.
 type list struct {
 	ordered bool
 	n       int
 }
 
+// page closes the marks that are still open, so that a text which was cut off is valid
+// Markdown.
 func (c *converter) page() Page {
 	for len(c.out.marks) > 0 {
 		c.out.close(c.out.marks[0].tag)
@@ -79,6 +88,7 @@ func (c *converter) page() Page {
 	return Page{Title: c.title, Text: string(c.out.text), Cut: c.out.cut}
 }
 
+// text takes a text in the way of the element around it. Only the first title counts.
 func (c *converter) text() {
 	switch {
 	case c.skipped != 0:
@@ -92,6 +102,8 @@ func (c *converter) text() {
 	}
 }
 
+// start begins an element. Within one that is left out, only its own kind is counted, to
+// find the end tag that belongs to it.
 func (c *converter) start(t html.Token, selfClosing bool) {
 	if c.skipped != 0 {
 		if t.DataAtom == c.skipped && !selfClosing {
@@ -114,6 +126,7 @@ func (c *converter) start(t html.Token, selfClosing bool) {
 	case atom.Base:
 		c.base = c.resolved(attr(t, "href"))
 	case atom.A:
+		// Links in links are not allowed in HTML; the second one ends the first.
 		c.out.close(atom.A)
 		if to := c.link(attr(t, "href")); to != "" && !c.pre {
 			c.out.open(atom.A, "[", "]("+to+")")
@@ -133,7 +146,8 @@ func (c *converter) start(t html.Token, selfClosing bool) {
 	}
 }
 
-// inline starts what stands for itself, or is marked within a line.
+// inline starts what stands for itself, or is marked within a line. A second line break in
+// a row leaves an empty line, further ones do not.
 func (c *converter) inline(tag atom.Atom) {
 	switch tag {
 	case atom.Br:
@@ -160,12 +174,14 @@ func (c *converter) inline(tag atom.Atom) {
 	}
 }
 
+// mark puts a sign around the text of an element. Preformatted text is shown as it is.
 func (c *converter) mark(tag atom.Atom, sign string) {
 	if !c.pre {
 		c.out.open(tag, sign, sign)
 	}
 }
 
+// end ends an element. An end tag without a start tag changes nothing.
 func (c *converter) end(tag atom.Atom) {
 	if c.skipped != 0 {
 		if tag == c.skipped {
@@ -198,6 +214,8 @@ func (c *converter) end(tag atom.Atom) {
 }
 
 // block puts a block element on separate lines. In a cell of a table it stays on the line.
+// Two line breaks, as around a paragraph, leave an empty line. Within preformatted text the
+// line breaks of the text count.
 func (c *converter) block(tag atom.Atom) {
 	n := breaks[tag]
 	switch {
@@ -225,11 +243,14 @@ var breaks = map[atom.Atom]int{
 	atom.Section: 2, atom.Summary: 1, atom.Table: 2, atom.Tr: 1, atom.Ul: 2, atom.Caption: 1,
 }
 
+// inCell are the blocks that pages often use to lay out a cell. A table in Markdown has one
+// line for each row.
 var inCell = map[atom.Atom]bool{
 	atom.Div: true, atom.P: true, atom.Section: true, atom.Form: true, atom.Article: true,
 }
 
-// skips reports whether a reader sees nothing of an element.
+// skips reports whether a reader sees nothing of an element. Elements that may come without
+// an end tag are not looked at: the rest of the page would be lost.
 func skips(t html.Token) bool {
 	switch t.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe,
@@ -243,10 +264,15 @@ func skips(t html.Token) bool {
 	return false
 }
 
+// hidden reports whether an element says that it is not shown: text that only a model would
+// see is how instructions are smuggled into a page. Styles in style sheets are not looked
+// at.
 func hidden(t html.Token) bool {
 	for _, a := range t.Attr {
 		switch a.Key {
 		case "hidden":
+			// A reader may search for such an element and then sees it (HTML, the hidden
+			// attribute).
 			return a.Val != "until-found"
 		case "aria-hidden":
 			return strings.EqualFold(a.Val, "true")
@@ -260,10 +286,12 @@ func hidden(t html.Token) bool {
 	return false
 }
 
+// openList begins a list. One in too many others is shown like an item of those.
 func (c *converter) openList(t html.Token) {
 	if len(c.lists) == maxNested {
 		return
 	}
+	// A number that is too large, or negative, is a mistake of the page.
 	n, err := strconv.Atoi(attr(t, "start"))
 	if err != nil || n < 0 || n > 1_000_000 {
 		n = 1
@@ -271,6 +299,7 @@ func (c *converter) openList(t html.Token) {
 	c.lists = append(c.lists, list{t.DataAtom == atom.Ol, n})
 }
 
+// item begins an item of the innermost list.
 func (c *converter) item() {
 	sign, depth := "- ", min(max(len(c.lists)-1, 0), maxIndent)
 	if n := len(c.lists); n > 0 && c.lists[n-1].ordered {
@@ -280,12 +309,16 @@ func (c *converter) item() {
 	c.out.bullet = strings.Repeat("  ", depth) + sign
 }
 
+// cell separates a cell from the one before it. The header of a table is a row like the
+// others.
 func (c *converter) cell() {
 	if c.cells++; c.cells > 1 {
 		c.out.words(" | ")
 	}
 }
 
+// image shows the text that stands for an image. Without such a text the image is
+// decoration, or says nothing to a reader.
 func (c *converter) image(t html.Token) {
 	alt := strings.Join(strings.Fields(attr(t, "alt")), " ")
 	if alt == "" || c.pre {
@@ -297,7 +330,9 @@ func (c *converter) image(t html.Token) {
 	}
 }
 
-// link returns where a reference leads, if to a page of the web.
+// link returns where a reference leads, if to a page of the web. A name and a password in
+// the address are left out, and brackets are escaped, as they would end the link in
+// Markdown.
 func (c *converter) link(ref string) string {
 	if ref == "" || strings.HasPrefix(ref, "#") || len(ref) > maxLink {
 		return ""
@@ -314,6 +349,7 @@ func (c *converter) link(ref string) string {
 	return s
 }
 
+// resolved returns the address that a reference stands for, relative to the page.
 func (c *converter) resolved(ref string) *url.URL {
 	u, err := url.Parse(strings.TrimSpace(ref))
 	if err != nil {
@@ -325,6 +361,7 @@ func (c *converter) resolved(ref string) *url.URL {
 	return c.base.ResolveReference(u)
 }
 
+// attr returns an attribute, or "".
 func attr(t html.Token, key string) string {
 	i := slices.IndexFunc(t.Attr, func(a html.Attribute) bool { return a.Key == key })
 	if i < 0 {

@@ -21,13 +21,14 @@ type writer struct {
 	marks  []mark // that are open, the outermost first
 }
 
-// A mark is what stands around text within a line.
+// A mark is what stands around text within a line. It is written with the first text in it.
 type mark struct {
 	tag         atom.Atom
 	open, close string
 	written     bool
 }
 
+// append adds text up to the limit, cut between characters.
 func (w *writer) append(s string) {
 	room := w.limit - len(w.text)
 	w.cut = w.cut || len(s) > room
@@ -43,7 +44,8 @@ func (w *writer) block(n int) {
 	}
 }
 
-// words appends text whose blanks mean no more than one.
+// words appends text whose blanks mean no more than one. It is the collapsing of white
+// space in HTML: line breaks of the source mean nothing.
 func (w *writer) words(s string) {
 	for i, word := range strings.FieldsFunc(s, blank) {
 		if i > 0 || blank(rune(s[0])) {
@@ -57,12 +59,13 @@ func (w *writer) words(s string) {
 	}
 }
 
-// blank is white space in HTML.
+// blank is white space in HTML. A no-break space is not one of them.
 func blank(r rune) bool {
 	return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f'
 }
 
-// lead writes what was put off.
+// lead writes what was put off. Signs come after the blank, so that they stand next to
+// their text, as Markdown wants.
 func (w *writer) lead() {
 	switch {
 	case w.breaks > 0 && len(w.text) > 0:
@@ -80,7 +83,8 @@ func (w *writer) lead() {
 	}
 }
 
-// raw appends text as it is.
+// raw appends text as it is. Blanks and line breaks in it stay, apart from those of
+// Windows.
 func (w *writer) raw(s string) {
 	if s == "" {
 		return
@@ -89,7 +93,7 @@ func (w *writer) raw(s string) {
 	w.append(strings.ReplaceAll(s, "\r\n", "\n"))
 }
 
-// fence ends raw text.
+// fence ends raw text. The fence has to be on a separate line.
 func (w *writer) fence() {
 	if n := len(w.text); n > 0 && w.text[n-1] != '\n' {
 		w.append("\n")
@@ -97,13 +101,15 @@ func (w *writer) fence() {
 	w.append("```")
 }
 
+// open puts off the sign of an element until there is text for it.
 func (w *writer) open(tag atom.Atom, open, close string) {
 	if len(w.marks) < maxNested {
 		w.marks = append(w.marks, mark{tag: tag, open: open, close: close})
 	}
 }
 
-// close ends the innermost mark of an element, and those in it.
+// close ends the innermost mark of an element, and those in it. Marks that cross, as in
+// <b><i></b></i>, are closed in the order of Markdown, which has no other.
 func (w *writer) close(tag atom.Atom) {
 	i := len(w.marks) - 1
 	for i >= 0 && w.marks[i].tag != tag {

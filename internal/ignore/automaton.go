@@ -41,7 +41,8 @@ type state struct {
 	skip  bool
 }
 
-// star is which bytes leave a state as it is.
+// star is which bytes leave a state as it is. It belongs to the state that stands behind
+// it, as the bytes that a star takes do not lead on.
 type star uint8
 
 const (
@@ -50,8 +51,9 @@ const (
 	starPath // slashes too
 )
 
-// newAutomaton returns the automaton of some chains, nil if there are none. The numbers
-// of the patterns ascend.
+// newAutomaton returns the automaton of some chains, nil if there are none. The numbers of
+// the patterns ascend. Bytes that no pattern tells apart share a row, so that the table has
+// a few rows and not 256.
 func newAutomaton(chains []chain) *automaton {
 	n := 0
 	for _, c := range chains {
@@ -107,9 +109,12 @@ func newAutomaton(chains []chain) *automaton {
 	return a
 }
 
+// add puts a state into a set.
 func add(set []uint64, i int) { set[i/64] |= 1 << (i % 64) }
 
-// kindsOf returns for each byte the first one that all states treat alike.
+// kindsOf returns for each byte the first one that all states treat alike. The kinds are
+// refined by one set of bytes after the other: two bytes stay of one kind as long as each
+// set has both or neither.
 func kindsOf(chains []chain) (kinds [256]byte) {
 	done := map[*byteSet]bool{}
 	for _, c := range chains {
@@ -134,7 +139,9 @@ func kindsOf(chains []chain) (kinds [256]byte) {
 	return kinds
 }
 
-// match returns the last pattern that is for a text, or -1.
+// match returns the last pattern that is for a text, or -1. The names in a directory begin
+// with the same path, so the set after that path is kept; asking about the next name only
+// takes the name.
 func (a *automaton) match(text string, isDir bool) int {
 	name := strings.LastIndexByte(text, '/') + 1
 	f := a.directory.Load()
@@ -167,7 +174,8 @@ func (a *automaton) match(text string, isDir bool) int {
 	return -1
 }
 
-// take takes a text, and reports whether anything is left in the set.
+// take takes a text, and reports whether anything is left in the set. Most texts leave an
+// empty set after a few bytes.
 func (a *automaton) take(set []uint64, text string) bool {
 	for i := range len(text) {
 		if !a.next(set, text[i]) {
@@ -177,7 +185,8 @@ func (a *automaton) take(set []uint64, text string) bool {
 	return true
 }
 
-// next takes a byte, and reports whether anything is left in the set.
+// next takes a byte, and reports whether anything is left in the set. Words of a set
+// without a state are skipped. The bits that leave a word enter the next one.
 func (a *automaton) next(set []uint64, b byte) bool {
 	step, stay, skips := a.steps[a.kinds[b]][:len(set)], a.stay[1][:len(set)], a.skips[:len(set)]
 	if b == '/' {

@@ -16,8 +16,9 @@ const (
 	maxSteps    = 16 << 10 // states of the patterns with wildcards, in a layer and those above it
 )
 
-// Layer is the patterns of one directory on top of those of the directories above it. It
-// is immutable and safe for concurrent use. The nil Layer ignores nothing.
+// Layer is the patterns of one directory on top of those of the directories above it. It is
+// immutable and safe for concurrent use. The nil Layer ignores nothing. Layers share those
+// above them, so a tree of directories needs each file once.
 type Layer struct {
 	base     string // directory of the patterns, "" or with a slash at its end
 	above    *Layer
@@ -32,9 +33,11 @@ type Layer struct {
 }
 
 // texts are what patterns without wildcards compare with: for each text the last pattern
-// that is for any file, and the last that is for directories, plus one.
+// that is for any file, and the last that is for directories, plus one. Most patterns of
+// real files are plain names and ends such as *.o, and these are found by one look-up each.
 type texts map[string][2]int32
 
+// add overwrites an earlier pattern with the same text, since the last one decides.
 func (t texts) add(text string, p pattern, number int32) {
 	last := t[text]
 	if last[1] = number + 1; !p.dirOnly {
@@ -52,9 +55,10 @@ func (t texts) match(text string, isDir bool) int {
 	return int(last[0]) - 1
 }
 
-// Push returns a layer with the patterns of an ignore file on top of l. Directory is
-// the slash-separated path of the directory that the patterns are relative to, "." or
-// "" for the root. Without patterns it returns l.
+// Push returns a layer with the patterns of an ignore file on top of l. Directory is the
+// slash-separated path of the directory that the patterns are relative to, "." or "" for
+// the root. Without patterns it returns l. The file is bounded, since it may come from a
+// stranger's repository.
 func (l *Layer) Push(directory string, file []byte) *Layer {
 	if len(file) == 0 {
 		return l
@@ -90,7 +94,8 @@ func (l *Layer) Ignored(path string, isDir bool) bool {
 	return false
 }
 
-// match returns the last pattern of the layer for a path, or -1.
+// match returns the last pattern of the layer for a path, or -1. Each of the five kinds
+// gives its last pattern, and the last of these decides.
 func (l *Layer) match(rel string, isDir bool) int {
 	name := rel[strings.LastIndexByte(rel, '/')+1:]
 	last := max(l.names.match(name, isDir), l.paths.match(rel, isDir))
@@ -119,8 +124,9 @@ type pattern struct {
 	name     bool // has no slash: matches the last element
 }
 
-// parse takes the patterns of a file. Git reads such a file as lines that end in
-// \n, of which it drops one \r, as bytes, after a byte order mark.
+// parse takes the patterns of a file. Git reads such a file as lines that end in \n, of
+// which it drops one \r, as bytes, after a byte order mark. A pattern that is too long, or
+// one too many, is left out: it ignores nothing, so that at worst more files are shown.
 func (l *Layer) parse(file []byte) {
 	file = file[:min(len(file), maxFile)]
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
@@ -134,6 +140,7 @@ func (l *Layer) parse(file []byte) {
 			continue
 		}
 		line = bytes.TrimSuffix(line, []byte("\r"))
+		// Git takes a line for a C string.
 		line, _, _ = bytes.Cut(line, []byte{0})
 		p, ok := parseLine(trimSpaces(string(line)))
 		if !ok {
@@ -146,6 +153,7 @@ func (l *Layer) parse(file []byte) {
 			l.names.add(p.literal, p, number)
 		case p.rest == "":
 			l.paths.add(p.literal, p, number)
+		// This is *.o and the like, by far the most frequent pattern with a wildcard.
 		case p.name && isEnd && !strings.ContainsAny(end, special):
 			l.ends.add(end, p, number)
 		default:
@@ -170,8 +178,8 @@ func (l *Layer) parse(file []byte) {
 	l.wildNames, l.wildPaths = newAutomaton(names), newAutomaton(paths)
 }
 
-// trimSpaces removes spaces at the end: "Trailing spaces are ignored unless they
-// are quoted with backslash".
+// trimSpaces removes spaces at the end: "Trailing spaces are ignored unless they are quoted
+// with backslash". Other white space is part of the pattern.
 func trimSpaces(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -185,6 +193,8 @@ func trimSpaces(s string) string {
 	return s[:end]
 }
 
+// parseLine takes a pattern apart. It returns false for one that is empty without its
+// signs, which git ignores.
 func parseLine(s string) (pattern, bool) {
 	var p pattern
 	s, p.negative = strings.CutPrefix(s, "!")

@@ -39,12 +39,14 @@ type set []string
 
 func (s set) has(name string) bool { return slices.Contains(s, name) }
 
-// Skipped reports whether a walk leaves out a directory of this name: version control
-// or dependencies.
+// Skipped reports whether a walk leaves out a directory of this name: version control or
+// dependencies. These directories are large, and people hardly ever mean them when they
+// search.
 func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }
 
-// Temp reports whether the path names a file that stands beside another one while that
-// is exchanged, or that says what is exchanged. Nobody is shown these.
+// Temp reports whether the path names a file that stands beside another one while that is
+// exchanged, or that says what is exchanged. Nobody is shown these. They are there for
+// moments only, or after a crash.
 func Temp(p string) bool {
 	name, ok := strings.CutPrefix(strings.ToLower(last(p)), ".aycoder-")
 	name, end := strings.CutSuffix(name, ".tmp")
@@ -61,12 +63,14 @@ func Git(p string) bool { return anyElement(p, isGit) }
 
 func isGit(name string) bool { return name == ".git" }
 
-// Secret reports whether the path names, by its look, a file of keys or passwords.
+// Secret reports whether the path names, by its look, a file of keys or passwords. It is a
+// guess by the name. A file of keys with another name is found by its contents, if at all.
 func Secret(p string) bool {
 	return isName(last(p), secretName) ||
 		anyElement(p, func(name string) bool { return secretDirs.has(name) })
 }
 
+// Editors and people leave copies beside a file, which hold the same secrets.
 func secretName(name string) bool {
 	if secretFile(name) {
 		return true
@@ -75,6 +79,7 @@ func secretName(name string) bool {
 	if strings.HasPrefix(name, "..") || strings.HasPrefix(name, ".#") {
 		name = strings.TrimPrefix(name[1:], "#") // vim's and Emacs's
 	}
+	// Several ends may be in a row: .env.bak~.
 	for was := ""; was != name; {
 		was = name
 		// the ends that editors and people give to a copy
@@ -85,6 +90,7 @@ func secretName(name string) bool {
 	return secretFile(name)
 }
 
+// A public key is meant to be shown.
 func secretFile(name string) bool {
 	if strings.HasSuffix(name, ".pub") {
 		return false
@@ -107,6 +113,7 @@ func secretFile(name string) bool {
 	return secretNames.has(name) || hasSuffix(name, secretSuffixes)
 }
 
+// hasSuffix reports whether a name has one of the ends.
 func hasSuffix(s string, suffixes []string) bool {
 	for _, x := range suffixes {
 		if strings.HasSuffix(s, x) {

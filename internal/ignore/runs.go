@@ -33,6 +33,8 @@ var stores = []string{
 	"cvs/root", "cvs/repository", "cvs/entries", ".fslckout", "_fossil_",
 }
 
+// startRows is a list by who runs a file, because that is what a person who is asked has to
+// know.
 var startRows = []startRow{
 	{
 		"a CI service or a host runs what it says when it is pushed, often with secrets",
@@ -177,7 +179,8 @@ var gitHooks = []string{
 // list. No system opens a longer path: it is PATH_MAX of Linux.
 const maxPath = 4096 // bytes
 
-// Store reports whether the path is, or is in, what version control keeps for itself.
+// Store reports whether the path is, or is in, what version control keeps for itself. A
+// change there can make git run a program at the next command, whatever that is.
 func Store(p string) bool {
 	forms, absolute := elements(p)
 	return anyName(stores, forms, absolute)
@@ -199,9 +202,10 @@ func Runs(p string) string {
 	return ""
 }
 
-// Names reports whether a pattern of a rule contains, as literal letters, all that makes a path
-// one for which [Runs] has a reason, or [Secret] holds: "**/conftest.py" does for such a file,
-// "tests/**" does not.
+// Names reports whether a pattern of a rule contains, as literal letters, all that makes a
+// path one for which [Runs] has a reason, or [Secret] holds: "**/conftest.py" does for such
+// a file, "tests/**" does not. A rule that a user wrote for a whole directory was not
+// written with such a file in mind.
 func Names(pattern, p string) bool {
 	if len(p) > maxPath {
 		return false
@@ -221,6 +225,7 @@ func Names(pattern, p string) bool {
 }
 
 // elements splits a path, and returns the names that each of its elements may stand for.
+// Backslashes count as slashes, since a path may come from Windows.
 func elements(p string) (forms [][]string, absolute bool) {
 	p = strings.ReplaceAll(p, `\`, "/")
 	absolute = strings.HasPrefix(p, "/")
@@ -232,11 +237,13 @@ func elements(p string) (forms [][]string, absolute bool) {
 	return forms, absolute
 }
 
+// anyName reports whether one of the names of the list is that of a path.
 func anyName(names []string, forms [][]string, absolute bool) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return matchName(name, forms, absolute) })
 }
 
-// matchName matches a name of the list with a path.
+// matchName matches a name of the list with a path. Without a slash at an end it is the
+// last elements of the path; with one at the end, any.
 func matchName(name string, forms [][]string, absolute bool) bool {
 	name, anchored := strings.CutPrefix(name, "/")
 	name, anywhere := strings.CutSuffix(name, "/")
@@ -262,6 +269,7 @@ func matchName(name string, forms [][]string, absolute bool) bool {
 	return false
 }
 
+// matchElements matches the elements of a name with as many of a path.
 func matchElements(name string, forms [][]string) bool {
 	for _, f := range forms {
 		var elem string

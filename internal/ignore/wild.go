@@ -27,6 +27,7 @@ func (known byteSets) wildcards(literal, s string, path bool, most int) []state 
 	return c.out
 }
 
+// A star is not a state: it lets the state that comes next stay where it is.
 type wildCompiler struct {
 	known byteSets
 	in    string
@@ -37,7 +38,8 @@ type wildCompiler struct {
 	last  bool // the state before it is one that may be skipped
 }
 
-// take adds a state that takes these bytes.
+// take adds a state that takes these bytes. Equal sets are shared, which makes it cheap to
+// find the kinds of bytes.
 func (c *wildCompiler) take(set byteSet) {
 	known := c.known[set]
 	if known == nil {
@@ -53,6 +55,7 @@ func (c *wildCompiler) add(set *byteSet) {
 	c.stay, c.last = noStar, false
 }
 
+// takeByte adds a state that takes only this byte.
 func (c *wildCompiler) takeByte(b byte) {
 	var set byteSet
 	set.add(b)
@@ -162,7 +165,8 @@ func (c *wildCompiler) class() bool {
 	return true
 }
 
-// members reads up to the closing bracket, which as the first one is a member.
+// members reads up to the closing bracket, which as the first one is a member. A range that
+// ends before it begins has no member.
 func (c *wildCompiler) members(set *byteSet) bool {
 	last := -1 // the byte that a range may start with
 	for first := true; ; first = false {
@@ -204,6 +208,7 @@ func (c *wildCompiler) members(set *byteSet) bool {
 	}
 }
 
+// peek returns the byte that is n places on.
 func (c *wildCompiler) peek(n int) (byte, bool) {
 	if c.pos+n >= len(c.in) {
 		return 0, false
@@ -221,8 +226,9 @@ func (c *wildCompiler) member() (byte, bool) {
 	return b, ok
 }
 
-// named takes a class such as [:alpha:]. Without ":]" it is an ordinary bracket; a name that
-// does not exist makes the pattern match nothing.
+// named takes a class such as [:alpha:]. Without ":]" it is an ordinary bracket; a name
+// that does not exist makes the pattern match nothing. Git's own matcher does so in the C
+// locale.
 func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 	rest := c.in[c.pos+2:]
 	end := strings.IndexByte(rest, ']')
@@ -239,6 +245,7 @@ func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 	if !known {
 		return false, false
 	}
+	// No named class has bytes outside ASCII.
 	for b := range 128 {
 		if in(byte(b)) {
 			set.add(byte(b))
@@ -248,6 +255,7 @@ func (c *wildCompiler) named(set *byteSet) (named, ok bool) {
 	return true, true
 }
 
+// The classes are those of the C locale, as git compares bytes.
 func upper(b byte) bool { return 'A' <= b && b <= 'Z' }
 func lower(b byte) bool { return 'a' <= b && b <= 'z' }
 func alpha(b byte) bool { return upper(b) || lower(b) }

@@ -6,10 +6,20 @@ import (
 	"strings"
 )
 
+// Most secrets have no form of their issuer, but a name in front of them. The same few
+// words of a name are found in all languages and formats, so one reader of names, operators
+// and values serves them all, and no grammar is needed. Two mistakes have to be balanced: a
+// secret that is shown, and code that is hidden although it only names one. So the name
+// says how strong the suspicion is, and the value, with the way it is written, has to bear
+// that out.
+
+// maxName is the length above which a name is not one that a person gave.
 const maxName = 64
 
-// An assignment gives a value a name: in an environment file, JSON, YAML, TOML, INI,
-// XML, a connection string, a query, a command line, source code, or netrc.
+// An assignment gives a value a name: in an environment file, JSON, YAML, TOML, INI, XML, a
+// connection string, a query, a command line, source code, or netrc. How it is written
+// tells how far the name can be trusted: in source code, the word behind password= is more
+// often a variable than a password.
 type assignment struct {
 	name   string
 	from   int // where the value is
@@ -21,7 +31,8 @@ type assignment struct {
 	list   bool // one of several: user=x password=y, as data source names have
 }
 
-// assignment marks the value of a name that says it is secret.
+// assignment marks the value of a name that says it is secret. Name and value have to
+// agree: a strong name needs little of its value, a weak one much.
 func (f *finder) assignment(at int) {
 	a, ok := f.assigned(at)
 	if !ok {
@@ -33,7 +44,8 @@ func (f *finder) assignment(at int) {
 	}
 }
 
-// assigned reads an assignment of whose name a part is at a position.
+// assigned reads an assignment of whose name a part is at a position. The trigger is only a
+// part of the name, which may go on at both sides.
 func (f *finder) assigned(at int) (a assignment, ok bool) {
 	end := at
 	for end < len(f.s) && end-at < maxName && dotted.has(f.s[end]) {
@@ -45,6 +57,7 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 		return a, false
 	}
 	from := end
+	// A name does not begin in front of a secret that was found before.
 	for limit := f.start(at); from > limit && dotted.has(f.s[from-1]) && end-from < maxName; {
 		from--
 	}
@@ -97,13 +110,13 @@ func isNetrc(name, before string) bool {
 }
 
 // inSQL reports whether a name and what is behind it, or in parentheses, is a password as
-// SQL has it: PASSWORD 'x'.
+// SQL has it: PASSWORD 'x'. A password without quotes is not valid SQL.
 func inSQL(name, value string) bool {
 	return strings.EqualFold(name, "password") && strings.HasPrefix(value, "'")
 }
 
 // inList reports whether a pair of name and value is one of several that say where a
-// database is.
+// database is. A call with named arguments looks the same but for its bracket.
 func inList(before, after string) bool {
 	for _, s := range []string{strings.ToLower(before), strings.ToLower(after[:min(len(after), maxBefore)])} {
 		for _, name := range []string{"host=", "server=", "user=", "uid=", "user id=", "username=", "dbname=", "database=", "sslmode="} {
@@ -115,9 +128,10 @@ func inList(before, after string) bool {
 	return false
 }
 
-// operator returns what stands between a name and its value, and how wide it is with
-// the space around it: '=' also for :=, => and the like, ':', '>' of XML, ' ' if there
-// is only space, or 0.
+// operator returns what stands between a name and its value, and how wide it is with the
+// space around it: '=' also for :=, => and the like, ':', '>' of XML, ' ' if there is only
+// space, or 0. The closing quote of a name and a bracket behind it are skipped, as in
+// config["password"] = "x".
 func operator(s string) (op byte, width int) {
 	n := len(s)
 	rest := strings.TrimPrefix(strings.TrimPrefix(s, `\`), "`")
@@ -147,7 +161,8 @@ func operator(s string) (op byte, width int) {
 	return op, n - len(strings.TrimLeft(after, " \t"))
 }
 
-// read reads the value that begins a text.
+// read reads the value that begins a text. A value without quotes ends where most languages
+// end a word; in name=value a comma may be part of it.
 func (a *assignment) read(s string, at int) {
 	s = s[:min(len(s), maxValue+1)]
 	for _, prefix := range []string{"b", "r", "f", "@", "$", "N"} { // of strings in Python, C#, SQL
@@ -179,7 +194,8 @@ func (a *assignment) read(s string, at int) {
 	a.value = strings.TrimRight(s[:end], ",.)")
 }
 
-// closing returns where a string ends: at its quote, or at the end of the line.
+// closing returns where a string ends: at its quote, or at the end of the line. A backslash
+// protects the quote behind it, except between back quotes.
 func closing(s, quote string) int {
 	for i := 0; i < len(s); i++ {
 		if strings.HasPrefix(s[i:], quote) {
@@ -192,16 +208,19 @@ func closing(s, quote string) int {
 	return len(s)
 }
 
-// secret reports whether the value is one.
+// secret reports whether the value is one. The rules get stricter from strong names to weak
+// ones, since a false mark hides code that a model has to read.
 func (a *assignment) secret(s strength) bool {
 	v := a.value
 	switch {
 	case s == nothing || len(v) > maxValue || len(v) < 6 || wordy(v) && !uuid(v) || example(v) || a.sameWords():
 		return false
+	// These are code, prose, or the result "PASS" of a test.
 	case strings.ContainsAny(v, " \t()[]{}`") || isPlace(v) || a.name == "PASS" && !a.tight:
 		return false
 	case !a.quoted && !a.flag && constant(v):
 		return false
+	// A token or a key may be anything, so the value has to look drawn.
 	case s == maybe:
 		return random(v) && !uuid(v) && (a.quoted || a.flag || !isPath(v))
 	case uuid(v):
@@ -212,13 +231,15 @@ func (a *assignment) secret(s strength) bool {
 	return !isPath(v) && hasDigit(v) && classes(v) >= 2 && turns(v)*4 >= len(v)
 }
 
-// sameWords reports whether a value only says its name again: all of it, or in source
-// code, where a name may stand for the value, its last word.
+// sameWords reports whether a value only says its name again: all of it, or in source code,
+// where a name may stand for the value, its last word. For example, password =
+// user.password is code, and token: TOKEN is a type.
 func (a *assignment) sameWords() bool {
 	name, value := Words(a.name), Words(a.value)
 	if slices.Equal(name, value) {
 		return true
 	}
+	// In code, Token: authToken passes a variable on.
 	code := !a.quoted && !a.tight && !a.flag && !a.netrc
 	return code && len(value) > 0 && name[len(name)-1] == value[len(value)-1]
 }
@@ -260,7 +281,8 @@ func longPart(v string) bool {
 	return false
 }
 
-// authorization marks what a header of that name has after its scheme.
+// authorization marks what a header of that name has after its scheme. The value is secret
+// whatever it looks like, unless it is an example.
 func (f *finder) authorization(at int) {
 	if !f.edge(at) {
 		return // of a longer name
@@ -307,6 +329,8 @@ func (f *finder) credential(s string, at int) {
 	}
 }
 
+// Basic is the name and the password of a user in base64 (RFC 7617), so these are looked at
+// instead.
 func secretCredential(scheme, v string) bool {
 	if len(v) < 8 || len(v) > maxValue || example(v) || strings.Contains(strings.TrimRight(v, "="), "=") {
 		return false

@@ -5,14 +5,20 @@ import (
 	"strings"
 )
 
+// Private keys are blocks of lines, which tools number, quote, indent, join and cut. A
+// check sees the words of the first or the last line and follows the block from there, as
+// long as the lines may belong to one after everything that tools add is taken off. A block
+// without its other end counts, too: head, tail and grep leave such parts.
+
 const (
 	keyWord  = "PRIVATE KEY"
 	maxBlock = 64 << 10 // bytes of a block's lines that are looked at before its end
 )
 
-// privateKey marks the block of a private key (RFC 7468, RFC 4880, OpenSSH, SSH2) of
-// whose first or last line the words are at a position. A block that is cut off at one
-// end is marked, too: that is what is left when a part of a file is read.
+// privateKey marks the block of a private key (RFC 7468, RFC 4880, OpenSSH, SSH2) of whose
+// first or last line the words are at a position. A block that is cut off at one end is
+// marked, too: that is what is left when a part of a file is read. The words are the same
+// in the first and in the last line, so what stands before them tells which line it is.
 func (f *finder) privateKey(at int) {
 	line := f.s[f.start(at):at]
 	if i := strings.LastIndex(line, "BEGIN "); i >= 0 && dashes(line[:i]) && !strings.Contains(line[i:], "END ") {
@@ -27,7 +33,8 @@ func (f *finder) privateKey(at int) {
 // dashes reports whether a text ends with those of a first or last line.
 func dashes(s string) bool { return strings.HasSuffix(strings.TrimRight(s, " "), "----") }
 
-// keyBegins marks from the first line on, of which BEGIN is given.
+// keyBegins marks from the first line on, of which BEGIN is given. It marks the dashes too,
+// so that nothing of the block remains that looks like one.
 func (f *finder) keyBegins(begin, at int) {
 	head := len(f.s[:begin]) - len(strings.TrimRight(f.s[:begin], " -"))
 	from := max(begin-head, f.near(begin))
@@ -49,7 +56,8 @@ func (f *finder) keyBegins(begin, at int) {
 
 // keyOnLine returns where a block ends that is all on the line of its first words, with
 // spaces, tags or nothing in the place of its line breaks, or 0 if it is none. Half of it
-// must be base64 of some length: what is written about blocks is not.
+// must be base64 of some length: what is written about blocks is not. Keys come in one line
+// from environment variables, logs and web pages.
 func (f *finder) keyOnLine(at int) int {
 	line := f.rest(at)
 	if next := strings.Index(line, "BEGIN "); next >= 0 {
@@ -75,6 +83,7 @@ func (f *finder) keyOnLine(at int) int {
 		i += n
 	}
 	switch {
+	// Prose about keys has a few words of base64 in it at most.
 	case base64 < longLine || base64*2 < len(inner):
 		return 0
 	case end >= 0:
@@ -83,8 +92,9 @@ func (f *finder) keyOnLine(at int) int {
 	return at + stop
 }
 
-// keyBody returns where a block ends whose first line ended at a position, and the
-// lines that count for its placeholder: without what a tool puts before them.
+// keyBody returns where a block ends whose first line ended at a position, and the lines
+// that count for its placeholder: without what a tool puts before them. The same key has to
+// have the same placeholder, however a tool shows it.
 func (f *finder) keyBody(at int) (end int, key string) {
 	var body strings.Builder
 	end = at
@@ -127,8 +137,9 @@ func endLine(line string, i int) int {
 	return i + len(line[i:]) - len(strings.TrimLeft(line[i:], "-"))
 }
 
-// keyLine returns the line that begins a text, and where the next one begins: after a
-// line break, or one that is written as an escape in a string. Lines of blocks are short.
+// keyLine returns the line that begins a text, and where the next one begins: after a line
+// break, or one that is written as an escape in a string. Lines of blocks are short. A line
+// that does not end within the bound is not one of a block.
 func keyLine(s string) (line string, next int) {
 	s = s[:min(len(s), maxAfter)]
 	for i := range len(s) {
@@ -143,7 +154,8 @@ func keyLine(s string) (line string, next int) {
 }
 
 // bare takes off what tools and languages put around a line of a block: its number, the
-// sign of a diff, a comment, quotes, a sign that puts strings together.
+// sign of a diff, a comment, quotes, a sign that puts strings together. Reading a key
+// through a tool that numbers lines must not show it.
 func bare(line string) string {
 	s := strings.Trim(untagged(line), " \t\r")
 	s = s[numbered(s):]
@@ -219,8 +231,10 @@ func inKey(text string) bool {
 		(value == "" || value[0] == ' ') && !strings.ContainsAny(value, "[({=")
 }
 
+// notName reports whether a character is not one of the name of a header.
 func notName(r rune) bool { return r != '-' && !('a' <= r|0x20 && r|0x20 <= 'z') }
 
+// isBase64 reports whether a text has only characters of base64, and some.
 func isBase64(s string) bool {
 	for i := range len(s) {
 		if !base64Set.has(s[i]) {
@@ -230,7 +244,8 @@ func isBase64(s string) bool {
 	return s != ""
 }
 
-// keyEnds marks the lines before the last one of a block whose first one is not there.
+// keyEnds marks the lines before the last one of a block whose first one is not there. It
+// goes upwards: the last lines of a block may be short, those above them are long.
 func (f *finder) keyEnds(end int) {
 	limit := max(f.near(end), end-maxBlock)
 	from, long, short := -1, false, 0

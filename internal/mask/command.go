@@ -10,7 +10,8 @@ import (
 // do, by its manual page.
 
 // A passOption is an option whose value is a password, or one behind a user and a
-// separator.
+// separator. A program may have several; the first one that has a value in an argument
+// counts.
 type passOption struct {
 	name  string // with its dashes, or the prefix of an argument such as pass:
 	sep   byte   // between the user and the password, 0 if there is only a password
@@ -60,11 +61,13 @@ var passOptions = map[string][]passOption{
 	"htpasswd": {},
 }
 
-// maxArguments is how many arguments of a command are looked at.
+// maxArguments is how many arguments of a command are looked at. A longer line is most
+// likely not a command.
 const maxArguments = 64
 
 // command marks the passwords among the arguments of a program whose name begins at a
-// position.
+// position. The name has to be a whole word: mysql in a sentence has no option behind it,
+// so nothing is marked there.
 func (f *finder) command(at int) {
 	end := at
 	for end < len(f.s) && (base64URL.has(f.s[end])) {
@@ -97,7 +100,8 @@ type argument struct {
 	at   int
 }
 
-// arguments returns the words of a command, up to the next one.
+// arguments returns the words of a command, up to the next one. A quote that is not closed
+// on the line belongs to something around the command, such as a string of source code.
 func arguments(line string, at int) (out []argument) {
 	i := 0
 	for len(out) < maxArguments {
@@ -112,6 +116,7 @@ func arguments(line string, at int) (out []argument) {
 				if c == quote {
 					quote = 0
 				}
+			// A quote inside of a word begins a quoted part of it, as in -p'x y'.
 			case c == '\'' || c == '"':
 				if strings.IndexByte(line[i+1:], c) >= 0 { // else it closes one around the command
 					quote = c
@@ -132,7 +137,8 @@ func arguments(line string, at int) (out []argument) {
 	return out
 }
 
-// value returns the value of the option, if the argument is one.
+// value returns the value of the option, if the argument is one. An argument that begins
+// with the option's name may have its value behind it, depending on the form.
 func (o *passOption) value(args []argument, i int) (argument, bool) {
 	a := args[i]
 	rest, begins := strings.CutPrefix(a.text, o.name)
@@ -166,8 +172,9 @@ func bundle(arg string, last byte) bool {
 	return len(arg) > 2 && arg[0] == '-' && arg[len(arg)-1] == last && strings.Trim(arg[1:], letters) == ""
 }
 
-// password marks the password that an argument is, or has behind a separator, and
-// reports whether there was one.
+// password marks the password that an argument is, or has behind a separator, and reports
+// whether there was one. Short passwords and those that stand for one are left, as in
+// documentation.
 func (f *finder) password(a argument, sep byte) bool {
 	text, from := unquote(a)
 	user := ""
@@ -205,7 +212,7 @@ func unquote(a argument) (string, int) {
 }
 
 // htpasswd marks the argument behind the name of the user, if -b says that it is the
-// password. With -n there is no file before.
+// password. With -n there is no file before. Options may be bundled, as in -bnB.
 func (f *finder) htpasswd(args []argument) {
 	rest, batch := 2, false
 	for _, a := range args {

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// Excerpt is Mask for a text that may be a part of another, or of the output of a
-// command: it also hides what only the lines around would tell. A line that looks like
-// one of a private key, whose first line is not there, is hidden, and so is what looks
-// like the secret of an AWS access key within two lines of the key's id. Mask does
-// neither, since it has to give the same for a text in pieces.
+// Excerpt is Mask for a text that may be a part of another, or of the output of a command:
+// it also hides what only the lines around would tell. A line that looks like one of a
+// private key, whose first line is not there, is hidden, and so is what looks like the
+// secret of an AWS access key within two lines of the key's id. Mask does neither, since it
+// has to give the same for a text in pieces. It hides more than is secret, which does no
+// harm in what a model reads, but would in an edit.
 func (m *Masker) Excerpt(text string) string {
 	return m.mask(text, m.index.findAround, func(string, string) {})
 }
@@ -28,8 +29,9 @@ const awsAround = 2
 // have a hundred. More are other data.
 const maxLoose = 128
 
-// looseLines marks lines that may belong to a private key, and secrets near to the id of
-// an AWS key.
+// looseLines marks lines that may belong to a private key, and secrets near to the id of an
+// AWS key. It goes through the text once, with the secrets that are known already at its
+// side.
 func (f *finder) looseLines() {
 	known := slices.Clone(f.spans)
 	public := false // in a block that is not secret
@@ -51,6 +53,7 @@ func (f *finder) looseLines() {
 			}
 		}
 		switch {
+		// Certificates and public keys look the same line by line.
 		case strings.Contains(line, "-----BEGIN "):
 			public = !strings.Contains(line, keyWord)
 		case strings.Contains(line, "-----END "):
@@ -115,7 +118,8 @@ func keyText(line string) string {
 }
 
 // looseKey reports whether such a text may be of a private key: letters of both cases and
-// digits, drawn by chance.
+// digits, drawn by chance. The bound of the entropy lies between that of code in 64 columns
+// and that of keys.
 func looseKey(v string) bool {
 	return !strings.Contains(v, "=") && classes(strings.Trim(v, "+/")) >= 3 && random(v) && entropy(v) >= 4.5
 }

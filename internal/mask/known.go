@@ -15,7 +15,8 @@ import (
 const MinValue = 8
 
 // Forms returns how a value may be written: as it is, in JSON, in a URL, in base64. The
-// longest are first, as others may be a part of them.
+// longest are first, as others may be a part of them. A program may print a value in any of
+// them, and none contains the value itself.
 func Forms(v string) []string {
 	inJSON, _ := json.Marshal(v) // a string is never an error
 	escaped := string(rawjson.AppendEscaped(nil, v))
@@ -35,7 +36,8 @@ func Forms(v string) []string {
 }
 
 // inBase64 returns the characters in base64 that only depend on v, which stands behind
-// shift bytes of another text: three bytes are four characters of six bits.
+// shift bytes of another text: three bytes are four characters of six bits. Which of the
+// three places it has in the groups of three bytes is not known.
 func inBase64(enc *base64.Encoding, v string, shift int) string {
 	text := enc.EncodeToString([]byte("\x00\x00"[:shift] + v))
 	return text[(shift*8+5)/6 : (shift+len(v))*8/6]
@@ -44,9 +46,10 @@ func inBase64(enc *base64.Encoding, v string, shift int) string {
 // envWords are parts of the names of variables that hold secrets.
 var envWords = []string{"KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "AUTH", "PRIVATE", "DSN"}
 
-// Environment returns the values of variables ("NAME=value") whose names say that they
-// hold secrets, and the passwords in those that hold an address. A directory, a file, a
-// number, a word or an example is none.
+// Environment returns the values of variables ("NAME=value") whose names say that they hold
+// secrets, and the passwords in those that hold an address. A directory, a file, a number,
+// a word or an example is none. A name alone is not enough: CI=true and KEY_FILE=/x are not
+// secrets.
 func Environment(environ []string) []string {
 	var out []string
 	for _, v := range environ {
@@ -63,6 +66,8 @@ func Environment(environ []string) []string {
 	return out
 }
 
+// secretVariable reports whether a name says that the value is secret. In the environment,
+// a part of the name is enough.
 func secretVariable(name string) bool {
 	switch name {
 	case "PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "GNOME_KEYRING_CONTROL":
@@ -79,6 +84,8 @@ func secretVariable(name string) bool {
 // name says so and they are many. A value that looks made up is an example in a file, and
 // may be in use in an environment.
 func secretValue(name, v string) bool {
+	// A number may be a port or a count, and hiding it would hide the same number
+	// everywhere.
 	plain := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' }) < 0
 	most, none := 24, example(v)
 	if strengthOf(name) == surely {

@@ -30,7 +30,8 @@ const (
 	maxPlaceholder = len(prefix) + maxKind + 1 + tagLength + 1
 )
 
-// Masker hides secrets. It is safe for concurrent use.
+// Masker hides secrets. It is safe for concurrent use. It keeps no values but those that it
+// was given, so its size does not depend on what it has masked.
 type Masker struct {
 	key     []byte
 	index   *index
@@ -61,7 +62,8 @@ func NewWithKey(key []byte, values ...string) *Masker {
 	return m
 }
 
-// learn makes the index find a value, before all rules.
+// learn makes the index find a value, before all rules. A value that is a part of a
+// placeholder would be found in every one of them.
 func (m *Masker) learn(known map[string]bool, v string) {
 	if len(v) < MinValue || strings.HasPrefix(v, "-----") || strings.Contains(prefix, v) {
 		return
@@ -112,6 +114,7 @@ func (m *Masker) mask(text string, find func(string) []span, tell func(placehold
 	return text
 }
 
+// The tag is a keyed hash, since a plain one could be tried out for short secrets.
 func (m *Masker) placeholder(text string, s span) string {
 	key := s.key
 	if key == "" {
@@ -122,16 +125,20 @@ func (m *Masker) placeholder(text string, s span) string {
 	return prefix + s.kind + ":" + hex.EncodeToString(h.Sum(nil)[:tagLength/2]) + "]"
 }
 
-// Secrets are those that are in a text, to be put back in others.
+// Secrets are those that are in a text, to be put back in others. They live as long as the
+// text that they were read from.
 type Secrets struct {
 	values  map[string]string // by their placeholders
 	literal map[string]bool   // what stands in the text as such and looks like one
 }
 
-// Secrets returns those that are in a text.
+// Secrets returns those that are in a text. A placeholder that the text itself contains, as
+// the tests of this package do, is not replaced.
 func (m *Masker) Secrets(within string) *Secrets {
 	s := &Secrets{map[string]string{}, map[string]bool{}}
 	note := func(p, v string) {
+		// Ten hexadecimal digits are enough to tell the secrets of a session apart, not to
+		// exclude this.
 		if other, ok := s.values[p]; ok && other != v {
 			v = p // two of one placeholder: nobody knows which is meant
 		}
@@ -150,8 +157,9 @@ func (m *Masker) Secrets(within string) *Secrets {
 	return s
 }
 
-// Restore puts the secrets back in the place of their placeholders. One that stands in
-// the text of the secrets as such is left alone.
+// Restore puts the secrets back in the place of their placeholders. One that stands in the
+// text of the secrets as such is left alone. A model may copy a placeholder into another
+// file, where nobody knows its value: there it stays, and Unresolved finds it.
 func (s *Secrets) Restore(text string) string {
 	return replace(text, func(p string) string {
 		if v, ok := s.values[p]; ok && !s.literal[p] {
@@ -194,8 +202,9 @@ func (s *Secrets) Misspelt(text string) (found string, ok bool) {
 	return found, ok
 }
 
-// misspelt tells of what begins as a placeholder does and is none, up to where it seems
-// to end, until it is told to stop.
+// misspelt tells of what begins as a placeholder does and is none, up to where it seems to
+// end, until it is told to stop. It looks for the first bytes of a placeholder in letters
+// of any case.
 func misspelt(text string, tell func(string) bool) {
 	for {
 		i := strings.IndexByte(text, prefix[0])

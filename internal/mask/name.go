@@ -14,8 +14,9 @@ const (
 	surely           // if the value does not stand for one
 )
 
-// secretNames say that a value is a secret, as one word or as two that follow each
-// other, together.
+// secretNames say that a value is a secret, as one word or as two that follow each other,
+// together. The words of a name are joined in pairs, so that api_key and ApiKey are found
+// by one entry.
 var secretNames = []string{
 	"password", "passwd", "passphrase", "passwort", "pwd", "pgpassword", "userpassword", "secret", "apikey", "apitoken",
 	"accesskey", "accesstoken", "authtoken", "authkey", "refreshtoken", "bearertoken", "bottoken", "sessiontoken",
@@ -74,8 +75,9 @@ func strengthOf(name string) strength {
 	return best
 }
 
-// Words returns the words of a name, in lower case: "X-Api-Key", "api_key", "apiKey"
-// and "APIKey" have the same at their end.
+// Words returns the words of a name, in lower case: "X-Api-Key", "api_key", "apiKey" and
+// "APIKey" have the same at their end. A capital letter begins a word, unless it is one of
+// several in a row; the last of these begins the next word.
 func Words(name string) (words []string) {
 	start := 0
 	cut := func(end, next int) {

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// A rule is a secret that says what it is: it begins with a literal, and at least min
-// bytes of a set follow. All that follow belong to it. The forms are those that the
-// issuers document, or that their command line tools check.
+// A rule is a secret that says what it is: it begins with a literal, and at least min bytes
+// of a set follow. All that follow belong to it. The forms are those that the issuers
+// document, or that their command line tools check. The minimum is a little below the
+// length that is in use today, since issuers lengthen their keys, and rarely shorten them.
 type rule struct {
 	kind, literal string
 	set           charset
@@ -227,7 +228,8 @@ var custom = []trigger{
 	{literal: ":*:*", check: (*finder).pgpass},
 }
 
-// names are parts of names whose values may be secrets.
+// names are parts of names whose values may be secrets. They are parts, because the words
+// of a name may be written together; the check looks at the whole name.
 var names = []string{
 	"pass", "pwd=", "pwd:", "pwd\"", "pwd'", "pwd ", "_pwd", "secret", "token", "apikey", "auth", "credential",
 	"key=", "key:", "key\"", "key'", "key ", "key>", "key`", "key\\", "_key", "-key", "login",
@@ -238,7 +240,8 @@ const (
 	hexBytes = "0123456789abcdef"
 )
 
-// addRules makes the index find all rules.
+// addRules makes the index find all rules. Checks that know more go before the rules, and
+// rules before names, so that a secret gets the kind that says most.
 func (x *index) addRules() {
 	for i := range custom {
 		x.add(&custom[i])
@@ -274,7 +277,8 @@ func (x *index) addRules() {
 	}
 }
 
-// maxProbe is how many bytes of a body tell whether it is made up.
+// maxProbe is how many bytes of a body tell whether it is made up. More would make a long
+// run of base64 take time for each beginning in it.
 const maxProbe = 512
 
 // prefix marks what a rule says, unless it is made up.

@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// A text is gone through once, whatever the number of rules. The last four bytes are looked
+// up in a table of bits, and only where a trigger may begin is anything compared. The check
+// of a trigger then looks at the line around it. All checks keep two invariants: their time
+// is bounded, also on a line of megabytes; and a text whose secrets were masked gives none,
+// so that masking twice changes nothing.
+
 // byPlace is the kind of a secret that is known by where it stands. It is one for all,
 // and another kind counts more, so that the same secret has the same placeholder
 // everywhere.
@@ -45,7 +51,8 @@ const (
 	maxAfter  = 8 << 10
 )
 
-// index finds triggers by their first four bytes.
+// index finds triggers by their first four bytes. One look at the bits tells for nearly all
+// places that nothing begins there.
 type index struct {
 	seen     [1 << indexBits / 32]uint32 // bits, by hash
 	triggers map[uint32][]*trigger
@@ -53,8 +60,10 @@ type index struct {
 
 func newIndex() *index { return &index{triggers: map[uint32][]*trigger{}} }
 
+// slot returns the place of four bytes, by multiplicative hashing (Knuth, vol. 3, 6.4).
 func slot(word uint32) uint32 { return word * 0x9E3779B1 >> (32 - indexBits) }
 
+// word returns four bytes as a number, letters in lower case.
 func word(s string) uint32 {
 	return (uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24) | foldBits
 }
@@ -74,9 +83,10 @@ func (x *index) addNext(literal, next string, check func(*finder, int)) {
 	}
 }
 
-// finder looks for secrets in one text. A check sees only the line it is in or, for a block of
-// a private key, the lines of the block; so a text that comes in pieces can be looked at line
-// by line.
+// finder looks for secrets in one text. A check sees only the line it is in or, for a block
+// of a private key, the lines of the block; so a text that comes in pieces can be looked at
+// line by line. Time is linear: each check looks at a bounded part of a line, and runs are
+// remembered.
 type finder struct {
 	s     string
 	spans []span // in order, apart
@@ -88,6 +98,7 @@ type stretch struct{ from, to int }
 
 func (x *index) find(s string) []span { return x.look(s).spans }
 
+// look goes through a text byte by byte, with the last four in a word.
 func (x *index) look(s string) *finder {
 	f := &finder{s: s}
 	var w uint32
@@ -102,6 +113,7 @@ func (x *index) look(s string) *finder {
 	return f
 }
 
+// try has the checks look at a place, in the order in which they were added.
 func (f *finder) try(triggers []*trigger, at int) {
 	for _, t := range triggers {
 		if t.at(f.s[at:]) && f.sealed(at) == 0 {
@@ -127,6 +139,7 @@ func (f *finder) sealed(at int) int {
 // mark adds a span. Where it overlaps with others they become one.
 func (f *finder) mark(from, to int, kind string) { f.markAs(span{from: from, to: to, kind: kind}) }
 
+// A span inside another one changes nothing, unless it knows better what it is.
 func (f *finder) markAs(s span) {
 	if f.sealed(s.to-1) > 0 {
 		return // it reaches into a placeholder
@@ -187,7 +200,8 @@ func (f *finder) run(from int, set charset) int {
 	return to
 }
 
-// back returns where the bytes of a set begin that end before to, at most so many.
+// back returns where the bytes of a set begin that end before to, at most so many. Without
+// the bound, many triggers in one run would take the square of its length.
 func (f *finder) back(to int, set charset, most int) int {
 	limit := max(f.near(to), to-most)
 	for to > limit && set.has(f.s[to-1]) {

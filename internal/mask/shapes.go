@@ -6,6 +6,11 @@ import (
 	"strings"
 )
 
+// Secrets whose form is more than a beginning and the characters behind it: those with
+// parts of a fixed length, with a mark in the middle, or with a check that only their
+// surroundings allow. Each is as strict as its issuer's documents, since these are marked
+// without a name that says what they are.
+
 // awsKey marks the id of an access key, and on its line what looks like the secret
 // that belongs to it. An id has so strict a form that also the one by AWS itself examples is
 // marked: it costs nothing to have it back in an edit.
@@ -28,6 +33,8 @@ const (
 	awsSecretSize = 40
 )
 
+// awsSecrets marks what looks like the secret of a key near its id. A secret has no form by
+// which it could be found alone: 40 characters of base64 are also a hash.
 func (f *finder) awsSecrets(s string, at int) {
 	awsTokens(s[:min(len(s), 4*maxBefore)], func(from, to int) { f.mark(at+from, at+to, awsSecret) })
 }
@@ -181,6 +188,7 @@ func discordStarts() []string {
 	return out
 }
 
+// discord marks the token of a bot: the id, a time and a signature, with dots between them.
 func (f *finder) discord(at int) {
 	if at > 0 && base64Set.has(f.s[at-1]) && !f.edge(at) {
 		return
@@ -198,8 +206,8 @@ func (f *finder) discord(at int) {
 	}
 }
 
-// webKey marks the private parts of a JSON web key (RFC 7518, 6.2.2 and 6.3.2) on the
-// line of its type.
+// webKey marks the private parts of a JSON web key (RFC 7518, 6.2.2 and 6.3.2) on the line
+// of its type. A public key has the same type, and none of these parts.
 func (f *finder) webKey(at int) {
 	from := f.start(at)
 	line := f.s[from:at] + f.rest(at)
@@ -217,7 +225,8 @@ func (f *finder) webKey(at int) {
 	}
 }
 
-// url marks the password of a user, or the token in its place, in an address.
+// url marks the password of a user, or the token in its place, in an address. The user is
+// the token where services take one without a password.
 func (f *finder) url(at int) {
 	from := at + len("://")
 	rest := f.rest(from)

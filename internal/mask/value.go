@@ -7,6 +7,11 @@ import (
 	"strings"
 )
 
+// Values are judged by their characters, since there is no list of secrets to compare them
+// with. Three questions matter: whether the value stands for one, as in documentation;
+// whether it is made of words, as names are; and whether its characters seem to be drawn by
+// chance. The bounds are compromises, which the tests show on values of both kinds.
+
 const maxValue = 2048 // bytes of a value that is looked at
 
 // stand are parts of values that stand for one. They are compared in lower case.
@@ -30,7 +35,8 @@ var admits = []string{
 	"example", "placeholder", "redacted", "xxxx", "....", "your-", "your_", "-your", "_your", "0123456789", "1234567890",
 }
 
-// example reports whether a value stands for one.
+// example reports whether a value stands for one. Documentation and tests are full of
+// these, and a model has to read them.
 func example(v string) bool {
 	low := strings.ToLower(v)
 	return containsAny(low, stand) || slices.Contains(common, low) || madeUp(v)
@@ -61,10 +67,12 @@ func madeUp(v string) bool {
 	return containsAny(strings.ToLower(v), admits)
 }
 
+// containsAny reports whether a text has one of the parts.
 func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
+// distinct counts the different bytes.
 func distinct(v string) int {
 	var seen [256]bool
 	n := 0
@@ -77,7 +85,8 @@ func distinct(v string) int {
 	return n
 }
 
-// classes counts the kinds of characters: lower case, upper case, digits, others.
+// classes counts the kinds of characters: lower case, upper case, digits, others. Keys mix
+// them, words mostly do not.
 func classes(v string) int {
 	var seen [4]int
 	for i := range len(v) {
@@ -119,7 +128,8 @@ func turns(v string) int {
 	return n
 }
 
-// entropy is in bits a character, of the characters that a value has.
+// entropy is in bits a character, of the characters that a value has. Words have about 3
+// bits, drawn keys of 20 characters above 4.
 func entropy(v string) float64 {
 	var count [256]int
 	for i := range len(v) {
@@ -135,7 +145,8 @@ func entropy(v string) float64 {
 	return h
 }
 
-// random reports whether a value seems to be drawn by chance, as keys are.
+// random reports whether a value seems to be drawn by chance, as keys are. It is the base
+// of all checks without a form, so the tests hold it to names and to keys.
 func random(v string) bool {
 	return len(v) >= 16 && len(v) <= maxValue && hasDigit(v) && hasLetter(v) && !example(v) && !wordy(v) &&
 		entropy(v) >= 3 && turns(v)*6 >= len(v) && !strings.ContainsAny(v, ",|;()[]{}")

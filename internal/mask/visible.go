@@ -24,8 +24,9 @@ const (
 	lost      = "\uFFFD"
 )
 
-// VisibleWithin is [Visible] for a text that may get longer only by so many bytes. A byte whose
-// escape would exceed that becomes U+FFFD, or a question mark if that is too long.
+// VisibleWithin is [Visible] for a text that may get longer only by so many bytes. A byte
+// whose escape would exceed that becomes U+FFFD, or a question mark if that is too long. So
+// an edit that was masked still fits the bounds it was checked against.
 func VisibleWithin(text string, room int) string {
 	if plain(text) {
 		return text
@@ -54,8 +55,11 @@ func VisibleWithin(text string, room int) string {
 	return b.String()
 }
 
+// escape returns the form that a character is written in.
 func escape(r rune) string { return fmt.Sprintf("<U+%04X>", r) }
 
+// plain reports whether a text has only characters of ASCII that are seen, which is true of
+// most.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
@@ -150,9 +154,10 @@ func HiddenIn(within string) *Hidden {
 	return h
 }
 
-// Unescape puts characters back that [Visible] wrote out, those that are in the text
-// and are not written out there as well. It reports whether one is both: then nobody
-// knows which is meant, and it stays as it is.
+// Unescape puts characters back that [Visible] wrote out, those that are in the text and
+// are not written out there as well. It reports whether one is both: then nobody knows
+// which is meant, and it stays as it is. A model writes back what it read, so a file keeps
+// its own invisible characters in an edit.
 func (h *Hidden) Unescape(text string) (out string, ambiguous bool) {
 	out = unescape(text, func(r rune, literal string) string {
 		switch {
@@ -238,7 +243,8 @@ func StripEscapes(text string) string {
 	return string(out)
 }
 
-// maxSequence is how long an escape sequence may be.
+// maxSequence is how long an escape sequence may be. A longer one is text behind a stray
+// escape.
 const maxSequence = 4096
 
 // sequence returns the length of the escape sequence that begins a text, or 0. One

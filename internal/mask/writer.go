@@ -9,10 +9,11 @@ import (
 // maxHeld is how many bytes of a line a [Writer] keeps back at most.
 const maxHeld = 1 << 20
 
-// Writer masks a text that comes in pieces. It writes whole lines, and those of what
-// may be the block of a private key only when the block has ended, so that it does not
-// matter where a secret is cut. Of a line of more than 1 MiB the beginning is written
-// before its end has come. It is not safe for concurrent use.
+// Writer masks a text that comes in pieces. It writes whole lines, and those of what may be
+// the block of a private key only when the block has ended, so that it does not matter
+// where a secret is cut. Of a line of more than 1 MiB the beginning is written before its
+// end has come. It is not safe for concurrent use. So a program's output can be masked
+// while it runs.
 type Writer struct {
 	masker *Masker
 	to     io.Writer
@@ -50,7 +51,8 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// pass writes what may be written. Only what is new is looked at, where that is enough.
+// pass writes what may be written. Only what is new is looked at, where that is enough. A
+// line that is not complete may become one of a secret, so it waits.
 func (w *Writer) pass(from int) {
 	if i := bytes.LastIndexByte(w.held[from:], '\n'); i >= 0 {
 		w.lines = from + i + 1
@@ -120,8 +122,9 @@ func (w *Writer) stillInKey(from int) bool {
 	return true
 }
 
-// cut returns where a long line may be cut: behind a byte that no token has, and not
-// near to something secret.
+// cut returns where a long line may be cut: behind a byte that no token has, and not near
+// to something secret. A token can then not be cut in two, of which neither half would be
+// found.
 func (w *Writer) cut() int {
 	text := string(w.held)
 	last := len(text) - maxAfter - w.masker.longest
@@ -141,8 +144,10 @@ func (w *Writer) cut() int {
 	return at
 }
 
-// settled returns how many bytes of whole lines may be looked at without those that
-// follow, and whether the others begin with the first line of a block.
+// settled returns how many bytes of whole lines may be looked at without those that follow,
+// and whether the others begin with the first line of a block. A block whose beginning is
+// not known, because it lies in front of what was held, is only told by its last line; so
+// lines that may belong to one wait for it.
 func settled(lines string) (end int, open bool) {
 	end = len(lines)
 	tail, short, long := true, 0, false
@@ -180,6 +185,7 @@ func beginsKey(line string) bool {
 	return strings.Contains(line[:i], "BEGIN ") && !strings.Contains(line[i:], "END ")
 }
 
+// endsKey reports whether a line is the last one of a block.
 func endsKey(line string) bool {
 	return strings.Contains(line, "----END") || strings.Contains(line, "---- END")
 }
@@ -200,7 +206,8 @@ func lineInKey(line string) bool {
 }
 
 // Line masks one line of many of which the others are not there, so that a line of a
-// private key cannot be told from another one of base64: both are hidden.
+// private key cannot be told from another one of base64: both are hidden. It is for tools
+// that show the lines that match, one by one.
 func (m *Masker) Line(text string) string {
 	if v := bare(text); len(v) >= longLine && isBase64(v) && strings.Trim(v, hexBytes+"ABCDEF") != "" {
 		return m.placeholder(v, span{0, len(v), looseKind, ""})

@@ -97,8 +97,9 @@ func Parse(text string) ([]File, error) {
 	}
 }
 
-// Paths returns the names of the files that a patch is about, old and new ones. It
-// returns false for a text that is not a patch.
+// Paths returns the names of the files that a patch is about, old and new ones. It returns
+// false for a text that is not a patch. It is for rules and questions, which need the names
+// before anything is applied.
 func Paths(text string) ([]string, bool) {
 	files, err := Parse(text)
 	var names []string
@@ -111,6 +112,8 @@ func Paths(text string) ([]string, bool) {
 	return names, err == nil
 }
 
+// split cuts a text into lines. Line ends of Windows in some of the lines are part of the
+// text.
 func split(text string) []string {
 	text = strings.TrimSuffix(text, "\n")
 	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") {
@@ -119,13 +122,15 @@ func split(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// parser stands before a line.
+// parser stands before a line. The format has no length of its parts, so each ends where a
+// line begins the next one.
 type parser struct {
 	lines []string
 	at    int
 	until string // ends the here document, or the fence
 }
 
+// peek returns the next line.
 func (p *parser) peek() (string, bool) {
 	if p.at >= len(p.lines) {
 		return "", false
@@ -133,12 +138,13 @@ func (p *parser) peek() (string, bool) {
 	return p.lines[p.at], true
 }
 
-// fail blames the line that was read last.
+// fail blames the line that was read last. Line 1 is blamed if none was read.
 func (p *parser) fail(format string, args ...any) error {
 	return &Error{max(p.at, 1), fmt.Sprintf(format, args...)}
 }
 
-// open reads what comes before the patch.
+// open reads what comes before the patch. A model that is used to shells writes
+// "apply_patch <<'EOF'" in front of it, and one that writes Markdown a fence.
 func (p *parser) open() error {
 	for ; p.at < len(p.lines); p.at++ {
 		line := strings.TrimSpace(p.lines[p.at])
@@ -160,7 +166,8 @@ func (p *parser) open() error {
 	return p.fail("it has no line %s", begin)
 }
 
-// close reads what comes after the patch.
+// close reads what comes after the patch. Further text would be lost silently, so it is an
+// error.
 func (p *parser) close() error {
 	for ; p.at < len(p.lines); p.at++ {
 		line := strings.TrimSpace(p.lines[p.at])
@@ -172,7 +179,8 @@ func (p *parser) close() error {
 	return nil
 }
 
-// name reads a line that names a file.
+// name reads a line that names a file. A line that ends behind the colon has an empty name,
+// which is an error.
 func (p *parser) name(prefix string) (string, bool) {
 	line, ok := p.peek()
 	if !ok {
@@ -186,7 +194,8 @@ func (p *parser) name(prefix string) (string, bool) {
 	return strings.TrimSpace(name), true
 }
 
-// file reads what is done to one file.
+// file reads what is done to one file. Lines that say anything else are not skipped: they
+// may be a change that was meant.
 func (p *parser) file() (*File, error) {
 	f := &File{Line: p.at + 1}
 	var ok bool
@@ -212,7 +221,7 @@ func (p *parser) file() (*File, error) {
 	return f, nil
 }
 
-// added reads the lines of a new file.
+// added reads the lines of a new file. Its last line always ends in a line break.
 func (p *parser) added(f *File) error {
 	var b strings.Builder
 	for ; p.at < len(p.lines); p.at++ {
@@ -231,7 +240,7 @@ func (p *parser) added(f *File) error {
 	return nil
 }
 
-// updated reads the changes of a file.
+// updated reads the changes of a file. A file may also be moved without a change.
 func (p *parser) updated(f *File) error {
 	var moved bool
 	if f.MoveTo, moved = p.name(move); moved && f.MoveTo == "" {
@@ -254,7 +263,8 @@ func (p *parser) updated(f *File) error {
 	return nil
 }
 
-// chunk reads a change. The first one of a file may come without @@.
+// chunk reads a change. The first one of a file may come without @@. Several lines with @@
+// narrow the place down one after the other.
 func (p *parser) chunk(first bool) (*Chunk, error) {
 	c := &Chunk{Line: p.at + 1}
 	for ; p.at < len(p.lines); p.at++ {
@@ -281,7 +291,8 @@ func (p *parser) chunk(first bool) (*Chunk, error) {
 	return c, nil
 }
 
-// header takes the line numbers of a unified diff off: "-1,2 +1,3 @@ func f()".
+// header takes the line numbers of a unified diff off: "-1,2 +1,3 @@ func f()". Models mix
+// the two formats up, and the numbers are mostly wrong.
 func header(s string) string {
 	s = strings.TrimSpace(s)
 	nums, after, found := strings.Cut(s, "@@")
@@ -291,7 +302,8 @@ func header(s string) string {
 	return s
 }
 
-// body reads the lines of a change.
+// body reads the lines of a change. An empty line stands for one with the space that models
+// leave out.
 func (p *parser) body(c *Chunk) error {
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
@@ -303,6 +315,7 @@ func (p *parser) body(c *Chunk) error {
 		switch {
 		case strings.HasPrefix(line, "@@"), strings.HasPrefix(line, marker):
 			return nil
+		// Editors strip blanks at line ends, and so do models.
 		case line == "":
 			c.Old, c.New = append(c.Old, ""), append(c.New, "")
 		case line[0] == ' ':

@@ -20,8 +20,10 @@ const (
 // takes the place of one for each instruction. It reads one line after the other
 // without stopping, since a line break leads from any state to the first one.
 //
-// A line with other characters is left to package regexp, also since that has its own
-// way with bytes that are not UTF-8. A machine belongs to one goroutine.
+// A line with other characters is left to package regexp, also since that has its own way
+// with bytes that are not UTF-8. A machine belongs to one goroutine. The states of an
+// expression can be exponentially many, so they are made on the way and forgotten when
+// there are too many (the lazy DFA of RE2).
 type machine struct {
 	m     *Matcher
 	kinds [256]uint8 // what of a byte can be told after it
@@ -64,7 +66,8 @@ const (
 	firstState        // the one at the start of a line
 )
 
-// newMachine returns the machine of an expression.
+// newMachine returns the machine of an expression. The kinds of bytes are told apart only
+// if the expression asks for word boundaries; otherwise every state would be there twice.
 func newMachine(m *Matcher) *machine {
 	d := &machine{m: m, ids: map[string]uint16{}, seen: make([]uint32, len(m.prog.Inst)),
 		taken: make([]uint32, len(m.prog.Inst))}
@@ -87,7 +90,8 @@ func (d *machine) reset() {
 	d.add(nil, lineStart)
 }
 
-// add returns the state of a set, or unknown if there are too many.
+// add returns the state of a set, or unknown if there are too many. A set is known by its
+// sorted instructions, so the ways on which it was reached do not matter.
 func (d *machine) add(insts []uint16, kind uint8) uint16 {
 	slices.Sort(insts)
 	key := []byte{kind}
@@ -114,7 +118,9 @@ func (d *machine) add(insts []uint16, kind uint8) uint16 {
 
 // find goes through the lines of a text, from the start of one. It returns matched and a
 // place in the first line that matches, or odd and a place in a line that is for package
-// regexp to decide, or unknown if there is neither, or ctx has ended.
+// regexp to decide, or unknown if there is neither, or ctx has ended. A carriage return in
+// front of a line break is not part of the line, and neither are the expression's anchors
+// about it; so it needs a look at the byte behind it.
 func (d *machine) find(ctx context.Context, text []byte, pos int) (at int, what uint16) {
 	s, i := uint16(firstState), pos
 	for !d.failed {
@@ -147,8 +153,9 @@ func (d *machine) find(ctx context.Context, text []byte, pos int) (at int, what 
 	return pos, odd
 }
 
-// run goes on as long as the way is known. Bytes that do not lead out of a state are
-// most of them, and are looked at without waiting for where the one before led.
+// run goes on as long as the way is known. Bytes that do not lead out of a state are most
+// of them, and are looked at without waiting for where the one before led. It is the loop
+// that nearly all of the time is spent in: it only reads the table.
 func (d *machine) run(text []byte, s uint16, i int) (uint16, int) {
 	for i < len(text) {
 		row := (*[256]uint16)(d.next[int(s)<<8:])
@@ -168,7 +175,8 @@ func (d *machine) run(text []byte, s uint16, i int) (uint16, int) {
 	return s, i
 }
 
-// tired reports whether ctx has ended, if it is time to look.
+// tired reports whether ctx has ended, if it is time to look. Asking the context takes
+// longer than a step, so it is asked once for many.
 func (d *machine) tired(ctx context.Context) bool {
 	if d.work < maxWork {
 		return false
@@ -201,8 +209,9 @@ func (d *machine) onReturn(s uint16) uint16 {
 	return to
 }
 
-// step finds out where a byte leads from a state. Kept is false if the states before
-// were forgotten.
+// step finds out where a byte leads from a state. Kept is false if the states before were
+// forgotten. An expression that keeps running out of states is left to package regexp,
+// which needs no more than one at a time.
 func (d *machine) step(s uint16, b byte) (to uint16, kept bool) {
 	from := d.states[s]
 	if d.collect(from, b) {
@@ -221,8 +230,9 @@ func (d *machine) step(s uint16, b byte) (to uint16, kept bool) {
 }
 
 // collect gathers the instructions that are next after a byte, or reports that the
-// expression matches before it. A match may begin anywhere, so the first instruction
-// is always among those to go on with.
+// expression matches before it. A match may begin anywhere, so the first instruction is
+// always among those to go on with. It follows the instructions that take no byte first.
+// The rounds stand for sets that would have to be cleared.
 func (d *machine) collect(from state, b byte) (match bool) {
 	d.set, d.stack = d.set[:0], append(append(d.stack[:0], from.insts...), uint16(d.m.prog.Start))
 	empty := between(from.kind, b)
@@ -257,8 +267,8 @@ func (d *machine) collect(from state, b byte) (match bool) {
 	return false
 }
 
-// between returns what holds between what was before a state and a byte, or the end
-// of the line.
+// between returns what holds between what was before a state and a byte, or the end of the
+// line. Anchors and word boundaries depend on both sides (regexp/syntax, EmptyOp).
 func between(kind uint8, b byte) syntax.EmptyOp {
 	before, after := rune(' '), rune(b)
 	switch kind {
@@ -273,6 +283,7 @@ func between(kind uint8, b byte) syntax.EmptyOp {
 	return syntax.EmptyOpContext(before, after)
 }
 
+// takes reports whether an instruction takes a character.
 func takes(in *syntax.Inst, r rune) bool {
 	switch in.Op {
 	case syntax.InstRune, syntax.InstRune1:

@@ -39,8 +39,10 @@ type Matcher struct {
 	bound bool     // the expression is a word between word boundaries
 }
 
-// Compile parses an expression in the syntax of package regexp. A literal one is
-// plain text. The error is that of package syntax, or [ErrTooLarge].
+// Compile parses an expression in the syntax of package regexp. A literal one is plain
+// text. The error is that of package syntax, or [ErrTooLarge]. The size is bounded before
+// anything is compiled, because a program that is made of ((a{100}){100}){100} does not fit
+// in memory.
 func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	if literal {
 		expr = regexp.QuoteMeta(expr)
@@ -69,6 +71,8 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 		return in.Op == syntax.InstEmptyWidth &&
 			syntax.EmptyOp(in.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
 	})
+	// The shape of an expression decides which of three ways is taken: the word alone, the
+	// word with boundaries, or the machine on the lines that have a word.
 	words := required(tree)
 	m.setWords(words)
 	if len(words) == 1 {
@@ -84,8 +88,9 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	return m, nil
 }
 
-// setWords sets what to look for. One word in any case makes all of them so, which
-// those that are not ASCII cannot be: their forms differ in length.
+// setWords sets what to look for. One word in any case makes all of them so, which those
+// that are not ASCII cannot be: their forms differ in length. A search for several words in
+// any case is a search for each.
 func (m *Matcher) setWords(words []word) {
 	ascii := true
 	for _, w := range words {
@@ -103,8 +108,9 @@ func (m *Matcher) setWords(words []word) {
 	}
 }
 
-// programSize is about how many steps package regexp makes of an expression. It is
-// known before they are made, which for a large one takes much memory.
+// programSize is about how many steps package regexp makes of an expression. It is known
+// before they are made, which for a large one takes much memory. A repetition is written
+// out, so its size is multiplied.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -130,9 +136,13 @@ func isWord(re *syntax.Regexp, w word) bool {
 	return re.Op == syntax.OpLiteral && strings.EqualFold(string(re.Rune), w.text)
 }
 
+// maxWords is the number of words above which looking for each of them takes longer than
+// the machine does.
 const maxWords = 8
 
-// required returns words of which a match contains at least one, or nil.
+// required returns words of which a match contains at least one, or nil. Of a sequence, the
+// words of any part will do, and the rarest are best; of alternatives, the words of all are
+// needed. A part that may match nothing requires none.
 func required(re *syntax.Regexp) []word {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -164,9 +174,10 @@ func required(re *syntax.Regexp) []word {
 	return nil
 }
 
-// better prefers the words whose shortest is longer.
+// better prefers the words whose shortest is longer. A longer word is on fewer lines.
 func better(a, b []word) bool { return shortest(a) > shortest(b) }
 
+// shortest returns the length of the shortest word, 0 without any.
 func shortest(words []word) int {
 	n := 0
 	for i, w := range words {
@@ -177,7 +188,8 @@ func shortest(words []word) int {
 	return n
 }
 
-// rare reports whether a character is on few lines of code and prose.
+// rare reports whether a character is on few lines of code and prose. A single letter is on
+// nearly every line, so looking for it costs more than it saves.
 func rare(c string) bool { return c != "" && strings.Contains("_-@#%&!?|~^$+\\", c) }
 
 // literal returns the longest part of a literal that is the same bytes in every
@@ -199,7 +211,8 @@ func literal(re *syntax.Regexp) []word {
 	return []word{{best, fold}}
 }
 
-// scanner goes through one text.
+// scanner goes through one text. It belongs to one goroutine, since it remembers where
+// words were found.
 type scanner struct {
 	m       *Matcher
 	d       *machine // of the same expression
@@ -208,6 +221,7 @@ type scanner struct {
 	tried   int64 // bytes times steps since the last look at the context
 }
 
+// scan begins with a text. The machine is passed in, as it learns from text to text.
 func (m *Matcher) scan(d *machine, text []byte) *scanner {
 	s := &scanner{m: m, d: d, text: text}
 	for _, w := range m.words {
@@ -216,7 +230,9 @@ func (m *Matcher) scan(d *machine, text []byte) *scanner {
 	return s
 }
 
-// next returns the first line at or after pos, the start of a line, that matches.
+// next returns the first line at or after pos, the start of a line, that matches. A
+// candidate costs as much as its line and the expression are long, and these are added up,
+// so that a hostile pair of both cannot keep the search from stopping.
 func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 	for pos < len(s.text) {
 		if s.tried > maxWork {
@@ -254,7 +270,8 @@ func (s *scanner) candidate(ctx context.Context, pos int) (at int, sure bool) {
 	return at, what == matched
 }
 
-// match decides about a line.
+// match decides about a line. The machine is asked first; only lines with characters
+// outside ASCII need package regexp.
 func (s *scanner) match(ctx context.Context, start, end int) bool {
 	if s.m.bound {
 		return hasWord(trimCR(s.text[start:end]), s.m.words[0])
@@ -268,7 +285,8 @@ func (s *scanner) match(ctx context.Context, start, end int) bool {
 	return s.m.match(ctx, trimCR(s.text[start:end]))
 }
 
-// word returns the first place of one of the words at or after pos, or -1.
+// word returns the first place of one of the words at or after pos, or -1. Each finder
+// remembers where its word is next, so a text is gone through once for each word.
 func (s *scanner) word(pos int) int {
 	first := -1
 	for i := range s.finders {
@@ -279,7 +297,8 @@ func (s *scanner) word(pos int) int {
 	return first
 }
 
-// match has package regexp decide about a line.
+// match has package regexp decide about a line. A long line is read rune by rune, which is
+// slower but can be stopped.
 func (m *Matcher) match(ctx context.Context, line []byte) bool {
 	every := maxWork / m.size
 	if len(line) <= every {
@@ -326,6 +345,7 @@ func hasWord(line []byte, lit string) bool {
 	}
 }
 
+// boundary reports whether a word begins or ends at a place.
 func boundary(line []byte, at int) bool {
 	before := at > 0 && wordByte(line[at-1])
 	after := at < len(line) && wordByte(line[at])

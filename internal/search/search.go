@@ -104,8 +104,9 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	return s.result(), nil
 }
 
-// keep reads the files again that are in the result, which were not known while they
-// were searched. Of one in which other lines are found now it keeps nothing.
+// keep reads the files again that are in the result, which were not known while they were
+// searched. Of one in which other lines are found now it keeps nothing. A file may have
+// changed in between; its text would then not belong to the lines that are shown.
 func (s *searcher) keep(ctx context.Context) {
 	w, room := s.worker(), s.q.Keep
 	for i := range s.found {
@@ -121,6 +122,8 @@ func (s *searcher) keep(ctx context.Context) {
 	}
 }
 
+// compile makes the patterns of a query. One without a slash is for names in any directory,
+// as in .gitignore.
 func compile(patterns []string) ([]*glob.Pattern, error) {
 	var all []*glob.Pattern
 	for _, p := range patterns {
@@ -142,6 +145,8 @@ type job struct {
 	files     []string
 }
 
+// Its jobs are a stack shared by all goroutines: a directory that is found becomes a job,
+// so wide and deep trees keep all of them busy.
 type searcher struct {
 	src              Source
 	q                *Query
@@ -171,7 +176,8 @@ type worker struct {
 
 func (s *searcher) worker() *worker { return &worker{d: newMachine(s.q.Matcher)} }
 
-// run works until there are no jobs, or the context ends.
+// run works until there are no jobs, or the context ends. A goroutine that waits for a job
+// does not see the end of the context by itself, so that wakes all.
 func (s *searcher) run(ctx context.Context, start Directory) {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
@@ -198,7 +204,8 @@ func (s *searcher) run(ctx context.Context, start Directory) {
 	wg.Wait()
 }
 
-// take returns the next job, and waits if there is none yet.
+// take returns the next job, and waits if there is none yet. There may be more as long as
+// one is at work.
 func (s *searcher) take() (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,6 +221,7 @@ func (s *searcher) take() (job, bool) {
 	return j, true
 }
 
+// finish tells the others that a job is done; after the last one nothing can be added.
 func (s *searcher) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +230,8 @@ func (s *searcher) finish() {
 	}
 }
 
-// directory makes jobs of what is in a directory. The last one added is done first.
+// directory makes jobs of what is in a directory. The last one added is done first. So
+// directories come in the order of their names, which lets late leave out more.
 func (s *searcher) directory(ctx context.Context, dir Directory) {
 	found, err := Children(ctx, s.src, dir, true)
 	if err != nil {
@@ -252,12 +261,15 @@ func (s *searcher) directory(ctx context.Context, dir Directory) {
 	s.more.Broadcast()
 }
 
+// wanted reports whether a file is to be searched. A file named .git is where a work tree
+// has its repository.
 func (s *searcher) wanted(p string) bool {
 	match := func(g *glob.Pattern) bool { return g.Match(p) }
 	return (len(s.include) == 0 || slices.ContainsFunc(s.include, match)) &&
 		!slices.ContainsFunc(s.exclude, match) && path.Base(p) != ".git"
 }
 
+// files searches some files, one after the other in one buffer.
 func (s *searcher) files(ctx context.Context, w *worker, names []string) {
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -297,8 +309,9 @@ func (s *searcher) add(f File) {
 	}
 }
 
-// trim drops the files that cannot be in the result. One match more than what was
-// asked for is kept, which tells that there is more.
+// trim drops the files that cannot be in the result. One match more than what was asked for
+// is kept, which tells that there is more. Files come in any order, so the list is sorted
+// before it is cut: the result is the same whatever the goroutines did.
 func (s *searcher) trim() {
 	slices.SortFunc(s.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	s.matches = 0
@@ -311,6 +324,7 @@ func (s *searcher) trim() {
 	}
 }
 
+// result counts what was kept, and cuts the last file to the number that was asked for.
 func (s *searcher) result() *Result {
 	r := &Result{Files: s.found, Matches: s.matches,
 		Searched: s.searched.Load(), Binary: s.binary.Load(),
@@ -371,7 +385,8 @@ func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
 	return text, nil
 }
 
-// read reads a file into the worker's buffer.
+// read reads a file into the worker's buffer. The size is that at the opening: bytes that
+// are appended meanwhile are left out.
 func (w *worker) read(f fs.File) (text []byte, large bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -394,7 +409,8 @@ func (w *worker) read(f fs.File) (text []byte, large bool, err error) {
 // at is a line in a text.
 type at struct{ number, start, end int }
 
-// lines finds the matches in a text, with their context.
+// lines finds the matches in a text, with their context. Line numbers are counted from
+// match to match, so that a text is gone through once.
 func (s *searcher) lines(ctx context.Context, d *machine, name string, text []byte) File {
 	file := File{Path: name}
 	scan := s.q.Matcher.scan(d, text)
@@ -422,7 +438,8 @@ func (s *searcher) lines(ctx context.Context, d *machine, name string, text []by
 	return file
 }
 
-// before adds up to n lines before a match, none of them from before pos.
+// before adds up to n lines before a match, none of them from before pos. No line is shown
+// twice, even if two matches are near each other.
 func (f *File) before(text []byte, m at, n, pos int) {
 	start := m.start
 	k := 0

@@ -51,6 +51,7 @@ func Start(src Source, directory string, more []byte) Directory {
 	return Directory{directory, l}
 }
 
+// read returns the beginning of a file, or nil.
 func read(src Source, name string) []byte {
 	f, err := src.Open(name)
 	if err != nil {
