@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// maxChunks bounds the changes of one patch, each of which is looked for in its file.
 const maxChunks = 1000 // of one patch
 
 const patchDescription = `Change several text files of the workspace at once, all of them or none,
@@ -47,8 +48,12 @@ func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return newChanger(ws, opts, what, p.find)
 }
 
+// A patcher makes a plan of a patch: all files together, so that none is changed if one
+// cannot be.
 type patcher struct{ ws FS }
 
+// find makes the plan. Problems are worded for the model, which has to write the patch
+// anew.
 func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal, error) {
 	if len(in.Patch) > maxEdited {
 		return nil, problemf("too_large", "the patch is larger than %d MB; make several calls", maxEdited>>20)
@@ -111,6 +116,7 @@ func noneTwice(edits []aycoder.FileEdit) error {
 	return nil
 }
 
+// file proposes the change of one file.
 func (p *patcher) file(ctx context.Context, from texts, file *patch.File) (*proposal, error) {
 	f, err := from.open(ctx, file.Path)
 	if err != nil {

@@ -47,6 +47,7 @@ type bashArgs struct {
 	Description string `json:"description,omitempty" jsonschema_description:"What the command does, in a few words, for the user."`
 }
 
+// check refuses arguments that the schema cannot.
 func (in *bashArgs) check() error {
 	switch {
 	case strings.TrimSpace(in.Command) == "":
@@ -149,6 +150,7 @@ func (b *basher) where(inv *invocation, in *bashArgs) (string, error) {
 	return b.ws.Rel(in.WorkingDir)
 }
 
+// run runs a command, and waits for it unless it is to go on in the background.
 func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -269,6 +271,8 @@ type sink struct {
 	w  io.Writer // nil when closed
 }
 
+// Write passes output on until the result is made. A program that is still writing then
+// gets an error.
 func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,6 +282,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
+// close ends the output, whoever still holds it.
 func (s *sink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,6 +356,7 @@ func writeOutput(b *strings.Builder, out *proc.Output) {
 	}
 }
 
+// writeText adds the output as text that a model can read.
 func writeText(b *strings.Builder, out *proc.Output) {
 	text, odd := out.Text()
 	b.WriteString(text)
@@ -362,6 +368,8 @@ func writeText(b *strings.Builder, out *proc.Output) {
 	}
 }
 
+// writeNotes adds what the output does not show: processes that were left, and what the
+// sandbox kept the command from.
 func (e *ending) writeNotes(b *strings.Builder) {
 	switch {
 	case e.res.Survivors > 0:

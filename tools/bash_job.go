@@ -85,6 +85,7 @@ func (j *job) peek(f func([]byte) bool) bool {
 	return f(proc.Whole(j.unread))
 }
 
+// ended reports whether the command has ended, without waiting for it.
 func (j *job) ended() bool {
 	select {
 	case <-j.done:
@@ -197,6 +198,7 @@ func (s *Shell) drop(j *job) {
 	j.stop()
 }
 
+// stop ends the command and waits until all of its processes are gone.
 func (j *job) stop() {
 	j.cancel(errStopped)
 	<-j.done

@@ -41,6 +41,8 @@ func BashOutput(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectText, "id"))
 }
 
+// output returns what the command has printed since the last call. It is dropped with that,
+// so that the memory for it is bounded.
 func (s *Shell) output(ctx context.Context, inv *invocation, in outputArgs) (*result, error) {
 	j, err := s.find(inv, in.ID)
 	if err != nil {
@@ -181,6 +183,7 @@ func BashKill(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectWrite), aycoder.WithSubject(aycoder.SubjectText, "id"))
 }
 
+// kill ends a command. If the call is cancelled first, the command still ends.
 func (s *Shell) kill(ctx context.Context, inv *invocation, in killArgs) (*result, error) {
 	j, err := s.find(inv, in.ID)
 	if err != nil {

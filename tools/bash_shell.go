@@ -62,6 +62,8 @@ func (s *Shell) dirIn(run string, depth int) string {
 	return path.Clean(s.inner[run])
 }
 
+// setDir remembers where a command has ended. That of a nested run is forgotten with the
+// run.
 func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,6 +79,7 @@ func (s *Shell) setDir(inv *aycoder.Invocation, rel string) {
 	}
 }
 
+// forget drops the directory of a run that is over.
 func (s *Shell) forget(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -100,6 +100,8 @@ func (b *basher) content(name string, most int) (string, bool) {
 // that programs add: a line number, a file name, a mark.
 type outputLines map[string]bool
 
+// linesOf returns the lines of an output, and what stands behind a number or a name in
+// each, as tools such as grep print them.
 func linesOf(output string) outputLines {
 	out := outputLines{}
 	for line := range strings.Lines(output) {

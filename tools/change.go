@@ -17,6 +17,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// maxDiff bounds the diff that a result shows: more would cost the model more than reading
+// the file.
 const maxDiff = 48 << 10 // bytes of the diffs of a result
 
 // changer is a tool that changes files. It makes a plan, and carries out that plan or the
@@ -43,6 +45,7 @@ type proposal struct {
 	notes []note
 }
 
+// plan makes the plan, and tells the model what to do if it is too large.
 func (p *proposal) plan() (aycoder.EditPlan, error) {
 	for i := range p.edits {
 		p.edits[i].Memo = memoOf(p.notes, p.edits[i].Path)
@@ -61,6 +64,8 @@ type about struct {
 	subject           aycoder.Subject
 }
 
+// newChanger makes a tool that changes files. Each makes a plan first, so that a question
+// can show the change before it is made.
 func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (aycoder.Tool, error) {
 	if _, err := configure(ws, opts); err != nil {
 		return nil, err
@@ -154,7 +159,8 @@ func (c *changer[In]) call(ctx context.Context, _ *invocation, in In) (*result, 
 	})
 }
 
-// inTurn makes a change while no other is made.
+// inTurn makes a change while no other is made: a second one would be planned on a file
+// that the first is changing.
 func (c *changer[In]) inTurn(ctx context.Context, change func() (*result, error)) (*result, error) {
 	if c.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
@@ -273,6 +279,7 @@ func changeOf(f *aycoder.FileResult, edit aycoder.FileEdit) *diff.File {
 	return diff.Compare(view.Bytes(before), view.Bytes(f.Content), diff.WithNames(from, to))
 }
 
+// wholeFile says in a few words what became of a file that was created or deleted.
 func wholeFile(kind aycoder.EditKind, s diff.Stat) string {
 	if kind == aycoder.EditDelete {
 		return "deleted"

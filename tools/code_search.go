@@ -55,6 +55,8 @@ func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
+// codeSearch searches the workspace. Files with matches are noted as seen, as far as they
+// were shown whole.
 func codeSearch(
 	ctx context.Context, ws FS, inv *invocation, c *config, in searchArgs,
 ) (*result, error) {

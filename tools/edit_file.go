@@ -43,6 +43,7 @@ func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 // fileEditor edits one file.
 type fileEditor struct{ ws FS }
 
+// edit proposes one replacement.
 func (e *fileEditor) edit(ctx context.Context, from texts, in editArgs) (*proposal, error) {
 	one := editmatch.Edit{Old: in.OldString, New: in.NewString, ReplaceAll: in.ReplaceAll}
 	return e.edits(ctx, from, in.Path, []editmatch.Edit{one})

@@ -24,6 +24,8 @@ type localExec struct {
 	memory   int64 // see [WithMemoryLimit]
 }
 
+// Run starts the shell with the script on a descriptor, so that neither the list of
+// processes nor a temporary file shows it.
 func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
 	shell, err := findShell()
 	if err != nil {
@@ -173,6 +175,7 @@ func lastDir(told []byte) string {
 	return dir
 }
 
+// closeOpen closes the ends of the pipes that the shell has inherited.
 func (s *handover) closeOpen() {
 	for _, f := range s.open {
 		f.Close()
@@ -180,6 +183,7 @@ func (s *handover) closeOpen() {
 	s.open = nil
 }
 
+// close ends the handover, also if the shell did not read all of it.
 func (s *handover) close() {
 	s.closeOpen()
 	s.told.Close()

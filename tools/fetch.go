@@ -86,12 +86,15 @@ func Fetch(opts ...Option) (aycoder.Tool, error) {
 	return newFetcher(c).tool()
 }
 
+// It keeps connections from call to call, and nothing else: no cookies, no cache.
 type fetcher struct {
 	client   *http.Client
 	private  []string
 	resolver *net.Resolver // not the system's resolver, whose look-ups outlive a call
 }
 
+// newFetcher makes the client. Redirects are followed by the tool itself, since each
+// address has to be checked.
 func newFetcher(c *config) *fetcher {
 	f := &fetcher{private: c.privateHosts, resolver: &net.Resolver{PreferGo: true}}
 	f.client = &http.Client{Transport: f.transport()}
@@ -103,6 +106,7 @@ func newFetcher(c *config) *fetcher {
 	return f
 }
 
+// tool describes the tool. It changes nothing, and reaches beyond the workspace.
 func (f *fetcher) tool() (aycoder.Tool, error) {
 	return aycoder.NewTool("fetch", fetchDescription, guard(f.run),
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithHints(false, true),
@@ -140,6 +144,7 @@ func (f *fetcher) allows(address string) bool {
 	return slices.Contains(f.private, address) || slices.Contains(f.private, canonicalHost(host))
 }
 
+// run fetches a page, within its timeout.
 func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*result, error) {
 	if in.Offset < 0 || in.MaxBytes < 0 || in.Timeout < 0 {
 		return nil, problemf("invalid_arguments", "offset, max_bytes and timeout must not be negative")
@@ -183,6 +188,7 @@ func (f *fetcher) page(ctx context.Context, inv *invocation, u *url.URL, raw boo
 	return nil, problemf("too_many_redirects", "%s: more than %d redirects", showURL(u), maxRedirects)
 }
 
+// get sends a request that says who asks, so that the owner of a server can refuse.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {

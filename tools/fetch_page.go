@@ -69,6 +69,7 @@ func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Respo
 	return p, nil
 }
 
+// read decodes the page from its charset, which the server or the page itself declares.
 func (p *webPage) read(r io.Reader, declared string, raw bool) error {
 	text, err := charset.NewReader(r, declared)
 	if errors.Is(err, io.EOF) {
@@ -129,6 +130,8 @@ type lazy struct {
 	r    io.Reader
 }
 
+// Read opens the reader at the first byte: a decompressor reads at once, and would block
+// before the context is looked at.
 func (l *lazy) Read(p []byte) (int, error) {
 	if l.r == nil {
 		r, err := l.open()
@@ -150,6 +153,7 @@ type meter struct {
 	told  int64
 }
 
+// Read bounds what a decompressor makes of a small response.
 func (m *meter) Read(p []byte) (int, error) {
 	if err := m.alive(); err != nil {
 		return 0, err
@@ -208,6 +212,7 @@ var textNames = []string{
 	"json", "xml", "yaml", "toml", "javascript", "ecmascript", "sql", "graphql", "x-sh", "x-www-form-urlencoded",
 }
 
+// notText is the problem of a page that a model cannot read.
 func notText(u *url.URL, kind string, size int64) error {
 	long := "of unknown size"
 	if size >= 0 {

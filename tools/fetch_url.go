@@ -45,6 +45,8 @@ func (f *fetcher) parse(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// blockedHost is the problem of an address on this machine or in its network, where no
+// login protects what is there.
 func blockedHost(host string) error {
 	return problemf("blocked_address", "%s is not a host of the public Internet, and fetch reaches no other; "+
 		"to look at a server on this machine use a command", showHost(host))
@@ -80,6 +82,8 @@ func parseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// checkHost refuses hosts that look like others: letters of another alphabet have to be
+// written in ASCII (RFC 5891).
 func checkHost(u *url.URL) error {
 	host := u.Hostname()
 	if !strings.HasPrefix(u.Host, "[") && strings.Trim(strings.ToLower(host), hostLetters) != "" {
@@ -98,6 +102,7 @@ func checkHost(u *url.URL) error {
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 
+// portOf returns the port, also if it is the scheme's.
 func portOf(u *url.URL) string {
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
 		return p

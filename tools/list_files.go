@@ -59,6 +59,7 @@ type listing struct {
 	seen           atomic.Int64
 }
 
+// listDirectory lists a directory, or everything below it.
 func listDirectory(
 	ctx context.Context, ws FS, inv *invocation, c *config, in listArgs,
 ) (*result, error) {
@@ -150,6 +151,8 @@ func (l *listing) walk(
 	return nil
 }
 
+// add adds an entry. Those beyond the bounds are counted, so that the model knows how much
+// it does not see.
 func (l *listing) add(e search.Entry) {
 	if l.match != nil && !l.match(e) {
 		return

@@ -59,6 +59,8 @@ func maskAll(ws FS, opts []Option, all []aycoder.Tool) ([]aycoder.Tool, error) {
 	return all, nil
 }
 
+// It wraps any tool, so that no secret of a file reaches the model, and no placeholder of
+// the model a file.
 type maskedTool struct {
 	aycoder.Tool
 	masker *Masker
@@ -113,6 +115,8 @@ func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error)
 	return t.masker.told(inv, r, t.output), t.masker.err(err)
 }
 
+// The wrapper must have the abilities of the tool inside and no others, as the loop asks
+// for them by type.
 type maskedPlanner struct {
 	*maskedTool
 	planner aycoder.Planner
@@ -256,6 +260,7 @@ func (r *restorer) value(v any, path string, schema map[string]any) any {
 	return v
 }
 
+// text restores a text that is written to a path; a patch names its paths itself.
 func (r *restorer) text(s, path string) string {
 	if path == "" {
 		return r.patch(s)
@@ -308,6 +313,7 @@ func (r *restorer) within(s, path string) string {
 
 const maxRefused = 5 // placeholders that an error names
 
+// refuse notes a placeholder that cannot be restored, for the message to the model.
 func (r *restorer) refuse(placeholder string) {
 	if len(r.unresolved) < maxRefused && !slices.Contains(r.unresolved, placeholder) {
 		r.unresolved = append(r.unresolved, placeholder)

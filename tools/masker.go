@@ -148,6 +148,7 @@ func (m *Masker) text(s string, output bool) string {
 
 const maxGrowth = 256 // bytes
 
+// part masks what a model would read of a part. An image is not looked into.
 func (m *Masker) part(p aycoder.Part, output bool) aycoder.Part {
 	switch p := p.(type) {
 	case *aycoder.Text:

@@ -33,6 +33,7 @@ func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return newChanger(ws, opts, what, e.multi)
 }
 
+// multi proposes several edits of one file.
 func (e *fileEditor) multi(ctx context.Context, from texts, in multiArgs) (*proposal, error) {
 	switch n := len(in.Edits); {
 	case n == 0:

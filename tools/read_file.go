@@ -51,6 +51,8 @@ func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
+// readFile shows some lines of a file. The text that was shown is noted, because an edit is
+// compared with it later.
 func readFile(
 	ctx context.Context, ws FS, inv *invocation, c *config, in readArgs,
 ) (*result, error) {
@@ -100,6 +102,8 @@ type text struct {
 	kept   bool
 }
 
+// textOf opens the text of a file. A small one is read whole, so that it can be noted as
+// seen; a large one is read through.
 func textOf(f fs.File, name string) (*text, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -143,6 +147,8 @@ func byteOrder(head []byte) binary.ByteOrder {
 	}
 }
 
+// decodeUTF16 decodes a text with a byte order mark, as Windows programs write it. Half a
+// pair becomes U+FFFD.
 func decodeUTF16(data []byte, order binary.ByteOrder) string {
 	units := make([]uint16, 0, len(data)/2)
 	for ; len(data) >= 2; data = data[2:] {
@@ -170,6 +176,8 @@ type page struct {
 	done atomic.Int64 // bytes
 }
 
+// read goes through the file line by line, also behind the lines that are shown, to count
+// them.
 func (p *page) read(ctx context.Context, r io.Reader) error {
 	br := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -218,6 +226,7 @@ func (p *page) wants() bool {
 // full reports whether the page is complete.
 func (p *page) full() bool { return p.total+1 >= p.first && !p.wants() }
 
+// endLine ends a line, which may have come in several pieces.
 func (p *page) endLine(ended bool) {
 	if p.wants() {
 		p.show(ended)
@@ -226,6 +235,7 @@ func (p *page) endLine(ended bool) {
 	p.line, p.long = p.line[:0], 0
 }
 
+// show adds a line with its number, shortened if it is long.
 func (p *page) show(ended bool) {
 	line := p.line
 	size := p.long
@@ -258,6 +268,8 @@ func (p *page) show(ended bool) {
 	fmt.Fprintf(&p.out, "%6d\t%s%s\n", p.shown, clean, cut)
 }
 
+// result adds what the model has to know beside the lines: how many there are, how to go
+// on, and which line endings they have.
 func (p *page) result(in readArgs) (*result, error) {
 	if p.total == 0 {
 		return textResult("[empty file]\n", "empty file"), nil

@@ -142,6 +142,7 @@ func (s *LocalSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCal
 	return startIn(ctx, s.box, cmd, call)
 }
 
+// startIn starts a command in a box. The types of the internal package stay out of the API.
 func startIn(ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	r, err := box.Start(ctx, cmd, sandbox.Call(call))
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
@@ -196,6 +197,7 @@ func Seatbelt(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Seatbelt, ws, opts)
 }
 
+// newSandbox adds what the host allows to the defaults.
 func newSandbox(box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOption) (*LocalSandbox, error) {
 	if ws == nil {
 		return nil, errors.New("new sandbox: workspace is nil")
@@ -237,6 +239,8 @@ func WithSandboxWrite(paths ...string) SandboxOption {
 	return func(c *sandboxConfig) error { return addPaths(&c.write, "WithSandboxWrite", paths) }
 }
 
+// addPaths adds paths that exist: one that is misspelt would otherwise grant nothing,
+// silently.
 func addPaths(to *[]string, option string, paths []string) error {
 	for _, p := range paths {
 		abs, err := filepath.Abs(p)

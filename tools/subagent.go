@@ -94,11 +94,14 @@ type subagents struct {
 	self aycoder.Tool
 }
 
+// loop makes the agent, with the options of the host.
 func (s *subagents) loop(tools []aycoder.Tool) (*aycoder.Loop, error) {
 	opts := slices.Clone(s.Options)
 	return aycoder.New(s.Model, append(opts, aycoder.WithTools(tools...), aycoder.WithLimits(aycoder.Limits{Turns: s.MaxTurns}))...)
 }
 
+// run gives the task to an agent and returns its report. Its events go to the consumer of
+// the run around it, so questions are answered there.
 func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (*result, error) {
 	switch {
 	case strings.TrimSpace(in.Task) == "":
@@ -161,10 +164,12 @@ func (s *subagents) choose(names []string, depth int) ([]aycoder.Tool, error) {
 	return chosen, nil
 }
 
+// named is a test for a tool's name.
 func named(name string) func(aycoder.Tool) bool {
 	return func(t aycoder.Tool) bool { return t.Spec().Name == name }
 }
 
+// toolNames returns the names of tools.
 func toolNames(tools []aycoder.Tool) []string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
@@ -186,6 +191,7 @@ type follower struct {
 	untrusted bool
 }
 
+// see passes an event on and counts what the agent uses. An error ends the agent.
 func (w *follower) see(ctx context.Context, ev aycoder.Event) error {
 	if err := w.inv.Emit(ctx, ev); err != nil {
 		return err

@@ -36,6 +36,7 @@ func missing(ctx context.Context, ws FS, name string, err error) error {
 	return err
 }
 
+// suggestion is the problem of a name that does not exist, with the names that come near.
 func suggestion(name, dir string, names []string) error {
 	name = runes.Cut(name, 200)
 	if len(names) == 0 {

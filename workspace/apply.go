@@ -18,76 +18,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
-	"github.com/aycoder/aycoder/merge"
 )
-
-// ApplyOption configures one call of [Workspace.Apply].
-type ApplyOption func(*applyConfig) error
-
-type applyConfig struct {
-	approved string
-	markers  bool
-	wait     time.Duration
-	merge    []merge.Option
-
-	// Hooks for tests: step runs between two steps of the protocol; plain and noLease turn off
-	// atomic exchanges and leases, which some systems lack.
-	step           func(step, path string) error
-	plain, noLease bool
-
-	missed   int // how often files were searched for again
-	record   *planRecord
-	recovers bool // the record belongs to a plan that is being finished or taken back
-}
-
-// WithApproved states that the plan with this [aycoder.EditPlan.Digest] was approved, either by
-// a person who saw it or by a rule that names its files. The plan may then change files that
-// run code, see [Workspace]; a plan with another digest is refused. Default: any plan is
-// accepted, but none may change such files.
-func WithApproved(digest string) ApplyOption {
-	return func(c *applyConfig) error { c.approved = digest; return nil }
-}
-
-// WithWrittenConflicts writes both sides of a conflict into the file, between markers, and
-// carries out the rest of the plan. The outcome is still conflicted, but Apply returns no error
-// for it. Binary files and deletions are not affected. Default: false, so a conflict changes
-// nothing.
-func WithWrittenConflicts(on bool) ApplyOption {
-	return func(c *applyConfig) error { c.markers = on; return nil }
-}
-
-// WithWriterWait sets how long Apply waits, in total for all files, until no other process has
-// one of them open for writing. It waits before it carries out the plan, and again before it
-// closes the old files. Default: 1 s.
-func WithWriterWait(d time.Duration) ApplyOption {
-	return func(c *applyConfig) error {
-		if d < 0 {
-			return &aycoder.ConfigError{Option: "WithWriterWait", Err: fmt.Errorf("%s is negative", d)}
-		}
-		c.wait = d
-		return nil
-	}
-}
-
-// WithMerge sets options for the merges, such as [merge.WithTouchingEdits]. Default: labels
-// that name the two sides of a conflict.
-func WithMerge(opts ...merge.Option) ApplyOption {
-	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
-}
-
-func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
-	c := &applyConfig{wait: time.Second}
-	c.merge = []merge.Option{merge.WithLabels("when you read it", "the file now", "your change")}
-	var errs []error
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, nilOption())
-			continue
-		}
-		errs = append(errs, opt(c))
-	}
-	return c, errors.Join(errs...)
-}
 
 // Apply carries out an approved plan, either completely or not at all.
 //
@@ -141,6 +72,8 @@ func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...Ap
 	return w.apply(ctx, plan, opts)
 }
 
+// apply carries out one plan at a time: two plans could otherwise exchange the same file,
+// and each take the other's text for the user's.
 func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption) (*aycoder.ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
@@ -315,6 +248,8 @@ func (a *applier) place(ctx context.Context, f *fileApply) error {
 	return nil
 }
 
+// placeIn returns the place of a file in a directory that is open, so that a directory
+// which is moved meanwhile is still the one that was checked.
 func (a *applier) placeIn(t *target, f *fileApply) place {
 	return place{&target{dir: t.dir, lock: t.lock, name: path.Base(f.final), asked: f.edit.Path}, a.plain}
 }
@@ -343,6 +278,7 @@ func (w *Workspace) removeDirectories(created []string) {
 	}
 }
 
+// close lets go of what the plan held, after success and failure alike.
 func (a *applier) close() {
 	for _, f := range a.files {
 		f.close()
@@ -492,6 +428,7 @@ func (a *applier) conflict() error {
 	return &e
 }
 
+// result returns what became of each file, in the order of the plan.
 func (a *applier) result() *aycoder.ApplyResult {
 	r := &aycoder.ApplyResult{Files: make([]aycoder.FileResult, len(a.files))}
 	for i, f := range a.files {

@@ -416,6 +416,7 @@ func (f *fileApply) isStaged(want fileState) (bool, error) {
 	return true, err
 }
 
+// unstage removes the new text, which is in a temporary file until it is exchanged.
 func (f *fileApply) unstage() {
 	if f.staged != nil {
 		f.staged.close()

@@ -108,6 +108,8 @@ type fileState struct {
 	link   string // its target, if it is a link
 }
 
+// same reports whether a file is as it was: its text counts, not its times, since programs
+// touch files.
 func (s fileState) same(o fileState) bool {
 	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && s.text == o.text)
 }
@@ -155,6 +157,7 @@ func (p place) isAt(name string, h *held) bool {
 	return err == nil && to == h.known.link
 }
 
+// close closes the file, if there is one.
 func (h *held) close() {
 	if h.file != nil {
 		h.file.Close() // which also releases the lease
@@ -175,6 +178,8 @@ func (h *held) lease() error {
 	return err
 }
 
+// release gives the lease back. The kernel would otherwise make a program that opens the
+// file wait (fcntl(2), F_SETLEASE).
 func (h *held) release() {
 	if !h.noLease && h.file != nil {
 		atomicswap.Release(h.file)

@@ -113,12 +113,15 @@ type recordKey struct {
 	index int
 }
 
+// Each line is one value, so that a record which was cut off by a crash is valid up to its
+// last whole line.
 type recordLine struct {
 	Begin *recordBegin `json:"begin,omitempty"`
 	Files []recordFile `json:"files,omitempty"`
 	Done  bool         `json:"done,omitempty"`
 }
 
+// The inode tells a record that is still in its place from a copy of it.
 type recordBegin struct {
 	Version   int          `json:"version"`
 	Workspace string       `json:"workspace"`
@@ -137,6 +140,7 @@ type recordFile struct {
 	Link  string           `json:"link,omitempty"` // the target of a link that is deleted
 }
 
+// recorded is what has to be known of a file to finish its change, or to take it back.
 func (f *fileApply) recorded(id string, index int) recordFile {
 	e := between(f.final, f.edit.Mode, f.found, f.want)
 	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(), f.found.link}
@@ -201,6 +205,8 @@ func (r *planRecord) failed(err error) error {
 	return wrapError("write down the plan in", r.root.Name(), err)
 }
 
+// begin writes the record before anything else is: a crash after it can be undone, one
+// before it has done nothing.
 func (r *planRecord) begin(begin recordBegin) (err error) {
 	r.name = r.prefix + r.id + r.end
 	// The sticky bit is one that git does not give to files.
@@ -235,6 +241,7 @@ func (r *planRecord) begin(begin recordBegin) (err error) {
 	return nil
 }
 
+// add keeps what was recorded of a file, which may be several versions.
 func (r *planRecord) add(files ...recordFile) {
 	if r.noted == nil {
 		r.noted = map[recordKey][]recordFile{}

@@ -224,10 +224,12 @@ func (l *leftover) half() bool {
 	return lost || !open && !l.done()
 }
 
+// done reports whether all files of the plan are as it wanted.
 func (l *leftover) done() bool {
 	return l.record.ended || !slices.ContainsFunc(l.files, func(f *leftFile) bool { return !f.done })
 }
 
+// interrupted describes the plan for the host, which decides what becomes of it.
 func (l *leftover) interrupted() *InterruptedPlan {
 	p := &InterruptedPlan{ID: l.record.id, w: l.w}
 	var edits []aycoder.FileEdit

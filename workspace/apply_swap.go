@@ -38,6 +38,9 @@ func (f *fileApply) goBack() (bool, error) {
 	return ok, err
 }
 
+// putIn exchanges the file, and looks at what came out: only then is it known whether the
+// text that was replaced is the one that was merged. If it is not, the exchange is taken
+// back.
 func (f *fileApply) putIn(in *held) (bool, error) {
 	out := f.cur
 	if out != nil && !out.quiet() {
@@ -195,6 +198,7 @@ func (f *fileApply) keep(h *held) {
 	h.close()
 }
 
+// beside tells the host of a file that holds a text of the user.
 func (f *fileApply) beside(name string) {
 	f.res.Sidecars = append(f.res.Sidecars, path.Join(path.Dir(f.final), name))
 }

@@ -70,6 +70,7 @@ func (w *Workspace) checkOpened(f *os.File, name, rel string) error {
 	return w.mayRead(name, final)
 }
 
+// checkRegular refuses devices and pipes, a read of which may never end.
 func checkRegular(op, name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -87,6 +88,8 @@ func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, er
 	return w.readDir(ctx, name, maxEntries)
 }
 
+// readDir lists a directory without the temporary files of plans. Of one that is too large
+// it returns the entries that were read, with an error.
 func (w *Workspace) readDir(ctx context.Context, name string, limit int) ([]fs.DirEntry, error) {
 	rel, err := w.rel("list", name)
 	if err != nil {

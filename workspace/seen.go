@@ -32,6 +32,8 @@ type SeenFiles struct {
 	all, held linked.List
 }
 
+// It is in two lists, by when it was used last: of all files, and of those whose contents
+// are kept.
 type seenFile struct {
 	path      string
 	hash      string
@@ -50,6 +52,8 @@ func (s *SeenFiles) Add(path, content string) {
 // unchanged.
 func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
 
+// add notes a content as the newest of its file. Where the bounds are reached, the contents
+// that were not used for the longest time go first, and their hashes stay.
 func (s *SeenFiles) add(path, content, hash string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,6 +116,7 @@ func (s *SeenFiles) drop(f *seenFile) {
 	}
 }
 
+// forget drops a file, with its hash.
 func (s *SeenFiles) forget(f *seenFile) {
 	s.drop(f)
 	s.all.Remove(f.all)

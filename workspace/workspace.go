@@ -144,6 +144,8 @@ func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 // link leads out.
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
+// rel returns the clean path of a name in the workspace. The names come from a model, so
+// each kind of mistake has an error that says what to write instead.
 func (w *Workspace) rel(op, name string) (string, error) {
 	fail := func(kind ErrorKind, why string) (string, error) {
 		return "", &Error{Op: op, Path: name, Kind: kind, Err: errors.New(why)}
@@ -260,6 +262,7 @@ func (w *Workspace) there(rel string) bool {
 	return err == nil
 }
 
+// allows reports whether the host lets a protected name be written.
 func (w *Workspace) allows(rel string) bool {
 	for _, p := range w.allowed {
 		if p.Match(rel) {
@@ -404,6 +407,8 @@ func (w *Workspace) makeDirectories(name, directory string) error {
 	return nil
 }
 
+// stale is the error for a place that changed between two steps. Trying again finds what is
+// there now.
 func (t *target) stale(why string) error {
 	return &Error{"write", t.asked, KindStale, errors.New(why)}
 }

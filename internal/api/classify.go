@@ -99,6 +99,7 @@ func classify(f *Failure, status int) class {
 	return found
 }
 
+// ofStatus is the class of a status for which the body says nothing better.
 func ofStatus(status int) class {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
@@ -180,6 +181,9 @@ var noModel = []string{
 	"on-demand throughput",
 }
 
+// ofText is the class of an error text, in lower case. Texts are looked at after codes and
+// types, because any of them may be worded anew tomorrow; a status of 0 is that of a text
+// in an answer that was a success.
 func ofText(text string, status int) class {
 	has := func(s string) bool { return strings.Contains(text, s) }
 	model := has("model") || has("deployment")
@@ -288,6 +292,8 @@ func grouped(s string) bool {
 	return err == nil
 }
 
+// endsNumber reports whether a number that was read ends here: in "7.5" the 7 does not, in
+// "wait 7." it does.
 func endsNumber(s string) bool {
 	if s == "" || strings.IndexByte(" ),;:`'\"\n", s[0]) >= 0 {
 		return true
@@ -323,6 +329,7 @@ func retryAfter(h http.Header) time.Duration {
 	return max(time.Until(at), 0)
 }
 
+// parseWait returns a duration, unless it is negative, not a number or absurdly long.
 func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if unit <= 0 || err != nil || !(f >= 0) || f > float64(math.MaxInt64/unit)/2 {
@@ -399,6 +406,8 @@ func parseReset(s string, now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(f * float64(time.Second))), true
 }
 
+// later returns the later of two times. Of several limits, the one that is free last
+// decides.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

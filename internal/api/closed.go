@@ -23,8 +23,14 @@ func CloseSchema(schema []byte) ([]byte, error) {
 	return closeSchema(schema, 0)
 }
 
+// maxSchemaDepth is the depth below which a schema is left open. Services that take closed
+// schemas allow less.
 const maxSchemaDepth = 64
 
+// closeSchema makes a schema that allows no other members, in the keywords that all
+// services with closed schemas take. The description says which bounds were taken out, so
+// that the model still learns of them; a keyword that changes the meaning makes the schema
+// one that cannot be closed.
 func closeSchema(raw []byte, depth int) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -83,6 +89,7 @@ func closeField(key string, val json.RawMessage, depth int) (json.RawMessage, er
 	return val, nil
 }
 
+// closeList closes each schema of a list.
 func closeList(val json.RawMessage, depth int) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(val, &list) != nil {
@@ -121,6 +128,8 @@ func describe(o rawjson.Object, told []string) ([]byte, error) {
 	return o.AppendTo(nil), nil
 }
 
+// isObjectType reports whether a schema is that of objects, also if only its keywords say
+// so.
 func isObjectType(o rawjson.Object) bool {
 	typ := o.Value("type")
 	return o.Value("properties") != nil || bytes.Contains(typ, []byte(`"object"`))

@@ -69,6 +69,8 @@ type tokens struct {
 	last []string
 }
 
+// maxTokens is how many of the last credentials are remembered, to be taken out of error
+// texts. They change while a client lives.
 const maxTokens = 8
 
 func (t *tokens) add(token string) {
@@ -237,6 +239,8 @@ func (c *Config) SetHeader(option, name, value string) error {
 	return nil
 }
 
+// validHeader reports whether a header can be sent (RFC 9110, sections 5.1 and 5.5). A line
+// break in a value would begin another header.
 func validHeader(name, value string) bool {
 	token := func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)

@@ -189,6 +189,8 @@ func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
 // Model returns the name of the model.
 func (k *Call) Model() string { return k.x.Model }
 
+// run sends the request and reads the answer. Every way out of it ends the request, so that
+// no connection and no goroutine stays.
 func (k *Call) run(ctx context.Context) error {
 	data, err := k.x.Encode()
 	if err != nil {
@@ -366,6 +368,8 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	return done, err
 }
 
+// take hands an event to the decoder. A decoder that takes views sees the text in the
+// memory of the reader, and costs no copy.
 func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 	if !utf8.ValidString(ev.Data) {
 		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
@@ -383,6 +387,7 @@ func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 	return d.Event(ev)
 }
 
+// whole hands over an answer that is not a stream. Its size is bounded by the reader.
 func whole(r io.Reader, d Decoder) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -413,6 +418,7 @@ func (k *Call) failed(ctx, inner context.Context, err error) error {
 	return k.Broken(err)
 }
 
+// isTyped reports whether an error needs no further classification.
 func isTyped(err error) bool {
 	_, ok := errors.AsType[*aycoder.ModelError](err)
 	return ok

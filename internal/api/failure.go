@@ -90,6 +90,8 @@ func (f *Failure) parse(r *rawjson.Reader, depth int) {
 	}
 }
 
+// field reads a field that some service puts into an error. The same name has different
+// meanings at different depths; the outermost one counts most.
 func (f *Failure) field(r *rawjson.Reader, depth int) {
 	switch r.Key() {
 	case "error", "errors", "response", "detail", "body", "base_resp":
@@ -136,6 +138,7 @@ func (f *Failure) word(r *rawjson.Reader, to *string, depth int) {
 	}
 }
 
+// keep notes how deep a value was found.
 func (f *Failure) keep(to *string, depth int) {
 	if f.at == nil {
 		f.at = map[*string]int{}
@@ -185,6 +188,7 @@ func (f *Failure) detail(s string) {
 	}
 }
 
+// headers takes headers that a gateway puts into the body of an error, such as Retry-After.
 func (f *Failure) headers(r *rawjson.Reader) {
 	more := http.Header{}
 	for r.Object(); r.Next(); {

@@ -37,6 +37,8 @@ type meter struct {
 	over bool
 }
 
+// begin starts the clock of a response. One timer serves all reads of it, as setting one
+// for each piece costs more than the piece.
 func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
 	m.left, m.max, m.idle, m.begun = limit, limit, c.Idle, time.Now()
 	m.mu.Lock()
@@ -76,6 +78,7 @@ func (m *meter) set(d time.Duration) {
 // heard registers a sign of life from the service.
 func (m *meter) heard() { m.waited = 0 }
 
+// start begins to wait for the service. Time in which the caller works does not count.
 func (m *meter) start() {
 	m.since = time.Now()
 	m.due.Store(int64(m.since.Sub(m.begun) + m.idle - m.waited))
@@ -84,6 +87,7 @@ func (m *meter) start() {
 	}
 }
 
+// stop ends a wait.
 func (m *meter) stop() {
 	m.due.Store(0)
 	m.waited += time.Since(m.since)

@@ -48,6 +48,7 @@ func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(ht
 	return parseModels(string(data))
 }
 
+// parseModels reads a list of models in the forms of OpenAI, Anthropic, Google and Ollama.
 func parseModels(data string) (names []string, err error) {
 	r := rawjson.NewReader(strings.ToValidUTF8(data, "\uFFFD"))
 	if r.Kind() == '[' { // of some gateways
@@ -67,6 +68,7 @@ func parseModels(data string) (names []string, err error) {
 	return names, nil
 }
 
+// modelNames returns the names of a list, as requests use them.
 func modelNames(r *rawjson.Reader) []string {
 	names := []string{}
 	for r.Array(); r.Next(); {

@@ -28,6 +28,7 @@ func AppendName(b []byte, s string, limit int) []byte {
 	return append(b, '"')
 }
 
+// validName reports whether a name can be sent as it is.
 func validName(s string, limit int) bool {
 	for i := range len(s) {
 		if !nameByte(s[i]) {

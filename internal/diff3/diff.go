@@ -106,6 +106,7 @@ type pair struct {
 	lo, hiA, hiB int
 }
 
+// It marks the lines that are in one text only.
 type side struct {
 	ids     []int32
 	changed []bool
@@ -117,6 +118,7 @@ func (s *side) mark(lo, hi int) {
 	}
 }
 
+// trim takes off equal lines at both ends, which most of two versions are.
 func (p *pair) trim() {
 	a, b := p.a.ids, p.b.ids
 	n := min(len(a), len(b))
@@ -246,6 +248,8 @@ type window struct {
 	n      int
 }
 
+// useless counts lines in a window that moves forward only, so all windows together take
+// linear time.
 func (w *window) useless(lo, hi int) int {
 	if lo >= w.hi {
 		w.lo, w.hi, w.n = lo, lo, 0

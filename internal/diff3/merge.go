@@ -234,6 +234,8 @@ func shift(hunks []Hunk, i int) int {
 	return hunks[i-1].B1 - hunks[i-1].A1
 }
 
+// kind tells what both sides did in a place. Only a change that is the same on both counts
+// once.
 func (m *merger) kind(g *group) Kind {
 	switch {
 	case len(g.theirs) == 0:
@@ -347,6 +349,8 @@ func (m *merger) conflict(r Region) {
 	m.parts = append(m.parts, part{Region: r})
 }
 
+// hasAlnum reports whether a text has a letter or a digit. Lines of brackets and blanks do
+// not separate two conflicts.
 func hasAlnum(text []byte) bool {
 	return slices.ContainsFunc(text, func(c byte) bool {
 		return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'

@@ -42,7 +42,8 @@ func Split(raw []byte) Object {
 	return o
 }
 
-// Has reports whether what is known to be a valid object has a field.
+// Has reports whether what is known to be a valid object has a field. It allocates only for
+// a key with escapes.
 func Has(raw []byte, name string) bool {
 	for key := range fields(raw) {
 		if string(key) == name || bytes.IndexByte(key, '\\') >= 0 && unquoteKey(key) == name {
@@ -88,7 +89,8 @@ func skipTo(raw []byte, i int, c byte) int {
 
 func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\t' || c == '\r' || c == '\n') }
 
-// skipValue returns the index after the value that begins at i.
+// skipValue returns the index after the value that begins at i. The value is known to be
+// valid, so brackets need not be told apart.
 func skipValue(raw []byte, i int) int {
 	depth := 0
 	for ; i < len(raw); i++ {
@@ -134,6 +136,7 @@ func unquoteKey(key []byte) string {
 	return s
 }
 
+// usualKeys are the keys of most events of a stream. A key from this list costs no memory.
 var usualKeys = []string{
 	"type", "index", "content_block", "delta", "usage", "message", "id", "name", "input", "text",
 }
@@ -210,9 +213,9 @@ func (o *Object) Merge(delta Object) {
 	}
 }
 
-// MergeValue returns the value of a field after a delta: see [Object.Merge]. It appends
-// to old where possible, so that the time for thousands of deltas is proportional to
-// their length; old must not be used afterwards.
+// MergeValue returns the value of a field after a delta: see [Object.Merge]. It appends to
+// old where possible, so that the time for thousands of deltas is proportional to their
+// length; old must not be used afterwards. Citations and signatures come in such deltas.
 func MergeValue(old, val json.RawMessage) json.RawMessage {
 	if IsNull(old) || IsNull(val) || old[0] != val[0] {
 		return val

@@ -70,7 +70,8 @@ func (r *Reader) Reset(s string) { *r = Reader{s: s, value: true} }
 // copies, but keys are not.
 func (r *Reader) ResetOver(s string) { *r = Reader{s: s, value: true, own: true} }
 
-// Detach makes r keep a copy of the part that it has passed, for [Reader.Resume].
+// Detach makes r keep a copy of the part that it has passed, for [Reader.Resume]. The
+// document's memory may be used for the next one of the stream.
 func (r *Reader) Detach() { r.s, r.key = strings.Clone(r.s[:r.i]), strings.Clone(r.key) }
 
 // Resume continues in s at the position of at, if s begins with everything that at has
@@ -111,6 +112,8 @@ func (r *Reader) Object() bool { return r.enter('{', 0) }
 // Array is [Reader.Object] for arrays.
 func (r *Reader) Array() bool { return r.enter('[', 1) }
 
+// enter begins an object or an array. If the value is not one, the loop over Next still has
+// to be run, and ends at once: so callers need no test for the form of an answer.
 func (r *Reader) enter(c byte, bit uint64) bool {
 	switch {
 	case r.depth >= maxNesting:
@@ -160,6 +163,7 @@ func (r *Reader) Next() bool {
 	return r.err == nil && (array || r.field(c))
 }
 
+// leave goes back to the container outside. It was begun before, so it has an element.
 func (r *Reader) leave() {
 	r.depth--
 	r.arrays >>= 1
@@ -198,7 +202,7 @@ func (r *Reader) Str() (s string, ok bool) {
 }
 
 // Int reads a whole number; a fraction is cut off. Any other value is skipped, and ok is
-// false.
+// false. Some services write whole numbers with a point or an exponent.
 func (r *Reader) Int() (n int64, ok bool) {
 	f, ok := r.number()
 	if !ok {
@@ -224,6 +228,7 @@ func (r *Reader) Float() (x float64, ok bool) {
 	return x, err == nil
 }
 
+// number returns the text of a number, and skips any other value.
 func (r *Reader) number() (string, bool) {
 	if r.Kind() != '0' {
 		r.Skip()
@@ -243,6 +248,7 @@ func (r *Reader) Bool() (b, ok bool) {
 // Raw reads any value as JSON text.
 func (r *Reader) Raw() string { return r.owned(r.raw()) }
 
+// owned returns a string that outlives the document, if that is asked for.
 func (r *Reader) owned(s string) string {
 	if r.own {
 		return strings.Clone(s)
@@ -291,12 +297,14 @@ func (r *Reader) End() error {
 
 func (r *Reader) at(err error) error { return fmt.Errorf("JSON at byte %d: %w", r.i, err) }
 
+// fail keeps the first error. The reader does nothing after it.
 func (r *Reader) fail(err error) {
 	if r.err == nil {
 		r.err = r.at(err)
 	}
 }
 
+// unexpected fails with the byte that stands in the place of what was wanted.
 func (r *Reader) unexpected(want string) {
 	if r.i >= len(r.s) {
 		r.fail(errEnd)
@@ -331,7 +339,7 @@ func (r *Reader) str() string {
 	return text
 }
 
-// skip skips the value at i, at the given depth.
+// skip skips the value at i, at the given depth. It recurses, so the depth is bounded.
 func (r *Reader) skip(depth int) {
 	switch c := r.peek(); c {
 	case '{', '[':
@@ -381,6 +389,7 @@ func (r *Reader) skipAll(end byte, depth int) {
 	}
 }
 
+// skipString validates a string without taking its escapes out.
 func (r *Reader) skipString() {
 	n, ok := stringEnd(r.s[r.i:])
 	if !ok {
@@ -390,6 +399,7 @@ func (r *Reader) skipString() {
 	r.i += n + 1
 }
 
+// word passes one of the three words of JSON.
 func (r *Reader) word(w string) {
 	if !strings.HasPrefix(r.s[r.i:], w) {
 		r.unexpected(w)
@@ -423,6 +433,7 @@ func (r *Reader) skipNumber() {
 	}
 }
 
+// digits passes one digit or more (RFC 8259, section 6).
 func (r *Reader) digits() {
 	start := r.i
 	for r.i < len(r.s) && r.s[r.i] >= '0' && r.s[r.i] <= '9' {

@@ -109,7 +109,7 @@ func escapedRune(s string) (rune, int) {
 	return utf8.RuneError, 6
 }
 
-// hex4 reads "\uXXXX".
+// hex4 reads "\uXXXX". Both cases of the digits are valid (RFC 8259, section 7).
 func hex4(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -141,7 +141,8 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// AppendEscaped is [AppendString] without the quotes.
+// AppendEscaped is [AppendString] without the quotes. Characters such as < are not escaped:
+// no reader needs it outside of HTML.
 func AppendEscaped(b []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
@@ -166,6 +167,8 @@ func AppendEscaped(b []byte, s string) []byte {
 	return append(b, s[start:]...)
 }
 
+// appendEscape writes a byte that may not stand in a string as it is (RFC 8259, section 7).
+// A byte that is not UTF-8 becomes U+FFFD, as in encoding/json.
 func appendEscape(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

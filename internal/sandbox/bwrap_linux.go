@@ -21,6 +21,8 @@ func (bwrap) name() string { return "bwrap" }
 
 func (bwrap) close() {}
 
+// report says what bubblewrap enforces. Its namespaces hide what Landlock can only deny,
+// but need a kernel that lets users make them.
 func (bwrap) report(v *view) (*Report, error) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		return nil, err
@@ -108,6 +110,8 @@ func mounts(v *view) []mount {
 	return out
 }
 
+// start puts bwrap in front of the command. The filter is handed over in a file that has no
+// name.
 func (b bwrap) start(cmd *exec.Cmd, v *view) error {
 	program, err := exec.LookPath("bwrap")
 	if err != nil {

@@ -92,6 +92,8 @@ type tried struct {
 	mounts, routes []string
 }
 
+// parseTrial reads what the trial command could do. It counts only if the command came to
+// its end.
 func parseTrial(out string) tried {
 	t := tried{status: map[string]string{}}
 	for line := range strings.Lines(out) {
@@ -127,6 +129,7 @@ func parseTrial(out string) tried {
 // have some already, as in a container.
 const filters = "Seccomp_filters"
 
+// hostFilters returns how many filters the host itself has, which a command inherits.
 func hostFilters() string {
 	data, _ := os.ReadFile("/proc/self/status")
 	return parseTrial(string(data)).status[filters]
@@ -218,6 +221,7 @@ func bait(v *view) (string, error) {
 	return "", errors.Join(append(errs, errors.New("no place is left that commands may not change"))...)
 }
 
+// baitIn makes a file that the trial command must not reach.
 func baitIn(dir string) (string, error) {
 	dir, err := os.MkdirTemp(dir, "aycoder-trial-")
 	if err != nil {

@@ -35,6 +35,8 @@ type toolchain struct {
 	only      []string
 }
 
+// toolchains are where tools of languages are installed, by a variable or below the home
+// directory. Commands may read them, since without them hardly anything can be built.
 var toolchains = []toolchain{
 	{"GOROOT", "sdk", nil}, {"GOPATH", "go", []string{"bin", "pkg/sumdb", "pkg/mod"}}, {"GOMODCACHE", "", nil},
 	{"CARGO_HOME", ".cargo", []string{"bin", "env", "registry", "git"}}, {"RUSTUP_HOME", ".rustup", nil},
@@ -61,6 +63,8 @@ type cache struct {
 	fetch     bool
 }
 
+// caches are what builds write outside of the workspace. Those that hold downloads may be
+// read where the network is closed.
 var caches = []cache{
 	{"GOCACHE", "~cache/go-build", false}, {"GOLANGCI_LINT_CACHE", "~cache/golangci-lint", false},
 	{"STATICCHECK_CACHE", "~cache/staticcheck", false}, {"UV_CACHE_DIR", "~cache/uv", false},
@@ -123,6 +127,7 @@ func (h Host) directories(t toolchain) []string {
 	return h.safe(out)
 }
 
+// addCache lets a command use a cache, or gives it a private one.
 func (h Host) addCache(p *Policy, c cache, shared bool) {
 	path := ""
 	if c.env != "" {

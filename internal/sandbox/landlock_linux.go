@@ -27,6 +27,9 @@ func Landlock(p Policy) *Box {
 // most.
 func Reader() *Box { return Landlock(Policy{everything: true}) }
 
+// A thread that is confined stays so for good (landlock(7)), so each start takes a thread
+// that is not used for anything else afterwards. Such a thread is kept for a while, because
+// making its rules takes longer than starting a command.
 type landlock struct {
 	threads sync.WaitGroup
 	end     chan struct{} // closed when no thread is to be kept
@@ -130,6 +133,9 @@ func (l *landlock) close() {
 	l.threads.Wait()
 }
 
+// report says what the kernel's version of Landlock and the filter of system calls enforce
+// together. Missing has the gaps that a newer kernel would close, and Limits those that
+// belong to the mechanism.
 func (l *landlock) report(v *view) (*Report, error) {
 	version, err := abi()
 	if err != nil {
@@ -230,6 +236,9 @@ func tries(r *Report, file string) (leaks []string) {
 	return leaks
 }
 
+// start starts a command from a confined thread, whose confinement the command inherits. A
+// command whose start changes its user needs a thread with other capabilities, which is not
+// kept.
 func (l *landlock) start(cmd *exec.Cmd, v *view) error {
 	needs, err := checkAttr(cmd)
 	if err != nil {

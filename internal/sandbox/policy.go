@@ -47,6 +47,8 @@ func (v *view) writes() []string {
 	return out
 }
 
+// Downloads are left to the network where there is one: a command could put something else
+// there.
 func (v *view) reads() []string {
 	if v.Network {
 		return v.Read

@@ -96,6 +96,7 @@ func equal(off, value uint32, e unix.Errno) []unix.SockFilter {
 	return []unix.SockFilter{load(off), jump(unix.BPF_JEQ, value, 1, 0), ret(errno(e))}
 }
 
+// unequal refuses a call whose argument is the value.
 func unequal(off, value uint32, e unix.Errno) []unix.SockFilter {
 	return []unix.SockFilter{load(off), jump(unix.BPF_JEQ, value, 0, 1), ret(errno(e))}
 }

@@ -29,6 +29,8 @@ func chunks(r io.Reader) iter.Seq2[sse.Event, error] {
 	}
 }
 
+// unwrap returns the event in a message of Amazon's event stream, which carries Anthropic's
+// events as base64 in a field "bytes".
 func unwrap(payload string) (sse.Event, error) {
 	r := rawjson.NewReader(strings.ToValidUTF8(payload, "\uFFFD"))
 	text, found := "", false

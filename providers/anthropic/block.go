@@ -43,6 +43,8 @@ type blockHead struct {
 	more bool
 }
 
+// startBlock begins a block. A second one at the same index, which a broken proxy may send,
+// makes the first one doubtful: its call is not run.
 func (d *decoder) startBlock(index int, raw string) error {
 	if !d.begun {
 		return fmt.Errorf("content_block_start %d before message_start", index)
@@ -182,6 +184,7 @@ func (b *block) grow(s string) {
 	b.text = append(b.text, s...)
 }
 
+// addText adds a piece of a text, and passes it on at once.
 func (d *decoder) addText(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -190,6 +193,7 @@ func (d *decoder) addText(b *block, s string) error {
 	return d.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
+// addThinking adds a piece of thinking, and passes it on at once.
 func (d *decoder) addThinking(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -198,6 +202,8 @@ func (d *decoder) addThinking(b *block, s string) error {
 	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
+// addArgs adds a piece of arguments. Those of server-side tools are kept for the block, and
+// are none of the host's business while they come.
 func (d *decoder) addArgs(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -240,6 +246,8 @@ func (b *block) add(p *delta, data string) error {
 	return nil
 }
 
+// parse takes the beginning of a block apart, when its end needs the fields: most blocks
+// are rebuilt without them.
 func (b *block) parse() error {
 	if b.rest != nil {
 		return nil
@@ -252,6 +260,8 @@ func (b *block) parse() error {
 	return nil
 }
 
+// stopBlock ends a block. One whose text looks whole is held back until the next event,
+// since a connection that is lost there leaves the same bytes.
 func (d *decoder) stopBlock(index int) error {
 	b := d.find(index)
 	if b == nil {
@@ -366,6 +376,7 @@ func (b *block) extra() (*aycoder.Opaque, error) {
 	return &aycoder.Opaque{Provider: provider, Raw: o.AppendTo(nil)}, nil
 }
 
+// addCitations joins the citations of a text to those it began with.
 func (b *block) addCitations() {
 	if n := len(b.cites); n > 0 {
 		list := slices.Concat([]byte("["), b.cites[:n-1], []byte("]"))

@@ -92,6 +92,8 @@ type Client struct {
 	http  *http.Client
 }
 
+// The same client speaks to Anthropic, to Amazon Bedrock and to Google's Vertex AI, which
+// differ in addresses and credentials.
 type config struct {
 	api.Config
 	version string

@@ -65,11 +65,14 @@ type usage struct {
 	input, output, cacheRead, cacheWrite, thinking count
 }
 
+// A later event overwrites only the counts that it has: message_delta repeats some of
+// message_start.
 type count struct {
 	n    int64
 	said bool
 }
 
+// read takes a number. A count below 0 is a mistake of the service.
 func (c *count) read(r *rawjson.Reader) {
 	if n, ok := r.Int(); ok {
 		c.n, c.said = max(n, 0), true
@@ -95,6 +98,7 @@ func (u *usage) addTo(t *aycoder.Usage) {
 	u.thinking.addTo(&t.Reasoning)
 }
 
+// readUsage reads the counts of tokens, which are cumulative.
 func readUsage(r *rawjson.Reader) *usage {
 	u := &usage{}
 	for r.Object(); r.Next(); {
@@ -152,6 +156,7 @@ func (e *event) read(data string) error {
 	return bad
 }
 
+// read reads a delta of any type; unknown fields are left out.
 func (d *delta) read(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch key := r.Key(); key {
@@ -167,6 +172,8 @@ func (d *delta) read(r *rawjson.Reader) {
 	}
 }
 
+// readText takes the text of the field that belongs to the type. Another field counts only
+// if that is missing.
 func (d *delta) readText(r *rawjson.Reader, key string) {
 	kind := r.Kind()
 	text, ok := r.Str()
@@ -178,6 +185,7 @@ func (d *delta) readText(r *rawjson.Reader, key string) {
 	}
 }
 
+// readMessage reads the message of message_start, or a whole answer.
 func readMessage(r *rawjson.Reader) *message {
 	m := &message{}
 	for r.Object(); r.Next(); {
@@ -249,6 +257,8 @@ func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	return true, d.delta(&e, ev.Data)
 }
 
+// handle handles an event. Unknown types are ignored, as the API's versioning policy asks
+// for.
 func (d *decoder) handle(e *event, data string) (done bool, err error) {
 	if e.failed {
 		e.kind = "error"

@@ -91,6 +91,8 @@ func (w *body) head(c *config, model string) {
 	w.b = append(w.b, ']')
 }
 
+// cacheControl returns the mark of a cache breakpoint. Five minutes are the default of the
+// API.
 func cacheControl(ttl time.Duration) string {
 	if ttl == time.Hour {
 		return `{"type":"ephemeral","ttl":"1h"}`
@@ -107,6 +109,7 @@ func (w *body) key(name string) bool {
 	return true
 }
 
+// rawKey begins a field that the caller cannot set.
 func (w *body) rawKey(name string) {
 	w.b = append(w.b, ',')
 	w.b = rawjson.AppendString(w.b, name)
@@ -135,6 +138,8 @@ func (w *body) limits(c *config) {
 	}
 }
 
+// thinking turns thinking on or off. Models that adapt take an effort in place of a number
+// of tokens.
 func (w *body) thinking(budget int) {
 	switch w.thinks = budget > 0; {
 	case !w.thinks:
@@ -168,6 +173,8 @@ func (w *body) forced() bool {
 	return len(w.req.Tools) > 0 && !own && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
 }
 
+// system writes the system prompt, with the cache breakpoint at its last block: everything
+// before that is the same in each request.
 func (w *body) system() {
 	system, last := w.req.System, -1
 	if w.prompt != "" {
@@ -239,6 +246,7 @@ func (w *body) tools() {
 	}
 }
 
+// sampling writes the temperature and the stop sequences, as far as the model takes them.
 func (w *body) sampling() {
 	if t := w.req.Temperature; t != nil {
 		if math.IsNaN(*t) || math.IsInf(*t, 0) {
@@ -370,6 +378,8 @@ func (w *body) tool(i int, s *aycoder.ToolSpec) {
 	w.b = b
 }
 
+// appendTool writes a tool. The same tool gives the same bytes, or the prompt cache would
+// miss.
 func appendTool(b []byte, s *aycoder.ToolSpec) ([]byte, error) {
 	b = append(b, `{"name":`...)
 	b = api.AppendName(b, s.Name, maxName)

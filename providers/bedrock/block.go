@@ -37,6 +37,7 @@ type block struct {
 // "server_tool_use".
 func (s *start) ours() bool { return s.kind == "" || s.kind == "tool_use" }
 
+// find returns the open block at an index. Indexes are used again after a block has ended.
 func (d *decoder) find(index int) *block {
 	for _, b := range slices.Backward(d.open) {
 		if b.index == index && !b.stopped {
@@ -64,6 +65,8 @@ func (d *decoder) begin(b *block) error {
 	return nil
 }
 
+// startBlock begins a block. Texts have no start in this API, only calls and unknown kinds
+// do.
 func (d *decoder) startBlock(e *event) error {
 	b := &block{index: e.index, kind: e.kind, call: e.call, raw: json.RawMessage(e.raw)}
 	if err := d.begin(b); err != nil {
@@ -153,6 +156,7 @@ func (b *block) join(raw string) error {
 	return nil
 }
 
+// addText adds a piece of a text, and passes it on at once.
 func (d *decoder) addText(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -161,6 +165,7 @@ func (d *decoder) addText(b *block, s string) error {
 	return d.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
+// addThinking adds a piece of reasoning, and passes it on at once.
 func (d *decoder) addThinking(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -169,6 +174,7 @@ func (d *decoder) addThinking(b *block, s string) error {
 	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
+// addArgs adds a piece of arguments. Those of the service's own tools are only kept.
 func (d *decoder) addArgs(b *block, s string) error {
 	b.text = append(b.text, s...)
 	if s == "" || !b.call.ours() {
@@ -177,6 +183,7 @@ func (d *decoder) addArgs(b *block, s string) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name, Args: s})
 }
 
+// stopBlock ends a block. Blocks are given in their order, so it may have to wait.
 func (d *decoder) stopBlock(index int) error {
 	if b := d.find(index); b != nil {
 		b.stopped = true
@@ -240,6 +247,7 @@ func (d *decoder) emit(b *block, cut bool) error {
 
 func (d *decoder) emitPart(p aycoder.Part) error { return d.call.Emit(&aycoder.BlockDone{Part: p}) }
 
+// textPart returns the text, with its citations for the next request.
 func (b *block) textPart() aycoder.Part {
 	t := &aycoder.Text{Text: string(b.text)}
 	if n := len(b.extra); n > 0 {
@@ -249,6 +257,8 @@ func (b *block) textPart() aycoder.Part {
 	return t
 }
 
+// emitCall passes a call on. Arguments that are not complete JSON were cut off, whatever
+// the service says.
 func (d *decoder) emitCall(b *block, cut bool) error {
 	call := &aycoder.ToolUse{ID: b.call.id, Name: b.call.name, Args: json.RawMessage(`{}`)}
 	if len(b.text) > 0 && string(b.text) != "null" {
@@ -273,6 +283,8 @@ func (b *block) opaque() *aycoder.Opaque {
 	return &aycoder.Opaque{Provider: provider, Raw: raw}
 }
 
+// assemble puts a block together that is sent back as it was, from the pieces in which it
+// came.
 func (b *block) assemble() []byte {
 	list := b.extra[:max(len(b.extra)-1, 0)]
 	if b.kind == "redactedContent" {
@@ -348,6 +360,7 @@ func (d *decoder) emitWhole(b *block) error {
 	return nil
 }
 
+// readReasoning reads reasoning from a whole answer.
 func (b *block) readReasoning(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() != "reasoningText" {
@@ -367,6 +380,7 @@ func (b *block) readReasoning(r *rawjson.Reader) {
 	}
 }
 
+// readCall reads a call from a whole answer.
 func (b *block) readCall(r *rawjson.Reader) {
 	raw := r.Raw()
 	b.call.read(raw)

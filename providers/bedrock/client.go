@@ -96,6 +96,7 @@ func WithRegion(region string) Option {
 	return func(c *config) error { return c.setRegion("WithRegion", region) }
 }
 
+// setRegion takes a region, which becomes a part of the host's name.
 func (c *config) setRegion(option, region string) error {
 	if !api.HostLabel(region) {
 		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("region %q is not valid", region)}
@@ -195,6 +196,7 @@ func (c *config) settle(model string) error {
 	return err
 }
 
+// findRegion looks for the region where Amazon's own tools do.
 func (c *config) findRegion() error {
 	if c.region != "" {
 		return nil
@@ -222,6 +224,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return x.Stream(ctx)
 }
 
+// setHeaders sets the key, unless the caller's transport signs the request.
 func (c *Client) setHeaders(h http.Header) {
 	c.cfg.SetHeaders(h, "Authorization", "Bearer ")
 	if c.cfg.Header().Get("Accept") == "" {

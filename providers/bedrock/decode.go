@@ -54,6 +54,7 @@ func (e *event) read(data string) error {
 	return r.End()
 }
 
+// delta reads a piece of a block. The key of its only field is its kind.
 func (e *event) delta(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		e.kind = r.Key()
@@ -88,6 +89,8 @@ func (e *event) reasoning(r *rawjson.Reader) {
 	}
 }
 
+// start reads the start of a block, and keeps it: of unknown kinds, all of it is needed
+// later.
 func (e *event) start(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		e.kind = r.Key()
@@ -99,6 +102,7 @@ func (e *event) start(r *rawjson.Reader) {
 	}
 }
 
+// read reads what identifies a call.
 func (s *start) read(raw string) {
 	r := rawjson.NewReader(raw)
 	for r.Object(); r.Next(); {
@@ -202,6 +206,7 @@ func (d *decoder) stop(reason string) error {
 	return d.giveAll()
 }
 
+// finish ends the message. Models behind this API report "end_turn" for calls now and then.
 func (d *decoder) finish() error {
 	if d.done.Stop == "" {
 		d.done.Stop = aycoder.StopEndTurn

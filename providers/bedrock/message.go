@@ -80,6 +80,8 @@ func (w *blocks) begin(s string) {
 	w.b = append(rawjson.AppendComma(w.b), s...)
 }
 
+// part writes a part in the form of the Converse API. Blocks of other providers are left
+// out.
 func (w *blocks) part(p aycoder.Part) {
 	switch p := p.(type) {
 	case *aycoder.Text:
@@ -98,6 +100,8 @@ func (w *blocks) part(p aycoder.Part) {
 	}
 }
 
+// text writes a text. The API has no system messages within a conversation, so such a text
+// is marked.
 func (w *blocks) text(t *aycoder.Text) {
 	if blank(t.Text) {
 		return

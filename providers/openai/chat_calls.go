@@ -80,6 +80,8 @@ func (d *chatDecoder) takeCalls(c *chatChoice) error {
 	return d.calls.take(p)
 }
 
+// readChatPiece reads a piece of a call. Some services send null or the text "null" where
+// the API leaves a field out.
 func readChatPiece(r *rawjson.Reader) chatPiece {
 	p := chatPiece{index: -1}
 	for r.Object(); r.Next(); {
@@ -103,6 +105,8 @@ func readChatPiece(r *rawjson.Reader) chatPiece {
 	return p
 }
 
+// function reads the name and the arguments. Some services send the arguments as an object
+// instead of its text.
 func (p *chatPiece) function(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {

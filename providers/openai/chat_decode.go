@@ -74,6 +74,7 @@ func (c *chatChoice) says() (kinds chatKinds) {
 	return kinds
 }
 
+// newChatDecoder prepares the filters that the preset of the service needs.
 func (c *Client) newChatDecoder(k *api.Call, req *aycoder.Request) *chatDecoder {
 	d := &chatDecoder{call: k, answer: api.NewAnswer(k)}
 	d.calls.decoder, d.names = d, mappedNames(req.Tools)
@@ -206,6 +207,7 @@ type chatFault struct {
 	answers   bool   // the chunk has choices or a usage
 }
 
+// field notes a field that only errors have, in whatever form a gateway writes them.
 func (f *chatFault) field(r *rawjson.Reader) {
 	switch r.Key() {
 	case "error":
@@ -219,6 +221,8 @@ func (f *chatFault) field(r *rawjson.Reader) {
 	}
 }
 
+// found reports whether the chunk is an error. Some services send "error": false with every
+// chunk.
 func (f *chatFault) found() bool {
 	return f.failure != "" && f.failure != "false" || f.complaint != "" && !f.answers
 }

@@ -69,6 +69,8 @@ func (d *chatDetails) put(before int, next *chatDetail) error {
 	return nil
 }
 
+// newChatDetail keeps the fields of a detail, and its text apart, to which later pieces are
+// added.
 func newChatDetail(src []byte, o rawjson.Object) *chatDetail {
 	d := &chatDetail{src: src, fields: o, textAt: -1}
 	for i, f := range o {
@@ -138,6 +140,8 @@ func (d *chatDetails) raw() json.RawMessage {
 	return append(b, `]}`...)
 }
 
+// appendTo writes the detail as the service wants it back: unchanged if it came in one
+// piece.
 func (d *chatDetail) appendTo(b []byte) []byte {
 	if d.src != nil {
 		return append(b, d.src...)

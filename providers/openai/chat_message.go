@@ -129,6 +129,7 @@ func (w *chatWriter) output(o *aycoder.ToolOutput, c *chatContent) {
 	}
 }
 
+// outputInstead is the text of an output without any: many services refuse an empty one.
 func outputInstead(o *aycoder.ToolOutput, own *chatContent) string {
 	switch {
 	case own.shown > 0:
@@ -151,6 +152,8 @@ func (w *chatWriter) id(id string) string {
 	return mapName(id, 40, isPrintable) // "string too long. Expected a string with maximum length 40"
 }
 
+// assistant writes a message of the model. The API wants a content unless there are calls,
+// where some services refuse an empty text and take null.
 func (w *chatWriter) assistant(m *aycoder.Message) {
 	a := w.sort(m)
 	if a.text == "" && len(a.parts) == 0 && len(a.calls) == 0 && a.refusal == "" && len(a.details) == 0 {
@@ -343,12 +346,16 @@ type chatItem struct {
 	part []byte
 }
 
+// text adds a text, unless it is blank: Anthropic's models, behind this API, refuse blank
+// texts.
 func (c *chatContent) text(s string) {
 	if !blank(s) {
 		c.items = append(c.items, chatItem{text: s})
 	}
 }
 
+// part adds a part that is not text. The output of a tool cannot hold one, so it is shown
+// in the message behind it.
 func (c *chatContent) part(b []byte) {
 	c.items = append(c.items, chatItem{part: b})
 	c.shown++
@@ -402,6 +409,8 @@ func (c *chatContent) media(m *aycoder.Media) {
 	c.text(api.NotShown(m))
 }
 
+// document adds a document in the form of the service, and reports whether it takes
+// documents at all.
 func (c *chatContent) document(m *aycoder.Media, typ string) bool {
 	var b []byte
 	switch {

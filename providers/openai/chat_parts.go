@@ -56,6 +56,8 @@ func hasParts(raw string) bool {
 	return r.Kind() == 't' || r.Kind() == 'f' // has no content
 }
 
+// isPart reports whether an object is a part. A document of structured output may have the
+// same keys, but has others too.
 func isPart(r *rawjson.Reader) bool {
 	typed, texts, others := false, false, 0
 	for r.Object(); r.Next(); {
@@ -77,6 +79,7 @@ func isPart(r *rawjson.Reader) bool {
 var chatPartTypes = []string{"text", "output_text", "thinking", "reasoning", "refusal", "image_url", "image", "audio",
 	"input_audio", "output_audio", "video_url", "file", "document_url", "reference", "tool_reference", "redacted_thinking"}
 
+// takePart reads a part: thinking first, as it was thought before the text was written.
 func (d *chatDecoder) takePart(r *rawjson.Reader) error {
 	if s, ok := chatStr(r); ok {
 		return d.text(s)
@@ -139,6 +142,8 @@ func (d *chatDecoder) text(s string) error {
 	return d.visible(s)
 }
 
+// visible passes on text that is not thinking. Calls that are written as XML are taken out
+// of it.
 func (d *chatDecoder) visible(s string) error {
 	if d.xml != nil {
 		return d.xml.write(s)

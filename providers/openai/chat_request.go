@@ -80,6 +80,7 @@ func (w *chatBody) raw(name, val string) {
 	}
 }
 
+// limits writes the limit of the answer, under the name that the service knows.
 func (w *chatBody) limits() {
 	n := w.req.MaxTokens
 	if n <= 0 {
@@ -166,6 +167,7 @@ func groqEffort(model, effort string) string {
 // services host. Such models always think.
 func isOpenWeight(model string) bool { return strings.Contains(model, "gpt-oss") }
 
+// thinkingObject writes the setting in the form of OpenRouter.
 func (w *chatBody) thinkingObject(n int, effort string) {
 	switch {
 	case n > 0:
@@ -183,6 +185,7 @@ func (w *chatBody) forced() bool {
 	return len(w.req.Tools) > 0 && w.c.xml == nil && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
 }
 
+// thinkingSwitch writes the setting of services where thinking is only on or off.
 func (w *chatBody) thinkingSwitch(on bool) {
 	if on {
 		w.raw("thinking", `{"type":"enabled"}`)
@@ -191,6 +194,8 @@ func (w *chatBody) thinkingSwitch(on bool) {
 	w.raw("thinking", `{"type":"disabled"}`)
 }
 
+// sampling writes the temperature and the stop sequences. A setting that the model would
+// refuse is left out if it is the default anyway, and else is an error.
 func (w *chatBody) sampling() {
 	if t := w.req.Temperature; t != nil {
 		num, err := appendFloat(nil, "temperature", *t)
@@ -288,6 +293,7 @@ func (w *chatBody) tools() {
 	}
 }
 
+// checkTools refuses tools that cannot be sent, before anything is.
 func checkTools(tools []*aycoder.ToolSpec) error {
 	for i, s := range tools {
 		if s == nil {

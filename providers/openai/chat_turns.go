@@ -24,6 +24,8 @@ const (
 	chatEndText
 )
 
+// chatGlue is the text between two pieces of a request, by what they are. The pieces are
+// kept from request to request.
 var chatGlue = [...][]byte{
 	chatBetween:   []byte(`,{"role":"assistant","content":"OK."}`),
 	chatNewText:   []byte(`\n\n`),

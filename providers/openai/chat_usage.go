@@ -15,6 +15,8 @@ type chatUsage struct {
 	anthropic                     bool  // the cache counts have Anthropic's names
 }
 
+// readChatUsage reads the counts under all the names that services have for them. No
+// service uses two names for different things.
 func readChatUsage(r *rawjson.Reader) chatUsage {
 	u := chatUsage{seen: true}
 	for r.Object(); r.Next(); {
@@ -50,6 +52,7 @@ func readChatUsage(r *rawjson.Reader) chatUsage {
 	return u
 }
 
+// inputDetails reads the parts of the input.
 func (u *chatUsage) inputDetails(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {

@@ -34,6 +34,7 @@ var respServices = []struct {
 	{"api.deepseek.com", "deepseek", respQuirks{callsLast: true}},
 }
 
+// respQuirks returns the quirks of the service that the client talks to.
 func (c *Client) respQuirks() respQuirks {
 	u, err := url.Parse(c.cfg.BaseURL)
 	for _, s := range respServices {
@@ -54,6 +55,7 @@ func (c *Client) respOwner() string { return c.cfg.Provider + "/responses" }
 // routes by the beginning of the prompt.
 func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key", key) }
 
+// streamResponses asks by the Responses API.
 func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.respURL(),

@@ -143,10 +143,13 @@ func (d *respDecoder) give(it *respItem) error {
 	return d.call.Emit(&aycoder.BlockDone{Part: d.opaque(it.raw)})
 }
 
+// opaque keeps an item as the service sent it.
 func (d *respDecoder) opaque(raw string) *aycoder.Opaque {
 	return &aycoder.Opaque{Provider: d.owner, Raw: json.RawMessage(raw)}
 }
 
+// giveMessage emits the texts of a message. A part with annotations only is kept, because
+// the service wants it back.
 func (d *respDecoder) giveMessage(it *respItem) error {
 	for _, t := range it.texts {
 		d.refused = d.refused || t.place == respRefusal

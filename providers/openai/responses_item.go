@@ -19,6 +19,7 @@ const (
 	respCall
 )
 
+// respKindOf returns the kind of a type. All others are kept as they are.
 func respKindOf(typ string) respKind {
 	switch typ {
 	case "message":

@@ -22,6 +22,7 @@ type respLast struct {
 	was *respItem // the same item in the stream, or nil
 }
 
+// take remembers an item that the last event has.
 func (l *respLast) take(it *respItem) {
 	if l.was = it; it != nil {
 		it.told = true

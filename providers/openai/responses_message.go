@@ -241,6 +241,7 @@ func (w *respItems) part(p aycoder.Part) {
 	}
 }
 
+// text adds a text, unless it is empty, which the service refuses.
 func (w *respItems) text(s string) {
 	if s != "" {
 		w.content = append(w.content, respContent{text: s})
@@ -295,6 +296,7 @@ func respExtension(typ string) string {
 	return "txt"
 }
 
+// appendRespFile writes a file, by its content or by its address.
 func appendRespFile(m *aycoder.Media, typ string) []byte {
 	b := []byte(`{"type":"input_file"`)
 	if len(m.Data) == 0 {
@@ -325,6 +327,7 @@ func (w *respItems) close() {
 	w.content = nil
 }
 
+// appendRespContent writes a content as a list of parts.
 func appendRespContent(b []byte, content []respContent) []byte {
 	b = append(b, '[')
 	for _, c := range content {

@@ -103,6 +103,8 @@ func (it *respItem) readReasoning(raw string) error {
 	return r.End()
 }
 
+// readThought reads the texts of a complete reasoning item. A part that was emitted already
+// stays as it was.
 func (it *respItem) readThought(r *rawjson.Reader, place respPlace, sub int64) error {
 	for r.Object(); r.Next(); {
 		if r.Key() != "text" {

@@ -46,6 +46,8 @@ func strictOf(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 	return strictObject(o, depth)
 }
 
+// strictObject makes an object strict, or reports that its meaning would change: a keyword
+// that strict schemas do not know cannot be dropped silently.
 func strictObject(o rawjson.Object, depth int) (json.RawMessage, bool) {
 	out := make(rawjson.Object, 0, len(o)+1)
 	var format json.RawMessage
@@ -137,6 +139,7 @@ func strictTyped(o rawjson.Object) bool {
 	return typ != nil && (!strings.Contains(string(typ), `"array"`) || o.Value("items") != nil)
 }
 
+// isObjectSchema reports whether a schema is that of objects, also as one of several types.
 func isObjectSchema(o rawjson.Object) bool {
 	var types []string
 	if json.Unmarshal(o.Value("type"), &types) == nil && slices.Contains(types, "object") {
@@ -169,6 +172,7 @@ func strictNested(f rawjson.Field, depth int) (json.RawMessage, bool) {
 	return nil, false
 }
 
+// strictList makes each schema of a list strict.
 func strictList(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {

@@ -124,6 +124,8 @@ type xmlTool struct {
 	closed bool               // other arguments are not allowed
 }
 
+// newXMLTool finds out what the parameters of a tool may be: in XML, all values are texts,
+// so the schema has to tell what a text stands for.
 func newXMLTool(schema json.RawMessage) *xmlTool {
 	t := &xmlTool{kinds: map[string]xmlKind{}}
 	root, err := rawjson.Parse(schema)
@@ -195,6 +197,8 @@ type xmlKinds struct {
 	steps int
 }
 
+// of returns the kinds of values that a schema allows, at most; the steps bound the work
+// for a schema that refers to itself.
 func (k *xmlKinds) of(schema json.RawMessage, depth int) (kinds xmlKind) {
 	o, err := rawjson.Parse(schema)
 	if k.steps--; err != nil || k.steps < 0 || depth > maxSchemaDepth {

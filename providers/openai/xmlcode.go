@@ -20,6 +20,7 @@ func (c *xmlCode) feed(s string) {
 	}
 }
 
+// next takes a byte. Bytes do, since all signs of code are ASCII.
 func (c *xmlCode) next(b byte) {
 	if b == '\n' {
 		c.line()

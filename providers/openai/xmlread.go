@@ -20,6 +20,7 @@ type xmlReader struct {
 	body  strings.Builder  // the text behind the name of the first call
 }
 
+// reader reads the calls of one answer.
 func (xmlTools) reader(d *chatDecoder, tools []*aycoder.ToolSpec) callReader {
 	x := &xmlReader{out: d, tools: map[string]*xmlTool{}}
 	for _, s := range tools {

@@ -54,6 +54,7 @@ type differ struct {
 	total   int
 }
 
+// add notes a difference. They are counted beyond the number that is shown.
 func (d *differ) add(path string, recorded, request *string) {
 	if d.total++; d.total > maxChanges {
 		return
@@ -70,6 +71,8 @@ func (d *differ) add(path string, recorded, request *string) {
 	d.changes = append(d.changes, c)
 }
 
+// compare compares two values; only what differs is shown, since requests have many
+// kilobytes in common.
 func (d *differ) compare(path string, recorded, request any, depth int) {
 	if depth < maxDiffDepth {
 		switch a := recorded.(type) {
@@ -90,6 +93,7 @@ func (d *differ) compare(path string, recorded, request any, depth int) {
 	}
 }
 
+// objects compares members by their keys, in an order that is always the same.
 func (d *differ) objects(path string, a, b map[string]any, depth int) {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)

@@ -125,6 +125,7 @@ func encodePart(p aycoder.Part) (json.RawMessage, error) {
 	return w.Parts[0], nil
 }
 
+// decodePart decodes a part as a message does, so that the forms are the same.
 func decodePart(raw json.RawMessage) (aycoder.Part, error) {
 	if len(raw) == 0 {
 		return nil, errors.New("the part is missing")
@@ -204,6 +205,7 @@ func encodeRequest(req *aycoder.Request) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
+// toolMode is the name of a mode in a recording.
 func toolMode(m aycoder.ToolMode) string {
 	switch m {
 	case aycoder.ToolAuto:
@@ -273,6 +275,8 @@ func (t *Tape) cleanRun(run []eventLine) {
 	}
 }
 
+// cleanEvent takes the secrets out of an event. It is decoded again, because the host's
+// function may have made something of it that is not an event.
 func (t *Tape) cleanEvent(e *eventLine) error {
 	e.ID, e.Name, e.Model = t.secrets.text(e.ID), t.secrets.text(e.Name), t.secrets.text(e.Model)
 	e.Stop = aycoder.StopReason(t.secrets.text(string(e.Stop)))

@@ -66,6 +66,8 @@ type known struct {
 	err  error
 }
 
+// knownErrors are errors that programs compare with errors.Is, so they have to come back as
+// themselves.
 func knownErrors() []known {
 	return []known{
 		{"canceled", context.Canceled}, {"deadline_exceeded", context.DeadlineExceeded},
@@ -139,6 +141,8 @@ func typed(err error) (*failure, *aycoder.ModelError) {
 	return nil, nil
 }
 
+// setBase keeps the fields that errors of models share. Causes are kept to a depth, since a
+// chain of them may be circular.
 func (f *failure) setBase(e *aycoder.ModelError, depth int) {
 	if e == nil {
 		f.NoBase = true

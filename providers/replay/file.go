@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
@@ -97,6 +95,8 @@ func (h *httpLine) setBody(data []byte) {
 	}
 }
 
+// body returns the body in whichever form it is kept: JSON and text are for people, base64
+// is for bytes.
 func (h *httpLine) body() []byte {
 	switch {
 	case h.JSON != nil:
@@ -139,6 +139,7 @@ type writer struct {
 	err error
 }
 
+// line writes one value, and a line end.
 func (w *writer) line(l *line) {
 	enc := json.NewEncoder(&w.b)
 	enc.SetEscapeHTML(false) // the file is for people to read
@@ -228,6 +229,8 @@ func parse(data []byte) ([]*interaction, *FormatError) {
 	return p.its, &FormatError{Line: p.line, Torn: true, Err: errNoEnd}
 }
 
+// take reads a line. A line that is not understood is an error: half a recording would play
+// back as another conversation.
 func (p *parser) take(text []byte) error {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 && p.line > 1 {
@@ -302,6 +305,7 @@ func (p *parser) add(l *line) error {
 	return nil
 }
 
+// end completes an interaction.
 func (p *parser) end(l *line) error {
 	it := p.cur
 	switch l.End {
@@ -395,101 +399,4 @@ func replaceFile(path string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
-}
-
-// clean removes the secrets from an interaction, unless that was done since the last one
-// became known. It copies what it changes, since the previous values may be in use.
-func (t *Tape) clean(it *interaction) error {
-	known, full := t.secrets.count()
-	if full {
-		return &aycoder.LimitError{Limit: "secrets", Max: maxSecrets}
-	}
-	if it.clean == known+1 {
-		return nil
-	}
-	if it.http != nil {
-		it.http = t.cleanRequest(it.http)
-	}
-	if it.model != nil {
-		m, err := t.cleanModel(it.model)
-		if err != nil {
-			return err
-		}
-		it.model = m
-	}
-	if it.head != nil {
-		it.head = &headLine{it.head.Status, t.cleanHeader(it.head.Header)}
-	}
-	it.body, it.cuts = t.secrets.mask(it.body, it.cuts)
-	if t.cfg.redact != nil && len(it.body) > 0 {
-		before := it.body
-		it.body = t.cfg.redact(slices.Clone(before))
-		it.cuts = moveCuts(it.cuts, before, it.body)
-	}
-	events, err := t.cleanEvents(it.events)
-	if err != nil {
-		return err
-	}
-	it.events = events
-	it.fail = it.fail.clean(t.cleanText)
-	it.clean = known + 1
-	return nil
-}
-
-// cleanText returns the recorded form of a short text.
-func (t *Tape) cleanText(v string) string {
-	v = t.secrets.text(strings.ToValidUTF8(v, "\uFFFD"))
-	if t.cfg.redact != nil && v != "" {
-		v = strings.ToValidUTF8(string(t.cfg.redact([]byte(v))), "\uFFFD")
-	}
-	return v
-}
-
-func (t *Tape) cleanHeader(h map[string]string) map[string]string {
-	if h == nil {
-		return nil
-	}
-	out := make(map[string]string, len(h))
-	for name, value := range h {
-		out[name] = t.cleanText(value)
-	}
-	return out
-}
-
-func (t *Tape) cleanRequest(h *httpLine) *httpLine {
-	c := &httpLine{Method: h.Method, URL: t.cleanText(h.URL), Header: t.cleanHeader(h.Header)}
-	c.setBody(t.cleanBody(h.body()))
-	return c
-}
-
-// cleanBody returns the recorded form of a request body.
-func (t *Tape) cleanBody(data []byte) []byte {
-	data, _ = t.secrets.mask(data, nil)
-	if t.cfg.redact != nil && len(data) > 0 {
-		data = t.cfg.redact(slices.Clone(data))
-	}
-	return data
-}
-
-// moveCuts adapts the cuts of a body that the host has changed: those in unchanged parts
-// stay, the others are dropped.
-func moveCuts(cuts []int, before, after []byte) []int {
-	head := 0
-	for head < min(len(before), len(after)) && before[head] == after[head] {
-		head++
-	}
-	tail := 0
-	for tail < min(len(before), len(after))-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
-		tail++
-	}
-	var out []int
-	for _, c := range cuts {
-		switch {
-		case c <= head:
-			out = append(out, c)
-		case c >= len(before)-tail:
-			out = append(out, c+len(after)-len(before))
-		}
-	}
-	return out
 }

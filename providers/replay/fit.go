@@ -41,6 +41,8 @@ func fits(recorded, request any) bool {
 	return recorded == request
 }
 
+// fitsText compares a recorded text, in which secrets were replaced, with one that has
+// them: each placeholder stands for any text.
 func fitsText(recorded, request string) bool {
 	first, rest, masked := strings.Cut(recorded, placeholder)
 	if !masked {

@@ -68,6 +68,7 @@ func secretName(name string) bool {
 	return false
 }
 
+// secretWord reports whether a word of a name says that the value is secret.
 func secretWord(w string) bool {
 	endings := []string{"key", "token", "secret", "password"}
 	return slices.Contains(secretWords, w) || len(w) <= maxWord &&
@@ -181,6 +182,7 @@ func (b *bodyReader) object(name string, depth int) {
 	}
 }
 
+// learn notes what a field holds, if it looks like a credential.
 func (b *bodyReader) learn(name, v string) {
 	if strings.Contains(v, "PRIVATE KEY-----") { // RFC 7468, section 10
 		b.secrets.add("field "+name, minSecret, v)

@@ -192,6 +192,8 @@ func (t *Tape) tree(it *interaction) any {
 	return tree
 }
 
+// bodyTree returns a body as values, in which the order of members and the spelling of
+// numbers do not matter.
 func (t *Tape) bodyTree(body []byte) map[string]any {
 	if t.cfg.normalize != nil && len(body) > 0 {
 		body = t.cfg.normalize(slices.Clone(body))
@@ -234,6 +236,7 @@ func canonical(v any) any {
 	return v
 }
 
+// queryTree returns a query as values. A parameter that is given once is not a list.
 func queryTree(q url.Values) map[string]any {
 	out := map[string]any{}
 	for name, values := range q {
@@ -286,6 +289,7 @@ func prune(v any, path []string) {
 	}
 }
 
+// children calls f for what is directly in a value.
 func children(v any, f func(any)) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -113,6 +113,8 @@ func describe(m aycoder.ModelClient, model string) *modelLine {
 	return l
 }
 
+// record passes the events on while it keeps them, so that a program that is recorded
+// behaves as usual.
 func (c *client) record(ctx context.Context, req *aycoder.Request, it *interaction, yield yieldFunc) error {
 	t := c.tape
 	defer t.ended(it, endLeft, nil) // unless another ending comes first: the program may panic
@@ -153,6 +155,7 @@ func (t *Tape) heard(it *interaction, ev aycoder.ModelEvent) {
 // eventBytes is the approximate size of an event without its text.
 const eventBytes = 256
 
+// replay yields the recorded events. A recorded cancel waits for one, as the program did.
 func (c *client) replay(ctx context.Context, it *interaction, info aycoder.ModelClient, yield yieldFunc) error {
 	for i := range it.events {
 		if ctx.Err() != nil {

@@ -32,6 +32,7 @@ type config struct {
 	normalize     func([]byte) []byte
 }
 
+// howToRecord is what an error tells the reader to do.
 func (c *config) howToRecord() string {
 	if c.env != "" {
 		return "record it with " + c.env + "=" + Record.String()

@@ -186,6 +186,7 @@ func Open(path string, opts ...Option) (*Tape, error) {
 	return t, nil
 }
 
+// load reads the recording. A missing one is an error unless it is to be made now.
 func (t *Tape) load() error {
 	data, err := readFile(t.path, t.cfg.maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {

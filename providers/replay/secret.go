@@ -40,6 +40,8 @@ type secrets struct {
 // A form is a spelling of a secret, and the source of the secret.
 type form struct{ text, source string }
 
+// newSecrets begins with the values that the host names; the others are learned from
+// requests.
 func newSecrets(headers []string, values func() []string) *secrets {
 	s := &secrets{headers: headers, known: map[string]bool{}}
 	if values != nil {
@@ -189,6 +191,7 @@ func (s *secrets) find(data []byte) string {
 	return ""
 }
 
+// spans returns where secrets are, the longest at each place.
 func (s *secrets) spans(data []byte) (out []span) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
