@@ -80,6 +80,13 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 	if p.dir != nil {
 		q.world.Dir = q.join(p.dir(ctx))
 	}
+	p.study(q)
+	return q
+}
+
+// study fills in an inquiry whose call and world are known.
+func (p *Policy) study(q *inquiry) {
+	call, spec := q.call, q.spec
 	q.subject, q.has = stringArg(call, spec.Subject.Arg)
 	switch {
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectCommand:
@@ -96,7 +103,6 @@ func (p *Policy) look(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.
 		q.other()
 		p.guardArgs(q)
 	}
-	return q
 }
 
 // join returns the absolute form of a directory, or "" if it is unknown.

@@ -305,6 +305,18 @@ func TestRulesThatAreNone(t *testing.T) {
 	require.ErrorContains(t, err, `no mode "yolo"`)
 }
 
+// An example of a rule is about the workspace, wherever a shell stands when rules are loaded.
+func TestExamplesDoNotDependOnDirectory(t *testing.T) {
+	e := policy.Entry{
+		Rule: aycoder.Rule{Action: "allow", Tool: "bash", Pattern: "touch *"}, Match: []string{"touch a.txt"},
+	}
+	for _, dir := range []string{"", "/elsewhere"} {
+		_, err := policy.New(policy.WithWorkspace(t.TempDir()), policy.WithRules(policy.User, e),
+			policy.WithDir(func(context.Context) string { return dir }))
+		require.NoError(t, err, "in %q", dir)
+	}
+}
+
 // A generator of rules and calls for the properties.
 func someRules(r *rand.Rand, t testing.TB) []policy.Rule {
 	patterns := []string{

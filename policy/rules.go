@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,7 +228,11 @@ func (p *Policy) fits(r *rule, subject string) bool {
 	if err != nil {
 		return false
 	}
-	q := p.look(context.Background(), &aycoder.ToolUse{Name: spec.Name, Args: args}, &spec)
+	// An example is about the workspace: it must not depend on where a shell stands when the
+	// rules are loaded.
+	q := &inquiry{call: &aycoder.ToolUse{Name: spec.Name, Args: args}, spec: &spec, world: p.world}
+	q.world.Dir = q.world.Root
+	p.study(q)
 	one := snapshot{rules: []rule{*r}}
 	if r.Action == RuleAllow {
 		_, ok := one.allows(q, func(*rule) bool { return true })
