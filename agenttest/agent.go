@@ -116,6 +116,8 @@ func (s *suite) play(sc scenario, w way) *trace {
 	return tr
 }
 
+// make makes an agent with the suite's model and tools. Each check gets a new one, so that
+// none sees the traces of another.
 func (s *suite) make(w *world, asks bool) aycoder.Agent {
 	return s.agent(s.t, AgentSetup{Model: w, Tools: w.tools(), Approver: approver(asks)})
 }
@@ -171,6 +173,8 @@ func (s *suite) goOn(before *trace) {
 	}
 }
 
+// An agentRule is a subtest, named by what is done and not by the rule: one check often
+// shows that several rules hold.
 type agentRule struct {
 	name  string
 	check func(*suite)
@@ -200,6 +204,8 @@ func (s *suite) quick(answers ...[]any) *trace {
 	return &trace{found: s.found, world: newWorld(s.found, answers), way: way{at: -1}}
 }
 
+// lazy checks that Run alone does nothing. In a bubble of synctest, anything that it
+// started would be seen as a goroutine.
 func (s *suite) lazy() {
 	w := newWorld(s.found, fixed(says("Hello"))())
 	var res aycoder.Result
@@ -216,6 +222,7 @@ func (s *suite) lazy() {
 	}
 }
 
+// singleUse ranges over a sequence again, after it has ended and after a break.
 func (s *suite) singleUse() {
 	for _, at := range []int{-1, 0} {
 		w := newWorld(s.found, fixed(says("Hello"))())
@@ -239,6 +246,8 @@ func (s *suite) singleUse() {
 	}
 }
 
+// cancelledBefore checks that a run whose context has ended asks no model and keeps the
+// prompt.
 func (s *suite) cancelledBefore() {
 	tr := s.quick(says("Hello"))
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -283,6 +292,8 @@ func (s *suite) slowBody() {
 	}
 }
 
+// concurrent has runs at the same time, which must not see each other's calls. With -race
+// it also finds what they share.
 func (s *suite) concurrent() {
 	w := newWorld(s.found, nil)
 	client := &perRun{answers: [][]any{calls(delta("a"), callArgs("a", "plain", `{}`)), says("so")},
@@ -316,6 +327,7 @@ func (s *suite) concurrent() {
 	}
 }
 
+// invalidInput checks that mistakes of the host are errors before a model is asked.
 func (s *suite) invalidInput() {
 	use := &aycoder.ToolUse{ID: "a", Name: "read", Args: []byte("{}")}
 	orphan := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{use}}

@@ -12,6 +12,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// Bounds. A model is a program that may never stop, and its answers come over a network: so
+// an agent must have a limit for everything that it waits for, keeps or repeats. These
+// checks take each limit to its end, with answers that would go on for ever.
+
 // perRun answers by the length of the history instead of by count: it can serve
 // several runs at the same time.
 type perRun struct {
@@ -21,6 +25,7 @@ type perRun struct {
 	mu sync.Mutex
 }
 
+// The turn is counted in the request, since runs at the same time share the client.
 func (c *perRun) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
 	turn := 0
@@ -41,6 +46,7 @@ func (c *perRun) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	}
 }
 
+// plainTool makes a tool without the bookkeeping of a world.
 func plainTool(t testing.TB) aycoder.Tool {
 	tool, err := aycoder.NewTool("plain", "A tool of the suite.",
 		func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
@@ -76,6 +82,8 @@ func (s *suite) waits() {
 // maxTurns is more turns than an agent may take on its own.
 const maxTurns = 5000
 
+// endlessTurns has a model that calls tools for ever. The agent must have a limit of its
+// turns.
 func (s *suite) endlessTurns() {
 	w := newWorld(s.found, nil)
 	turn := 0
@@ -115,6 +123,8 @@ func (s *suite) endlessTurns() {
 // maxAnswer is more bytes than an agent may take in one answer.
 const maxAnswer = 1 << 30
 
+// endlessAnswer has a model whose answer does not end, in one block and in many. The agent
+// must not keep all of it.
 func (s *suite) endlessAnswer() {
 	chunk := strings.Repeat("x", 1<<20)
 	s.endless("an endless text", maxAnswer/len(chunk),
@@ -123,6 +133,7 @@ func (s *suite) endlessAnswer() {
 		func(int) aycoder.ModelEvent { return block(chunk) })
 }
 
+// endlessEmpty has a model that sends empty pieces for ever, which no limit of bytes stops.
 func (s *suite) endlessEmpty() {
 	s.endless("endless empty deltas", 64<<20, func(int) aycoder.ModelEvent { return delta("") })
 }
@@ -150,6 +161,8 @@ func (s *suite) endless(what string, n int, event func(i int) aycoder.ModelEvent
 	}
 }
 
+// manyCalls has more calls in one message than any agent runs. Each still needs its output,
+// or the history is not valid.
 func (s *suite) manyCalls() {
 	const n = 10000
 	tr := s.quick(calls(manyCalls("read", n)...), says("so"))

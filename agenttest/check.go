@@ -12,6 +12,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// The checks that hold for every run. A scenario says what should happen, but most faults
+// show in what never may: an output without a call, a result that no tool gave, an event of
+// a call that has ended. So every run of every scenario is checked for these, in whichever
+// way the consumer leaves it.
+
 // check checks what holds for every run, however it ended.
 func (tr *trace) check(in aycoder.Input) {
 	tr.checkEnd()
@@ -24,6 +29,8 @@ func (tr *trace) check(in aycoder.Input) {
 	tr.checkEvents()
 }
 
+// checkEnd checks how the run ended: a panic of the body comes through, a cancel is told,
+// and otherwise the end or an error comes last.
 func (tr *trace) checkEnd() {
 	switch p := tr.panicked; {
 	case p == nil && tr.left && tr.way.name == "panic":
@@ -43,6 +50,7 @@ func (tr *trace) checkEnd() {
 	}
 }
 
+// finished reports whether the last event is the end of the run, with its result.
 func (tr *trace) finished() bool {
 	if len(tr.events) == 0 {
 		return false
@@ -66,6 +74,8 @@ func checkHistory(found *findings, where string, messages []*aycoder.Message) {
 	}
 }
 
+// checkOutputs checks that the outputs answer the calls one by one. Providers refuse a
+// history in which they do not.
 func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *aycoder.Message) {
 	outputs := outputsOf(m)
 	if len(calls) != len(outputs) {
@@ -80,6 +90,7 @@ func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *ay
 	}
 }
 
+// outputsOf returns the outputs in a message.
 func outputsOf(m *aycoder.Message) []*aycoder.ToolOutput {
 	var out []*aycoder.ToolOutput
 	for _, p := range m.Parts {
@@ -114,6 +125,7 @@ func checkText(found *findings, where string, m *aycoder.Message) {
 	}
 }
 
+// texts returns everything in the parts that is stored as text.
 func texts(parts []aycoder.Part) []string {
 	var out []string
 	for _, p := range parts {
@@ -141,6 +153,7 @@ type pair struct {
 	out *aycoder.ToolOutput
 }
 
+// pairs returns the calls of a history with their outputs, which are in the message behind.
 func pairs(messages []*aycoder.Message) []pair {
 	var out []pair
 	for i, m := range messages {
@@ -266,6 +279,8 @@ func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileRes
 	}
 }
 
+// checkFinished checks that the events told the same as the history: a host that only sees
+// events must not believe something else.
 func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder.ToolFinished) {
 	for _, p := range pairs(tr.res.Messages) {
 		fin := done[p.use.ID]

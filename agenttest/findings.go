@@ -90,6 +90,7 @@ func (f *findings) add(rule, format string, args ...any) {
 	}
 }
 
+// empty reports whether nothing was found.
 func (f *findings) empty() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,12 +104,14 @@ func (f *findings) of(rule string) bool {
 	return slices.ContainsFunc(f.list, func(s string) bool { return strings.HasPrefix(s, rule) })
 }
 
+// String returns the findings, one a line.
 func (f *findings) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strings.Join(f.list, "\n")
 }
 
+// report fails the test with each finding.
 func (f *findings) report(t testing.TB) {
 	t.Helper()
 	f.mu.Lock()

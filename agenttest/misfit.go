@@ -24,6 +24,8 @@ type shape struct {
 	Extra      json.RawMessage            `json:"additionalProperties"`
 }
 
+// readShape reads what the suite needs of a schema and of valid arguments, to make invalid
+// ones of them.
 func readShape(schema json.RawMessage, args string) (shape, map[string]json.RawMessage, error) {
 	var sh shape
 	if err := json.Unmarshal(schema, &sh); err != nil {

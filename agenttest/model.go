@@ -86,25 +86,31 @@ func TestModelClient(t *testing.T, clients Clients) {
 	}
 }
 
+// A modelRule is a subtest. Some need a feature that a provider lacks.
 type modelRule struct {
 	field string // of Clients, whose client is tested
 	name  string
 	check func(*modelSuite)
 }
 
+// A modelSuite is the state of one subtest.
 type modelSuite struct {
 	t        testing.TB
 	found    *findings
 	patience time.Duration // how long goroutines may take to be gone
 }
 
+// pieces are cut where a client that counts bytes or UTF-16 units goes wrong.
 var pieces = []string{"Hello", ", ", "wörld", "! ", "\u2603\U0001F600", " bye"}
 
+// testCall has a number and a slash in its arguments, which encoders write in several ways.
 func testCall() *aycoder.ToolUse {
 	return &aycoder.ToolUse{ID: "call_7", Name: "read",
 		Args: json.RawMessage(`{"path":"a/b.go","n":7}`)}
 }
 
+// modelRules is the list of all checks. Leaving, cancelling and failing are tried at each
+// event, because that is where clients forget to let go.
 func modelRules(c *Clients) []modelRule {
 	cut := &aycoder.ToolUse{ID: "call_8", Name: "write", Args: json.RawMessage(`{"path":"a/b`)}
 	text := func(s *modelSuite) Client { return c.Text(s.t, pieces...) }

@@ -12,6 +12,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// The shape of one answer. Programs show deltas while they come and keep blocks when they
+// are complete, so the two must tell the same; and nothing may come after the end, because
+// nobody looks any more.
+
 // An answer is what came of one request.
 type answer struct {
 	events []aycoder.ModelEvent
@@ -58,6 +62,8 @@ func (s *modelSuite) ask(c Client, leave func(i int, cancel func()) bool) *answe
 	return a
 }
 
+// take checks an event against those before it: nothing comes after an error or after the
+// end.
 func (s *modelSuite) take(a *answer, ev aycoder.ModelEvent, err error) {
 	switch {
 	case a.err != nil:
@@ -128,6 +134,7 @@ func (s *modelSuite) whole(c Client) *answer {
 	return a
 }
 
+// order checks that the end of the message comes exactly once.
 func (s *modelSuite) order(a *answer) {
 	done := 0
 	for _, ev := range a.events {
@@ -182,6 +189,8 @@ func (s *modelSuite) deltas(a *answer) {
 	}
 }
 
+// joined compares a complete block with the pieces of it that came before. A consumer that
+// shows the pieces must have shown the block.
 func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 	args map[string]string) {
 	switch p := p.(type) {
@@ -212,6 +221,7 @@ func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 	}
 }
 
+// text checks an answer that is a text.
 func (s *modelSuite) text(c Client, want string) {
 	s.whole(c)
 	s.complete(c, want, aycoder.StopEndTurn)
@@ -230,6 +240,8 @@ func (s *modelSuite) complete(c Client, text string, stop aycoder.StopReason) *a
 	return res
 }
 
+// thinking checks that thoughts are a part of the message, with the provider that can read
+// their signature.
 func (s *modelSuite) thinking(c Client, thinking, text string) {
 	s.whole(c)
 	res := s.complete(c, text, aycoder.StopEndTurn)
@@ -245,6 +257,7 @@ func (s *modelSuite) thinking(c Client, thinking, text string) {
 	s.found.add(ruleModelWhole, "no thinking in the answer")
 }
 
+// call checks a call: its id and name as the provider sent them, its arguments as a value.
 func (s *modelSuite) call(c Client, want *aycoder.ToolUse) {
 	s.whole(c)
 	calls := s.complete(c, "Let me see.", aycoder.StopToolUse).Message.Calls()
@@ -253,6 +266,8 @@ func (s *modelSuite) call(c Client, want *aycoder.ToolUse) {
 	}
 }
 
+// sameJSON compares values, since a client may not keep the spelling of a provider that
+// sends objects.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

@@ -11,6 +11,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// How an answer ends when it does not come to its end: cut off by a limit, left by the
+// consumer, cancelled, broken by the network. In each case the client has to say so by the
+// right type, and must leave nothing behind.
+
+// cut checks that a call without its end is not one that an agent would run.
 func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
 	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
 	if err != nil || res.Stop != aycoder.StopMaxTokens {
@@ -30,6 +35,7 @@ func (s *modelSuite) refused(c Client, text string) {
 	s.complete(c, text, aycoder.StopRefusal)
 }
 
+// lazy checks that a sequence costs nothing until somebody ranges over it.
 func (s *modelSuite) lazy(c Client) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	label := labelled(ctx, func(ctx context.Context) { c.Model.Stream(ctx, request()) })
@@ -46,7 +52,8 @@ func (s *modelSuite) lazy(c Client) {
 	}
 }
 
-// leave leaves the loop at each event.
+// leave leaves the loop at each event. leave leaves the loop at each event in turn. The
+// connection and all goroutines must be gone then.
 func (s *modelSuite) leave(c Client) {
 	for at, more := 0, true; more && s.found.empty(); at++ {
 		more = false
@@ -148,6 +155,7 @@ func (s *modelSuite) silent(c Client) {
 	}
 }
 
+// cancelled checks that no request is sent for a context that has ended.
 func (s *modelSuite) cancelled(c Client) {
 	a := &answer{}
 	a.label = labelled(s.t.Context(), func(ctx context.Context) {
@@ -164,6 +172,7 @@ func (s *modelSuite) cancelled(c Client) {
 	s.gone(c, a, "cancelled before the request")
 }
 
+// broken checks that a lost connection is told from an answer that ended.
 func (s *modelSuite) broken(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.StreamBrokenError](a.err); !ok {
@@ -180,6 +189,7 @@ func (s *modelSuite) broken(c Client) {
 	}
 }
 
+// fails checks that a failed request is an error with the type that programs look for.
 func (s *modelSuite) fails(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {
@@ -193,6 +203,7 @@ func (s *modelSuite) fails(c Client) {
 	s.gone(c, a, "request that fails")
 }
 
+// concurrent sends one request several times at once: agents share clients.
 func (s *modelSuite) concurrent(c Client, want string) {
 	req := request()
 	before := request()

@@ -30,10 +30,18 @@ type scenario struct {
 	never []int
 }
 
+// The scenarios. Each is a script for the model, with what has to come of it: the last
+// text, the error, the calls that run and those that must not. Steps that are functions
+// wait for the tools, so that the order in which things happen is fixed without sleeps.
+// Every scenario is played once for each way to leave the loop, at each event.
+
+// call is a call whose arguments say which one it is, so that the log of the tools can be
+// compared.
 func call(id, tool string, n int) *aycoder.BlockDone {
 	return callArgs(id, tool, fmt.Sprintf(`{"n":%d}`, n))
 }
 
+// callArgs is a call with any arguments.
 func callArgs(id, tool, args string) *aycoder.BlockDone {
 	return &aycoder.BlockDone{Part: &aycoder.ToolUse{ID: id, Name: tool,
 		Args: json.RawMessage(args)}}
@@ -43,6 +51,7 @@ func delta(s string) *aycoder.TextDelta { return &aycoder.TextDelta{Text: s} }
 
 func block(s string) *aycoder.BlockDone { return &aycoder.BlockDone{Part: &aycoder.Text{Text: s}} }
 
+// done ends a message.
 func done(stop aycoder.StopReason) *aycoder.MessageDone {
 	return &aycoder.MessageDone{Stop: stop, Usage: aycoder.Usage{Input: 10, Output: 5}}
 }
@@ -64,18 +73,22 @@ func longCall() []any {
 	return calls(delta(long), block(long), call("a", "read", 1))
 }
 
+// tooLarge is the answer to a request that is too large for the model.
 func tooLarge() []any {
 	return []any{&aycoder.ContextTooLargeError{ModelError: modelError("large"), Actual: 2, Max: 1}}
 }
 
+// broken is the error of a connection that was lost.
 func broken() error {
 	return &aycoder.StreamBrokenError{ModelError: modelError("connection reset")}
 }
 
+// modelError is an error of the suite's provider.
 func modelError(text string) *aycoder.ModelError {
 	return &aycoder.ModelError{Provider: "agenttest", Err: errors.New(text)}
 }
 
+// is reports whether an error has a type.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
@@ -88,6 +101,8 @@ func scenarios() []scenario {
 	return append(append(plain(), tooled()...), append(failing(), hostile()...)...)
 }
 
+// plain are conversations in which nothing goes wrong. They show the order in which calls
+// start: reads early and side by side, writes after the message and alone.
 func plain() []scenario {
 	return []scenario{
 		{name: "text", answers: fixed(says("Hello")), text: "Hello", err: noError, asked: 1},
@@ -118,6 +133,7 @@ func plain() []scenario {
 	}
 }
 
+// count returns the numbers from 1 to n.
 func count(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -126,6 +142,7 @@ func count(n int) []int {
 	return out
 }
 
+// manyCalls returns n calls of one tool.
 func manyCalls(tool string, n int) []any {
 	var out []any
 	for i := range n {
@@ -134,6 +151,7 @@ func manyCalls(tool string, n int) []any {
 	return out
 }
 
+// manyDeltas is an answer in so many pieces that a consumer which is slow falls behind.
 func manyDeltas() [][]any {
 	var steps []any
 	for range 1000 {
@@ -142,6 +160,8 @@ func manyDeltas() [][]any {
 	return [][]any{append(steps, block(strings.Repeat("ab", 1000)), done(aycoder.StopEndTurn))}
 }
 
+// tooled are conversations in which tools, or those who approve, do not do what they
+// should.
 func tooled() []scenario {
 	writes := fixed(calls(call("a", "write", 1), call("b", "write", 2), call("c", "read", 3),
 		call("d", "write", 4), call("e", "write", 5)), says("asked"))
@@ -195,11 +215,14 @@ func allowSome(a *aycoder.ApprovalRequested, tr *trace) {
 	}
 }
 
+// allowDetached answers on another goroutine, after the loop body has returned.
 func allowDetached(a *aycoder.ApprovalRequested, tr *trace) {
 	later := a.Detach()
 	tr.helpers.Go(func() { later.Allow() })
 }
 
+// failing are conversations in which the model or the connection fails, before and after a
+// tool has begun: after that, nothing may be done twice.
 func failing() []scenario {
 	never := func(context.Context, *world) {}
 	return []scenario{
@@ -259,6 +282,8 @@ func failing() []scenario {
 	}
 }
 
+// hostile are answers that no honest client gives. The agent must survive them, with a
+// history that can be stored.
 func hostile() []scenario {
 	return []scenario{
 		{name: "invalid UTF-8 and NUL", err: noError, runs: []int{1, 2},

@@ -62,12 +62,14 @@ func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolC
 	}
 }
 
+// A toolRule is a subtest.
 type toolRule struct {
 	name  string
 	has   bool
 	check func(*toolSuite)
 }
 
+// A toolSuite is the state of one subtest.
 type toolSuite struct {
 	ToolSetup
 	t        testing.TB
@@ -76,6 +78,8 @@ type toolSuite struct {
 	patience time.Duration // how long goroutines may take to be gone
 }
 
+// toolRules is the list of all checks of a tool, one for each valid call and one for each
+// way to call it wrongly.
 func toolRules(cases []ToolCase) []toolRule {
 	slow := false
 	for _, c := range cases {
@@ -97,6 +101,8 @@ func toolRules(cases []ToolCase) []toolRule {
 	)
 }
 
+// spec checks that the description is complete and does not change: it is a part of every
+// request, and of the prompt cache.
 func (s *toolSuite) spec() {
 	spec := s.Tool.Spec()
 	var wg sync.WaitGroup
@@ -144,6 +150,7 @@ type outcome struct {
 
 func (o outcome) failed() bool { return o.err != nil || o.res != nil && o.res.IsError }
 
+// text is what a model would read of an outcome.
 func (o outcome) text() string {
 	if o.err != nil {
 		return o.err.Error()
@@ -194,6 +201,7 @@ func (s *toolSuite) call(ctx context.Context, args string) outcome {
 	return o
 }
 
+// safely calls a tool as a loop does, which survives a panic.
 func safely(ctx context.Context, t aycoder.Tool, inv *aycoder.Invocation) (o outcome) {
 	defer func() {
 		o.at = time.Now()
@@ -244,6 +252,7 @@ func (s *toolSuite) check(args string, o outcome) {
 	}
 }
 
+// valid checks a call against what the author of the tool expects of it.
 func (s *toolSuite) valid(c ToolCase) {
 	o := s.call(s.t.Context(), c.Args)
 	if o.failed() != c.Fails {
@@ -322,6 +331,7 @@ const prompt = 100 * time.Millisecond
 // busy.
 const attempts = 3
 
+// cancelledBefore checks that a tool looks at its context before it begins.
 func (s *toolSuite) cancelledBefore() {
 	for _, c := range s.cases {
 		s.promptly(c, "cancelled before", func() (time.Duration, error) {
@@ -334,6 +344,7 @@ func (s *toolSuite) cancelledBefore() {
 	}
 }
 
+// cancelledAtWork cancels a call that is known to be slow while it works.
 func (s *toolSuite) cancelledAtWork() {
 	for _, c := range s.cases {
 		if !c.Slow {
@@ -361,6 +372,7 @@ func (s *toolSuite) cancelledAtWork() {
 	}
 }
 
+// promptly tries several times, as a busy machine may delay any of them.
 func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration, error)) {
 	var best time.Duration
 	for i := range attempts {
@@ -376,6 +388,7 @@ func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration
 	s.found.add(ruleToolCancel, "call %s, %s: it takes %s to return", c.Name, what, best)
 }
 
+// concurrent makes calls side by side. Those of a tool that writes may fail, but not race.
 func (s *toolSuite) concurrent() {
 	reads := s.Tool.Spec().Effect == aycoder.EffectReadOnly
 	var wg sync.WaitGroup
@@ -395,6 +408,8 @@ func (s *toolSuite) concurrent() {
 	wg.Wait()
 }
 
+// changesNothing compares the files before and after. A preview and a plan must not change
+// them, whatever the tool does.
 func (s *toolSuite) changesNothing() {
 	if s.Dir == "" {
 		s.t.Skip("agenttest: ToolSetup has no Dir")

@@ -27,16 +27,19 @@ type way struct {
 
 var errBody = errors.New("the body of the suite panics")
 
+// breaks leaves the loop.
 func breaks(tr *trace) bool {
 	tr.left = true
 	return false
 }
 
+// panics leaves the loop by a panic, as a bug of the host would.
 func panics(tr *trace) bool {
 	tr.left = true
 	panic(errBody)
 }
 
+// cancels ends the context, and stays in the loop.
 func cancels(tr *trace) bool {
 	tr.cancelled = true
 	tr.cancel()
@@ -86,6 +89,7 @@ func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
 	tr.check(in)
 }
 
+// consume ranges over a run, and keeps what came out of it, a panic too.
 func (tr *trace) consume(seq iter.Seq2[aycoder.Event, error]) {
 	defer func() {
 		tr.panicked = recover()
@@ -120,6 +124,8 @@ func (tr *trace) body(ev aycoder.Event, err error) bool {
 	return tr.take(ev, err)
 }
 
+// take notes a pair, and checks it against those before: what comes after the end of the
+// sequence is a finding by itself.
 func (tr *trace) take(ev aycoder.Event, err error) bool {
 	if tr.failed {
 		tr.found.add(ruleError, "%s comes after the error", eventName(ev))
@@ -202,6 +208,7 @@ func (tr *trace) String() string {
 	return fmt.Sprintf("%s at event %d", tr.way.name, tr.way.at)
 }
 
+// eventName is the type of an event, for findings.
 func eventName(ev aycoder.Event) string {
 	if ev == nil {
 		return "an error"

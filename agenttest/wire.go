@@ -32,6 +32,8 @@ func failsAs[E error](s *modelSuite, c Client) E {
 	return e
 }
 
+// rateLimited checks that the wait that a provider asks for reaches the program. An error
+// of another type would be retried too early.
 func (s *modelSuite) rateLimited(c Client) {
 	e := failsAs[*aycoder.RateLimitError](s, c)
 	if !s.found.empty() {
@@ -46,6 +48,8 @@ func (s *modelSuite) rateLimited(c Client) {
 	}
 }
 
+// badKey checks that a key which the provider quotes in its answer does not come through in
+// an error, which programs log.
 func (s *modelSuite) badKey(c Client) {
 	failsAs[*aycoder.AuthError](s, c)
 	_, err := aycoder.Complete(s.t.Context(), c.Model, request())
@@ -199,6 +203,7 @@ func (s *modelSuite) moved(c Client, body func() []byte) {
 	}
 }
 
+// format checks that a client which says that it asks for a format does so on the wire.
 func (s *modelSuite) format(c Client, body func() []byte) {
 	req := request()
 	req.Tools = nil

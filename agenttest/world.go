@@ -47,6 +47,7 @@ type callLog struct {
 	text     string
 }
 
+// newWorld makes a world whose model gives the answers, one for each request.
 func newWorld(found *findings, answers [][]any) *world {
 	return &world{
 		found: found, answers: answers,
@@ -73,6 +74,7 @@ func (w *world) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 	}
 }
 
+// A stream plays a part of an answer that a list of events cannot express.
 type stream func(ctx context.Context, yield func(aycoder.ModelEvent) bool) bool
 
 // play does one step, and reports whether there is a next one.
@@ -93,6 +95,8 @@ func play(ctx context.Context, w *world, step any,
 	return yield(nil, nil)
 }
 
+// answer returns the next answer, and notes the request. Requests beyond the script are
+// findings.
 func (w *world) answer(req *aycoder.Request) []any {
 	if err := aycoder.CheckHistory(req.Messages); err != nil {
 		w.found.add(ruleHistory, "the model gets a request that is not valid: %v", err)
@@ -126,12 +130,14 @@ func (w *world) note(said []int, step any) []int {
 	return said
 }
 
+// hold keeps tools from ending, so that calls overlap for sure.
 func (w *world) hold(held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = held
 }
 
+// requests returns how often the model was asked.
 func (w *world) requests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,6 +151,7 @@ func (w *world) begun(n int) chan struct{} {
 	return w.begunLocked(n)
 }
 
+// begunLocked returns a channel that is closed when n calls have begun. The mutex is held.
 func (w *world) begunLocked(n int) chan struct{} {
 	if w.began[n] == nil {
 		w.began[n] = make(chan struct{})
@@ -202,6 +209,8 @@ func (w *world) begin(spec *aycoder.ToolSpec, inv *aycoder.Invocation) *callLog 
 	return c
 }
 
+// mayBegin checks a call against the state of the world: a tool that writes may not begin
+// before its message is complete, nor beside another.
 func (w *world) mayBegin(c *callLog) {
 	if w.writing {
 		w.found.add(ruleWrites, "call %d starts beside a call that writes", c.n)
@@ -222,6 +231,7 @@ func (w *world) mayBegin(c *callLog) {
 	}
 }
 
+// end notes how a call ended.
 func (w *world) end(c *callLog, res *aycoder.ToolResult, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,6 +260,7 @@ func (w *world) close() []*callLog {
 	return left
 }
 
+// log returns the calls so far.
 func (w *world) log() []*callLog {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,6 +278,7 @@ func (w *world) ran(n int) int {
 	return count
 }
 
+// numberOf returns the number that a scenario gave a call.
 func numberOf(args json.RawMessage) int {
 	var in struct {
 		N int `json:"n"`
@@ -288,6 +300,7 @@ const probeSchema = `{"type":"object","properties":{"n":{"type":"integer"}},"req
 
 func (p *probe) Spec() aycoder.ToolSpec { return p.spec }
 
+// Call notes when it begins and ends around the behaviour of its kind of tool.
 func (p *probe) Call(ctx context.Context, inv *aycoder.Invocation) (res *aycoder.ToolResult,
 	err error) {
 	c := p.world.begin(&p.spec, inv)
@@ -322,6 +335,7 @@ func (w *world) tools() []aycoder.Tool {
 	}
 }
 
+// echo gives its arguments back.
 func echo(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return aycoder.TextResult(fmt.Sprintf("%s %d ok", inv.Name, numberOf(inv.Args))), nil
 }
@@ -336,10 +350,12 @@ func work(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.Tool
 	}
 }
 
+// fail gives an error, which the model has to read.
 func fail(context.Context, *world, *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return nil, fmt.Errorf("look: %w", errProbe)
 }
 
+// crash panics.
 func crash(context.Context, *world, *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	panic("a tool of the suite panics")
 }
@@ -365,6 +381,7 @@ func stuck(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.Too
 
 const dirt = "a\xff\xfe\x00\xc3(\xed\xa0\x80z"
 
+// dirty gives text that cannot be stored as it is.
 func dirty(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	if numberOf(inv.Args)%2 == 0 {
 		return nil, errors.New(dirt)
@@ -374,6 +391,7 @@ func dirty(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolR
 	}}, nil
 }
 
+// huge gives more text than a context holds.
 func huge(_ context.Context, w *world, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return aycoder.TextResult(strings.Repeat("0123456789abcde\n", w.huge/16)), nil
 }
