@@ -15,6 +15,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
+// Commands in the background. A run waits for none of them, but none outlives it: when the
+// run is over, all are ended with everything that they started. Their output is kept until
+// it is asked for, up to a bound, of which the beginning is dropped.
+
 const (
 	maxJobs    = 16        // running at a time
 	maxKnown   = 32        // including those that have ended

@@ -17,6 +17,10 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// Tools that change files share one way: find the texts, propose new ones, make a plan,
+// have it approved, apply it. Only the second step differs. A plan that a person has seen
+// is carried out as it was: it is never made again from files that may have changed since.
+
 // maxDiff bounds the diff that a result shows: more would cost the model more than reading
 // the file.
 const maxDiff = 48 << 10 // bytes of the diffs of a result

@@ -14,6 +14,9 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// Listings are sorted, and cut at bounds that are the same for all directories: a model
+// that knows how much is missing can ask for a directory below.
+
 const (
 	maxEntries = 1000      // listed
 	maxCounted = 100_000   // counted

@@ -59,8 +59,8 @@ func maskAll(ws FS, opts []Option, all []aycoder.Tool) ([]aycoder.Tool, error) {
 	return all, nil
 }
 
-// It wraps any tool, so that no secret of a file reaches the model, and no placeholder of
-// the model a file.
+// A maskedTool wraps any tool, so that no secret of a file reaches the model, and no
+// placeholder of the model a file.
 type maskedTool struct {
 	aycoder.Tool
 	masker *Masker

@@ -11,6 +11,9 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
+// Notes tell a model where its old string differed from the file. Without them it repeats
+// the difference in the next edit.
+
 const (
 	maxTold     = 10  // notes of a result
 	maxQuoted   = 5   // notes that quote lines

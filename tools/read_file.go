@@ -157,6 +157,10 @@ func decodeUTF16(data []byte, order binary.ByteOrder) string {
 	return string(utf16.Decode(units))
 }
 
+// Reading keeps two promises. The lines that a model sees are numbered as in the file, so
+// it can ask for others; and the text that it saw is remembered as it was, so that an edit
+// of it can tell what the user has changed since.
+
 // page collects the lines from first to last. It counts all lines, except those far
 // behind.
 type page struct {

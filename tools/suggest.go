@@ -10,6 +10,9 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// Models misremember names. A list of the names that come near costs a few words, and saves
+// the listing of a directory.
+
 const (
 	maxSuggestions = 3
 	maxCompared    = 5000 // names that are compared

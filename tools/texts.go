@@ -21,6 +21,10 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
+// The texts that edits begin with. To make a plan, they are read from the workspace. When
+// it was approved, they are taken from the plan, so that the notes for the model describe
+// the texts which were approved, whatever has become of the files since.
+
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
 // texts is the source of the files that are to be changed.

@@ -12,6 +12,10 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
+// The blocks of an answer. The Converse API numbers them, and starts only calls explicitly;
+// texts and reasoning begin with their first piece. They are emitted in the order in which
+// they began, each when those before it are complete.
+
 // maxOpen is how many blocks may be open or wait for their turn.
 const maxOpen = 1000
 

@@ -12,6 +12,10 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
+// The events of ConverseStream, one JSON document each, whose type is in a header of the
+// message. The field of a start or a delta names its kind; one that is not known is kept as
+// it is, for the next request.
+
 // event has the fields of an event's payload that are used.
 type event struct {
 	index int

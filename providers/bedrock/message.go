@@ -12,6 +12,9 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
+// Messages in the form of the Converse API. It refuses blank texts, documents of equal
+// names and messages without content, so these are changed or left out rather than sent.
+
 // wireKey is the key of messages that are encoded for this API, with everything that
 // their form depends on. No two documents of a conversation may have the same name, so
 // their names contain the position of the message, which is 0 for a message without

@@ -25,6 +25,9 @@ const (
 	moreFields = "additionalModelRequestFields"
 )
 
+// The request of the Converse API. Fields that only one vendor's models know, such as
+// thinking, go into a document beside it, which Amazon hands on unread.
+
 // A body is a request under construction. The order of its fields depends only on which
 // of them are set; messages come last.
 type body struct {

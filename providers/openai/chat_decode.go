@@ -16,6 +16,10 @@ var (
 	errChatFailed   = errors.New("service says that it failed, and not why")
 )
 
+// An answer is a stream of chunks, or one JSON document of nearly the same form. Most
+// chunks differ from the one before in a few bytes, and there are thousands: so the part in
+// front of the choices is read once, and then only compared.
+
 // A chatDecoder assembles the chunks of an answer.
 //
 // The API does not mark the end of a call. A call is known to be complete when the next

@@ -13,6 +13,11 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
+// Messages in the form of Chat Completions, as some dozen services understand it. The
+// documents of the services agree on little more than text and calls. Their treatment of
+// the rest was tried, or is known from their error messages, and is in the preset of each;
+// this file asks only the preset.
+
 // A chatForm produces the wire form of messages. It is also the key of the cached form,
 // so it contains every setting that changes it.
 type chatForm struct {

@@ -13,6 +13,9 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
+// The request. A service refuses fields that it does not know, so each is written only
+// where the preset says so, or the caller does.
+
 // A chatBody is a request under construction. The order of its fields depends only on
 // which of them are set; messages come last, and the bytes before them do not change from
 // step to step.

@@ -13,6 +13,12 @@ import (
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
+// The events of the Responses API come in three forms of the same content: pieces, the
+// whole of a part, and complete items; the last event has all items once more. Services
+// that imitate the API leave out any of the three, number them differently, or send them
+// out of order. So each form is compared with what is known already: it may confirm it,
+// complete it, or contradict it, and a call that was contradicted is not run.
+
 // A respDecoder reads one response. Items of the output normally follow one another. They
 // and their pieces are emitted in the order in which the items began, whichever is
 // complete first.

@@ -13,6 +13,10 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
+// A history as a list of items. One message of the conversation may be several items, and
+// items of the service go back as they came, with their ids; those of other providers are
+// written anew from their parts.
+
 // respForm is the form of messages on the wire, and the key under which they are cached.
 type respForm struct {
 	owner  string

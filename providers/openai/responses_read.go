@@ -9,6 +9,10 @@ import (
 
 var errRespNoName = errors.New("call without a name")
 
+// Complete items. Their texts are matched with those that were streamed, and settle them.
+// Fields that are not known are kept, because the service wants its items back as they
+// were.
+
 // read parses a complete item.
 func (it *respItem) read(raw string) error {
 	switch it.kind {

@@ -11,6 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// The events of a recording. Everything that a program may have acted on is kept; a form
+// that this version does not know is an error when the file is read, not when it is played.
+
 // An eventLine is an event of a model. The format is independent of the way in which package
 // aycoder encodes events for hosts: recordings must stay readable when that changes. Errors
 // and parts are nested in the forms of failure and of stored messages.

@@ -13,6 +13,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// Errors of a recording. A program that retries, or tells its user what to do, asks errors
+// for their types and fields. So these come back; messages alone would play another
+// program.
+
 // maxCauses is the maximum depth of wrapped errors.
 const maxCauses = 16
 

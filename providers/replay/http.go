@@ -14,6 +14,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
+// Recording at the level of HTTP: the bytes of a response are kept with the places at which
+// they were cut into pieces, since decoders have faults that show only there.
+
 // wireBuffer is the size of a read from a connection.
 const wireBuffer = 32 << 10
 

@@ -17,6 +17,11 @@ import (
 	"unicode/utf8"
 )
 
+// Which interaction answers a request. Requests are compared by their meaning, after the
+// secrets were taken out: the spelling of JSON, the order of members, and fields that the
+// host names do not count. If none is the same, the one that differs least is in the error,
+// with the differences.
+
 // take returns a copy of the recorded interaction for a request. If there is none, it
 // returns nil, or an error if the mode forbids recording. Secrets must already be removed
 // from the request, as they are from the recorded ones.
