@@ -17,7 +17,7 @@ import (
 
 // Commands in the background. A run waits for none of them, but none outlives it: when the
 // run is over, all are ended with everything that they started. Their output is kept until
-// it is asked for, up to a bound, of which the beginning is dropped.
+// it is asked for; of more than maxBacklog bytes, the oldest are dropped and counted.
 
 const (
 	maxJobs    = 16        // running at a time
@@ -52,6 +52,8 @@ type job struct {
 func (j *job) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	j.unread = append(j.unread, p...)
+	// It is cut only at twice the bound: cutting at each write would copy all of it for
+	// each line.
 	if over := len(j.unread) - maxBacklog; over > maxBacklog {
 		j.lost += int64(over)
 		j.unread = append(j.unread[:0], j.unread[over:]...)
@@ -75,6 +77,8 @@ func (j *job) take() (text []byte, lost int64) {
 		text, lost = text[over:], lost+int64(over)
 	}
 	var rest []byte
+	// The rest is copied, since the caller now owns the text, and writes append to the
+	// rest.
 	if whole := proc.Whole(text); !ended {
 		text, rest = whole, slices.Clone(text[len(whole):])
 	}
@@ -158,11 +162,13 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 			len(running), strings.Join(running, ", "))
 	}
 	s.number++
+	// The call is over long before the command.
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	j := &job{
 		id: fmt.Sprintf("bash-%d", s.number), command: in.Command, begun: time.Now(), cancel: cancel,
 		news: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	// Outside of a run, the command lives until the shell is closed.
 	if inv.Cleanup(func() { s.drop(j) }) {
 		j.run = inv.Run
 	}
@@ -175,6 +181,7 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 		j.work(work, e, c)
 	}()
 	if len(s.jobs) >= maxKnown {
+		// There is one, since fewer than maxJobs of them run.
 		oldest := slices.IndexFunc(s.jobs, (*job).ended)
 		s.jobs = slices.Delete(s.jobs, oldest, oldest+1)
 	}

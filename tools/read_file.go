@@ -110,9 +110,11 @@ func textOf(f fs.File, name string) (*text, error) {
 		return nil, fmt.Errorf("read %s: %w", showPath(name), err)
 	}
 	t := &text{size: info.Size(), kept: info.Size() <= maxKept}
+	// A file that is being appended to would otherwise be read without end.
 	t.reader = io.LimitReader(f, t.size)
 	head := make([]byte, min(t.size, runes.Sniffed))
 	if t.kept {
+		// So one read is enough to look for NUL and to remember the content.
 		head = make([]byte, t.size)
 	}
 	n, err := io.ReadFull(t.reader, head)

@@ -79,6 +79,7 @@ func (c *count) read(r *rawjson.Reader) {
 	}
 }
 
+// A zero that was sent overwrites, a count that was not sent does not.
 func (c *count) addTo(n *int64) {
 	if c.said {
 		*n = c.n
@@ -98,7 +99,8 @@ func (u *usage) addTo(t *aycoder.Usage) {
 	u.thinking.addTo(&t.Reasoning)
 }
 
-// readUsage reads the counts of tokens, which are cumulative.
+// readUsage reads the counts of tokens, which are cumulative. The thinking tokens are part
+// of the output tokens, and are not added to them.
 func readUsage(r *rawjson.Reader) *usage {
 	u := &usage{}
 	for r.Object(); r.Next(); {

@@ -58,7 +58,8 @@ func (e *event) read(data string) error {
 	return r.End()
 }
 
-// delta reads a piece of a block. The key of its only field is its kind.
+// delta reads a piece of a block. The key of its only field is its kind. The arguments of a
+// call come as pieces of JSON text in a string, and are put together like a text.
 func (e *event) delta(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		e.kind = r.Key()
@@ -79,7 +80,9 @@ func (e *event) delta(r *rawjson.Reader) {
 	}
 }
 
-// reasoning reads a delta: text, a signature, or redacted content.
+// reasoning reads a delta: text, a signature, or redacted content. Redacted content becomes
+// a separate kind, because it is sent back unread, while a text is shown and its signature
+// is attached to it.
 func (e *event) reasoning(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {

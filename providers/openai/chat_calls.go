@@ -64,7 +64,7 @@ type chatPiece struct {
 	custom       bool
 }
 
-// takeCalls handles the pieces of calls in a choice.
+// takeCalls handles the pieces of calls in a choice. Neither form says where a call ends.
 func (d *chatDecoder) takeCalls(c *chatChoice) error {
 	r := rawjson.NewReader(c.calls)
 	for r.Array(); r.Next(); {
@@ -139,6 +139,7 @@ func (p *chatPiece) customInput(r *rawjson.Reader) {
 		}
 	}
 	if name != "" || input != "" {
+		// An empty one must not make a custom call of a function.
 		p.name, p.text, p.custom = name, input, true
 	}
 }

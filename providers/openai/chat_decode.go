@@ -64,7 +64,8 @@ type chatChoice struct {
 	refusal, finish                                       string
 }
 
-// says returns the kinds of content in the choice.
+// says returns the kinds of content in the choice. A refusal is shown to the user like a
+// text.
 func (c *chatChoice) says() (kinds chatKinds) {
 	if c.content != "" || c.parts != "" || c.refusal != "" {
 		kinds |= chatText
@@ -103,7 +104,8 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
-// View implements [api.ViewDecoder]: it handles all chunks.
+// View implements [api.ViewDecoder]: it handles all chunks. The data of such an event is a
+// view of the read buffer, so that a chunk costs no allocation.
 func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {
 		return false, nil
@@ -157,6 +159,8 @@ func (d *chatDecoder) chunk(data string) error {
 			continue
 		}
 		if plain {
+			// The next chunk is compared with this one up to here, see
+			// [rawjson.Reader.Resume].
 			d.same = *r
 			d.same.Detach()
 		}
@@ -178,8 +182,9 @@ func (d *chatDecoder) chunk(data string) error {
 	return nil
 }
 
-// field reads another field of a chunk, and reports whether the same field in a later
-// chunk is known to add nothing.
+// field reads another field of a chunk, and reports whether the same field in a later chunk
+// is known to add nothing. So it may skip an id or a model that was read before, but never
+// a usage, whose counts grow.
 func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 	switch r.Key() {
 	case "id":
@@ -328,7 +333,8 @@ func (d *chatDecoder) said(spare bool) {
 	}
 }
 
-// field reads a field of a delta or a message.
+// field reads a field of a delta or a message. Texts come as a string, or as a list of
+// parts.
 func (c *chatChoice) field(r *rawjson.Reader) {
 	switch r.Key() {
 	case "content":
@@ -356,7 +362,8 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 	}
 }
 
-// take handles the contents of a choice.
+// take handles the contents of a choice. The order is that in which models think, speak and
+// call, since a whole answer has all of them in one object.
 func (d *chatDecoder) take(c *chatChoice) error {
 	if s := cmp.Or(c.reasoningContent, c.reasoning); s != "" {
 		if err := d.answer.Thinking(s); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// end completes the message.
+// end completes the message. Nothing may be given after the message, so what was held back
+// comes first: texts, then blocks, then calls.
 func (d *chatDecoder) end() error {
 	if !d.begun {
 		return d.call.Broken(errChatNoChoice)
@@ -30,6 +31,7 @@ func (d *chatDecoder) end() error {
 
 // failed returns the error for an answer with a finish reason that means failure.
 func (d *chatDecoder) failed() error {
+	// A call that could not be parsed is worth another try; those that came whole are kept.
 	if lower := strings.ToLower(d.finish); d.calls.n == 0 && (strings.Contains(lower, "malformed") ||
 		strings.HasPrefix(lower, "function_call_filter")) {
 		// "function_call_filter: MALFORMED_FUNCTION_CALL": Gemini's term, passed on here.
@@ -85,7 +87,8 @@ func (d *chatDecoder) endBlocks() error {
 	return d.answer.Close()
 }
 
-// sources returns the citations of the text as JSON.
+// sources returns the citations of the text as JSON. They go back with the text, and a host
+// can show them; the core does not interpret them.
 func (d *chatDecoder) sources() []byte {
 	if d.annotations+d.citations+d.results == "" {
 		return nil

@@ -31,6 +31,7 @@ func (l *respLast) take(it *respItem) {
 
 // backfill handles the items of the last event, and skips those that were complete.
 func (d *respDecoder) backfill(items []string) error {
+	// Most services get here: the items are then not even parsed.
 	if len(items) <= d.whole && d.whole == len(d.all) {
 		return nil // all items were in the stream
 	}
@@ -78,7 +79,8 @@ func (d *respDecoder) match(last []respLast) {
 	}
 }
 
-// matchBy matches items that have the same key as one in the stream.
+// matchBy matches items that have the same key as one in the stream. Each item of the
+// stream is matched once, so that of two equal ones both are found.
 func (d *respDecoder) matchBy(last []respLast, key func(*respItem) respKey) {
 	known := map[respKey][]*respItem{}
 	for _, it := range d.all {
@@ -99,8 +101,9 @@ func (d *respDecoder) matchBy(last []respLast, key func(*respItem) respKey) {
 	}
 }
 
-// alike returns a compatible item of the stream: the one at the same position, or the
-// first incomplete one that it continues.
+// alike returns a compatible item of the stream: the one at the same position, or the first
+// incomplete one that it continues. An item whose events had no index has the position in
+// which it came.
 func (d *respDecoder) alike(it *respItem) *respItem {
 	was := d.byIndex[it.index]
 	if i := int(it.index); was == nil && i < len(d.all) && d.all[i].index < 0 {
@@ -117,7 +120,8 @@ func (d *respDecoder) alike(it *respItem) *respItem {
 	return nil
 }
 
-// canBe reports whether the item may be the given one of the last event.
+// canBe reports whether the item may be the given one of the last event. An item that is
+// not complete has been received in part, so its text must be a beginning of the other's.
 func (it *respItem) canBe(last *respItem) bool {
 	if it.told || it.kind != last.kind || it.typ != last.typ {
 		return false
@@ -129,10 +133,12 @@ func (it *respItem) canBe(last *respItem) bool {
 		bytes.HasPrefix(last.texts[0].buf, it.texts[0].buf)
 }
 
-// differ reports whether two names are known and different.
+// differ reports whether two names are known and different. Early events of an item often
+// have no name yet.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// sumOf returns a hash of the content of an item, or 0 if that is empty.
+// sumOf returns a hash of the content of an item, or 0 if that is empty. Two items of equal
+// content are matched in the order in which they came.
 func (d *respDecoder) sumOf(it *respItem) uint64 {
 	if it.sum != 0 {
 		return it.sum

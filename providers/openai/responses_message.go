@@ -70,7 +70,8 @@ func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// begin begins an item.
+// begin begins an item. Reasoning is held until an item follows it: only then may it be
+// sent.
 func (w *respItems) begin(s string) {
 	w.b = append(append(append(w.b, w.held...), ','), s...)
 	w.held = nil
@@ -80,6 +81,7 @@ func (w *respItems) begin(s string) {
 func (w *respItems) assistant(parts []aycoder.Part) {
 	isCall := func(p aycoder.Part) bool { _, ok := p.(*aycoder.ToolUse); return ok }
 	if w.quirks.callsLast {
+		// Both halves keep their order.
 		parts = slices.Concat(slices.DeleteFunc(slices.Clone(parts), isCall),
 			slices.DeleteFunc(slices.Clone(parts), func(p aycoder.Part) bool { return !isCall(p) }))
 	}
@@ -156,7 +158,8 @@ func respHasItems(raw json.RawMessage) bool {
 	return len(raw) > 2 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 }
 
-// call writes a call. Truncated arguments are sent as an empty object.
+// call writes a call. Truncated arguments are sent as an empty object. The error that the
+// tool returned for it tells the model what went wrong.
 func (w *respItems) call(u *aycoder.ToolUse) {
 	w.begin(`{"type":"function_call"`)
 	w.b = rawjson.AppendField(w.b, "call_id", respCallID(u.ID))
@@ -180,7 +183,8 @@ func (w *respItems) call(u *aycoder.ToolUse) {
 	w.b = append(w.b, '}')
 }
 
-// mine reports whether o belongs to this API and can be sent.
+// mine reports whether o belongs to this API and can be sent. A history may contain parts
+// of any provider, or parts that a host has made.
 func (w *respItems) mine(o *aycoder.Opaque) bool {
 	return o != nil && o.Provider == w.owner && utf8.Valid(o.Raw) && rawjson.IsObject(o.Raw)
 }

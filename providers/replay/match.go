@@ -19,8 +19,8 @@ import (
 
 // Which interaction answers a request. Requests are compared by their meaning, after the
 // secrets were taken out: the spelling of JSON, the order of members, and fields that the
-// host names do not count. If none is the same, the one that differs least is in the error,
-// with the differences.
+// host names do not count. If none is the same, the error has the differences from the
+// nearest one; in strict order only the next one is a candidate.
 
 // take returns a copy of the recorded interaction for a request. If there is none, it
 // returns nil, or an error if the mode forbids recording. Secrets must already be removed
@@ -34,6 +34,8 @@ func (t *Tape) take(req *interaction) (*interaction, error) {
 	t.requests++
 	f := t.find(req)
 	switch missing := t.cfg.mode == RecordMissing; {
+	// In strict order a request that was recorded for later is an error: a program that
+	// asks in another order is another program.
 	case f.same != nil && (missing || t.cfg.lenient || f.same == f.next):
 		f.same.used = true
 		if missing {
@@ -78,6 +80,7 @@ loop:
 		}
 	}
 	if f.same == nil || t.ordered() && f.same != f.next {
+		// In strict order the next one may fit, although a later one is equal.
 		f.same = cmp.Or(t.fitting(req), f.same)
 	}
 	return f
@@ -121,7 +124,8 @@ func (f found) hint() string {
 }
 
 // maxCandidates is the number of interactions that are compared with a request that does
-// not match any.
+// not match any. A comparison walks two whole conversations, so a long tape would make each
+// mismatch slow.
 const maxCandidates = 32
 
 // mismatch describes how a request differs from the expected one.
@@ -207,6 +211,7 @@ func (t *Tape) bodyTree(body []byte) map[string]any {
 		return map[string]any{}
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
+	// As floats, numbers above 2^53 would be equal to their neighbors.
 	dec.UseNumber()
 	var v any
 	switch {
@@ -241,7 +246,8 @@ func canonical(v any) any {
 	return v
 }
 
-// queryTree returns a query as values. A parameter that is given once is not a list.
+// queryTree returns a query as values. A parameter that is given once is not a list. So the
+// path of an ignored parameter needs no index.
 func queryTree(q url.Values) map[string]any {
 	out := map[string]any{}
 	for name, values := range q {
@@ -294,7 +300,8 @@ func prune(v any, path []string) {
 	}
 }
 
-// children calls f for what is directly in a value.
+// children calls f for what is directly in a value. Calling it for a text or a number does
+// nothing.
 func children(v any, f func(any)) {
 	switch v := v.(type) {
 	case map[string]any:
