@@ -21,9 +21,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// The texts that edits begin with. To make a plan, they are read from the workspace. When
-// it was approved, they are taken from the plan, so that the notes for the model describe
-// the texts which were approved, whatever has become of the files since.
+// The texts that edits begin with. They are read when a plan is made, together with what
+// the model was last shown of each file; a plan that was approved has its texts in itself.
 
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
