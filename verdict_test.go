@@ -1,0 +1,56 @@
+package aycoder
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Another process may answer a question: what it sends is a verdict whatever the bytes are,
+// or an error, and the same verdict when it is stored and read once more.
+func FuzzVerdictJSON(f *testing.F) {
+	for _, v := range []Verdict{
+		Ask(), Allow(), Allow().held(), AllowWith(json.RawMessage(`{"a": "<"}`)), Deny("no\xff"), Suspend(),
+		AllowPlan(reviewPlan(f)),
+	} {
+		data, err := json.Marshal(v)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Add([]byte(`{"kind":"allow","args":null,"plan":null}`))
+	f.Add([]byte(`{"kind":"maybe"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v, w Verdict
+		if json.Unmarshal(data, &v) != nil {
+			assert.Equal(t, Verdict{}, v, "a decision came with an error")
+			return
+		}
+		first, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(first, &w))
+		second, err := json.Marshal(w)
+		require.NoError(t, err)
+		assert.Equal(t, string(first), string(second))
+		assert.Equal(t, v.kind, w.kind)
+		assert.Equal(t, v.readOnly(), w.readOnly())
+	})
+}
+
+// A rule that a program shows, and reads again from its settings, covers the same calls.
+func FuzzParseRule(f *testing.F) {
+	for _, s := range []string{"bash", "bash:go vet *", "*@writes_outside:curl *", "a@b@c", "a:b:c@d", " a @ b : c ", "@b", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := ParseRule(RuleAsk, s)
+		if err != nil {
+			assert.Equal(t, Rule{}, r)
+			return
+		}
+		again, err := ParseRule(RuleAsk, r.String())
+		require.NoError(t, err)
+		assert.Equal(t, r, again)
+	})
+}
