@@ -17,6 +17,9 @@ func FuzzVerdictJSON(f *testing.F) {
 	} {
 		data, err := json.Marshal(v)
 		require.NoError(f, err)
+		var w Verdict
+		require.NoError(f, json.Unmarshal(data, &w))
+		require.Equal(f, v.readOnly(), w.readOnly())
 		f.Add(data)
 	}
 	f.Add([]byte(`{"kind":"allow","args":null,"plan":null}`))
