@@ -103,3 +103,20 @@ func FuzzRulesFile(f *testing.F) {
 		_, _ = New(WithRules(User, entries...))
 	})
 }
+
+// A rule that a program shows, and reads again from its settings, covers the same calls.
+func FuzzParseRule(f *testing.F) {
+	for _, s := range []string{"bash", "bash:go vet *", "*@writes_outside:curl *", "a@b@c", "a:b:c@d", " a @ b : c ", "@b", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := ParseRule(RuleAsk, s)
+		if err != nil {
+			require.Equal(t, Rule{}, r)
+			return
+		}
+		again, err := ParseRule(RuleAsk, r.String())
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+	})
+}

@@ -307,9 +307,7 @@ func TestRulesThatAreNone(t *testing.T) {
 
 // An example of a rule is about the workspace, wherever a shell stands when rules are loaded.
 func TestExamplesDoNotDependOnDirectory(t *testing.T) {
-	e := policy.Entry{
-		Rule: aycoder.Rule{Action: "allow", Tool: "bash", Pattern: "touch *"}, Match: []string{"touch a.txt"},
-	}
+	e := policy.Rule{Action: "allow", Tool: "bash", Pattern: "touch *", Match: []string{"touch a.txt"}}
 	for _, dir := range []string{"", "/elsewhere"} {
 		_, err := policy.New(policy.WithWorkspace(t.TempDir()), policy.WithRules(policy.User, e),
 			policy.WithDir(func(context.Context) string { return dir }))
