@@ -1,11 +1,9 @@
 package aycoder
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"strconv"
 	"time"
@@ -417,111 +415,6 @@ func (r *Response) identify(history []*Message) {
 
 // maxAnswer is the default of [Limits].Response and [Request.MaxResponse], in bytes.
 const maxAnswer = 32 << 20
-
-// emptyEvent is what an event without text counts, in bytes: a stream of nothing else ends
-// after half a million events.
-const emptyEvent = 64
-
-var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockTruncated for it")
-
-// An incoming is the part of a response that was received so far: how many bytes of it
-// are held, and the deltas that no block has repeated yet.
-type incoming struct {
-	max int64
-
-	blocks, open int64 // bytes of blocks, and of deltas since the last block
-	text         []byte
-	told, called bool // whether deltas, or a block, spoke of a call
-}
-
-// next prepares in for the next message. It reuses a buffer of the usual size.
-func (in *incoming) next() {
-	text := in.text[:0]
-	if cap(text) > maxSpare {
-		text = nil
-	}
-	*in = incoming{max: in.max, text: text}
-}
-
-const maxSpare = 8 << 10
-
-// note records an event. It returns the text before the event for which the client has
-// sent no block, and an error if the response is too large.
-func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
-	if in.count(ev); in.blocks+in.open > in.max {
-		return in.rest(), &LimitError{Limit: "response bytes", Max: in.max}
-	}
-	switch ev := ev.(type) {
-	case *TextDelta:
-		if in.text == nil {
-			in.text = make([]byte, 0, max(512, len(ev.Text)))
-		}
-		in.text = append(in.text, ev.Text...)
-	case *ToolDelta:
-		in.told = true
-	case *BlockTruncated:
-		in.called = true
-	case *BlockDone:
-		switch p := ev.Part.(type) {
-		case *ToolUse:
-			in.called = true
-		case *Text:
-			return in.close(p), nil
-		}
-	case *Retrying:
-		in.void()
-	case *MessageDone:
-		if in.told && !in.called {
-			return nil, errLostCall
-		}
-		return in.rest(), nil
-	}
-	return nil, nil
-}
-
-// count adds to the bytes that are held: deltas count until the block that repeats
-// them. An event without text counts, too, so that an endless stream of them ends.
-func (in *incoming) count(ev ModelEvent) {
-	n := eventSize(ev)
-	if n == 0 {
-		n = emptyEvent
-	}
-	switch ev.(type) {
-	case *BlockDone, *BlockTruncated, *Retrying:
-		in.blocks += max(n, in.open)
-		in.open = 0
-	default:
-		in.open += n
-	}
-}
-
-// close removes the text of a block from that of the deltas. It returns the text before
-// that, which has no block.
-func (in *incoming) close(p *Text) *Text {
-	text := in.text
-	in.text = in.text[:0]
-	if p == nil || len(text) <= len(p.Text) {
-		return nil
-	}
-	before, block := text[:len(text)-len(p.Text)], text[len(text)-len(p.Text):]
-	if string(block) != p.Text || len(bytes.TrimSpace(before)) == 0 {
-		return nil
-	}
-	return &Text{Text: string(before)}
-}
-
-// rest returns the text that has no block yet.
-func (in *incoming) rest() *Text {
-	text := string(in.text)
-	in.text = in.text[:0]
-	if text == "" {
-		return nil
-	}
-	return &Text{Text: text}
-}
-
-// void discards the deltas, since the client sends the request again.
-func (in *incoming) void() { in.text, in.told = in.text[:0], false }
 
 func streamEnded(m ModelClient, after time.Duration) error {
 	e := &StreamBrokenError{ModelError: &ModelError{Err: errNoMessageDone}, After: after}

@@ -1,0 +1,73 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+)
+
+// A confiner starts the commands of bash in a sandbox.
+type confiner struct {
+	sandbox Sandbox
+	require bool
+
+	mu    sync.Mutex
+	holds bool // the sandbox is known to confine commands to reading, as far as this machine can
+}
+
+// starter returns the function that replaces [exec.Cmd.Start]. It stores a report when
+// the command was started.
+func (c *confiner) starter(ctx context.Context, call SandboxCall, report **SandboxReport) func(*exec.Cmd) error {
+	call.Require = call.Require || c.require
+	return func(cmd *exec.Cmd) error {
+		if call.ReadOnly {
+			if err := c.checkReading(ctx); err != nil {
+				return err
+			}
+		}
+		r, err := c.sandbox.Start(ctx, cmd, call)
+		if err != nil {
+			return noSandboxProblem(err, call.ReadOnly)
+		}
+		*report = r
+		return nil
+	}
+}
+
+// checkReading refuses a sandbox of the host that does not confine commands to reading,
+// on a machine that can: an unapproved command must not depend on a prediction alone.
+func (c *confiner) checkReading(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.sandbox.(type) {
+	case *LocalSandbox, *noSandbox:
+		return nil // the sandboxes of this package report the facts each time
+	}
+	if c.holds {
+		return nil
+	}
+	call := SandboxCall{ReadOnly: true}
+	r, err := CheckSandbox(ctx, c.sandbox, call)
+	if err == nil && !r.ReadOnly {
+		if here, errHere := CheckSandbox(ctx, NoSandbox(), call); errHere != nil || here.ReadOnly {
+			err = fmt.Errorf("%w: the host's sandbox does not hold commands to reading", ErrSandbox)
+		}
+	}
+	c.holds = err == nil
+	return noSandboxProblem(err, true)
+}
+
+// noSandboxProblem tells the model about a command that could not be confined.
+func noSandboxProblem(err error, readOnly bool) error {
+	switch {
+	case !errors.Is(err, ErrSandbox):
+		return err
+	case readOnly:
+		return problemf("no_sandbox", "%v; the command was to run unasked, as it only reads, and could not be held to "+
+			"that: use the other tools, or call again with request_approval true, and the user is asked", err)
+	}
+	return problemf("no_sandbox", "%v; this does not change by trying again: "+
+		"use the other tools, and tell the user that commands cannot be run", err)
+}
