@@ -438,4 +438,3 @@ func WithSandboxRequired(on bool) Option {
 		return nil
 	}
 }
-
