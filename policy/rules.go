@@ -64,9 +64,12 @@ type RuleAction string
 
 // The actions of a [Rule].
 const (
+	// RuleAllow lets a call run without a question, unless another rule says otherwise.
 	RuleAllow RuleAction = "allow"
-	RuleAsk   RuleAction = "ask"
-	RuleDeny  RuleAction = "deny"
+	// RuleAsk asks the user about a call, even where an allow rule covers it.
+	RuleAsk RuleAction = "ask"
+	// RuleDeny refuses a call, whatever the other rules say.
+	RuleDeny RuleAction = "deny"
 )
 
 // ParseRule parses "tool" or "tool:pattern", such as "bash:go vet *". A class follows the tool

@@ -28,19 +28,36 @@ type ErrorKind string
 
 // The kinds of an [Error].
 const (
-	KindOutsideWorkspace ErrorKind = "outside_workspace" // the path, or a link in it, leads out
-	KindSensitivePath    ErrorKind = "sensitive_path"    // files of this name hold secrets
-	KindProtectedPath    ErrorKind = "protected_path"    // writing the file takes an approval, or is refused
-	KindInvalidPath      ErrorKind = "invalid_path"      // no file can have this path
-	KindNotFound         ErrorKind = "not_found"
-	KindNotRegular       ErrorKind = "not_regular" // a device, a socket or a pipe
-	KindIsDirectory      ErrorKind = "is_directory"
-	KindNotDirectory     ErrorKind = "not_directory"
-	KindPermission       ErrorKind = "permission" // the system refused it
-	KindStale            ErrorKind = "stale"      // the file has changed since it was read
-	KindTooLarge         ErrorKind = "too_large"
-	KindNoSpace          ErrorKind = "no_space" // the disk is full, or the quota used up
-	KindIO               ErrorKind = "io"       // any other error
+	// KindOutsideWorkspace means that the path, or a symbolic link in it, leads out of the
+	// workspace.
+	KindOutsideWorkspace ErrorKind = "outside_workspace"
+	// KindSensitivePath means that files of this name usually hold secrets, such as .env.
+	KindSensitivePath ErrorKind = "sensitive_path"
+	// KindProtectedPath means that writing the file takes an approval of just this file, or is
+	// refused.
+	KindProtectedPath ErrorKind = "protected_path"
+	// KindInvalidPath means that no file can have this path: it is empty, too long, or has a
+	// NUL in it.
+	KindInvalidPath ErrorKind = "invalid_path"
+	// KindNotFound means that there is no file or directory of this name.
+	KindNotFound ErrorKind = "not_found"
+	// KindNotRegular means that the name is that of a device, a socket or a pipe, which is
+	// never opened.
+	KindNotRegular ErrorKind = "not_regular"
+	// KindIsDirectory means that a file was wanted, and the name is that of a directory.
+	KindIsDirectory ErrorKind = "is_directory"
+	// KindNotDirectory means that a directory was wanted, or is in the path, and is a file.
+	KindNotDirectory ErrorKind = "not_directory"
+	// KindPermission means that the system refused it to the user of this process.
+	KindPermission ErrorKind = "permission"
+	// KindStale means that the file has changed since it was read, and was left as it is.
+	KindStale ErrorKind = "stale"
+	// KindTooLarge means that a directory has more entries than are listed.
+	KindTooLarge ErrorKind = "too_large"
+	// KindNoSpace means that the disk is full, or the quota used up.
+	KindNoSpace ErrorKind = "no_space"
+	// KindIO means any other error of the system.
+	KindIO ErrorKind = "io"
 )
 
 // Error implements the error interface. Long names are shortened.
