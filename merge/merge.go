@@ -178,20 +178,13 @@ type Suggestion struct {
 
 // The rules for suggestions, in the order in which they are tried, with their confidence.
 const (
-	// RuleLineEndings means that one side changed all line endings and nothing else: 0.50.
-	RuleLineEndings = "line endings"
-	// RuleWords means that both sides changed different words of the same lines: 0.50.
-	RuleWords = "words"
-	// RuleContained means that one side made the other's change and more: 0.65.
-	RuleContained = "contained"
-	// RuleTouching means that the changes touch but do not overlap: 0.60.
-	RuleTouching = "touching"
-	// RuleWhitespace means that one side changed white space only: 0.45.
-	RuleWhitespace = "whitespace"
-	// RuleImports means that both sides changed a set of imports: 0.50.
-	RuleImports = "imports"
-	// RuleTokens means that a few lines were merged token by token: 0.50.
-	RuleTokens = "tokens"
+	RuleLineEndings = "line endings" // 0.50: one side changed all line endings and nothing else
+	RuleWords       = "words"        // 0.50: both changed different words of the same lines
+	RuleContained   = "contained"    // 0.65: one side made the other's change and more
+	RuleTouching    = "touching"     // 0.60: the changes touch but do not overlap
+	RuleWhitespace  = "whitespace"   // 0.45: one side changed white space only
+	RuleImports     = "imports"      // 0.50: both sides changed a set of imports
+	RuleTokens      = "tokens"       // 0.50: a few lines, merged token by token
 )
 
 // Result is the outcome of a merge. A copy shares the resolutions with the original: a region
