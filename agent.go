@@ -43,8 +43,7 @@ type Agent interface {
 // Input is the input of a run: the conversation so far with a new message of the user, or
 // a suspended run with answers.
 type Input struct {
-	// Messages is the conversation so far, such as [Result.Messages] of the previous
-	// run.
+	// Messages is the conversation so far, such as [Result.Messages] of the previous run.
 	Messages []*Message
 	// Prompt is the new message of the user. It may be empty if Messages ends with a
 	// message of the user, or if Pending is set.
@@ -118,8 +117,7 @@ type tool struct {
 	call   ToolFunc
 }
 
-// New returns an agent that asks m. If several options are wrong, their errors are
-// joined.
+// New returns an agent that asks m. If several options are wrong, their errors are joined.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
 	var errs []error
@@ -313,9 +311,8 @@ func (in *Input) message() *Message {
 	return m
 }
 
-// checkInput returns the conversation that a run starts with, and the places of its
-// calls. It replaces text that is not valid UTF-8, since that could not be stored as
-// JSON.
+// checkInput returns the conversation that a run starts with, and the places of its calls. It
+// replaces text that is not valid UTF-8, since that could not be stored as JSON.
 func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 	ids, err := checkHistory(messages)
 	if err != nil {

@@ -17,10 +17,9 @@ import (
 // that decides, what the state of the run makes of a decision, and what is checked until the
 // tool starts. How a question comes up is in approval_ask.go.
 
-// ApprovalRequested asks whether a call may run. Answer it with one of its methods
-// before the loop body returns, or [ApprovalRequested.Detach] it and answer later;
-// otherwise the call is denied, so that nothing hangs. The first answer wins. The
-// methods are safe for concurrent use.
+// ApprovalRequested asks whether a call may run. Answer it with one of its methods before the
+// loop body returns, or [ApprovalRequested.Detach] it and answer later; otherwise the call is
+// denied, so that nothing hangs. The first answer wins. The methods are safe for concurrent use.
 type ApprovalRequested struct {
 	Request ApprovalRequest
 
@@ -30,8 +29,7 @@ type ApprovalRequested struct {
 // Allow lets the call run. It reports whether this was the answer.
 func (a *ApprovalRequested) Allow() bool { return a.question.answer(Allow(), ByUser) == nil }
 
-// Deny refuses the call. The reason goes to the model. It reports whether this was
-// the answer.
+// Deny refuses the call. The reason goes to the model. It reports whether this was the answer.
 func (a *ApprovalRequested) Deny(reason string) bool {
 	return a.question.answer(Deny(reason), ByUser) == nil
 }
@@ -287,9 +285,8 @@ func (s *State) advance(actions []Action) ([]Action, string) {
 	return s.next(actions)
 }
 
-// schedule issues the calls that may start: a read-only call if no writing call before
-// it is open, a writing call if no call before it is open. The caller must own the
-// calls.
+// schedule issues the calls that may start: a read-only call if no writing call before it is
+// open, a writing call if no call before it is open. The caller must own the calls.
 func (s *State) schedule(actions []Action) []Action {
 	open, writes := false, false
 	for i := range s.calls {

@@ -140,9 +140,8 @@ func (r *run) consider(ctx context.Context, q *pendingQuestion, given *Decision,
 	return r.pose(ctx, q)
 }
 
-// decide is what the policy, a rule or an earlier answer says about a call. Edited
-// arguments are checked like the model's. A call that may run at once is run here:
-// it needs no other goroutine.
+// decide is what the policy, a rule or an earlier answer says about a call. Edited arguments are
+// checked like the model's. A call that may run at once is run here: it needs no other goroutine.
 func (r *run) decide(ctx context.Context, p *preparedCall, v Verdict, by DecidedBy) {
 	if v.args != nil {
 		edited, err := p.withArgs(v.args)

@@ -40,10 +40,9 @@ const (
 	AuditSecurity AuditKind = "security" // something was refused, masked or is missing
 )
 
-// AuditRecord is what an [Auditor] is told. It is plain data, and its JSON form is
-// stable: fields may be added, none changes its meaning. There are no arguments and no
-// outputs in it: only a digest, and the subject as the model wrote it, which may hold
-// a secret.
+// AuditRecord is what an [Auditor] is told. It is plain data, and its JSON form is stable: fields
+// may be added, none changes its meaning. There are no arguments and no outputs in it: only a
+// digest, and the subject as the model wrote it, which may hold a secret.
 type AuditRecord struct {
 	// Seq numbers the records of a run, from 1: one that was told twice has the same.
 	Seq  int64     `json:"seq"`
@@ -66,9 +65,8 @@ type AuditRecord struct {
 	Verdict string    `json:"verdict,omitempty"`
 	By      DecidedBy `json:"by,omitempty"`
 	Scope   string    `json:"scope,omitempty"`
-	// Outcome of an effect is "ok", "error", "not_run" or "abandoned"; ErrorKind says
-	// what was wrong, as the first word of what the model reads; Millis is how long the
-	// tool worked.
+	// Outcome of an effect is "ok", "error", "not_run" or "abandoned"; ErrorKind says what was
+	// wrong, as the first word of what the model reads; Millis is how long the tool worked.
 	Outcome   string `json:"outcome,omitempty"`
 	ErrorKind string `json:"error_kind,omitempty"`
 	Millis    int64  `json:"ms,omitempty"`
@@ -79,11 +77,10 @@ type AuditRecord struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// WithAudit tells a everything that a run asks, decides and does. Nothing happens
-// unrecorded: a tool that may write starts after its approval was recorded,
-// and if that fails it does not run and the call ends with an [*AuditError]. An
-// [Approver] that is an [Auditor] is told, too, without this option. It appends.
-// Default: nobody.
+// WithAudit tells a everything that a run asks, decides and does. Nothing happens unrecorded: a
+// tool that may write starts after its approval was recorded, and if that fails it does not run
+// and the call ends with an [*AuditError]. An [Approver] that is an [Auditor] is told, too,
+// without this option. It appends. Default: nobody.
 func WithAudit(a Auditor) Option {
 	return option("WithAudit", a != nil, "is nil", func(c *config) {
 		c.watch()
@@ -110,8 +107,7 @@ func (c *config) watch() {
 	c.named = Verdict.named
 }
 
-// AuditError says that a call was not run because an [Auditor] could not record what
-// was decided.
+// AuditError says that a call was not run because an [Auditor] could not record what was decided.
 type AuditError struct{ *ToolError }
 
 // Error implements error.
@@ -133,9 +129,8 @@ func isSecurity(kind string) bool {
 // nothing but reading happens then.
 const maxNotes = 4096
 
-// A recorder notes what happens in a run, and tells it. All but flush are called with
-// the run's mutex held. A program that sets neither an [Approver] nor an [Auditor] does
-// not link one.
+// A recorder notes what happens in a run, and tells it. All but flush are called with the run's
+// mutex held. A program that sets neither an [Approver] nor an [Auditor] does not link one.
 type recorder interface {
 	// child returns the recorder of a run inside a call of this one, whose own may be nil.
 	child(own recorder) recorder

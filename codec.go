@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// wirePart is the JSON form of a part. Arguments and opaque blocks are strings that
-// hold JSON text, for two reasons: encoding/json changes the white space and the
-// escapes of embedded values, and the arguments of a call that was cut off are not
-// valid JSON.
+// wirePart is the JSON form of a part. Arguments and opaque blocks are strings that hold JSON
+// text, for two reasons: encoding/json changes the white space and the escapes of embedded
+// values, and the arguments of a call that was cut off are not valid JSON.
 type wirePart struct {
 	Type      string     `json:"type"`
 	Text      *string    `json:"text,omitempty"`

@@ -9,11 +9,10 @@ import (
 	"slices"
 )
 
-// ContextBuilder chooses what the model sees: it builds the request of each turn. The
-// result is checked with [CheckHistory], so that a builder cannot break a session. To
-// keep prompt caches useful, a request should be the previous one with messages
-// appended. A builder is safe for concurrent use. An error ends the run with a
-// [*ContextError].
+// ContextBuilder chooses what the model sees: it builds the request of each turn. The result is
+// checked with [CheckHistory], so that a builder cannot break a session. To keep prompt caches
+// useful, a request should be the previous one with messages appended. A builder is safe for
+// concurrent use. An error ends the run with a [*ContextError].
 type ContextBuilder interface {
 	Build(ctx context.Context, in ContextInput) (*Request, error)
 }
@@ -36,15 +35,13 @@ type ContextInput struct {
 	Turn int
 	// Messages is the whole history.
 	Messages []*Message
-	// Elide is the number of the oldest messages that are to be left out or shortened,
-	// Limit the maximum number of bytes of text for the others. Both are 0 as long as
-	// the history fits. They are derived from the requests that the model has refused as
-	// too large, in this run or in earlier ones. During a run, Elide only grows and
-	// Limit only falls.
+	// Elide is the number of the oldest messages that are to be left out or shortened, Limit the
+	// maximum number of bytes of text for the others. Both are 0 as long as the history fits.
+	// They are derived from the requests that the model has refused as too large, in this run or
+	// in earlier ones. During a run, Elide only grows and Limit only falls.
 	Elide int
 	Limit int64
-	// Window is the maximum number of tokens of a request with its answer, or 0 if
-	// unknown.
+	// Window is the maximum number of tokens of a request with its answer, or 0 if unknown.
 	Window int64
 	// Usage is the usage of the last answer in this run.
 	Usage Usage
@@ -68,10 +65,9 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	return &req, nil
 }
 
-// CheckHistory returns an error if a conversation is not valid: a call without its
-// output, an output without its call, an id used twice, a part in the wrong role. The
-// outputs must be in the user message right after the calls. The error is a
-// [*ContextError].
+// CheckHistory returns an error if a conversation is not valid: a call without its output, an
+// output without its call, an id used twice, a part in the wrong role. The outputs must be in the
+// user message right after the calls. The error is a [*ContextError].
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err
@@ -212,8 +208,7 @@ func outputsOf(m *Message) []*ToolOutput {
 	return out
 }
 
-// repaired returns the valid parts of a message, without its outputs, or nil if there
-// are none.
+// repaired returns the valid parts of a message, without its outputs, or nil if there are none.
 func (c *checker) repaired(m *Message) *Message {
 	if m == nil {
 		return nil

@@ -25,8 +25,7 @@ type Control struct {
 // may be [Text], [Media] and [Opaque]; others are ignored.
 func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) }
 
-// FollowUp sends a message to the model when the run would end. Parts are as in
-// [Control.Steer].
+// FollowUp sends a message to the model when the run would end. Parts are as in [Control.Steer].
 func (c *Control) FollowUp(text string, parts ...Part) { c.say(text, parts, true) }
 
 func (c *Control) say(text string, parts []Part, followUp bool) {
@@ -54,8 +53,7 @@ func (c *Control) Queued() []*Message {
 	return out
 }
 
-// Drain returns the messages of Queued and removes them, so that they never reach the
-// model.
+// Drain returns the messages of Queued and removes them, so that they never reach the model.
 func (c *Control) Drain() []*Message {
 	var out []*Message
 	for _, q := range c.take(true) {

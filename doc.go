@@ -24,13 +24,12 @@
 //		}
 //	}
 //
-// The model is a [ModelClient], an interface with one method. The packages
-// providers/anthropic, openai, google, bedrock and ollama have clients that talk to a
-// service, and package providers opens any of them by name. Package providers/script
-// has a client for tests, which follows a script. Package middleware wraps clients, for
-// example to retry or to record. Package catalog knows the context sizes, capabilities
-// and prices of models. Package tools has the tools that a coding agent needs: they
-// read, list, search and edit files and run commands.
+// The model is a [ModelClient], an interface with one method. The packages providers/anthropic,
+// openai, google, bedrock and ollama have clients that talk to a service, and package providers
+// opens any of them by name. Package providers/script has a client for tests, which follows a
+// script. Package middleware wraps clients, for example to retry or to record. Package catalog
+// knows the context sizes, capabilities and prices of models. Package tools has the tools that a
+// coding agent needs: they read, list, search and edit files and run commands.
 //
 // [Complete] asks a model without an agent, and package generate asks one for a value of a
 // Go type.
@@ -43,13 +42,12 @@
 //
 // # Guarantees
 //
-// The sequence of a run is lazy and single-use. An error is terminal: it is yielded
-// once, as the last element. Break is a clean way to stop: running tools end or are
-// abandoned, missing outputs are added to the history, and only then does the loop
-// statement end, with no goroutine left. The model is asked again only after the loop
-// body has seen all events before that, so leaving at [*TurnFinished] costs no request.
-// However a run ends, the messages it leaves are valid: each tool call has its output,
-// and no tool has run twice. [Agent] documents the whole contract, and
+// The sequence of a run is lazy and single-use. An error is terminal: it is yielded once, as the
+// last element. Break is a clean way to stop: running tools end or are abandoned, missing outputs
+// are added to the history, and only then does the loop statement end, with no goroutine left.
+// The model is asked again only after the loop body has seen all events before that, so leaving
+// at [*TurnFinished] costs no request. However a run ends, the messages it leaves are valid: each
+// tool call has its output, and no tool has run twice. [Agent] documents the whole contract, and
 // agenttest.TestAgent tests it.
 //
 // # Tools
@@ -79,9 +77,8 @@
 //
 // # Approvals
 //
-// Without an [Approver], read-only tools run and all other calls are denied. Package
-// policy has an Approver that decides by rules, and an [ApproverFunc] decides as you
-// like.
+// Without an [Approver], read-only tools run and all other calls are denied. Package policy has
+// an Approver that decides by rules, and an [ApproverFunc] decides as you like.
 //
 //	approver, err := policy.New() // asks about each call that does more than read
 //
@@ -95,16 +92,14 @@
 //			ev.Deny("keep the build")
 //		}
 //
-// A tool that changes files is a [Planner]: the question shows the whole change,
-// AllowPlan can allow a part of it, and the call makes exactly the change that was
-// approved. If the user edits the files meanwhile, both changes are merged; [*Merged]
-// and [*Conflicted] report that.
+// A tool that changes files is a [Planner]: the question shows the whole change, AllowPlan can
+// allow a part of it, and the call makes exactly the change that was approved. If the user edits
+// the files meanwhile, both changes are merged; [*Merged] and [*Conflicted] report that.
 //
-// Questions of a nested run, such as a subagent's, arrive in a [*ChildEvent]. A
-// question that the loop body does not answer is denied, so nothing hangs. With
-// [ApprovalRequested.Detach], any goroutine can answer it later. An Approver that
-// returns [Suspend] ends the run instead: [Result.Pending] encodes as JSON, and another
-// process can resume the run:
+// Questions of a nested run, such as a subagent's, arrive in a [*ChildEvent]. A question that the
+// loop body does not answer is denied, so nothing hangs. With [ApprovalRequested.Detach], any
+// goroutine can answer it later. An Approver that returns [Suspend] ends the run instead:
+// [Result.Pending] encodes as JSON, and another process can resume the run:
 //
 //	answer := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}
 //	in := aycoder.Input{Pending: &pending, Decisions: []aycoder.Decision{answer}}
@@ -125,10 +120,9 @@
 //
 // # Steering
 //
-// With [Control], other goroutines can send messages into a run and look at its state:
-// a message of [Control.Steer] reaches the model at the next turn boundary, one of
-// [Control.FollowUp] when the run would end, and [Control.State] returns a snapshot
-// without taking a lock.
+// With [Control], other goroutines can send messages into a run and look at its state: a message
+// of [Control.Steer] reaches the model at the next turn boundary, one of [Control.FollowUp] when
+// the run would end, and [Control.State] returns a snapshot without taking a lock.
 //
 // # Custom loops
 //
@@ -148,12 +142,11 @@
 //
 // # Custom engines
 //
-// [State] decides what happens next. It is a value and has no goroutine, clock or
-// random source. [Start] and [State.Apply] return the [Action]s to do; a [Fact] reports
-// the outcome of one. Run and Turn drive a State. An engine that records steps can
-// drive one too: each action has a key that is the same in every replay, a state
-// encodes as JSON, and [State.Outstanding] returns the actions that are still open
-// after a crash.
+// [State] decides what happens next. It is a value and has no goroutine, clock or random source.
+// [Start] and [State.Apply] return the [Action]s to do; a [Fact] reports the outcome of one. Run
+// and Turn drive a State. An engine that records steps can drive one too: each action has a key
+// that is the same in every replay, a state encodes as JSON, and [State.Outstanding] returns the
+// actions that are still open after a crash.
 //
 // # Testing
 //

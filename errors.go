@@ -358,8 +358,7 @@ func (e *ToolTimeoutError) Error() string {
 // Unwrap returns the base.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError reports that a call was stopped with its run. Its effects up to
-// then remain.
+// ToolCancelledError reports that a call was stopped with its run. Its effects up to then remain.
 type ToolCancelledError struct {
 	*ToolError
 	// Abandoned says that the tool had not stopped when [Limits].Grace was over. Nobody
@@ -379,9 +378,8 @@ func (e *ToolCancelledError) Error() string {
 // Unwrap returns the base.
 func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
-// StaleApprovalError reports that a command was not run because it would no longer do
-// what was shown when it was approved, for example because its working directory is a
-// different one now.
+// StaleApprovalError reports that a command was not run because it would no longer do what was
+// shown when it was approved, for example because its working directory is a different one now.
 type StaleApprovalError struct{ *ToolError }
 
 // Error implements error.
@@ -438,9 +436,8 @@ func (e *fatalError) Error() string { return e.err.Error() }
 
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Fatal marks an error of a tool as one that ends the run, such as a full disk or a
-// lost container. No other error of a tool does. The call still gets an output.
-// Fatal(nil) is nil.
+// Fatal marks an error of a tool as one that ends the run, such as a full disk or a lost
+// container. No other error of a tool does. The call still gets an output. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

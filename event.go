@@ -21,13 +21,11 @@ type Event interface{ event() }
 // A call that is denied or invalid does not start; it only has a [ToolFinished].
 type ToolStarted struct {
 	Call *ToolUse
-	// Args are the arguments that the tool gets: those of the call, or those of the
-	// approver.
+	// Args are the arguments that the tool gets: those of the call, or those of the approver.
 	Args json.RawMessage
 	// Subject is the subject of the call, if the tool names one: a path, a command.
 	Subject string
-	// Eager says that the model was still talking when the call started. That depends on
-	// timing.
+	// Eager says that the model was still talking when the call started. That depends on timing.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
@@ -72,9 +70,8 @@ type Merged struct {
 	File *FileResult
 }
 
-// Conflicted reports that a call could not change a file, or only with conflict
-// markers, because somebody else had changed the same lines. It comes right before the
-// ToolFinished of the call.
+// Conflicted reports that a call could not change a file, or only with conflict markers, because
+// somebody else had changed the same lines. It comes right before the ToolFinished of the call.
 type Conflicted struct {
 	Call *ToolUse
 	// File says why. File.Merge holds both sides, for a person to resolve.
@@ -94,10 +91,9 @@ type TurnFinished struct {
 // Retrying reports that the model is asked again: by the loop, or by a
 // [ModelMiddleware], which yields it as a [ModelEvent].
 type Retrying struct {
-	// Discarded says that everything received of the message since the last TurnFinished
-	// is void, so that a display removes it. If it is false, only the block that is not
-	// complete is void, if there is one: the complete blocks before it stay, because a
-	// tool has begun.
+	// Discarded says that everything received of the message since the last TurnFinished is void,
+	// so that a display removes it. If it is false, only the block that is not complete is void,
+	// if there is one: the complete blocks before it stay, because a tool has begun.
 	Discarded bool
 	// Attempt is the number of the retry, from 1; After is the wait before it.
 	Attempt int

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// A conversation that has become too large for its model is sent in part, while the
-// history stays whole. How much fits is known only when the model has refused a
-// request. It is kept as a limit in bytes, since only the provider can count its
-// tokens.
+// A conversation that has become too large for its model is sent in part, while the history stays
+// whole. How much fits is known only when the model has refused a request. It is kept as a limit
+// in bytes, since only the provider can count its tokens.
 //
 // Everything follows from the history and the limit alone. A run that continues a
 // history sends the same messages as the previous run, and the cut stays in place while
@@ -24,8 +23,7 @@ const (
 	minLimit = 1 << 10
 	// overhead is the size of a message or part in addition to its text.
 	overhead = 16
-	// imageSize is the size assumed for an image: its bytes do not tell how many tokens
-	// it has.
+	// imageSize is the size assumed for an image: its bytes do not tell how many tokens it has.
 	imageSize = 6 << 10
 	// maxPrompts is the maximum number of prompts that are kept of the current exchange.
 	maxPrompts = 8
@@ -103,8 +101,7 @@ func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	}
 }
 
-// excerpt returns the part of a conversation that is sent: messages itself if that is
-// all of it.
+// excerpt returns the part of a conversation that is sent: messages itself if that is all of it.
 func excerpt(messages []*Message, from int, limit int64) []*Message {
 	head := headOf(messages)
 	if from = min(from, len(messages)); from <= head {

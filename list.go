@@ -51,8 +51,7 @@ func newCallIDs(messages []*Message) *callIDs {
 	return &callIDs{at: make(map[string]callPlace, n)}
 }
 
-// newTranscript makes a transcript of messages. If ids is not nil, it holds their
-// calls.
+// newTranscript makes a transcript of messages. If ids is not nil, it holds their calls.
 func newTranscript(messages []*Message, ids *callIDs) transcript {
 	if ids == nil {
 		ids = newCallIDs(messages)

@@ -8,18 +8,16 @@ import (
 	"time"
 )
 
-// State is the state of a run. It is a value: [State.Apply] returns the next state and
-// leaves the receiver unchanged, so a state can be kept, forked, encoded as JSON and
-// replayed. It does not depend on goroutines, clocks, random sources or the order of
-// maps: the same facts always give the same state. [Loop.Run] and [Loop.Turn] drive a
-// State; a durable engine can drive one too.
+// State is the state of a run. It is a value: [State.Apply] returns the next state and leaves the
+// receiver unchanged, so a state can be kept, forked, encoded as JSON and replayed. It does not
+// depend on goroutines, clocks, random sources or the order of maps: the same facts always give
+// the same state. [Loop.Run] and [Loop.Turn] drive a State; a durable engine can drive one too.
 //
 // The history of a state is always valid: each tool call has its output. A message of
 // the model and the outputs of its calls become part of the history together, when the
 // last output is there.
 //
-// [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent
-// use.
+// [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent use.
 type State struct {
 	rules   *rules
 	history transcript
@@ -181,8 +179,7 @@ func (s State) End() EndReason { return s.end }
 // Turn returns the number of messages that the model has finished in this run.
 func (s State) Turn() int { return s.turn }
 
-// Stop returns why the model stopped last, or "" if it has not finished a message in
-// this run.
+// Stop returns why the model stopped last, or "" if it has not finished a message in this run.
 func (s State) Stop() StopReason { return s.stop }
 
 // Usage returns the token usage of the run so far: that of all messages of the model, and of

@@ -53,12 +53,11 @@ type fragment struct {
 // calls encode and stores the result, even an empty one. With it, a provider encodes
 // only the new messages for each request, not the whole history.
 //
-// The key is a pointer or a value that identifies the provider's dialect and settings.
-// Make key and encode once per request, before the loop over its messages: a struct
-// that is converted to any inside the loop, or a method value, costs an allocation for
-// each old message. A message keeps one form, that of the last key;
-// [WithEncodedHistory] says for how long. The bytes must not be changed. Encoded is
-// safe for concurrent use.
+// The key is a pointer or a value that identifies the provider's dialect and settings. Make key
+// and encode once per request, before the loop over its messages: a struct that is converted to
+// any inside the loop, or a method value, costs an allocation for each old message. A message
+// keeps one form, that of the last key; [WithEncodedHistory] says for how long. The bytes must
+// not be changed. Encoded is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
 		return f.data, nil
@@ -85,9 +84,8 @@ func hold(messages []*Message) {
 	}
 }
 
-// release ends a run; it held the first messages of the list. The encoded forms are
-// dropped unless another run uses the message, or keep is set and the history is not
-// small.
+// release ends a run; it held the first messages of the list. The encoded forms are dropped
+// unless another run uses the message, or keep is set and the history is not small.
 func release(messages []*Message, held int, keep bool) {
 	size, loose := 0, 0
 	for i, m := range messages {
@@ -204,8 +202,7 @@ func (m *Message) Calls() []*ToolUse {
 // [*Media] or [*Opaque].
 type Part interface{ part() }
 
-// Text is text that the user sees: of a prompt, of an answer, or in the output of a
-// tool.
+// Text is text that the user sees: of a prompt, of an answer, or in the output of a tool.
 type Text struct {
 	Text string
 	// Extra is provider data that must be sent back with this part (citations, a thought

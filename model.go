@@ -105,9 +105,8 @@ type Request struct {
 	// Output asks for an answer that is a single JSON document. Clients with the ability
 	// [OutputFormatter] honour it, others ignore it; see package generate.
 	Output *OutputFormat
-	// MaxResponse bounds the size of the answer, in bytes. The loop and [Complete] check
-	// it themselves; a client may use it to bound its buffers. A run sets it to
-	// [Limits].Response.
+	// MaxResponse bounds the size of the answer, in bytes. The loop and [Complete] check it
+	// themselves; a client may use it to bound its buffers. A run sets it to [Limits].Response.
 	MaxResponse int64
 	// Extra holds further top-level fields of the provider's wire format.
 	Extra map[string]json.RawMessage
@@ -115,8 +114,7 @@ type Request struct {
 
 // OutputFormat describes an answer that is a single JSON document.
 type OutputFormat struct {
-	// Name is a short name of the document, which the model sees: letters, digits, "_"
-	// and "-".
+	// Name is a short name of the document, which the model sees: letters, digits, "_" and "-".
 	Name string
 	// Schema is the JSON Schema of the document.
 	Schema json.RawMessage
@@ -150,8 +148,7 @@ const (
 	// ToolNone keeps the model from calling tools. Where a provider's API cannot say so, its
 	// client leaves the tools out of the request.
 	ToolNone
-	// ToolAny makes the model call at least one of the tools. Which one is the model's
-	// choice.
+	// ToolAny makes the model call at least one of the tools. Which one is the model's choice.
 	ToolAny
 	// ToolNamed makes the model call the tool that [ToolChoice] names. It may call the
 	// tool more than once.
@@ -225,8 +222,7 @@ const (
 	// StopEndTurn means that the model finished its answer by itself. Some providers also
 	// report a stop sequence in this way.
 	StopEndTurn StopReason = "end_turn"
-	// StopToolUse means that the model waits for the outputs of the tool calls in its
-	// message.
+	// StopToolUse means that the model waits for the outputs of the tool calls in its message.
 	StopToolUse StopReason = "tool_use"
 	// StopMaxTokens means that the answer reached [Request.MaxTokens] or the model's own
 	// limit. It is cut off, maybe in a text; of a call, there is a [BlockTruncated].
@@ -329,10 +325,9 @@ type Response struct {
 // thinking and tool calls.
 func (r *Response) Text() string { return r.Message.Text() }
 
-// Complete asks m once and collects the whole answer. It runs no tools and does not
-// retry. If it returns an error, the response still holds the blocks that were complete
-// by then. An answer that ends in a refusal is not an error here: it has the Stop
-// [StopRefusal].
+// Complete asks m once and collects the whole answer. It runs no tools and does not retry. If it
+// returns an error, the response still holds the blocks that were complete by then. An answer
+// that ends in a refusal is not an error here: it has the Stop [StopRefusal].
 //
 // The message is valid for the history: its text is valid UTF-8, and a call whose id is
 // empty or was used before in req.Messages or in the answer gets a new one.

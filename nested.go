@@ -64,9 +64,8 @@ var errCallOver = errors.New("emit event: the call is over")
 //		…
 //	}
 //
-// It returns early with an error when ctx is done, the call has returned or its run
-// has ended: nobody listens then. Outside a run it does nothing. It is safe for
-// concurrent use.
+// It returns early with an error when ctx is done, the call has returned or its run has ended:
+// nobody listens then. Outside a run it does nothing. It is safe for concurrent use.
 func (inv *Invocation) Emit(ctx context.Context, ev Event) error {
 	if inv.emit == nil || ev == nil {
 		return nil
@@ -101,13 +100,12 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 	return true
 }
 
-// WithParent says that the run is part of a call of another run, as that of a
-// subagent. A call of a tool is then put to the [Approver] of the outer run, too, and
-// to those around it: the strictest verdict counts, what one would suspend is denied.
-// A loop without an Approver has those of the outer runs alone. A rule that the user
-// makes is given to each of them that is a [RuleKeeper]. The run ends with the ctx it
-// is given, which should be that of the call; hand its events on with
-// [Invocation.Emit], its usage with [ToolResult].Usage.
+// WithParent says that the run is part of a call of another run, as that of a subagent. A call of
+// a tool is then put to the [Approver] of the outer run, too, and to those around it: the
+// strictest verdict counts, what one would suspend is denied. A loop without an Approver has
+// those of the outer runs alone. A rule that the user makes is given to each of them that is a
+// [RuleKeeper]. The run ends with the ctx it is given, which should be that of the call; hand its
+// events on with [Invocation.Emit], its usage with [ToolResult].Usage.
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv
@@ -115,8 +113,7 @@ func WithParent(inv *Invocation) RunOption {
 	}
 }
 
-// inside makes the run part of a call. The auditors of the outer run are told of this one,
-// too.
+// inside makes the run part of a call. The auditors of the outer run are told of this one, too.
 func (r *run) inside(inv *Invocation) {
 	r.parent, r.depth = inv.run, inv.Depth+1
 	if r.parent == nil {

@@ -21,8 +21,7 @@ type Option func(*config) error
 // RunOption configures one run.
 type RunOption func(*RunConfig) error
 
-// RunConfig holds the values that run options set. It is for other implementations of
-// [Agent].
+// RunConfig holds the values that run options set. It is for other implementations of [Agent].
 type RunConfig struct {
 	Into    *Result
 	Control *Control
@@ -96,8 +95,7 @@ func WithTools(tools ...Tool) Option {
 	})
 }
 
-// WithSystem adds blocks to the system prompt, the most stable first. It appends.
-// Default: none.
+// WithSystem adds blocks to the system prompt, the most stable first. It appends. Default: none.
 func WithSystem(blocks ...string) Option {
 	return option("WithSystem", true, "", func(c *config) {
 		for _, b := range blocks {
@@ -116,11 +114,10 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets the builder of requests. The default builder sends the whole history
-// as long as that fits. If Elide or Limit of [ContextInput] is set, it keeps the first
-// request, notes that some messages were left out, and continues with the prompts of
-// the current exchange and with the last messages. It shortens messages that take more
-// than a quarter of Limit.
+// WithContext sets the builder of requests. The default builder sends the whole history as long
+// as that fits. If Elide or Limit of [ContextInput] is set, it keeps the first request, notes
+// that some messages were left out, and continues with the prompts of the current exchange and
+// with the last messages. It shortens messages that take more than a quarter of Limit.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
@@ -161,8 +158,7 @@ type Limits struct {
 	// Calls is the maximum number of calls of one message that are run; the others get
 	// an output that says so. Default: 128.
 	Calls int
-	// Tokens is the maximum number of tokens of one answer of the model. Default: the
-	// client's.
+	// Tokens is the maximum number of tokens of one answer of the model. Default: the client's.
 	Tokens int
 	// Response is the maximum size of one answer in bytes. A longer one fails with a
 	// [*LimitError]; its complete blocks stay in the history, and its calls are not run.
@@ -172,8 +168,7 @@ type Limits struct {
 	// call, at least 1,024. Of a longer text it sees the head and the tail, and between
 	// them how many bytes are left out, all within the maximum. Default: 256 KiB.
 	ToolOutput int
-	// Parallel is the maximum number of read-only calls that run at the same time.
-	// Default: 8.
+	// Parallel is the maximum number of read-only calls that run at the same time. Default: 8.
 	Parallel int
 	// Grace is how long the run, when it is cancelled, waits for a tool or a model
 	// client to stop before it abandons it. Default: 1 second.
@@ -216,12 +211,11 @@ func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
 }
 
-// WithEncodedHistory says whether the messages of a conversation keep their encoded
-// form after a run. With it, the next run sends old messages as they are, and an idle
-// conversation takes about twice the bytes of its history. Without it, each run encodes
-// the history once, and an idle conversation takes only its history. The form is freed
-// with the messages in any case, and is not kept for histories of less than 16 KiB,
-// which are quick to encode. Default: true.
+// WithEncodedHistory says whether the messages of a conversation keep their encoded form after a
+// run. With it, the next run sends old messages as they are, and an idle conversation takes about
+// twice the bytes of its history. Without it, each run encodes the history once, and an idle
+// conversation takes only its history. The form is freed with the messages in any case, and is
+// not kept for histories of less than 16 KiB, which are quick to encode. Default: true.
 func WithEncodedHistory(keep bool) Option {
 	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
 }
@@ -262,8 +256,7 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// WithClock sets the clock by which a run waits, times out and measures. Default:
-// [SystemClock].
+// WithClock sets the clock by which a run waits, times out and measures. Default: [SystemClock].
 func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }
@@ -280,11 +273,10 @@ func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }
 
-// WithExecutor sets the function that starts the steps of a run, which are approvals
-// and tool calls: a pool, a recorder. It must call step exactly once, with ctx or a
-// child of it, and never on the goroutine that called it. It may block until there is a
-// free worker. The key is that of the [Action] and serves as an idempotency key.
-// Default: each step runs in a new goroutine.
+// WithExecutor sets the function that starts the steps of a run, which are approvals and tool
+// calls: a pool, a recorder. It must call step exactly once, with ctx or a child of it, and never
+// on the goroutine that called it. It may block until there is a free worker. The key is that of
+// the [Action] and serves as an idempotency key. Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
 	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }

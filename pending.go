@@ -90,10 +90,9 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 // Digest of a question, are the same in the next suspension if the question is asked again:
 // claim Run together with a number that counts each Pending of the run that is stored.
 //
-// The stored form may have been altered, so it is checked: if the tool, arguments,
-// preview or plan of a request do not match its Digest or the call in State, the error
-// is a [*ConfigError] and nothing runs. State itself is not protected; store it where
-// nobody else can write.
+// The stored form may have been altered, so it is checked: if the tool, arguments, preview or
+// plan of a request do not match its Digest or the call in State, the error is a [*ConfigError]
+// and nothing runs. State itself is not protected; store it where nobody else can write.
 type Pending struct {
 	// Run is the id of the run.
 	Run string `json:"run"`

@@ -49,8 +49,7 @@ type FileEdit struct {
 	// Path is relative to the workspace, slash-separated and valid UTF-8.
 	Path string
 	Kind EditKind
-	// Base is the whole content of the file as the model was shown it; empty for
-	// EditCreate.
+	// Base is the whole content of the file as the model was shown it; empty for EditCreate.
 	Base string
 	// Proposed is the whole content that the model wants; empty for EditDelete. Base and
 	// Proposed may hold any bytes.
@@ -160,10 +159,9 @@ func sameEdits(a, b []FileEdit) bool {
 	return EditPlan{files: a}.Digest() == EditPlan{files: b}.Digest()
 }
 
-// Digest identifies the change that the plan makes: "sha256:" and a hash of the path,
-// kind, base and proposed content of each file. Two plans with the same digest make the
-// same change. Pass the digest to WithApproved of package workspace, so that only the
-// approved change is made.
+// Digest identifies the change that the plan makes: "sha256:" and a hash of the path, kind, base
+// and proposed content of each file. Two plans with the same digest make the same change. Pass
+// the digest to WithApproved of package workspace, so that only the approved change is made.
 func (p EditPlan) Digest() string {
 	h := sha256.New()
 	for _, e := range p.files {

@@ -67,13 +67,11 @@ type FileResult struct {
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars names files that hold a text of the user that is in no other file: their
-	// names are that of the file with ".save" appended. They are only written if two
-	// programs saved the file while it was being replaced, and what they saved could not
-	// be merged.
+	// Sidecars names files that hold a text of the user that is in no other file: their names are
+	// that of the file with ".save" appended. They are only written if two programs saved the
+	// file while it was being replaced, and what they saved could not be merged.
 	Sidecars []string `json:"sidecars,omitempty"`
-	// OtherNames says that the file had other hard links, which still lead to the old
-	// content.
+	// OtherNames says that the file had other hard links, which still lead to the old content.
 	OtherNames bool `json:"other_names,omitempty"`
 	// Undo is the edit that takes the change back, or nil if nothing was done. It holds
 	// the whole content before and after.
@@ -95,10 +93,9 @@ type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// Undo returns a plan that takes the changes back. It is applied like any other plan:
-// edits that the user has made since are merged, or conflict with it. A deleted file
-// comes back with its permissions. A deleted symbolic link does not come back, since a
-// plan cannot make one.
+// Undo returns a plan that takes the changes back. It is applied like any other plan: edits that
+// the user has made since are merged, or conflict with it. A deleted file comes back with its
+// permissions. A deleted symbolic link does not come back, since a plan cannot make one.
 func (r *ApplyResult) Undo() EditPlan {
 	var p EditPlan
 	for i := range r.Files {
@@ -137,10 +134,9 @@ const (
 	maxFileText  = 6 << 10  // bytes of it about one file, at least
 )
 
-// ModelText returns a text that tells the model what happened to its plan: for each
-// file, whether it was written, which changes of the user it contains or conflicts
-// with, on which lines the result is, and how to go on. It is valid UTF-8 of less than
-// 32 KiB.
+// ModelText returns a text that tells the model what happened to its plan: for each file, whether
+// it was written, which changes of the user it contains or conflicts with, on which lines the
+// result is, and how to go on. It is valid UTF-8 of less than 32 KiB.
 func (r *ApplyResult) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {

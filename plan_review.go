@@ -16,9 +16,8 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// LineChange is a change of whole lines, with their line ends. Line numbers are
-// 1-based. For a pure insertion or deletion, the number on the empty side is that of
-// the following line.
+// LineChange is a change of whole lines, with their line ends. Line numbers are 1-based. For a
+// pure insertion or deletion, the number on the empty side is that of the following line.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`
@@ -221,9 +220,8 @@ func (e FileEdit) withMode(diff string) string {
 
 const maxLeftOut = 12 << 10 // bytes of the text for a model about a review
 
-// OmittedText returns a text that tells the model what a review removed from the plan
-// or changed in it, or "" if it changed nothing. The text is valid UTF-8 of at most 16
-// KiB.
+// OmittedText returns a text that tells the model what a review removed from the plan or changed
+// in it, or "" if it changed nothing. The text is valid UTF-8 of at most 16 KiB.
 func (p EditPlan) OmittedText() string {
 	if p.asked == nil {
 		return ""

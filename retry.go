@@ -25,8 +25,7 @@ type RetryPolicy struct {
 type Failure struct {
 	// Err is the error of the request.
 	Err error
-	// Attempt is the number of earlier retries for this message, Waited their total
-	// wait.
+	// Attempt is the number of earlier retries for this message, Waited their total wait.
 	Attempt int
 	Waited  time.Duration
 	// Now is the current time, Random a number in [0, 1) that spreads the waits.
@@ -88,9 +87,8 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 // bytesPerToken is a rule of thumb for requests whose size in tokens is unknown.
 const bytesPerToken = 4
 
-// limit returns the size of the messages in the next request: slightly less than what
-// fits by the error's own count, or else a fraction of what was sent, and no more than
-// fits by an estimate.
+// limit returns the size of the messages in the next request: slightly less than what fits by the
+// error's own count, or else a fraction of what was sent, and no more than fits by an estimate.
 func (e *ContextTooLargeError) limit(f Failure) int64 {
 	sent, fits := f.Sent+f.Fixed, f.Sent
 	if actual := cmp.Or(e.Actual, sent/bytesPerToken); e.Max > 0 && actual > e.Max {

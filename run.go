@@ -142,9 +142,8 @@ func newRun(l *Loop, rc *RunConfig) *run {
 	return r
 }
 
-// drive runs until the state is done, or the consumer or ctx ends it, and hands
-// the events to yield. When it returns nothing works any more. It reports whether
-// the consumer still listens.
+// drive runs until the state is done, or the consumer or ctx ends it, and hands the events to
+// yield. When it returns nothing works any more. It reports whether the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
 	r.within = func(f func(context.Context)) { f(work) }
@@ -304,9 +303,8 @@ func (r *run) seen(ev Event) {
 	}
 }
 
-// step reports a fact to the state and starts what follows from it. The events are
-// those that belong to the fact; they come out only if it is accepted. The mutex is
-// held.
+// step reports a fact to the state and starts what follows from it. The events are those that
+// belong to the fact; they come out only if it is accepted. The mutex is held.
 func (r *run) step(f Fact, events ...Event) error {
 	turn, before := r.state.turn, len(r.state.history.Items)
 	next, actions, err := r.state.Apply(f)

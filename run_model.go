@@ -25,8 +25,7 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 	err = r.stream(ctx, a)
 }
 
-// errExited is what is left of a step whose goroutine was ended from within, as
-// t.FailNow does.
+// errExited is what is left of a step whose goroutine was ended from within, as t.FailNow does.
 var errExited = errors.New("goroutine exited before it returned")
 
 var errLateRetry = errors.New("retry after a block was complete")
@@ -127,8 +126,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	return req, nil
 }
 
-// requestSize is about how many bytes of text the messages of a request have, and the
-// rest of it.
+// requestSize is about how many bytes of text the messages of a request have, and the rest of it.
 func requestSize(req *Request) (messages, rest int64) {
 	if req == nil {
 		return 0, 0

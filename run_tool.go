@@ -219,8 +219,7 @@ func (l *Loop) boundParts(parts []Part) []Part {
 	return out
 }
 
-// outputPart returns a part as the model gets it, or nil if it is empty. A text is a new
-// one.
+// outputPart returns a part as the model gets it, or nil if it is empty. A text is a new one.
 func outputPart(p Part) Part {
 	switch p := p.(type) {
 	case *Text:

@@ -63,10 +63,9 @@ func mediaSize(m *Media) int64 {
 	return int64(len(m.Data) / 8)
 }
 
-// shortened returns m with its longest texts shortened so that it takes no more than
-// room, or as little as possible. It returns m itself if that fits or room is 0.
-// Thinking and opaque blocks are never changed: the provider needs them back exactly as
-// they came.
+// shortened returns m with its longest texts shortened so that it takes no more than room, or as
+// little as possible. It returns m itself if that fits or room is 0. Thinking and opaque blocks
+// are never changed: the provider needs them back exactly as they came.
 func shortened(m *Message, room int64) *Message {
 	if room <= 0 || messageSize(m) <= room {
 		return m

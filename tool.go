@@ -13,19 +13,17 @@ import (
 // Tool is a tool that the model may call. Its methods are safe for concurrent use, and
 // Spec always returns the same value.
 //
-// Call runs one call. The arguments in inv match the schema. If it returns an error or
-// panics, the model reads that as the output, so the text should say what to do
-// instead. Only an error marked by [Fatal] ends the run. The text of a result is valid
-// UTF-8, since anything else is replaced, and short: the model gets no more than
-// [Limits].ToolOutput of it.
+// Call runs one call. The arguments in inv match the schema. If it returns an error or panics,
+// the model reads that as the output, so the text should say what to do instead. Only an error
+// marked by [Fatal] ends the run. The text of a result is valid UTF-8, since anything else is
+// replaced, and short: the model gets no more than [Limits].ToolOutput of it.
 //
 // When ctx is cancelled, Call must return within 100 ms, with context.Cause(ctx) or an
 // error that wraps it and says what is done already. A partial result without an error
 // would look complete. A call that does not return within [Limits].Grace is abandoned
 // and its result is discarded. Nothing that Call started goes on after it has returned.
 //
-// A tool may have more abilities, which are optional interfaces: [Planner] and
-// [Previewer].
+// A tool may have more abilities, which are optional interfaces: [Planner] and [Previewer].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
@@ -39,20 +37,18 @@ type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
 }
 
-// Planner is an optional ability of a [Tool] that changes files. Plan returns the
-// change that a call would make, without making it. The loop calls Plan before it asks
-// for approval. Whoever decides sees the plan and may reduce it. Call then gets the
-// approved plan in [Invocation.Plan] and carries it out with Workspace.Apply of package
-// workspace. So exactly the approved change is made, and edits that others make to the
-// files meanwhile are merged. The result should include [EditPlan.OmittedText] for the
-// model. If the tool is a [Previewer] too, Preview gets the plan in [Invocation.Plan]
-// and can return [EditPlan.Preview].
+// Planner is an optional ability of a [Tool] that changes files. Plan returns the change that a
+// call would make, without making it. The loop calls Plan before it asks for approval. Whoever
+// decides sees the plan and may reduce it. Call then gets the approved plan in [Invocation.Plan]
+// and carries it out with Workspace.Apply of package workspace. So exactly the approved change is
+// made, and edits that others make to the files meanwhile are merged. The result should include
+// [EditPlan.OmittedText] for the model. If the tool is a [Previewer] too, Preview gets the plan
+// in [Invocation.Plan] and can return [EditPlan.Preview].
 //
-// An error means that the call cannot work: nobody is asked, Call is not called, and
-// the model reads the error. Plan is safe for concurrent use. It may be called again
-// for the same call after earlier calls of the same message have finished: if these
-// touched the same files, or if Plan failed while they were open. It must return soon
-// after ctx is cancelled.
+// An error means that the call cannot work: nobody is asked, Call is not called, and the model
+// reads the error. Plan is safe for concurrent use. It may be called again for the same call
+// after earlier calls of the same message have finished: if these touched the same files, or if
+// Plan failed while they were open. It must return soon after ctx is cancelled.
 type Planner interface {
 	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
 }
@@ -82,9 +78,8 @@ type ToolSpec struct {
 	// Effect decides when a call may start. Default: EffectUnknown, which is treated
 	// like EffectWrite.
 	Effect Effect
-	// Destructive says that a call may destroy something that cannot be restored,
-	// OpenWorld that it reaches beyond the workspace. Both are hints, as in the Model
-	// Context Protocol.
+	// Destructive says that a call may destroy something that cannot be restored, OpenWorld that
+	// it reaches beyond the workspace. Both are hints, as in the Model Context Protocol.
 	Destructive, OpenWorld bool
 	// Subject names the argument that rules match and displays show. The zero value
 	// means that the tool has none.
@@ -149,12 +144,11 @@ type Invocation struct {
 	// Args is the JSON text of the arguments, an object that matches the schema. If the
 	// model wrote values as text ("3" for 3), they are converted.
 	Args json.RawMessage
-	// Plan is the approved change, if the tool is a [Planner] and somebody was asked.
-	// The call must make exactly this change, and its result should include
-	// [EditPlan.OmittedText]. Plan is also set if a rule allowed the call by naming a
-	// file that runs code (see package workspace): such a file is only written with
-	// WithApproved of that package. Plan is nil if nobody was asked; the tool then makes
-	// its own plan.
+	// Plan is the approved change, if the tool is a [Planner] and somebody was asked. The call
+	// must make exactly this change, and its result should include [EditPlan.OmittedText]. Plan
+	// is also set if a rule allowed the call by naming a file that runs code (see package
+	// workspace): such a file is only written with WithApproved of that package. Plan is nil if
+	// nobody was asked; the tool then makes its own plan.
 	Plan *EditPlan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver]
 	// considers it read-only. A tool whose calls might write must then prevent that if
@@ -181,9 +175,8 @@ func NewInvocation(id, name string, args json.RawMessage, progress func(Progress
 	return &Invocation{ID: id, Name: name, Key: id, Args: args, progress: progress}
 }
 
-// Progress reports the progress of the call. It never blocks. Reports may be dropped
-// when the consumer is slow. A tool must not report after its call has returned; a run
-// ignores that.
+// Progress reports the progress of the call. It never blocks. Reports may be dropped when the
+// consumer is slow. A tool must not report after its call has returned; a run ignores that.
 func (inv *Invocation) Progress(p Progress) {
 	if inv.progress != nil {
 		inv.progress(p)
@@ -198,12 +191,11 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 	return &c
 }
 
-// Cleanup registers f to be called when the run is over, however it ends. It is for
-// resources that a tool starts in one call and needs in the next, such as a process or
-// a connection. The run waits for f as it waits for cancelled tools, so f must return
-// soon; it runs in parallel with other such functions and with tools that are still
-// stopping. A suspended run counts as over. If the run is over already, f is called at
-// once.
+// Cleanup registers f to be called when the run is over, however it ends. It is for resources
+// that a tool starts in one call and needs in the next, such as a process or a connection. The
+// run waits for f as it waits for cancelled tools, so f must return soon; it runs in parallel
+// with other such functions and with tools that are still stopping. A suspended run counts as
+// over. If the run is over already, f is called at once.
 //
 // Cleanup returns false, and does nothing, if the call is not part of a longer run: in
 // [Loop.Turn], and for an invocation made by [NewInvocation]. The host must then
@@ -233,8 +225,7 @@ type Progress struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ToolResult is the result of a call: what the model reads, and what the host learns beside
-// it.
+// ToolResult is the result of a call: what the model reads, and what the host learns beside it.
 type ToolResult struct {
 	// Parts are for the model: [Text] and [Media].
 	Parts []Part
@@ -248,9 +239,8 @@ type ToolResult struct {
 	// Usage counts the tokens of models that the call used itself; the loop adds it to
 	// the usage of the run.
 	Usage Usage
-	// Changes is the result of Workspace.Apply of package workspace for the files that
-	// the call was to change. It is for the host, see [ToolFinished]; the model reads
-	// only Parts.
+	// Changes is the result of Workspace.Apply of package workspace for the files that the call
+	// was to change. It is for the host, see [ToolFinished]; the model reads only Parts.
 	Changes *ApplyResult
 }
 
@@ -295,8 +285,7 @@ func WithEffect(e Effect) ToolOption {
 	}
 }
 
-// WithSubject sets the argument that rules match and displays show, see [Subject].
-// Default: none.
+// WithSubject sets the argument that rules match and displays show, see [Subject]. Default: none.
 func WithSubject(kind SubjectKind, arg string) ToolOption {
 	return func(s *ToolSpec) error {
 		s.Subject = Subject{Arg: arg, Kind: kind}
@@ -313,10 +302,9 @@ func WithHints(destructive, openWorld bool) ToolOption {
 	}
 }
 
-// NewTool makes a tool from a function. In is a struct whose fields are the arguments,
-// and the schema is derived from it. The json tag names a field, a field without
-// omitempty or omitzero is required, other keys are not allowed, and jsonschema tags
-// add the rest:
+// NewTool makes a tool from a function. In is a struct whose fields are the arguments, and the
+// schema is derived from it. The json tag names a field, a field without omitempty or omitzero is
+// required, other keys are not allowed, and jsonschema tags add the rest:
 //
 //	type args struct {
 //		Path  string `json:"path" jsonschema:"description=File to read"`
@@ -387,11 +375,10 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 	return t.call(ctx, &fit)
 }
 
-// CheckArgs checks the arguments of a call against the schema as the loop does, for
-// callers that run tools without it. It returns the arguments as a tool gets them:
-// where the schema does not allow text, values that the model wrote as text are
-// converted, and integers such as 2.0 are in plain digits. The error is a
-// [*ToolArgsError], or a [*ConfigError] if the spec is wrong.
+// CheckArgs checks the arguments of a call against the schema as the loop does, for callers that
+// run tools without it. It returns the arguments as a tool gets them: where the schema does not
+// allow text, values that the model wrote as text are converted, and integers such as 2.0 are in
+// plain digits. The error is a [*ToolArgsError], or a [*ConfigError] if the spec is wrong.
 func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	c, err := checkSpec(s, nil)
 	if err != nil {

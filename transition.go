@@ -10,10 +10,9 @@ import (
 // fit. It works on a copy, which Apply drops if there is a reason. Those from an answer to the
 // start of a tool are beside the answers, in approval.go.
 //
-// A message in progress is kept apart from the history, in parts and calls, until every
-// call is settled. Only commit adds it, together with the outputs. So the history is
-// valid whenever the run is left, and a message can be discarded as a whole as long as
-// none of its tools has begun.
+// A message in progress is kept apart from the history, in parts and calls, until every call is
+// settled. Only commit adds it, together with the outputs. So the history is valid whenever the
+// run is left, and a message can be discarded as a whole as long as none of its tools has begun.
 
 // The texts that the model reads in place of a call's output. They say whether the call
 // had an effect, because the model decides by them whether to make it again.
@@ -132,9 +131,8 @@ func errorOutput(use *ToolUse, text string) *ToolOutput {
 	return &ToolOutput{ID: use.ID, Name: use.Name, Parts: []Part{&Text{Text: text}}, IsError: true}
 }
 
-// modelFailed discards the message if no tool has begun. Otherwise the complete blocks
-// are kept with their results and the run continues from there, so that no tool runs
-// twice.
+// modelFailed discards the message if no tool has begun. Otherwise the complete blocks are kept
+// with their results and the run continues from there, so that no tool runs twice.
 func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"

@@ -15,16 +15,14 @@ import (
 // This file has the decisions about calls: the verdict of a policy, its grounds, the rules
 // that users make with an answer, and who decided.
 
-// Approver is the policy: it decides about a call before it runs. It is asked once for
-// each call. It is asked again if a user edits the arguments, and if a command that it
-// allowed would by then start in a different directory. About read-only tools, it is
-// asked while the model is still talking. It may take its time, but must return when
-// ctx is cancelled. It must be safe for concurrent use. Package policy has one that
-// decides by rules.
+// Approver is the policy: it decides about a call before it runs. It is asked once for each call.
+// It is asked again if a user edits the arguments, and if a command that it allowed would by then
+// start in a different directory. About read-only tools, it is asked while the model is still
+// talking. It may take its time, but must return when ctx is cancelled. It must be safe for
+// concurrent use. Package policy has one that decides by rules.
 //
-// An Approver may have more abilities, which are optional interfaces: [RuleKeeper] and
-// [Auditor]. If an Approver wraps another, these are found by its method Unwrap()
-// Approver.
+// An Approver may have more abilities, which are optional interfaces: [RuleKeeper] and [Auditor].
+// If an Approver wraps another, these are found by its method Unwrap() Approver.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
@@ -96,12 +94,11 @@ func approverAs[T any](a Approver) (T, bool) {
 	return none, false
 }
 
-// RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users
-// make with [ApprovalRequested.AllowFor], and from then on decides by them. The rule is
-// a text that an Approver has suggested in [Grounds], and it allows calls. KeepRule
-// returns when the rule is in force, and for the scope [Saved] also stored for the next
-// process. If it returns an error, the rule is not in force. It must be safe for
-// concurrent use.
+// RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users make with
+// [ApprovalRequested.AllowFor], and from then on decides by them. The rule is a text that an
+// Approver has suggested in [Grounds], and it allows calls. KeepRule returns when the rule is in
+// force, and for the scope [Saved] also stored for the next process. If it returns an error, the
+// rule is not in force. It must be safe for concurrent use.
 type RuleKeeper interface {
 	KeepRule(ctx context.Context, scope Scope, rule string) error
 }
@@ -219,9 +216,8 @@ const (
 	verdictSuspend verdictKind = "suspend"
 )
 
-// Verdict is the answer of an [Approver]. [Allow], [AllowWith], [Deny], [Ask] and
-// [Suspend] make one; the zero value asks. It encodes as JSON, but of its [Grounds]
-// only ReadOnly.
+// Verdict is the answer of an [Approver]. [Allow], [AllowWith], [Deny], [Ask] and [Suspend] make
+// one; the zero value asks. It encodes as JSON, but of its [Grounds] only ReadOnly.
 type Verdict struct {
 	kind   verdictKind
 	reason string
@@ -234,8 +230,7 @@ type Verdict struct {
 type Grounds struct {
 	// Class is the class of the call, such as "network", in the terms of the [Approver].
 	Class string
-	// Reasons say why the call has this class or why the user is asked: "writes
-	// out.txt".
+	// Reasons say why the call has this class or why the user is asked: "writes out.txt".
 	Reasons []string
 	// Rule is the rule that decided, as a text for users and logs.
 	Rule string
@@ -434,8 +429,7 @@ func (s Scope) String() string {
 //   - Workspace.Apply of package workspace checks the names on the disk, and writes no
 //     such file without WithApproved.
 
-// written returns the names of the files that a call writes, as far as its arguments
-// show.
+// written returns the names of the files that a call writes, as far as its arguments show.
 func written(call *ToolUse, spec *ToolSpec) []string {
 	subject, ok := subjectOf(call, spec)
 	return spec.written(subject, ok)
