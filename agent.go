@@ -207,8 +207,7 @@ func (l *Loop) subject(call *ToolUse) string {
 	return t.spec.Subject.display(subject)
 }
 
-// Run implements [Agent]. [State] decides what happens next; the run does it and yields
-// the events.
+// Run implements [Agent]. [State] decides what happens next; the run does it and yields the events.
 func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error] {
 	var used atomic.Bool
 	return func(yield func(Event, error) bool) {
@@ -405,8 +404,7 @@ type settings struct {
 	execute     func(context.Context, string, func(context.Context))
 	log         logFunc
 
-	// These hooks are linked only into programs with an approver or an auditor, see
-	// [config.watch].
+	// These hooks are linked only into programs with an approver or an auditor, see [config.watch].
 	record     func(*run) recorder
 	checkStart func(context.Context, *run, *RunTool) error
 	named      func(Verdict, *ToolUse, *ToolSpec) Verdict

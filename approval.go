@@ -10,7 +10,6 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/patch"
-	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Answering, from top to bottom: the answers that a host can give to a question, the one place
@@ -34,10 +33,9 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 	return a.question.answer(Deny(reason), ByUser) == nil
 }
 
-// AllowWith lets the call run with other arguments. They are checked against the
-// schema and put to the [Approver] again, which can deny them: the error then says
-// so, and the question stays open. The model is told what changed. The error is
-// [ErrDecided] if the question was answered before.
+// AllowWith lets the call run with other arguments. They are checked against the schema and put to
+// the [Approver] again, which can deny them: the error then says so, and the question stays open.
+// The model is told what changed. The error is [ErrDecided] if the question was answered before.
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
 // AllowPlan lets the call carry out a reviewed plan: the rest of Request.Plan after
@@ -69,10 +67,9 @@ func (q *openQuestion) review(plan EditPlan) error {
 	return q.answer(AllowPlan(plan), ByUser)
 }
 
-// A preparedCall is a call whose tool exists and whose arguments fit. It is what the policy
-// judges, what the user is shown and what the tool is given, so that nobody approves other
-// arguments than those that run. Arguments that an answer puts in place of the model's are
-// prepared like them.
+// A preparedCall is a call whose tool exists and whose arguments fit. It is what the policy judges,
+// what the user is shown and what the tool is given, so that nobody approves other arguments than
+// those that run. Arguments that an answer puts in place of the model's are prepared like them.
 type preparedCall struct {
 	call       *ToolUse // as the model made it
 	use        *ToolUse // as the tool gets it
@@ -401,7 +398,7 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	p, t := a.prepared, a.prepared.tool
 	planner, ok := t.impl.(Planner)
-	if !ok || a.Plan != nil || runsCode(t.spec.written(p.subject, p.hasSubject)) == nil {
+	if !ok || a.Plan != nil || ignore.WhyRuns(t.spec.written(p.subject, p.hasSubject), maxReasons) == nil {
 		return nil
 	}
 	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: p.use.Args}
@@ -424,17 +421,6 @@ func (s *ToolSpec) written(subject string, ok bool) []string {
 		return names
 	}
 	return nil
-}
-
-// runsCode returns a reason for each of the files that runs code, or nil if none does.
-func runsCode(names []string) []string {
-	var why []string
-	for _, name := range names {
-		if w := ignore.Runs(name); w != "" && len(why) < maxReasons {
-			why = append(why, "writes "+runes.Path(name)+": "+w)
-		}
-	}
-	return why
 }
 
 // beginTool tells the state that the tool starts. It reports false if it must not.

@@ -39,8 +39,7 @@ type ApprovalRequest struct {
 	// Suggested are rules that would allow this call and its like from now on, the
 	// narrowest first. They are texts in the language of the [Approver] that suggests them.
 	Suggested []string `json:"suggested,omitempty"`
-	// Class and Reasons say how far the call reaches and what makes it so, if the
-	// [Approver] told.
+	// Class and Reasons say how far the call reaches and what makes it so, if the [Approver] told.
 	Class   string   `json:"class,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 	// Digest binds an answer to the tool, the arguments, the preview and the plan.

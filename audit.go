@@ -118,11 +118,8 @@ func (e *AuditError) Unwrap() error { return e.ToolError.base() }
 
 // isSecurity reports whether error results of a kind are security events.
 func isSecurity(kind string) bool {
-	switch kind {
-	case "outside_workspace", "protected_path", "sensitive_path", "masked_secret", "blocked_address", "no_sandbox":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"outside_workspace", "protected_path", "sensitive_path", "masked_secret",
+		"blocked_address", "no_sandbox"}, kind)
 }
 
 // maxNotes bounds the records that wait while an auditor fails. The oldest go first:

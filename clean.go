@@ -105,18 +105,18 @@ func isGarbled(p Part) bool {
 	var err error
 	switch p := p.(type) {
 	case *Text:
-		err = cmp.Or(checkUTF8(p.Text), checkExtra(p.Extra))
+		err = cmp.Or(runes.CheckUTF8(p.Text), checkExtra(p.Extra))
 	case *Thinking:
-		err = checkUTF8(p.Text, p.Signature, p.Provider)
+		err = runes.CheckUTF8(p.Text, p.Signature, p.Provider)
 	case *ToolUse:
-		err = cmp.Or(checkUTF8(p.ID, p.Name), checkExtra(p.Extra))
+		err = cmp.Or(runes.CheckUTF8(p.ID, p.Name), checkExtra(p.Extra))
 		if !utf8.Valid(p.Args) {
-			err = errNotUTF8
+			err = runes.ErrNotUTF8
 		}
 	case *ToolOutput:
-		return checkUTF8(p.ID, p.Name) != nil || slices.ContainsFunc(p.Parts, isGarbled)
+		return runes.CheckUTF8(p.ID, p.Name) != nil || slices.ContainsFunc(p.Parts, isGarbled)
 	case *Media:
-		err = checkUTF8(p.Type, p.Name, p.URL)
+		err = runes.CheckUTF8(p.Type, p.Name, p.URL)
 	case *Opaque:
 		err = checkExtra(p)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // wirePart is the JSON form of a part. Arguments and opaque blocks are strings that hold JSON
@@ -38,7 +40,6 @@ type wireMessage struct {
 }
 
 var (
-	errNotUTF8 = errors.New("text is not valid UTF-8")
 	errNoParts = errors.New(`decode message: it has no "parts": not a message that Message.MarshalJSON wrote`)
 	errNoType  = errors.New(`a part has "text" and no "type": not one that Message.MarshalJSON wrote`)
 )
@@ -49,7 +50,7 @@ var (
 // cannot hold it; messages of a run never contain any.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	w := wireMessage{Role: m.Role, Parts: make([]wirePart, 0, len(m.Parts))}
-	if err := checkUTF8(string(m.Role)); err != nil {
+	if err := runes.CheckUTF8(string(m.Role)); err != nil {
 		return nil, fmt.Errorf("encode message: role: %w", err)
 	}
 	for i, p := range m.Parts {
@@ -167,18 +168,18 @@ func encodePart(p Part) (wirePart, error) {
 	switch p := p.(type) {
 	case *Text:
 		return wirePart{Type: "text", Text: &p.Text, Extra: (*extraPart)(encodeExtra(p.Extra))},
-			cmp.Or(checkUTF8(p.Text), checkExtra(p.Extra))
+			cmp.Or(runes.CheckUTF8(p.Text), checkExtra(p.Extra))
 	case *Thinking:
 		return wirePart{Type: "thinking", Text: &p.Text, Signature: p.Signature, Provider: p.Provider},
-			checkUTF8(p.Text, p.Signature, p.Provider)
+			runes.CheckUTF8(p.Text, p.Signature, p.Provider)
 	case *ToolUse:
 		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: (*extraPart)(encodeExtra(p.Extra))},
-			cmp.Or(checkUTF8(p.ID, p.Name, string(p.Args)), checkExtra(p.Extra))
+			cmp.Or(runes.CheckUTF8(p.ID, p.Name, string(p.Args)), checkExtra(p.Extra))
 	case *ToolOutput:
 		return encodeOutput(p)
 	case *Media:
 		return wirePart{Type: "media", Media: p.Type, Name: p.Name, Data: p.Data, URL: p.URL},
-			checkUTF8(p.Type, p.Name, p.URL)
+			runes.CheckUTF8(p.Type, p.Name, p.URL)
 	case *Opaque:
 		return encodeOpaque(p)
 	}
@@ -197,14 +198,14 @@ func encodeOutput(o *ToolOutput) (wirePart, error) {
 		}
 		w.Parts = append(w.Parts, leafPart(wp))
 	}
-	return w, checkUTF8(o.ID, o.Name)
+	return w, runes.CheckUTF8(o.ID, o.Name)
 }
 
 func encodeOpaque(o *Opaque) (wirePart, error) {
 	if o.Provider == "" && !json.Valid(o.Raw) {
 		return wirePart{}, errors.New("opaque block without a provider is not JSON")
 	}
-	return *encodeExtra(o), checkUTF8(o.Provider, string(o.Raw))
+	return *encodeExtra(o), runes.CheckUTF8(o.Provider, string(o.Raw))
 }
 
 func encodeExtra(o *Opaque) *wirePart {
@@ -276,16 +277,7 @@ func checkExtra(o *Opaque) error {
 		return nil
 	}
 	if !utf8.Valid(o.Raw) {
-		return errNotUTF8
+		return runes.ErrNotUTF8
 	}
-	return checkUTF8(o.Provider)
-}
-
-func checkUTF8(texts ...string) error {
-	for _, s := range texts {
-		if !utf8.ValidString(s) {
-			return errNotUTF8
-		}
-	}
-	return nil
+	return runes.CheckUTF8(o.Provider)
 }

@@ -55,8 +55,7 @@ func (e *ModelError) base() error {
 	return e
 }
 
-// describe returns the error text: the model, what happened, status and request id,
-// then the cause.
+// describe returns the error text: the model, what happened, status and request id, then the cause.
 func (e *ModelError) describe(what string) string {
 	if e == nil {
 		e = &ModelError{}

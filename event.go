@@ -8,12 +8,11 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta],
-// [*ToolStarted], [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged],
-// [*Conflicted], [*ChildEvent], [*TurnFinished], [*Retrying] or [*RunFinished]. Each
-// encodes as a JSON object with a "type"; docs/events.md lists the keys. These are the
-// lines that the example CLI prints with -output stream-json. The values that an event points to are shared with
-// the run and must not be changed.
+// Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
+// [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
+// [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object with a "type";
+// docs/events.md lists the keys. These are the lines that the example CLI prints with -output
+// stream-json. The values that an event points to are shared with the run and must not be changed.
 type Event interface{ event() }
 
 // ToolStarted reports that a tool call has started. Calls that run in parallel start
@@ -31,8 +30,7 @@ type ToolStarted struct {
 	By DecidedBy
 }
 
-// ToolProgress reports the progress of a call. For a slow consumer, only the newest
-// report is kept.
+// ToolProgress reports the progress of a call. For a slow consumer, only the newest report is kept.
 type ToolProgress struct {
 	CallID string
 	Progress

@@ -178,9 +178,8 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 	return out
 }
 
-// A mark records in the history which limit a model has come to. It is a part of the
-// message with which the model answered the first request under that limit. Marks are
-// never sent to a provider.
+// A mark records in the history which limit a model has come to. It is a part of the message with
+// which the model answered the first request under that limit. Marks are never sent to a provider.
 type mark struct {
 	Limit int64  `json:"limit"`
 	Model string `json:"model,omitempty"`

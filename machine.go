@@ -13,9 +13,8 @@ import (
 // depend on goroutines, clocks, random sources or the order of maps: the same facts always give
 // the same state. [Loop.Run] and [Loop.Turn] drive a State; a durable engine can drive one too.
 //
-// The history of a state is always valid: each tool call has its output. A message of
-// the model and the outputs of its calls become part of the history together, when the
-// last output is there.
+// The history of a state is always valid: each tool call has its output. A message of the model and
+// the outputs of its calls become part of the history together, when the last output is there.
 //
 // [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent use.
 type State struct {

@@ -160,8 +160,7 @@ func Assistant(text string) *Message {
 	return textMessage(RoleAssistant, text)
 }
 
-// textMessage makes a message with one text in a single allocation, since long
-// histories have many.
+// textMessage makes a message with one text in a single allocation, since long histories have many.
 func textMessage(role Role, text string) *Message {
 	m := &struct {
 		Message

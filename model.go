@@ -181,9 +181,8 @@ type ToolDelta struct {
 	Args string `json:"args"`
 }
 
-// BlockDone is the provider's statement that a block is complete: it said so, began the
-// next block, or sends its calls whole. That arguments parse as JSON is not enough. It
-// is also a [Fact].
+// BlockDone is the provider's statement that a block is complete: it said so, began the next block,
+// or sends its calls whole. That arguments parse as JSON is not enough. It is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }

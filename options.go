@@ -160,9 +160,8 @@ type Limits struct {
 	Calls int
 	// Tokens is the maximum number of tokens of one answer of the model. Default: the client's.
 	Tokens int
-	// Response is the maximum size of one answer in bytes. A longer one fails with a
-	// [*LimitError]; its complete blocks stay in the history, and its calls are not run.
-	// Default: 32 MiB.
+	// Response is the maximum size of one answer in bytes. A longer one fails with a [*LimitError];
+	// its complete blocks stay in the history, and its calls are not run. Default: 32 MiB.
 	Response int64
 	// ToolOutput is the maximum number of bytes of text that the model gets from one
 	// call, at least 1,024. Of a longer text it sees the head and the tail, and between
@@ -245,8 +244,7 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
-// SystemClock returns the clock of package time: the time of the system, and its monotonic
-// timers.
+// SystemClock returns the clock of package time: the time of the system, and its monotonic timers.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}

@@ -120,21 +120,12 @@ func withChanges(base string, hunks []EditHunk) string {
 			b.WriteString(base[:end])
 			base = base[end:]
 		}
-		line += countLines(h.Old)
+		line += runes.Lines(h.Old)
 		base = base[len(h.Old):]
 		b.WriteString(h.New)
 	}
 	b.WriteString(base)
 	return b.String()
-}
-
-// countLines counts a last line without a line end, too.
-func countLines(s string) int {
-	n := strings.Count(s, "\n")
-	if s != "" && s[len(s)-1] != '\n' {
-		n++
-	}
-	return n
 }
 
 // KeepFiles returns the plan with only the files at these paths.

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -18,7 +17,7 @@ import (
 
 // reject settles a call that cannot run.
 func (r *run) reject(c *ToolUse, err error) {
-	out := errorOutput(c, headTail(runes.Clean(err.Error()), min(8<<10, r.loop.maxOutput)))
+	out := errorOutput(c, runes.HeadTail(runes.Clean(err.Error()), min(8<<10, r.loop.maxOutput)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.holds(c) {
@@ -211,7 +210,7 @@ func (l *Loop) boundParts(parts []Part) []Part {
 	room := l.maxOutput
 	for _, p := range out {
 		if t, ok := p.(*Text); ok {
-			t.Text = headTail(t.Text, room/texts)
+			t.Text = runes.HeadTail(t.Text, room/texts)
 			room -= len(t.Text)
 			texts--
 		}
@@ -246,24 +245,6 @@ func boundMedia(m *Media) Part {
 		return &Text{Text: fmt.Sprintf("[%s of %d bytes is left out: too large]", m.Type, len(m.Data))}
 	}
 	return m
-}
-
-// headTail shortens s to n bytes: to its first and its last part, cut between runes,
-// with a line between them that says how much is missing.
-func headTail(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	const notice = "\n[%d bytes are left out here]\n"
-	room := n - len(fmt.Sprintf(notice, len(s)))
-	if room < 0 {
-		return runes.Shorten(s, max(n-len("…"), 0))
-	}
-	head, from := runes.Cut(s, room*2/3), len(s)-room/3
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return head + fmt.Sprintf(notice, from-len(head)) + s[from:]
 }
 
 func notFound(call *ToolUse, offered []*ToolSpec) error {

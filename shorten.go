@@ -1,10 +1,12 @@
 package aycoder
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // sizeOf returns the approximate size of messages in a request, in bytes of text, with
@@ -98,11 +100,11 @@ func shortPart(p Part, each int) Part {
 	switch p := p.(type) {
 	case *Text:
 		if len(p.Text) > each {
-			return &Text{Text: headTail(p.Text, each)}
+			return &Text{Text: runes.HeadTail(p.Text, each)}
 		}
 	case *ToolUse:
 		if len(p.Args) > each {
-			return &ToolUse{ID: p.ID, Name: p.Name, Args: shortArgs(p.Args, each), Extra: p.Extra}
+			return &ToolUse{ID: p.ID, Name: p.Name, Args: jsontext.Shorten(p.Args, each), Extra: p.Extra}
 		}
 	case *ToolOutput:
 		o := *p
@@ -112,34 +114,4 @@ func shortPart(p Part, each int) Part {
 		return &Text{Text: fmt.Sprintf("[%s of %d bytes is left out]", p.Type, len(p.Data))}
 	}
 	return p
-}
-
-// shortArgs shortens the texts in the arguments of a call. It drops arguments that are
-// not valid JSON, or that are too long without long texts.
-func shortArgs(args json.RawMessage, each int) json.RawMessage {
-	var v any
-	if json.Unmarshal(args, &v) != nil {
-		return json.RawMessage(`{}`)
-	}
-	short, err := json.Marshal(shortTexts(v, each/2))
-	if err != nil || len(short) > 2*each {
-		return json.RawMessage(`{}`)
-	}
-	return short
-}
-
-func shortTexts(v any, each int) any {
-	switch v := v.(type) {
-	case string:
-		return headTail(v, each)
-	case []any:
-		for i := range v {
-			v[i] = shortTexts(v[i], each)
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = shortTexts(v[k], each)
-		}
-	}
-	return v
 }

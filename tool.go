@@ -197,9 +197,8 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 // with other such functions and with tools that are still stopping. A suspended run counts as
 // over. If the run is over already, f is called at once.
 //
-// Cleanup returns false, and does nothing, if the call is not part of a longer run: in
-// [Loop.Turn], and for an invocation made by [NewInvocation]. The host must then
-// release the resources.
+// Cleanup returns false, and does nothing, if the call is not part of a longer run: in [Loop.Turn],
+// and for an invocation made by [NewInvocation]. The host must then release the resources.
 func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false

@@ -154,8 +154,7 @@ func (s *State) modelFailed(f *ModelFailed) ([]Action, string) {
 	return s.advance(nil)
 }
 
-// shrink leaves out more of the conversation. If that is impossible, the model is not
-// asked again.
+// shrink leaves out more of the conversation. If that is impossible, the model is not asked again.
 func (s *State) shrink(f *ModelFailed) *ModelFailed {
 	next, ok := s.cut.shrunk(s.history.Items, f.Limit)
 	if !ok {
@@ -210,9 +209,8 @@ func (s *State) toolDone(f *ToolDone) ([]Action, string) {
 	return s.advance(nil)
 }
 
-// steered accepts a message at any time: it joins the history at once if the model has
-// not answered anything yet, and otherwise at the next boundary. A run that is done
-// continues with it.
+// steered accepts a message at any time: it joins the history at once if the model has not answered
+// anything yet, and otherwise at the next boundary. A run that is done continues with it.
 func (s *State) steered(f *Steered) ([]Action, string) {
 	if f.Message == nil || checkUser(f.Message) != nil {
 		return nil, "not a message of a user"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -446,7 +447,7 @@ func (v Verdict) named(call *ToolUse, spec *ToolSpec) Verdict {
 	if v.args != nil {
 		call = &ToolUse{ID: call.ID, Name: call.Name, Args: v.args}
 	}
-	why := runsCode(written(call, spec))
+	why := ignore.WhyRuns(written(call, spec), maxReasons)
 	if why == nil {
 		return v
 	}

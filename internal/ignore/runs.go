@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // This file is the one list of the files that a tool writes only when somebody was
@@ -289,4 +291,16 @@ func matchElement(elem, s string) bool {
 	}
 	s, ok := strings.CutPrefix(s, before)
 	return ok && strings.HasSuffix(s, rest) // there is one star at most
+}
+
+// WhyRuns returns a reason for each of the files that runs code, see [Runs], at most limit, or
+// nil if none does.
+func WhyRuns(names []string, limit int) []string {
+	var why []string
+	for _, name := range names {
+		if w := Runs(name); w != "" && len(why) < limit {
+			why = append(why, "writes "+runes.Path(name)+": "+w)
+		}
+	}
+	return why
 }

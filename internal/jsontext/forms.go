@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/runes"
 )
 
 // Canonical returns a document in one form, whatever encoding/json has made of its white
@@ -22,6 +24,36 @@ func Canonical(doc json.RawMessage) string {
 		return string(doc)
 	}
 	return b.String()
+}
+
+// Shorten shortens the texts in the arguments of a call, each to half of the limit. It drops
+// arguments that are not valid JSON, or that take more than twice the limit without long texts.
+func Shorten(args json.RawMessage, limit int) json.RawMessage {
+	var v any
+	if json.Unmarshal(args, &v) != nil {
+		return json.RawMessage(`{}`)
+	}
+	short, err := json.Marshal(shorten(v, limit/2))
+	if err != nil || len(short) > 2*limit {
+		return json.RawMessage(`{}`)
+	}
+	return short
+}
+
+func shorten(v any, each int) any {
+	switch v := v.(type) {
+	case string:
+		return runes.HeadTail(v, each)
+	case []any:
+		for i := range v {
+			v[i] = shorten(v[i], each)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = shorten(v[k], each)
+		}
+	}
+	return v
 }
 
 // Text is a text that JSON holds unchanged: a string, or {"base64": …} for bytes that are not

@@ -2,6 +2,8 @@
 package runes
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +21,28 @@ func Clean(s string) string {
 		s = noNUL.Replace(s)
 	}
 	return s
+}
+
+// ErrNotUTF8 says that a text is not valid UTF-8.
+var ErrNotUTF8 = errors.New("text is not valid UTF-8")
+
+// CheckUTF8 returns [ErrNotUTF8] if one of the texts is not valid UTF-8.
+func CheckUTF8(texts ...string) error {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return ErrNotUTF8
+		}
+	}
+	return nil
+}
+
+// Lines counts the lines of s, a last one without a line end too.
+func Lines(s string) int {
+	n := strings.Count(s, "\n")
+	if s != "" && s[len(s)-1] != '\n' {
+		n++
+	}
+	return n
 }
 
 // Cut returns at most the first n bytes of s, and never a part of a rune. The limit n must
@@ -39,6 +63,24 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	return Cut(s, n) + "…"
+}
+
+// HeadTail shortens s to n bytes: to its first and its last part, cut between runes, with a line
+// between them that says how much is missing.
+func HeadTail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const notice = "\n[%d bytes are left out here]\n"
+	room := n - len(fmt.Sprintf(notice, len(s)))
+	if room < 0 {
+		return Shorten(s, max(n-len("…"), 0))
+	}
+	head, from := Cut(s, room*2/3), len(s)-room/3
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return head + fmt.Sprintf(notice, from-len(head)) + s[from:]
 }
 
 const maxPath = 200 // the most bytes of a name in a text
