@@ -65,6 +65,9 @@ func (in *bashArgs) check() error {
 // which secrets are removed. The output of a command is reported as progress. The Preview
 // names the directory, so that an approval holds for that directory only.
 //
+// A command that ran is not an error result, whatever its exit status: the Summary of its result
+// is "exit 1", for example, and the model reads the status.
+//
 // When a command ends, is cancelled or times out, all processes that it started are
 // killed. On Linux these are all its descendants, even detached ones, unless they changed
 // their limits or their user; elsewhere they are the members of its process group.
