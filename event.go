@@ -37,8 +37,8 @@ type ToolProgress struct {
 }
 
 // ToolFinished reports the outcome of a call. A call that was not run, such as one that
-// was denied or has wrong arguments, has no ToolStarted before it. Its output becomes
-// part of the history when all calls of the message have theirs.
+// was denied or has wrong arguments, has no ToolStarted before it. The outputs of a message's
+// calls are added to the history together, once every call has one.
 type ToolFinished struct {
 	Call *ToolUse
 	// Subject is the subject of the call, as in ToolStarted.

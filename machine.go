@@ -80,8 +80,8 @@ const (
 	// EndRefused means that the answer ended in a refusal, by the model or a filter of the
 	// provider. [Agent] then fails with a [*RefusalError].
 	EndRefused EndReason = "refused"
-	// EndFailed means that the model could not be asked, or not be asked again, or that the
-	// request was refused. The error that [Agent] yields says why.
+	// EndFailed means that a request to the model failed and was not retried again, or that
+	// the input of the run was invalid. The error that [Agent] yields says why.
 	EndFailed EndReason = "failed"
 	// EndCancelled means that the run was stopped: by a break from the loop over its
 	// events, by its context, or by a fatal error of a tool.
@@ -235,8 +235,8 @@ type RunTool struct {
 	prepared *preparedCall
 }
 
-// Wait waits for a duration before the model is asked again after a failure. The driver
-// answers with [Waited].
+// Wait tells whoever carries out the actions to wait before the model is asked again after a
+// failure, and then to report [Waited].
 type Wait struct {
 	Turn, Attempt int
 	For           time.Duration

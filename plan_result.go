@@ -60,7 +60,7 @@ type FileResult struct {
 	// UserChanges are the user's changes in a merged file: the differences between the
 	// proposed text, which is the old side, and the merged text, which is the new side.
 	UserChanges []LineChange `json:"user_changes,omitempty"`
-	// Base, Ours and Theirs are the texts that were merged last, and Merge is the
+	// Base, Ours and Theirs are the texts of the most recent merge, and Merge is the
 	// result. Ours is the user's text. After a conflict, the Bytes of Merge are the text
 	// with conflict markers, for a person to resolve.
 	Base   string        `json:"-"`

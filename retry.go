@@ -15,8 +15,8 @@ type RetryPolicy struct {
 	// Base is the wait before the first retry; it doubles each time. Default: 1 second.
 	Base time.Duration
 	// Budget is the maximum total of the waits for one message, including the time of
-	// requests that ended with a [TimeoutError]. If a provider asks for a longer wait,
-	// the run fails without waiting. Default: 5 minutes.
+	// requests that ended with a [TimeoutError]. If a provider asks for a wait that
+	// is longer than what is left, the run fails without waiting. Default: 5 minutes.
 	Budget time.Duration
 }
 

@@ -262,8 +262,8 @@ func (v Verdict) Grounds() Grounds {
 	return *v.why
 }
 
-// Allow lets a call run with the arguments, or with the plan, that the [Approver] or the
-// user was shown.
+// Allow lets a call run with the arguments or the plan that were shown to the [Approver] or to
+// the user.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
 // AllowWith lets a call run with other arguments. They are checked against the tool's
@@ -340,8 +340,8 @@ type DecidedBy string
 
 // The possible deciders. Exactly one decides about a call.
 const (
-	// ByPolicy means that the [Approver] decided by itself, or that an edit by the user came
-	// to a call that it denies.
+	// ByPolicy means that the [Approver] decided without the user, or that it denied the
+	// arguments that the user had put in place of the model's.
 	ByPolicy DecidedBy = "policy"
 	// ByRule means that a rule decided that the user made in this session, with
 	// [ApprovalRequested.AllowFor].

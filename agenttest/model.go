@@ -27,13 +27,14 @@ type Clients struct {
 	Text func(t testing.TB, pieces ...string) Client
 	// Thinking thinks the first text, and says the second.
 	Thinking func(t testing.TB, thinking, text string) Client
-	// Call says the text, and calls the tool, with StopToolUse.
+	// Call returns a client whose model writes text and then calls the tool. The message ends
+	// with StopToolUse.
 	Call func(t testing.TB, text string, call *aycoder.ToolUse) Client
 	// Cut is cut off by the token limit in the middle of a call: Args are the
 	// beginning of a JSON text. It is nil if the service only sends whole calls.
 	Cut func(t testing.TB, call *aycoder.ToolUse) Client
-	// Refused says the text, and then the model refuses to go on, or a filter ends the
-	// answer. The message ends with StopRefusal.
+	// Refused returns a client whose model writes text and then refuses to continue, or is cut
+	// off by a filter. The message ends with StopRefusal.
 	Refused func(t testing.TB, text string) Client
 	// Broken says the pieces, and then the connection is lost.
 	Broken func(t testing.TB, pieces ...string) Client
@@ -45,7 +46,7 @@ type Clients struct {
 	Refuse func(t testing.TB) Client
 	// Garbage answers with bytes that are none of the provider's format.
 	Garbage func(t testing.TB) Client
-	// RateLimited answers as the provider does where a limit is full again in 7
+	// RateLimited answers with the provider's rate-limit error, which says to try again in 7
 	// seconds.
 	RateLimited func(t testing.TB) Client
 	// TooLarge answers as the provider does to a request that is larger than the

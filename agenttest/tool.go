@@ -26,7 +26,7 @@ type ToolSetup struct {
 
 // ToolCase is a call that is valid under the tool's schema.
 type ToolCase struct {
-	// Name says what is called for; Args is the JSON text of the arguments.
+	// Name describes the case; Args is the JSON text of the arguments.
 	Name, Args string
 	// Want is a part of the text of the result; "" fits every text.
 	Want string

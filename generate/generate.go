@@ -44,8 +44,8 @@ func WithName(name string) Option {
 	}
 }
 
-// IntoResponse fills r with the last answer of the model, however [Value] ends. Its
-// usage is the sum over all requests. Default: nil, which fills nothing.
+// IntoResponse stores the model's last answer in r, whether [Value] succeeds or fails. The usage
+// in r is the sum over all requests. Default: nil, which stores nothing.
 func IntoResponse(r *aycoder.Response) Option {
 	return func(g *generation) error {
 		g.into = r
@@ -134,8 +134,8 @@ type Error struct {
 	Problems []string
 	// Attempts is the number of answers.
 	Attempts int
-	// Err is the cause if it is not the answer itself: a [*aycoder.LimitError], or the error of
-	// decoding a document that matches the schema.
+	// Err is a [*aycoder.LimitError], or the error from decoding a document that does match the
+	// schema. It is nil if the problem is the answer itself.
 	Err error
 }
 

@@ -159,7 +159,8 @@ type Region struct {
 // from 0, and the end is not part of it.
 type Span struct{ FirstLine, EndLine, Start, End int }
 
-// Of returns the part of text, which must be the one that was merged.
+// Of returns the bytes that the span covers. The text must be the one that the span belongs to:
+// base, ours, theirs or the merged text.
 func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 
 // Suggestion is a text that a conflict could be resolved by, found by a rule that
@@ -190,7 +191,7 @@ const (
 // Result is the outcome of a merge. A copy shares the resolutions with the original: a region
 // that is resolved in one is resolved in the other.
 type Result struct {
-	// Regions are in the order of the texts, without gaps. They say what Merge found:
+	// Regions are in the order in which they occur in the texts, without gaps. They say what Merge found:
 	// resolving a region changes neither its Kind nor its index.
 	Regions []Region
 	// Binary reports whether one of the three texts is binary, whether or not the merge is

@@ -26,8 +26,8 @@ type FallbackOptions struct {
 	// Also says which other errors ask the next client: those of a host's own client,
 	// say. It is safe for concurrent use. Default: none.
 	Also func(error) bool
-	// Cooldown is how long a client is passed over that is rate limited and does not
-	// say for how long. Default: 5 seconds; less than 0: not at all.
+	// Cooldown is how long a rate-limited client is skipped if its error does not say when to
+	// retry. Default: 5 seconds. A negative value means that it is not skipped.
 	Cooldown time.Duration
 	// Clock tells when a cool-down is over. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock

@@ -246,9 +246,10 @@ func WithTools(tools ...aycoder.Tool) Option {
 	}
 }
 
-// WithEditTools names further tools that change files of the workspace and do nothing else.
-// Tools with [aycoder.EffectWrite] whose subject is a path count without being named. It
-// replaces the default: edit_file, write_file, multi_edit and apply_patch.
+// WithEditTools sets the names of the tools that count as edit tools: they change files of the
+// workspace and do nothing else. Tools with [aycoder.EffectWrite] whose subject is a path always
+// count. The names replace the default, which is edit_file, write_file, multi_edit and
+// apply_patch.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}

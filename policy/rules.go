@@ -72,8 +72,8 @@ const (
 	RuleDeny RuleAction = "deny"
 )
 
-// ParseRule parses "tool" or "tool:pattern", such as "bash:go vet *". A class follows the tool
-// after "@", as in "bash@network" or "*@writes_outside:curl *". The error is an
+// ParseRule parses a rule of the form "tool[@class][:pattern]", such as "bash:go vet *",
+// "bash@network" or "*@writes_outside:curl *"; see [Rule] for its fields. The error is an
 // [*aycoder.ConfigError].
 func ParseRule(action RuleAction, s string) (Rule, error) {
 	tool, pattern, _ := strings.Cut(s, ":")

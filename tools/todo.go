@@ -29,7 +29,7 @@ const (
 	// TodoPending means that the work on the item has not begun. In the text for the model
 	// it is "[ ]".
 	TodoPending TodoStatus = "pending"
-	// TodoInProgress means that the model works on the item now. In the text for the model it
+	// TodoInProgress means that the model is working on the item. In the text for the model it
 	// is "[>]".
 	TodoInProgress TodoStatus = "in_progress"
 	// TodoCompleted means that the item is done. The model keeps it on the list, as "[x]", and

@@ -70,7 +70,7 @@ type Loaded struct {
 	Expires time.Time
 }
 
-// List returns the models of the server, the last changed first.
+// List returns the models on the server, most recently modified first.
 func (c *Client) List(ctx context.Context) ([]Model, error) {
 	var models []Model
 	err := c.fetch(ctx, "/api/tags", "models", func(r *rawjson.Reader) {

@@ -209,8 +209,8 @@ func WithResponses(on bool) Option {
 }
 
 // WithXMLTools describes the tools in the prompt and reads the calls from the text, for
-// models that were not trained to call tools. It applies to Chat Completions. Default:
-// the tools of the API.
+// models that were not trained to call tools. It applies to Chat Completions. Default: false,
+// which uses the tool calls of the API.
 func WithXMLTools(on bool) Option {
 	return func(c *config) error {
 		if c.xml = nil; on {

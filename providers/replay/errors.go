@@ -24,8 +24,8 @@ func refusal(cause error) error {
 //
 //	if e, ok := errors.AsType[*replay.MismatchError](err); ok { fmt.Println(e.Changes) }
 type MismatchError struct {
-	// File is the recording. Number is the 1-based number of the request to the tape, and
-	// Request describes it: "POST /v1/messages".
+	// File is the path of the recording. Number is the position of the request among those sent
+	// to the [Tape], counted from 1, and Request describes it: "POST /v1/messages".
 	File    string
 	Number  int
 	Request string
