@@ -31,7 +31,8 @@ func TestNewToolAllocatesLittle(t *testing.T) {
 	assert.LessOrEqual(t, bytes, uint64(800))
 }
 
-// The arguments of a call that may run at once are checked once: a check takes 576 bytes.
+// The arguments of a call that may run at once are checked once: the turn takes about 4,650
+// bytes, and a check 576.
 func TestCallAllocatesLittle(t *testing.T) {
 	run := func(turns int) uint64 {
 		m := &fake{}
@@ -49,7 +50,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 	}
 	run(1)
 	const turns = 200
-	assert.LessOrEqual(t, (run(1+turns)-run(1))/turns, uint64(4700))
+	assert.LessOrEqual(t, (run(1+turns)-run(1))/turns, uint64(5000))
 }
 
 // The wire form of a message is not copied if its buffer has little room left.

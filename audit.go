@@ -73,7 +73,7 @@ type AuditRecord struct {
 	// Event names a security event: "denied", "protected_path", "untrusted_history", or
 	// what a tool reports with [Invocation.Alert].
 	Event string `json:"event,omitempty"`
-	// Untrusted says that the output is a stranger's text: see [ToolResult].
+	// Untrusted says that the output is text from an untrusted source; see [ToolResult].
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 

@@ -223,7 +223,7 @@ type Thinking struct {
 type ToolUse struct {
 	// ID identifies the call, and its [ToolOutput] names it. It is unique in a
 	// conversation: the loop and [Complete] replace an id that is empty or was used
-	// before. A client sends it to a provider that may not have issued it.
+	// before. The provider that a client sends it to may not be the one that issued it.
 	ID   string
 	Name string
 	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote

@@ -263,8 +263,8 @@ func (b *modelNote) regions(f *FileResult) {
 // Changes returns the files in the form that [ToolFinished] can carry.
 func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
 
-// Kind returns a word for programs: "conflict", "gone", "kind_changed" or "busy", from
-// the first of Files.
+// Kind returns the kind of the first element of Files, for programs to compare: "conflict",
+// "gone", "kind_changed" or "busy".
 func (e *ConflictError) Kind() string {
 	if len(e.Files) == 0 || e.Files[0].Outcome == OutcomeConflicted {
 		return "conflict"

@@ -311,15 +311,15 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// A comma in a value of a tag is written \\, in the source. A default= tag only tells
-// the model: for an argument that is left out, fn gets the zero value. An explicit 0
-// must match the schema, so with minimum=1 a 0 means that Limit was left out.
+// A comma in a value of a tag is written \\, in the source. A default= tag only informs the model
+// and is not applied: for an argument that is left out, fn gets the zero value. An explicit 0 must
+// match the schema, so with minimum=1 a 0 means that Limit was left out.
 //
-// Call of the tool checks the arguments against the schema before it calls fn, outside
-// a run too. As some models write them so, integers may be written 1.0 or 1e3, and
-// numbers, booleans, lists and objects may be written as text ("3", "[1]") where the
-// schema does not allow text. NewTool returns an error if In is not a struct or
-// contains itself, or if the name or an option is not valid.
+// The tool's Call method checks the arguments against the schema before it calls fn, even outside
+// a run. Since some models write them so, integers may be written 1.0 or 1e3, and numbers,
+// booleans, lists and objects as text ("3", "[1]") where the schema does not allow text. NewTool
+// returns an error if In is not a struct or contains itself, or if the name or an option is not
+// valid.
 func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
 	raw, err := schema.Reflect[In]()

@@ -343,8 +343,8 @@ const (
 	// ByPolicy means that the [Approver] decided without the user, or that it denied the
 	// arguments that the user had put in place of the model's.
 	ByPolicy DecidedBy = "policy"
-	// ByRule means that a rule decided that the user made in this session, with
-	// [ApprovalRequested.AllowFor].
+	// ByRule means that the decision came from a rule, which the user made in this session
+	// with [ApprovalRequested.AllowFor].
 	ByRule DecidedBy = "rule"
 	// ByUser means that the question was answered: by a method of [ApprovalRequested] or
 	// [Approval], or in [Input.Decisions].

@@ -101,9 +101,11 @@ func WithLabels(base, ours, theirs string) Option {
 }
 
 // WithMarkerSize sets the length of the conflict markers, from 1 to 250. A greater size
-// counts as 250, and zero or less as the default. Git's size is 7. Default: 7, or one more
-// than the longest run of a marker's character that a line of the texts begins with. Runs of
-// more than 250 do not lengthen the markers, which then differ from each of them in length.
+// counts as 250, and zero or less as the default. Git's size is 7.
+//
+// Default: 7. If lines of the texts begin with a run of a marker character, the default is at
+// least one more than the longest such run, so that no line looks like a marker. Runs longer than
+// 250 are ignored: the markers differ from them in length anyway.
 func WithMarkerSize(n int) Option {
 	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
@@ -130,9 +132,9 @@ const (
 	Theirs
 	// Both means that ours and theirs made the same change, which counts once.
 	Both
-	// Conflict means that both sides changed the same or adjacent lines; two of the texts may
-	// be equal here. Nothing is taken until the region is resolved; [Result.Bytes] shows it
-	// between markers.
+	// Conflict means that both sides changed the same or adjacent lines. Even so, two of the
+	// region's texts may be equal. Neither side is taken until the region is resolved;
+	// [Result.Bytes] shows the region between markers.
 	Conflict
 )
 

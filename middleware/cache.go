@@ -37,9 +37,9 @@ type CacheOptions struct {
 	KeepUsage bool
 	// MaxAnswer is the size in bytes up to which an answer is kept. Default: 8 MiB.
 	MaxAnswer int
-	// Logger gets what goes wrong with the store, which never fails a request: corrupt
-	// entries and errors as warnings. Answers from the cache are told at debug level.
-	// Default: nowhere.
+	// Logger receives corrupt entries and errors of the store as warnings; they never make a
+	// request fail. Answers from the cache are logged at debug level. Default: nothing is
+	// logged.
 	Logger *slog.Logger
 }
 

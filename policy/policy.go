@@ -350,7 +350,7 @@ func (p *Policy) Rules(source Source) []Rule {
 // them.
 func (p *Policy) Ignored() []Rule { return slices.Clone(p.now.Load().ignored) }
 
-// Tainted reports whether text from a stranger has come in.
+// Tainted reports whether text from an untrusted source has entered the conversation.
 func (p *Policy) Tainted() bool { return p.now.Load().tainted }
 
 // Trust resets [Policy.Tainted], for a host that starts a new conversation.

@@ -14,14 +14,14 @@ import (
 
 // Wrap returns a tool that does the same as t and masks its results. If t changes files
 // (it is an [aycoder.Planner], or it writes and its subject is a path), placeholders in
-// its arguments are replaced by the secrets. In a text for a file, only secrets that are
-// in that file now are restored: an edit beside a secret keeps it, and an edit in another
-// place cannot obtain it. A call with other placeholders is not made; its result is an
-// error of the kind "masked_secret". The same goes for characters that were written out.
+// its arguments are replaced by the secrets. Only secrets that the edited file contains now
+// are restored: an edit beside a secret keeps it, and an edit of another file cannot obtain it. A
+// call with a placeholder that cannot be restored is not made; its result is an error of the kind
+// "masked_secret". Characters that the results show in a spelled-out form are treated in the same
+// way.
 //
-// The text of the edit is restored, rather than that of the file, because the tools
-// compare and write the real bytes: old_string matches them, and nothing else in the file
-// changes.
+// The secrets are put back into the edit, rather than masked in the file, because the tools
+// compare and write the real bytes: old_string matches them, and nothing else in the file changes.
 func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
 		return t

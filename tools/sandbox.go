@@ -21,7 +21,7 @@ import (
 //
 // Start takes the place of [exec.Cmd.Start] and returns what is enforced for this
 // command. It starts the command itself, because a sandbox may need a separate thread for
-// that, and because only then is known what is enforced. If call asks for more than the
+// that, and because what is enforced is not known earlier. If call asks for more than the
 // sandbox can do, or if anything goes wrong, no command was started. Start may change the
 // command's path, arguments, environment and extra files, but must leave its process
 // group and session alone. It must be safe for concurrent use. The end of ctx stops the

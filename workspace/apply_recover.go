@@ -39,8 +39,8 @@ func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*ayc
 	return p.w.recoverPlan(ctx, p.ID, false, opts)
 }
 
-// TakeBack removes the part of the plan that was done. A file in which the user has changed the
-// same lines since is left alone, and its result says so. The result is like that of
+// TakeBack undoes the part of the plan that was done. If the user has since changed the same
+// lines of a file, that file is left alone, and its result says so. The result is like that of
 // [Workspace.Apply].
 func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, true, opts)

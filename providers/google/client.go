@@ -83,8 +83,8 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Thinking counts.
-// Default: the limit of the service.
+// WithMaxTokens sets the token limit of an answer if the request does not set one. Thinking
+// counts toward the limit. Default: the limit of the service.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }

@@ -111,7 +111,7 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]: it handles the events of which only a text is kept.
+// View implements [api.ViewDecoder]: it handles the events from which only a text is kept.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	e, err := d.read(ev.Data)
 	if err != nil || e.failed || ev.Type == "error" {

@@ -135,7 +135,8 @@ func Func(f func(*aycoder.Request) Step) Step {
 	return Step{choose: f}
 }
 
-// Fail returns a step that ends with err; in a [Reply], after the content of the steps.
+// Fail returns a step that ends with err. In a [Reply], the error comes after the content of the
+// steps.
 func Fail(err error) Step { return Step{err: err} }
 
 // Break returns a step whose stream breaks off after that many events of reply, at the
