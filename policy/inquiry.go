@@ -266,9 +266,9 @@ func (q *inquiry) guardBelow(dir string, argv []string) {
 }
 
 // resolve follows the symbolic links in the name of a file, which need not exist. The result is
-// relative to the workspace if it is inside.
+// relative to the workspace if it is inside. No file has a name that is longer than maxSubject.
 func (q *inquiry) resolve(name string) string {
-	if q.world.Root == "" {
+	if q.world.Root == "" || len(name) > maxSubject {
 		return name
 	}
 	full, rest := filepath.FromSlash(q.join(name)), ""
