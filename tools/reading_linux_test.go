@@ -477,11 +477,16 @@ func TestHeldCommandsRead(t *testing.T) {
 			same++
 			continue
 		}
-		again, _ := run(c.Cmd, false)
-		// without this, some programs print something else when confined
-		assert.NotEqual(t, want, again, "%s: %s", c.Cmd, got)
+		// Only what prints something else without being confined may do so here. Some
+		// repeat themselves by chance: two runs often take the same number of milliseconds.
+		varies := false
+		for i := 0; i < 50 && !varies; i++ {
+			again, _ := run(c.Cmd, false)
+			varies = again != want
+		}
+		assert.True(t, varies, "%s printed\n%s\nand when confined\n%s", c.Cmd, want, got)
 		vary++
-		t.Logf("says something else each time: %s", c.Cmd)
+		t.Logf("says something else now and then: %s", c.Cmd)
 	}
 	t.Logf("%d say the same, %d something else each time, %d are not on this machine", same, vary, missing)
 	assert.Greater(t, same, 90)
