@@ -38,7 +38,7 @@ type wall struct {
 var walls = []wall{
 	{".", []string{"merge", "internal"}, modules[:4]},
 	{"merge", []string{"internal"}, modules[:4]},
-	{"providers", []string{".", "providers"}, nil},
+	{"providers", []string{".", "providers", "internal"}, nil},
 	{"providers/*", []string{".", "internal"}, modules[:4]},
 	{"middleware", []string{".", "internal"}, modules[:4]},
 	{"catalog", []string{".", "internal"}, nil},
@@ -50,6 +50,7 @@ var walls = []wall{
 	{"agenttest", []string{".", "merge", "internal"}, nil},
 	{"internal/size/*", []string{".", "providers", "internal"}, nil},
 	{"internal/api", []string{".", "internal"}, nil},
+	{"internal/option", []string{"."}, nil},
 	{"internal/wiretest", []string{".", "internal"}, nil},
 	{"internal/htmltext", []string{"internal"}, []string{"golang.org/x/net/html"}},
 	{"internal/shell", []string{"internal"}, []string{"mvdan.cc/sh/v3/syntax"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/jsontext"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/internal/schema"
 )
@@ -179,14 +180,7 @@ type generation struct {
 
 func newGeneration(m aycoder.ModelClient, req *aycoder.Request, t reflect.Type, opts []Option) (*generation, error) {
 	g := &generation{client: m, repairs: 2, format: aycoder.OutputFormat{Name: documentName(t)}}
-	errs := []error{checkGenerate(m, req)}
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")})
-			continue
-		}
-		errs = append(errs, opt(g))
-	}
+	errs := []error{checkGenerate(m, req), option.Apply(g, opts)}
 	if g.into != nil {
 		*g.into = aycoder.Response{Message: &aycoder.Message{Role: aycoder.RoleAssistant}}
 	}

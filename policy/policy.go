@@ -113,6 +113,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
@@ -285,14 +286,7 @@ func New(opts ...Option) (*Policy, error) {
 		first: snapshot{mode: Ask},
 		given: map[Source][]Rule{},
 	}
-	var errs []error
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")})
-			continue
-		}
-		errs = append(errs, opt(s))
-	}
+	errs := []error{option.Apply(s, opts)}
 	if s.file != nil {
 		saved, err := s.file.load()
 		errs = append(errs, err)

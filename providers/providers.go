@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/providers/anthropic"
 	"github.com/aycoder/aycoder/providers/bedrock"
 	"github.com/aycoder/aycoder/providers/google"
@@ -125,14 +126,8 @@ func Open(name string, opts ...Option) (aycoder.ModelClient, error) {
 		return nil, nameError(name, "is not of the form provider/model")
 	}
 	var s settings
-	for _, opt := range opts {
-		if opt == nil {
-			err := &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")}
-			return nil, fmt.Errorf("open model: %w", err)
-		}
-		if err := opt(&s); err != nil {
-			return nil, fmt.Errorf("open model: %w", err)
-		}
+	if err := option.Apply(&s, opts); err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
 	}
 	for _, e := range table {
 		if e.name == provider {

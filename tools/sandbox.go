@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
@@ -202,13 +203,8 @@ func newSandbox(box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOpti
 		return nil, errors.New("new sandbox: workspace is nil")
 	}
 	c := sandboxConfig{dir: ws.Dir(), shared: true}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("new sandbox: %w", nilOption())
-		}
-		if err := opt(&c); err != nil {
-			return nil, fmt.Errorf("new sandbox: %w", err)
-		}
+	if err := option.Apply(&c, opts); err != nil {
+		return nil, fmt.Errorf("new sandbox: %w", err)
 	}
 	p := sandbox.Defaults(c.dir, sandbox.ThisHost(), c.shared)
 	p.Read, p.Write = append(p.Read, c.read...), append(p.Write, c.write...)

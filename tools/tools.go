@@ -41,6 +41,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -123,8 +124,6 @@ func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	return maskAll(ws, opts, all)
 }
 
-func nilOption() error { return &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")} }
-
 // configure applies options, and requires a workspace.
 func configure(ws FS, opts []Option) (*config, error) {
 	if ws == nil {
@@ -136,13 +135,8 @@ func configure(ws FS, opts []Option) (*config, error) {
 // optioned applies options.
 func optioned(opts []Option) (*config, error) {
 	var c config
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("new tool: %w", nilOption())
-		}
-		if err := opt(&c); err != nil {
-			return nil, fmt.Errorf("new tool: %w", err)
-		}
+	if err := option.Apply(&c, opts); err != nil {
+		return nil, fmt.Errorf("new tool: %w", err)
 	}
 	confined := c.sandbox != nil || c.requireSandbox
 	if c.sandbox == nil {

@@ -1,11 +1,11 @@
 package workspace
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/merge"
 )
 
@@ -70,13 +70,5 @@ func WithMerge(opts ...merge.Option) ApplyOption {
 func newApplyConfig(opts []ApplyOption) (*applyConfig, error) {
 	c := &applyConfig{wait: time.Second}
 	c.merge = []merge.Option{merge.WithLabels("when you read it", "the file now", "your change")}
-	var errs []error
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, nilOption())
-			continue
-		}
-		errs = append(errs, opt(c))
-	}
-	return c, errors.Join(errs...)
+	return c, option.Apply(c, opts)
 }

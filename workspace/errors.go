@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -67,8 +66,6 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-func nilOption() error { return &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")} }
 
 // wrapError gives an error a kind, unless it has one.
 func wrapError(op, name string, err error) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/aycoder/aycoder/internal/beneath"
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/ignore"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/runes"
 	"golang.org/x/sync/semaphore"
 )
@@ -91,13 +92,7 @@ func Open(dir string, opts ...Option) (*Workspace, error) {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
 	w := &Workspace{dir: abs, turn: semaphore.NewWeighted(1)}
-	for _, opt := range opts {
-		if opt == nil {
-			err = cmp.Or(err, nilOption())
-			continue
-		}
-		err = cmp.Or(err, opt(w))
-	}
+	err = option.Apply(w, opts)
 	if err == nil {
 		w.real, err = filepath.EvalSymlinks(abs)
 	}

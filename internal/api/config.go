@@ -96,19 +96,6 @@ func NewConfig(provider, base string) Config {
 	}
 }
 
-// Apply applies the options of a client to its settings, in order, and joins their errors.
-func Apply[C any, O ~func(*C) error](c *C, opts []O) error {
-	errs := make([]error, 0, len(opts))
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, &aycoder.ConfigError{Option: "option", Err: errors.New("is nil")})
-			continue
-		}
-		errs = append(errs, opt(c))
-	}
-	return errors.Join(errs...)
-}
-
 // SetKey sets the API key. Option is the name of the option for errors, as in all
 // setters.
 func (c *Config) SetKey(option, key string) error {

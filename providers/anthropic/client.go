@@ -72,6 +72,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/option"
 )
 
 const (
@@ -199,7 +200,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, api.Apply(&c, opts))
+	errs = append(errs, option.Apply(&c, opts))
 	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new anthropic client: %w", err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/sse"
 )
 
@@ -202,7 +203,7 @@ func New(model string, opts ...Option) (*Client, error) {
 func configure(opts []Option) (config, error) {
 	c := config{Config: api.NewConfig(provider, cloudURL)}
 	c.BaseURL, c.Idle = "", defaultIdle
-	err := api.Apply(&c, opts)
+	err := option.Apply(&c, opts)
 	return c, err
 }
 

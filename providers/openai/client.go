@@ -16,6 +16,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/api"
+	"github.com/aycoder/aycoder/internal/option"
 )
 
 const (
@@ -259,7 +260,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, api.Apply(&c, opts))
+	errs = append(errs, option.Apply(&c, opts))
 	if !c.preset {
 		c.baseEnv = []string{baseEnv}
 	}

@@ -100,6 +100,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 )
 
 // Mode selects the behaviour of a [Tape].
@@ -166,11 +167,7 @@ type Tape struct {
 // [WithMaxBytes] an [aycoder.LimitError].
 func Open(path string, opts ...Option) (*Tape, error) {
 	cfg := config{maxBytes: defaultMaxBytes, transport: http.DefaultTransport}
-	var errs []error
-	for _, opt := range opts {
-		errs = append(errs, opt(&cfg))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := option.Apply(&cfg, opts); err != nil {
 		return nil, fmt.Errorf("open recording %s: %w", path, err)
 	}
 	t := &Tape{path: path, cfg: cfg, secrets: newSecrets(cfg.secretHeaders, cfg.secretValues)}

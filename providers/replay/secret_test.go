@@ -241,6 +241,7 @@ func TestSecretOptions(t *testing.T) {
 		"size":          replay.WithMaxBytes(0),
 		"transport":     replay.WithTransport(nil),
 		"path":          replay.WithIgnore("a..b"),
+		"nil":           nil,
 	} {
 		_, err := replay.Open(tapePath(t), opt, replay.WithMode(replay.Record), opt)
 		require.ErrorAs(t, err, new(*aycoder.ConfigError), name)
