@@ -71,6 +71,8 @@ func TestRulesOfPatches(t *testing.T) {
 		{"deny apply_patch:src/**", "*** Add File: a\n+a\n*** Delete File: src/b\n", "deny"},
 		{"deny apply_patch:src/**", "*** Update File: a\n*** Move to: SRC/b\n", "deny"},
 		{"deny apply_patch:src/**", "?", "deny"},
+		{"allow apply_patch:src/**", "*** Add File: src/a\n+a\n*** End Patch\n?\n", "ask"}, // more after the end
+		{"deny apply_patch:lib/**", "*** Add File: src/a\n+a\n*** End Patch\n?\n", "deny"},
 	}
 	spec := aycoder.ToolSpec{
 		Name: "apply_patch", Effect: aycoder.EffectWrite,

@@ -31,7 +31,9 @@ type inquiry struct {
 	requested bool
 	world     shell.World
 	guarded   []guarded
+	named     []string // the files that a path or a patch names; none if it cannot be read
 	files     []string // see filesOf
+	root      string   // the workspace without symbolic links; see below
 }
 
 // A guarded file is one that a call touches and that only a rule which names it can allow:
@@ -94,6 +96,9 @@ func (p *Policy) study(q *inquiry) {
 		p.guardWrites(q)
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPath:
 		q.path(p.edits[call.Name])
+		if q.has {
+			q.named = []string{q.subject}
+		}
 		p.guardFile(q, q.subject)
 	case spec.Subject.Arg != "" && spec.Subject.Kind == aycoder.SubjectPatch:
 		q.patch(p.edits[call.Name])
@@ -301,11 +306,13 @@ const maxLinks = 4096
 
 // below returns a name without links relative to the workspace if it is inside.
 func (q *inquiry) below(real string) string {
-	root := filepath.FromSlash(q.world.Root)
-	if r, err := filepath.EvalSymlinks(root); err == nil {
-		root = r
+	if q.root == "" {
+		q.root = filepath.FromSlash(q.world.Root)
+		if r, err := filepath.EvalSymlinks(q.root); err == nil {
+			q.root = r
+		}
 	}
-	if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(q.root, real); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(real)
@@ -315,29 +322,16 @@ func (q *inquiry) below(real string) string {
 // that its symbolic links lead to: a rule is about files, whatever they are called. It returns
 // false for a patch that cannot be read.
 func (q *inquiry) filesOf() ([]string, bool) {
-	if q.files != nil || !q.has {
-		return q.files, q.files != nil
-	}
-	names := []string{q.subject}
-	if q.spec.Subject.Kind == aycoder.SubjectPatch {
-		var ok bool
-		if names, ok = patch.Paths(q.subject); !ok {
-			return nil, false
-		}
-	}
-	for _, name := range names {
-		q.files = append(q.files, name)
-		if to := q.resolve(name); to != q.resolvable(name) {
-			q.files = append(q.files, to)
+	if q.files == nil {
+		for _, name := range q.named {
+			q.files = append(q.files, name)
+			rel, _ := q.relative(name)
+			if to := q.resolve(name); to != rel {
+				q.files = append(q.files, to)
+			}
 		}
 	}
 	return q.files, q.files != nil
-}
-
-// resolvable returns the name that resolve gives a file behind no link.
-func (q *inquiry) resolvable(name string) string {
-	rel, _ := q.relative(name)
-	return rel
 }
 
 // patch looks at a call about several files: its effect is that on the one that reaches
@@ -346,11 +340,14 @@ func (q *inquiry) patch(edits bool) {
 	q.edits = (edits || q.spec.Effect == aycoder.EffectWrite) && !q.spec.OpenWorld && !q.spec.Destructive
 	q.other()
 	names, ok := patch.Paths(q.subject)
+	if ok {
+		q.named = names
+	}
 	if q.spec.Effect == aycoder.EffectReadOnly || !ok { // one that cannot be read does nothing
 		q.edits = false
 		return
 	}
-	for _, name := range names {
+	for _, name := range q.named {
 		rel, inside := q.relative(name)
 		if !inside {
 			q.edits = false

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/internal/patch"
 )
 
 const maxSuggested = 1000 // bytes of a command that is suggested as it is
@@ -52,8 +51,8 @@ func (q *inquiry) suggest() []Rule {
 	case aycoder.SubjectPath:
 		return q.suggestPath(q.subject)
 	case aycoder.SubjectPatch:
-		if names, _ := patch.Paths(q.subject); len(names) == 1 {
-			return q.suggestPath(names[0])
+		if len(q.named) == 1 {
+			return q.suggestPath(q.named[0])
 		}
 		return []Rule{q.allow("")}
 	case aycoder.SubjectURL:
