@@ -178,14 +178,19 @@ func (s *modelSuite) broken(c Client) {
 	if _, ok := errors.AsType[*aycoder.StreamBrokenError](a.err); !ok {
 		s.found.add(ruleModelBroken, "error %v (%T)", a.err, a.err)
 	}
+	s.unfinished(a)
+	s.gone(c, a, "broken answer")
+	if _, err := aycoder.Complete(s.t.Context(), c.Model, request()); err == nil {
+		s.found.add(ruleModelBroken, "Complete gives no error")
+	}
+}
+
+// unfinished checks that no event says that the answer is complete.
+func (s *modelSuite) unfinished(a *answer) {
 	for _, ev := range a.events {
 		if _, ok := ev.(*aycoder.MessageDone); ok {
 			s.found.add(ruleModelBroken, "MessageDone comes")
 		}
-	}
-	s.gone(c, a, "broken answer")
-	if _, err := aycoder.Complete(s.t.Context(), c.Model, request()); err == nil {
-		s.found.add(ruleModelBroken, "Complete gives no error")
 	}
 }
 
@@ -195,11 +200,7 @@ func (s *modelSuite) fails(c Client) {
 	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {
 		s.found.add(ruleModelError, "error %v (%T), want one that unwraps to *ModelError", a.err, a.err)
 	}
-	for _, ev := range a.events {
-		if _, ok := ev.(*aycoder.MessageDone); ok {
-			s.found.add(ruleModelBroken, "MessageDone comes")
-		}
-	}
+	s.unfinished(a)
 	s.gone(c, a, "request that fails")
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/aycoder/aycoder/internal/diff3"
+	"github.com/aycoder/aycoder/internal/runes"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 // Merge merges ours and theirs, two texts that were both made from base.
@@ -246,19 +248,10 @@ func (r Result) Spans() []Span {
 	at := Span{}
 	for i, end := range ends {
 		at = Span{FirstLine: at.EndLine, Start: at.End, End: end}
-		at.EndLine = at.FirstLine + countLines(at.Of(text))
+		at.EndLine = at.FirstLine + runes.Lines(view.String(at.Of(text)))
 		out[i] = at
 	}
 	return out
-}
-
-// countLines counts lines, of which the last may lack its end.
-func countLines(text []byte) int {
-	n := bytes.Count(text, []byte("\n"))
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		n++
-	}
-	return n
 }
 
 // Choice is a way to resolve a region.
