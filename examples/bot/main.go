@@ -1,5 +1,6 @@
-// Bot runs an agent where nobody can be asked, such as in a CI job: what its rules do not
-// allow is denied, it stops at limits, and its exit status says how the run ended.
+// Bot runs an agent where nobody can be asked, such as in a CI job: calls that its rules do not
+// allow are denied, commands are confined to the directory, it stops at limits, and its exit status
+// says how the run ended.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -27,10 +29,21 @@ const (
 	exitUsage  = 2
 	exitLimit  = 3 // turns or time are used up
 	exitDenied = 4 // the run ended, but a call was denied
+	exitCheck  = 5 // the run ended, but the check fails
 )
 
+// A job is what the bot has to do.
+type job struct {
+	dir, task string
+	check     string // a shell command for the end, or ""
+	confined  bool   // the commands of the agent run in a sandbox
+}
+
 func main() {
-	dir := flag.String("dir", ".", "directory to work in")
+	var j job
+	flag.StringVar(&j.dir, "dir", ".", "directory to work in")
+	flag.StringVar(&j.check, "check", "", "shell command that must succeed afterwards, such as 'go test ./...'")
+	flag.BoolVar(&j.confined, "confined", true, "run commands in a sandbox (Linux)")
 	model := flag.String("model", "anthropic/claude-sonnet-4-5", "model")
 	timeout := flag.Duration("timeout", 10*time.Minute, "limit of time")
 	flag.Parse()
@@ -46,31 +59,43 @@ func main() {
 	// CI systems end a job with SIGTERM. The run then stops its commands and returns.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
-	status := run(ctx, os.Stdout, client, *dir, flag.Arg(0))
+	j.task = flag.Arg(0)
+	status := run(ctx, os.Stdout, client, j)
 	cancel()
 	stop()
 	os.Exit(status)
 }
 
 // run gives the task to an agent, writes a log of the run, and returns the exit status.
-func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, dir, task string) int {
-	ws, err := workspace.Open(dir)
+func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, j job) int {
+	ws, err := workspace.Open(j.dir)
 	if err != nil {
 		return status(log, err, 0)
 	}
 	defer ws.Close()
-	agent, err := newAgent(model, ws)
+	box := tools.NoSandbox()
+	if j.confined {
+		local, err := tools.Landlock(ws)
+		if err != nil {
+			return status(log, err, 0)
+		}
+		defer local.Close()
+		box = local
+	}
+	agent, err := newAgent(model, ws, tools.WithSandbox(box), tools.WithSandboxRequired(j.confined))
 	if err != nil {
 		return status(log, err, 0)
 	}
 	denied := 0
-	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: task}) {
+	for ev, err := range agent.Run(ctx, aycoder.Input{Prompt: j.task}) {
 		if err != nil {
 			return status(log, err, denied)
 		}
 		switch ev := ev.(type) {
 		case *aycoder.TextDelta:
 			fmt.Fprint(log, tools.EscapeInvisible(ev.Text))
+		case *aycoder.Retrying:
+			fmt.Fprintf(log, "\n[asked again: %v]\n", ev.Err)
 		case *aycoder.ToolFinished:
 			fmt.Fprintf(log, "[%s %s: %s]\n", ev.Call.Name, tools.EscapeInvisible(ev.Subject), ev.Summary)
 			if _, ok := errors.AsType[*aycoder.ToolDeniedError](ev.Err); ok {
@@ -79,12 +104,30 @@ func run(ctx context.Context, log io.Writer, model aycoder.ModelClient, dir, tas
 			}
 		}
 	}
-	return status(log, nil, denied)
+	if err := j.checked(ctx, log, box); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(log, "bot: the check failed:", err)
+		return exitCheck
+	}
+	return status(log, ctx.Err(), denied)
+}
+
+// checked runs the check, as a model that says that the tests pass proves nothing. It is confined
+// too: it may run code that the model has written.
+func (j job) checked(ctx context.Context, log io.Writer, box tools.Sandbox) error {
+	if j.check == "" {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", j.check)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.dir, log, log, time.Second
+	if _, err := box.Start(ctx, cmd, tools.SandboxCall{Require: j.confined}); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // newAgent makes an agent that may edit the files of the workspace and run the tests.
-func newAgent(model aycoder.ModelClient, ws *workspace.Workspace) (*aycoder.Loop, error) {
-	coding, err := tools.Coding(ws)
+func newAgent(model aycoder.ModelClient, ws *workspace.Workspace, opts ...tools.Option) (*aycoder.Loop, error) {
+	coding, err := tools.Coding(ws, opts...)
 	if err != nil {
 		return nil, err
 	}

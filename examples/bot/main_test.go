@@ -37,7 +37,7 @@ func Example() {
 		script.Call("bash", `{"command":"git push"}`),
 		script.Say("The version is 1.2. I could not push it.\n"),
 	)
-	fmt.Println("exit status", run(context.Background(), os.Stdout, model, dir, "Release version 1.2."))
+	fmt.Println("exit status", run(context.Background(), os.Stdout, model, job{dir: dir, task: "Release version 1.2."}))
 	// Output:
 	// [edit_file version.txt: +1 −1]
 	// [bash git push: denied]
@@ -52,22 +52,38 @@ func TestStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		model aycoder.ModelClient
+		check string
 		want  int
 		log   string
 	}{
-		{"done", script.New(edit, script.Say("Done.")), exitDone, "[edit_file version.txt: +1 −1]"},
-		{"denied", script.New(script.Call("fetch", `{"url":"https://example.com"}`), script.Say("No.")), exitDenied, "this job works offline"},
-		{"turns", script.New(script.Call("todo", `{"todos":[]}`)).With(script.WithLoop(true)), exitLimit, "limit of 30 turns"},
-		{"error", script.New(script.Fail(errors.New("no credit"))), exitError, "no credit"},
+		{"done", script.New(edit, script.Say("Done.")), "grep 1.2 version.txt", exitDone, "[edit_file version.txt: +1 −1]"},
+		{"denied", script.New(script.Call("fetch", `{"url":"https://example.com"}`), script.Say("No.")), "", exitDenied, "this job works offline"},
+		{"turns", script.New(script.Call("todo", `{"todos":[]}`)).With(script.WithLoop(true)), "", exitLimit, "limit of 30 turns"},
+		{"error", script.New(script.Fail(errors.New("no credit"))), "", exitError, "no credit"},
+		{"check", script.New(script.Say("All tests pass.")), "grep 1.2 version.txt", exitCheck, "the check failed: exit status 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, write(dir))
 			var log strings.Builder
-			require.Equal(t, tt.want, run(t.Context(), &log, tt.model, dir, "Release version 1.2."), &log)
+			require.Equal(t, tt.want, run(t.Context(), &log, tt.model, job{dir: dir, task: "Release version 1.2.", check: tt.check}), &log)
 			require.Contains(t, log.String(), tt.log)
 		})
 	}
+}
+
+// The check may run code that the model has written, so it is confined as well.
+func TestCheckIsConfined(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside.txt")
+	t.Setenv("HOME", filepath.Dir(outside))
+	j := job{dir: t.TempDir(), task: "x", confined: true, check: "true"}
+	var log strings.Builder
+	if run(t.Context(), &log, script.New(script.Say("Done.")), j) != exitDone {
+		t.Skip("no complete sandbox on this machine:", &log)
+	}
+	j.check = "echo x > " + outside
+	require.Equal(t, exitCheck, run(t.Context(), &log, script.New(script.Say("Done.")), j), &log)
+	require.NoFileExists(t, outside)
 }
 
 func TestTimeout(t *testing.T) {
@@ -76,11 +92,11 @@ func TestTimeout(t *testing.T) {
 		defer cancel()
 		slow := script.New(script.Say("Let me think about that.")).With(script.WithPace(time.Hour))
 		var log strings.Builder
-		require.Equal(t, exitLimit, run(ctx, &log, slow, t.TempDir(), "Release version 1.2."))
+		require.Equal(t, exitLimit, run(ctx, &log, slow, job{dir: t.TempDir(), task: "Release version 1.2."}))
 		require.Contains(t, log.String(), "deadline exceeded")
 	})
 }
 
 func TestNoDirectory(t *testing.T) {
-	require.Equal(t, exitError, run(t.Context(), io.Discard, script.New(), filepath.Join(t.TempDir(), "gone"), "x"))
+	require.Equal(t, exitError, run(t.Context(), io.Discard, script.New(), job{dir: filepath.Join(t.TempDir(), "gone"), task: "x"}))
 }

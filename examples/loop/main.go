@@ -69,6 +69,8 @@ func show(w io.Writer, ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
 		fmt.Fprint(w, ev.Text)
+	case *aycoder.Retrying:
+		fmt.Fprintf(w, "\n[asked again: %v]\n", ev.Err)
 	case *aycoder.ToolFinished:
 		fmt.Fprintf(w, "[%s %s: %s]\n", ev.Call.Name, ev.Call.Args, ev.Output.Text())
 	case *aycoder.TurnFinished:

@@ -80,6 +80,8 @@ func show(ev aycoder.Event) {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
 		fmt.Print(ev.Text)
+	case *aycoder.Retrying: // what is on the screen cannot be taken back
+		fmt.Printf("\n[asked again: %v]\n", ev.Err)
 	case *aycoder.ToolFinished:
 		fmt.Printf("[%s %s: %s]\n", ev.Call.Name, ev.Subject, ev.Summary)
 	}
