@@ -10,11 +10,11 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Texts from outside are made valid before they are kept or shown, see [runes.Clean]: a
-// model, a tool or a host may pass any bytes, but [Message.MarshalJSON] refuses what
-// encoding/json would change. Parts that are valid stay as they are, since most are.
+// Texts from outside are made valid before they are stored or shown, see [runes.Clean]. A model, a
+// tool or a host may pass any bytes, but [Message.MarshalJSON] refuses those that encoding/json
+// would change. Valid parts, which most parts are, stay as they are.
 
-// cleanDelta is [runes.Clean] for a delta. It returns a clean one unchanged.
+// cleanDelta is [runes.Clean] for a delta. It returns a valid delta unchanged.
 func cleanDelta(ev ModelEvent) Event {
 	switch ev := ev.(type) {
 	case *TextDelta:
@@ -37,9 +37,9 @@ func cleanDelta(ev ModelEvent) Event {
 	return nil
 }
 
-// cleanPart makes a part from a model valid for the history, so that it can be stored.
-// Thinking that has to be changed loses its signature, which would no longer match. It
-// returns false for an opaque block that is not valid JSON, since nobody can use it.
+// cleanPart returns the part of a model in a form that can be stored as JSON. If it must change
+// thinking, it removes the signature, which would no longer match. It returns false for an opaque
+// block that is not valid JSON, because nobody can use such a block.
 func cleanPart(p Part) (Part, bool) {
 	switch p := p.(type) {
 	case *Text:
@@ -134,7 +134,8 @@ func cleanParts(parts []Part) []Part {
 }
 
 func cleanThinking(p *Thinking) *Thinking {
-	t := &Thinking{Text: runes.Clean(p.Text), Signature: runes.Clean(p.Signature), Provider: runes.Clean(p.Provider)}
+	t := &Thinking{Text: runes.Clean(p.Text), Signature: runes.Clean(p.Signature),
+		Provider: runes.Clean(p.Provider)}
 	if *t != *p {
 		t.Signature = ""
 	}
@@ -155,8 +156,8 @@ func cleanExtra(o *Opaque) *Opaque {
 	return o
 }
 
-// cleanCall returns a copy: calls of different attempts are told apart by their
-// pointers, even if a client yields the same one twice.
+// cleanCall returns a copy of c, even if c is valid, because the loop tells the calls of different
+// attempts apart by their pointers, and a client may yield the same pointer twice.
 func cleanCall(c *ToolUse) *ToolUse {
 	if c == nil {
 		return nil
@@ -168,7 +169,8 @@ func cleanCall(c *ToolUse) *ToolUse {
 	if !utf8.Valid(args) || bytes.IndexByte(args, 0) >= 0 {
 		args = json.RawMessage(runes.Clean(string(args)))
 	}
-	return &ToolUse{ID: runes.Clean(c.ID), Name: runes.Clean(c.Name), Args: args, Extra: cleanExtra(c.Extra)}
+	return &ToolUse{ID: runes.Clean(c.ID), Name: runes.Clean(c.Name), Args: args,
+		Extra: cleanExtra(c.Extra)}
 }
 
 func partSize(p Part) int64 {

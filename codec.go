@@ -40,14 +40,15 @@ type wireMessage struct {
 }
 
 var (
-	errNoParts = errors.New(`decode message: it has no "parts": not a message that Message.MarshalJSON wrote`)
-	errNoType  = errors.New(`a part has "text" and no "type": not one that Message.MarshalJSON wrote`)
+	errNoParts = errors.New(
+		`decode message: it has no "parts": not a message that Message.MarshalJSON wrote`)
+	errNoType = errors.New(`a part has "text" and no "type": not one that Message.MarshalJSON wrote`)
 )
 
-// MarshalJSON encodes the message as {"role", "parts"}, each part as an object with a
-// "type". [Message.UnmarshalJSON] restores the same message, with arguments, signatures
-// and opaque blocks byte for byte. Text that is not valid UTF-8 is an error, since JSON
-// cannot hold it; messages of a run never contain any.
+// MarshalJSON encodes the message as a JSON object with "role" and "parts", in which each part is
+// an object with a "type". [Message.UnmarshalJSON] restores the same message, with arguments,
+// signatures and opaque blocks byte for byte. A text that is not valid UTF-8 is an error, since
+// JSON cannot hold it. Messages of a run contain only valid UTF-8.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	w := wireMessage{Role: m.Role, Parts: make([]wirePart, 0, len(m.Parts))}
 	if err := runes.CheckUTF8(string(m.Role)); err != nil {
@@ -63,10 +64,9 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type
-// becomes an [Opaque] without a provider, and is encoded as the same JSON again. A
-// message without "parts", or a part with "text" but without a "type", is an error: it
-// comes from another format, and its text would be lost.
+// UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type becomes an
+// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. JSON in another
+// format, without "parts" or with a "text" that has no "type", is an error: its text would be lost.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -88,7 +88,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON encodes a part of an unknown type as it was read.
+// MarshalJSON encodes the part w. A part of an unknown type is encoded as it was read.
 func (w *wirePart) MarshalJSON() ([]byte, error) {
 	if w.unknown != nil {
 		return w.unknown, nil
@@ -97,7 +97,7 @@ func (w *wirePart) MarshalJSON() ([]byte, error) {
 	return json.Marshal((*plain)(w))
 }
 
-// UnmarshalJSON keeps the JSON text of a part of an unknown type.
+// UnmarshalJSON decodes the part w. For an unknown type, it keeps the JSON text.
 func (w *wirePart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string          `json:"type"`
@@ -118,13 +118,13 @@ func (w *wirePart) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A leafPart is a part of a tool's output, which must not contain outputs itself.
+// A leafPart is a part of a tool's output. Outputs must not contain calls or other outputs.
 type leafPart wirePart
 
-// MarshalJSON encodes the part.
+// MarshalJSON encodes the part w.
 func (w *leafPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON refuses a nested output before it decodes any deeper.
+// UnmarshalJSON decodes the part w. It refuses a nested output first, so that it cannot recurse.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string `json:"type"`
@@ -138,13 +138,13 @@ func (w *leafPart) UnmarshalJSON(data []byte) error {
 	return (*wirePart)(w).UnmarshalJSON(data)
 }
 
-// An extraPart is an opaque block that belongs to a part; it has no extra part itself.
+// An extraPart is an opaque block that belongs to a part. It cannot have an extraPart itself.
 type extraPart wirePart
 
-// MarshalJSON encodes the block.
+// MarshalJSON encodes the block w.
 func (w *extraPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON decodes an opaque block, or keeps the JSON text of anything else.
+// UnmarshalJSON decodes an opaque block, and keeps the JSON text of any other value.
 func (w *extraPart) UnmarshalJSON(data []byte) error {
 	var flat struct {
 		Type, Provider, Raw string
@@ -173,7 +173,8 @@ func encodePart(p Part) (wirePart, error) {
 		return wirePart{Type: "thinking", Text: &p.Text, Signature: p.Signature, Provider: p.Provider},
 			runes.CheckUTF8(p.Text, p.Signature, p.Provider)
 	case *ToolUse:
-		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args), Extra: (*extraPart)(encodeExtra(p.Extra))},
+		return wirePart{Type: "tool_use", ID: p.ID, Name: p.Name, Args: string(p.Args),
+				Extra: (*extraPart)(encodeExtra(p.Extra))},
 			cmp.Or(runes.CheckUTF8(p.ID, p.Name, string(p.Args)), checkExtra(p.Extra))
 	case *ToolOutput:
 		return encodeOutput(p)
@@ -187,7 +188,8 @@ func encodePart(p Part) (wirePart, error) {
 }
 
 func encodeOutput(o *ToolOutput) (wirePart, error) {
-	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name, IsError: o.IsError, Untrusted: o.Untrusted}
+	w := wirePart{Type: "tool_output", ID: o.ID, Name: o.Name,
+		IsError: o.IsError, Untrusted: o.Untrusted}
 	for _, p := range o.Parts {
 		if _, nested := p.(*ToolOutput); nested {
 			return w, errNested
@@ -229,7 +231,8 @@ func decodePart(w *wirePart) (Part, error) {
 	case "thinking":
 		return &Thinking{Text: deref(w.Text), Signature: w.Signature, Provider: w.Provider}, nil
 	case "tool_use":
-		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args), Extra: decodeExtra((*wirePart)(w.Extra))}, nil
+		return &ToolUse{ID: w.ID, Name: w.Name, Args: raw(w.Args),
+			Extra: decodeExtra((*wirePart)(w.Extra))}, nil
 	case "tool_output":
 		o := &ToolOutput{ID: w.ID, Name: w.Name, IsError: w.IsError, Untrusted: w.Untrusted}
 		for i := range w.Parts {

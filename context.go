@@ -9,47 +9,50 @@ import (
 	"slices"
 )
 
-// ContextBuilder chooses what the model sees: it builds the request of each turn. The result is
-// checked with [CheckHistory], so that a builder cannot break a session. To keep prompt caches
-// useful, a request should be the previous one with messages appended. A builder is safe for
-// concurrent use. An error ends the run with a [*ContextError].
+// ContextBuilder builds the request of each turn, and so chooses what the model sees. The loop
+// checks the request with [CheckHistory], so that a builder cannot break a session. If the check
+// or the builder returns an error, the run ends with a [*ContextError]. To make use of prompt
+// caches, a request should be the previous one with messages appended. Builders must be safe for
+// concurrent use.
 type ContextBuilder interface {
 	Build(ctx context.Context, in ContextInput) (*Request, error)
 }
 
-// ContextFunc is an adapter that makes a function a [ContextBuilder].
+// ContextFunc is an adapter that lets a function serve as a [ContextBuilder].
 type ContextFunc func(ctx context.Context, in ContextInput) (*Request, error)
 
-// Build calls f.
+// Build calls f(ctx, in).
 func (f ContextFunc) Build(ctx context.Context, in ContextInput) (*Request, error) {
 	return f(ctx, in)
 }
 
-// ContextMiddleware wraps a builder to change its input or its result.
+// ContextMiddleware wraps a [ContextBuilder], to change the builder's input or its request.
 type ContextMiddleware func(ContextBuilder) ContextBuilder
 
-// ContextInput is the input of a [ContextBuilder]. It is read-only.
+// ContextInput is the input of a [ContextBuilder], which must not change it.
 type ContextInput struct {
-	// Run is the id of the run, Turn the number of the turn, counted from 1.
+	// Run is the id of the run. Turn is the number of the turn in the run, counted from 1.
 	Run  string
 	Turn int
-	// Messages is the whole history.
+	// Messages is the whole history of the conversation.
 	Messages []*Message
-	// Elide is the number of the oldest messages that are to be left out or shortened, Limit the
-	// maximum number of bytes of text for the others. Both are 0 as long as the history fits.
-	// They are derived from the requests that the model has refused as too large, in this run or
-	// in earlier ones. During a run, Elide only grows and Limit only falls.
+	// Elide is the number of messages, from the oldest on, that the request should leave out or
+	// shorten. Limit is the maximum number of bytes of text for the other messages. Both are 0 as
+	// long as the history fits into the model's context. The loop derives both from the requests
+	// that the model refused as too large, in this run or in earlier ones. During a run, Elide
+	// never falls and Limit never grows.
 	Elide int
 	Limit int64
-	// Window is the maximum number of tokens of a request with its answer, or 0 if unknown.
+	// Window is the model's context size in tokens, for request and answer together, or 0 if
+	// unknown.
 	Window int64
-	// Usage is the usage of the last answer in this run.
+	// Usage is the number of tokens that the last answer in this run used, with its request.
 	Usage Usage
-	// Overflow is set if the model refused the previous request as too large and this
-	// one replaces it. The request must then be smaller, or it is not sent.
+	// Overflow is the model's error if it refused the previous request as too large and this
+	// request replaces it; otherwise nil. If this request is not smaller, it is not sent.
 	Overflow *ContextTooLargeError
-	// Base holds the rest of the request, as the options of [New] set it: system prompt,
-	// tools, limits.
+	// Base is the request without messages: system prompt, tools and limits, as the options of
+	// [New] set them.
 	Base *Request
 }
 
@@ -65,15 +68,15 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	return &req, nil
 }
 
-// CheckHistory returns an error if a conversation is not valid: a call without its output, an
-// output without its call, an id used twice, a part in the wrong role. The outputs must be in the
-// user message right after the calls. The error is a [*ContextError].
+// CheckHistory returns an error if a conversation is not valid. It is valid if every call has a
+// unique id and an output with that id in the user message right after it, every output has such a
+// call, and every part fits the role of its message. The error is a [*ContextError].
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err
 }
 
-// checkHistory is CheckHistory, and also returns the places of the calls.
+// checkHistory does the work of [CheckHistory]. It also returns the places of the calls.
 func checkHistory(messages []*Message) (*callIDs, error) {
 	if ids := checkLong(messages); ids != nil {
 		return ids, nil
@@ -94,12 +97,12 @@ func checkHistory(messages []*Message) (*callIDs, error) {
 	return c.callIDs, nil
 }
 
-// longHistory is the number of messages from which on the last one stores a past.
+// longHistory is the number of messages from which on the last message stores a [past].
 const longHistory = 64
 
-// A past records, in a message, that the history up to that message was checked. The
-// check is then repeated for all but one rule, which would take a map of all calls:
-// that no id is used twice. For that rule the hash of the ids is compared.
+// A past records, in a message, that the history up to that message was checked. A later check
+// repeats all rules but one, which would need a map of all calls: that no id is used twice.
+// Instead of that rule, it compares the hash of the ids.
 type past struct {
 	n    int // messages
 	seed maphash.Seed
@@ -126,8 +129,8 @@ func (p *past) add(m *Message) {
 	}
 }
 
-// checkLong is checkHistory for a history of which all messages, or all but the last,
-// were checked before. It returns nil in any other case.
+// checkLong is checkHistory for a history of which all messages, or all but the last, were checked
+// before. For any other history it returns nil.
 func checkLong(messages []*Message) *callIDs {
 	var known *past
 	for n := len(messages); n > 0 && n >= len(messages)-1; n-- {
@@ -154,12 +157,11 @@ func checkLong(messages []*Message) *callIDs {
 	return c.callIDs
 }
 
-// RepairHistory makes a valid history of a conversation that [CheckHistory] refuses,
-// such as one that was stored while a tool was running. A call without an output gets
-// one which says that the outcome is unknown, and an output in the wrong place is moved
-// to its call. The following are removed: an output without its call, a call whose id
-// was used before, a part in the wrong role, a message that is empty or has an unknown
-// role. If nothing is wrong, RepairHistory returns messages itself.
+// RepairHistory makes a valid history from a conversation that [CheckHistory] refuses, such as one
+// that was stored while a tool was running. A call without an output gets one which says that the
+// outcome is unknown. An output in the wrong place moves to its call. RepairHistory removes outputs
+// without a call, calls whose id was used before, parts in the wrong role, and messages that are
+// empty or have an unknown role. If the conversation is valid, it returns messages itself.
 func RepairHistory(messages []*Message) []*Message {
 	if CheckHistory(messages) == nil {
 		return messages
@@ -208,7 +210,7 @@ func outputsOf(m *Message) []*ToolOutput {
 	return out
 }
 
-// repaired returns the valid parts of a message, without its outputs, or nil if there are none.
+// repaired returns a message with the valid parts of m, except outputs, or nil if there are none.
 func (c *checker) repaired(m *Message) *Message {
 	if m == nil {
 		return nil
@@ -232,7 +234,7 @@ func (c *checker) repaired(m *Message) *Message {
 	return kept
 }
 
-// A checker goes through a history. For a long one, it makes only one map.
+// A checker checks the messages of a history in order. It makes only one map for all of them.
 type checker struct {
 	*callIDs
 	index int        // of the message
@@ -309,8 +311,8 @@ func (c *checker) user(m *Message) error {
 	return nil
 }
 
-// answer records an output, which is usually that of the next call. It returns false if
-// no open call has this id.
+// answer records the output of the call with this id, which is usually the next call. It returns
+// false if no call without an output has this id.
 func (c *checker) answer(id string) bool {
 	if c.open == 0 {
 		return false
@@ -352,7 +354,7 @@ func checkOutput(o *ToolOutput) error {
 	return nil
 }
 
-// isPrompt reports whether m is a message of the user, and not an output of a tool.
+// isPrompt reports whether m is a message by the user, rather than one with outputs of tools.
 func isPrompt(m *Message) bool {
 	return m.Role == RoleUser && !slices.ContainsFunc(m.Parts, isOutput)
 }

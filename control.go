@@ -9,10 +9,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Control lets other goroutines look at a run and send messages into it: see
-// [WithControl]. It serves one run at a time and can be used for the next one, which
-// then gets the messages that have not reached the model yet. The zero value is ready
-// to use. Its methods are safe for concurrent use.
+// Control lets other goroutines send messages into a run and look at its state, see [WithControl].
+// It serves one run at a time. Messages that have not reached the model when a run ends are for
+// the next run with the same Control. The zero value is ready to use. Methods are safe for
+// concurrent use.
 type Control struct {
 	state atomic.Pointer[State]
 
@@ -21,11 +21,12 @@ type Control struct {
 	busy  bool
 }
 
-// Steer sends a message to the model at the next turn boundary, while it works. Parts
-// may be [Text], [Media] and [Opaque]; others are ignored.
+// Steer sends a message to the model while the run works. The model sees it at the next turn
+// boundary. Steer ignores parts other than [Text], [Media] and [Opaque].
 func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) }
 
-// FollowUp sends a message to the model when the run would end. Parts are as in [Control.Steer].
+// FollowUp sends a message to the model when the run would otherwise end, so that the run
+// continues. FollowUp ignores parts other than [Text], [Media] and [Opaque].
 func (c *Control) FollowUp(text string, parts ...Part) { c.say(text, parts, true) }
 
 func (c *Control) say(text string, parts []Part, followUp bool) {
@@ -42,7 +43,7 @@ func (c *Control) say(text string, parts []Part, followUp bool) {
 	c.giveBack(&Steered{Message: m, FollowUp: followUp})
 }
 
-// Queued returns the messages that have not reached the run yet.
+// Queued returns the messages of Steer and FollowUp that have not reached the run yet.
 func (c *Control) Queued() []*Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *Control) Queued() []*Message {
 	return out
 }
 
-// Drain returns the messages of Queued and removes them, so that they never reach the model.
+// Drain removes and returns the messages of [Control.Queued]. They never reach the model.
 func (c *Control) Drain() []*Message {
 	var out []*Message
 	for _, q := range c.take(true) {
@@ -62,9 +63,9 @@ func (c *Control) Drain() []*Message {
 	return out
 }
 
-// State returns the current or last state of the run. It is an immutable snapshot and
-// is read without a lock, so a display may ask for it while the run works. Before the
-// first run it is the zero State.
+// State returns the state of the current run, or of the last run if none is active. The state is
+// an immutable snapshot that is read without a lock, so a display may call State while the run
+// works. Before the first run, State returns the zero State.
 func (c *Control) State() State {
 	if s := c.state.Load(); s != nil {
 		return *s
@@ -78,7 +79,7 @@ func (c *Control) giveBack(m *Steered) {
 	c.queue = append(c.queue, m)
 }
 
-// take returns the messages that are due now, and at the end of a run all messages.
+// take removes and returns the messages that are due. Follow-ups are due only at the end of a run.
 func (c *Control) take(end bool) []*Steered {
 	if c == nil {
 		return nil

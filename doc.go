@@ -1,11 +1,11 @@
-// Package aycoder is a coding agent for Go programs to import. It runs a language model
-// in a loop with tools, streams events while it works, can be stopped at any point, and
-// asks for approval before a tool does harm.
+// Package aycoder is a coding agent for Go programs to import. It runs a language model in a loop
+// with tools and streams events while it works. It can be stopped at any point, and asks for
+// approval before a tool does harm.
 //
 // # Hello
 //
-// An agent consists of a model and some tools. [New] makes one, and [Loop.Run] answers
-// a prompt and yields events:
+// An agent consists of a model and some tools. [New] makes one, and [Loop.Run] answers a prompt
+// and yields events:
 //
 //	agent, err := aycoder.New(model, aycoder.WithTools(weatherTool()))
 //	if err != nil {
@@ -31,58 +31,58 @@
 // knows the context sizes, capabilities and prices of models. Package tools has the tools that a
 // coding agent needs: they read, list, search and edit files and run commands.
 //
-// [Complete] asks a model without an agent, and package generate asks one for a value of a Go type.
+// [Complete] asks a model without an agent. Package generate asks one for a value of a Go type.
 //
-// An agent does not store the conversation. [Into] returns the messages of a run, and
-// the next run starts from them:
+// An agent does not store the conversation. [Into] returns the messages of a run, and the next run
+// starts from them:
 //
 //	in := aycoder.Input{Messages: res.Messages, Prompt: prompt}
 //	for _, err := range agent.Run(ctx, in, aycoder.Into(&res)) {
 //
 // # Guarantees
 //
-// The sequence of a run is lazy and single-use. An error is terminal: it is yielded once, as the
-// last element. Break is a clean way to stop: running tools end or are abandoned, missing outputs
-// are added to the history, and only then does the loop statement end, with no goroutine left.
-// The model is asked again only after the loop body has seen all events before that, so leaving
-// at [*TurnFinished] costs no request. However a run ends, the messages it leaves are valid: each
-// tool call has its output, and no tool has run twice. [Agent] documents the whole contract, and
+// The sequence of a run is lazy and single-use. An error is yielded once, as the last element. The
+// loop body may stop the run with break: running tools then end or are abandoned, and missing
+// outputs are added to the history. When the loop statement ends, no goroutine is left. The model
+// is asked again only after the loop body has seen all earlier events, so a break at
+// [*TurnFinished] costs no request. However a run ends, its messages are valid: each tool call has
+// its output, and no tool has run twice. [Agent] documents the whole contract, and
 // agenttest.TestAgent tests it.
 //
 // # Tools
 //
-// [NewTool] makes a [Tool] from a function. The JSON schema is derived from the struct
-// that the function takes, and the arguments of a call are checked against it before
-// anybody is asked to approve the call:
+// [NewTool] makes a [Tool] from a function. It derives the JSON schema from the struct that the
+// function takes. The arguments of a call are checked against the schema before anybody is asked
+// to approve the call:
 //
 //	tool, err := aycoder.NewTool("weather", "Tells the weather.", weather,
 //		aycoder.WithEffect(aycoder.EffectReadOnly))
 //
-// The [Effect] decides when a call starts. A read-only call starts while the model is
-// still talking, in parallel with others. A call that may write starts after the
-// message is complete; such calls run in order, one at a time. A read-only call that
-// follows a writing call waits for it, so that it sees the result.
+// The [Effect] of a tool decides when its calls start. A read-only call starts while the model is
+// still writing its message, in parallel with others. A call that may write starts after the
+// message is complete; such calls run in order, one at a time. A read-only call that follows a
+// writing call waits for it, so that it sees the result.
 //
-// If a tool returns an error or panics, the model reads that as the output of the call,
-// and the run goes on; only an error marked by [Fatal] ends the run. Reports made with
-// [Invocation.Progress] never block a tool, and may be dropped.
+// If a tool returns an error or panics, the model reads the error as the output of the call, and
+// the run continues. Only an error marked by [Fatal] ends the run. A report made with
+// [Invocation.Progress] never blocks a tool, and may be dropped.
 //
 // # Events
 //
-// [Event] is a closed union: switch on the types you care about. Each event encodes as
-// a JSON object with a "type", for logs and other processes. [ToolFinished] carries the
-// output that the model reads and, in Err, the reason why a call failed, as one of the
-// error types based on [*ToolError].
+// [Event] is a closed union: switch on the types that you need. Each event encodes as a JSON
+// object with a "type", for logs and other processes. [ToolFinished] carries the output that the
+// model reads. If a call failed, its Err is the reason, as an error type based on [*ToolError].
 //
 // # Approvals
 //
-// Without an [Approver], read-only tools run and all other calls are denied. Package policy has
-// an Approver that decides by rules, and an [ApproverFunc] decides as you like.
+// Without an [Approver], read-only tools run and all other calls are denied. Package policy has an
+// Approver that decides by rules, and an [ApproverFunc] decides as you like.
 //
 //	approver, err := policy.New() // asks about each call that does more than read
 //
-// A question arrives as an [*ApprovalRequested] event. Its methods answer it: Allow,
-// Deny, AllowWith for other arguments, AllowFor for a rule that the Approver suggests. The first answer wins:
+// A question arrives as an [*ApprovalRequested] event, whose methods answer it. Allow and Deny
+// decide about the call as it is, AllowWith changes its arguments, and AllowFor adds a rule that
+// the Approver suggests. The first answer wins:
 //
 //	case *aycoder.ApprovalRequested:
 //		if strings.HasPrefix(ev.Request.Subject, "go ") {
@@ -95,10 +95,10 @@
 // allow a part of it, and the call makes exactly the change that was approved. If the user edits
 // the files meanwhile, both changes are merged; [*Merged] and [*Conflicted] report that.
 //
-// Questions of a nested run, such as a subagent's, arrive in a [*ChildEvent]. A question that the
-// loop body does not answer is denied, so nothing hangs. With [ApprovalRequested.Detach], any
-// goroutine can answer it later. An Approver that returns [Suspend] ends the run instead:
-// [Result.Pending] encodes as JSON, and another process can resume the run:
+// Questions of a nested run, such as a subagent's, arrive in a [*ChildEvent]. If the loop body does
+// not answer a question, the call is denied, so nothing hangs. After [ApprovalRequested.Detach],
+// any goroutine can answer later. If an Approver returns [Suspend], the run ends instead.
+// [Result.Pending] then encodes as JSON, and another process can resume the run:
 //
 //	answer := aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()}
 //	in := aycoder.Input{Pending: &pending, Decisions: []aycoder.Decision{answer}}
@@ -112,21 +112,21 @@
 //	}
 //	if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
 //
-// The loop retries the errors for which that helps, within [RetryPolicy], and reports
-// each retry with [*Retrying]. A run that reaches a limit fails with a [*LimitError],
-// and one that the model refuses with a [*RefusalError]. In both cases the next run can
-// start from the conversation that [Into] returned.
+// The loop retries after temporary errors, within [RetryPolicy], and reports each retry with
+// [*Retrying]. A run that reaches a limit fails with a [*LimitError], and one that the model
+// refuses with a [*RefusalError]. In both cases the next run can start from the conversation that
+// [Into] returned.
 //
 // # Steering
 //
-// With [Control], other goroutines can send messages into a run and look at its state: a message
-// of [Control.Steer] reaches the model at the next turn boundary, one of [Control.FollowUp] when
-// the run would end, and [Control.State] returns a snapshot without taking a lock.
+// With [Control], other goroutines can send messages into a run and look at its state. A message
+// of [Control.Steer] reaches the model at the next turn boundary, and one of [Control.FollowUp]
+// when the run would otherwise end. [Control.State] returns a snapshot without taking a lock.
 //
 // # Custom loops
 //
-// [Loop.Turn] asks the model once and runs the tools that it calls. The host writes the
-// loop around it and builds the requests:
+// [Loop.Turn] asks the model once and runs the tools that it calls. The host writes the loop
+// around Turn and builds the requests:
 //
 //	for res.More {
 //		for _, err := range loop.Turn(ctx, req, &res) {
@@ -136,8 +136,8 @@
 //		}
 //		req.Messages = append(req.Messages, res.Messages...)
 //
-// Smaller changes do not need a custom loop: [WithContext] chooses what the model sees,
-// and middleware wraps models, tools and context builders.
+// Smaller changes do not need a custom loop: [WithContext] chooses what the model sees, and
+// middleware wraps models, tools and context builders.
 //
 // # Custom engines
 //
@@ -149,7 +149,7 @@
 //
 // # Testing
 //
-// Package providers/script is a model for tests of hosts: it streams, calls tools,
-// checks their outputs, and fails as the script says. Package agenttest tests other
-// implementations of [Agent], [ModelClient] and [Tool] against their contracts.
+// Package providers/script is a model for tests of hosts: it streams, calls tools, checks their
+// outputs, and fails as the script says. Package agenttest tests other implementations of [Agent],
+// [ModelClient] and [Tool] against their contracts.
 package aycoder

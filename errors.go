@@ -7,39 +7,40 @@ import (
 	"time"
 )
 
-// ErrConsumed is yielded by a sequence when it is ranged over for the second time.
+// ErrConsumed is the error of a sequence of events that is ranged over a second time. Such a
+// sequence, as returned by [Loop.Run] and [ModelClient].Stream, is single-use.
 var ErrConsumed = errors.New("sequence already consumed: call Run again")
 
-// ErrDecided is returned if an approval is already decided: by the user, a rule or a
-// timeout, or because the run ended.
+// ErrDecided means that a question about a call is no longer open: the user, a rule or a timeout
+// has answered it, or the run has ended. See [ApprovalRequested.AllowWith].
 var ErrDecided = errors.New("already decided")
 
 var errNoMessageDone = errors.New("stream ended before the message was complete")
 
-// ModelError reports that a model did not answer. It is the base of more specific
-// errors, which all unwrap to it:
+// ModelError reports that a request to a model failed. The more specific errors, such as
+// [*RateLimitError], embed a ModelError and unwrap to it, so a caller can test for either:
 //
 //	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok { wait(e.RetryAfter) }
 //	if e, ok := errors.AsType[*aycoder.ModelError](err); ok { log(e.RequestID) }
 //
-// It never contains an API key.
+// A ModelError never contains an API key.
 type ModelError struct {
-	// Provider and Model name the model that was asked.
+	// Provider and Model name the model that the request was for.
 	Provider, Model string
-	// RequestID is the provider's id of the request, for its support.
+	// RequestID is the provider's id of the request. The provider's support asks for this id.
 	RequestID string
-	// Status is the HTTP status, or 0.
+	// Status is the HTTP status code of the response, or 0 if there is none.
 	Status int
-	// Kind is the provider's own name of the error, such as "overloaded_error".
+	// Kind is the provider's own name for this kind of error, such as "overloaded_error".
 	Kind string
-	// Err is the cause.
+	// Err is the cause of the error.
 	Err error
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ModelError) Error() string { return e.describe("") }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *ModelError) Unwrap() error {
 	if e == nil {
 		return nil
@@ -47,7 +48,7 @@ func (e *ModelError) Unwrap() error {
 	return e.Err
 }
 
-// base returns e as the base of another error, or nil if that has none.
+// base returns e as the base of a more specific error, or nil if that has none.
 func (e *ModelError) base() error {
 	if e == nil {
 		return nil
@@ -92,17 +93,17 @@ func (e *ModelError) describe(what string) string {
 	return b.String()
 }
 
-// RateLimitError reports that the provider wants fewer requests or tokens: HTTP status 429.
-// A run waits as long as the provider asks, and asks again.
+// RateLimitError reports that the client sent more requests or tokens than the provider allows,
+// usually HTTP status 429. A run waits as long as the provider asks, and then retries.
 type RateLimitError struct {
 	*ModelError
-	// RetryAfter is how long the provider asked to wait, or 0 if it did not say.
+	// RetryAfter is how long the provider asked the client to wait, or 0 if it named no time.
 	RetryAfter time.Duration
-	// ResetAt is the time at which the limit is reset, zero if unknown.
+	// ResetAt is the time at which the provider resets the limit, or the zero time if unknown.
 	ResetAt time.Time
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *RateLimitError) Error() string {
 	s := e.describe("rate limited")
 	if e.RetryAfter > 0 {
@@ -111,42 +112,41 @@ func (e *RateLimitError) Error() string {
 	return s
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *RateLimitError) Unwrap() error { return e.ModelError.base() }
 
-// OverloadedError reports that the provider has no capacity or an internal error, such
-// as the HTTP statuses 500, 502, 503 and 529. Trying again later helps.
+// OverloadedError reports that the provider has no capacity or had an internal error, such as the
+// HTTP statuses 500, 502, 503 and 529. A run retries, because the same request may succeed later.
 type OverloadedError struct {
 	*ModelError
-	// RetryAfter is how long the provider asked to wait, or 0 if it did not say.
+	// RetryAfter is how long the provider asked the client to wait, or 0 if it named no time.
 	RetryAfter time.Duration
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *OverloadedError) Error() string { return e.describe("overloaded") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *OverloadedError) Unwrap() error { return e.ModelError.base() }
 
-// AuthError reports that the API key is missing, wrong or not allowed to do this. A run
-// fails at once, as the same key would fail again.
+// AuthError reports that the API key is missing, is wrong, or does not permit the request. A run
+// fails at once, because a retry with the same key would fail as well.
 type AuthError struct{ *ModelError }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *AuthError) Error() string { return e.describe("not authorised") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *AuthError) Unwrap() error { return e.ModelError.base() }
 
-// UnknownModelError reports that the provider does not have the model, or does not have it
-// for the owner of this key.
+// UnknownModelError reports that the provider does not offer the model to the owner of the key.
 type UnknownModelError struct {
 	*ModelError
-	// Available are the models that the provider has, if known.
+	// Available are the names of the models that the provider has, or nil if they are unknown.
 	Available []string
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *UnknownModelError) Error() string {
 	s := e.describe("unknown model")
 	if len(e.Available) > 0 {
@@ -155,93 +155,93 @@ func (e *UnknownModelError) Error() string {
 	return s
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 
-// ContextTooLargeError reports that the request is larger than the model's context. A run
-// leaves out old messages and asks again.
+// ContextTooLargeError reports that the request has more tokens than the model's context can hold.
+// A run then sends a smaller request, in which old messages are left out or shortened.
 type ContextTooLargeError struct {
 	*ModelError
-	// Actual is the size of the request and Max what the model takes, in tokens, or 0 if
-	// the provider did not say. They decide how much the next request leaves out.
+	// Actual is the number of tokens in the request, and Max is the number that the model accepts.
+	// Each is 0 if the provider did not say. The next request is made smaller accordingly.
 	Actual, Max int64
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ContextTooLargeError) Error() string { return e.describe("context too large") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *ContextTooLargeError) Unwrap() error { return e.ModelError.base() }
 
-// BadRequestError reports that the provider refused the request as malformed. It would
-// refuse it again, so a run fails at once.
+// BadRequestError reports that the provider rejected the request as malformed. A run fails at
+// once, because the provider would reject the same request again.
 type BadRequestError struct{ *ModelError }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *BadRequestError) Error() string { return e.describe("bad request") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 
-// RefusalError reports that the model, or a filter before it, refused to answer. A
-// client yields it if the service refuses the request; then the run ends with EndFailed.
-// For an answer that ends in a refusal a client yields a [MessageDone] with
-// [StopRefusal], and the run ends with EndRefused and this error.
+// RefusalError reports that the model, or a filter of the provider, refused to answer. If the
+// service refuses the request itself, the client yields a RefusalError, and the run ends with
+// [EndFailed]. If an answer ends in a refusal, the client yields a [MessageDone] with
+// [StopRefusal] instead, and the run ends with [EndRefused] and a RefusalError.
 type RefusalError struct{ *ModelError }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *RefusalError) Error() string { return e.describe("refused to answer") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *RefusalError) Unwrap() error { return e.ModelError.base() }
 
-// TimeoutError reports that the provider sent nothing for longer than the client waits. A
-// run asks again, within its budget.
+// TimeoutError reports that the provider did not answer in time: it sent nothing for longer than
+// the client waits, or reported a timeout itself. A run retries within [RetryPolicy].Budget.
 type TimeoutError struct {
 	*ModelError
-	// Elapsed is how long the client waited.
+	// Elapsed is how long the client waited before it gave up.
 	Elapsed time.Duration
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *TimeoutError) Error() string {
 	return e.describe(fmt.Sprintf("no answer for %s", e.Elapsed.Round(time.Millisecond)))
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *TimeoutError) Unwrap() error { return e.ModelError.base() }
 
-// Timeout returns true, for code that looks for a net.Error.
+// Timeout returns true. The method is for code that looks for a net.Error with a timeout.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// StreamBrokenError reports that there was no connection or that it was lost, or that the
-// stream ended or became invalid, before the message was complete.
+// StreamBrokenError reports that a response did not arrive completely: the client could not
+// connect or lost the connection, or the stream ended early or became invalid. A run retries.
 type StreamBrokenError struct {
 	*ModelError
-	// After is how long the stream had lasted.
+	// After is the time from the start of the request to the failure.
 	After time.Duration
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *StreamBrokenError) Error() string { return e.describe("connection lost") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ModelError.
 func (e *StreamBrokenError) Unwrap() error { return e.ModelError.base() }
 
-// ToolError reports that a tool call failed. Such an error never ends a run: the model
-// reads it as the output of the call, and the host gets it in [ToolFinished]. It is the
-// base of more specific errors.
+// ToolError reports that a tool call failed. The model reads the failure as the output of the
+// call, the host gets the error in [ToolFinished], and the run continues. Only an error that the
+// tool marked with [Fatal] ends the run. Specific errors such as [*ToolPanicError] unwrap to it.
 type ToolError struct {
-	// Tool and CallID identify the call.
+	// Tool is the name of the tool, and CallID is the id of the call.
 	Tool, CallID string
-	// Err is the cause.
+	// Err is the cause of the error.
 	Err error
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolError) Error() string { return e.describe("") }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *ToolError) Unwrap() error {
 	if e == nil {
 		return nil
@@ -270,15 +270,15 @@ func (e *ToolError) describe(what string) string {
 	return s
 }
 
-// ToolNotFoundError reports that the model called a tool that does not exist. It reads the
-// names of those that do.
+// ToolNotFoundError reports that the model called a tool that does not exist. The output of the
+// call tells the model which tools do exist.
 type ToolNotFoundError struct {
 	*ToolError
-	// Available are the names of all tools, the most similar first.
+	// Available are the names of the tools that the model may call, the most similar name first.
 	Available []string
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolNotFoundError) Error() string {
 	s := e.describe("no such tool")
 	if len(e.Available) > 0 {
@@ -287,35 +287,34 @@ func (e *ToolNotFoundError) Error() string {
 	return s
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 
-// ToolArgsError reports that the arguments of a call do not match the tool's schema, so the
-// tool was not called.
+// ToolArgsError reports that a tool was not called, as the arguments do not match its schema.
 type ToolArgsError struct {
 	*ToolError
-	// Problems lists everything that is wrong, each with its path: `/path: required`.
+	// Problems lists all violations of the schema, each with its path: `/path: required`.
 	Problems []string
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolArgsError) Error() string {
 	return e.describe("invalid arguments: " + strings.Join(e.Problems, "; "))
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 
-// ToolDeniedError reports that a call was not allowed, so the tool was not called. The model
-// reads the reason.
+// ToolDeniedError reports that a call was denied, or that nobody approved it in time. The tool was
+// not called, and the model reads the reason as the output of the call.
 type ToolDeniedError struct {
 	*ToolError
-	// Reason is the reason that the model reads, By says who decided.
+	// Reason is the reason for the model, or "" if none was given. By says who denied the call.
 	Reason string
 	By     DecidedBy
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolDeniedError) Error() string {
 	s := e.describe("denied by " + string(e.By))
 	if e.Reason != "" {
@@ -324,49 +323,48 @@ func (e *ToolDeniedError) Error() string {
 	return s
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolDeniedError) Unwrap() error { return e.ToolError.base() }
 
-// ToolPanicError reports that a tool panicked. The loop recovers the panic, and the run goes
-// on without the result.
+// ToolPanicError reports that a tool panicked. The loop recovers the panic, the model reads an
+// error as the output of the call, and the run continues.
 type ToolPanicError struct {
 	*ToolError
 	Value any
-	// Stack is the stack trace, for the log. The model does not see it.
+	// Stack is the stack trace of the panic, for the log. The model does not see the stack trace.
 	Stack []byte
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: %v", e.Value)) }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
-// ToolTimeoutError reports that a tool took longer than it may, and was stopped by its
-// context. Its effects up to then remain.
+// ToolTimeoutError reports that a tool exceeded its time limit. Any changes it had made remain.
 type ToolTimeoutError struct {
 	*ToolError
 	Elapsed time.Duration
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolTimeoutError) Error() string {
 	return e.describe(fmt.Sprintf("timed out after %s", e.Elapsed))
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError reports that a call was stopped with its run. Its effects up to then remain.
+// ToolCancelledError reports that the run was cancelled while a tool worked. Its changes remain.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool had not stopped when [Limits].Grace was over. Nobody
-	// learns its outcome any more. If it is false, the tool returned the error Err, and
-	// the model reads that too, unless it is just the error of the context.
+	// Abandoned says that the tool had not returned when [Limits].Grace was over, so the run did
+	// not wait any longer and the outcome is unknown. Otherwise, the tool returned Err. The model
+	// reads Err, too, unless it is only the error of the context.
 	Abandoned bool
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ToolCancelledError) Error() string {
 	if e.Abandoned {
 		return e.describe("cancelled and abandoned: it did not stop")
@@ -374,59 +372,59 @@ func (e *ToolCancelledError) Error() string {
 	return e.describe("cancelled")
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *ToolCancelledError) Unwrap() error { return e.ToolError.base() }
 
-// StaleApprovalError reports that a command was not run because it would no longer do what was
-// shown when it was approved, for example because its working directory is a different one now.
+// StaleApprovalError reports that an approved command was not run, because it would no longer do
+// what the approver was shown. For example, its working directory was replaced.
 type StaleApprovalError struct{ *ToolError }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *StaleApprovalError) Error() string {
-	return e.describe("not run, as what it would do has changed since it was approved; make the call again")
+	return e.describe("not run, as what it would do has changed since it was approved; " +
+		"make the call again")
 }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded ToolError.
 func (e *StaleApprovalError) Unwrap() error { return e.ToolError.base() }
 
-// ContextError reports that a request could not be built from the history, or that it is
-// not valid. It ends the run.
+// ContextError reports that no valid request to the model could be made: the [ContextBuilder]
+// failed, the history is invalid, or the request cannot be made small enough. The run ends.
 type ContextError struct {
-	// Op is the operation, such as "build request" or "check history".
+	// Op is the operation that failed, such as "build request" or "check history".
 	Op  string
 	Err error
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ContextError) Error() string { return e.Op + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *ContextError) Unwrap() error { return e.Err }
 
-// ConfigError reports that an option or an input is wrong. It is the caller's mistake, so
-// nothing was asked of a model or a tool.
+// ConfigError reports an invalid option or input. No model was asked, and no tool was called.
 type ConfigError struct {
-	// Option names the option or the field, such as "WithTools".
+	// Option names the wrong option, field or parameter, such as "WithTools" or "ctx".
 	Option string
 	Err    error
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *ConfigError) Error() string { return e.Option + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// LimitError reports that a limit was reached. Everything done until then is kept, and
-// the conversation can go on.
+// LimitError reports that a run, or one response, reached a limit. Everything done before that is
+// part of the history, and another run can continue the conversation.
 type LimitError struct {
-	// Limit names the limit for people, with its unit: "turns", "response bytes". A
-	// program sees in [Result.End] that a run has reached its limit of turns: [EndTurns].
+	// Limit is a description for people, with a unit: "turns" or "response bytes". A program can
+	// test whether [Result.End] is [EndTurns], which means that the run reached [Limits].Turns.
 	Limit string
 	Max   int64
 }
 
-// Error implements error.
+// Error implements the error interface.
 func (e *LimitError) Error() string { return fmt.Sprintf("limit of %d %s reached", e.Max, e.Limit) }
 
 type fatalError struct{ err error }
@@ -435,8 +433,9 @@ func (e *fatalError) Error() string { return e.err.Error() }
 
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Fatal marks an error of a tool as one that ends the run, such as a full disk or a lost
-// container. No other error of a tool does. The call still gets an output. Fatal(nil) is nil.
+// Fatal marks an error that a tool returns, such as a full disk, as one that ends the run. After
+// any other error of a tool, the run continues. In both cases the call gets an output. Fatal(nil)
+// is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// A conversation that has become too large for its model is sent in part, while the history stays
-// whole. How much fits is known only when the model has refused a request. It is kept as a limit
-// in bytes, since only the provider can count its tokens.
+// When a conversation becomes too large for its model, only a part is sent, while the stored
+// history stays whole. Nobody knows how much fits until the model refuses a request. The size that
+// fits is then recorded as a limit in bytes, as only the provider can count its tokens.
 //
-// Everything follows from the history and the limit alone. A run that continues a
-// history sends the same messages as the previous run, and the cut stays in place while
-// the history grows, so that prompt caches hit.
+// The part that is sent depends only on the history and the limit. A run that continues a history
+// therefore sends the same messages as the previous run. The cut stays in place while the history
+// grows, so that prompt caches hit.
 //
-// The model always gets what it cannot do without: the first request, the prompts of
-// the current exchange, and the calls whose outputs it has not seen. A message of more
-// than a quarter of the limit is shortened.
+// The part always includes what the model cannot do without: the first request, the prompts of the
+// current exchange, and the calls whose outputs the model has not seen. A message of more than a
+// quarter of the limit is shortened.
 
 const (
-	// minLimit is the smallest limit. A conversation that does not fit into it cannot be
-	// made to fit.
+	// minLimit is the smallest limit. A conversation that cannot be cut to it cannot be sent.
 	minLimit = 1 << 10
-	// overhead is the size of a message or part in addition to its text.
+	// overhead is the size that a message or part is assumed to have in addition to its text.
 	overhead = 16
-	// imageSize is the size assumed for an image: its bytes do not tell how many tokens it has.
+	// imageSize is the size assumed for an image, whose bytes do not tell how many tokens it has.
 	imageSize = 6 << 10
-	// maxPrompts is the maximum number of prompts that are kept of the current exchange.
+	// maxPrompts is the maximum number of prompts of the current exchange that are sent.
 	maxPrompts = 8
 )
 
@@ -37,8 +36,8 @@ type cut struct {
 	size  int64 // of the part of them that is sent
 }
 
-// at returns the cut for a conversation that starts with the messages of the previous
-// cut. It repeats the decision for each point at which the model was asked.
+// at returns the cut for a conversation that starts with the messages of the previous cut. It
+// repeats the decision for each request, so that a resumed conversation is cut at the same place.
 func (c cut) at(messages []*Message) cut {
 	if c.limit == 0 {
 		return c
@@ -53,8 +52,8 @@ func (c cut) at(messages []*Message) cut {
 	return c.move(messages)
 }
 
-// move returns a cut that leaves out more messages if too much is sent. It leaves room to
-// grow, since each move of the cut costs a prompt cache.
+// move returns a cut that leaves out more messages, if too much would be sent. It leaves room to
+// grow, because each move of the cut invalidates the prompt cache.
 func (c cut) move(messages []*Message) cut {
 	if c.size <= c.limit {
 		return c
@@ -79,8 +78,8 @@ func (c cut) move(messages []*Message) cut {
 	return c
 }
 
-// shrunk returns a cut that sends less, if there is one. It aims at the given limit, or
-// if that is 0 at three quarters of what was sent.
+// shrunk returns a cut that sends less, and true, or false if there is no such cut. It aims at the
+// given limit, or at three quarters of what was sent if limit is 0.
 func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	sent := sizeOf(excerpt(messages, c.from, c.limit), 0)
 	if limit <= 0 {
@@ -101,7 +100,7 @@ func (c cut) shrunk(messages []*Message, limit int64) (cut, bool) {
 	}
 }
 
-// excerpt returns the part of a conversation that is sent: messages itself if that is all of it.
+// excerpt returns the part of a conversation that is sent, or messages itself if that is all.
 func excerpt(messages []*Message, from int, limit int64) []*Message {
 	head := headOf(messages)
 	if from = min(from, len(messages)); from <= head {
@@ -145,8 +144,8 @@ func headOf(messages []*Message) int {
 	return n
 }
 
-// openCalls returns the index of the model's last message if that has calls, since it
-// has not seen their outputs yet, and otherwise the index of the last message.
+// openCalls returns the index of the model's last message if that has calls, because the model has
+// not seen their outputs yet. Otherwise it returns the index of the last message.
 func openCalls(messages []*Message) int {
 	for i, m := range slices.Backward(messages) {
 		if m.Role == RoleAssistant {
@@ -159,8 +158,8 @@ func openCalls(messages []*Message) int {
 	return len(messages) - 1
 }
 
-// promptsIn returns the user's prompts between two messages that belong to the current
-// exchange: those since the model last finished its work.
+// promptsIn returns the user's prompts in messages[head:from] that belong to the current exchange,
+// which begins after the last message in which the model finished its work.
 func promptsIn(messages []*Message, head, from int) []*Message {
 	var out []*Message
 	for i, m := range slices.Backward(messages) {
@@ -178,14 +177,14 @@ func promptsIn(messages []*Message, head, from int) []*Message {
 	return out
 }
 
-// A mark records in the history which limit a model has come to. It is a part of the message with
-// which the model answered the first request under that limit. Marks are never sent to a provider.
+// A mark records in the history which limit was found for a model. It is a part of the first
+// message with which the model answered under that limit. Marks are never sent to a provider.
 type mark struct {
 	Limit int64  `json:"limit"`
 	Model string `json:"model,omitempty"`
 }
 
-// markProvider is the provider of marks.
+// markProvider is the name of the provider in marks.
 const markProvider = "aycoder"
 
 func markOf(limit int64, model string) Part {
@@ -213,7 +212,7 @@ func limitIn(messages []*Message, model string) int64 {
 
 const elided = "[The middle of this conversation is left out here, as it was too long.]"
 
-// withNote adds to the end of the first request that messages are left out.
+// withNote adds a note to the end of the first request which says that messages are left out.
 func withNote(head []*Message) []*Message {
 	n := len(head) - 1
 	if n < 0 || head[n].Role != RoleUser {

@@ -5,17 +5,18 @@ import (
 	"errors"
 )
 
-// How much of a response is held. A client whose deltas are lost, repeated or without end
-// must not cost the user the text that was shown, nor the host its memory.
+// This file tracks a response as it arrives. A client that loses or repeats deltas, or sends them
+// without end, must not cost the user the text that was shown, nor the host its memory.
 
-// emptyEvent is what an event without text counts, in bytes: a stream of nothing else ends
-// after half a million events.
+// emptyEvent is the number of bytes that an event without text counts, so that a stream of nothing
+// else ends after half a million events.
 const emptyEvent = 64
 
-var errLostCall = errors.New("client told of a call and ended the message without BlockDone or BlockTruncated for it")
+var errLostCall = errors.New("client told of a call and ended the message " +
+	"without BlockDone or BlockTruncated for it")
 
-// An incoming is the part of a response that was received so far: how many bytes of it
-// are held, and the deltas that no block has repeated yet.
+// An incoming is the part of a response that was received so far: how many bytes of it are in
+// memory, and the text of the deltas that no block has repeated yet.
 type incoming struct {
 	max int64
 
@@ -24,7 +25,7 @@ type incoming struct {
 	told, called bool // whether deltas, or a block, spoke of a call
 }
 
-// next prepares in for the next message. It reuses a buffer of the usual size.
+// next prepares in for the next message. It reuses the buffer, unless that is unusually large.
 func (in *incoming) next() {
 	text := in.text[:0]
 	if cap(text) > maxSpare {
@@ -35,8 +36,8 @@ func (in *incoming) next() {
 
 const maxSpare = 8 << 10
 
-// note records an event. It returns the text before the event for which the client has
-// sent no block, and an error if the response is too large.
+// note records an event. It returns text of earlier deltas for which the client has sent no block,
+// and an error if the response is too large.
 func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 	if in.count(ev); in.blocks+in.open > in.max {
 		return in.rest(), &LimitError{Limit: "response bytes", Max: in.max}
@@ -69,8 +70,8 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 	return nil, nil
 }
 
-// count adds to the bytes that are held: deltas count until the block that repeats
-// them. An event without text counts, too, so that an endless stream of them ends.
+// count adds an event to the bytes in memory. Deltas count until a block repeats them. Even an
+// event without text counts, so that an endless stream of such events ends.
 func (in *incoming) count(ev ModelEvent) {
 	n := eventSize(ev)
 	if n == 0 {
@@ -85,8 +86,8 @@ func (in *incoming) count(ev ModelEvent) {
 	}
 }
 
-// close removes the text of a block from that of the deltas. It returns the text before
-// that, which has no block.
+// close removes the text of a block from the text of the deltas. It returns the text before it,
+// for which there is no block, or nil.
 func (in *incoming) close(p *Text) *Text {
 	text := in.text
 	in.text = in.text[:0]
@@ -100,7 +101,7 @@ func (in *incoming) close(p *Text) *Text {
 	return &Text{Text: string(before)}
 }
 
-// rest returns the text that has no block yet.
+// rest returns the text of the deltas that no block has repeated.
 func (in *incoming) rest() *Text {
 	text := string(in.text)
 	in.text = in.text[:0]

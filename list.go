@@ -18,8 +18,8 @@ type content struct {
 	ids *callIDs
 }
 
-// callIDs holds the place of each call id. Lists of different lengths share one: an id
-// belongs to those lists that are long enough to include its place.
+// callIDs holds the place of each call id. Lists of different lengths share a callIDs: an id
+// belongs to a list if its place is within the length of the list.
 type callIDs struct {
 	past *past // of the messages, if there are many
 
@@ -51,7 +51,7 @@ func newCallIDs(messages []*Message) *callIDs {
 	return &callIDs{at: make(map[string]callPlace, n)}
 }
 
-// newTranscript makes a transcript of messages. If ids is not nil, it holds their calls.
+// newTranscript makes a transcript of messages. ids, if not nil, already contains their calls.
 func newTranscript(messages []*Message, ids *callIDs) transcript {
 	if ids == nil {
 		ids = newCallIDs(messages)

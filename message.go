@@ -7,31 +7,27 @@ import (
 	"sync/atomic"
 )
 
-// Role is the role of the speaker of a [Message]. The values are also those of the JSON
-// form; each provider's client translates them.
+// Role says who speaks in a [Message]. The JSON form has the same values, and each provider's
+// client translates them into the words of the provider.
 type Role string
 
 // The roles of messages.
 const (
-	// RoleUser is the role of the user's messages, and of those that carry the outputs of
-	// tools, as [ToolOutput] parts.
+	// RoleUser is the role of messages from the user, and of those with [ToolOutput] parts.
 	RoleUser Role = "user"
-	// RoleAssistant is the role of the model's messages, which hold its text, its thinking
-	// and its tool calls.
+	// RoleAssistant is the role of messages from the model, with its text, thinking and tool calls.
 	RoleAssistant Role = "assistant"
-	// RoleSystem is the role of an instruction that the host adds in the middle of a
-	// conversation. The system prompt itself is [Request.System].
+	// RoleSystem is the role of an instruction that the host adds in the middle of a conversation.
+	// The system prompt is not such a message, see [Request.System].
 	RoleSystem Role = "system"
 )
 
-// Message is one message of a conversation: a role and its parts. Messages and their
-// parts must not be changed once they were passed to this package or came from it, so
-// that goroutines and conversations can share them without a copy. A Message must not
-// be copied by value; copy the fields instead.
+// Message is one message of a conversation. Goroutines and conversations share messages without a
+// copy, so a message and its parts must not be changed after they were passed to this package or
+// returned by it. Do not copy a Message as a value; copy its fields into a new one.
 //
-// Its JSON form is lossless for every message of a run: arguments and opaque blocks
-// come back byte for byte, and parts of a kind that this version does not know are
-// kept. See [Message.MarshalJSON].
+// The JSON form is lossless for every message of a run: arguments and opaque blocks come back byte
+// for byte, and parts of an unknown kind are kept. See [Message.MarshalJSON].
 type Message struct {
 	Role  Role
 	Parts []Part
@@ -49,15 +45,16 @@ type fragment struct {
 	packed bool // data is in a shared block, see pack
 }
 
-// Encoded returns the wire form of m that was stored under key. If there is none, it
-// calls encode and stores the result, even an empty one. With it, a provider encodes
-// only the new messages for each request, not the whole history.
+// Encoded returns the wire form of m that was stored under key. If there is none, Encoded calls
+// encode and stores the result, even an empty one. A provider's client calls Encoded so that it
+// encodes only the new messages for each request, not the whole history.
 //
-// The key is a pointer or a value that identifies the provider's dialect and settings. Make key
-// and encode once per request, before the loop over its messages: a struct that is converted to
-// any inside the loop, or a method value, costs an allocation for each old message. A message
-// keeps one form, that of the last key; [WithEncodedHistory] says for how long. The bytes must
-// not be changed. Encoded is safe for concurrent use.
+// The key is a pointer or a comparable value that identifies the provider's wire format and
+// settings. Create key and encode once per request, before the loop over its messages. A struct
+// that is converted to any inside the loop, or a method value, allocates for each message.
+//
+// A message stores one form, that of the last key; [WithEncodedHistory] says for how long. The
+// returned bytes must not be changed. Encoded is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
 		return f.data, nil
@@ -73,19 +70,19 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 	return data, nil
 }
 
-// smallHistory is the size in bytes up to which a history is encoded again rather than
-// kept, so that an idle agent with a short conversation holds nothing.
+// smallHistory is the size in bytes up to which a history is encoded again for each run rather
+// than stored, so that an idle agent with a short conversation needs no memory for it.
 const smallHistory = 16 << 10
 
-// hold records that a run uses the messages.
+// hold records that a run uses the messages, so that [release] of another run keeps their forms.
 func hold(messages []*Message) {
 	for _, m := range messages {
 		m.runs.Add(1)
 	}
 }
 
-// release ends a run; it held the first messages of the list. The encoded forms are dropped
-// unless another run uses the message, or keep is set and the history is not small.
+// release is called at the end of a run, which held the first messages of the list. It drops the
+// encoded forms, except those of messages in another run. If keep is set, large histories stay.
 func release(messages []*Message, held int, keep bool) {
 	size, loose := 0, 0
 	for i, m := range messages {
@@ -112,8 +109,8 @@ func release(messages []*Message, held int, keep bool) {
 	}
 }
 
-// packBlock is the size in bytes of the blocks into which a long history is packed. It
-// bounds what a message keeps alive beside its own form when the others are gone.
+// packBlock is the size in bytes of the blocks into which a long history is packed. It bounds the
+// memory that one message keeps alive after the other messages of its block are gone.
 const packBlock = 64 << 10
 
 // pack copies the encoded forms of messages into contiguous blocks, where they take no
@@ -150,12 +147,12 @@ func packInto(block []byte, messages []*Message) {
 	}
 }
 
-// User returns a user message with one text.
+// User returns a user message with one [Text] part.
 func User(text string) *Message {
 	return textMessage(RoleUser, text)
 }
 
-// Assistant returns an assistant message with one text.
+// Assistant returns an assistant message with one [Text] part.
 func Assistant(text string) *Message {
 	return textMessage(RoleAssistant, text)
 }
@@ -197,75 +194,73 @@ func (m *Message) Calls() []*ToolUse {
 	return calls
 }
 
-// Part is a piece of a [Message]: [*Text], [*Thinking], [*ToolUse], [*ToolOutput],
+// Part is a piece of a [Message]. It is a [*Text], [*Thinking], [*ToolUse], [*ToolOutput],
 // [*Media] or [*Opaque].
 type Part interface{ part() }
 
-// Text is text that the user sees: of a prompt, of an answer, or in the output of a tool.
+// Text is a piece of text in a prompt, in an answer or in the output of a tool. Unlike [Thinking],
+// it is meant for the user to see.
 type Text struct {
 	Text string
-	// Extra is provider data that must be sent back with this part (citations, a thought
-	// signature), or nil.
+	// Extra is data that the provider must get back with this part, such as citations or a thought
+	// signature. It is nil if there is none.
 	Extra *Opaque
 }
 
-// Thinking is the model's reasoning. A provider that signs it must get text and
-// signature back unchanged; other providers get neither.
+// Thinking is a piece of the model's reasoning. A provider that signs its reasoning must get Text
+// and Signature back unchanged. Other providers do not get this part.
 type Thinking struct {
 	Text      string
 	Signature string
-	// Provider is the provider that wrote the part, and can read Signature.
+	// Provider is the name of the provider that made the part and can read Signature.
 	Provider string
 }
 
-// ToolUse is a tool call in a message of the model. The message after it has a [ToolOutput]
-// with the same ID.
+// ToolUse is a tool call in a message of the model. The next message has its [ToolOutput].
 type ToolUse struct {
-	// ID identifies the call, and its [ToolOutput] names it. It is unique in a
-	// conversation: the loop and [Complete] replace an id that is empty or was used
-	// before. The provider that a client sends it to may not be the one that issued it.
+	// ID identifies the call and its [ToolOutput]. It is unique in a conversation: the loop and
+	// [Complete] replace an id that is empty or was used before. A client may get calls with ids
+	// that another provider issued, if the conversation changes the provider.
 	ID   string
 	Name string
 	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote
 	// none. It is valid JSON unless the call was cut off.
 	Args json.RawMessage
-	// Extra is provider data that must be sent back with this part, or nil.
+	// Extra is data that the provider must get back with this part, or nil if there is none.
 	Extra *Opaque
 }
 
-// ToolOutput is the output of a tool call, in a user message.
+// ToolOutput is the output of a tool call. It is a part of a user message.
 type ToolOutput struct {
-	// ID is the id of the [ToolUse] that it answers, Name the name of the tool.
+	// ID is the id of the [ToolUse] that the output belongs to. Name is the name of the tool.
 	ID, Name string
-	// Parts are [Text] and [Media].
+	// Parts are the content, of [Text] and [Media].
 	Parts []Part
 	// IsError says that the call failed.
 	IsError bool
-	// Untrusted says that strangers may have written the text, as in [ToolResult]. It is
-	// not sent to the provider.
+	// Untrusted says that the text may come from a third party, such as the author of a web page,
+	// see [ToolResult]. The flag is not sent to the provider.
 	Untrusted bool
 }
 
-// Text returns the text of the output: its [Text] parts, concatenated. Media in the output
-// do not count.
+// Text returns the text of the output: its [Text] parts, concatenated, without [Media].
 func (o *ToolOutput) Text() string { return (&Message{Parts: o.Parts}).Text() }
 
-// Media is an image, a document or a sound, given by either Data or URL.
+// Media is an image, a document or a sound. Either Data holds the content, or URL is its address.
 type Media struct {
 	// Type is the media type, such as "image/png".
 	Type string
-	// Name is shown to the model if the provider supports that.
+	// Name is the name of the file. The model sees it if the provider supports names.
 	Name string
 	Data []byte
 	URL  string
 }
 
-// Opaque is a block that only one provider understands, such as redacted thinking or a
-// server-side tool and its result. It is kept unchanged, so that the provider gets it
-// back byte for byte. Other providers do not get it.
+// Opaque is a block that only one provider understands, such as redacted thinking, or a tool that
+// the provider itself runs and its result. Only that provider gets the block, byte for byte.
 type Opaque struct {
-	// Provider is the provider that understands Raw. It is empty if the part was decoded
-	// from stored JSON and is of a kind that this version does not know.
+	// Provider is the name of the provider that understands Raw. It is empty if the part was
+	// decoded from stored JSON and is of a kind that this version does not know.
 	Provider string
 	// Raw is the JSON text of the block.
 	Raw json.RawMessage

@@ -9,50 +9,52 @@ import (
 	"time"
 )
 
-// ModelClient streams responses of a language model. It is the only interface that a
-// provider must implement.
+// ModelClient streams responses of a language model. It is the only interface that a provider must
+// implement.
 //
-// Stream sends req and yields the response in the order in which it arrives: any number
-// of [TextDelta], [ThinkingDelta] and [ToolDelta]; a [BlockDone] for each block that is
-// complete, also for a text; a [BlockTruncated] for a tool call that the end of the
-// response cut off; and exactly one [MessageDone], as the last event. Deltas of a tool
-// call that neither BlockDone nor BlockTruncated follows are an error.
+// Stream sends req and yields the events of the response in the order in which they arrive:
 //
-// If the model or a filter ends the response with a refusal, the MessageDone has
-// [StopRefusal]. If the stream ends without MessageDone, the connection was lost, and
-// the client yields a [StreamBrokenError]. An error is yielded once, as the last
-// element, with a nil event. It unwraps to a [*ModelError], and its type decides
-// whether the request is sent again, see [RetryPolicy.Decide].
+//   - any number of [TextDelta], [ThinkingDelta] and [ToolDelta], which are pieces of blocks;
+//   - a [BlockDone] for each block that is complete, including blocks of text;
+//   - a [BlockTruncated] for a tool call that the end of the response cut off;
+//   - exactly one [MessageDone], as the last event.
 //
-// A [Retrying] says that the request is sent again, usually by a [ModelMiddleware], and
-// that all events before it are void. It must not follow a BlockDone or BlockTruncated,
-// because a complete block may already be in use.
+// Each tool call that has deltas must also have a BlockDone or a BlockTruncated; otherwise the
+// request fails. If an answer ends in a refusal, its MessageDone has [StopRefusal].
 //
-// The request is sent when the iteration starts. The sequence is single-use. Leaving
-// the loop early, or cancelling ctx, closes the connection before Stream returns. A
-// client is safe for concurrent use. It does not change req, and may read it until the
-// sequence ends. Ids of calls in req may be unknown to the service, see [ToolUse].
+// A failure is yielded once, as the last element, as an error with a nil event. If the stream ends
+// before MessageDone, the error is a [*StreamBrokenError]. Every error unwraps to a [*ModelError],
+// and its type decides whether the loop sends the request again, see [RetryPolicy.Decide].
 //
-// A client may have more abilities, which are optional interfaces; find them with [As].
+// A client that sends the request again itself, usually a [ModelMiddleware], yields [Retrying].
+// All events before a Retrying are void. It must not follow a BlockDone or BlockTruncated, because
+// the loop may already have used the complete block.
+//
+// The client sends the request when the iteration starts. The sequence is single-use. If its
+// consumer leaves the iteration early, or cancels ctx, the client closes the connection before the
+// sequence returns. A client is safe for concurrent use. It may read req until the sequence ends,
+// but must not change req. Calls in req may have ids that another provider issued, see [ToolUse].
+//
+// A client may have optional abilities, such as [ModelNamer], which [As] finds.
 type ModelClient interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 }
 
-// ModelFunc is an adapter that makes a function a [ModelClient].
+// ModelFunc is an adapter that lets a function serve as a [ModelClient].
 type ModelFunc func(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 
-// Stream calls f.
+// Stream calls f(ctx, req).
 func (f ModelFunc) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error] {
 	return f(ctx, req)
 }
 
-// ModelMiddleware wraps a client, for example to retry, to limit the rate, to cache or
-// to record. If the wrapper has a method Unwrap() ModelClient, [As] still finds the
-// optional abilities of the inner client.
+// ModelMiddleware wraps a client, for example to retry, to limit the rate, to cache or to record.
+// If the returned client has a method Unwrap() ModelClient that returns the wrapped client, [As]
+// still finds the optional abilities of the wrapped client.
 type ModelMiddleware func(ModelClient) ModelClient
 
-// As finds an optional ability of a client. It tries m itself, then what m's
-// Unwrap() ModelClient method returns, and so on.
+// As returns m, or the first client inside m, that implements T, an interface for an optional
+// ability. The method Unwrap() ModelClient of a client returns the client inside it.
 //
 //	if info, ok := aycoder.As[aycoder.ModelNamer](client); ok { … }
 func As[T any](m ModelClient) (T, bool) {
@@ -70,137 +72,133 @@ func As[T any](m ModelClient) (T, bool) {
 	return zero, false
 }
 
-// ModelNamer is an optional ability of a [ModelClient]: it reports which model answers.
+// ModelNamer is an optional ability of a [ModelClient]: it reports the client's model by name.
 type ModelNamer interface {
-	// ModelName returns the provider ("anthropic") and the model that is asked when
-	// [Request.Model] is empty.
+	// ModelName returns the name of the provider, such as "anthropic", and the name of the model
+	// that the client asks if [Request.Model] is empty.
 	ModelName() (provider, model string)
 }
 
-// Request is one request to a model. The zero value of a field means the client's
-// default. A request must not be changed once it was passed to a client.
+// Request is one request to a model. If a field has its zero value, the client's default applies.
+// A request must not be changed after it was passed to a client.
 type Request struct {
-	// Model overrides the client's model.
+	// Model is the name of the model to ask. If empty, the client asks its default model.
 	Model string
-	// System holds the system prompt, in blocks that change at different rates, the most
-	// stable first, so that prompt caches hit.
+	// System holds the blocks of the system prompt, the most stable first to help prompt caches.
 	System []*Text
-	// Tools are the tools the model may call, in a stable order.
+	// Tools are the tools that the model may call. Keep their order, so that prompt caches hit.
 	Tools []*ToolSpec
 	// ToolChoice says whether the model may, must or must not call a tool.
 	ToolChoice ToolChoice
-	// Messages is the conversation, oldest first.
+	// Messages is the conversation, with the oldest message first.
 	Messages []*Message
-	// MaxTokens bounds the length of the answer, in tokens.
+	// MaxTokens is the maximum length of the answer, in tokens.
 	MaxTokens int
-	// Temperature is the sampling temperature; nil leaves it to the provider.
+	// Temperature is the sampling temperature. If nil, the provider chooses it.
 	Temperature *float64
-	// Stop holds the sequences at which the model stops.
+	// Stop holds strings, each of which ends the answer when the model writes it.
 	Stop []string
-	// Thinking is the number of tokens that the model may use for thinking. 0 leaves it
-	// to the model; a negative value turns thinking off.
+	// Thinking is the number of tokens that the model may use for thinking. If 0, the model
+	// decides. A negative number turns thinking off.
 	Thinking int
-	// NoCache turns off the prompt cache breakpoints that a client sets on its own.
+	// NoCache turns off the prompt cache breakpoints that a client adds by default.
 	NoCache bool
-	// Output asks for an answer that is a single JSON document. Clients with the ability
-	// [OutputFormatter] honour it, others ignore it; see package generate.
+	// Output, if not nil, asks for an answer that is a single JSON document, see package generate.
+	// Clients without the ability [OutputFormatter] ignore this field.
 	Output *OutputFormat
-	// MaxResponse bounds the size of the answer, in bytes. The loop and [Complete] check it
-	// themselves; a client may use it to bound its buffers. A run sets it to [Limits].Response.
+	// MaxResponse is the maximum size of the answer, in bytes. The loop and [Complete] enforce it;
+	// a client may use it to bound buffers. A run sets it to [Limits].Response. Default: 32 MiB.
 	MaxResponse int64
-	// Extra holds further top-level fields of the provider's wire format.
+	// Extra holds additional top-level fields of the request, in the provider's wire format.
 	Extra map[string]json.RawMessage
 }
 
-// OutputFormat describes an answer that is a single JSON document.
+// OutputFormat describes the single JSON document with which the model has to answer.
 type OutputFormat struct {
-	// Name is a short name of the document, which the model sees: letters, digits, "_" and "-".
+	// Name is a short name for the document, with letters, digits, "_" and "-". The model sees it.
 	Name string
 	// Schema is the JSON Schema of the document.
 	Schema json.RawMessage
 }
 
-// OutputFormatter is an optional ability of a [ModelClient]: it can make the model
-// answer with a JSON document.
+// OutputFormatter is an optional ability of a [ModelClient]: it can make the model answer with a
+// JSON document that follows a schema.
 type OutputFormatter interface {
-	// FormatsOutput reports whether the model honours [Request.Output]. An empty name
-	// stands for the client's model.
+	// FormatsOutput reports whether the model, or the default model for "", obeys [Request.Output].
 	FormatsOutput(model string) bool
 }
 
-// ToolChoice says how the model uses tools. The zero value is ToolAuto.
+// ToolChoice says whether the model may, must or must not call a tool. The zero value is ToolAuto.
 type ToolChoice struct {
-	// Mode is one of the Tool… constants.
+	// Mode is [ToolAuto], [ToolNone], [ToolAny] or [ToolNamed].
 	Mode ToolMode
-	// Name is the tool that must be called, for [ToolNamed].
+	// Name is the name of the tool that the model must call if Mode is [ToolNamed].
 	Name string
 }
 
-// ToolMode is the kind of a [ToolChoice]: whether the model may call tools, has to, or has
-// to call a certain one.
+// ToolMode says whether the model may, must or must not call tools, or must call a certain one.
 type ToolMode int
 
 // The modes of a [ToolChoice].
 const (
-	// ToolAuto lets the model decide whether it calls tools, and which. It is the default of
-	// every provider.
+	// ToolAuto lets the model decide whether to call tools, and which. All providers default to it.
 	ToolAuto ToolMode = iota
-	// ToolNone keeps the model from calling tools. Where a provider's API cannot say so, its
+	// ToolNone keeps the model from calling tools. If a provider's API has no such setting, its
 	// client leaves the tools out of the request.
 	ToolNone
-	// ToolAny makes the model call at least one of the tools. Which one is the model's choice.
+	// ToolAny makes the model call at least one tool, which the model chooses.
 	ToolAny
-	// ToolNamed makes the model call the tool that [ToolChoice] names. It may call the
-	// tool more than once.
+	// ToolNamed makes the model call the tool in [ToolChoice].Name, possibly more than once.
 	ToolNamed
 )
 
-// ModelEvent is an event that a [ModelClient] yields: [*TextDelta], [*ThinkingDelta],
+// ModelEvent is an event that a [ModelClient] yields. It is a [*TextDelta], [*ThinkingDelta],
 // [*ToolDelta], [*BlockDone], [*BlockTruncated], [*Retrying] or [*MessageDone].
 type ModelEvent interface{ modelEvent() }
 
-// TextDelta is the next piece of the answer's text. Pieces end on rune boundaries. A later
-// [Retrying] with Discarded takes back all text since the last [TurnFinished].
+// TextDelta is the next piece of the answer's text. It never ends in the middle of a rune. If a
+// [Retrying] with Discarded set comes later, all text since the last [TurnFinished] is void.
 type TextDelta struct {
 	Text string `json:"text"`
 }
 
-// ThinkingDelta is the next piece of the model's thinking, as far as the provider shows it.
-// Pieces end on rune boundaries.
+// ThinkingDelta is the next piece of the model's thinking, if the provider reveals thinking. It
+// never ends in the middle of a rune.
 type ThinkingDelta struct {
 	Text string `json:"text"`
 }
 
-// ToolDelta is the next piece of a call's arguments. Args is not valid JSON by itself,
-// and is empty in the first delta of some calls. A call that arrives whole may have
-// none. Do not act on it before the call is complete: a client says so with
-// [BlockDone], a run with [ToolStarted] or, if the call is not run, with [ToolFinished].
+// ToolDelta is the next piece of a tool call. Args is a piece of the JSON text of the arguments,
+// so it is not valid JSON by itself; it may be empty in the first delta. A call that arrives in
+// one piece may have no deltas. Do not act on a call before it is complete: then a client yields
+// [BlockDone], and a run yields [ToolStarted], or only [ToolFinished] if the call is not run.
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Args string `json:"args"`
 }
 
-// BlockDone is the provider's statement that a block is complete: it said so, began the next block,
-// or sends its calls whole. That arguments parse as JSON is not enough. It is also a [Fact].
+// BlockDone reports that a block of the answer, such as a text or a tool call, is complete. A
+// client yields it when the provider says so, begins the next block, or sends calls in one piece.
+// It is not enough that the arguments so far are valid JSON. A BlockDone is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
 
-// BlockTruncated carries a tool call that the end of the response cut off, with the
-// arguments received so far. Such a call is never run. It is also a [Fact].
+// BlockTruncated reports that the end of the response cut off a tool call. Call holds the
+// arguments received so far. Such a call is never run. A BlockTruncated is also a [Fact].
 type BlockTruncated struct {
 	Call *ToolUse `json:"-"`
 }
 
-// MessageDone ends a response: it is the last event, and comes once. A sequence that ends
-// without it has failed. It is also a [Fact].
+// MessageDone is the last event of a response, and comes exactly once. If a sequence ends without
+// a MessageDone, the request has failed. A MessageDone is also a [Fact].
 type MessageDone struct {
 	// Stop says why the model stopped.
 	Stop StopReason
-	// Usage counts the tokens of this response and its request.
+	// Usage is the number of tokens that the request and its response used.
 	Usage Usage
-	// Model is the model that answered, ID the provider's id of the message.
+	// Model is the name of the model that answered. ID is the provider's id of the message.
 	Model, ID string
 }
 
@@ -212,33 +210,32 @@ func (*BlockTruncated) modelEvent() {}
 func (*Retrying) modelEvent()       {}
 func (*MessageDone) modelEvent()    {}
 
-// StopReason says why a model stopped. A value other than the constants is the
-// provider's own word, unchanged.
+// StopReason says why a model stopped. The provider's own word is used if no constant fits.
 type StopReason string
 
-// The reasons that all providers share.
+// The stop reasons into which clients translate the words of the providers.
 const (
-	// StopEndTurn means that the model finished its answer by itself. Some providers also
-	// report a stop sequence in this way.
+	// StopEndTurn means that the model finished its answer. Some providers also use it for
+	// [StopSequence].
 	StopEndTurn StopReason = "end_turn"
 	// StopToolUse means that the model waits for the outputs of the tool calls in its message.
 	StopToolUse StopReason = "tool_use"
-	// StopMaxTokens means that the answer reached [Request.MaxTokens] or the model's own
-	// limit. It is cut off, maybe in a text; of a call, there is a [BlockTruncated].
+	// StopMaxTokens means that the answer was cut off at [Request.MaxTokens] or at the model's own
+	// limit. The last text may be incomplete. An incomplete call is a [BlockTruncated].
 	StopMaxTokens StopReason = "max_tokens"
-	// StopRefusal means that the model, or a filter of the provider, refused to go on. Calls
-	// in the message that have not begun do not run.
+	// StopRefusal means that the model, or a filter of the provider, refused to go on. Any calls
+	// in the message that have not started are not run.
 	StopRefusal StopReason = "refusal"
-	// StopSequence means that the model wrote one of the sequences in [Request.Stop], which
-	// is not part of the answer.
+	// StopSequence means that the model wrote a string of [Request.Stop]. The answer ends before
+	// it.
 	StopSequence StopReason = "stop_sequence"
-	// StopPaused means that the provider interrupted a long answer. It goes on when it is
-	// asked again with the message as the end of the history.
+	// StopPaused means that the provider interrupted a long answer. The model continues it if the
+	// next request has this message as the last one.
 	StopPaused StopReason = "paused"
 )
 
-// Usage counts tokens. Input excludes the tokens read from or written to a cache: the
-// whole input is Input + CacheRead + CacheWrite. Reasoning is part of Output.
+// Usage counts tokens. Input excludes the tokens that were read from a prompt cache or written to
+// it, so the whole input is Input + CacheRead + CacheWrite. Output includes Reasoning.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -247,8 +244,7 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Add returns the sum of u and v, field by field. It is how the usage of a run is made from
-// that of its messages.
+// Add returns the sum of u and v, field by field, for example to total several messages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		Input:      u.Input + v.Input,
@@ -259,77 +255,76 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Price is a model's price, in US dollars per million tokens.
+// Price is the price of a model, in US dollars per million tokens.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
-	// CacheRead and CacheWrite default to Input if they are 0.
+	// CacheRead and CacheWrite are the prices of cached input. If one is 0, Input applies.
 	CacheRead  float64 `json:"cache_read,omitempty"`
 	CacheWrite float64 `json:"cache_write,omitempty"`
-	// Long is the price of a request with more than LongFrom tokens of input, or nil if
-	// the price does not depend on the size.
+	// Long is the price of a request whose input, including cached input, has more than LongFrom
+	// tokens. If nil, the price does not depend on the size.
 	Long     *Price `json:"long,omitempty"`
 	LongFrom int64  `json:"long_from,omitempty"`
 }
 
-// Cost returns the cost of u at price p, in US dollars. It is meant for the usage of a
-// single request, since the price may depend on its size.
+// Cost returns the cost of u at price p, in US dollars. If p.Long is set, the price depends on the
+// size of each request, so u must be the usage of a single request.
 func (u Usage) Cost(p Price) float64 {
 	if p.Long != nil && u.Input+u.CacheRead+u.CacheWrite > p.LongFrom {
 		p = *p.Long
 	}
 	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output +
-		float64(u.CacheRead)*cmp.Or(p.CacheRead, p.Input) + float64(u.CacheWrite)*cmp.Or(p.CacheWrite, p.Input)) / 1e6
+		float64(u.CacheRead)*cmp.Or(p.CacheRead, p.Input) +
+		float64(u.CacheWrite)*cmp.Or(p.CacheWrite, p.Input)) / 1e6
 }
 
-// ModelInfo describes a model. The zero value of a field means unknown.
+// ModelInfo describes a model. If a field has its zero value, the property is unknown.
 type ModelInfo struct {
-	// Provider and Model name the model: "anthropic", "claude-sonnet-4-5".
+	// Provider and Model name the model, such as "anthropic" and "claude-sonnet-4-5".
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
-	// Context is the maximum number of tokens of a request with its answer, MaxOutput
-	// that of an answer.
+	// Context is the maximum number of tokens in a request and its answer together. MaxOutput is
+	// the maximum number of tokens in the answer.
 	Context   int64 `json:"context,omitempty"`
 	MaxOutput int64 `json:"max_output,omitempty"`
-	// Price is nil if it is unknown.
+	// Price is the price of the model, or nil if it is unknown.
 	Price *Price `json:"price,omitempty"`
-	// Tools, Thinking, Images and Output say that the model calls tools, thinks before
-	// it answers, takes images, and answers according to a schema.
+	// Tools says that the model can call tools, Thinking that it can think before it answers,
+	// Images that it accepts images, and Output that it can follow [Request.Output].
 	Tools    bool `json:"tools,omitempty"`
 	Thinking bool `json:"thinking,omitempty"`
 	Images   bool `json:"images,omitempty"`
 	Output   bool `json:"output,omitempty"`
 }
 
-// ModelInfoer is an optional ability of a [ModelClient]: it describes models.
+// ModelInfoer is an optional ability of a [ModelClient]: it describes the client's models.
 type ModelInfoer interface {
-	// ModelInfo describes a model; an empty name stands for the client's model. It
-	// returns false if nothing is known of it.
+	// ModelInfo describes the named model, or the client's default model if the name is empty. It
+	// returns false if it does not know the model.
 	ModelInfo(model string) (ModelInfo, bool)
 }
 
-// Response is a whole answer of a model, as [Complete] collects it from the events of a
-// [ModelClient].
+// Response is a complete answer of a model, as [Complete] collects it from a client's events.
 type Response struct {
-	// Message is the assistant's message. Calls that were cut off are in Cut instead.
+	// Message is the model's message, without the calls that were cut off; Cut holds those.
 	Message *Message
 	Cut     []*ToolUse
 	Stop    StopReason
 	Usage   Usage
-	// Model is the model that answered, ID the provider's id of the message.
+	// Model is the name of the model that answered. ID is the provider's id of the message.
 	Model, ID string
 }
 
-// Text returns the visible text of the answer: its [Text] parts, concatenated, without
-// thinking and tool calls.
+// Text returns the visible text of the answer: its [Text] parts, concatenated, without thinking.
 func (r *Response) Text() string { return r.Message.Text() }
 
-// Complete asks m once and collects the whole answer. It runs no tools and does not retry. If it
-// returns an error, the response still holds the blocks that were complete by then. An answer
-// that ends in a refusal is not an error here: it has the Stop [StopRefusal].
+// Complete sends one request to m and collects the answer. It runs no tools and does not retry. If
+// Complete returns an error, the response still holds the blocks that were complete before the
+// error. A refusal by the model is not an error here: the response then has the Stop [StopRefusal].
 //
-// The message is valid for the history: its text is valid UTF-8, and a call whose id is
-// empty or was used before in req.Messages or in the answer gets a new one.
+// The message can be used in a history: its text is valid UTF-8, and its calls have unique ids.
+// Complete replaces an id that is empty or occurs earlier in req.Messages or in the answer.
 func Complete(ctx context.Context, m ModelClient, req *Request) (*Response, error) {
 	r := &Response{Message: &Message{Role: RoleAssistant}}
 	switch {
@@ -381,8 +376,7 @@ func (r *Response) add(p Part) {
 	}
 }
 
-// identify gives the calls ids that are not empty and not used before: outputs are matched
-// to calls by id.
+// identify makes the ids of the calls unique and not empty, because an output is found by its id.
 func (r *Response) identify(history []*Message) {
 	calls := r.Message.Calls()
 	if len(calls) == 0 {

@@ -1,8 +1,8 @@
 package aycoder
 
-// An outbox holds the events that the consumer has not seen. Deltas that follow
-// each other are joined, of the progress of a call only the newest is kept: so its
-// size is bounded by that of the response, whatever the consumer does.
+// An outbox holds the events that the consumer has not seen. Adjacent deltas are joined, and only
+// the newest progress of a call is stored. So the response bounds its size, whatever the consumer
+// does.
 type outbox struct {
 	items []outItem
 	room  []outItem // the array of items, for when they start over
@@ -54,7 +54,7 @@ func (o *outbox) replace(p *ToolProgress) bool {
 	return false
 }
 
-// join adds a delta to one of the same kind.
+// join appends a delta to the item, and reports whether both are of the same kind.
 func (i *outItem) join(ev Event) bool {
 	first, text := "", ""
 	switch ev := ev.(type) {

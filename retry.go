@@ -6,53 +6,55 @@ import (
 	"time"
 )
 
-// RetryPolicy says how often and for how long requests to the model are retried. The
-// zero value means the defaults.
+// RetryPolicy says how often and for how long a run retries requests to the model. A field that is
+// 0 has its default value.
 type RetryPolicy struct {
-	// Attempts is the maximum number of retries for a message. Default: 5; a negative
-	// value means none.
+	// Attempts is the maximum number of retries for one message. A negative number turns retries
+	// off, except with a smaller request, see [RetryPolicy.Decide]. Default: 5.
 	Attempts int
-	// Base is the wait before the first retry; it doubles each time. Default: 1 second.
+	// Base is the wait before the first retry; it doubles each time, up to a minute. Default: 1
+	// second.
 	Base time.Duration
-	// Budget is the maximum total of the waits for one message, including the time of
-	// requests that ended with a [TimeoutError]. If a provider asks for a wait that
-	// is longer than what is left, the run fails without waiting. Default: 5 minutes.
+	// Budget is the maximum total of the waits for one message. The time of requests that ended
+	// with a [TimeoutError] counts, too. If a provider asks for a wait that is longer than the
+	// rest of the budget, the run fails without waiting. Default: 5 minutes.
 	Budget time.Duration
 }
 
-// Failure is the input of [RetryPolicy.Decide]: the error, and everything that the decision
-// depends on, as plain data.
+// Failure is the input of [RetryPolicy.Decide]: the error, and all data that the decision needs.
 type Failure struct {
 	// Err is the error of the request.
 	Err error
-	// Attempt is the number of earlier retries for this message, Waited their total wait.
+	// Attempt is the number of earlier retries for this message. Waited is the total of their
+	// waits.
 	Attempt int
 	Waited  time.Duration
-	// Now is the current time, Random a number in [0, 1) that spreads the waits.
+	// Now is the current time. Random is a number in [0, 1), which spreads retries over time.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request cannot be made any smaller.
+	// Shrunk says that the request cannot be made smaller, so an error because of its size is
+	// final.
 	Shrunk bool
-	// Sent is the approximate size in bytes of the text of the request's messages, Fixed
-	// that of the rest of the request. Only messages can be left out to make it smaller.
+	// Sent is the approximate size of the text in the request's messages, in bytes. Fixed is that
+	// of the rest of the request, which cannot be left out to make the request smaller.
 	Sent, Fixed int64
 }
 
-// Decide says whether and when the model is asked again after a failure. It is a pure
-// function, and makes all decisions about retries:
+// Decide says whether and when the model is asked again after a failure. It is a pure function,
+// and makes all decisions about retries:
 //
-//   - Rate limits and overload: it waits as long as the provider asks (Retry-After,
-//     reset headers), or longer each time.
-//   - Broken streams and timeouts: it waits for a short time. The time spent waiting
-//     for a silent service counts as waiting, as if each attempt had taken as long:
-//     after five minutes of silence it gives up.
-//   - A context that is too large: the request is rebuilt smaller until it fits or
-//     nothing more can be left out. The error's Actual and Max say how much has to go;
-//     Max alone gives an estimate.
-//   - An answer that is over a limit: the run fails, and complete blocks of the answer
-//     are kept.
-//   - Anything else: the run fails at once. This includes a wrong key, a bad request, a
-//     refusal, an unknown model, and errors that are not a [*ModelError].
+//   - Rate limit or overload: the run retries after the time that the provider asks for, in
+//     Retry-After or in headers for resets. Without such a time, the wait doubles with each retry.
+//   - Broken stream or timeout: the run retries, and the wait doubles with each retry. Time spent
+//     on a silent service counts as waiting, as if each attempt had taken that long. By default,
+//     the run therefore gives up after five minutes of silence.
+//   - Context too large: the run retries at once with a smaller request, regardless of Attempts,
+//     until the request fits or nothing more can be left out. Decide derives the new size from the
+//     error's Actual and Max, or estimates it.
+//   - Answer over a limit, a [*LimitError]: the run fails, and the history keeps the complete
+//     blocks of the answer.
+//   - Any other error: the run fails at once. Examples are a wrong key, a bad request, a refusal,
+//     an unknown model, and errors that are not a [*ModelError].
 func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	attempts, budget := cmp.Or(p.Attempts, 5), cmp.Or(p.Budget, 5*time.Minute)
 	if e, ok := errors.AsType[*ContextTooLargeError](f.Err); ok {
@@ -68,7 +70,8 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 	if !ok || f.Attempt >= attempts {
 		return ModelFailed{}
 	}
-	if silent, ok := errors.AsType[*TimeoutError](f.Err); ok && silent.Elapsed >= (budget-f.Waited)/time.Duration(f.Attempt+1) {
+	if silent, ok := errors.AsType[*TimeoutError](f.Err); ok &&
+		silent.Elapsed >= (budget-f.Waited)/time.Duration(f.Attempt+1) {
 		return ModelFailed{}
 	}
 	if asked > budget-f.Waited {
@@ -87,8 +90,9 @@ func (p RetryPolicy) Decide(f Failure) ModelFailed {
 // bytesPerToken is a rule of thumb for requests whose size in tokens is unknown.
 const bytesPerToken = 4
 
-// limit returns the size of the messages in the next request: slightly less than what fits by the
-// error's own count, or else a fraction of what was sent, and no more than fits by an estimate.
+// limit returns the maximum size of the messages in the next request, in bytes. It is slightly
+// less than what fits according to the error's Actual and Max, or else a fraction of what was
+// sent. In no case is it more than an estimate of what fits.
 func (e *ContextTooLargeError) limit(f Failure) int64 {
 	sent, fits := f.Sent+f.Fixed, f.Sent
 	if actual := cmp.Or(e.Actual, sent/bytesPerToken); e.Max > 0 && actual > e.Max {

@@ -12,9 +12,9 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Asking the model: the request, the stream, and what is done when it fails.
+// This file asks the model: it builds the request, reads the stream, and handles failures.
 
-// callModel asks the model, and tells the state how that went.
+// callModel asks the model, and reports the outcome to the state.
 func (r *run) callModel(ctx context.Context, a *CallModel) {
 	err := errExited
 	defer func() {
@@ -25,7 +25,7 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 	err = r.stream(ctx, a)
 }
 
-// errExited is what is left of a step whose goroutine was ended from within, as t.FailNow does.
+// errExited is the error of a step whose goroutine ended itself, as t.FailNow does.
 var errExited = errors.New("goroutine exited before it returned")
 
 var errLateRetry = errors.New("retry after a block was complete")
@@ -41,7 +41,8 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		if p == nil {
 			return
 		}
-		r.loop.log(ctx, slog.LevelError, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+		r.loop.log(ctx, slog.LevelError, "model client panicked",
+			"panic", p, "stack", string(debug.Stack()))
 		if err = failed; !done && err == nil {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
@@ -85,7 +86,7 @@ func eventSize(ev ModelEvent) int64 {
 	return 0
 }
 
-// A refusal is what the model said about a request that was too large.
+// A refusal is the model's answer to a request that was too large.
 type refusal struct {
 	err  *ContextTooLargeError
 	size int64 // of the request
@@ -93,8 +94,8 @@ type refusal struct {
 	unsent bool
 }
 
-// prepare builds the request of an action. One that takes the place of a request that
-// was too large must be smaller: the same bytes would be refused again.
+// prepare builds the request of an action. If it replaces a request that was too large, it must be
+// smaller, because the same bytes would be refused again.
 func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	in := ContextInput{Run: r.id, Turn: a.Turn, Elide: a.Elide, Limit: a.Limit, Base: &r.base}
 	r.mu.Lock()
@@ -126,7 +127,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	return req, nil
 }
 
-// requestSize is about how many bytes of text the messages of a request have, and the rest of it.
+// requestSize returns the approximate size, in bytes, of the messages of a request and of its rest.
 func requestSize(req *Request) (messages, rest int64) {
 	if req == nil {
 		return 0, 0
@@ -140,8 +141,8 @@ func requestSize(req *Request) (messages, rest int64) {
 	return sizeOf(req.Messages, 0), rest
 }
 
-// modelEvent passes an event on. It reports whether it was the last. Text for which
-// the client has yielded no block becomes one.
+// modelEvent passes an event on, and reports whether it was the last one. Text for which the
+// client has not yielded a block becomes a block.
 func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,15 +167,15 @@ func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	return done, nil
 }
 
-// keepText makes what was said of a block that is not complete one, before the message
-// is cut short. The mutex is held.
+// keepText makes a block of the text that was received for an incomplete block, before the message
+// ends early. The caller holds the mutex.
 func (r *run) keepText() {
 	if text := r.incoming.rest(); text != nil && r.state.phase == phaseModel {
 		_ = r.step(&BlockDone{&Text{Text: runes.Clean(text.Text)}})
 	}
 }
 
-// take hands an event to the state and the consumer. The mutex is held.
+// take passes an event to the state and the consumer. The caller holds the mutex.
 func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
@@ -204,8 +205,8 @@ func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	return false, nil
 }
 
-// restarted forgets what came of the message so far, as the client does. A
-// complete block may be in use, so the client must not have sent one. The mutex is held.
+// restarted discards the deltas of the current message, as the client does. It is an error if the
+// client has sent a complete block, which may already be in use. The caller holds the mutex.
 func (r *run) restarted(ev *Retrying) error {
 	if ev == nil || len(r.state.parts.Items) > 0 {
 		return errLateRetry
@@ -219,8 +220,7 @@ func (r *run) restarted(ev *Retrying) error {
 	return nil
 }
 
-// modelFailed asks the policy whether to try again. A stream that
-// broke because the context was cancelled did not fail.
+// modelFailed asks the policy whether to retry, unless the failure is only that of the context.
 func (r *run) modelFailed(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,11 +254,12 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 		_ = r.step(&f)
 		return
 	}
-	_ = r.step(&f, &Retrying{Discarded: heard && !begun, Attempt: r.state.attempt + 1, After: f.After, Err: err})
+	_ = r.step(&f, &Retrying{Discarded: heard && !begun,
+		Attempt: r.state.attempt + 1, After: f.After, Err: err})
 }
 
-// shrink decides what is sent in place of a request that was too large. If nothing more
-// can be left out it says so. The mutex is held.
+// shrink decides which limit the next request has, after one that was too large. If nothing more
+// can be left out, it stops the retry. The caller holds the mutex.
 func (r *run) shrink(f *ModelFailed, err error) error {
 	if r.refused != nil && r.refused.unsent { // the builder took too small a step
 		f.Limit = r.state.cut.limit / 2
@@ -272,10 +273,11 @@ func (r *run) shrink(f *ModelFailed, err error) error {
 		return err
 	}
 	f.Retry = false
-	return &ContextError{Op: "make request smaller", Err: fmt.Errorf("nothing more can be left out: %w", err)}
+	return &ContextError{Op: "make request smaller",
+		Err: fmt.Errorf("nothing more can be left out: %w", err)}
 }
 
-// retry asks the policy. An error whose methods panic is not tried again.
+// retry asks the policy about an error. An error with a method that panics is not retried.
 func (r *run) retry(ctx context.Context, err error) (f ModelFailed) {
 	defer func() {
 		if p := recover(); p != nil {

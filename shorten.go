@@ -9,8 +9,7 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// sizeOf returns the approximate size of messages in a request, in bytes of text, with
-// each shortened to a quarter of the limit.
+// sizeOf returns the approximate size of messages, each shortened to a quarter of limit, in bytes.
 func sizeOf(messages []*Message, limit int64) int64 {
 	n := int64(0)
 	for _, m := range messages {
@@ -19,7 +18,7 @@ func sizeOf(messages []*Message, limit int64) int64 {
 	return n
 }
 
-// shortSize returns the approximate size of a message after it was shortened.
+// shortSize returns the approximate size of a message that was shortened to a quarter of the limit.
 func shortSize(m *Message, limit int64) int64 {
 	n, room := messageSize(m), limit/4
 	if room == 0 || n <= room {
@@ -34,7 +33,7 @@ func shortSize(m *Message, limit int64) int64 {
 	return min(n, room)
 }
 
-// messageSize returns the approximate size of a message as it is.
+// messageSize returns the approximate size of a message that was not shortened.
 func messageSize(m *Message) int64 { return overhead + partsSize(m.Parts) }
 
 func partsSize(parts []Part) int64 {
@@ -65,9 +64,9 @@ func mediaSize(m *Media) int64 {
 	return int64(len(m.Data) / 8)
 }
 
-// shortened returns m with its longest texts shortened so that it takes no more than room, or as
-// little as possible. It returns m itself if that fits or room is 0. Thinking and opaque blocks
-// are never changed: the provider needs them back exactly as they came.
+// shortened returns a copy of m whose longest texts are shortened, so that its size is at most
+// room, or as small as possible. It returns m itself if m fits or if room is 0. Thinking and
+// opaque blocks are never changed, because the provider needs them exactly as they came.
 func shortened(m *Message, room int64) *Message {
 	if room <= 0 || messageSize(m) <= room {
 		return m
@@ -83,8 +82,7 @@ func shortened(m *Message, room int64) *Message {
 	}
 }
 
-// shortParts shortens each part that takes more than a number of bytes. It returns a new
-// slice, since messages are shared.
+// shortParts shortens the parts that take more than each bytes, in a copy, as messages are shared.
 func shortParts(parts []Part, each int) []Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
@@ -95,7 +93,7 @@ func shortParts(parts []Part, each int) []Part {
 	return out
 }
 
-// shortPart shortens a part. Media cannot be shortened, so a text takes its place.
+// shortPart shortens a part to about each bytes. A note replaces media, which cannot be shortened.
 func shortPart(p Part, each int) Part {
 	switch p := p.(type) {
 	case *Text:

@@ -7,24 +7,24 @@ import (
 	"sync/atomic"
 )
 
-// TurnResult is what one turn came to. It is filled however the turn ends.
+// TurnResult is the result of [Loop.Turn]. It is filled however the turn ends.
 type TurnResult struct {
-	// Messages are the new messages: the model's, and the outputs of its calls. Append
-	// them to the request's for the next turn.
+	// Messages are the new messages: the model's message, and the outputs of its calls. Append
+	// them to the request's Messages for the next turn.
 	Messages []*Message
-	// More says that the model wants to go on: it has made calls, or paused.
+	// More says that the model is not finished: it made calls, or paused.
 	More  bool
 	Stop  StopReason
 	Usage Usage
-	// Pending holds the open questions of a turn that was suspended; go on with
-	// [Loop.Run] and [Input.Pending].
+	// Pending holds the open questions of a suspended turn, or is nil. To continue such a turn,
+	// call [Loop.Run] with [Input.Pending].
 	Pending *Pending
 }
 
-// Turn asks the model once, with req as it is, and runs the tools that it calls: for hosts
-// that write the loop themselves. Tools, approvals, retries and limits are those of l; the
-// context builder is not asked, and req.Tools that are empty are l's. The sequence
-// keeps the contract of [Agent]. The result may be nil.
+// Turn sends req to the model once, and runs the tools that the model calls. It is for hosts that
+// write the loop themselves. Turn uses the tools, approvals, retries and limits of l, but not its
+// context builder. If req.Tools is empty, the model may call all tools of l. The sequence keeps
+// the contract of [Agent]. Turn stores its result in into, unless into is nil.
 //
 //	for more := true; more; more = res.More {
 //		for ev, err := range loop.Turn(ctx, req, &res) { … }
@@ -64,7 +64,7 @@ func (l *Loop) Turn(ctx context.Context, req *Request, into *TurnResult) iter.Se
 	}
 }
 
-// turn makes a run of one turn.
+// turn makes a run that consists of one turn.
 func (l *Loop) turn(req *Request, messages []*Message, ids *callIDs) *run {
 	r := newRun(l, &RunConfig{})
 	r.fixed = true
