@@ -65,8 +65,9 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type becomes an
-// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. JSON in another
-// format, without "parts" or with a "text" that has no "type", is an error: its text would be lost.
+// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. If "parts" or the
+// "type" of a part with "text" is missing, the JSON has another format, and UnmarshalJSON returns
+// an error so that no text is lost.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {

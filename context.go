@@ -43,13 +43,12 @@ type ContextInput struct {
 	// never falls and Limit never grows.
 	Elide int
 	Limit int64
-	// Window is the model's context size in tokens, for request and answer together, or 0 if
-	// unknown.
+	// Window is the model's context size in tokens, for request plus answer, or 0 if unknown.
 	Window int64
-	// Usage is the number of tokens that the last answer in this run used, with its request.
+	// Usage counts the tokens of the last answer in this run, and of its request.
 	Usage Usage
-	// Overflow is the model's error if it refused the previous request as too large and this
-	// request replaces it; otherwise nil. If this request is not smaller, it is not sent.
+	// Overflow is the error with which the model refused the previous request as too large, or nil.
+	// If it is set, the loop sends the new request only if that is smaller than the refused one.
 	Overflow *ContextTooLargeError
 	// Base is the request without messages: system prompt, tools and limits, as the options of
 	// [New] set them.
@@ -68,9 +67,9 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	return &req, nil
 }
 
-// CheckHistory returns an error if a conversation is not valid. It is valid if every call has a
-// unique id and an output with that id in the user message right after it, every output has such a
-// call, and every part fits the role of its message. The error is a [*ContextError].
+// CheckHistory returns an error if a conversation is not valid. In a valid one, every call has a
+// unique id, and the user message right after the call has its output. Every output belongs to
+// such a call, and every part fits the role of its message. The error is a [*ContextError].
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err
@@ -158,10 +157,10 @@ func checkLong(messages []*Message) *callIDs {
 }
 
 // RepairHistory makes a valid history from a conversation that [CheckHistory] refuses, such as one
-// that was stored while a tool was running. A call without an output gets one which says that the
-// outcome is unknown. An output in the wrong place moves to its call. RepairHistory removes outputs
-// without a call, calls whose id was used before, parts in the wrong role, and messages that are
-// empty or have an unknown role. If the conversation is valid, it returns messages itself.
+// that was stored while a tool was running. A call without an output gets an output saying that
+// the outcome is unknown. An output in the wrong place moves to its call. RepairHistory removes
+// outputs without a call, calls whose id was used before, parts in the wrong role, and messages
+// that are empty or have an unknown role. It returns messages itself if the conversation is valid.
 func RepairHistory(messages []*Message) []*Message {
 	if CheckHistory(messages) == nil {
 		return messages

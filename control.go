@@ -10,9 +10,8 @@ import (
 )
 
 // Control lets other goroutines send messages into a run and look at its state, see [WithControl].
-// It serves one run at a time. Messages that have not reached the model when a run ends are for
-// the next run with the same Control. The zero value is ready to use. Methods are safe for
-// concurrent use.
+// It serves one run at a time. If a run ends before the model has seen a message, the next run with
+// the same Control sends it. The zero value is ready to use. Methods are safe for concurrent use.
 type Control struct {
 	state atomic.Pointer[State]
 

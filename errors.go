@@ -139,7 +139,8 @@ func (e *AuthError) Error() string { return e.describe("not authorised") }
 // Unwrap returns the embedded ModelError.
 func (e *AuthError) Unwrap() error { return e.ModelError.base() }
 
-// UnknownModelError reports that the provider does not offer the model to the owner of the key.
+// UnknownModelError reports that the provider does not have the requested model, or does not offer
+// the model to the owner of the API key.
 type UnknownModelError struct {
 	*ModelError
 	// Available are the names of the models that the provider has, or nil if they are unknown.
@@ -163,7 +164,7 @@ func (e *UnknownModelError) Unwrap() error { return e.ModelError.base() }
 type ContextTooLargeError struct {
 	*ModelError
 	// Actual is the number of tokens in the request, and Max is the number that the model accepts.
-	// Each is 0 if the provider did not say. The next request is made smaller accordingly.
+	// Each is 0 if the provider did not say. Both decide how much smaller the next request is.
 	Actual, Max int64
 }
 
@@ -211,7 +212,7 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns the embedded ModelError.
 func (e *TimeoutError) Unwrap() error { return e.ModelError.base() }
 
-// Timeout returns true. The method is for code that looks for a net.Error with a timeout.
+// Timeout returns true. The function os.IsTimeout and similar checks call this method.
 func (e *TimeoutError) Timeout() bool { return true }
 
 // StreamBrokenError reports that a response did not arrive completely: the client could not
@@ -341,7 +342,7 @@ func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: 
 // Unwrap returns the embedded ToolError.
 func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
-// ToolTimeoutError reports that a tool exceeded its time limit. Any changes it had made remain.
+// ToolTimeoutError reports that a tool exceeded its time limit. Changes that it made remain.
 type ToolTimeoutError struct {
 	*ToolError
 	Elapsed time.Duration
@@ -355,12 +356,12 @@ func (e *ToolTimeoutError) Error() string {
 // Unwrap returns the embedded ToolError.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError reports that the run was cancelled while a tool worked. Its changes remain.
+// ToolCancelledError reports that a run was cancelled while a tool worked. Changes it made remain.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool had not returned when [Limits].Grace was over, so the run did
-	// not wait any longer and the outcome is unknown. Otherwise, the tool returned Err. The model
-	// reads Err, too, unless it is only the error of the context.
+	// Abandoned says that the tool had not returned when [Limits].Grace was over. The run then
+	// stopped waiting, and the outcome is unknown. If Abandoned is false, the tool returned Err.
+	// The model reads Err, too, unless Err is only the error of the context.
 	Abandoned bool
 }
 
@@ -434,7 +435,7 @@ func (e *fatalError) Error() string { return e.err.Error() }
 func (e *fatalError) Unwrap() error { return e.err }
 
 // Fatal marks an error that a tool returns, such as a full disk, as one that ends the run. After
-// any other error of a tool, the run continues. In both cases the call gets an output. Fatal(nil)
+// any other error of a tool, the run continues. In either case, the call has an output. Fatal(nil)
 // is nil.
 func Fatal(err error) error {
 	if err == nil {

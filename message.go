@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Role says who speaks in a [Message]. The JSON form has the same values, and each provider's
-// client translates them into the words of the provider.
+// Role says who speaks in a [Message]. The JSON form uses the same values. Each provider's client
+// translates a Role into the provider's own name for it.
 type Role string
 
 // The roles of messages.
 const (
-	// RoleUser is the role of messages from the user, and of those with [ToolOutput] parts.
+	// RoleUser is the role of messages from the user, and of messages with the outputs of tools.
 	RoleUser Role = "user"
 	// RoleAssistant is the role of messages from the model, with its text, thinking and tool calls.
 	RoleAssistant Role = "assistant"
@@ -216,11 +216,11 @@ type Thinking struct {
 	Provider string
 }
 
-// ToolUse is a tool call in a message of the model. The next message has its [ToolOutput].
+// ToolUse is a tool call in a message of the model. The next message has the call's [ToolOutput].
 type ToolUse struct {
 	// ID identifies the call and its [ToolOutput]. It is unique in a conversation: the loop and
-	// [Complete] replace an id that is empty or was used before. A client may get calls with ids
-	// that another provider issued, if the conversation changes the provider.
+	// [Complete] replace an id that is empty or was used before. If a conversation moves to
+	// another provider, the client of that provider gets ids which the provider has not issued.
 	ID   string
 	Name string
 	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote
@@ -234,7 +234,7 @@ type ToolUse struct {
 type ToolOutput struct {
 	// ID is the id of the [ToolUse] that the output belongs to. Name is the name of the tool.
 	ID, Name string
-	// Parts are the content, of [Text] and [Media].
+	// Parts holds the content: [Text] and [Media].
 	Parts []Part
 	// IsError says that the call failed.
 	IsError bool
@@ -256,8 +256,8 @@ type Media struct {
 	URL  string
 }
 
-// Opaque is a block that only one provider understands, such as redacted thinking, or a tool that
-// the provider itself runs and its result. Only that provider gets the block, byte for byte.
+// Opaque is a block that only one provider understands, such as redacted thinking or the result of
+// a server-side tool. That provider gets the block back byte for byte; no other provider gets it.
 type Opaque struct {
 	// Provider is the name of the provider that understands Raw. It is empty if the part was
 	// decoded from stored JSON and is of a kind that this version does not know.

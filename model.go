@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// ModelClient streams responses of a language model. It is the only interface that a provider must
-// implement.
+// ModelClient streams responses of a language model. A provider need not implement anything else.
 //
 // Stream sends req and yields the events of the response in the order in which they arrive:
 //
@@ -53,8 +52,9 @@ func (f ModelFunc) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEven
 // still finds the optional abilities of the wrapped client.
 type ModelMiddleware func(ModelClient) ModelClient
 
-// As returns m, or the first client inside m, that implements T, an interface for an optional
-// ability. The method Unwrap() ModelClient of a client returns the client inside it.
+// As finds an optional ability of a client, the interface T. It returns m if m implements T.
+// Otherwise, As looks in the same way at the client that m's method Unwrap() ModelClient returns.
+// The result is false if there is no such method.
 //
 //	if info, ok := aycoder.As[aycoder.ModelNamer](client); ok { … }
 func As[T any](m ModelClient) (T, bool) {
@@ -72,7 +72,7 @@ func As[T any](m ModelClient) (T, bool) {
 	return zero, false
 }
 
-// ModelNamer is an optional ability of a [ModelClient]: it reports the client's model by name.
+// ModelNamer is an optional ability of a [ModelClient]: it reports the name of the client's model.
 type ModelNamer interface {
 	// ModelName returns the name of the provider, such as "anthropic", and the name of the model
 	// that the client asks if [Request.Model] is empty.
@@ -84,7 +84,7 @@ type ModelNamer interface {
 type Request struct {
 	// Model is the name of the model to ask. If empty, the client asks its default model.
 	Model string
-	// System holds the blocks of the system prompt, the most stable first to help prompt caches.
+	// System holds the blocks of the system prompt, the most stable first, to help prompt caches.
 	System []*Text
 	// Tools are the tools that the model may call. Keep their order, so that prompt caches hit.
 	Tools []*ToolSpec
@@ -96,7 +96,7 @@ type Request struct {
 	MaxTokens int
 	// Temperature is the sampling temperature. If nil, the provider chooses it.
 	Temperature *float64
-	// Stop holds strings, each of which ends the answer when the model writes it.
+	// Stop holds stop sequences: the answer ends when the model writes one of these strings.
 	Stop []string
 	// Thinking is the number of tokens that the model may use for thinking. If 0, the model
 	// decides. A negative number turns thinking off.
@@ -124,7 +124,8 @@ type OutputFormat struct {
 // OutputFormatter is an optional ability of a [ModelClient]: it can make the model answer with a
 // JSON document that follows a schema.
 type OutputFormatter interface {
-	// FormatsOutput reports whether the model, or the default model for "", obeys [Request.Output].
+	// FormatsOutput reports whether the named model obeys [Request.Output]. An empty name means
+	// the client's default model.
 	FormatsOutput(model string) bool
 }
 
@@ -179,8 +180,8 @@ type ToolDelta struct {
 }
 
 // BlockDone reports that a block of the answer, such as a text or a tool call, is complete. A
-// client yields it when the provider says so, begins the next block, or sends calls in one piece.
-// It is not enough that the arguments so far are valid JSON. A BlockDone is also a [Fact].
+// client yields it when the provider says so, begins the next block, or sends calls in one piece,
+// but not merely because the arguments so far are valid JSON. A BlockDone is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
@@ -210,13 +211,13 @@ func (*BlockTruncated) modelEvent() {}
 func (*Retrying) modelEvent()       {}
 func (*MessageDone) modelEvent()    {}
 
-// StopReason says why a model stopped. The provider's own word is used if no constant fits.
+// StopReason says why a model stopped. If no constant fits, the value is the provider's own word.
 type StopReason string
 
 // The stop reasons into which clients translate the words of the providers.
 const (
-	// StopEndTurn means that the model finished its answer. Some providers also use it for
-	// [StopSequence].
+	// StopEndTurn means that the model finished its answer. Some providers also report this reason
+	// when the model wrote a stop sequence.
 	StopEndTurn StopReason = "end_turn"
 	// StopToolUse means that the model waits for the outputs of the tool calls in its message.
 	StopToolUse StopReason = "tool_use"
@@ -227,7 +228,7 @@ const (
 	// in the message that have not started are not run.
 	StopRefusal StopReason = "refusal"
 	// StopSequence means that the model wrote a string of [Request.Stop]. The answer ends before
-	// it.
+	// that.
 	StopSequence StopReason = "stop_sequence"
 	// StopPaused means that the provider interrupted a long answer. The model continues it if the
 	// next request has this message as the last one.
@@ -259,7 +260,8 @@ func (u Usage) Add(v Usage) Usage {
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
-	// CacheRead and CacheWrite are the prices of cached input. If one is 0, Input applies.
+	// CacheRead and CacheWrite are the prices of input read from and written to a prompt cache. If
+	// one of them is 0, the price in Input applies.
 	CacheRead  float64 `json:"cache_read,omitempty"`
 	CacheWrite float64 `json:"cache_write,omitempty"`
 	// Long is the price of a request whose input, including cached input, has more than LongFrom
@@ -291,7 +293,7 @@ type ModelInfo struct {
 	// Price is the price of the model, or nil if it is unknown.
 	Price *Price `json:"price,omitempty"`
 	// Tools says that the model can call tools, Thinking that it can think before it answers,
-	// Images that it accepts images, and Output that it can follow [Request.Output].
+	// Images that it accepts images, and Output that it can answer in JSON, see [Request.Output].
 	Tools    bool `json:"tools,omitempty"`
 	Thinking bool `json:"thinking,omitempty"`
 	Images   bool `json:"images,omitempty"`
@@ -301,13 +303,13 @@ type ModelInfo struct {
 // ModelInfoer is an optional ability of a [ModelClient]: it describes the client's models.
 type ModelInfoer interface {
 	// ModelInfo describes the named model, or the client's default model if the name is empty. It
-	// returns false if it does not know the model.
+	// returns false if the client does not know the model.
 	ModelInfo(model string) (ModelInfo, bool)
 }
 
 // Response is a complete answer of a model, as [Complete] collects it from a client's events.
 type Response struct {
-	// Message is the model's message, without the calls that were cut off; Cut holds those.
+	// Message is the model's message, without the calls that were cut off; field Cut holds those.
 	Message *Message
 	Cut     []*ToolUse
 	Stop    StopReason

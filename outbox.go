@@ -1,8 +1,8 @@
 package aycoder
 
 // An outbox holds the events that the consumer has not seen. Adjacent deltas are joined, and only
-// the newest progress of a call is stored. So the response bounds its size, whatever the consumer
-// does.
+// the newest progress of each call is stored, so the size of the response bounds that of the
+// outbox.
 type outbox struct {
 	items []outItem
 	room  []outItem // the array of items, for when they start over

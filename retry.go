@@ -9,11 +9,10 @@ import (
 // RetryPolicy says how often and for how long a run retries requests to the model. A field that is
 // 0 has its default value.
 type RetryPolicy struct {
-	// Attempts is the maximum number of retries for one message. A negative number turns retries
-	// off, except with a smaller request, see [RetryPolicy.Decide]. Default: 5.
+	// Attempts is the maximum number of retries for one message, or negative for no retries. It
+	// does not limit retries with a smaller request, see [RetryPolicy.Decide]. Default: 5.
 	Attempts int
-	// Base is the wait before the first retry; it doubles each time, up to a minute. Default: 1
-	// second.
+	// Base is the wait before the first retry. It doubles for each retry, up to 1m. Default: 1s.
 	Base time.Duration
 	// Budget is the maximum total of the waits for one message. The time of requests that ended
 	// with a [TimeoutError] counts, too. If a provider asks for a wait that is longer than the
@@ -25,29 +24,27 @@ type RetryPolicy struct {
 type Failure struct {
 	// Err is the error of the request.
 	Err error
-	// Attempt is the number of earlier retries for this message. Waited is the total of their
-	// waits.
+	// Attempt is the number of earlier retries for this message. Waited is the sum of their waits.
 	Attempt int
 	Waited  time.Duration
 	// Now is the current time. Random is a number in [0, 1), which spreads retries over time.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request cannot be made smaller, so an error because of its size is
-	// final.
+	// Shrunk says that the request cannot be made smaller. Decide then gives up if it is too large.
 	Shrunk bool
-	// Sent is the approximate size of the text in the request's messages, in bytes. Fixed is that
-	// of the rest of the request, which cannot be left out to make the request smaller.
+	// Sent is the approximate size of the text in the request's messages, in bytes. Fixed is the
+	// size of the rest, such as the system prompt, which a smaller request must still contain.
 	Sent, Fixed int64
 }
 
 // Decide says whether and when the model is asked again after a failure. It is a pure function,
 // and makes all decisions about retries:
 //
-//   - Rate limit or overload: the run retries after the time that the provider asks for, in
-//     Retry-After or in headers for resets. Without such a time, the wait doubles with each retry.
-//   - Broken stream or timeout: the run retries, and the wait doubles with each retry. Time spent
-//     on a silent service counts as waiting, as if each attempt had taken that long. By default,
-//     the run therefore gives up after five minutes of silence.
+//   - Rate limit or overload: the run retries after the time that the provider asks for, such as
+//     in the header Retry-After. Without such a time, the wait doubles with each retry.
+//   - Broken stream or timeout: the run retries, and the wait doubles with each retry. The time
+//     until a timeout counts as waiting, as if each attempt had taken that long, so that the run
+//     by default gives up after five minutes of silence.
 //   - Context too large: the run retries at once with a smaller request, regardless of Attempts,
 //     until the request fits or nothing more can be left out. Decide derives the new size from the
 //     error's Actual and Max, or estimates it.

@@ -24,7 +24,7 @@ type TurnResult struct {
 // Turn sends req to the model once, and runs the tools that the model calls. It is for hosts that
 // write the loop themselves. Turn uses the tools, approvals, retries and limits of l, but not its
 // context builder. If req.Tools is empty, the model may call all tools of l. The sequence keeps
-// the contract of [Agent]. Turn stores its result in into, unless into is nil.
+// the contract of [Agent]. If into is not nil, Turn stores its result there.
 //
 //	for more := true; more; more = res.More {
 //		for ev, err := range loop.Turn(ctx, req, &res) { … }
