@@ -32,7 +32,7 @@ const (
 type cut struct {
 	limit int64 // in bytes of what is sent; 0 means no limit
 	from  int   // first message that is sent, apart from those that excerpt keeps
-	seen  int   // number of messages that at has gone through
+	seen  int   // number of messages that at has processed
 	size  int64 // of the part of them that is sent
 }
 

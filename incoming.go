@@ -22,7 +22,7 @@ type incoming struct {
 
 	blocks, open int64 // bytes of blocks, and of deltas since the last block
 	text         []byte
-	told, called bool // whether deltas, or a block, spoke of a call
+	told, called bool // whether deltas, or a block, belonged to a call
 }
 
 // next prepares in for the next message. It reuses the buffer, unless that is unusually large.

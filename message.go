@@ -45,9 +45,9 @@ type fragment struct {
 	packed bool // data is in a shared block, see pack
 }
 
-// Encoded returns the wire form of m that was stored under key. If there is none, Encoded calls
-// encode and stores the result, even an empty one. A provider's client calls Encoded so that it
-// encodes only the new messages for each request, not the whole history.
+// Encoded returns the form of m in a provider's wire format that was stored under key. If there is
+// none, Encoded calls encode and stores the result, even an empty one. A provider's client uses it
+// so that each request encodes only the new messages, not the whole history.
 //
 // The key is a pointer or a comparable value that identifies the provider's wire format and
 // settings. Create key and encode once per request, before the loop over its messages. A struct
@@ -70,8 +70,8 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 	return data, nil
 }
 
-// smallHistory is the size in bytes up to which a history is encoded again for each run rather
-// than stored, so that an idle agent with a short conversation needs no memory for it.
+// smallHistory is the size in bytes up to which a run drops the encoded form of its history at the
+// end, so that an idle agent with a short conversation needs no memory for it.
 const smallHistory = 16 << 10
 
 // hold records that a run uses the messages, so that [release] of another run keeps their forms.
@@ -82,7 +82,8 @@ func hold(messages []*Message) {
 }
 
 // release is called at the end of a run, which held the first messages of the list. It drops the
-// encoded forms, except those of messages in another run. If keep is set, large histories stay.
+// encoded forms of messages that no other run uses. If keep is set and the history is not small,
+// it drops nothing.
 func release(messages []*Message, held int, keep bool) {
 	size, loose := 0, 0
 	for i, m := range messages {

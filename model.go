@@ -26,8 +26,8 @@ import (
 // and its type decides whether the loop sends the request again, see [RetryPolicy.Decide].
 //
 // A client that sends the request again itself, usually a [ModelMiddleware], yields [Retrying].
-// All events before a Retrying are void. It must not follow a BlockDone or BlockTruncated, because
-// the loop may already have used the complete block.
+// All events before a Retrying are void. A Retrying must not follow a BlockDone or BlockTruncated,
+// because the loop may already have used the complete block.
 //
 // The client sends the request when the iteration starts. The sequence is single-use. If its
 // consumer leaves the iteration early, or cancels ctx, the client closes the connection before the
@@ -228,7 +228,7 @@ const (
 	// in the message that have not started are not run.
 	StopRefusal StopReason = "refusal"
 	// StopSequence means that the model wrote a string of [Request.Stop]. The answer ends before
-	// that.
+	// that string.
 	StopSequence StopReason = "stop_sequence"
 	// StopPaused means that the provider interrupted a long answer. The model continues it if the
 	// next request has this message as the last one.

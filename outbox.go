@@ -5,7 +5,7 @@ package aycoder
 // outbox.
 type outbox struct {
 	items []outItem
-	room  []outItem // the array of items, for when they start over
+	room  []outItem // items when it was last empty, to reuse its array
 }
 
 type outItem struct {

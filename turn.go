@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// TurnResult is the result of [Loop.Turn]. It is filled however the turn ends.
+// TurnResult is the result of [Loop.Turn]. It is filled however the turn ends, even by an error.
 type TurnResult struct {
 	// Messages are the new messages: the model's message, and the outputs of its calls. Append
 	// them to the request's Messages for the next turn.
