@@ -5,7 +5,7 @@ package aycoder
 // outbox.
 type outbox struct {
 	items []outItem
-	room  []outItem // items when it was last empty, to reuse its array
+	room  []outItem // items with its whole array, which is reused when items is empty
 }
 
 type outItem struct {
