@@ -16,69 +16,68 @@ import (
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
-// Agent runs a model in a loop with tools. [Loop] is one.
+// Agent runs a model in a loop with tools. [Loop] is the implementation of this package.
 //
-// Run answers in.Prompt and yields events. The sequence keeps this contract:
+// Run answers in.Prompt. It returns a sequence of events that keeps this contract:
 //
-//  1. It is lazy: nothing happens before it is ranged over. It is single-use: the
-//     second time it yields [ErrConsumed].
-//  2. An error is terminal: it is yielded once, as the last element, with a nil event.
-//  3. After the loop body has ended the loop (break, return, panic), it is never called
-//     again. The run is cancelled: running tools end or are abandoned, missing outputs
-//     are added, the result of [Into] is filled, and only then does the loop statement
-//     end. No goroutine of the run outlives it. If ctx is cancelled instead, the loop
-//     body still gets the [ToolFinished] of each call that had started, and then an
-//     error that wraps ctx.Err() and context.Cause(ctx).
-//  4. All events are yielded on the goroutine that ranges. A slow body does not delay
-//     tools, but the model is asked again only when the body has seen all events before
-//     that. Text deltas may be joined and progress reports dropped; no other event is.
-//  5. Whatever happens, the history that comes back is valid: each call has its output,
-//     and no tool has run twice.
+//  1. The sequence is lazy: nothing happens before a range loop starts. It is single-use: a second
+//     range loop over it yields only [ErrConsumed].
+//  2. An error ends the sequence. It is yielded once, as the last element, with a nil event.
+//  3. If the loop body leaves the loop (break, return or panic), the run is cancelled: tools are
+//     stopped or abandoned, calls without an output get one, and the result of [Into] is filled.
+//     Only then does the loop statement end. No goroutine outlives it, except those of abandoned
+//     tools. If ctx is cancelled instead, the loop body still gets the [ToolFinished] of each call
+//     that had started, and then an error that wraps ctx.Err() and context.Cause(ctx).
+//  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
+//     tools, but delays the next request to the model until it has seen all earlier events. Deltas
+//     may be joined, and progress reports and answered questions dropped.
+//  5. However the run ends, its history is valid: each call has its output, and no tool has run
+//     twice.
 //
 // An Agent is safe for concurrent use; its runs are independent.
 type Agent interface {
 	Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error]
 }
 
-// Input is the input of a run: the conversation so far with a new message of the user, or
-// a suspended run with answers.
+// Input is the input of a run: either a conversation with a new message of the user, or a
+// suspended run with the user's answers.
 type Input struct {
 	// Messages is the conversation so far, such as [Result.Messages] of the previous run.
 	Messages []*Message
-	// Prompt is the new message of the user. It may be empty if Messages ends with a
-	// message of the user, or if Pending is set.
+	// Prompt is the new message of the user. It may be empty if Parts or Pending is set, or if
+	// Messages ends with a message of the user.
 	Prompt string
-	// Parts are added to the prompt, such as images and documents.
+	// Parts are images, documents and the like, which the new message has before its text.
 	Parts []Part
-	// Pending resumes a run that was suspended. It comes from [Result.Pending]; Messages
-	// and Prompt are then empty.
+	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. With
+	// Pending, leave Messages, Prompt and Parts empty.
 	Pending *Pending
-	// Decisions answers questions of Pending. About the others the [Approver] decides
-	// again, so that a rule made since then applies; what it asks is Created anew. An
-	// answered call that must wait for one that is suspended again does not run yet, and
-	// keeps its answer in the next Pending.
+	// Decisions are answers to questions of Pending. About each call without an answer, the
+	// [Approver] decides again, so rules that the user made since then apply. If the Approver
+	// asks again, the question has a new Created time. An answered call may have to wait for an
+	// earlier call that is suspended again; the next Pending then keeps its answer.
 	Decisions []Decision
 }
 
-// Result is the outcome of a run, see [Into]. It is filled however the run ends, also after
-// an error or a break.
+// Result is the outcome of a run, which [Into] hands to the caller. It is filled however the run
+// ends, also after an error or a break.
 type Result struct {
-	// Messages is the whole history, valid and ready for the next run.
+	// Messages is the whole history. It is valid and can be the input of the next run.
 	Messages []*Message
-	// End says why the run ended, Stop why the model last stopped. A run that ended with
-	// EndDone may still have the Stop [StopMaxTokens], or a word of the provider.
+	// End says why the run ended, and Stop why the model ended its last message. For example, End
+	// is [EndDone] and Stop is [StopMaxTokens] if the text of the last message was cut off.
 	End  EndReason
 	Stop StopReason
-	// Turns is the number of messages that the model sent.
+	// Turns is the number of messages that the model sent in this run.
 	Turns int
 	Usage Usage
-	// Pending holds the open questions of a run that was suspended.
+	// Pending holds the open questions of a suspended run. Otherwise it is nil.
 	Pending *Pending
 }
 
-// Text returns the text of the model's last message. It returns "" if the user has said
-// something since then: an earlier answer does not answer that. After a suspension, it is not
-// the text that came with the suspended calls, but "" or that of the turn before.
+// Text returns the text of the model's last message, or "" if a message of the user follows it.
+// In a suspended run, the message whose calls wait for approval is not part of the history yet,
+// so Text returns the text of the message before it, or "".
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once
@@ -94,9 +93,9 @@ func (r *Result) Text() string {
 	return ""
 }
 
-// Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides
-// about calls. It does not store the conversation and owns no goroutine between runs.
-// Between runs it keeps only the keys of resumed calls, see [Pending].
+// Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides about
+// calls. Between runs it has no goroutine and does not store the conversation. It only remembers
+// which calls of resumed runs have begun, see [Pending].
 type Loop struct {
 	settings
 	tools []tool
@@ -117,7 +116,7 @@ type tool struct {
 	call   ToolFunc
 }
 
-// New returns an agent that asks m. If several options are wrong, their errors are joined.
+// New returns an agent that sends its requests to m. The error joins those of all invalid options.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
 	var errs []error
@@ -207,7 +206,7 @@ func (l *Loop) subject(call *ToolUse) string {
 	return t.spec.Subject.display(subject)
 }
 
-// Run implements [Agent]. [State] decides what happens next; the run does it and yields the events.
+// Run implements [Agent]. A [State] decides what the run does next; Run does it and yields events.
 func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error] {
 	var used atomic.Bool
 	return func(yield func(Event, error) bool) {
@@ -294,7 +293,8 @@ func (r *run) enter(in *Input) error {
 	}
 	l := r.loop
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.specs, MaxTurns: l.maxTurns, MaxCalls: l.maxCalls, Model: l.model, ids: ids,
+		Messages: messages, Tools: l.specs, Model: l.model, ids: ids,
+		MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
 	})
 	return nil
 }
@@ -356,7 +356,8 @@ func (l *Loop) request(ctx context.Context, in ContextInput) (*Request, error) {
 func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.log(ctx, slog.LevelError, "context builder panicked", "panic", p, "stack", string(debug.Stack()))
+			l.log(ctx, slog.LevelError, "context builder panicked",
+				"panic", p, "stack", string(debug.Stack()))
 			req, err = nil, fmt.Errorf("builder panicked: %v", p)
 		}
 	}()
@@ -381,7 +382,7 @@ type config struct {
 	wrapContext []ContextMiddleware
 }
 
-// settings is the part of them that a Loop keeps.
+// settings is the part of config that a Loop keeps.
 type settings struct {
 	client      ModelClient
 	builder     ContextBuilder

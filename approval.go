@@ -16,32 +16,32 @@ import (
 // that decides, what the state of the run makes of a decision, and what is checked until the
 // tool starts. How a question comes up is in approval_ask.go.
 
-// ApprovalRequested asks whether a call may run. Answer it with one of its methods before the
-// loop body returns, or [ApprovalRequested.Detach] it and answer later; otherwise the call is
-// denied, so that nothing hangs. The first answer wins. The methods are safe for concurrent use.
+// ApprovalRequested asks whether a call may run. Answer with one of its methods before the loop
+// body returns, or call [ApprovalRequested.Detach] and answer later. Otherwise the call is denied,
+// so that the run does not hang. The first answer wins. The methods are safe for concurrent use.
 type ApprovalRequested struct {
 	Request ApprovalRequest
 
 	question *openQuestion
 }
 
-// Allow lets the call run. It reports whether this was the answer.
+// Allow lets the call run. It returns false if that was already decided.
 func (a *ApprovalRequested) Allow() bool { return a.question.answer(Allow(), ByUser) == nil }
 
-// Deny refuses the call. The reason goes to the model. It reports whether this was the answer.
+// Deny refuses the call and tells the model why. It returns false if that was already decided.
 func (a *ApprovalRequested) Deny(reason string) bool {
 	return a.question.answer(Deny(reason), ByUser) == nil
 }
 
-// AllowWith lets the call run with other arguments. They are checked against the schema and put to
-// the [Approver] again, which can deny them: the error then says so, and the question stays open.
-// The model is told what changed. The error is [ErrDecided] if the question was answered before.
+// AllowWith lets the call run with other arguments, and tells the model what changed. If args do
+// not match the schema, or if the [Approver] denies them when asked again, AllowWith returns an
+// error and the question stays open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
-// AllowPlan lets the call carry out a reviewed plan: the rest of Request.Plan after
-// [EditPlan.Keep], [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed]. The
-// model is told about the parts that were left out. Any other plan is an error, and the
-// question stays open. The error is [ErrDecided] if the question was answered before.
+// AllowPlan lets the call carry out a reviewed plan: what [EditPlan.Keep], [EditPlan.Without],
+// [EditPlan.KeepFiles] or [EditPlan.WithProposed] make of Request.Plan. The model is told which
+// parts were left out. For any other plan, AllowPlan returns an error and the question stays
+// open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
@@ -88,7 +88,8 @@ type preparedCall struct {
 func (t *tool) prepare(call *ToolUse) (*preparedCall, error) {
 	args, problems := t.schema.Fit(call.Args)
 	if len(problems) > 0 {
-		return nil, &ToolArgsError{ToolError: &ToolError{Tool: call.Name, CallID: call.ID}, Problems: problems}
+		return nil, &ToolArgsError{ToolError: &ToolError{Tool: call.Name, CallID: call.ID},
+			Problems: problems}
 	}
 	p := &preparedCall{call: call, use: call, tool: t}
 	if !bytes.Equal(args, call.Args) {
@@ -186,8 +187,8 @@ func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by Decid
 	return r.decideLocked(p, v.withShownPlan(p), by)
 }
 
-// withShownPlan is the verdict about a call that was asked about: what is allowed is the plan that was
-// shown, if no other is given, and not one for arguments that are replaced.
+// withShownPlan adds the plan that was shown to a verdict that allows the call, unless the
+// verdict has another plan or the arguments were replaced.
 func (v Verdict) withShownPlan(p *preparedCall) Verdict {
 	if v.kind == verdictAllow && v.plan == nil && !p.edited {
 		v.plan = p.shown.Plan
@@ -195,7 +196,7 @@ func (v Verdict) withShownPlan(p *preparedCall) Verdict {
 	return v
 }
 
-// decideLocked is where a call is decided about, whoever does.
+// decideLocked is the only place where a call is decided about, whoever decides.
 func (r *run) decideLocked(p *preparedCall, v Verdict, by DecidedBy) error {
 	if !r.state.asks(p.call) {
 		return ErrDecided
@@ -244,8 +245,8 @@ func (s *State) decided(d *Decision) ([]Action, string) {
 	switch v := &d.Verdict; v.kind {
 	case verdictAllow:
 		c.status, c.edited, c.plan, c.prepared = callApproved, v.args, v.plan, d.prepared
-		if c.prepared == nil && jsontext.Canonical(v.args) == jsontext.Canonical(c.use.Args) { // of another driver
-			c.edited = nil
+		if c.prepared == nil && jsontext.Canonical(v.args) == jsontext.Canonical(c.use.Args) {
+			c.edited = nil // another driver gave the same arguments again
 		}
 		c.by, c.readOnly = d.By, d.By != ByUser && v.readOnly()
 	case verdictDeny:
@@ -304,8 +305,8 @@ func (s *State) schedule(actions []Action) []Action {
 func (s *State) runTool(i int) *RunTool {
 	c := &s.calls[i]
 	run := &RunTool{
-		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan, ReadOnly: c.readOnly,
-		by: c.by, prepared: c.prepared,
+		Turn: s.turn + 1, Attempt: c.attempt, Call: c.use, Args: c.use.Args, Plan: c.plan,
+		ReadOnly: c.readOnly, by: c.by, prepared: c.prepared,
 	}
 	if c.edited != nil {
 		run.Args, run.Edited = c.edited, true
@@ -357,9 +358,9 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	o.res, o.err = a.prepared.tool.safely(ctx, inv)
 }
 
-// checkStart returns why a call that was allowed must not start: it is not on record, or a
-// command is not the one that was shown. An edit is merged with the present file instead. If
-// the call may start only because it changes nothing by now, the action says so after.
+// checkStart returns an error if a call that was allowed must not start: because its approval
+// could not be recorded, or because a command would differ from the one that was shown. An edit
+// may differ, since it is merged with the present file. checkStart may set a.ReadOnly.
 func checkStart(ctx context.Context, r *run, a *RunTool) error {
 	p, base := a.prepared, &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 	t := p.tool
@@ -401,7 +402,8 @@ func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	if !ok || a.Plan != nil || ignore.WhyRuns(t.spec.written(p.subject, p.hasSubject), maxReasons) == nil {
 		return nil
 	}
-	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth, Args: p.use.Args}
+	inv := &Invocation{ID: a.Call.ID, Name: a.Call.Name, Key: a.Key(), Run: r.id, Depth: r.depth,
+		Args: p.use.Args}
 	plan, err := safePlan(ctx, planner, inv)
 	if err == nil {
 		a.Plan = &plan

@@ -20,31 +20,33 @@ import (
 // can run at all, what the policy says, what was answered before, and at last the host. A
 // question about files waits for the calls before it that may change them.
 
-// ApprovalRequest is the question whether a call may run. It is plain data.
+// ApprovalRequest is the question whether a call may run. It is plain data and encodes as JSON.
 type ApprovalRequest struct {
-	// Key is the address of the question in its run: "t1/ask/<call id>".
+	// Key identifies the question in its run: "t1/ask/<call id>" in turn 1.
 	Key string `json:"key"`
 	// Run is the id of the run.
 	Run string `json:"run"`
-	// Call is what the model wants; Subject what it is about: a path, a command.
+	// CallID, Tool and Args are the call's id, tool name and arguments. Subject is what the call
+	// acts on, such as a path or a command.
 	CallID  string          `json:"id"`
 	Tool    string          `json:"name"`
 	Args    json.RawMessage `json:"args"`
 	Subject string          `json:"subject,omitempty"`
-	// Preview shows what the call would do, if the tool can tell: a unified diff.
+	// Preview shows what the call would do, such as a unified diff, if the tool is a [Previewer].
 	Preview string `json:"preview,omitempty"`
-	// Plan is the change that the call would make, whole, if the tool is a [Planner]:
-	// what is approved is this, and what it became after a review with AllowPlan.
+	// Plan is the whole change that the call would make, if the tool is a [Planner]. An approval
+	// allows exactly this plan, or what AllowPlan makes of it.
 	Plan *EditPlan `json:"plan,omitempty"`
-	// Suggested are rules that would allow this call and its like from now on, the
-	// narrowest first. They are texts in the language of the [Approver] that suggests them.
+	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
+	// first. They are texts in the rule language of the [Approver].
 	Suggested []string `json:"suggested,omitempty"`
-	// Class and Reasons say how far the call reaches and what makes it so, if the [Approver] told.
+	// Class says how far the call reaches, in terms of the [Approver], such as "network". Reasons
+	// say why the user is asked.
 	Class   string   `json:"class,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Digest binds an answer to the tool, the arguments, the preview and the plan.
+	// Digest is a hash of the tool, arguments, preview and plan. A [Decision] must name it.
 	Digest string `json:"digest"`
-	// Created is when the question came up.
+	// Created is the time at which the loop made the question.
 	Created time.Time `json:"created"`
 }
 
@@ -60,8 +62,8 @@ func (r *ApprovalRequest) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// An openQuestion is one of a run. That it is open is not stored in it: it is
-// open as long as it stands in the run's set, and the machine waits for it.
+// An openQuestion is a question of a run. It is open as long as it is in the run's set of open
+// questions and the state waits for it; the question itself does not store that.
 type openQuestion struct {
 	*preparedCall
 	run *run
@@ -73,7 +75,7 @@ type openQuestion struct {
 	delivered bool // to the consumer
 }
 
-// A pendingQuestion is one that the policy leaves to somebody else.
+// A pendingQuestion is a question that the policy leaves to the user.
 type pendingQuestion struct {
 	*AskApproval
 	*preparedCall
@@ -96,7 +98,8 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.reject(a.Call, err)
 		return false
 	}
-	return r.consider(ctx, &pendingQuestion{AskApproval: a, preparedCall: p}, r.takeDecision(a.Call.ID), ByPolicy)
+	return r.consider(ctx, &pendingQuestion{AskApproval: a, preparedCall: p},
+		r.takeDecision(a.Call.ID), ByPolicy)
 }
 
 // prepareCall finds the tool of a call among those that the model was offered, and checks the
@@ -109,9 +112,11 @@ func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
 	return t.prepare(call)
 }
 
-// consider asks the policy about a call, and then looks at the answer that was given, if one
-// was. allowedBy is who has decided if the policy allows the call now.
-func (r *run) consider(ctx context.Context, q *pendingQuestion, given *Decision, allowedBy DecidedBy) (parked bool) {
+// consider asks the policy about a call, and then looks at the answer given, if there is one.
+// allowedBy is recorded as the decider if the policy allows the call.
+func (r *run) consider(
+	ctx context.Context, q *pendingQuestion, given *Decision, allowedBy DecidedBy,
+) (parked bool) {
 	q.rules = r.loop.keptRules.Load()
 	v, by := r.policy(q.preparedCall), ByPolicy
 	if v.kind == verdictAllow {
@@ -139,8 +144,8 @@ func (r *run) consider(ctx context.Context, q *pendingQuestion, given *Decision,
 	return r.pose(ctx, q)
 }
 
-// decide is what the policy, a rule or an earlier answer says about a call. Edited arguments are
-// checked like the model's. A call that may run at once is run here: it needs no other goroutine.
+// decide applies the decision of the policy, a rule or an earlier answer to a call. Edited
+// arguments are checked like the model's. A call that may run at once runs on this goroutine.
 func (r *run) decide(ctx context.Context, p *preparedCall, v Verdict, by DecidedBy) {
 	if v.args != nil {
 		edited, err := p.withArgs(v.args)
@@ -169,8 +174,7 @@ func (r *run) decide(ctx context.Context, p *preparedCall, v Verdict, by Decided
 	}
 }
 
-// offers returns the tools that the model was offered. A call of another is not run,
-// whatever tools there are.
+// offers returns the tools that the model was offered. A call of any other tool is not run.
 func (r *run) offers() []*ToolSpec {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +184,7 @@ func (r *run) offers() []*ToolSpec {
 	return r.offered
 }
 
-// decideStep runs a step that is to find out whether a call may run, or to put that off.
+// decideStep runs a step that finds out whether a call may run, or that puts the question off.
 func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bool)) {
 	defer r.gone()
 	defer r.flush(ctx)
@@ -193,7 +197,7 @@ func (r *run) decideStep(ctx context.Context, c *ToolUse, step func() (parked bo
 	parked = step()
 }
 
-// rejectUndecided makes sure that a question which was dealt with is answered or open.
+// rejectUndecided rejects a call that a step left without an answer or an open question.
 func (r *run) rejectUndecided(c *ToolUse) {
 	r.mu.Lock()
 	left := r.state.asks(c) && r.open[c.ID] == nil && !r.stopping
@@ -203,8 +207,8 @@ func (r *run) rejectUndecided(c *ToolUse) {
 	}
 }
 
-// pose asks a question, or parks it. A call that cannot work is settled unasked. A plan is
-// made again if a call before it has ended meanwhile, since that may have changed the files.
+// pose asks a question, or parks it. A call that cannot work is settled without asking. If an
+// earlier call has ended meanwhile, the plan is made again, since files may have changed.
 func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	if r.park(q) {
 		return true
@@ -222,7 +226,8 @@ func (r *run) pose(ctx context.Context, q *pendingQuestion) (parked bool) {
 	}
 	switch {
 	case err == nil:
-		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why}, q.verdict, q.rules) {
+		if !r.raise(&openQuestion{preparedCall: q.preparedCall, run: r, req: req, why: q.verdict.why},
+			q.verdict, q.rules) {
 			return r.consider(ctx, q, nil, ByRule) // a rule was made since
 		}
 	case ctx.Err() != nil:
@@ -242,8 +247,7 @@ func (r *run) allowsNow(a *RunTool) bool {
 	return v.kind == verdictAllow && v.args == nil
 }
 
-// question describes a call to whoever is to decide. The error says that the call
-// cannot do what it is to do.
+// question makes the question about a call. The error says that the call cannot do its work.
 func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalRequest, error) {
 	use, g := q.use, q.verdict.Grounds()
 	req := &ApprovalRequest{
@@ -266,7 +270,8 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 
 // previewCall is the call of a question, for a preview.
 func (r *run) previewCall(req *ApprovalRequest) *Invocation {
-	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth, Args: req.Args, Plan: req.Plan}
+	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth,
+		Args: req.Args, Plan: req.Plan}
 }
 
 func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
@@ -286,7 +291,7 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 	return runes.Shorten(runes.Clean(text), 64<<10)
 }
 
-// rememberPreview remembers what a command would show that is allowed unasked.
+// rememberPreview keeps the preview of a command that is allowed without asking, for checkStart.
 func (r *run) rememberPreview(ctx context.Context, q *pendingQuestion) {
 	_, ok := q.tool.impl.(Previewer)
 	if r.checkStart == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
@@ -297,8 +302,8 @@ func (r *run) rememberPreview(ctx context.Context, q *pendingQuestion) {
 	}
 }
 
-// raise opens a question, or suspends it. It reports false if the approver was given a
-// rule since it was asked, which may answer the question: rules is how many there were.
+// raise opens a question, or suspends it. It returns false if a rule was made since the policy
+// was asked, when there were that many rules, because the new rule may answer the question.
 func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -325,8 +330,8 @@ func (r *run) raise(q *openQuestion, v Verdict, rules int64) bool {
 	return true
 }
 
-// show hands the open questions to the consumer, in the order of the calls: one
-// waits until the policy has spoken about those before it.
+// show hands the open questions to the consumer in the order of their calls. A question waits
+// until the policy has decided about all calls before it.
 func (r *run) show() {
 	for i := range r.state.calls {
 		call := &r.state.calls[i]
@@ -351,8 +356,7 @@ func (r *run) show() {
 	}
 }
 
-// park puts a question about a plan off, if calls before it may change what it is
-// made of. It reports whether it did.
+// park puts off a question if earlier calls may change the files of its plan, and reports that.
 func (r *run) park(q *pendingQuestion) bool {
 	if _, ok := q.tool.impl.(Planner); !ok {
 		return false
@@ -366,9 +370,9 @@ func (r *run) park(q *pendingQuestion) bool {
 	return true
 }
 
-// blocked reports whether a call before this one that writes is about to run, or is
-// not asked about yet, or asks about the same files. One that is suspended, or waits
-// behind such, does not run any more. It counts the calls that have ended.
+// blocked reports whether q must wait for an earlier call that writes: one that is about to run,
+// that has no question yet, or that asks about the same files. Calls at or behind a suspended one
+// do not run any more, and so do not count. blocked also counts the calls that have ended.
 func (r *run) blocked(q *pendingQuestion) bool {
 	suspended := false
 	q.ended = 0
@@ -398,7 +402,7 @@ func (r *run) blocked(q *pendingQuestion) bool {
 	return false
 }
 
-// waitsFor reports whether an open question about a plan comes first.
+// waitsFor reports whether q waits for the answer to an earlier question with this plan.
 func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
 	if q.failed {
 		return true
@@ -408,7 +412,7 @@ func (q *pendingQuestion) waitsFor(plan *EditPlan) bool {
 	})
 }
 
-// unpark takes up the questions that wait for nothing any more. The mutex is held.
+// unpark poses the parked questions that need not wait any more. The mutex is held.
 func (r *run) unpark() {
 	if r.stopping {
 		return

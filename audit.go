@@ -17,13 +17,13 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Auditor is told what was asked for, decided and done: see [WithAudit]. The records
-// of a run come one after the other, in order; those of several runs at the same time,
-// so it is safe for concurrent use. It returns soon, at the latest when ctx is
-// cancelled, and does not change the record.
+// Auditor receives a record of everything that runs ask, decide and do: see [WithAudit]. The
+// records of one run come one at a time and in order. Those of several runs may come at the same
+// time, so Audit must be safe for concurrent use. It must return soon, at the latest when ctx is
+// cancelled, and must not change the record.
 //
-// A record for which it returns an error is not lost: the loop comes back with it
-// before the next one. Until then no tool starts but those that only read.
+// If Audit returns an error, the loop passes the same record again before the next one. Until
+// Audit accepts the record, only read-only tools start.
 type Auditor interface {
 	Audit(ctx context.Context, rec *AuditRecord) error
 }
@@ -33,54 +33,55 @@ type AuditKind string
 
 // The kinds of an [AuditRecord].
 const (
-	AuditRequest  AuditKind = "request"  // a question was asked, or suspended
-	AuditDecision AuditKind = "decision" // a call may run, or may not
-	AuditRule     AuditKind = "rule"     // a user made a rule
+	AuditRequest  AuditKind = "request"  // the user was asked about a call, or the run is suspended
+	AuditDecision AuditKind = "decision" // a call was allowed, denied or suspended
+	AuditRule     AuditKind = "rule"     // the user made a rule, or the rule could not be kept
 	AuditEffect   AuditKind = "effect"   // a call has ended, or could not run
-	AuditSecurity AuditKind = "security" // something was refused, masked or is missing
+	AuditSecurity AuditKind = "security" // something was refused, masked or is missing, see Event
 )
 
-// AuditRecord is what an [Auditor] is told. It is plain data, and its JSON form is stable: fields
-// may be added, none changes its meaning. There are no arguments and no outputs in it: only a
-// digest, and the subject as the model wrote it, which may hold a secret.
+// AuditRecord is a record for an [Auditor]. It is plain data, and its JSON form is stable: fields
+// may be added, but none changes its meaning. A record has no arguments and no outputs, but a
+// digest of the arguments, and the subject as the model wrote it, which may contain a secret.
 type AuditRecord struct {
-	// Seq numbers the records of a run, from 1: one that was told twice has the same.
+	// Seq numbers the records of a run, from 1. A record that is passed again has the same Seq.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind AuditKind `json:"kind"`
 	Run  string    `json:"run"`
-	// Key is that of the [Action] it belongs to: "t1/ask/<call id>", "t1/tool/<call id>".
+	// Key is that of the [Action] which the record is about, such as "t1/tool/<call id>".
 	Key    string `json:"key,omitempty"`
 	CallID string `json:"id,omitempty"`
 	Tool   string `json:"name,omitempty"`
-	// Subject is what the call is about, at most 4 KiB; Digest is the SHA-256 of its
-	// arguments, in hexadecimal.
+	// Subject is what the call acts on, such as a path, cut to 4 KiB. Digest is the SHA-256 of
+	// the arguments, in hexadecimal.
 	Subject string `json:"subject,omitempty"`
 	Digest  string `json:"digest,omitempty"`
-	// Class, Rule and Reason are why it was decided so, as [Grounds] and [Verdict] say.
+	// Class, Rule and Reason say why the call was allowed or denied: see [Grounds] and [Deny].
 	Class  string `json:"class,omitempty"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Verdict is "allow", "deny" or "suspend", By whose it is, Scope how long a rule holds.
+	// Verdict is "allow", "deny" or "suspend". By says who decided. Scope says how long a rule
+	// applies.
 	Verdict string    `json:"verdict,omitempty"`
 	By      DecidedBy `json:"by,omitempty"`
 	Scope   string    `json:"scope,omitempty"`
-	// Outcome of an effect is "ok", "error", "not_run" or "abandoned"; ErrorKind says what was
-	// wrong, as the first word of what the model reads; Millis is how long the tool worked.
+	// Outcome is "ok", "error", "not_run" or "abandoned". ErrorKind is a stable word for the
+	// error, such as "timeout". Millis is how long the tool ran, in milliseconds.
 	Outcome   string `json:"outcome,omitempty"`
 	ErrorKind string `json:"error_kind,omitempty"`
 	Millis    int64  `json:"ms,omitempty"`
-	// Event names a security event: "denied", "protected_path", "untrusted_history", or
-	// what a tool reports with [Invocation.Alert].
+	// Event names a security event: "denied", "protected_path", "untrusted_history", or an event
+	// that a tool reported with [Invocation.Alert].
 	Event string `json:"event,omitempty"`
-	// Untrusted says that the output is text from an untrusted source; see [ToolResult].
+	// Untrusted says that somebody unknown may have written the output, see [ToolResult].
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// WithAudit tells a everything that a run asks, decides and does. Nothing happens unrecorded: a
-// tool that may write starts after its approval was recorded, and if that fails it does not run
-// and the call ends with an [*AuditError]. An [Approver] that is an [Auditor] is told, too,
-// without this option. It appends. Default: nobody.
+// WithAudit passes records of everything that runs ask, decide and do to a. A tool that may write
+// starts only after its approval is recorded. If recording fails, the tool does not run and the
+// call ends with an [*AuditError]. An [Approver] that is an [Auditor] receives the records
+// without this option. Further uses append. Default: no auditor.
 func WithAudit(a Auditor) Option {
 	return option("WithAudit", a != nil, "is nil", func(c *config) {
 		c.watch()
@@ -96,9 +97,8 @@ func WithAudit(a Auditor) Option {
 	})
 }
 
-// watch has what happens in a run recorded, and approvals looked at once more before a
-// call starts. The code for it hangs on the options, and no type of it is part of
-// config: so a program without them does not link it.
+// watch has the runs recorded, and approvals checked again before a call starts. Only options refer
+// to this code, and no type of it is in config: programs without these options do not link it.
 func (c *config) watch() {
 	if c.record == nil {
 		c.record = newTrail
@@ -107,7 +107,7 @@ func (c *config) watch() {
 	c.named = Verdict.named
 }
 
-// AuditError says that a call was not run because an [Auditor] could not record what was decided.
+// AuditError reports that a call was not run because an [Auditor] could not record its approval.
 type AuditError struct{ *ToolError }
 
 // Error implements error.
@@ -118,16 +118,16 @@ func (e *AuditError) Unwrap() error { return e.ToolError.base() }
 
 // isSecurity reports whether error results of a kind are security events.
 func isSecurity(kind string) bool {
-	return slices.Contains([]string{"outside_workspace", "protected_path", "sensitive_path", "masked_secret",
-		"blocked_address", "no_sandbox"}, kind)
+	return slices.Contains([]string{"outside_workspace", "protected_path", "sensitive_path",
+		"masked_secret", "blocked_address", "no_sandbox"}, kind)
 }
 
 // maxNotes bounds the records that wait while an auditor fails. The oldest go first:
 // nothing but reading happens then.
 const maxNotes = 4096
 
-// A recorder notes what happens in a run, and tells it. All but flush are called with the run's
-// mutex held. A program that sets neither an [Approver] nor an [Auditor] does not link one.
+// A recorder notes what happens in a run and tells auditors. All methods but flush are called
+// with the run's mutex held. A program without [Approver] and [Auditor] does not link one.
 type recorder interface {
 	// child returns the recorder of a run inside a call of this one, whose own may be nil.
 	child(own recorder) recorder
@@ -137,12 +137,12 @@ type recorder interface {
 	ended(r *run, key string, call *ToolUse, fin *ToolFinished, outcome string)
 	ruled(r *run, c *openQuestion, scope Scope, rule string, err error)
 	listen(r *run, a *RunTool, inv *Invocation)
-	// flush tells what is noted, at the end of a run also after a cancel. It returns an
-	// error if somebody could not be told of everything until now.
+	// flush passes on what is noted; with last, at the end of a run, even after a cancel. It
+	// returns an error if an auditor has not accepted everything yet.
 	flush(ctx context.Context, r *run, last bool) error
 }
 
-// flush tells what is noted. The mutex is not held.
+// flush passes on what is noted. The mutex is not held.
 func (r *run) flush(ctx context.Context) {
 	if r.recorder != nil {
 		_ = r.recorder.flush(ctx, r, false)
@@ -163,7 +163,7 @@ type sink struct {
 	queue []*AuditRecord
 }
 
-// newTrail returns nil if nobody wants to know.
+// newTrail returns nil if the approver is not an auditor.
 func newTrail(r *run) recorder {
 	if a, ok := approverAs[Auditor](r.loop.approver); ok {
 		return &trail{turn: semaphore.NewWeighted(1), sinks: []sink{{to: a}}}
@@ -217,7 +217,8 @@ func (t *trail) decided(r *run, call *ToolUse, v Verdict, by DecidedBy) {
 	}
 	t.note(r, AuditDecision, call, rec)
 	if v.kind == verdictDeny && by == ByPolicy {
-		t.note(r, AuditSecurity, call, AuditRecord{Key: key, Event: "denied", Rule: g.Rule, Class: g.Class})
+		t.note(r, AuditSecurity, call,
+			AuditRecord{Key: key, Event: "denied", Rule: g.Rule, Class: g.Class})
 	}
 }
 
@@ -243,8 +244,7 @@ func (t *trail) ended(r *run, key string, call *ToolUse, fin *ToolFinished, outc
 	}
 }
 
-// history tells that a conversation holds what a stranger wrote: a run before this
-// one, perhaps of another process, took it in.
+// history notes that the conversation has untrusted content, which an earlier run took in.
 func (t *trail) history(r *run, messages []*Message) {
 	for _, m := range messages {
 		for _, p := range m.Parts {

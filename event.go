@@ -11,96 +11,95 @@ import (
 // Event is an event of a run: [*TextDelta], [*ThinkingDelta], [*ToolDelta], [*ToolStarted],
 // [*ToolProgress], [*ToolFinished], [*ApprovalRequested], [*Merged], [*Conflicted], [*ChildEvent],
 // [*TurnFinished], [*Retrying] or [*RunFinished]. Each encodes as a JSON object with a "type";
-// docs/events.md lists the keys. These are the lines that the example CLI prints with -output
+// docs/events.md lists the keys. The example CLI prints these objects, one per line, with -output
 // stream-json. The values that an event points to are shared with the run and must not be changed.
 type Event interface{ event() }
 
-// ToolStarted reports that a tool call has started. Calls that run in parallel start
-// and finish in any order; only the outputs in the history have that of the calls.
-// A call that is denied or invalid does not start; it only has a [ToolFinished].
+// ToolStarted reports that a tool call has started. Parallel calls start and finish in any order,
+// but their outputs are in the history in the order of the calls. A call that is denied or
+// invalid does not start: it has a [ToolFinished] without a ToolStarted.
 type ToolStarted struct {
 	Call *ToolUse
-	// Args are the arguments that the tool gets: those of the call, or those of the approver.
+	// Args are the arguments that the tool gets: the model's, or those of whoever approved the
+	// call.
 	Args json.RawMessage
-	// Subject is the subject of the call, if the tool names one: a path, a command.
+	// Subject is what the call acts on, such as a path or a command. It is "" if the tool has none.
 	Subject string
-	// Eager says that the model was still talking when the call started. That depends on timing.
+	// Eager says that the call started before the model's message was complete. It varies with
+	// timing.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
 }
 
-// ToolProgress reports the progress of a call. For a slow consumer, only the newest report is kept.
+// ToolProgress reports the progress of a call. A slow loop body gets only the newest report.
 type ToolProgress struct {
 	CallID string
 	Progress
 }
 
-// ToolFinished reports the outcome of a call. A call that was not run, such as one that
-// was denied or has wrong arguments, has no ToolStarted before it. The outputs of a message's
-// calls are added to the history together, once every call has one.
+// ToolFinished reports the outcome of a call. If the call was not run, for example because it was
+// denied or has wrong arguments, no [ToolStarted] comes before it. The outputs of all calls in a
+// message join the history together, once the last call has its output.
 type ToolFinished struct {
 	Call *ToolUse
-	// Subject is the subject of the call, as in ToolStarted.
+	// Subject is what the call acts on, such as a path or a command.
 	Subject string
 	// Output is the output that the model reads.
 	Output *ToolOutput
-	// Summary is a few words for people.
+	// Summary describes the outcome to people in a few words, such as "9 lines".
 	Summary string
-	// Usage is the usage of the [ToolResult].
+	// Usage is the usage of models by the tool itself, from [ToolResult].Usage.
 	Usage Usage
-	// Changes reports what was done to the files that the call was to change, or nil if
-	// the tool does not report that.
+	// Changes says what the call did to files. It is nil if the tool does not report that.
 	Changes *ApplyResult
-	// Elapsed is how long the tool ran, or 0 if it did not.
+	// Elapsed is how long the tool ran, or 0 if it was not run.
 	Elapsed time.Duration
-	// Err says why the call did not run to its end: it unwraps to [*ToolError]. It is
-	// nil if the tool returned a result, even one of [ErrorResult].
+	// Err says why the call did not run to its end, and unwraps to a [*ToolError]. Err is nil if
+	// the tool returned a result, even an [ErrorResult].
 	Err error
 }
 
-// Merged reports that a call changed a file which somebody else had changed since the
-// model was shown it, and that the file now contains both changes. It comes right
-// before the ToolFinished of the call.
+// Merged reports that a call changed a file which somebody else had changed after the model read
+// it. The file now contains both changes. The event comes right before the call's [ToolFinished].
 type Merged struct {
 	Call *ToolUse
-	// File is the result for the file; File.UserChanges holds the changes of the other.
+	// File is the result for the file. File.UserChanges holds the changes of the other party.
 	File *FileResult
 }
 
-// Conflicted reports that a call could not change a file, or only with conflict markers, because
-// somebody else had changed the same lines. It comes right before the ToolFinished of the call.
+// Conflicted reports that a call's change to a file conflicts with a change by somebody else. The
+// file is unchanged or has conflict markers. The call's [ToolFinished] follows directly.
 type Conflicted struct {
 	Call *ToolUse
-	// File says why. File.Merge holds both sides, for a person to resolve.
+	// File.Reason describes the conflict. File.Merge holds both sides, for a person to resolve.
 	File *FileResult
 }
 
-// TurnFinished reports that a message of the model and the outputs of all its calls are
-// part of the history.
+// TurnFinished reports that the history now contains the model's message and its calls' outputs.
 type TurnFinished struct {
-	// Turn counts from 1.
+	// Turn is the number of that message in this run, from 1.
 	Turn int
 	Stop StopReason
-	// Usage is the usage of the message. [ToolFinished] reports the usage of its calls.
+	// Usage is the usage of the message alone. [ToolFinished] reports the usage of its calls.
 	Usage Usage
 }
 
-// Retrying reports that the model is asked again: by the loop, or by a
-// [ModelMiddleware], which yields it as a [ModelEvent].
+// Retrying reports that a failed request to the model is repeated, either by the loop or by a
+// [ModelMiddleware]. The middleware yields it as a [ModelEvent].
 type Retrying struct {
-	// Discarded says that everything received of the message since the last TurnFinished is void,
-	// so that a display removes it. If it is false, only the block that is not complete is void,
-	// if there is one: the complete blocks before it stay, because a tool has begun.
+	// Discarded says that nothing of the unfinished message is kept, so a display should remove all
+	// that came after the last TurnFinished. If it is false, a tool of that message has begun. Its
+	// complete blocks are then kept, and a display should remove only an incomplete block.
 	Discarded bool
-	// Attempt is the number of the retry, from 1; After is the wait before it.
+	// Attempt is the number of this retry, counted from 1. After is the wait before it.
 	Attempt int
 	After   time.Duration
 	// Err is the error that caused the retry.
 	Err error
 }
 
-// RunFinished is the last event of a run that did not fail.
+// RunFinished is the last event of a run, unless the run fails and therefore ends with an error.
 type RunFinished struct {
 	Result *Result
 }
@@ -119,7 +118,7 @@ func (*TurnFinished) event()      {}
 func (*Retrying) event()          {}
 func (*RunFinished) event()       {}
 
-// MarshalJSON encodes {"type":"text_delta"}.
+// MarshalJSON encodes the event as a JSON object whose type is "text_delta".
 func (e *TextDelta) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type string `json:"type"`
@@ -127,7 +126,7 @@ func (e *TextDelta) MarshalJSON() ([]byte, error) {
 	}{"text_delta", e.Text})
 }
 
-// MarshalJSON encodes {"type":"thinking_delta"}.
+// MarshalJSON encodes the event as a JSON object whose type is "thinking_delta".
 func (e *ThinkingDelta) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type string `json:"type"`
@@ -135,7 +134,7 @@ func (e *ThinkingDelta) MarshalJSON() ([]byte, error) {
 	}{"thinking_delta", e.Text})
 }
 
-// MarshalJSON encodes {"type":"tool_delta"}.
+// MarshalJSON encodes the event as a JSON object whose type is "tool_delta".
 func (e *ToolDelta) MarshalJSON() ([]byte, error) {
 	type plain ToolDelta
 	return json.Marshal(struct {
@@ -144,7 +143,7 @@ func (e *ToolDelta) MarshalJSON() ([]byte, error) {
 	}{"tool_delta", (*plain)(e)})
 }
 
-// MarshalJSON encodes {"type":"tool_start"}.
+// MarshalJSON encodes the event as a JSON object whose type is "tool_start".
 func (e *ToolStarted) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type    string          `json:"type"`
@@ -157,7 +156,7 @@ func (e *ToolStarted) MarshalJSON() ([]byte, error) {
 	}{"tool_start", e.Call.ID, e.Call.Name, e.Args, e.Subject, e.Eager, e.By})
 }
 
-// MarshalJSON encodes {"type":"tool_progress"}.
+// MarshalJSON encodes the event as a JSON object whose type is "tool_progress".
 func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type string `json:"type"`
@@ -166,7 +165,7 @@ func (e *ToolProgress) MarshalJSON() ([]byte, error) {
 	}{"tool_progress", e.CallID, e.Progress})
 }
 
-// MarshalJSON encodes {"type":"tool_end"}.
+// MarshalJSON encodes the event as a JSON object whose type is "tool_end".
 func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type      string       `json:"type"`
@@ -182,13 +181,12 @@ func (e *ToolFinished) MarshalJSON() ([]byte, error) {
 		Changes   []FileResult `json:"changes,omitempty"`
 		Error     string       `json:"error,omitempty"`
 	}{
-		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Output.Untrusted, e.Usage,
-		e.Elapsed.Milliseconds(), e.Output.Text(), e.files(), text(e.Err),
+		"tool_end", e.Call.ID, e.Call.Name, e.Subject, e.Output.IsError, e.Summary, e.Output.Untrusted,
+		e.Usage, e.Elapsed.Milliseconds(), e.Output.Text(), e.files(), text(e.Err),
 	})
 }
 
-// files returns the changes without the texts that would undo them: those are whole
-// files, with any secrets in them.
+// files returns the changes without Undo, which holds whole files and any secrets in them.
 func (e *ToolFinished) files() []FileResult {
 	if e.Changes == nil {
 		return nil
@@ -200,11 +198,13 @@ func (e *ToolFinished) files() []FileResult {
 	return files
 }
 
-// MarshalJSON encodes {"type":"merged"}.
+// MarshalJSON encodes the event as a JSON object whose type is "merged".
 func (e *Merged) MarshalJSON() ([]byte, error) { return fileEvent("merged", e.Call, e.File) }
 
-// MarshalJSON encodes {"type":"conflicted"}.
-func (e *Conflicted) MarshalJSON() ([]byte, error) { return fileEvent("conflicted", e.Call, e.File) }
+// MarshalJSON encodes the event as a JSON object whose type is "conflicted".
+func (e *Conflicted) MarshalJSON() ([]byte, error) {
+	return fileEvent("conflicted", e.Call, e.File)
+}
 
 func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
 	if file != nil {
@@ -219,8 +219,8 @@ func fileEvent(kind string, call *ToolUse, file *FileResult) ([]byte, error) {
 	}{kind, call.ID, call.Name, file})
 }
 
-// MarshalJSON encodes {"type":"approval_request"}, without the plan: that holds whole
-// files, with any secrets in them, and the preview shows what it changes.
+// MarshalJSON encodes the event as a JSON object whose type is "approval_request". It omits Plan,
+// which holds whole files with any secrets in them; Preview shows the changes.
 func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 	req := a.Request
 	req.Plan = nil
@@ -230,7 +230,7 @@ func (a *ApprovalRequested) MarshalJSON() ([]byte, error) {
 	}{"approval_request", &req})
 }
 
-// MarshalJSON encodes {"type":"turn_end"}.
+// MarshalJSON encodes the event as a JSON object whose type is "turn_end".
 func (e *TurnFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type  string     `json:"type"`
@@ -240,7 +240,7 @@ func (e *TurnFinished) MarshalJSON() ([]byte, error) {
 	}{"turn_end", e.Turn, e.Stop, e.Usage})
 }
 
-// MarshalJSON encodes {"type":"retry"}.
+// MarshalJSON encodes the event as a JSON object whose type is "retry".
 func (e *Retrying) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type      string `json:"type"`
@@ -251,7 +251,7 @@ func (e *Retrying) MarshalJSON() ([]byte, error) {
 	}{"retry", e.Discarded, e.Attempt, e.After.Milliseconds(), text(e.Err)})
 }
 
-// MarshalJSON encodes {"type":"run_end"}.
+// MarshalJSON encodes the event as a JSON object whose type is "run_end".
 func (e *RunFinished) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type   string     `json:"type"`

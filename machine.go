@@ -9,12 +9,12 @@ import (
 )
 
 // State is the state of a run. It is a value: [State.Apply] returns the next state and leaves the
-// receiver unchanged, so a state can be kept, forked, encoded as JSON and replayed. It does not
-// depend on goroutines, clocks, random sources or the order of maps: the same facts always give
-// the same state. [Loop.Run] and [Loop.Turn] drive a State; a durable engine can drive one too.
+// receiver unchanged, so a state can be kept, forked, encoded as JSON and replayed. The next
+// state does not depend on goroutines, clocks, random numbers or map order: the same facts always
+// give the same state. [Loop.Run] and [Loop.Turn] use a State; so can a durable workflow engine.
 //
-// The history of a state is always valid: each tool call has its output. A message of the model and
-// the outputs of its calls become part of the history together, when the last output is there.
+// The history of a state is always valid: each tool call has its output. A message of the model
+// joins the history together with the outputs of its calls, once the last output is known.
 //
 // [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent use.
 type State struct {
@@ -65,29 +65,28 @@ const (
 	phaseDone  = "done"
 )
 
-// EndReason says why a run ended. It is empty as long as the run goes on. The values are
-// also those of the JSON forms.
+// EndReason says why a run ended, or is empty while it goes on. JSON forms use the same values.
 type EndReason string
 
 // The reasons for the end of a run.
 const (
-	// EndDone means that the model made no more calls, and no message of the user waits for
-	// an answer. [Result.Stop] tells whether its text was cut off.
+	// EndDone means that the model answered without another call, and that no message of the user
+	// is left to answer. [Result.Stop] tells whether the answer was cut off.
 	EndDone EndReason = "done"
-	// EndTurns means that the model would have gone on, but had sent as many messages as
-	// [Limits] allows. [Agent] then fails with a [*LimitError].
+	// EndTurns means that the model has sent as many messages as [Limits].Turns allows, although
+	// the run would have gone on. Run of [Agent] then yields a [*LimitError].
 	EndTurns EndReason = "turns"
-	// EndRefused means that the answer ended in a refusal, by the model or a filter of the
-	// provider. [Agent] then fails with a [*RefusalError].
+	// EndRefused means that the model, or a filter of the provider, refused to answer. Run of
+	// [Agent] then yields a [*RefusalError].
 	EndRefused EndReason = "refused"
-	// EndFailed means that a request to the model failed and was not retried again, or that
-	// the input of the run was invalid. The error that [Agent] yields says why.
+	// EndFailed means that a request to the model failed for good, or that the input of the run
+	// was invalid. The error that Run of [Agent] yields says why.
 	EndFailed EndReason = "failed"
-	// EndCancelled means that the run was stopped: by a break from the loop over its
-	// events, by its context, or by a fatal error of a tool.
+	// EndCancelled means that the run was stopped: by leaving the loop over its events, by its
+	// context, or by a fatal error of a tool.
 	EndCancelled EndReason = "cancelled"
-	// EndSuspended means that the run waits for approvals that come from elsewhere. The
-	// questions are in [Result.Pending].
+	// EndSuspended means that the run waits for approvals that are given later, in another run.
+	// The questions are in [Result.Pending].
 	EndSuspended EndReason = "suspended"
 )
 
@@ -119,26 +118,25 @@ type call struct {
 	output   *ToolOutput
 }
 
-// StartInput is the input of [Start]: the conversation, and those settings of a run that
-// its [State] depends on.
+// StartInput is the input of [Start]: a conversation, and the settings that a [State] needs.
 type StartInput struct {
-	// Messages is the conversation, which ends with the message that the model is to
-	// answer. It must be valid, see [CheckHistory].
+	// Messages is the conversation. It ends with the message that the model is to answer, and
+	// must be valid: see [CheckHistory].
 	Messages []*Message
-	// Tools are the available tools; only their names and effects matter here.
+	// Tools are the available tools. Only their names and effects are used.
 	Tools []*ToolSpec
-	// MaxTurns is the maximum number of messages of the model, MaxCalls the maximum
-	// number of calls of one message that are run. Defaults: 50 and 128.
+	// MaxTurns is the maximum number of messages of the model. Default: 50. MaxCalls is the
+	// maximum number of calls of one message that are run. Default: 128.
 	MaxTurns, MaxCalls int
-	// Model names the model. Messages may record how much context a model had room for;
-	// that is used only if it was this model.
+	// Model names the model. A history can record how much context a model had room for; that
+	// record is used only if it was made with this model.
 	Model string
 
 	ids *callIDs // of the calls in Messages, if Messages was checked
 }
 
-// Start returns the first state of a run and the first actions, of which one asks the
-// model. It does no I/O and does not check the messages.
+// Start returns the first state of a run and the first actions, one of which asks the model. It
+// does no I/O and does not check the messages.
 func Start(in StartInput) (s State, actions []Action) {
 	actions = s.start(&in)
 	return s, actions
@@ -166,23 +164,22 @@ func (s *State) start(in *StartInput) []Action {
 // other states of the run and must not be changed.
 func (s State) Messages() []*Message { return s.history.All() }
 
-// Phase returns the phase of the run: "model" while the model answers, when read-only
-// tools may already run; "tools" when it has finished and calls are open; "wait" before
-// it is asked again; or "done".
+// Phase returns the phase of the run: "model" while the model sends a message, during which
+// read-only tools may already run; "tools" while calls of a complete message are open; "wait"
+// before a request to the model is repeated; or "done".
 func (s State) Phase() string { return s.phase }
 
-// End returns why the run ended, or "" if it has not. A run that ended as [EndDone] goes on
-// when a [Steered] message comes, and one that was suspended when the answers do.
+// End returns why the run ended, or "" if it has not. A run with [EndDone] goes on when a
+// [Steered] message comes. A suspended run goes on when its questions are answered.
 func (s State) End() EndReason { return s.end }
 
 // Turn returns the number of messages that the model has finished in this run.
 func (s State) Turn() int { return s.turn }
 
-// Stop returns why the model stopped last, or "" if it has not finished a message in this run.
+// Stop returns why the model ended its last message, or "" before its first message in this run.
 func (s State) Stop() StopReason { return s.stop }
 
-// Usage returns the token usage of the run so far: that of all messages of the model, and of
-// the models that tools reported with [ToolDone].
+// Usage returns the token usage of the run so far: that of the model, and that in each [ToolDone].
 func (s State) Usage() Usage { return s.usage }
 
 // Attempt returns the number of failures since the model last finished a message.
@@ -191,43 +188,43 @@ func (s State) Attempt() int { return s.attempt }
 // Queued returns the steering messages that are not yet part of the history.
 func (s State) Queued() []*Steered { return s.queue[:len(s.queue):len(s.queue)] }
 
-// Action is something that a driver must do for a run: [*CallModel], [*AskApproval],
-// [*RunTool] or [*Wait]. The driver reports the outcome as a [Fact]. Key identifies the
-// action and is the same in every replay of a run. It can serve as an idempotency key,
-// as a key in a journal, or as the address of an approval.
+// Action is something that the driver of a [State], such as [Loop.Run], must do: [*CallModel],
+// [*AskApproval], [*RunTool] or [*Wait]. The driver reports the outcome as a [Fact]. Key
+// identifies the action and is the same in every replay of the run. It can serve as an
+// idempotency key, as a key in a journal, or as the address of an approval.
 type Action interface{ Key() string }
 
-// CallModel asks the model. The driver answers with any number of [BlockDone] and
-// [BlockTruncated], and one [MessageDone] or [ModelFailed].
+// CallModel tells the driver to ask the model. The driver reports any number of [BlockDone] and
+// [BlockTruncated], and then one [MessageDone] or [ModelFailed].
 type CallModel struct {
-	// Turn counts from 1, Attempt from 0.
+	// Turn is the number of the message, from 1. Attempt is 0, or the number of the retry.
 	Turn, Attempt int
-	// Elide is the number of the oldest messages that are to be left out or shortened,
-	// and Limit the maximum number of bytes of text for the others, because the context
-	// was too large: see [ContextInput].
+	// Elide is the number of the oldest messages to leave out or shorten. Limit is the maximum
+	// size of the text of the others, in bytes. Both are 0 unless the model has refused a request
+	// as too large: see [ContextInput].
 	Elide int
 	Limit int64
 }
 
-// AskApproval asks whether a call may run. The driver answers with [Decided], or with
-// [ToolDone] if the call is impossible: an unknown tool, invalid arguments.
+// AskApproval tells the driver to find out whether a call may run. The driver reports [Decided],
+// or [ToolDone] if the call cannot run because its tool is unknown or its arguments are invalid.
 type AskApproval struct {
 	Turn, Attempt int
 	Call          *ToolUse
 	Effect        Effect
 }
 
-// RunTool runs a call. The driver answers with [ToolBegan] right before the tool
-// starts, and then with [ToolDone]. If ToolBegan is refused, the tool must not start.
+// RunTool tells the driver to run a call. The driver reports [ToolBegan] right before the tool
+// starts, and [ToolDone] afterwards. If the state refuses ToolBegan, the tool must not start.
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
-	// Args are the arguments to use: those of the call, or those of the approver.
+	// Args are the arguments to use: the model's, or those that an approval put in their place.
 	Args json.RawMessage
-	// Edited says that Args are those of the approver.
+	// Edited says that an approval replaced the model's arguments.
 	Edited bool
-	// Plan is the approved plan, or nil. ReadOnly says that the call was allowed only
-	// because it changes nothing. See [Invocation] for both.
+	// Plan is the approved plan, or nil. ReadOnly says that the call was allowed only because it
+	// changes nothing. Pass both to the tool in its [Invocation].
 	Plan     *EditPlan
 	ReadOnly bool
 
@@ -235,23 +232,23 @@ type RunTool struct {
 	prepared *preparedCall
 }
 
-// Wait tells whoever carries out the actions to wait before the model is asked again after a
-// failure, and then to report [Waited].
+// Wait tells the driver to wait for the duration For, and then to report [Waited] so that the
+// state asks the model again after a failure.
 type Wait struct {
 	Turn, Attempt int
 	For           time.Duration
 }
 
-// Key returns "t1/model", or "t1/model/2" for the second retry.
+// Key returns "t1/model" in turn 1, or "t1/model/2" for the second retry.
 func (a *CallModel) Key() string { return turnKey(a.Turn, "model", a.Attempt) }
 
-// Key returns "t1/ask/<call id>", or "t1.2/ask/<call id>" in the second retry.
+// Key returns "t1/ask/<call id>" in turn 1, or "t1.2/ask/<call id>" in the second retry.
 func (a *AskApproval) Key() string { return callKey(a.Turn, a.Attempt, "ask", a.Call.ID) }
 
-// Key returns "t1/tool/<call id>", or "t1.2/tool/<call id>" in the second retry.
+// Key returns "t1/tool/<call id>" in turn 1, or "t1.2/tool/<call id>" in the second retry.
 func (a *RunTool) Key() string { return callKey(a.Turn, a.Attempt, "tool", a.Call.ID) }
 
-// Key returns "t1/wait/2" for the wait before the second retry.
+// Key returns "t1/wait/2" in turn 1 for the wait before the second retry.
 func (a *Wait) Key() string { return turnKey(a.Turn, "wait", a.Attempt) }
 
 func turnKey(turn int, what string, attempt int) string {
@@ -270,36 +267,33 @@ func callKey(turn, attempt int, what, id string) string {
 	return key + "/" + what + "/" + id
 }
 
-// Fact is something that happened to a run: [*BlockDone], [*BlockTruncated],
-// [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan], [*ToolDone],
-// [*Steered], [*Cancelled] or [*Resumed].
+// Fact is something that happened to a run, for [State.Apply]: [*BlockDone], [*BlockTruncated],
+// [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan], [*ToolDone], [*Steered],
+// [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
-// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide]
-// decides whether and how to retry.
+// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns one
+// that says whether and how to retry.
 type ModelFailed struct {
-	// Retry says whether the model is asked again, After how long to wait before that.
+	// Retry says whether the model is asked again. After is how long to wait before that.
 	Retry bool          `json:"retry"`
 	After time.Duration `json:"after,omitempty"`
-	// Shrink says that the request must become smaller; if nothing more can be left out,
-	// the run fails. Limit is the maximum number of bytes of text that its messages
-	// should have, or 0 if that is open.
+	// Shrink says that the next request must be smaller. If nothing more can be left out, the run
+	// fails. Limit is the maximum size of the text of its messages, in bytes, or 0 if unknown.
 	Shrink bool  `json:"shrink,omitempty"`
 	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the complete blocks stay in the history, because the message was
-	// too long. Their calls are not run.
+	// Keep says that the message was too long. Its complete blocks stay, but its calls do not run.
 	Keep bool `json:"keep,omitempty"`
 }
 
 // Waited reports that a [Wait] is over.
 type Waited struct{}
 
-// ToolBegan reports that a tool is about to start. Once it is accepted, the call is
-// never run again.
+// ToolBegan reports that the tool of a call is about to start. After the state has accepted this
+// fact, the call is never run again.
 type ToolBegan struct{ ID string }
 
-// ToolDone reports the outcome of a call. The call need not have begun: a call that cannot
-// run is settled with the output of an error.
+// ToolDone reports the outcome of a call. A call that cannot run gets an error as its Output.
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
@@ -307,26 +301,25 @@ type ToolDone struct {
 	Usage Usage
 }
 
-// Decided reports the answer to an [AskApproval]: whether the call may run, and with which
-// arguments or which plan.
+// Decided reports the answer to an [AskApproval], with the arguments or plan that are allowed.
 type Decided struct{ Decision Decision }
 
-// Steered carries a message of the user to the model. The message joins the history at
-// the next turn boundary, or with FollowUp when the run would end. While the model is
-// asked and has not answered anything yet, it joins the history at once, so either
-// apply it before the driver starts [CallModel], or keep it until a block has come.
+// Steered carries a message of the user to the model. The message joins the history before the
+// next request to the model, or with FollowUp when the run would otherwise end. If the model is
+// being asked and has sent no block yet, the message joins the history at once. So the driver
+// should apply it before it starts [CallModel], or after the first block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
 }
 
-// Cancelled ends the run. Open calls get an output that says so, which keeps the history
-// valid; the blocks that are complete stay in it.
+// Cancelled ends the run. Open calls get an output that says so, which keeps the history valid.
+// Complete blocks of an unfinished message stay in the history.
 type Cancelled struct{}
 
-// Resumed reports that the previous driver of the run is gone and another one
-// continues: the outcome of calls that had begun is unknown, and approvals are asked
-// for again. It is for drivers of a [State]; others resume a run with [Input.Pending].
+// Resumed reports that a new driver takes over the run of one that is gone. For calls that had
+// begun, the model reads that their outcome is unknown. Suspended approvals are asked for again.
+// Resumed is for drivers of a [State]; others resume a run with [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}
@@ -341,11 +334,11 @@ func (*Steered) fact()        {}
 func (*Cancelled) fact()      {}
 func (*Resumed) fact()        {}
 
-// FactError reports that a fact does not fit the state to which it was applied, such as
-// the outcome of a call that is not open.
+// FactError reports that a fact does not fit the state to which it was applied, for example the
+// outcome of a call that is not open.
 type FactError struct {
 	Fact Fact
-	// Phase is the phase of the [State].
+	// Phase is the phase of that [State].
 	Phase string
 	// Reason says why the fact does not fit.
 	Reason string
@@ -356,8 +349,8 @@ func (e *FactError) Error() string {
 	return fmt.Sprintf("apply %T in phase %q: %s", e.Fact, e.Phase, e.Reason)
 }
 
-// Apply returns the state after f and the actions that are now to be done. If f does
-// not fit the state, the error is a [*FactError] and the state is returned unchanged.
+// Apply returns the state after f, and the actions that the driver must do now. If f does not fit
+// the state, the error is a [*FactError] and the state is returned unchanged.
 func (s State) Apply(f Fact) (State, []Action, error) {
 	next := s
 	actions, reason := next.apply(f)
@@ -399,8 +392,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	return nil, "no such fact"
 }
 
-// Outstanding returns the open actions, so that a driver that has only the state can do
-// them. If the previous driver is gone, apply [Resumed] first.
+// Outstanding returns the open actions, for a driver that has only the state. If the previous
+// driver is gone, apply [Resumed] first.
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {
@@ -430,8 +423,8 @@ func (s *State) own() { s.calls = slices.Clone(s.calls) }
 // talking reports whether the model may still send blocks.
 func (s *State) talking() bool { return s.phase == phaseModel }
 
-// blockDone records a complete block. A read-only call may start at once, unless a
-// writing call stands before it: it must see the result of that.
+// blockDone records a complete block. A read-only call may start at once, unless an earlier call
+// writes: the read-only call must see the result of that write.
 func (s *State) blockDone(p Part) ([]Action, string) {
 	if !s.talking() {
 		return nil, "the model is not talking"

@@ -6,20 +6,18 @@ import (
 	"errors"
 )
 
-// ChildEvent is an event of a run inside a call, such as that of a subagent. A
-// question in it is answered like any other; so look into it for an
-// [*ApprovalRequested], with [ChildEvent.Innermost].
+// ChildEvent is an event of a run inside a call, such as the run of a subagent. If
+// [ChildEvent.Innermost] returns an [*ApprovalRequested], answer that question like any other one.
 type ChildEvent struct {
-	// CallID is the id of the call.
+	// CallID is the id of the call that contains the inner run.
 	CallID string
-	// Event may be a ChildEvent itself.
+	// Event is the event of the inner run. It may itself be a ChildEvent.
 	Event Event
 
 	seen chan struct{} // closed when the consumer has seen it
 }
 
-// Innermost returns the event of the innermost run: that in Event, or in the ChildEvent that
-// Event is, and so on.
+// Innermost returns the event of the innermost run: Event, or Event.Innermost for a ChildEvent.
 func (e *ChildEvent) Innermost() Event {
 	for {
 		inner, ok := e.Event.(*ChildEvent)
@@ -39,7 +37,7 @@ func (e *ChildEvent) MarshalJSON() ([]byte, error) {
 	}{"child", e.CallID, e.Event})
 }
 
-// answered reports whether it is a question that is not open any more.
+// answered reports whether the event is a question that is no longer open.
 func (e *ChildEvent) answered() bool {
 	q, ok := e.Innermost().(*ApprovalRequested)
 	if !ok || q.question == nil {
@@ -53,9 +51,9 @@ func (e *ChildEvent) answered() bool {
 
 var errCallOver = errors.New("emit event: the call is over")
 
-// Emit hands an event of a run inside the call to the consumer of the run around it,
-// as a [ChildEvent], and returns when the consumer's loop body has: so the inner run
-// is held up as if the consumer ranged over it, and no event is lost.
+// Emit hands an event of a run inside the call to the consumer of the outer run, as a
+// [ChildEvent]. It returns when the consumer's loop body has returned. So the inner run waits for
+// the consumer as if the consumer ranged over it, and no event is lost.
 //
 //	for ev, err := range child.Run(ctx, in, aycoder.WithParent(inv)) {
 //		if err == nil {
@@ -64,8 +62,8 @@ var errCallOver = errors.New("emit event: the call is over")
 //		…
 //	}
 //
-// It returns early with an error when ctx is done, the call has returned or its run has ended:
-// nobody listens then. Outside a run it does nothing. It is safe for concurrent use.
+// Emit returns an error when ctx is done, the call has returned or the outer run has ended, since
+// nobody listens then. Outside a run, Emit does nothing. It is safe for concurrent use.
 func (inv *Invocation) Emit(ctx context.Context, ev Event) error {
 	if inv.emit == nil || ev == nil {
 		return nil
@@ -100,12 +98,12 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 	return true
 }
 
-// WithParent says that the run is part of a call of another run, as that of a subagent. A call of
-// a tool is then put to the [Approver] of the outer run, too, and to those around it: the
-// strictest verdict counts, what one would suspend is denied. A loop without an Approver has
-// those of the outer runs alone. A rule that the user makes is given to each of them that is a
-// [RuleKeeper]. The run ends with the ctx it is given, which should be that of the call; hand its
-// events on with [Invocation.Emit], its usage with [ToolResult].Usage.
+// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent.
+// The [Approver] of the outer run, and those of the runs around it, then also decide about each
+// call of the inner run. The strictest verdict counts; if one suspends, the call is denied. If
+// the inner loop has no Approver, only the outer ones decide. A rule that the user makes is given
+// to each of them that is a [RuleKeeper]. Give the run the ctx of the call, so that it ends with
+// the call. Pass on its events with [Invocation.Emit] and its usage with [ToolResult].Usage.
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv
@@ -113,7 +111,7 @@ func WithParent(inv *Invocation) RunOption {
 	}
 }
 
-// inside makes the run part of a call. The auditors of the outer run are told of this one, too.
+// inside makes the run part of a call, and passes the outer run's auditors on to this run.
 func (r *run) inside(inv *Invocation) {
 	r.parent, r.depth = inv.run, inv.Depth+1
 	if r.parent == nil {
@@ -129,10 +127,10 @@ func (r *run) inside(inv *Invocation) {
 
 type runKey struct{}
 
-// RunFromContext returns the id of the run that makes the call which an [Approver] is asked
-// about, and in how many other runs it is nested. ctx is that of the question. A tool finds
-// the same in [Invocation].Run and Depth, and can keep its state for each run, such as the
-// directory of a shell. For any other ctx it returns "" and 0.
+// RunFromContext returns the id of the run that makes a call, and the number of runs that enclose
+// that run. ctx must be the one that [Approver] got with the call; for any other ctx, it returns
+// "" and 0. A tool finds the same values in [Invocation].Run and Depth. So an Approver can find
+// the state that a tool keeps for each run, such as the directory of a shell.
 func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.id, r.depth
@@ -140,8 +138,7 @@ func RunFromContext(ctx context.Context) (id string, depth int) {
 	return "", 0
 }
 
-// judge asks the policies about a call: those of the runs around this one, the
-// outermost first, and its own.
+// judge asks the policies about a call: those of the outer runs from the outside in, then its own.
 func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	if r.parent == nil {
 		return r.loop.policy(ctx, c, s)
@@ -172,8 +169,7 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	return v
 }
 
-// unsuspended is a verdict about a call in a run that cannot be suspended, as the
-// call it is part of cannot.
+// unsuspended turns suspending into a denial: neither a call nor a run inside it can be suspended.
 func unsuspended(v Verdict) Verdict {
 	if v.kind == verdictSuspend {
 		v.kind, v.reason = verdictDeny, "this call needs approval, and nobody can be asked inside another call"

@@ -14,22 +14,23 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Option configures an agent in [New]. Options are applied in order and the last one
-// wins, unless its documentation says that it appends.
+// Option configures an agent in [New]. Options are applied in order. A later option replaces an
+// earlier one of the same kind, unless its comment says that it appends.
 type Option func(*config) error
 
-// RunOption configures one run.
+// RunOption configures a single run: it is an argument of Run of [Agent].
 type RunOption func(*RunConfig) error
 
-// RunConfig holds the values that run options set. It is for other implementations of [Agent].
+// RunConfig holds the values that the options of a run set. Other implementations of [Agent]
+// apply each [RunOption] to a RunConfig to learn these values.
 type RunConfig struct {
 	Into    *Result
 	Control *Control
 	Parent  *Invocation
 }
 
-// Into fills r when the run is over, however it ends. That includes break, an error and
-// a cancelled context; r is filled before the loop statement ends.
+// Into stores the outcome of the run in r. It does so however the run ends: also after a break,
+// an error or a cancelled context. r is filled before the loop statement ends.
 func Into(r *Result) RunOption {
 	return func(c *RunConfig) error {
 		c.Into = r
@@ -37,8 +38,8 @@ func Into(r *Result) RunOption {
 	}
 }
 
-// WithControl lets other goroutines look at the run and send messages into it while it
-// works. A Control serves one run at a time.
+// WithControl connects ctl to the run, so that other goroutines can look at the run and send
+// messages into it while it works. A [Control] serves one run at a time.
 func WithControl(ctl *Control) RunOption {
 	return func(c *RunConfig) error {
 		c.Control = ctl
@@ -84,7 +85,7 @@ func option(name string, ok bool, problem string, set func(*config)) Option {
 	}
 }
 
-// WithTools adds tools; their names must differ. It appends. Default: none.
+// WithTools appends tools to those of earlier options. Their names must differ. Default: no tools.
 func WithTools(tools ...Tool) Option {
 	ok := true
 	for _, t := range tools {
@@ -95,7 +96,7 @@ func WithTools(tools ...Tool) Option {
 	})
 }
 
-// WithSystem adds blocks to the system prompt, the most stable first. It appends. Default: none.
+// WithSystem appends blocks to the system prompt. Put the most stable first. Default: no blocks.
 func WithSystem(blocks ...string) Option {
 	return option("WithSystem", true, "", func(c *config) {
 		for _, b := range blocks {
@@ -104,9 +105,9 @@ func WithSystem(blocks ...string) Option {
 	})
 }
 
-// WithApprover sets the [Approver] that decides about calls. Default: read-only tools
-// that stay within the workspace run; all other calls are denied. Package policy has an
-// Approver that decides by rules, and asks about other calls.
+// WithApprover sets the [Approver] that decides about calls. Default: calls of read-only tools
+// that stay within the workspace run, and all other calls are denied. Package policy has an
+// Approver that decides by rules and asks the user about other calls.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) {
 		c.approver = a
@@ -114,16 +115,16 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets the builder of requests. The default builder sends the whole history as long
-// as that fits. If Elide or Limit of [ContextInput] is set, it keeps the first request, notes
-// that some messages were left out, and continues with the prompts of the current exchange and
-// with the last messages. It shortens messages that take more than a quarter of Limit.
+// WithContext sets the builder of requests. The default builder sends the whole history until the
+// model refuses it as too large, so that Elide or Limit of [ContextInput] is set. Then it sends
+// the user's first prompt, a note that messages are left out, the prompts of the current
+// exchange, and the last messages. It shortens messages that take more than a quarter of Limit.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
 
-// WithContextMiddleware wraps the context builder; the first middleware is the
-// outermost. It appends. Default: none.
+// WithContextMiddleware wraps the context builder in each mw, the first one outermost. It appends
+// to the middleware of earlier options. Default: none.
 func WithContextMiddleware(mw ...ContextMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ContextMiddleware) bool { return m == nil })
 	return option("WithContextMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -131,8 +132,8 @@ func WithContextMiddleware(mw ...ContextMiddleware) Option {
 	})
 }
 
-// WithModelMiddleware wraps the model client; the first middleware is the outermost. It
-// appends. Default: none.
+// WithModelMiddleware wraps the model client in each mw, the first one outermost. It appends to
+// the middleware of earlier options. Default: none.
 func WithModelMiddleware(mw ...ModelMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ModelMiddleware) bool { return m == nil })
 	return option("WithModelMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -140,8 +141,8 @@ func WithModelMiddleware(mw ...ModelMiddleware) Option {
 	})
 }
 
-// WithToolMiddleware wraps the calls of all tools; the first middleware is the
-// outermost. It appends. Default: none.
+// WithToolMiddleware wraps the calls of all tools in each mw, the first one outermost. It appends
+// to the middleware of earlier options. Default: none.
 func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	ok := !slices.ContainsFunc(mw, func(m ToolMiddleware) bool { return m == nil })
 	return option("WithToolMiddleware", ok, "a middleware is nil", func(c *config) {
@@ -149,31 +150,31 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// Limits are the limits of a run. A field that is 0 leaves the default, or the value of
-// an earlier [WithLimits], as it is.
+// Limits are the limits of a run. A field that is 0 leaves unchanged the default, or the value
+// that an earlier [WithLimits] has set.
 type Limits struct {
 	// Turns is the maximum number of messages that the model may send in a run. A run
 	// that needs more ends with a [*LimitError]. Default: 50.
 	Turns int
-	// Calls is the maximum number of calls of one message that are run; the others get
-	// an output that says so. Default: 128.
+	// Calls is the maximum number of calls in one message that are run. Each further call is not
+	// run and gets an output that says so. Default: 128.
 	Calls int
-	// Tokens is the maximum number of tokens of one answer of the model. Default: the client's.
+	// Tokens is the maximum number of tokens of one answer. Default: that of the [ModelClient].
 	Tokens int
-	// Response is the maximum size of one answer in bytes. A longer one fails with a [*LimitError];
-	// its complete blocks stay in the history, and its calls are not run. Default: 32 MiB.
+	// Response is the maximum size of one answer in bytes. If an answer is larger, the run fails
+	// with a [*LimitError]: complete blocks stay in the history, calls do not run. Default: 32 MiB.
 	Response int64
-	// ToolOutput is the maximum number of bytes of text that the model gets from one
-	// call, at least 1,024. Of a longer text it sees the head and the tail, and between
-	// them how many bytes are left out, all within the maximum. Default: 256 KiB.
+	// ToolOutput is the maximum size of the text that the model gets from one call, in bytes. It
+	// is at least 1,024. The middle of a larger text is replaced by a note that says how many
+	// bytes are left out; the note counts toward the maximum. Default: 256 KiB.
 	ToolOutput int
 	// Parallel is the maximum number of read-only calls that run at the same time. Default: 8.
 	Parallel int
-	// Grace is how long the run, when it is cancelled, waits for a tool or a model
-	// client to stop before it abandons it. Default: 1 second.
+	// Grace is how long a cancelled run waits for its tools and the model client to return before
+	// it abandons them. Default: 1 second.
 	Grace time.Duration
-	// Approval is how long a question waits for an answer before it is denied. It
-	// does not apply to a run that is suspended. Default: no limit.
+	// Approval is how long a question waits for an answer once the loop body has received it.
+	// After that the call is denied. It does not apply to a suspended run. Default: no limit.
 	Approval time.Duration
 }
 
@@ -204,28 +205,27 @@ func set[T int | int64 | time.Duration](errs *[]error, to *T, name string, given
 	}
 }
 
-// WithThinking sets [Request.Thinking], the number of tokens that the model may use for
-// thinking. Default: 0, which leaves it to the model.
+// WithThinking sets [Request.Thinking], the number of tokens that the model may use for thinking.
+// Default: 0, which means that the model decides.
 func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
 }
 
-// WithEncodedHistory says whether the messages of a conversation keep their encoded form after a
-// run. With it, the next run sends old messages as they are, and an idle conversation takes about
-// twice the bytes of its history. Without it, each run encodes the history once, and an idle
-// conversation takes only its history. The form is freed with the messages in any case, and is
-// not kept for histories of less than 16 KiB, which are quick to encode. Default: true.
+// WithEncodedHistory sets whether messages keep their encoded form between runs. If true, the
+// next run sends old messages without encoding them again, but an idle conversation takes about
+// twice the memory of its history. If false, each run encodes the history once. The form is freed
+// together with the messages. Histories of less than 16 KiB never keep it. Default: true.
 func WithEncodedHistory(keep bool) Option {
 	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
 }
 
-// WithRetry sets the policy for retries of the model. Default: [RetryPolicy]{}.
+// WithRetry sets the policy for repeating failed requests to the model. Default: [RetryPolicy]{}.
 func WithRetry(p RetryPolicy) Option {
 	return option("WithRetry", true, "", func(c *config) { c.retry = p })
 }
 
-// A logFunc is the Log method of a [*slog.Logger]. That the loop needs no more of it keeps
-// the rest out of programs that set none.
+// A logFunc is the Log method of a [*slog.Logger]. The loop uses only this method, so that
+// programs without a logger do not link package slog's handlers.
 type logFunc = func(ctx context.Context, level slog.Level, msg string, args ...any)
 
 func silent(context.Context, slog.Level, string, ...any) {}
@@ -236,15 +236,14 @@ func WithLogger(l *slog.Logger) Option {
 	return option("WithLogger", l != nil, "is nil", func(c *config) { c.log = l.Log })
 }
 
-// Clock is the source of time for waits, timeouts and times in events, so that runs can be
-// replayed.
+// Clock is a replaceable source of time for the waits, timeouts and event times of a run.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f in a new goroutine after d, unless stop was called.
+	// AfterFunc calls f in a new goroutine after d. stop prevents that and reports whether it did.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
-// SystemClock returns the clock of package time: the time of the system, and its monotonic timers.
+// SystemClock returns the clock of package time, which uses the system's time and monotonic timers.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}
@@ -254,27 +253,28 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// WithClock sets the clock by which a run waits, times out and measures. Default: [SystemClock].
+// WithClock sets the clock for the waits, timeouts and event times of runs. Default: [SystemClock].
 func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }
 
-// WithIDs sets the function that makes the ids of runs. It must be safe for concurrent
-// use. Default: 128 random bits.
+// WithIDs sets the function that returns the id of each new run. It must be safe for concurrent
+// use. Default: 128 random bits in hexadecimal.
 func WithIDs(next func() string) Option {
 	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
 }
 
-// WithRandom sets the source of random numbers in [0, 1), which spread retries over
-// time. It must be safe for concurrent use. Default: math/rand/v2.
+// WithRandom sets the source of random numbers in [0, 1). They vary the waits before retries, so
+// that clients do not retry all at once. It must be safe for concurrent use. Default: math/rand/v2.
 func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }
 
-// WithExecutor sets the function that starts the steps of a run, which are approvals and tool
-// calls: a pool, a recorder. It must call step exactly once, with ctx or a child of it, and never
-// on the goroutine that called it. It may block until there is a free worker. The key is that of
-// the [Action] and serves as an idempotency key. Default: each step runs in a new goroutine.
+// WithExecutor sets the function that starts the steps of a run, such as a worker pool. A step
+// decides about a call or runs it. start must call step exactly once, with ctx or a child of ctx,
+// and not on the goroutine that called start. It may block until a worker is free. key is unique
+// in the run and can be an idempotency key: the key of the [Action], with a suffix such as "/1"
+// for a step that is started again. Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
 	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }

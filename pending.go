@@ -17,49 +17,49 @@ import (
 // Answering later: the handle of a question that was detached from the loop body, and a
 // suspended run, whose questions are answered in another run of the same loop or of another.
 
-// Detach lets the question be answered after the loop body has returned, from any
-// goroutine. A handle that is lost denies the call.
+// Detach returns a handle with which any goroutine can answer the question after the loop body
+// has returned. If the program drops the handle, the call is denied.
 func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
 
-// Approval is the handle of a question that was detached.
+// Approval is the handle of a question that was detached with [ApprovalRequested.Detach].
 type Approval struct {
 	Request *ApprovalRequest
 
 	question *openQuestion
 }
 
-// Allow is [ApprovalRequested.Allow].
+// Allow does what [ApprovalRequested.Allow] does.
 func (a *Approval) Allow() bool {
 	defer runtime.KeepAlive(a) // while it is answered it is not lost
 	return a.question.answer(Allow(), ByUser) == nil
 }
 
-// Deny is [ApprovalRequested.Deny].
+// Deny does what [ApprovalRequested.Deny] does.
 func (a *Approval) Deny(reason string) bool {
 	defer runtime.KeepAlive(a)
 	return a.question.answer(Deny(reason), ByUser) == nil
 }
 
-// AllowWith is [ApprovalRequested.AllowWith].
+// AllowWith does what [ApprovalRequested.AllowWith] does.
 func (a *Approval) AllowWith(args json.RawMessage) error {
 	defer runtime.KeepAlive(a)
 	return a.question.edit(args)
 }
 
-// AllowPlan is [ApprovalRequested.AllowPlan].
+// AllowPlan does what [ApprovalRequested.AllowPlan] does.
 func (a *Approval) AllowPlan(plan EditPlan) error {
 	defer runtime.KeepAlive(a)
 	return a.question.review(plan)
 }
 
-// AllowFor is [ApprovalRequested.AllowFor].
+// AllowFor does what [ApprovalRequested.AllowFor] does.
 func (a *Approval) AllowFor(scope Scope, rule string) error {
 	defer runtime.KeepAlive(a)
 	return a.question.allowFor(scope, rule)
 }
 
-// Decided reports whether the call needs no answer any more: it was answered, also by a rule
-// or a limit of time, or the run is over.
+// Decided reports whether the question needs no answer any more: because a user, a rule or the
+// time limit has answered it, or because the run is over.
 func (a *Approval) Decided() bool {
 	r := a.question.run
 	r.mu.Lock()
@@ -80,15 +80,15 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 	return a
 }
 
-// Pending is a suspended run that waits for approvals. It encodes as JSON, and another
-// process can resume it with [Input.Pending].
+// Pending is a suspended run that waits for approvals. It encodes as JSON, and another process
+// can resume it with [Input.Pending].
 //
 // Resume each suspension only once, since resuming it again runs its calls again. A [Loop]
-// refuses that for the last 1,024 calls that it ran in resumed runs. Several processes have
-// to agree among themselves: a process claims the suspension before it resumes it, in a
-// table with a unique key or with a file that it creates exclusively. Run, and the Key and
-// Digest of a question, are the same in the next suspension if the question is asked again:
-// claim Run together with a number that counts each Pending of the run that is stored.
+// refuses to do so as long as it remembers the calls, the last 1,024 that it ran in resumed runs.
+// Several processes must coordinate themselves: a process claims the suspension before it resumes
+// it, in a table with a unique key or with a file that it creates exclusively. When a resumed run
+// is suspended again, Run is the same, and so may be the Key and Digest of a question. So claim
+// Run together with a number that counts the stored suspensions of the run.
 //
 // The stored form may have been altered, so it is checked: if the tool, arguments, preview or
 // plan of a request do not match its Digest or the call in State, the error is a [*ConfigError]
@@ -96,10 +96,10 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 type Pending struct {
 	// Run is the id of the run.
 	Run string `json:"run"`
-	// Requests are the open questions, in the order of the calls. A [Decision] names
-	// CallID and Digest.
+	// Requests are the open questions, in the order of the calls. A [Decision] must have the
+	// CallID and Digest of the request that it answers.
 	Requests []ApprovalRequest `json:"requests"`
-	// State is the state of the run.
+	// State is the state of the run, with its whole history.
 	State State `json:"state"`
 }
 
@@ -161,7 +161,7 @@ func (p *Pending) fits(d Decision) error {
 	return nil
 }
 
-// check holds the stored requests to what was shown, and to what would run.
+// check compares the stored requests with their digests and with the calls that would run.
 func (p *Pending) check(l *Loop) error {
 	seen := map[string]bool{}
 	for i := range p.Requests {
@@ -216,9 +216,8 @@ func (r *run) takeDecision(id string) *Decision {
 	return &d
 }
 
-// sameQuestion reports whether an answer that was given elsewhere is about the
-// question as it is now, which is then what was shown of the call. A plan that was shown
-// is not made again: it is merged with what became of the files.
+// sameQuestion reports whether an answer from another run is about the present question, which then
+// counts as shown. A plan that was shown is not made again: it is merged with the present files.
 func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) bool {
 	i := slices.IndexFunc(r.requests, func(a ApprovalRequest) bool { return a.CallID == q.use.ID })
 	var req *ApprovalRequest
@@ -242,13 +241,14 @@ func (r *run) sameQuestion(ctx context.Context, q *pendingQuestion, d Decision) 
 // maxResumed bounds what a loop remembers of the runs that it resumed.
 const maxResumed = 1024
 
-// resumeKey names a call of a run that was suspended. The questions are part of it, as
-// a host may give ids of runs again.
+// resumeKey names a call of a run that was suspended. The questions are part of the key, since a
+// host may use the id of a run again.
 func (p *Pending) resumeKey(a *RunTool) string {
 	var key strings.Builder
 	key.WriteString(p.Run + " " + (&RunTool{Turn: a.Turn, Call: a.Call}).Key())
 	for i := range p.Requests {
-		key.WriteString(" " + p.Requests[i].Digest + p.Requests[i].Created.UTC().Format("150405.000000000"))
+		key.WriteString(" " + p.Requests[i].Digest +
+			p.Requests[i].Created.UTC().Format("150405.000000000"))
 	}
 	sum := sha256.Sum256([]byte(key.String()))
 	return string(sum[:])

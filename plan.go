@@ -26,54 +26,51 @@ const (
 	maxPlanBytes = 64 << 20 // bytes of all texts of a plan
 )
 
-// EditKind says what a plan does to a file. The values are also those of the JSON form of
-// [FileEdit].
+// EditKind says what a plan does to a file. [FileEdit] uses these values in JSON, too.
 type EditKind string
 
 // The kinds of edits. To rename a file, create one and delete the other in one plan.
 const (
-	// EditCreate creates a file that does not exist. [FileEdit] then has no Base, and may
-	// have a Mode.
+	// EditCreate creates a file that does not exist. [FileEdit] has no Base and may have a Mode.
 	EditCreate EditKind = "create"
-	// EditChange replaces Base, the content that the model was shown, by Proposed. Changes
-	// of the user since then are merged.
+	// EditChange replaces Base, the content that the model was shown, with Proposed. If the user
+	// has changed the file since then, the changes are merged.
 	EditChange EditKind = "change"
-	// EditDelete deletes a file, unless the user changed it since the model was shown it.
-	// There is no Proposed content.
+	// EditDelete deletes a file, unless the user has changed it since the model was shown it.
+	// Proposed is empty.
 	EditDelete EditKind = "delete"
 )
 
-// FileEdit is the change of a plan to one file: whole contents, not a patch, so that it
-// can be shown, merged and taken back.
+// FileEdit is the change that a plan makes to one file. It holds whole contents, not a patch, so
+// that the change can be shown, merged and undone.
 type FileEdit struct {
 	// Path is relative to the workspace, slash-separated and valid UTF-8.
 	Path string
 	Kind EditKind
-	// Base is the whole content of the file as the model was shown it; empty for EditCreate.
+	// Base is the whole content of the file as the model was shown it. It is empty for EditCreate.
 	Base string
-	// Proposed is the whole content that the model wants; empty for EditDelete. Base and
-	// Proposed may hold any bytes.
+	// Proposed is the whole content that the model wants. It is empty for EditDelete. Base and
+	// Proposed may contain any bytes.
 	Proposed string
-	// Mode holds the permissions of a new file, for example those of the deleted file if
-	// the plan renames one. 0 stands for the default of the system. It must be 0 for
-	// other kinds of edits: a changed file keeps its mode.
+	// Mode is the permission bits of a file that is created, for example those of the old file if
+	// the plan renames it. 0 means the default of the system. For other kinds of edits, Mode must
+	// be 0: a changed file keeps its permissions.
 	Mode fs.FileMode
-	// Memo is for the tool that made the plan: Call finds here what Plan wrote, such as
-	// what the result has to say about the change. It changes nothing in the file, and
-	// only Digest looks at it.
+	// Memo is a note that a [Planner] writes in Plan and reads in Call, for example a text about
+	// the change for the result. It does not affect the file, but it is part of [EditPlan.Digest].
 	Memo string
 }
 
-// EditPlan is a proposed change to one or more files. It is shown for approval, may be
-// reduced in a review, and is carried out by Workspace.Apply of package workspace. It
-// is an immutable value, and encodes as JSON. The zero value changes nothing.
+// EditPlan is a proposed change to one or more files. It is shown to the user for approval, may
+// be reduced in a review, and is carried out by Workspace.Apply of package workspace. An EditPlan
+// is an immutable value and encodes as JSON. The zero value changes nothing.
 type EditPlan struct {
 	files []FileEdit
 	asked []FileEdit // what the model proposed, if a review changed it
 }
 
-// NewEditPlan returns a plan that makes all the edits. The paths must differ; a plan
-// has at most 256 files and 64 MiB of text. Edits that change nothing are dropped.
+// NewEditPlan returns a plan that makes all the edits. Each path may occur only once. A plan has
+// at most 256 files and 64 MiB of text. Edits that change nothing are dropped.
 func NewEditPlan(edits ...FileEdit) (EditPlan, error) {
 	files, err := checkEdits(edits)
 	if err != nil {
@@ -118,7 +115,8 @@ var errTwice = errors.New("is in the plan twice")
 
 func (e FileEdit) check() error {
 	switch {
-	case e.Path == "" || len(e.Path) > maxPlanPath || strings.ContainsRune(e.Path, 0) || !utf8.ValidString(e.Path):
+	case e.Path == "" || len(e.Path) > maxPlanPath ||
+		strings.ContainsRune(e.Path, 0) || !utf8.ValidString(e.Path):
 		return errors.New("path is empty, too long, or not valid text")
 	case e.Kind == EditCreate && e.Base != "":
 		return errors.New("a file that is created has no base")
@@ -132,12 +130,11 @@ func (e FileEdit) check() error {
 	return nil
 }
 
-// Files returns the edits in the order in which they were given. The slice is a copy, and
-// has at most one edit for each path.
+// Files returns a copy of the edits, in the order in which they were given. Their paths differ.
 func (p EditPlan) Files() []FileEdit { return slices.Clone(p.files) }
 
-// File returns the edit of the file at a path, which must be written as in the plan. It
-// returns false if there is none.
+// File returns the edit of the file name, which must be written like the path in the plan. It
+// returns false if the plan has no such file.
 func (p EditPlan) File(name string) (FileEdit, bool) {
 	if i := editOf(p.files, name); i >= 0 {
 		return p.files[i], true
@@ -159,9 +156,9 @@ func sameEdits(a, b []FileEdit) bool {
 	return EditPlan{files: a}.Digest() == EditPlan{files: b}.Digest()
 }
 
-// Digest identifies the change that the plan makes: "sha256:" and a hash of the path, kind, base
-// and proposed content of each file. Two plans with the same digest make the same change. Pass
-// the digest to WithApproved of package workspace, so that only the approved change is made.
+// Digest returns "sha256:" and a hash that identifies the change: it covers all fields of all
+// edits. Two plans with the same digest make the same change. Pass the digest to WithApproved of
+// package workspace, so that only the approved change is made.
 func (p EditPlan) Digest() string {
 	h := sha256.New()
 	for _, e := range p.files {
@@ -199,10 +196,11 @@ type wireEdit struct {
 	Memo     jsontext.Text `json:"memo,omitzero"`
 }
 
-// MarshalJSON encodes {"path","kind","base","proposed","mode","memo"}. A text is a string, or
-// {"base64": …} if it is not valid UTF-8.
+// MarshalJSON encodes {"path","kind","base","proposed","mode","memo"}. A text that is not valid
+// UTF-8 is encoded as {"base64": …}, all others as strings.
 func (e FileEdit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireEdit{e.Path, e.Kind, jsontext.Text(e.Base), jsontext.Text(e.Proposed), e.Mode, jsontext.Text(e.Memo)})
+	return json.Marshal(wireEdit{e.Path, e.Kind, jsontext.Text(e.Base), jsontext.Text(e.Proposed),
+		e.Mode, jsontext.Text(e.Memo)})
 }
 
 // UnmarshalJSON decodes the output of [FileEdit.MarshalJSON].
@@ -213,14 +211,12 @@ func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON encodes the plan: its files, and the edits that the model had proposed if
-// a review changed them.
+// MarshalJSON encodes the edits and, if a review changed them, those that the model had proposed.
 func (p EditPlan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wirePlan{append([]FileEdit{}, p.files...), p.asked})
 }
 
-// UnmarshalJSON decodes the output of [EditPlan.MarshalJSON], and refuses what
-// [NewEditPlan] refuses.
+// UnmarshalJSON decodes the output of [EditPlan.MarshalJSON] and checks it as [NewEditPlan] does.
 func (p *EditPlan) UnmarshalJSON(data []byte) error {
 	var w wirePlan
 	err := json.Unmarshal(data, &w)

@@ -8,77 +8,75 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Outcome says what happened to a file of a plan. [FileResult.Stops] tells which outcomes
-// prevent the plan from being carried out.
+// Outcome says what happened to a file of a plan. Some outcomes prevent the whole plan from being
+// carried out: see [FileResult.Stops].
 type Outcome string
 
-// The outcomes. The first three mean success. Any other outcome keeps the whole plan
-// from being carried out, unless the file was written with conflict markers: see
-// WithWrittenConflicts of package workspace.
+// The outcomes of a file. Applied, merged and unchanged mean success. A file with any other
+// outcome prevents the whole plan, so that no file is changed. The exception is a file that was
+// written with conflict markers: see WithWrittenConflicts of package workspace.
 const (
-	// OutcomeApplied means that the file now has the proposed content, or is deleted, as the
-	// plan wanted.
+	// OutcomeApplied means that the file now has the proposed content, or was deleted as planned.
 	OutcomeApplied Outcome = "applied"
-	// OutcomeMerged means that the file has both the proposed changes and those that the
-	// user made since the model was shown it.
+	// OutcomeMerged means that the file now has both the proposed changes and those that the user
+	// made after the model read the file.
 	OutcomeMerged Outcome = "merged"
 	// OutcomeUnchanged means that the file already had the proposed content, or was already
 	// deleted, so nothing was written.
 	OutcomeUnchanged Outcome = "unchanged"
-	// OutcomeConflicted means that the user changed the same lines, or changed a file that
-	// was to be deleted, or created a file of the same name. See WithWrittenConflicts of
-	// package workspace.
+	// OutcomeConflicted means that the user changed the same lines as the plan, changed a file
+	// that the plan deletes, or created a file that the plan creates. The file may be written
+	// with conflict markers: see WithWrittenConflicts of package workspace.
 	OutcomeConflicted Outcome = "conflicted"
-	// OutcomeGone means that the file that was to be changed no longer exists. It is not
-	// created again, since the user deleted it.
+	// OutcomeGone means that a file that the plan changes no longer exists. It is not created
+	// again, since the user deleted it.
 	OutcomeGone Outcome = "gone"
-	// OutcomeKindChanged means that the file is now a directory or a link, or is binary or
-	// very large.
+	// OutcomeKindChanged means that the path is now a directory or a link, or a binary or huge
+	// file.
 	OutcomeKindChanged Outcome = "kind_changed"
-	// OutcomeBusy means that another program has the file open for writing, or changes it
-	// again and again.
+	// OutcomeBusy means that another program has the file open for writing, or keeps changing it.
 	OutcomeBusy Outcome = "busy"
 	// OutcomeSkipped means that this file could have been changed, but the plan was not
 	// carried out because of another file.
 	OutcomeSkipped Outcome = "skipped"
 )
 
-// FileResult reports what Workspace.Apply of package workspace did to a file, and what it
-// found in the file's place.
+// FileResult reports what Workspace.Apply of package workspace did to one file of a plan, and
+// what it found at the path of the file.
 type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
 	Outcome Outcome  `json:"outcome"`
-	// Reason says in words why the outcome is not one of the first three.
+	// Reason explains the outcome in words, if the file does not simply have the planned content.
 	Reason string `json:"reason,omitempty"`
 	// Written says that the file was created, changed or deleted.
 	Written bool `json:"written"`
-	// Content is the current content of the file, as far as it was read; Exists says
-	// whether the file exists. A model that gets the result has been shown this content.
+	// Content is the current content of the file, as far as Apply has read it. Exists says whether
+	// the file exists. Once the model gets the result, it counts as having been shown Content.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
-	// UserChanges are the user's changes in a merged file: the differences between the
-	// proposed text, which is the old side, and the merged text, which is the new side.
+	// UserChanges are the user's changes in a merged file. They are given as differences between
+	// the proposed text, the old side, and the merged text, the new side.
 	UserChanges []LineChange `json:"user_changes,omitempty"`
-	// Base, Ours and Theirs are the texts of the most recent merge, and Merge is the
-	// result. Ours is the user's text. After a conflict, the Bytes of Merge are the text
-	// with conflict markers, for a person to resolve.
+	// Base, Ours and Theirs are the texts of the most recent merge: what the model was shown,
+	// what the user has, and what the model proposed. Merge is the result. After a conflict, the
+	// Bytes of Merge are the text with conflict markers, for a person to resolve.
 	Base   string        `json:"-"`
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars names files that hold a text of the user that is in no other file: their names are
-	// that of the file with ".save" appended. They are only written if two programs saved the
-	// file while it was being replaced, and what they saved could not be merged.
+	// Sidecars are the names of files with a text of the user that is in no other file. Their
+	// names are that of the file with ".save" appended. They are only written if two programs
+	// saved the file while Apply replaced it, and what these programs saved could not be merged.
 	Sidecars []string `json:"sidecars,omitempty"`
-	// OtherNames says that the file had other hard links, which still lead to the old content.
+	// OtherNames says that the file has other hard links, which still lead to the old content.
 	OtherNames bool `json:"other_names,omitempty"`
-	// Undo is the edit that takes the change back, or nil if nothing was done. It holds
-	// the whole content before and after.
+	// Undo is the edit that undoes the change, or nil if the file was not changed. It holds the
+	// whole content before and after the change.
 	Undo *FileEdit `json:"undo,omitempty"`
 }
 
-// Stops reports whether the outcome prevents the plan from being carried out.
+// Stops reports whether the outcome of this file prevents the whole plan.
 func (r *FileResult) Stops() bool {
 	switch r.Outcome {
 	case OutcomeGone, OutcomeKindChanged, OutcomeBusy:
@@ -87,15 +85,15 @@ func (r *FileResult) Stops() bool {
 	return r.Outcome == OutcomeConflicted && !r.Written
 }
 
-// ApplyResult is the result of Workspace.Apply of package workspace, file by file in
-// the order of the plan.
+// ApplyResult is the result of Workspace.Apply of package workspace. It has one element for each
+// file of the plan, in the same order.
 type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// Undo returns a plan that takes the changes back. It is applied like any other plan: edits that
-// the user has made since are merged, or conflict with it. A deleted file comes back with its
-// permissions. A deleted symbolic link does not come back, since a plan cannot make one.
+// Undo returns a plan that undoes the changes. It is applied like any other plan: edits that the
+// user has made since then are merged, or conflict with it. A deleted file is restored with its
+// permissions. A deleted symbolic link is not restored, since a plan cannot create links.
 func (r *ApplyResult) Undo() EditPlan {
 	var p EditPlan
 	for i := range r.Files {
@@ -106,10 +104,10 @@ func (r *ApplyResult) Undo() EditPlan {
 	return p
 }
 
-// ConflictError reports that a plan was not carried out, because files have changed
-// since the model was shown them and the changes do not merge. No file was changed.
+// ConflictError reports that a plan was not carried out, and that no file was changed: files have
+// changed since the model was shown them, and the changes cannot be merged.
 type ConflictError struct {
-	// Files are the files that prevented it.
+	// Files are the files that prevented the plan.
 	Files []FileResult
 }
 
@@ -134,9 +132,9 @@ const (
 	maxFileText  = 6 << 10  // bytes of it about one file, at least
 )
 
-// ModelText returns a text that tells the model what happened to its plan: for each file, whether
-// it was written, which changes of the user it contains or conflicts with, on which lines the
-// result is, and how to go on. It is valid UTF-8 of less than 32 KiB.
+// ModelText returns a text that tells the model what happened to its plan. For each file, the
+// text says whether the file was written, which changes of the user it contains or conflicts
+// with, on which lines the result is, and how to go on. It is valid UTF-8 of less than 32 KiB.
 func (r *ApplyResult) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {
@@ -260,10 +258,10 @@ func (b *modelNote) regions(f *FileResult) {
 	}
 }
 
-// Changes returns the files in the form that [ToolFinished] can carry.
+// Changes returns Files as an [ApplyResult], as [ToolFinished] has it.
 func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
 
-// Kind returns the kind of the first element of Files, for programs to compare: "conflict",
+// Kind returns a word for the outcome of the first of Files, for programs to compare: "conflict",
 // "gone", "kind_changed" or "busy".
 func (e *ConflictError) Kind() string {
 	if len(e.Files) == 0 || e.Files[0].Outcome == OutcomeConflicted {

@@ -16,8 +16,8 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// LineChange is a change of whole lines, with their line ends. Line numbers are 1-based. For a
-// pure insertion or deletion, the number on the empty side is that of the following line.
+// LineChange is a change of whole lines, including line ends. OldLine and NewLine are the 1-based
+// numbers of the first lines of Old and New, or of the following line if Old or New is empty.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`
@@ -25,19 +25,18 @@ type LineChange struct {
 	New     string `json:"new"`
 }
 
-// EditHunk is a part of a plan that a review can keep or drop: lines of one file that
-// change together, or a file that is created or deleted as a whole.
+// EditHunk is a part of a plan that a review can keep or drop: either neighboring lines of one
+// file that change together, or the creation or deletion of a whole file.
 type EditHunk struct {
-	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It depends on the
-	// whole change of the file, so it does not match a hunk of another change.
+	// ID names the hunk in [EditPlan.Keep] and [EditPlan.Without]. It is derived from the whole
+	// change of the file, so it does not match a hunk of any other change.
 	ID   string
 	Path string
 	Kind EditKind
 	LineChange
 }
 
-// Hunks returns the hunks of the plan: the files in order, and the hunks of each from
-// top to bottom.
+// Hunks returns the hunks of the plan: file by file, and within a file from top to bottom.
 func (p EditPlan) Hunks() []EditHunk {
 	var out []EditHunk
 	for _, e := range p.files {
@@ -72,13 +71,13 @@ func lineChanges(a, b string) []LineChange {
 	return out
 }
 
-// Keep returns the plan with only the hunks of these IDs. A file without any of them is
-// not touched. An unknown ID is an error.
+// Keep returns the plan reduced to the hunks with these IDs. A file without any of these hunks is
+// not part of the new plan. An unknown ID is an error.
 func (p EditPlan) Keep(ids ...string) (EditPlan, error) {
 	return p.choose(ids, true)
 }
 
-// Without returns the plan without the hunks of these IDs. An unknown ID is an error.
+// Without returns the plan without the hunks that have these IDs. An unknown ID is an error.
 func (p EditPlan) Without(ids ...string) (EditPlan, error) {
 	return p.choose(ids, false)
 }
@@ -105,7 +104,8 @@ func (p EditPlan) choose(ids []string, keep bool) (EditPlan, error) {
 		}
 	}
 	if len(named) > 0 {
-		return EditPlan{}, fmt.Errorf("review edit plan: %d of %d hunks are not of this plan", len(named), len(ids))
+		return EditPlan{}, fmt.Errorf("review edit plan: %d of %d hunks are not of this plan",
+			len(named), len(ids))
 	}
 	return p.reviewed(files), nil
 }
@@ -128,7 +128,7 @@ func withChanges(base string, hunks []EditHunk) string {
 	return b.String()
 }
 
-// KeepFiles returns the plan with only the files at these paths.
+// KeepFiles returns the plan reduced to these paths. A path that is not in the plan is an error.
 func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	for _, name := range paths {
 		if editOf(p.files, name) < 0 {
@@ -139,8 +139,8 @@ func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	return p.reviewed(files), nil
 }
 
-// WithProposed returns the plan with other content for a file, as a person has edited
-// it. Pass the content of [FileEdit.Base] to leave the file as it is.
+// WithProposed returns the plan with text as the proposed content of the file name, for example
+// after a person has edited it. Pass [FileEdit.Base] to leave an existing file as it is.
 func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	i := editOf(p.files, name)
 	if i < 0 {
@@ -158,7 +158,7 @@ func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	return p.reviewed(plan.files), nil
 }
 
-// reviewed returns a plan with other files that still knows the original proposal.
+// reviewed returns a plan with other files that still contains the model's proposal.
 func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 	asked := p.asked
 	if asked == nil {
@@ -172,9 +172,9 @@ func (p EditPlan) reviewed(files []FileEdit) EditPlan {
 
 const maxPreview = 64 << 10 // bytes
 
-// Preview returns the plan as a unified diff, for the person who is asked to approve
-// it. It is valid UTF-8 of at most 64 KiB. In a longer diff each file is cut to its
-// share, with a line that says how much is missing.
+// Preview returns the plan as a unified diff, for the person who is asked to approve it. The text
+// is valid UTF-8 of at most 64 KiB. If the whole diff is longer, the diff of each file is cut to
+// its share of that size, and ends with a line that says how much is missing.
 func (p EditPlan) Preview() string {
 	diffs := make([]*textdiff.Diff, len(p.files))
 	var b strings.Builder
@@ -186,7 +186,8 @@ func (p EditPlan) Preview() string {
 		case EditDelete:
 			to = ""
 		}
-		diffs[i] = textdiff.Compare(view.Bytes(e.Base), view.Bytes(e.Proposed), textdiff.Options{OldName: from, NewName: to, Context: 3})
+		diffs[i] = textdiff.Compare(view.Bytes(e.Base), view.Bytes(e.Proposed),
+			textdiff.Options{OldName: from, NewName: to, Context: 3})
 		if b.Len() <= maxPreview {
 			b.WriteString(e.withMode(string(diffs[i].Append(nil))))
 		}
@@ -212,7 +213,7 @@ func (e FileEdit) withMode(diff string) string {
 const maxLeftOut = 12 << 10 // bytes of the text for a model about a review
 
 // OmittedText returns a text that tells the model what a review removed from the plan or changed
-// in it, or "" if it changed nothing. The text is valid UTF-8 of at most 16 KiB.
+// in it. If no review changed the plan, it returns "". The text is valid UTF-8 of at most 16 KiB.
 func (p EditPlan) OmittedText() string {
 	if p.asked == nil {
 		return ""

@@ -108,8 +108,7 @@ func (r *run) dispatch() {
 	}
 }
 
-// submit starts a step. An action that is taken up again has another suffix in its key. The
-// mutex is held.
+// submit starts a step. A step that is started again has a suffix in its key. The mutex is held.
 func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 	r.live++
 	if r.loop.execute == nil {

@@ -50,7 +50,8 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.keepText()
 	var lost []Event
 	for _, a := range r.running {
-		r.loop.log(ctx, slog.LevelWarn, "tool did not stop and was abandoned", "run", r.id, "key", a.Key(), "tool", a.Call.Name)
+		r.loop.log(ctx, slog.LevelWarn, "tool did not stop and was abandoned",
+			"run", r.id, "key", a.Key(), "tool", a.Call.Name)
 		base := &ToolError{Tool: a.Call.Name, CallID: a.Call.ID}
 		out := errorOutput(a.Call, stopped(r.loop.tool(a.Call.Name).spec.Effect))
 		fin := &ToolFinished{
@@ -125,11 +126,13 @@ func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.state
-	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn, Usage: s.usage}
+	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
+		Usage: s.usage}
 	if s.end == EndSuspended {
 		res.Pending = &Pending{Run: r.id, State: s}
 		for i := range s.calls {
-			n := slices.IndexFunc(r.suspended, func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
+			n := slices.IndexFunc(r.suspended,
+				func(q ApprovalRequest) bool { return q.CallID == s.calls[i].use.ID })
 			if n >= 0 && s.calls[i].status == callSuspended {
 				res.Pending.Requests = append(res.Pending.Requests, r.suspended[n])
 			}

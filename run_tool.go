@@ -66,15 +66,15 @@ type outcome struct {
 	elapsed time.Duration
 }
 
-// endTool reports the outcome of a call. An outcome that comes after the run was closed is
-// thrown away.
+// endTool reports the outcome of a call. An outcome after the end of the run is thrown away.
 func (r *run) endTool(ctx context.Context, a *RunTool, o outcome) {
 	fin, fatal := r.loop.finished(ctx, a, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = slices.DeleteFunc(r.running, func(w *RunTool) bool { return w == a })
 	if err := r.step(&ToolDone{a.Call.ID, fin.Output, fin.Usage}, append(fin.changes(), fin)...); err != nil {
-		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away", "run", r.id, "key", a.Key())
+		r.loop.log(ctx, slog.LevelWarn, "late result of a tool was thrown away",
+			"run", r.id, "key", a.Key())
 		return
 	}
 	if r.recorder != nil {

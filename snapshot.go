@@ -52,16 +52,16 @@ type callJSON struct {
 	Output *Message `json:"output,omitempty"`
 }
 
-// MarshalJSON encodes the state, with the whole history. The zero State is null.
+// MarshalJSON encodes the state with its whole history. The zero State encodes as null.
 func (s State) MarshalJSON() ([]byte, error) {
 	if s.rules == nil {
 		return []byte("null"), nil
 	}
 	w := stateJSON{
 		Effects: s.rules.effects, MaxTurns: s.rules.maxTurns, MaxCalls: s.rules.maxCalls,
-		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn,
-		Attempt: s.attempt, Made: s.made, Stop: s.stop, Usage: s.usage, Broken: s.broken,
-		Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size, Marked: s.marked,
+		History: s.history.Items, Queue: s.queue, Phase: s.phase, End: s.end, Turn: s.turn, Made: s.made,
+		Attempt: s.attempt, Stop: s.stop, Usage: s.usage, Broken: s.broken, Marked: s.marked,
+		Model: s.rules.model, Limit: s.cut.limit, Elide: s.cut.from, Seen: s.cut.seen, Size: s.cut.size,
 	}
 	if len(s.parts.Items) > 0 {
 		w.Parts = &Message{Role: RoleAssistant, Parts: s.parts.Items}
@@ -80,8 +80,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes the output of [State.MarshalJSON]. A state that no run can
-// reach is an error.
+// UnmarshalJSON decodes the output of [State.MarshalJSON]. A state that no run can reach is an
+// error.
 func (s *State) UnmarshalJSON(data []byte) error {
 	var w *stateJSON
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -163,8 +163,8 @@ func (s *State) takeCalls(calls []callJSON) error {
 			return fmt.Errorf("call %q is not in the message", cj.ID)
 		}
 		c := call{
-			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect,
-			status: cj.Status, ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
+			use: s.parts.Items[at+n].(*ToolUse), attempt: cj.Attempt, effect: cj.Effect, status: cj.Status,
+			ran: cj.Ran, edited: raw(cj.Edited), plan: cj.Plan, readOnly: cj.ReadOnly, by: cj.By,
 		}
 		at += n + 1
 		if cj.Output != nil && len(cj.Output.Parts) == 1 {

@@ -10,45 +10,44 @@ import (
 	"github.com/aycoder/aycoder/internal/schema"
 )
 
-// Tool is a tool that the model may call. Its methods are safe for concurrent use, and
-// Spec always returns the same value.
+// Tool is a tool that the model may call. Its methods must be safe for concurrent use, and Spec
+// must always return the same value.
 //
-// Call runs one call. The arguments in inv match the schema. If it returns an error or panics,
-// the model reads that as the output, so the text should say what to do instead. Only an error
-// marked by [Fatal] ends the run. The text of a result is valid UTF-8, since anything else is
-// replaced, and short: the model gets no more than [Limits].ToolOutput of it.
+// Call runs one call. The arguments in inv match the schema. If Call returns an error or panics,
+// the model reads the error as the output, so its text should say what to do instead. Only an
+// error marked by [Fatal] ends the run. The text of a result should be valid UTF-8, since invalid
+// bytes are replaced, and short: the model gets at most [Limits].ToolOutput bytes of it.
 //
-// When ctx is cancelled, Call must return within 100 ms, with context.Cause(ctx) or an
-// error that wraps it and says what is done already. A partial result without an error
-// would look complete. A call that does not return within [Limits].Grace is abandoned
-// and its result is discarded. Nothing that Call started goes on after it has returned.
+// When ctx is cancelled, Call must return within 100 ms. It returns context.Cause(ctx), or an
+// error that wraps this cause and says what is already done; a partial result without an error
+// would look complete. A call that does not return within [Limits].Grace is abandoned, and its
+// result is discarded. Nothing that Call starts may outlive it, except with [Invocation.Cleanup].
 //
-// A tool may have more abilities, which are optional interfaces: [Planner] and [Previewer].
+// A tool may also implement the optional interfaces [Planner] and [Previewer].
 type Tool interface {
 	Spec() ToolSpec
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
 }
 
-// Previewer is an optional ability of a [Tool]: Preview shows what a call would do, for
-// the person who is asked to approve it, and changes nothing. It returns plain text, or
-// a unified diff for a change to files. A tool that is a [Planner] too gets its plan in
-// inv.Plan, and can return [EditPlan.Preview].
+// Previewer is an optional interface of a [Tool]. Preview shows a person who is asked to approve
+// a call what the call would do. It changes nothing, and returns plain text, or a unified diff
+// for a change to files. If the tool is also a [Planner], Preview can return inv.Plan.Preview().
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
 }
 
-// Planner is an optional ability of a [Tool] that changes files. Plan returns the change that a
-// call would make, without making it. The loop calls Plan before it asks for approval. Whoever
-// decides sees the plan and may reduce it. Call then gets the approved plan in [Invocation.Plan]
+// Planner is an optional interface of a [Tool] that changes files. Plan returns the change that a
+// call would make, without making it. The loop calls Plan before it asks for approval, so that
+// the user sees the plan and may reduce it. Call then gets the approved plan in [Invocation.Plan]
 // and carries it out with Workspace.Apply of package workspace. So exactly the approved change is
-// made, and edits that others make to the files meanwhile are merged. The result should include
-// [EditPlan.OmittedText] for the model. If the tool is a [Previewer] too, Preview gets the plan
-// in [Invocation.Plan] and can return [EditPlan.Preview].
+// made, and edits that others make to the files meanwhile are merged. The result of Call should
+// include [EditPlan.OmittedText] for the model. If the tool is also a [Previewer], Preview gets
+// the plan in [Invocation.Plan] too.
 //
-// An error means that the call cannot work: nobody is asked, Call is not called, and the model
-// reads the error. Plan is safe for concurrent use. It may be called again for the same call
-// after earlier calls of the same message have finished: if these touched the same files, or if
-// Plan failed while they were open. It must return soon after ctx is cancelled.
+// If Plan returns an error, the call cannot work: nobody is asked, Call is not called, and the
+// model reads the error. When earlier calls of the same message have finished, the loop may call
+// Plan again for the same call, since they may have changed the files. Plan must be safe for
+// concurrent use and return soon after ctx is cancelled.
 type Planner interface {
 	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
 }
@@ -73,87 +72,84 @@ type ToolSpec struct {
 	Name string
 	// Description tells the model what the tool does and when to use it.
 	Description string
-	// Schema is the JSON Schema of the arguments, which are an object.
+	// Schema is the JSON Schema of the arguments, which form a JSON object.
 	Schema json.RawMessage
-	// Effect decides when a call may start. Default: EffectUnknown, which is treated
-	// like EffectWrite.
+	// Effect says whether calls change anything, and thus when they may start. Default:
+	// EffectUnknown, which is treated like EffectWrite.
 	Effect Effect
-	// Destructive says that a call may destroy something that cannot be restored, OpenWorld that
-	// it reaches beyond the workspace. Both are hints, as in the Model Context Protocol.
+	// Destructive says that a call may destroy something that cannot be restored. OpenWorld says
+	// that a call reaches beyond the workspace. Both are hints, as in the Model Context Protocol.
 	Destructive, OpenWorld bool
-	// Subject names the argument that rules match and displays show. The zero value
-	// means that the tool has none.
+	// Subject names the argument that rules match and displays show. If zero, there is none.
 	Subject Subject
 }
 
-// Subject names the argument that tells what a call acts on, such as a path or a
-// command. Rules match it, as package policy describes, and displays show it.
+// Subject names the argument that tells what a call acts on, such as a path or a command. Rules
+// match this argument, as package policy describes, and displays show it.
 type Subject struct {
-	// Arg is the name of a top-level string argument.
+	// Arg is the name of the argument, a string at the top level of the arguments.
 	Arg string
-	// Kind says what the argument is.
+	// Kind says what the argument contains.
 	Kind SubjectKind
 }
 
-// SubjectKind says what a [Subject] is, and thus how rules are matched against it.
+// SubjectKind says what the argument in a [Subject] contains, which determines how rules match it.
 type SubjectKind int
 
 // The kinds of a [Subject].
 const (
-	// SubjectText is any text.
+	// SubjectText means that the argument is text of any kind.
 	SubjectText SubjectKind = iota
-	// SubjectPath is a slash-separated path.
+	// SubjectPath means that the argument is a slash-separated path.
 	SubjectPath
-	// SubjectCommand is a shell command.
+	// SubjectCommand means that the argument is a shell command.
 	SubjectCommand
-	// SubjectURL is an http or https URL.
+	// SubjectURL means that the argument is an http or https URL.
 	SubjectURL
-	// SubjectPatch is a patch for apply_patch.
+	// SubjectPatch means that the argument is a patch in the format of the apply_patch tool.
 	SubjectPatch
 )
 
-// Effect says whether a tool changes anything, and so when a call may start.
+// Effect says whether a tool changes anything, and thus when its calls may start.
 type Effect int
 
 // The effects.
 const (
-	// EffectUnknown is treated like EffectWrite, so that a tool whose author forgot to set
-	// the effect is safe.
+	// EffectUnknown is treated like EffectWrite. This is safe if an author forgot to set the
+	// effect.
 	EffectUnknown Effect = iota
-	// EffectReadOnly means that the tool changes nothing. A call may start while the
-	// model is still talking, in parallel with others.
+	// EffectReadOnly means that the tool changes nothing. A call may start before the model has
+	// finished its message, and in parallel with other such calls.
 	EffectReadOnly
-	// EffectWrite means that the tool may change something. Calls start after the model
-	// has finished its message, in order, one at a time.
+	// EffectWrite means that the tool may change something. Calls start after the model has
+	// finished its message, in order, one at a time.
 	EffectWrite
 )
 
-// Invocation is one call of a tool, with everything that the tool needs to know about the
-// run around it.
+// Invocation is one call of a tool, with all that the tool needs to know about its run.
 type Invocation struct {
-	// ID is the id of the call, Name the name of the tool.
+	// ID is the id of the call. Name is the name of the tool.
 	ID, Name string
-	// Key identifies the call in this run and is the same in every replay, such as
-	// "t3/tool/toolu_01". It serves as an idempotency key.
+	// Key identifies the call in its run, for example "t3/tool/toolu_01". It is the same in every
+	// replay of the run, so it can serve as an idempotency key.
 	Key string
-	// Run is the id of the run.
+	// Run is the id of the run that makes the call.
 	Run string
-	// Depth is the number of runs that enclose this one: 0 for a run that a host
-	// started. See [WithParent].
+	// Depth is the number of runs that enclose this run: 0 if the host started it, see
+	// [WithParent].
 	Depth int
-	// Args is the JSON text of the arguments, an object that matches the schema. If the
-	// model wrote values as text ("3" for 3), they are converted.
+	// Args is the JSON text of the arguments, an object that matches the schema. Values that the
+	// model wrote as text ("3" for 3) are already converted.
 	Args json.RawMessage
-	// Plan is the approved change, if the tool is a [Planner] and somebody was asked. The call
-	// must make exactly this change, and its result should include [EditPlan.OmittedText]. Plan
-	// is also set if a rule allowed the call by naming a file that runs code (see package
-	// workspace): such a file is only written with WithApproved of that package. Plan is nil if
-	// nobody was asked; the tool then makes its own plan.
+	// Plan is the approved change, if the tool is a [Planner] and somebody was asked. Call must
+	// make exactly this change, and its result should include [EditPlan.OmittedText]. Plan is
+	// also set if a rule allowed the call by naming a file that runs code, which is only written
+	// with WithApproved of package workspace. If Plan is nil, Call makes a plan itself.
 	Plan *EditPlan
-	// ReadOnly says that nobody approved the call: it runs only because the [Approver]
-	// considers it read-only. A tool whose calls might write must then prevent that if
-	// the system has a way to, as bash of package tools does. A tool that wraps another
-	// must pass the flag on; every copy of the Invocation does.
+	// ReadOnly says that nobody approved the call: it runs only because the [Approver] considers
+	// it read-only. A tool whose calls might write must then prevent writing if the system has a
+	// way to do so, like the tool bash of package tools. A tool that wraps another one must pass
+	// ReadOnly on; every copy of the Invocation does.
 	ReadOnly bool
 
 	progress func(Progress)
@@ -169,36 +165,36 @@ func sameBytes(a, b json.RawMessage) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
-// NewInvocation returns an invocation for calling a tool outside a run: in a test or in
-// a custom loop. The function gets the progress reports; it may be nil.
+// NewInvocation returns an invocation for calling a tool outside a run, in a test or in a custom
+// loop. progress receives the progress reports of the tool and may be nil.
 func NewInvocation(id, name string, args json.RawMessage, progress func(Progress)) *Invocation {
 	return &Invocation{ID: id, Name: name, Key: id, Args: args, progress: progress}
 }
 
-// Progress reports the progress of the call. It never blocks. Reports may be dropped when the
-// consumer is slow. A tool must not report after its call has returned; a run ignores that.
+// Progress reports the progress of the call to the reader of the events. It never blocks. Reports
+// may be dropped if the reader is slow, and are ignored after the call has returned.
 func (inv *Invocation) Progress(p Progress) {
 	if inv.progress != nil {
 		inv.progress(p)
 	}
 }
 
-// WithProgress returns a copy of inv whose progress reports go to a function, for a
-// tool that wraps another. The function may pass them on to inv.
+// WithProgress returns a copy of inv that sends its progress reports to report. It is for a tool
+// that wraps another one; report may pass the reports on to inv.
 func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 	c := *inv
 	c.progress = report
 	return &c
 }
 
-// Cleanup registers f to be called when the run is over, however it ends. It is for resources
-// that a tool starts in one call and needs in the next, such as a process or a connection. The
-// run waits for f as it waits for cancelled tools, so f must return soon; it runs in parallel
-// with other such functions and with tools that are still stopping. A suspended run counts as
-// over. If the run is over already, f is called at once.
+// Cleanup registers f to be called when the run is over, however it ends. A suspended run counts
+// as over. Cleanup is for resources that a tool starts in one call and needs in the next, such as
+// a process or a connection. f must return soon, since the run waits for f as it waits for
+// cancelled tools. f runs in parallel with other such functions and with tools that are still
+// stopping. If the run is already over, f is called at once.
 //
-// Cleanup returns false, and does nothing, if the call is not part of a longer run: in [Loop.Turn],
-// and for an invocation made by [NewInvocation]. The host must then release the resources.
+// In [Loop.Turn], and for an invocation made by [NewInvocation], there is no longer run. Cleanup
+// then does nothing and returns false, and the host must release the resources.
 func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false
@@ -207,73 +203,70 @@ func (inv *Invocation) Cleanup(f func()) bool {
 	return true
 }
 
-// Alert reports a security event of the call to the audit log. The event is a stable
-// word such as "masked_secret"; the detail says in a few words for people what was
-// refused, masked or is missing, and must not contain a secret. Alert never blocks.
+// Alert reports a security event of the call to the audit log, see [WithAudit]. event is a stable
+// word such as "masked_secret". detail tells people in a few words what was refused, masked or is
+// missing, and must not contain a secret. Alert never blocks.
 func (inv *Invocation) Alert(event, detail string) {
 	if inv.alert != nil {
 		inv.alert(event, detail)
 	}
 }
 
-// Progress is a progress report of a call. The tool chooses the unit of Current and
-// Total; Total is 0 if it is unknown.
+// Progress is a progress report of a call. The unit of Current and Total is up to the tool. Total
+// is 0 if it is unknown.
 type Progress struct {
 	Current int64  `json:"current"`
 	Total   int64  `json:"total,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// ToolResult is the result of a call: what the model reads, and what the host learns beside it.
+// ToolResult is the result of a call. The model reads Parts and IsError; the rest is for the host.
 type ToolResult struct {
-	// Parts are for the model: [Text] and [Media].
+	// Parts are the content for the model: each is a [Text] or [Media].
 	Parts []Part
 	// IsError tells the model that the call failed.
 	IsError bool
-	// Summary is a few words for people: "9 lines", "exit 1".
+	// Summary describes the result to people in a few words: "9 lines", "exit 1".
 	Summary string
-	// Untrusted says that strangers may have written the content of the parts, as on a
-	// web page. From then on, a policy may ask about more calls.
+	// Untrusted says that somebody unknown may have written the content of Parts, as on a web
+	// page. From then on, the [Approver] may ask the user about more calls.
 	Untrusted bool
-	// Usage counts the tokens of models that the call used itself; the loop adds it to
-	// the usage of the run.
+	// Usage counts the tokens of models that the tool itself used. The loop adds it to the run's
+	// usage.
 	Usage Usage
-	// Changes is the result of Workspace.Apply of package workspace for the files that the call
-	// was to change. It is for the host, see [ToolFinished]; the model reads only Parts.
+	// Changes says what Workspace.Apply of package workspace did to files for the call. The host
+	// finds it in [ToolFinished]; the model does not read it.
 	Changes *ApplyResult
 }
 
-// TextResult returns a result with one text for the model. It has no Summary; set that
-// field to tell people more.
+// TextResult returns a result with one text for the model. Its Summary is empty; set that field
+// to describe the result to people.
 func TextResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}}
 }
 
-// ErrorResult returns a result whose text tells the model what went wrong. It is for a
-// failure that is the result, such as the output of a test that fails: Err of
-// [ToolFinished] is nil. For a call that could not be done, return an error.
+// ErrorResult returns a result whose text tells the model what went wrong. Use it if the tool
+// worked and the failure is its result, such as the output of a failing test: Err of
+// [ToolFinished] is then nil. If the tool could not do its work, return an error instead.
 func ErrorResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
 }
 
-// Text returns the text of the result: its [Text] parts, concatenated. Media in the result
-// do not count.
+// Text returns the text of the result: its [Text] parts, concatenated, without its [Media] parts.
 func (r *ToolResult) Text() string { return (&Message{Parts: r.Parts}).Text() }
 
-// ToolFunc runs a call. It keeps the contract of [Tool], and is what a [ToolMiddleware]
-// wraps and returns.
+// ToolFunc runs a call under the same contract as Call of [Tool]. A [ToolMiddleware] wraps a
+// ToolFunc and returns the wrapped one.
 type ToolFunc func(ctx context.Context, inv *Invocation) (*ToolResult, error)
 
-// ToolMiddleware wraps every call of every tool, for example to measure, to limit the
-// time or to mask secrets.
+// ToolMiddleware wraps the calls of all tools, for example to limit their time or to mask secrets.
 type ToolMiddleware func(next ToolFunc) ToolFunc
 
-// ToolOption sets a property of a tool that [NewTool] makes. Options are applied in order
-// and the last one wins.
+// ToolOption sets a property of a tool in [NewTool]. Options are applied in order; of two options
+// for the same property, the last one wins.
 type ToolOption func(*ToolSpec) error
 
-// WithEffect sets the effect of the tool, which decides when its calls may start. Default:
-// EffectUnknown.
+// WithEffect sets the effect, which decides when calls may start. Default: EffectUnknown.
 func WithEffect(e Effect) ToolOption {
 	return func(s *ToolSpec) error {
 		if e < EffectUnknown || e > EffectWrite {
@@ -284,7 +277,7 @@ func WithEffect(e Effect) ToolOption {
 	}
 }
 
-// WithSubject sets the argument that rules match and displays show, see [Subject]. Default: none.
+// WithSubject names the argument that rules match and displays show: see [Subject]. Default: none.
 func WithSubject(kind SubjectKind, arg string) ToolOption {
 	return func(s *ToolSpec) error {
 		s.Subject = Subject{Arg: arg, Kind: kind}
@@ -292,8 +285,8 @@ func WithSubject(kind SubjectKind, arg string) ToolOption {
 	}
 }
 
-// WithHints sets the hints Destructive and OpenWorld, see [ToolSpec]. WithHints(false,
-// true) fits a tool that reads web pages. Default: both false.
+// WithHints sets the hints Destructive and OpenWorld of [ToolSpec]. For example, a tool that
+// reads web pages has WithHints(false, true). Default: both false.
 func WithHints(destructive, openWorld bool) ToolOption {
 	return func(s *ToolSpec) error {
 		s.Destructive, s.OpenWorld = destructive, openWorld
@@ -301,9 +294,9 @@ func WithHints(destructive, openWorld bool) ToolOption {
 	}
 }
 
-// NewTool makes a tool from a function. In is a struct whose fields are the arguments, and the
-// schema is derived from it. The json tag names a field, a field without omitempty or omitzero is
-// required, other keys are not allowed, and jsonschema tags add the rest:
+// NewTool makes a tool from a function. In is a struct whose fields are the arguments, and NewTool
+// derives the schema from it. The json tag names a field. A field without omitempty or omitzero is
+// required. Keys that are not fields are not allowed. The jsonschema tags add the rest:
 //
 //	type args struct {
 //		Path  string `json:"path" jsonschema:"description=File to read"`
@@ -311,16 +304,18 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //		Mode  string `json:"mode,omitempty" jsonschema:"enum=text,enum=hex"`
 //	}
 //
-// A comma in a value of a tag is written \\, in the source. A default= tag only informs the model
-// and is not applied: for an argument that is left out, fn gets the zero value. An explicit 0 must
-// match the schema, so with minimum=1 a 0 means that Limit was left out.
+// In a value of a tag, write a comma as \\, in the source. A default= tag only informs the model:
+// if it leaves the argument out, fn gets the zero value. An explicit 0 must match the schema, so
+// with minimum=1, a Limit of 0 means that the model left Limit out.
 //
-// The tool's Call method checks the arguments against the schema before it calls fn, even outside
-// a run. Since some models write them so, integers may be written 1.0 or 1e3, and numbers,
-// booleans, lists and objects as text ("3", "[1]") where the schema does not allow text. NewTool
-// returns an error if In is not a struct or contains itself, or if the name or an option is not
-// valid.
-func NewTool[In any](name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error), opts ...ToolOption) (Tool, error) {
+// The tool's Call method checks the arguments against the schema before it calls fn, even outside a
+// run. It also accepts forms that some models write: integers as 1.0 or 1e3, and numbers, booleans,
+// lists and objects as text ("3", "[1]") where the schema does not allow text. NewTool returns an
+// error if In is not a struct or contains itself, or if the name or an option is invalid.
+func NewTool[In any](
+	name, description string, fn func(context.Context, *Invocation, In) (*ToolResult, error),
+	opts ...ToolOption,
+) (Tool, error) {
 	spec := ToolSpec{Name: name, Description: description}
 	raw, err := schema.Reflect[In]()
 	if err != nil {
@@ -362,7 +357,8 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 	if inv == nil {
 		return nil, isNilError("Invocation")
 	}
-	if p := inv.prepared; p != nil && sameBytes(p.use.Args, inv.Args) && sameBytes(p.tool.spec.Schema, t.spec.Schema) {
+	if p := inv.prepared; p != nil && sameBytes(p.use.Args, inv.Args) &&
+		sameBytes(p.tool.spec.Schema, t.spec.Schema) {
 		return t.call(ctx, inv)
 	}
 	p, err := t.prepare(&ToolUse{ID: inv.ID, Name: t.spec.Name, Args: inv.Args})
@@ -374,10 +370,10 @@ func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, erro
 	return t.call(ctx, &fit)
 }
 
-// CheckArgs checks the arguments of a call against the schema as the loop does, for callers that
-// run tools without it. It returns the arguments as a tool gets them: where the schema does not
-// allow text, values that the model wrote as text are converted, and integers such as 2.0 are in
-// plain digits. The error is a [*ToolArgsError], or a [*ConfigError] if the spec is wrong.
+// CheckArgs checks the arguments of a call against the schema, as the loop does. It is for callers
+// that run tools without the loop. It returns the arguments as the tool gets them: values that the
+// model wrote as text are converted where the schema does not allow text, and integers such as 2.0
+// are in plain digits. The error is a [*ToolArgsError], or a [*ConfigError] if the spec is invalid.
 func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	c, err := checkSpec(s, nil)
 	if err != nil {
@@ -390,8 +386,8 @@ func (s *ToolSpec) CheckArgs(args json.RawMessage) (json.RawMessage, error) {
 	return p.use.Args, nil
 }
 
-// checkSpec refuses a spec that no provider takes, and returns the compiled schema. The
-// schema may be that of a type.
+// checkSpec refuses a spec that no provider accepts, and returns the compiled schema. If of is
+// not nil, the schema is that of this type.
 func checkSpec(s *ToolSpec, of reflect.Type) (*schema.Schema, error) {
 	if err := schema.CheckName(s.Name); err != nil {
 		return nil, err

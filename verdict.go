@@ -16,19 +16,20 @@ import (
 // This file has the decisions about calls: the verdict of a policy, its grounds, the rules
 // that users make with an answer, and who decided.
 
-// Approver is the policy: it decides about a call before it runs. It is asked once for each call.
-// It is asked again if a user edits the arguments, and if a command that it allowed would by then
-// start in a different directory. About read-only tools, it is asked while the model is still
-// talking. It may take its time, but must return when ctx is cancelled. It must be safe for
-// concurrent use. Package policy has one that decides by rules.
+// Approver decides whether a call may run. This is the policy of a run. Decide is asked about
+// each call before it runs. It is asked again if the user edits the arguments or makes a rule, if
+// the call is in a resumed run, and if an allowed command would by now start in a different
+// directory. Calls of read-only tools are decided before the model has finished its message.
+// Decide may take its time, but must return when ctx is cancelled. It must be safe for concurrent
+// use. Package policy has an Approver that decides by rules.
 //
-// An Approver may have more abilities, which are optional interfaces: [RuleKeeper] and [Auditor].
-// If an Approver wraps another, these are found by its method Unwrap() Approver.
+// An Approver may also implement the optional interfaces [RuleKeeper] and [Auditor]. If it wraps
+// another Approver, a method Unwrap() Approver makes those of the other one available.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
 
-// ApproverFunc is an adapter that makes a function an [Approver].
+// ApproverFunc is an adapter to use a function as an [Approver].
 type ApproverFunc func(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 
 // Decide calls f.
@@ -36,17 +37,18 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 	return f(ctx, call, spec)
 }
 
-// SuspendAsks returns an Approver for runs that nobody watches. If a would ask, the run
-// is suspended instead and ends with [Result.Pending]. It wraps a, with its abilities.
+// SuspendAsks returns an Approver that suspends the run where a would ask the user. It is for
+// runs that nobody watches. A suspended run ends, with its questions in [Result.Pending]. The
+// optional interfaces of a stay available.
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
-// DenyAsks returns an Approver for runs that nobody watches and that should go on. If a
-// would ask, the call is denied instead, with a text of kind "approval_required" that
-// names the rule which would allow it, if a suggests one.
+// DenyAsks returns an Approver that denies the call where a would ask the user. It is for runs
+// that nobody watches and that should go on. The model reads an error of the kind
+// "approval_required". It names the rule that would allow the call, if a suggests one.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict) Verdict {
@@ -95,17 +97,17 @@ func approverAs[T any](a Approver) (T, bool) {
 	return none, false
 }
 
-// RuleKeeper is an optional ability of an [Approver]: it keeps the rules that users make with
-// [ApprovalRequested.AllowFor], and from then on decides by them. The rule is a text that an
-// Approver has suggested in [Grounds], and it allows calls. KeepRule returns when the rule is in
-// force, and for the scope [Saved] also stored for the next process. If it returns an error, the
-// rule is not in force. It must be safe for concurrent use.
+// RuleKeeper is an optional interface of an [Approver] that keeps the rules of users. The loop
+// calls KeepRule when the user answers with [ApprovalRequested.AllowFor]. The rule is a text that
+// an Approver has suggested in [Grounds], and allows calls. When KeepRule returns nil, the rule
+// is in force and, for the scope [Saved], also stored for later processes. If KeepRule returns an
+// error, the rule must not be in force. KeepRule must be safe for concurrent use.
 type RuleKeeper interface {
 	KeepRule(ctx context.Context, scope Scope, rule string) error
 }
 
-// RuleError reports that a rule could not be made. The call for which it was to be made
-// is allowed all the same.
+// RuleError reports that a [RuleKeeper] could not keep a rule. The call that the user allowed
+// with this rule runs all the same.
 type RuleError struct {
 	Rule  string
 	Scope Scope
@@ -120,12 +122,12 @@ func (e *RuleError) Error() string {
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// AllowFor lets the call run and, with scope [Session] or [Saved], gives the
-// [RuleKeeper] a rule that answers the same question from now on, and those that are
-// open. The rule is one of Request.Suggested. The error is [ErrDecided] if the question
-// was answered before; the rule is then not made. It is a [*RuleError] if the
-// RuleKeeper could not keep the rule: the call is allowed then. It is a [*ConfigError], and the
-// question stays open, for another rule or scope, and if the [Approver] is not a RuleKeeper.
+// AllowFor lets the call run. With the scope [Session] or [Saved], it also gives rule, one of
+// Request.Suggested, to the [RuleKeeper], where it answers later questions of this kind and those
+// that are now open. If the question was answered before, the error is [ErrDecided] and no rule
+// is made. If the rule could not be kept, the error is a [*RuleError], but the call is allowed.
+// If the rule or scope is not valid or the [Approver] is not a RuleKeeper, the error is a
+// [*ConfigError] and the question stays open.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
@@ -217,8 +219,9 @@ const (
 	verdictSuspend verdictKind = "suspend"
 )
 
-// Verdict is the answer of an [Approver]. [Allow], [AllowWith], [Deny], [Ask] and [Suspend] make
-// one; the zero value asks. It encodes as JSON, but of its [Grounds] only ReadOnly.
+// Verdict is the answer of an [Approver] or a user about a call. [Allow], [AllowWith],
+// [AllowPlan], [Deny], [Ask] and [Suspend] make one. The zero value asks the user. It encodes as
+// JSON without its [Grounds], except for ReadOnly.
 type Verdict struct {
 	kind   verdictKind
 	reason string
@@ -227,34 +230,33 @@ type Verdict struct {
 	why    *Grounds
 }
 
-// Grounds explain a [Verdict], for the user who is asked and for the audit log.
+// Grounds explain a [Verdict] to the user who is asked, and in the audit log.
 type Grounds struct {
-	// Class is the class of the call, such as "network", in the terms of the [Approver].
+	// Class classifies the call in terms of the [Approver], for example as "network".
 	Class string
-	// Reasons say why the call has this class or why the user is asked: "writes out.txt".
+	// Reasons say why the call has this class or why the user is asked, such as "writes out.txt".
 	Reasons []string
-	// Rule is the rule that decided, as a text for users and logs.
+	// Rule is the rule that decided, as a text for users and logs. It is "" if no rule did.
 	Rule string
-	// Named says that the rule names the files that the call writes. Without it, the
-	// loop asks about any call that would write a file that runs code by itself (see
-	// package workspace), whatever the [Approver] allows.
+	// Named says that Rule names the files that the call writes. If Named is false, the loop asks
+	// the user before the call writes a file that runs code by itself (see package workspace),
+	// even if the [Approver] allows the call.
 	Named bool
-	// Suggested are rules that would answer such a question from now on, the narrowest
-	// first, in the form that [RuleKeeper] takes. None if no rule can answer it.
+	// Suggested are rules that would answer such a question from now on, the narrowest first, in
+	// the form that [RuleKeeper] takes. It is empty if no rule can answer the question.
 	Suggested []string
-	// ReadOnly says that the call is allowed only because it changes nothing, and not by
-	// a rule. The tool then keeps the call from writing if it can, see [Invocation]. It
-	// has no meaning unless the verdict allows the call.
+	// ReadOnly says that the call is allowed only because it changes nothing, and not by a rule.
+	// The tool then prevents writing if it can, see [Invocation].ReadOnly. Only Allow can have it.
 	ReadOnly bool
 }
 
-// WithRationale returns the verdict with these grounds.
+// WithRationale returns a copy of v with the grounds g.
 func (v Verdict) WithRationale(g Grounds) Verdict {
 	v.why = &g
 	return v
 }
 
-// Grounds returns the grounds of the verdict, as far as it has any.
+// Grounds returns the grounds that [Verdict.WithRationale] has set, or else the zero Grounds.
 func (v Verdict) Grounds() Grounds {
 	if v.why == nil {
 		return Grounds{}
@@ -262,32 +264,31 @@ func (v Verdict) Grounds() Grounds {
 	return *v.why
 }
 
-// Allow lets a call run with the arguments or the plan that were shown to the [Approver] or to
-// the user.
+// Allow returns a verdict that lets a call run with the arguments or the plan that were shown.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
-// AllowWith lets a call run with other arguments. They are checked against the tool's
-// schema, and the model is told about them.
+// AllowWith returns a verdict that lets a call run with other arguments. They are checked against
+// the tool's schema, and the model is told about them.
 func AllowWith(args json.RawMessage) Verdict {
 	return Verdict{kind: verdictAllow, args: append(json.RawMessage{}, args...)}
 }
 
-// AllowPlan lets a call make a plan that is the result of a review of
-// [ApprovalRequest.Plan], see [EditPlan.Keep] and [EditPlan.WithProposed]. The model is
-// told what the review removed. It answers a question, in [Input.Decisions]. An
-// [Approver] must not return it: it has not seen the plan, so the call is denied.
+// AllowPlan returns a verdict that lets a call carry out a reviewed plan. It is for
+// [Input.Decisions]. plan is the result of a review of [ApprovalRequest.Plan], for example with
+// [EditPlan.Keep] or [EditPlan.WithProposed]. The model is told what the review removed. If an
+// [Approver] returns this verdict, the call is denied, since no plan was shown to the Approver.
 func AllowPlan(plan EditPlan) Verdict { return Verdict{kind: verdictAllow, plan: &plan} }
 
-// Deny refuses a call. The run goes on: the model reads the reason as the output of the
-// call, and may try something else.
+// Deny returns a verdict that refuses a call. The run goes on: the model reads the reason as the
+// output of the call, and may try something else.
 func Deny(reason string) Verdict { return Verdict{kind: verdictDeny, reason: reason} }
 
-// Ask leaves the decision to the reader of the events, who gets an [ApprovalRequested]. It
-// is the zero Verdict.
+// Ask returns a verdict that leaves the decision to the reader of the events, who gets an
+// [ApprovalRequested]. It is the zero Verdict.
 func Ask() Verdict { return Verdict{} }
 
-// Suspend ends the run with the question open. It can be answered later and in another
-// process: see [Result.Pending] and [Input.Decisions].
+// Suspend returns a verdict that ends the run with the question open. The question can be
+// answered later and in another process: see [Result.Pending] and [Input.Decisions].
 func Suspend() Verdict { return Verdict{kind: verdictSuspend} }
 
 type verdictJSON struct {
@@ -295,11 +296,11 @@ type verdictJSON struct {
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Plan   *EditPlan       `json:"plan,omitempty"`
-	// ReadOnly is the one of the grounds.
+	// ReadOnly is Grounds.ReadOnly of a verdict that allows the call.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
-// MarshalJSON encodes v as {"kind", "reason", "args", "plan", "read_only"}.
+// MarshalJSON encodes v with the keys "kind", "reason", "args", "plan" and "read_only".
 func (v Verdict) MarshalJSON() ([]byte, error) {
 	return json.Marshal(verdictJSON{v.kind, v.reason, v.args, v.plan, v.readOnly()})
 }
@@ -340,35 +341,33 @@ type DecidedBy string
 
 // The possible deciders. Exactly one decides about a call.
 const (
-	// ByPolicy means that the [Approver] decided without the user, or that it denied the
-	// arguments that the user had put in place of the model's.
+	// ByPolicy means that the [Approver] decided unasked, or denied arguments that a user edited.
 	ByPolicy DecidedBy = "policy"
-	// ByRule means that the decision came from a rule, which the user made in this session
-	// with [ApprovalRequested.AllowFor].
+	// ByRule means that the user made a rule with [ApprovalRequested.AllowFor] for another
+	// question while this one was open, and that the rule answered both.
 	ByRule DecidedBy = "rule"
-	// ByUser means that the question was answered: by a method of [ApprovalRequested] or
+	// ByUser means that a person answered the question: with a method of [ApprovalRequested] or
 	// [Approval], or in [Input.Decisions].
 	ByUser DecidedBy = "user"
-	// ByIgnored means that the loop body returned without an answer and without
+	// ByIgnored means that the loop body returned without answering the question and without
 	// [ApprovalRequested.Detach]. The call is denied.
 	ByIgnored DecidedBy = "ignored"
-	// ByAbandoned means that the program lost the [Approval] of a detached question, so
-	// nobody could answer it any more. The call is denied.
+	// ByAbandoned means that the program dropped the [Approval] of a detached question, so nobody
+	// could answer it any more. The call is denied.
 	ByAbandoned DecidedBy = "abandoned"
-	// ByTimeout means that nobody answered within the time that [Limits] sets for an
-	// approval. The call is denied.
+	// ByTimeout means that nobody answered within [Limits].Approval. The call is denied.
 	ByTimeout DecidedBy = "timeout"
 )
 
-// Decision is a verdict about one call, and who decided. It encodes as JSON, so that
-// another process can send it to [Input.Decisions].
+// Decision is a verdict about one call, with who decided. It encodes as JSON, so that another
+// process can send it to [Input.Decisions].
 type Decision struct {
 	CallID string `json:"call_id"`
-	// Digest is the digest of the request that was shown. It ensures that the call that
-	// runs is the one that was approved, and is required in [Input.Decisions].
+	// Digest is the Digest of the [ApprovalRequest] that was shown. It ensures that only the
+	// approved call runs, and is required in [Input.Decisions].
 	Digest  string  `json:"digest,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// By is not read in [Input.Decisions]: a user has decided.
+	// By says who decided. It is ignored in [Input.Decisions], which are always the user's.
 	By DecidedBy `json:"by"`
 
 	prepared *preparedCall // if it may run
@@ -392,18 +391,18 @@ func (d *Decision) text() string {
 	return s
 }
 
-// Scope says how long an answer applies. Longer scopes make a [Rule], see
-// [ApprovalRequested.AllowFor].
+// Scope says how long the answer to a question applies. A scope longer than [Once] makes a rule,
+// see [ApprovalRequested.AllowFor].
 type Scope int
 
 // The scopes of [ApprovalRequested.AllowFor].
 const (
-	// Once means that the answer applies to this call only, so the next call like it is
-	// asked about again.
+	// Once means that the answer applies to this call only. The next one like it needs a new
+	// answer.
 	Once Scope = iota
-	// Session means that the answer applies as long as the [RuleKeeper] lives.
+	// Session means that the answer applies for the life of the [RuleKeeper], usually the process.
 	Session
-	// Saved means that the answer applies in later processes, too.
+	// Saved means that the answer also applies in later processes.
 	Saved
 )
 
