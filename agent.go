@@ -25,12 +25,12 @@ import (
 //  2. An error ends the sequence. It is yielded once, as the last element, with a nil event.
 //  3. If the loop body leaves the loop (break, return or panic), the run is cancelled: tools are
 //     stopped or abandoned, calls without an output get one, and the result of [Into] is filled.
-//     Only then does the loop statement end. No goroutine outlives it, except those of abandoned
-//     tools. If ctx is cancelled instead, the loop body still gets the [ToolFinished] of each call
-//     that had started, and then an error that wraps ctx.Err() and context.Cause(ctx).
+//     Only then does the loop statement end. No goroutine of the run is left, except those of
+//     abandoned tools. If ctx is cancelled instead, the loop body still gets the [ToolFinished] of
+//     each call that had started, and then an error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
-//     tools, but delays the next request to the model until it has seen all earlier events. Deltas
-//     may be joined, and progress reports and answered questions dropped.
+//     tools. But the next request to the model waits until the body has seen all earlier events.
+//     Deltas may be joined, and progress reports and answered questions dropped.
 //  5. However the run ends, its history is valid: each call has its output, and no tool has run
 //     twice.
 //
@@ -47,15 +47,15 @@ type Input struct {
 	// Prompt is the new message of the user. It may be empty if Parts or Pending is set, or if
 	// Messages ends with a message of the user.
 	Prompt string
-	// Parts are images, documents and the like, which the new message has before its text.
+	// Parts are images, documents and the like. They come before the text of Prompt.
 	Parts []Part
-	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. With
-	// Pending, leave Messages, Prompt and Parts empty.
+	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. If Pending
+	// is set, Messages, Prompt and Parts must be empty.
 	Pending *Pending
 	// Decisions are answers to questions of Pending. About each call without an answer, the
 	// [Approver] decides again, so rules that the user made since then apply. If the Approver
 	// asks again, the question has a new Created time. An answered call may have to wait for an
-	// earlier call that is suspended again; the next Pending then keeps its answer.
+	// earlier call that is suspended again; the next Pending then keeps the answer.
 	Decisions []Decision
 }
 
@@ -75,9 +75,9 @@ type Result struct {
 	Pending *Pending
 }
 
-// Text returns the text of the model's last message, or "" if a message of the user follows it.
-// In a suspended run, the message whose calls wait for approval is not part of the history yet,
-// so Text returns the text of the message before it, or "".
+// Text returns the text of the model's last message in Messages. If a message of the user follows
+// it, Text returns "". In a suspended run, the message whose calls wait for approval is not in
+// Messages yet.
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once
@@ -116,7 +116,8 @@ type tool struct {
 	call   ToolFunc
 }
 
-// New returns an agent that sends its requests to m. The error joins those of all invalid options.
+// New returns an agent that sends its requests to m. The error reports all options that are
+// invalid.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
 	c := defaults()
 	var errs []error

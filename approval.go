@@ -25,10 +25,11 @@ type ApprovalRequested struct {
 	question *openQuestion
 }
 
-// Allow lets the call run. It returns false if that was already decided.
+// Allow lets the call run. It returns false if the question was already decided.
 func (a *ApprovalRequested) Allow() bool { return a.question.answer(Allow(), ByUser) == nil }
 
-// Deny refuses the call and tells the model why. It returns false if that was already decided.
+// Deny refuses the call and tells the model why. It returns false if the question was already
+// decided.
 func (a *ApprovalRequested) Deny(reason string) bool {
 	return a.question.answer(Deny(reason), ByUser) == nil
 }
@@ -38,10 +39,10 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 // error and the question stays open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
-// AllowPlan lets the call carry out a reviewed plan: what [EditPlan.Keep], [EditPlan.Without],
-// [EditPlan.KeepFiles] or [EditPlan.WithProposed] make of Request.Plan. The model is told which
-// parts were left out. For any other plan, AllowPlan returns an error and the question stays
-// open. If the question was decided before, the error is [ErrDecided].
+// AllowPlan lets the call carry out a reviewed plan: the result of [EditPlan.Keep],
+// [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed] on Request.Plan. The model
+// is told which parts were left out. For any other plan, AllowPlan returns an error and the
+// question stays open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {
@@ -167,8 +168,8 @@ func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Ver
 	return v
 }
 
-// answer decides an open question about p, the call that was asked about or the same with
-// other arguments. The first answer wins.
+// answer decides the open question q. p is its call, or the same call with other arguments. The
+// first answer wins.
 func (r *run) answer(q *openQuestion, p *preparedCall, v Verdict, by DecidedBy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -394,8 +395,8 @@ func checkStart(ctx context.Context, r *run, a *RunTool) error {
 	return &StaleApprovalError{base}
 }
 
-// pinPlan gives a call that was allowed by a rule which names what it writes the plan that it
-// would have been asked about. Without one, no file is written that runs code.
+// pinPlan makes the plan of a call that a rule allowed unasked by naming the files.
+// Workspace.Apply writes a file that runs code only with an approved plan.
 func (r *run) pinPlan(ctx context.Context, a *RunTool) error {
 	p, t := a.prepared, a.prepared.tool
 	planner, ok := t.impl.(Planner)

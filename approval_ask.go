@@ -32,10 +32,11 @@ type ApprovalRequest struct {
 	Tool    string          `json:"name"`
 	Args    json.RawMessage `json:"args"`
 	Subject string          `json:"subject,omitempty"`
-	// Preview shows what the call would do, such as a unified diff, if the tool is a [Previewer].
+	// Preview shows what the call would do, for example as a unified diff. It is "" if the tool
+	// is not a [Previewer].
 	Preview string `json:"preview,omitempty"`
 	// Plan is the whole change that the call would make, if the tool is a [Planner]. An approval
-	// allows exactly this plan, or what AllowPlan makes of it.
+	// allows exactly this plan, unless AllowPlan replaces it with a reduced one.
 	Plan *EditPlan `json:"plan,omitempty"`
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first. They are texts in the rule language of the [Approver].
@@ -102,8 +103,7 @@ func (r *run) ask(ctx context.Context, a *AskApproval) (parked bool) {
 		r.takeDecision(a.Call.ID), ByPolicy)
 }
 
-// prepareCall finds the tool of a call among those that the model was offered, and checks the
-// arguments.
+// prepareCall checks a call: its tool must be offered to the model, and its arguments must fit.
 func (r *run) prepareCall(call *ToolUse) (*preparedCall, error) {
 	t := r.loop.tool(call.Name)
 	if t == nil || !slices.ContainsFunc(r.offers(), func(s *ToolSpec) bool { return s.Name == t.spec.Name }) {
@@ -268,7 +268,7 @@ func (r *run) question(ctx context.Context, q *pendingQuestion) (*ApprovalReques
 	return req, nil
 }
 
-// previewCall is the call of a question, for a preview.
+// previewCall returns the invocation with which the preview of a question is made.
 func (r *run) previewCall(req *ApprovalRequest) *Invocation {
 	return &Invocation{ID: req.CallID, Name: req.Tool, Key: req.Key, Run: r.id, Depth: r.depth,
 		Args: req.Args, Plan: req.Plan}

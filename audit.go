@@ -17,10 +17,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Auditor receives a record of everything that runs ask, decide and do: see [WithAudit]. The
-// records of one run come one at a time and in order. Those of several runs may come at the same
-// time, so Audit must be safe for concurrent use. It must return soon, at the latest when ctx is
-// cancelled, and must not change the record.
+// Auditor receives a record of everything that is asked, decided and done in a run: see
+// [WithAudit]. The records of one run come one at a time and in order. Those of several runs may
+// come at the same time, so Audit must be safe for concurrent use. Audit must return soon, at the
+// latest when ctx is cancelled, and must not change the record.
 //
 // If Audit returns an error, the loop passes the same record again before the next one. Until
 // Audit accepts the record, only read-only tools start.
@@ -44,7 +44,8 @@ const (
 // may be added, but none changes its meaning. A record has no arguments and no outputs, but a
 // digest of the arguments, and the subject as the model wrote it, which may contain a secret.
 type AuditRecord struct {
-	// Seq numbers the records of a run, from 1. A record that is passed again has the same Seq.
+	// Seq numbers the records of a run, from 1. A record that is passed again after an error of
+	// the [Auditor] keeps its Seq.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind AuditKind `json:"kind"`
@@ -66,8 +67,8 @@ type AuditRecord struct {
 	Verdict string    `json:"verdict,omitempty"`
 	By      DecidedBy `json:"by,omitempty"`
 	Scope   string    `json:"scope,omitempty"`
-	// Outcome is "ok", "error", "not_run" or "abandoned". ErrorKind is a stable word for the
-	// error, such as "timeout". Millis is how long the tool ran, in milliseconds.
+	// Outcome says how a call ended: "ok", "error", "not_run" or "abandoned". ErrorKind is a stable
+	// word for the error, such as "timeout". Millis is how long the tool ran, in milliseconds.
 	Outcome   string `json:"outcome,omitempty"`
 	ErrorKind string `json:"error_kind,omitempty"`
 	Millis    int64  `json:"ms,omitempty"`
@@ -78,10 +79,10 @@ type AuditRecord struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// WithAudit passes records of everything that runs ask, decide and do to a. A tool that may write
-// starts only after its approval is recorded. If recording fails, the tool does not run and the
-// call ends with an [*AuditError]. An [Approver] that is an [Auditor] receives the records
-// without this option. Further uses append. Default: no auditor.
+// WithAudit passes to a records of everything that is asked, decided and done in a run. A tool
+// that may write starts only after its approval is recorded. If recording fails, the tool does
+// not run and the call ends with an [*AuditError]. An [Approver] that is an [Auditor] receives
+// the records without this option. WithAudit appends to earlier auditors. Default: no auditor.
 func WithAudit(a Auditor) Option {
 	return option("WithAudit", a != nil, "is nil", func(c *config) {
 		c.watch()
@@ -113,7 +114,7 @@ type AuditError struct{ *ToolError }
 // Error implements error.
 func (e *AuditError) Error() string { return e.describe("not run, as its approval was not recorded") }
 
-// Unwrap returns the base.
+// Unwrap returns the embedded [*ToolError].
 func (e *AuditError) Unwrap() error { return e.ToolError.base() }
 
 // isSecurity reports whether error results of a kind are security events.
@@ -122,8 +123,8 @@ func isSecurity(kind string) bool {
 		"masked_secret", "blocked_address", "no_sandbox"}, kind)
 }
 
-// maxNotes bounds the records that wait while an auditor fails. The oldest go first:
-// nothing but reading happens then.
+// maxNotes bounds the records that wait while an auditor fails. The oldest are dropped first:
+// only read-only tools start meanwhile.
 const maxNotes = 4096
 
 // A recorder notes what happens in a run and tells auditors. All methods but flush are called
@@ -149,7 +150,7 @@ func (r *run) flush(ctx context.Context) {
 	}
 }
 
-// A trail is the recorder.
+// A trail is the only recorder: it keeps records until each auditor has accepted them.
 type trail struct {
 	notes []*AuditRecord // guarded by run.mu, as is seq
 	seq   int64
@@ -275,7 +276,7 @@ func (t *trail) ruled(r *run, c *openQuestion, scope Scope, rule string, err err
 	t.note(r, AuditRule, c.call, rec)
 }
 
-// listen lets a tool report while it works.
+// listen lets a tool report security events while it works.
 func (t *trail) listen(r *run, a *RunTool, inv *Invocation) {
 	inv.alert = func(event, detail string) {
 		r.mu.Lock()

@@ -20,13 +20,12 @@ type Event interface{ event() }
 // invalid does not start: it has a [ToolFinished] without a ToolStarted.
 type ToolStarted struct {
 	Call *ToolUse
-	// Args are the arguments that the tool gets: the model's, or those of whoever approved the
-	// call.
+	// Args are the arguments that the tool gets: the model's, unless an approval replaced them.
 	Args json.RawMessage
 	// Subject is what the call acts on, such as a path or a command. It is "" if the tool has none.
 	Subject string
-	// Eager says that the call started before the model's message was complete. It varies with
-	// timing.
+	// Eager says that the call started before the model's message was complete. Timing decides
+	// that.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
@@ -49,11 +48,11 @@ type ToolFinished struct {
 	Output *ToolOutput
 	// Summary describes the outcome to people in a few words, such as "9 lines".
 	Summary string
-	// Usage is the usage of models by the tool itself, from [ToolResult].Usage.
+	// Usage is the usage of models that the tool itself asked, from [ToolResult].Usage.
 	Usage Usage
 	// Changes says what the call did to files. It is nil if the tool does not report that.
 	Changes *ApplyResult
-	// Elapsed is how long the tool ran, or 0 if it was not run.
+	// Elapsed is how long the tool ran, or 0 if the call was not run.
 	Elapsed time.Duration
 	// Err says why the call did not run to its end, and unwraps to a [*ToolError]. Err is nil if
 	// the tool returned a result, even an [ErrorResult].
@@ -76,9 +75,10 @@ type Conflicted struct {
 	File *FileResult
 }
 
-// TurnFinished reports that the history now contains the model's message and its calls' outputs.
+// TurnFinished reports that the history now contains a new message of the model and the outputs
+// of all its calls.
 type TurnFinished struct {
-	// Turn is the number of that message in this run, from 1.
+	// Turn is the number of the message in this run, counted from 1.
 	Turn int
 	Stop StopReason
 	// Usage is the usage of the message alone. [ToolFinished] reports the usage of its calls.

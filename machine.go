@@ -85,8 +85,8 @@ const (
 	// EndCancelled means that the run was stopped: by leaving the loop over its events, by its
 	// context, or by a fatal error of a tool.
 	EndCancelled EndReason = "cancelled"
-	// EndSuspended means that the run waits for approvals that are given later, in another run.
-	// The questions are in [Result.Pending].
+	// EndSuspended means that the run waits for approvals, which somebody can give later. The
+	// questions are in [Result.Pending].
 	EndSuspended EndReason = "suspended"
 )
 
@@ -179,7 +179,7 @@ func (s State) Turn() int { return s.turn }
 // Stop returns why the model ended its last message, or "" before its first message in this run.
 func (s State) Stop() StopReason { return s.stop }
 
-// Usage returns the token usage of the run so far: that of the model, and that in each [ToolDone].
+// Usage returns the token usage of the run so far, of the model and of tools (see [ToolDone]).
 func (s State) Usage() Usage { return s.usage }
 
 // Attempt returns the number of failures since the model last finished a message.
@@ -197,11 +197,11 @@ type Action interface{ Key() string }
 // CallModel tells the driver to ask the model. The driver reports any number of [BlockDone] and
 // [BlockTruncated], and then one [MessageDone] or [ModelFailed].
 type CallModel struct {
-	// Turn is the number of the message, from 1. Attempt is 0, or the number of the retry.
+	// Turn is the number of the message, from 1. Attempt is the number of the retry, or 0.
 	Turn, Attempt int
 	// Elide is the number of the oldest messages to leave out or shorten. Limit is the maximum
-	// size of the text of the others, in bytes. Both are 0 unless the model has refused a request
-	// as too large: see [ContextInput].
+	// size of the text of the other messages, in bytes. Both are 0 unless the model has refused a
+	// request as too large: see [ContextInput].
 	Elide int
 	Limit int64
 }
@@ -272,17 +272,18 @@ func callKey(turn, attempt int, what, id string) string {
 // [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
-// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns one
-// that says whether and how to retry.
+// ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
+// ModelFailed that says whether and how to retry.
 type ModelFailed struct {
 	// Retry says whether the model is asked again. After is how long to wait before that.
 	Retry bool          `json:"retry"`
 	After time.Duration `json:"after,omitempty"`
 	// Shrink says that the next request must be smaller. If nothing more can be left out, the run
-	// fails. Limit is the maximum size of the text of its messages, in bytes, or 0 if unknown.
+	// fails. Limit is the maximum size of the request's text, in bytes, or 0 if it is unknown.
 	Shrink bool  `json:"shrink,omitempty"`
 	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the message was too long. Its complete blocks stay, but its calls do not run.
+	// Keep says that the message was too long. Its complete blocks then stay in the history, but
+	// its calls do not run.
 	Keep bool `json:"keep,omitempty"`
 }
 
@@ -297,17 +298,17 @@ type ToolBegan struct{ ID string }
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
-	// Usage is added to the usage of the run.
+	// Usage is the usage of models that the tool asked. The usage of the run includes it.
 	Usage Usage
 }
 
-// Decided reports the answer to an [AskApproval], with the arguments or plan that are allowed.
+// Decided reports the answer to an [AskApproval]. The answer may replace the arguments or the plan.
 type Decided struct{ Decision Decision }
 
 // Steered carries a message of the user to the model. The message joins the history before the
-// next request to the model, or with FollowUp when the run would otherwise end. If the model is
+// next request to the model or, with FollowUp, when the run would otherwise end. If the model is
 // being asked and has sent no block yet, the message joins the history at once. So the driver
-// should apply it before it starts [CallModel], or after the first block has come.
+// should apply Steered before it starts [CallModel], or after the first block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
@@ -317,9 +318,9 @@ type Steered struct {
 // Complete blocks of an unfinished message stay in the history.
 type Cancelled struct{}
 
-// Resumed reports that a new driver takes over the run of one that is gone. For calls that had
-// begun, the model reads that their outcome is unknown. Suspended approvals are asked for again.
-// Resumed is for drivers of a [State]; others resume a run with [Input.Pending].
+// Resumed reports that a new driver takes over the run, because the previous one is gone. The
+// model reads that the outcome of calls that had begun is unknown. Open approvals are asked for
+// again. Resumed is for drivers of a [State]; others resume a run with [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}
@@ -392,8 +393,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	return nil, "no such fact"
 }
 
-// Outstanding returns the open actions, for a driver that has only the state. If the previous
-// driver is gone, apply [Resumed] first.
+// Outstanding returns the actions that are still to be done, for a driver that has only the
+// state. If the previous driver is gone, apply [Resumed] first.
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {

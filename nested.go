@@ -17,7 +17,7 @@ type ChildEvent struct {
 	seen chan struct{} // closed when the consumer has seen it
 }
 
-// Innermost returns the event of the innermost run: Event, or Event.Innermost for a ChildEvent.
+// Innermost returns the event of the innermost run, which is not a ChildEvent itself.
 func (e *ChildEvent) Innermost() Event {
 	for {
 		inner, ok := e.Event.(*ChildEvent)
@@ -28,7 +28,7 @@ func (e *ChildEvent) Innermost() Event {
 	}
 }
 
-// MarshalJSON encodes {"type":"child"}.
+// MarshalJSON encodes the event as a JSON object whose type is "child".
 func (e *ChildEvent) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type  string `json:"type"`
@@ -98,12 +98,12 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 	return true
 }
 
-// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent.
-// The [Approver] of the outer run, and those of the runs around it, then also decide about each
-// call of the inner run. The strictest verdict counts; if one suspends, the call is denied. If
-// the inner loop has no Approver, only the outer ones decide. A rule that the user makes is given
-// to each of them that is a [RuleKeeper]. Give the run the ctx of the call, so that it ends with
-// the call. Pass on its events with [Invocation.Emit] and its usage with [ToolResult].Usage.
+// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent. The
+// [Approver] of the outer run, and those of the runs around it, then also decide about each call of
+// the inner run. The strictest verdict counts, and a verdict to suspend counts as a denial. If the
+// inner loop has no Approver, only the outer ones decide. A rule that the user makes goes to each
+// Approver that is a [RuleKeeper]. Pass the ctx of the call to Run, so that the inner run ends with
+// the call. Pass its events on with [Invocation.Emit] and its usage with [ToolResult].Usage.
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv

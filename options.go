@@ -18,7 +18,7 @@ import (
 // earlier one of the same kind, unless its comment says that it appends.
 type Option func(*config) error
 
-// RunOption configures a single run: it is an argument of Run of [Agent].
+// RunOption configures a single run. It is passed to the Run method of an [Agent].
 type RunOption func(*RunConfig) error
 
 // RunConfig holds the values that the options of a run set. Other implementations of [Agent]
@@ -115,10 +115,10 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets the builder of requests. The default builder sends the whole history until the
-// model refuses it as too large, so that Elide or Limit of [ContextInput] is set. Then it sends
-// the user's first prompt, a note that messages are left out, the prompts of the current
-// exchange, and the last messages. It shortens messages that take more than a quarter of Limit.
+// WithContext sets the builder of requests. The default builder sends the whole history. After the
+// model has refused a request as too large, Elide or Limit of [ContextInput] is set. The default
+// builder then sends the user's first prompt, a note that messages are left out, the prompts of the
+// current exchange, and the last messages. It shortens messages over a quarter of Limit.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
@@ -150,8 +150,8 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// Limits are the limits of a run. A field that is 0 leaves unchanged the default, or the value
-// that an earlier [WithLimits] has set.
+// Limits are the limits of a run. If a field is 0, its default, or the value that an earlier
+// [WithLimits] has set, stays.
 type Limits struct {
 	// Turns is the maximum number of messages that the model may send in a run. A run
 	// that needs more ends with a [*LimitError]. Default: 50.
@@ -174,7 +174,7 @@ type Limits struct {
 	// it abandons them. Default: 1 second.
 	Grace time.Duration
 	// Approval is how long a question waits for an answer once the loop body has received it.
-	// After that the call is denied. It does not apply to a suspended run. Default: no limit.
+	// After that the call is denied. A suspended run has no such limit. Default: no limit.
 	Approval time.Duration
 }
 
@@ -239,7 +239,8 @@ func WithLogger(l *slog.Logger) Option {
 // Clock is a replaceable source of time for the waits, timeouts and event times of a run.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f in a new goroutine after d. stop prevents that and reports whether it did.
+	// AfterFunc calls f in a new goroutine after d, unless stop is called first. stop reports
+	// whether it prevented the call.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
@@ -258,14 +259,15 @@ func WithClock(clock Clock) Option {
 	return option("WithClock", clock != nil, "is nil", func(c *config) { c.clock = clock })
 }
 
-// WithIDs sets the function that returns the id of each new run. It must be safe for concurrent
+// WithIDs sets the function that returns the id of each new run. next must be safe for concurrent
 // use. Default: 128 random bits in hexadecimal.
 func WithIDs(next func() string) Option {
 	return option("WithIDs", next != nil, "is nil", func(c *config) { c.newID = next })
 }
 
 // WithRandom sets the source of random numbers in [0, 1). They vary the waits before retries, so
-// that clients do not retry all at once. It must be safe for concurrent use. Default: math/rand/v2.
+// that clients do not all retry at once. next must be safe for concurrent use. Default:
+// math/rand/v2.
 func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }

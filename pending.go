@@ -84,7 +84,7 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 // can resume it with [Input.Pending].
 //
 // Resume each suspension only once, since resuming it again runs its calls again. A [Loop]
-// refuses to do so as long as it remembers the calls, the last 1,024 that it ran in resumed runs.
+// refuses to do so, but it remembers only the last 1,024 calls that it ran in resumed runs.
 // Several processes must coordinate themselves: a process claims the suspension before it resumes
 // it, in a table with a unique key or with a file that it creates exclusively. When a resumed run
 // is suspended again, Run is the same, and so may be the Key and Digest of a question. So claim
@@ -258,7 +258,7 @@ func (r *run) resumeKey(a *RunTool) string {
 	return (&Pending{Run: r.id, Requests: r.requests}).resumeKey(a)
 }
 
-// claim notes that a call of a resumed run begins. It reports false if it has before.
+// claim notes that a call of a resumed run begins. It returns false if the call has begun before.
 func (l *Loop) claim(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

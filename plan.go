@@ -56,8 +56,8 @@ type FileEdit struct {
 	// the plan renames it. 0 means the default of the system. For other kinds of edits, Mode must
 	// be 0: a changed file keeps its permissions.
 	Mode fs.FileMode
-	// Memo is a note that a [Planner] writes in Plan and reads in Call, for example a text about
-	// the change for the result. It does not affect the file, but it is part of [EditPlan.Digest].
+	// Memo is a note that a [Planner] writes in Plan and reads in Call, such as a sentence for
+	// the result of the call. It does not affect the file, but it is part of [EditPlan.Digest].
 	Memo string
 }
 
@@ -133,8 +133,7 @@ func (e FileEdit) check() error {
 // Files returns a copy of the edits, in the order in which they were given. Their paths differ.
 func (p EditPlan) Files() []FileEdit { return slices.Clone(p.files) }
 
-// File returns the edit of the file name, which must be written like the path in the plan. It
-// returns false if the plan has no such file.
+// File returns the edit whose Path is name. It returns false if the plan has no such edit.
 func (p EditPlan) File(name string) (FileEdit, bool) {
 	if i := editOf(p.files, name); i >= 0 {
 		return p.files[i], true
@@ -196,8 +195,8 @@ type wireEdit struct {
 	Memo     jsontext.Text `json:"memo,omitzero"`
 }
 
-// MarshalJSON encodes {"path","kind","base","proposed","mode","memo"}. A text that is not valid
-// UTF-8 is encoded as {"base64": …}, all others as strings.
+// MarshalJSON encodes an object with the keys "path", "kind", "base", "proposed", "mode" and
+// "memo". A text that is not valid UTF-8 is encoded as {"base64": …}, all others as strings.
 func (e FileEdit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireEdit{e.Path, e.Kind, jsontext.Text(e.Base), jsontext.Text(e.Proposed),
 		e.Mode, jsontext.Text(e.Memo)})

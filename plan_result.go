@@ -47,16 +47,16 @@ type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
 	Outcome Outcome  `json:"outcome"`
-	// Reason explains the outcome in words, if the file does not simply have the planned content.
+	// Reason explains the outcome in words, unless the plan was simply carried out.
 	Reason string `json:"reason,omitempty"`
 	// Written says that the file was created, changed or deleted.
 	Written bool `json:"written"`
-	// Content is the current content of the file, as far as Apply has read it. Exists says whether
-	// the file exists. Once the model gets the result, it counts as having been shown Content.
+	// Content is the current content of the file, as far as Apply has read it. Exists says
+	// whether the file exists. A model that gets the result counts as having read Content.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
-	// UserChanges are the user's changes in a merged file. They are given as differences between
-	// the proposed text, the old side, and the merged text, the new side.
+	// UserChanges are the user's changes in a merged file. Old of each change is in the proposed
+	// text, and New is in the merged text.
 	UserChanges []LineChange `json:"user_changes,omitempty"`
 	// Base, Ours and Theirs are the texts of the most recent merge: what the model was shown,
 	// what the user has, and what the model proposed. Merge is the result. After a conflict, the
@@ -65,8 +65,8 @@ type FileResult struct {
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars are the names of files with a text of the user that is in no other file. Their
-	// names are that of the file with ".save" appended. They are only written if two programs
+	// Sidecars are the names of files with a text of the user that is in no other file. Each is
+	// named like the changed file, with ".save" appended. They are only written if two programs
 	// saved the file while Apply replaced it, and what these programs saved could not be merged.
 	Sidecars []string `json:"sidecars,omitempty"`
 	// OtherNames says that the file has other hard links, which still lead to the old content.
@@ -258,11 +258,11 @@ func (b *modelNote) regions(f *FileResult) {
 	}
 }
 
-// Changes returns Files as an [ApplyResult], as [ToolFinished] has it.
+// Changes returns Files as an [ApplyResult], the type of Changes in [ToolFinished].
 func (e *ConflictError) Changes() *ApplyResult { return &ApplyResult{Files: e.Files} }
 
-// Kind returns a word for the outcome of the first of Files, for programs to compare: "conflict",
-// "gone", "kind_changed" or "busy".
+// Kind returns a word for the outcome of the first element of Files, for programs to compare:
+// "conflict", "gone", "kind_changed" or "busy".
 func (e *ConflictError) Kind() string {
 	if len(e.Files) == 0 || e.Files[0].Outcome == OutcomeConflicted {
 		return "conflict"

@@ -16,8 +16,9 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// LineChange is a change of whole lines, including line ends. OldLine and NewLine are the 1-based
-// numbers of the first lines of Old and New, or of the following line if Old or New is empty.
+// LineChange is a change of whole lines, including line ends, from Old to New. OldLine and
+// NewLine are the 1-based numbers of their first lines. If Old or New is empty, its number is
+// that of the following line.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`

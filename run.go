@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// A run is the ordinary driver of a [State]: it does the actions in goroutines and
-// reports to the state what came of them. Its mutex makes it the state's one owner.
-// Nothing waits for the consumer with the mutex held.
+// A run drives a [State]: it does the actions in goroutines and applies their outcomes as facts.
+// Only the run changes its state, under its mutex. It never waits for the consumer with the mutex
+// held.
 type run struct {
 	loop    *Loop
 	id      string
-	parent  *run // this one is inside a call of; nil if of none
+	parent  *run // the run around this one, or nil
 	depth   int
 	control *Control
 	into    *Result
-	single  bool    // one turn of somebody else's loop
-	again   bool    // it was suspended before
-	held    int     // messages of the history that it began with
+	single  bool    // only one turn, for Loop.Turn
+	again   bool    // resumed after it was suspended
+	held    int     // number of messages at the start
 	base    Request // what all requests have
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
 	within   func(func(context.Context)) // calls under the run's context
-	wake     chan struct{}               // of the consumer; one slot
+	wake     chan struct{}               // wakes the consumer; one slot
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
-	recorder recorder                    // nil if nobody wants to know
+	recorder recorder                    // nil without an auditor
 	// checkStart returns why a call that was allowed must not start; nil if it always may.
 	checkStart func(context.Context, *run, *RunTool) error
 
@@ -41,10 +41,10 @@ type run struct {
 	ending
 }
 
-// executing is what waits for the executor.
+// executing holds the steps that wait for the executor.
 type executing struct {
 	steps       []step
-	dispatching bool // a goroutine gives them to it
+	dispatching bool // a goroutine passes steps to the executor
 }
 
 // asking is the state of the questions whether calls may run.
@@ -60,22 +60,22 @@ type asking struct {
 type calling struct {
 	slots     chan struct{}   // of parallel tools; made for the first, and not guarded
 	running   []*RunTool      // have begun and not returned
-	reported  map[string]bool // those that ToolFinished told of
+	reported  map[string]bool // calls that had a ToolFinished
 	inline    *ToolUse        // the call that the step which decides about it can run itself
 	inlineRun *RunTool
 }
 
-// modelTurn is the state of the try to get a message from the model.
+// modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
 	streaming bool     // a goroutine asks the model
-	heard     bool     // something came of the current try
-	incoming  incoming // of the message that is on its way
+	heard     bool     // the current attempt has received something
+	incoming  incoming // the message in progress
 	waited    time.Duration
 	fixed     bool        // the request must not be made smaller
 	request   *Request    // the last one that was built
 	offered   []*ToolSpec // in the last request; nil if all are
 	refused   *refusal    // of a request for this message
-	window    int64       // of the model, as far as it has told
+	window    int64       // of the model, or 0 if unknown
 	usage     Usage       // of the last message
 	done      MessageDone // of the last message
 }
@@ -86,8 +86,8 @@ type step struct {
 	run func(context.Context)
 }
 
-// dispatch gives steps to the executor, which may block: so it is called by none that
-// holds the mutex, answers a question, or is a step itself.
+// dispatch passes steps to the executor, which may block. So it has a goroutine to itself, which
+// is not a step, answers no question and does not hold the mutex.
 func (r *run) dispatch() {
 	defer r.gone()
 	for {
@@ -142,7 +142,7 @@ func newRun(l *Loop, rc *RunConfig) *run {
 }
 
 // drive runs until the state is done, or the consumer or ctx ends it, and hands the events to
-// yield. When it returns nothing works any more. It reports whether the consumer still listens.
+// yield. When it returns, no step works any more. It reports whether the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
 	r.within = func(f func(context.Context)) { f(work) }
@@ -193,7 +193,7 @@ func (r *run) next(ctx context.Context) Event {
 	return nil
 }
 
-// startReady starts what waits until the consumer has seen everything before. Messages
+// startReady starts the model call that waits until the consumer has seen all events. Messages
 // that were steered meanwhile go first.
 func (r *run) startReady(ctx context.Context) bool {
 	r.mu.Lock()
@@ -221,8 +221,8 @@ func (r *run) startReady(ctx context.Context) bool {
 	return len(actions) > 0
 }
 
-// startAsking starts the goroutine that asks the model, if there is none. A run has
-// one, as its stack has grown to what decoding takes. The mutex is held.
+// startAsking starts the goroutine that asks the model, if there is none. A run keeps this
+// goroutine, since its stack has grown to what decoding needs. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
 	if r.streaming || r.stopping {
 		return
@@ -232,8 +232,8 @@ func (r *run) startAsking(ctx context.Context) {
 	go r.askModel(ctx)
 }
 
-// askModel asks the model until the run ends. A client may end the goroutine from
-// within: another then takes its place.
+// askModel asks the model until the run ends. A client may end the goroutine with runtime.Goexit:
+// another goroutine then takes its place.
 func (r *run) askModel(ctx context.Context) {
 	defer func() {
 		r.mu.Lock()
@@ -262,7 +262,7 @@ func (r *run) over() bool {
 	return r.err != nil || r.state.phase == phaseDone && len(r.out.items) == 0
 }
 
-// pop takes the oldest event. A question that was answered meanwhile is none.
+// pop takes the oldest event. It skips questions that were answered meanwhile.
 func (r *run) pop() Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +276,7 @@ func (r *run) pop() Event {
 		if ok && r.open[q.Request.CallID] != q.question {
 			continue
 		}
-		if d := r.loop.askTimeout; ok && d > 0 { // from when it is seen
+		if d := r.loop.askTimeout; ok && d > 0 { // the time counts from now, when the consumer gets the question
 			stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
 			r.timers = append(r.timers, stop)
 		}
@@ -284,8 +284,8 @@ func (r *run) pop() Event {
 	}
 }
 
-// seen is called when the loop body has returned: a question that it neither
-// answered nor detached is denied. One of a child is its own run's.
+// seen is called when the loop body has returned: a question that it neither answered nor
+// detached is denied. For a question in a ChildEvent, the inner run does this.
 func (r *run) seen(ev Event) {
 	if e, ok := ev.(*ChildEvent); ok {
 		close(e.seen)
@@ -340,7 +340,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	return nil
 }
 
-// tellRest tells of the calls that were settled without being run.
+// tellRest reports the calls that were settled without being run.
 func (r *run) tellRest(messages []*Message) {
 	for i, m := range messages[:len(messages)-1] {
 		calls := m.Calls()

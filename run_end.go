@@ -18,8 +18,8 @@ type ending struct {
 	ends     []func() // of [Invocation.Cleanup]
 }
 
-// stop cancels what works, waits for it as long as the grace allows, and closes the
-// state: what is still open gets an output that says so.
+// stop cancels tools and the model, waits for them as long as the grace allows, and closes the
+// state: open calls get an output that says so.
 func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.mu.Lock()
 	if r.stopping {
@@ -66,7 +66,7 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	_ = r.step(&Cancelled{}, lost...)
 }
 
-// atEnd has f called by stop, or now if that was called already.
+// atEnd lets stop call f. If stop has begun already, f is called now.
 func (r *run) atEnd(ctx context.Context, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *run) settle() {
 	}
 }
 
-// close fills the result and lets go of the control.
+// close fills the result and detaches the control.
 func (r *run) close() {
 	if r.into != nil {
 		*r.into = *r.result()

@@ -94,14 +94,14 @@ func (r *run) fail(err error) {
 	r.err = err
 }
 
-// changed is an error that says what became of files: [*ConflictError]. It is asked for
-// by its method, so that a program without such errors does not link them.
+// changed is an error that reports what happened to files: [*ConflictError]. The loop looks for
+// this method, so that a program without such errors does not link them.
 type changed interface {
 	error
 	Changes() *ApplyResult
 }
 
-// changes are the events that belong before the end of a call.
+// changes returns the events that come right before e.
 func (e *ToolFinished) changes() []Event {
 	var out []Event
 	for i, f := range e.files() {
@@ -153,7 +153,7 @@ func (l *Loop) finished(ctx context.Context, a *RunTool, o outcome) (fin *ToolFi
 	return fin, isFatal(o.err)
 }
 
-// maxQuoted bounds the words of the model that are quoted to it.
+// maxQuoted bounds a text that is quoted to the model, in bytes.
 const maxQuoted = 4 << 10
 
 // typed gives an error of a tool its type.

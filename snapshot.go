@@ -34,8 +34,8 @@ type stateJSON struct {
 	Broken   *ModelFailed `json:"broken,omitempty"`
 }
 
-// callJSON is the JSON form of a call. The call itself is in the parts of the message,
-// which are encoded without loss; ID leads to it.
+// callJSON is the JSON form of a call. ID finds the call itself in the parts of the message,
+// which are encoded without loss.
 type callJSON struct {
 	ID      string     `json:"id"`
 	Attempt int        `json:"attempt,omitempty"`
@@ -48,7 +48,7 @@ type callJSON struct {
 	Plan     *EditPlan `json:"plan,omitempty"`
 	ReadOnly bool      `json:"read_only,omitempty"`
 	By       DecidedBy `json:"by,omitempty"`
-	// Output is the only part of a message, since messages have a lossless encoding.
+	// Output is a message with the output as its only part, since messages encode without loss.
 	Output *Message `json:"output,omitempty"`
 }
 

@@ -115,8 +115,7 @@ type Effect int
 
 // The effects.
 const (
-	// EffectUnknown is treated like EffectWrite. This is safe if an author forgot to set the
-	// effect.
+	// EffectUnknown is treated like EffectWrite, so that forgetting to set the effect is safe.
 	EffectUnknown Effect = iota
 	// EffectReadOnly means that the tool changes nothing. A call may start before the model has
 	// finished its message, and in parallel with other such calls.
@@ -193,8 +192,8 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 // cancelled tools. f runs in parallel with other such functions and with tools that are still
 // stopping. If the run is already over, f is called at once.
 //
-// In [Loop.Turn], and for an invocation made by [NewInvocation], there is no longer run. Cleanup
-// then does nothing and returns false, and the host must release the resources.
+// Cleanup does nothing and returns false if only this call is made: in [Loop.Turn], and with an
+// invocation made by [NewInvocation]. The host must then release the resources.
 func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false
@@ -231,11 +230,10 @@ type ToolResult struct {
 	// Untrusted says that somebody unknown may have written the content of Parts, as on a web
 	// page. From then on, the [Approver] may ask the user about more calls.
 	Untrusted bool
-	// Usage counts the tokens of models that the tool itself used. The loop adds it to the run's
-	// usage.
+	// Usage counts the tokens of models that the tool itself asked. The run's usage includes it.
 	Usage Usage
-	// Changes says what Workspace.Apply of package workspace did to files for the call. The host
-	// finds it in [ToolFinished]; the model does not read it.
+	// Changes is the result of Workspace.Apply of package workspace, if the call changed files.
+	// The host finds it in [ToolFinished]; the model does not read it.
 	Changes *ApplyResult
 }
 
@@ -255,8 +253,8 @@ func ErrorResult(text string) *ToolResult {
 // Text returns the text of the result: its [Text] parts, concatenated, without its [Media] parts.
 func (r *ToolResult) Text() string { return (&Message{Parts: r.Parts}).Text() }
 
-// ToolFunc runs a call under the same contract as Call of [Tool]. A [ToolMiddleware] wraps a
-// ToolFunc and returns the wrapped one.
+// ToolFunc runs a call under the same contract as Call of [Tool]. A [ToolMiddleware] takes a
+// ToolFunc and returns one that wraps it.
 type ToolFunc func(ctx context.Context, inv *Invocation) (*ToolResult, error)
 
 // ToolMiddleware wraps the calls of all tools, for example to limit their time or to mask secrets.
@@ -266,7 +264,7 @@ type ToolMiddleware func(next ToolFunc) ToolFunc
 // for the same property, the last one wins.
 type ToolOption func(*ToolSpec) error
 
-// WithEffect sets the effect, which decides when calls may start. Default: EffectUnknown.
+// WithEffect sets the tool's effect, which decides when calls may start. Default: EffectUnknown.
 func WithEffect(e Effect) ToolOption {
 	return func(s *ToolSpec) error {
 		if e < EffectUnknown || e > EffectWrite {
@@ -352,7 +350,7 @@ type funcTool struct{ tool }
 
 func (t *funcTool) Spec() ToolSpec { return t.spec }
 
-// Call checks the arguments, unless the loop has checked these very ones against this schema.
+// Call checks the arguments, unless the loop has already checked them against this schema.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")

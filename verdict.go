@@ -16,15 +16,16 @@ import (
 // This file has the decisions about calls: the verdict of a policy, its grounds, the rules
 // that users make with an answer, and who decided.
 
-// Approver decides whether a call may run. This is the policy of a run. Decide is asked about
-// each call before it runs. It is asked again if the user edits the arguments or makes a rule, if
-// the call is in a resumed run, and if an allowed command would by now start in a different
-// directory. Calls of read-only tools are decided before the model has finished its message.
-// Decide may take its time, but must return when ctx is cancelled. It must be safe for concurrent
-// use. Package policy has an Approver that decides by rules.
+// Approver decides whether a call may run. Decide is asked about each call before it runs. It is
+// asked again if the user edits the arguments or makes a rule, if the call is in a resumed run,
+// and if an allowed command would by now start in a different directory. Calls of read-only tools
+// are decided while the model is still writing its message. Decide may take its time, but must
+// return when ctx is cancelled. It must be safe for concurrent use. Package policy has an
+// Approver that decides by rules.
 //
 // An Approver may also implement the optional interfaces [RuleKeeper] and [Auditor]. If it wraps
-// another Approver, a method Unwrap() Approver makes those of the other one available.
+// another Approver, a method Unwrap() Approver lets the loop find the optional interfaces of that
+// one.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
@@ -37,18 +38,18 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 	return f(ctx, call, spec)
 }
 
-// SuspendAsks returns an Approver that suspends the run where a would ask the user. It is for
-// runs that nobody watches. A suspended run ends, with its questions in [Result.Pending]. The
-// optional interfaces of a stay available.
+// SuspendAsks returns an Approver that decides like a, but suspends the run where a would ask the
+// user. It is for runs that nobody watches. A suspended run ends, with its questions in
+// [Result.Pending]. The loop still finds the optional interfaces of a.
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
-// DenyAsks returns an Approver that denies the call where a would ask the user. It is for runs
-// that nobody watches and that should go on. The model reads an error of the kind
-// "approval_required". It names the rule that would allow the call, if a suggests one.
+// DenyAsks returns an Approver that decides like a, but denies the call where a would ask the
+// user. It is for runs that nobody watches and that should go on. The model reads an error of the
+// kind "approval_required", which names the rule that would allow the call if a suggests one.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict) Verdict {
@@ -122,12 +123,12 @@ func (e *RuleError) Error() string {
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// AllowFor lets the call run. With the scope [Session] or [Saved], it also gives rule, one of
-// Request.Suggested, to the [RuleKeeper], where it answers later questions of this kind and those
-// that are now open. If the question was answered before, the error is [ErrDecided] and no rule
-// is made. If the rule could not be kept, the error is a [*RuleError], but the call is allowed.
-// If the rule or scope is not valid or the [Approver] is not a RuleKeeper, the error is a
-// [*ConfigError] and the question stays open.
+// AllowFor lets the call run. With the scope [Session] or [Saved], it also gives the rule to the
+// [RuleKeeper]. The rule, one of Request.Suggested, then answers similar questions from now on,
+// including those that are already open. If the question was answered before, the error is
+// [ErrDecided] and no rule is made. If the rule could not be kept, the error is a [*RuleError],
+// but the call is allowed. If the rule or scope is not valid or the [Approver] is not a
+// RuleKeeper, the error is a [*ConfigError] and the question stays open.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
@@ -164,7 +165,7 @@ func (r *run) keeps() bool {
 	return false
 }
 
-// makeRule makes a rule of a user's in the run of a question and those around it.
+// makeRule gives a user's rule to the keepers of the question's run and of the runs around it.
 func (r *run) makeRule(q *openQuestion, scope Scope, rule string) error {
 	var errs []error
 	for o := r; o != nil; o = o.parent {
@@ -188,7 +189,7 @@ func (r *run) makeRule(q *openQuestion, scope Scope, rule string) error {
 	return nil
 }
 
-// keepRule asks a keeper; one that panics has not kept the rule.
+// keepRule calls KeepRule. If that panics, the rule is not kept.
 func keepRule(ctx context.Context, k RuleKeeper, scope Scope, rule string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -220,8 +221,8 @@ const (
 )
 
 // Verdict is the answer of an [Approver] or a user about a call. [Allow], [AllowWith],
-// [AllowPlan], [Deny], [Ask] and [Suspend] make one. The zero value asks the user. It encodes as
-// JSON without its [Grounds], except for ReadOnly.
+// [AllowPlan], [Deny], [Ask] and [Suspend] make one. The zero value asks the user. The JSON form
+// of a Verdict has nothing of its [Grounds] but ReadOnly.
 type Verdict struct {
 	kind   verdictKind
 	reason string
@@ -246,7 +247,8 @@ type Grounds struct {
 	// the form that [RuleKeeper] takes. It is empty if no rule can answer the question.
 	Suggested []string
 	// ReadOnly says that the call is allowed only because it changes nothing, and not by a rule.
-	// The tool then prevents writing if it can, see [Invocation].ReadOnly. Only Allow can have it.
+	// The tool then prevents writing if it can, see [Invocation].ReadOnly. ReadOnly is ignored
+	// unless the verdict allows the call.
 	ReadOnly bool
 }
 
@@ -264,7 +266,7 @@ func (v Verdict) Grounds() Grounds {
 	return *v.why
 }
 
-// Allow returns a verdict that lets a call run with the arguments or the plan that were shown.
+// Allow returns a verdict that lets a call run unchanged, with the arguments and plan as shown.
 func Allow() Verdict { return Verdict{kind: verdictAllow} }
 
 // AllowWith returns a verdict that lets a call run with other arguments. They are checked against
@@ -341,7 +343,8 @@ type DecidedBy string
 
 // The possible deciders. Exactly one decides about a call.
 const (
-	// ByPolicy means that the [Approver] decided unasked, or denied arguments that a user edited.
+	// ByPolicy means that the [Approver] decided without the user, or that it denied arguments
+	// that the user had edited.
 	ByPolicy DecidedBy = "policy"
 	// ByRule means that the user made a rule with [ApprovalRequested.AllowFor] for another
 	// question while this one was open, and that the rule answered both.
@@ -359,15 +362,15 @@ const (
 	ByTimeout DecidedBy = "timeout"
 )
 
-// Decision is a verdict about one call, with who decided. It encodes as JSON, so that another
-// process can send it to [Input.Decisions].
+// Decision is a verdict about one call, together with the decider. It encodes as JSON, so that
+// another process can send it to [Input.Decisions].
 type Decision struct {
 	CallID string `json:"call_id"`
 	// Digest is the Digest of the [ApprovalRequest] that was shown. It ensures that only the
 	// approved call runs, and is required in [Input.Decisions].
 	Digest  string  `json:"digest,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// By says who decided. It is ignored in [Input.Decisions], which are always the user's.
+	// By says who decided. It is ignored in [Input.Decisions], since these come from the user.
 	By DecidedBy `json:"by"`
 
 	prepared *preparedCall // if it may run
@@ -397,8 +400,7 @@ type Scope int
 
 // The scopes of [ApprovalRequested.AllowFor].
 const (
-	// Once means that the answer applies to this call only. The next one like it needs a new
-	// answer.
+	// Once means that the answer applies to this call only, and not to the next call like it.
 	Once Scope = iota
 	// Session means that the answer applies for the life of the [RuleKeeper], usually the process.
 	Session
