@@ -319,7 +319,8 @@ func checkInput(messages []*Message) ([]*Message, *callIDs, error) {
 		return nil, nil, err
 	}
 	if n := len(messages); n == 0 || messages[n-1].Role == RoleAssistant {
-		return nil, nil, &ConfigError{Option: "Input", Err: errors.New("nothing to answer: Prompt is empty")}
+		return nil, nil, &ConfigError{Option: "Input",
+			Err: errors.New("nothing to answer: Prompt is empty")}
 	}
 	clean := messages
 	for i, m := range messages {
@@ -362,7 +363,8 @@ func (l *Loop) buildSafely(ctx context.Context, in ContextInput) (req *Request, 
 			req, err = nil, fmt.Errorf("builder panicked: %v", p)
 		}
 	}()
-	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 && l.builder != ContextBuilder(plainContext{}) {
+	if info, ok := As[ModelInfoer](l.client); ok && in.Window == 0 &&
+		l.builder != ContextBuilder(plainContext{}) {
 		known, _ := info.ModelInfo("")
 		in.Window = known.Context
 	}

@@ -50,7 +50,7 @@ type AuditRecord struct {
 	Time time.Time `json:"time"`
 	Kind AuditKind `json:"kind"`
 	Run  string    `json:"run"`
-	// Key is that of the [Action] which the record is about, such as "t1/tool/<call id>".
+	// Key is the Key of the [Action] that the record is about, such as "t1/tool/<call id>".
 	Key    string `json:"key,omitempty"`
 	CallID string `json:"id,omitempty"`
 	Tool   string `json:"name,omitempty"`
@@ -79,10 +79,10 @@ type AuditRecord struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// WithAudit passes to a records of everything that is asked, decided and done in a run. A tool
-// that may write starts only after its approval is recorded. If recording fails, the tool does
-// not run and the call ends with an [*AuditError]. An [Approver] that is an [Auditor] receives
-// the records without this option. WithAudit appends to earlier auditors. Default: no auditor.
+// WithAudit adds an [Auditor], which receives a record of everything that is asked, decided and
+// done in a run. A tool that may write starts only after its approval is recorded. If recording
+// fails, the tool does not run and the call ends with an [*AuditError]. An [Approver] that is an
+// Auditor receives the records without this option. Default: no auditor.
 func WithAudit(a Auditor) Option {
 	return option("WithAudit", a != nil, "is nil", func(c *config) {
 		c.watch()

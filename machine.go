@@ -16,7 +16,7 @@ import (
 // The history of a state is always valid: each tool call has its output. A message of the model
 // joins the history together with the outputs of its calls, once the last output is known.
 //
-// [Start] makes a State; the zero value accepts no fact. A State is safe for concurrent use.
+// [Start] makes a State; a zero State accepts no fact. A State is safe for concurrent use.
 type State struct {
 	rules   *rules
 	history transcript
@@ -160,7 +160,7 @@ func (s *State) start(in *StartInput) []Action {
 	return []Action{s.callModel()}
 }
 
-// Messages returns the history, which is valid. The slice and the messages are shared with
+// Messages returns the history, which is always valid. The slice and the messages are shared with
 // other states of the run and must not be changed.
 func (s State) Messages() []*Message { return s.history.All() }
 
@@ -194,8 +194,8 @@ func (s State) Queued() []*Steered { return s.queue[:len(s.queue):len(s.queue)] 
 // idempotency key, as a key in a journal, or as the address of an approval.
 type Action interface{ Key() string }
 
-// CallModel tells the driver to ask the model. The driver reports any number of [BlockDone] and
-// [BlockTruncated], and then one [MessageDone] or [ModelFailed].
+// CallModel is the [Action] to ask the model. Its outcome is any number of [BlockDone] and
+// [BlockTruncated] facts, and then one [MessageDone] or [ModelFailed].
 type CallModel struct {
 	// Turn is the number of the message, from 1. Attempt is the number of the retry, or 0.
 	Turn, Attempt int
@@ -206,16 +206,17 @@ type CallModel struct {
 	Limit int64
 }
 
-// AskApproval tells the driver to find out whether a call may run. The driver reports [Decided],
-// or [ToolDone] if the call cannot run because its tool is unknown or its arguments are invalid.
+// AskApproval is the [Action] to find out whether a call may run. Its outcome is the fact
+// [Decided], or [ToolDone] if the call cannot run because its tool is unknown or its arguments
+// are invalid.
 type AskApproval struct {
 	Turn, Attempt int
 	Call          *ToolUse
 	Effect        Effect
 }
 
-// RunTool tells the driver to run a call. The driver reports [ToolBegan] right before the tool
-// starts, and [ToolDone] afterwards. If the state refuses ToolBegan, the tool must not start.
+// RunTool is the [Action] to run a call. Apply [ToolBegan] right before the tool starts, and
+// [ToolDone] afterwards. If the state refuses ToolBegan, the tool must not start.
 type RunTool struct {
 	Turn, Attempt int
 	Call          *ToolUse
@@ -232,8 +233,8 @@ type RunTool struct {
 	prepared *preparedCall
 }
 
-// Wait tells the driver to wait for the duration For, and then to report [Waited] so that the
-// state asks the model again after a failure.
+// Wait is the [Action] to wait for the duration For after a failure of the model. Its outcome is
+// the fact [Waited], after which the state asks the model again.
 type Wait struct {
 	Turn, Attempt int
 	For           time.Duration
@@ -267,9 +268,9 @@ func callKey(turn, attempt int, what, id string) string {
 	return key + "/" + what + "/" + id
 }
 
-// Fact is something that happened to a run, for [State.Apply]: [*BlockDone], [*BlockTruncated],
-// [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan], [*ToolDone], [*Steered],
-// [*Cancelled] or [*Resumed].
+// Fact is something that happened to a run and is passed to [State.Apply]: [*BlockDone],
+// [*BlockTruncated], [*MessageDone], [*ModelFailed], [*Waited], [*Decided], [*ToolBegan],
+// [*ToolDone], [*Steered], [*Cancelled] or [*Resumed].
 type Fact interface{ fact() }
 
 // ModelFailed reports that the model did not finish its message. [RetryPolicy.Decide] returns a
@@ -307,8 +308,8 @@ type Decided struct{ Decision Decision }
 
 // Steered carries a message of the user to the model. The message joins the history before the
 // next request to the model or, with FollowUp, when the run would otherwise end. If the model is
-// being asked and has sent no block yet, the message joins the history at once. So the driver
-// should apply Steered before it starts [CallModel], or after the first block has come.
+// being asked and has sent no block yet, the message joins the history at once. So apply Steered
+// before the request of [CallModel] is sent, or after its first block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
@@ -318,9 +319,9 @@ type Steered struct {
 // Complete blocks of an unfinished message stay in the history.
 type Cancelled struct{}
 
-// Resumed reports that a new driver takes over the run, because the previous one is gone. The
+// Resumed reports that another program continues the run, because the one before is gone. The
 // model reads that the outcome of calls that had begun is unknown. Open approvals are asked for
-// again. Resumed is for drivers of a [State]; others resume a run with [Input.Pending].
+// again. Resumed is for programs that use a [State]; others resume a run with [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}
@@ -350,7 +351,7 @@ func (e *FactError) Error() string {
 	return fmt.Sprintf("apply %T in phase %q: %s", e.Fact, e.Phase, e.Reason)
 }
 
-// Apply returns the state after f, and the actions that the driver must do now. If f does not fit
+// Apply returns the state after f, and the actions that the caller must do now. If f does not fit
 // the state, the error is a [*FactError] and the state is returned unchanged.
 func (s State) Apply(f Fact) (State, []Action, error) {
 	next := s
@@ -393,8 +394,8 @@ func (s *State) apply(f Fact) ([]Action, string) {
 	return nil, "no such fact"
 }
 
-// Outstanding returns the actions that are still to be done, for a driver that has only the
-// state. If the previous driver is gone, apply [Resumed] first.
+// Outstanding returns the actions that are still to be done, for a program that has only the
+// state. If another program had begun to do them, apply [Resumed] first.
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {

@@ -98,12 +98,13 @@ func (r *run) pushChild(a *RunTool, e *ChildEvent) bool {
 	return true
 }
 
-// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent. The
-// [Approver] of the outer run, and those of the runs around it, then also decide about each call of
-// the inner run. The strictest verdict counts, and a verdict to suspend counts as a denial. If the
-// inner loop has no Approver, only the outer ones decide. A rule that the user makes goes to each
-// Approver that is a [RuleKeeper]. Pass the ctx of the call to Run, so that the inner run ends with
-// the call. Pass its events on with [Invocation.Emit] and its usage with [ToolResult].Usage.
+// WithParent makes the run part of the call inv of an outer run, such as the run of a subagent.
+// The [Approver] of the outer run, and those of the runs around it, then also decide about each
+// call of the inner run. The strictest verdict counts, and a verdict to suspend counts as a
+// denial. If the inner loop has no Approver, only the outer Approvers decide. A rule that the
+// user makes goes to each Approver that is a [RuleKeeper]. Pass the ctx of the call to Run, so
+// that the inner run ends with the call. Report the inner run's events with [Invocation.Emit] and
+// its usage in [ToolResult].
 func WithParent(inv *Invocation) RunOption {
 	return func(c *RunConfig) error {
 		c.Parent = inv

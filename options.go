@@ -150,8 +150,8 @@ func WithToolMiddleware(mw ...ToolMiddleware) Option {
 	})
 }
 
-// Limits are the limits of a run. If a field is 0, its default, or the value that an earlier
-// [WithLimits] has set, stays.
+// Limits are the limits of a run. If a field is 0, the limit keeps its default, or the value from
+// an earlier [WithLimits].
 type Limits struct {
 	// Turns is the maximum number of messages that the model may send in a run. A run
 	// that needs more ends with a [*LimitError]. Default: 50.
@@ -159,7 +159,7 @@ type Limits struct {
 	// Calls is the maximum number of calls in one message that are run. Each further call is not
 	// run and gets an output that says so. Default: 128.
 	Calls int
-	// Tokens is the maximum number of tokens of one answer. Default: that of the [ModelClient].
+	// Tokens is the maximum number of tokens of one answer. Default: the [ModelClient] decides.
 	Tokens int
 	// Response is the maximum size of one answer in bytes. If an answer is larger, the run fails
 	// with a [*LimitError]: complete blocks stay in the history, calls do not run. Default: 32 MiB.

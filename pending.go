@@ -106,7 +106,8 @@ type Pending struct {
 // resume takes up a suspended run.
 func (r *run) resume(in *Input) error {
 	if in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0 {
-		return &ConfigError{Option: "Input", Err: errors.New("Pending goes alone, without Messages and Prompt")}
+		return &ConfigError{Option: "Input",
+			Err: errors.New("Pending goes alone, without Messages and Prompt")}
 	}
 	if err := in.Pending.check(r.loop); err != nil {
 		return &ConfigError{Option: "Input.Pending", Err: err}

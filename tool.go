@@ -80,7 +80,7 @@ type ToolSpec struct {
 	// Destructive says that a call may destroy something that cannot be restored. OpenWorld says
 	// that a call reaches beyond the workspace. Both are hints, as in the Model Context Protocol.
 	Destructive, OpenWorld bool
-	// Subject names the argument that rules match and displays show. If zero, there is none.
+	// Subject names the argument that rules match and displays show. The zero value names none.
 	Subject Subject
 }
 

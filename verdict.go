@@ -24,8 +24,7 @@ import (
 // Approver that decides by rules.
 //
 // An Approver may also implement the optional interfaces [RuleKeeper] and [Auditor]. If it wraps
-// another Approver, a method Unwrap() Approver lets the loop find the optional interfaces of that
-// one.
+// another Approver, a method Unwrap() Approver lets the loop find those of the other Approver.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
@@ -38,18 +37,19 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 	return f(ctx, call, spec)
 }
 
-// SuspendAsks returns an Approver that decides like a, but suspends the run where a would ask the
-// user. It is for runs that nobody watches. A suspended run ends, with its questions in
-// [Result.Pending]. The loop still finds the optional interfaces of a.
+// SuspendAsks returns an Approver that decides like the Approver a, but suspends the run instead
+// of asking the user. It is for runs that nobody watches. A suspended run ends, with its
+// questions in [Result.Pending]. The loop still finds the optional interfaces of a.
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
 	}}
 }
 
-// DenyAsks returns an Approver that decides like a, but denies the call where a would ask the
-// user. It is for runs that nobody watches and that should go on. The model reads an error of the
-// kind "approval_required", which names the rule that would allow the call if a suggests one.
+// DenyAsks returns an Approver that decides like the Approver a, but denies the call instead of
+// asking the user. It is for runs that nobody watches and that should go on. The model reads an
+// error of the kind "approval_required". It names a rule that would allow the call, if there is
+// one.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict) Verdict {
@@ -222,7 +222,7 @@ const (
 
 // Verdict is the answer of an [Approver] or a user about a call. [Allow], [AllowWith],
 // [AllowPlan], [Deny], [Ask] and [Suspend] make one. The zero value asks the user. The JSON form
-// of a Verdict has nothing of its [Grounds] but ReadOnly.
+// of a Verdict includes ReadOnly of its [Grounds], but not their other fields.
 type Verdict struct {
 	kind   verdictKind
 	reason string
