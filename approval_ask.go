@@ -45,7 +45,7 @@ type ApprovalRequest struct {
 	// say why the user is asked.
 	Class   string   `json:"class,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Digest is a hash of the tool, arguments, preview and plan. A [Decision] must name it.
+	// Digest is a hash of the tool, arguments, preview and plan. A [Decision] must repeat it.
 	Digest string `json:"digest"`
 	// Created is the time at which the loop made the question.
 	Created time.Time `json:"created"`

@@ -340,7 +340,7 @@ func (*Resumed) fact()        {}
 // outcome of a call that is not open.
 type FactError struct {
 	Fact Fact
-	// Phase is the phase of that [State].
+	// Phase is the phase of the state, see [State.Phase].
 	Phase string
 	// Reason says why the fact does not fit.
 	Reason string

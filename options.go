@@ -96,7 +96,7 @@ func WithTools(tools ...Tool) Option {
 	})
 }
 
-// WithSystem appends blocks to the system prompt. Put the most stable first. Default: no blocks.
+// WithSystem appends blocks to the system prompt. Put the most stable block first. Default: none.
 func WithSystem(blocks ...string) Option {
 	return option("WithSystem", true, "", func(c *config) {
 		for _, b := range blocks {
@@ -105,9 +105,9 @@ func WithSystem(blocks ...string) Option {
 	})
 }
 
-// WithApprover sets the [Approver] that decides about calls. Default: calls of read-only tools
-// that stay within the workspace run, and all other calls are denied. Package policy has an
-// Approver that decides by rules and asks the user about other calls.
+// WithApprover sets the [Approver] that decides about calls. Default: read-only tools may run if
+// they stay within the workspace, and all other calls are denied. Package policy has an Approver
+// that decides by rules and asks the user about other calls.
 func WithApprover(a Approver) Option {
 	return option("WithApprover", a != nil, "is nil", func(c *config) {
 		c.approver = a

@@ -142,8 +142,9 @@ type Invocation struct {
 	Args json.RawMessage
 	// Plan is the approved change, if the tool is a [Planner] and somebody was asked. Call must
 	// make exactly this change, and its result should include [EditPlan.OmittedText]. Plan is
-	// also set if a rule allowed the call by naming a file that runs code, which is only written
-	// with WithApproved of package workspace. If Plan is nil, Call makes a plan itself.
+	// also set if a rule allowed the call to write a file that runs code by itself, such as a git
+	// hook: such a file is only written with WithApproved of package workspace. If Plan is nil,
+	// Call makes a plan itself.
 	Plan *EditPlan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver] considers
 	// it read-only. A tool whose calls might write must then prevent writing if the system has a

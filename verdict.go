@@ -240,11 +240,11 @@ type Grounds struct {
 	// Rule is the rule that decided, as a text for users and logs. It is "" if no rule did.
 	Rule string
 	// Named says that Rule names the files that the call writes. If Named is false, the loop asks
-	// the user before the call writes a file that runs code by itself (see package workspace),
-	// even if the [Approver] allows the call.
+	// the user before the call writes a file that runs code by itself, such as a git hook (see
+	// package workspace). It does so even if the [Approver] allows the call.
 	Named bool
-	// Suggested are rules that would answer such a question from now on, the narrowest first, in
-	// the form that [RuleKeeper] takes. It is empty if no rule can answer the question.
+	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
+	// first, in the form that [RuleKeeper] takes. It is empty if there are no such rules.
 	Suggested []string
 	// ReadOnly says that the call is allowed only because it changes nothing, and not by a rule.
 	// The tool then prevents writing if it can, see [Invocation].ReadOnly. ReadOnly is ignored
