@@ -22,58 +22,67 @@ import (
 
 // Apply carries out an approved plan, either completely or not at all.
 //
-// Each file is read again and merged with [merge.Merge]: the base is the text that the model
-// was shown, ours is the current file, and theirs is the proposed text. If all files merge, the
-// new files are written next to the old ones, flushed, and exchanged with them. If a file is
-// saved meanwhile, it is read and merged again. If it is saved at the moment of the exchange,
-// the exchange is reversed first. A file that does not merge, or that is now a directory or a
-// symbolic link, is left alone, and Apply takes back the rest of the plan; the error is an
-// [*aycoder.ConflictError], and the result says why. A disk error or the end of ctx takes
-// everything back too. The result is nil only if the plan was not begun.
+// Apply reads each file again and merges it with [merge.Merge]. The base of the merge is the text
+// that the model was shown, ours is the text now in the file, and theirs is the proposed text. If
+// all files merge, Apply writes the new files next to the old ones, flushes them to disk, and
+// exchanges them with the old ones. If another program saves a file during this work, Apply reads
+// and merges that file again. If the save falls on the moment of the exchange, Apply first
+// reverses the exchange.
 //
-// Apply guarantees, whatever other programs do meanwhile:
+// If a file does not merge, or is now a directory or a symbolic link, Apply leaves that file
+// alone and takes back the rest of the plan. The error is then an [*aycoder.ConflictError], and
+// the result gives the reason. Apply also takes back everything after a disk error or the end of
+// ctx. The result is nil only if Apply returned before it began the plan.
 //
-//   - A text that another program saved before Apply returns is in the file afterwards, unless
-//     that program has overwritten it. If two programs save a file at the moment of the
-//     exchange and their texts do not merge, one of the texts is in a separate file next to
-//     it, which the result names.
-//   - The result describes the files: Content is the text that was read last, and Written is
-//     true if and only if that text contains the plan.
-//   - On Linux, leases (fcntl(2)) keep writers out of both files from before the exchange
-//     until Apply returns: a program that opens the file for writing waits for that long. If
-//     a program keeps the file open for longer than [WithWriterWait], the outcome is busy. A
-//     program that the kernel suspends for all this time between looking up the name and
-//     opening the file is the one case that leases do not cover.
-//   - A crash at any moment, including kill -9 and loss of power, leaves each file either
-//     old or new, never a part of both. If a plan of several files is left half done, the
-//     next [Open] finds it: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes
-//     the temporary files of plans that were completed or never begun.
-//   - No file outside the workspace is touched, whatever is renamed meanwhile.
+// Apply guarantees the following, whatever other programs do at the same time:
 //
-// Apply does not guarantee the following. Leases are missing on other systems, on network file
-// systems, and for files of other owners if the process lacks CAP_LEASE. There, Apply compares
-// the old file until it is unchanged between two reads, and once more at the end; a program
-// that opened the file before and writes to it later writes in vain. A program that renames a
-// new file over the name does not wait for a lease: it replaces the file, as it would after
-// Apply. Where two files cannot be exchanged atomically (systems other than Linux, some file
-// systems), the old file gets a second name and is then replaced; a file that another program
-// renames to the name between these two steps is lost. Without hard links, the old file is
-// renamed first, so that a crash can leave it under a temporary name. On Windows, a file that
-// is open in another program cannot be replaced, and Apply returns an error.
+//   - A text that another program saved before Apply returns is in the file afterwards, unless a
+//     program has overwritten that text. If two programs save the same file at the moment of the
+//     exchange, and their texts do not merge, one of the two texts is in a separate file next to
+//     it. The result names the separate file.
+//   - The result describes the files as Apply left them. Content is the text that was read last,
+//     and Written is true if and only if that text contains the change of the plan.
+//   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out: from before the
+//     exchange until Apply returns, a program that opens one of them for writing has to wait. If
+//     a program keeps a file open for writing for longer than [WithWriterWait] allows, the
+//     outcome is busy. Leases do not cover one case: a program that the kernel suspends, for all
+//     this time, between looking up the name and opening the file.
+//   - A crash at any moment, including kill -9 and loss of power, leaves each file either old or
+//     new, never a mix of both. If a crash leaves a plan of several files half done, the next
+//     [Open] finds that plan: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes the
+//     temporary files of plans that were completed or never begun.
+//   - No file outside the workspace is touched, even if other programs rename files or
+//     directories meanwhile.
 //
-// A file keeps its mode. Where the process has the rights, it also keeps its owner and, on
-// Linux, its extended attributes and access control lists; other systems lose these. A file
-// that changes its owner loses its setuid and setgid bits, and file capabilities are dropped
-// with the old content. A symbolic link stays a link: the file that it leads to is changed. If
-// the plan deletes a link, only the link is removed. Other hard links of a file keep the old
-// content, since they may be outside the workspace; the result reports that they exist. Apply
-// locks the directories, so that other Workspaces, also in other processes, wait.
+// The guarantees are weaker in these cases:
+//
+//   - Leases are missing on systems other than Linux, on network file systems, and for files of
+//     other owners if the process lacks CAP_LEASE. Instead, Apply reads the old file until two
+//     reads in a row agree, and once more at the end. If a program opened the old file before the
+//     exchange and writes to it after that last read, the written text is lost.
+//   - A program that renames a new file over the name does not wait for a lease. Its file
+//     replaces the file that Apply wrote, as it would after Apply.
+//   - Some systems and file systems cannot exchange two files atomically (all systems other than
+//     Linux). There, the old file gets a second name and is then replaced. A file that another
+//     program renames to the name between these two steps is lost. Without hard links, the old
+//     file is renamed first, so a crash can leave it under a temporary name.
+//   - On Windows, a file that is open in another program cannot be replaced, and Apply returns an
+//     error.
+//
+// A changed file keeps its mode. If the process has the rights, the file also keeps its owner
+// and, on Linux, its extended attributes and access control lists; other systems lose these. If
+// the owner changes, the file loses its setuid and setgid bits. File capabilities are always
+// dropped with the old content. A symbolic link stays a link, and Apply changes the file that it
+// leads to; but if the plan deletes a link, only the link is removed. Other hard links of a file
+// keep the old content, since they may be outside the workspace; the result reports that such
+// links exist. Apply locks the directories of the files, so that other Workspaces, including
+// those of other processes, wait.
 func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return w.apply(ctx, plan, opts)
 }
 
-// apply carries out one plan at a time: two plans could otherwise exchange the same file,
-// and each take the other's text for the user's.
+// apply carries out one plan at a time. Two plans at once could exchange the same file, and each
+// would then mistake the other's text for one that the user saved.
 func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption) (*aycoder.ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
@@ -190,8 +199,9 @@ func (w *Workspace) readLarge(name string) ([]byte, error) {
 	return data, err
 }
 
-// Writable returns an error if the name of a file alone rules out writing to it, even with an
-// approval. Other obstacles are found when the file is written.
+// Writable returns an error if no plan can write to a file of this name, even with an approval.
+// Writable does not open the file: an error that depends on the file itself, such as missing
+// permissions, is found only when the file is written.
 func (w *Workspace) Writable(name string) error {
 	_, err := w.findWritable(name, true)
 	return err

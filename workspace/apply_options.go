@@ -30,25 +30,25 @@ type applyConfig struct {
 	recovers bool // the record belongs to a plan that is being finished or taken back
 }
 
-// WithApproved states that the plan with this [aycoder.EditPlan.Digest] was approved, either by
-// a person who saw it or by a rule that names its files. The plan may then change files that
-// run code, see [Workspace]; a plan with another digest is refused. Default: any plan is
-// accepted, but none may change such files.
+// WithApproved states that the plan with this [aycoder.EditPlan.Digest] was approved, either by a
+// person who saw the plan or by a rule that names its files. Apply then also changes files that
+// run code implicitly or instruct agents (see [Workspace]), and refuses a plan with another
+// digest. Default: Apply accepts any plan that does not change such files.
 func WithApproved(digest string) ApplyOption {
 	return func(c *applyConfig) error { c.approved = digest; return nil }
 }
 
-// WithWrittenConflicts writes both sides of a conflict into the file, between markers, and
-// carries out the rest of the plan. The outcome is still conflicted, but Apply returns no error
-// for it. Binary files and deletions are not affected. Default: false, so a conflict changes
-// nothing.
+// WithWrittenConflicts sets whether Apply writes a conflict into the file. If true, Apply writes
+// both sides of the conflict, between markers, and carries out the rest of the plan. The outcome
+// for the file is still conflicted, but Apply returns no error for it. The option has no effect
+// on binary files and deletions. Default: false, so that a conflict leaves all files unchanged.
 func WithWrittenConflicts(on bool) ApplyOption {
 	return func(c *applyConfig) error { c.markers = on; return nil }
 }
 
-// WithWriterWait sets how long Apply waits, in total for all files, until no other process has
-// one of them open for writing. It waits before it carries out the plan, and again before it
-// closes the old files. Default: 1 s.
+// WithWriterWait sets how long Apply waits for other processes to close files that they have open
+// for writing. The time is a total for all files of the plan. Apply can wait that long twice:
+// before it exchanges the files, and again before it closes the old ones. Default: 1 s.
 func WithWriterWait(d time.Duration) ApplyOption {
 	return func(c *applyConfig) error {
 		if d < 0 {
@@ -59,8 +59,8 @@ func WithWriterWait(d time.Duration) ApplyOption {
 	}
 }
 
-// WithMerge sets options for the merges, such as [merge.WithTouchingEdits]. Default: labels
-// that name the two sides of a conflict.
+// WithMerge adds options for merging files, such as [merge.WithTouchingEdits]. Default: only
+// [merge.WithLabels], with labels that name the two sides of a conflict.
 func WithMerge(opts ...merge.Option) ApplyOption {
 	return func(c *applyConfig) error { c.merge = append(c.merge, opts...); return nil }
 }

@@ -264,7 +264,7 @@ type reread struct {
 	changed strings.Builder // all of the content, as soon as it differs
 }
 
-// Write implements [io.Writer].
+// Write implements [io.Writer]. It stores no bytes as long as they equal the known content.
 func (r *reread) Write(p []byte) (int, error) {
 	if r.changed.Len() > 0 {
 		return r.changed.Write(p)
@@ -278,7 +278,7 @@ func (r *reread) Write(p []byte) (int, error) {
 	return r.changed.Write(p)
 }
 
-// String returns the content.
+// String returns the content that was written so far.
 func (r *reread) String() string {
 	if r.changed.Len() > 0 {
 		return r.changed.String()

@@ -41,11 +41,12 @@ type recordStore struct {
 }
 
 // WithPlanRecords sets the directory in which [Workspace.Apply] records a plan before carrying
-// it out. The next [Open] with the same directory finds a plan that a crash interrupted: see
-// [Workspace.Interrupted]. Tools and commands of the workspace should not be able to write
-// there, since records are trusted. The directory is created if it is missing, and several
-// workspaces may share it. Records hold the texts of the files, and only the user can read
-// them. Default: the workspace itself, and only on Unix.
+// out the plan. If a crash interrupts Apply, the next [Open] with the same directory finds the
+// plan: see [Workspace.Interrupted]. Records are trusted, so tools and commands of the workspace
+// should not be able to write to the directory. The directory is created if it is missing, and
+// several workspaces may share it. Records hold the texts of the files, and only the user can
+// read the records. Default: the workspace itself. Records there are trusted only on Unix, so
+// other systems need this option to recover plans.
 func WithPlanRecords(dir string) Option {
 	return func(w *Workspace) error {
 		err := os.MkdirAll(dir, 0o700)

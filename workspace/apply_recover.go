@@ -16,45 +16,46 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// InterruptedPlan is a plan that [Workspace.Apply] had begun when its process ended, and that
-// is done in some files and not in others. It stays so until Finish or TakeBack is called. Both
-// use another Apply: they merge texts that the user has saved since, and they may be
-// interrupted in turn.
+// InterruptedPlan is a plan that [Workspace.Apply] carried out only in part, because its process
+// ended. Some of its files are changed and others are not, until the caller calls Finish or
+// TakeBack. Both methods carry out another plan in the manner of Apply: they merge with texts
+// that the user has saved since, and a crash can interrupt them in turn.
 type InterruptedPlan struct {
 	// ID identifies the plan.
 	ID string
 	// Plan holds, for each file, the change that Apply was about to make: the model's proposal
 	// merged with the user's text.
 	Plan aycoder.EditPlan
-	// Done lists the paths of the files that are already changed, Open those that are not. A
-	// file that was changed again since may be in neither.
+	// Done lists the paths of the files that are already changed, and Open lists the paths of
+	// those that are not. A file that another program has changed since may be in neither list.
 	Done, Open []string
 
 	w *Workspace
 }
 
-// Finish carries out the rest of the plan. A file in which the user has changed the same lines
-// since is left alone, and its result says so. The result is like that of [Workspace.Apply].
+// Finish carries out the rest of the plan. If the user has since changed the same lines of a
+// file, Finish leaves that file alone, and the result for the file says so. The result has the
+// form that [Workspace.Apply] returns.
 func (p *InterruptedPlan) Finish(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, false, opts)
 }
 
 // TakeBack undoes the part of the plan that was done. If the user has since changed the same
-// lines of a file, that file is left alone, and its result says so. The result is like that of
-// [Workspace.Apply].
+// lines of a file, TakeBack leaves that file alone, and the result for the file says so. The
+// result has the form that [Workspace.Apply] returns.
 func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return p.w.recoverPlan(ctx, p.ID, true, opts)
 }
 
 // Interrupted returns the plans that a crash left half done, in no particular order. It omits
-// plans that another process is carrying out. On systems other than Unix and on some network
-// file systems this cannot be detected; there, call it only if no other process uses the
-// workspace.
+// plans that another process is carrying out now. On systems other than Unix, and on some network
+// file systems, such a process cannot be detected; call Interrupted there only if no other
+// process uses the workspace.
 //
-// Without [WithPlanRecords], records are in the workspace itself. They are trusted only if this
-// user wrote them in this place, so that a repository or an archive cannot bring one along. But
-// a command that runs in the workspace can write one: show the Plan to a person before
-// finishing it.
+// Without [WithPlanRecords], the records of plans are in the workspace itself. Such a record is
+// trusted only if this user wrote it in this place, so that a repository or an archive cannot
+// bring a record along. But a command that runs in the workspace can write one, so show the Plan
+// to a person before finishing it.
 func (w *Workspace) Interrupted() []*InterruptedPlan {
 	var all []*InterruptedPlan
 	for _, id := range w.records.ids() {

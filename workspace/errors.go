@@ -10,19 +10,19 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Error says that a file of a [Workspace] could not be read or written. Its text is meant for
-// a model: a tool can return it as it is. If something else helps, it says what. Kind is not
-// part of the text; package tools puts it in front.
+// Error describes a failure to read or write a file of a [Workspace]. Its text is meant for a
+// model: a tool can return the text unchanged, and often the text names a way to proceed. The
+// text does not include Kind; package tools puts the kind in front of the text.
 type Error struct {
-	// Op is the operation, such as "read"; Path is the name that was asked for.
+	// Op is the operation, such as "read". Path is the name that the caller passed.
 	Op, Path string
-	// Kind is the kind of error, for programs.
+	// Kind is a stable code for the kind of error, for programs to compare.
 	Kind ErrorKind
 	// Err is the cause.
 	Err error
 }
 
-// ErrorKind is a stable name of the kind of an [Error].
+// ErrorKind is a stable code for a kind of [Error], such as "not_found".
 type ErrorKind string
 
 // The kinds of an [Error].
@@ -32,39 +32,41 @@ const (
 	KindOutsideWorkspace ErrorKind = "outside_workspace"
 	// KindSensitivePath means that files of this name usually hold secrets, such as .env.
 	KindSensitivePath ErrorKind = "sensitive_path"
-	// KindProtectedPath means that writing the file takes an approval of just this file, or is
-	// refused.
+	// KindProtectedPath means that the file cannot be written at all, or only by a plan that was
+	// approved (see [WithApproved]).
 	KindProtectedPath ErrorKind = "protected_path"
-	// KindInvalidPath means that no file can have this path: it is empty, too long, or has a
-	// NUL in it.
+	// KindInvalidPath means that no file can have this path, for example because the path is
+	// empty, is too long, or contains a NUL byte.
 	KindInvalidPath ErrorKind = "invalid_path"
 	// KindNotFound means that there is no file or directory of this name.
 	KindNotFound ErrorKind = "not_found"
-	// KindNotRegular means that the name is that of a device, a socket or a pipe, which is
-	// never opened.
+	// KindNotRegular means that the name refers to a device, a socket or a pipe. These are never
+	// opened.
 	KindNotRegular ErrorKind = "not_regular"
-	// KindIsDirectory means that a file was wanted, and the name is that of a directory.
+	// KindIsDirectory means that the operation needs a file, but the name refers to a directory.
 	KindIsDirectory ErrorKind = "is_directory"
-	// KindNotDirectory means that a directory was wanted, or is in the path, and is a file.
+	// KindNotDirectory means that the operation needs a directory, but the name, or an element of
+	// its path, refers to a file.
 	KindNotDirectory ErrorKind = "not_directory"
-	// KindPermission means that the system refused it to the user of this process.
+	// KindPermission means that the operating system denied this process access to the file.
 	KindPermission ErrorKind = "permission"
-	// KindStale means that the file has changed since it was read, and was left as it is.
+	// KindStale means that the file has changed since it was read. The operation left the file
+	// unchanged.
 	KindStale ErrorKind = "stale"
-	// KindTooLarge means that a directory has more entries than are listed.
+	// KindTooLarge means that a directory has more entries than [Workspace.ReadDir] returns.
 	KindTooLarge ErrorKind = "too_large"
-	// KindNoSpace means that the disk is full, or the quota used up.
+	// KindNoSpace means that the disk is full or the quota is used up.
 	KindNoSpace ErrorKind = "no_space"
-	// KindIO means any other error of the system.
+	// KindIO means any other error of the operating system.
 	KindIO ErrorKind = "io"
 )
 
-// Error implements the error interface. Long names are shortened.
+// Error returns the operation, the path and the cause. A long path is shortened.
 func (e *Error) Error() string {
 	return e.Op + " " + runes.Path(e.Path) + ": " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // wrapError gives an error a kind, unless it has one.

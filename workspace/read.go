@@ -16,7 +16,8 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Open opens a regular file for reading. It never blocks, whatever kind of file has the name.
+// Open opens a regular file for reading. Open never blocks: for a pipe or a device, it returns an
+// error.
 func (w *Workspace) Open(name string) (fs.File, error) {
 	rel, err := w.rel("read", name)
 	if err == nil {
@@ -81,9 +82,10 @@ func checkRegular(op, name string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadDir returns the entries of a directory, sorted by name, without the temporary files of
-// Apply. For a directory with more than 200,000 entries it returns the first ones that the
-// system lists and an error of kind "too_large". If ctx ends, it returns the cause.
+// ReadDir returns the entries of a directory, sorted by name. It omits the temporary files of
+// [Workspace.Apply]. If the directory has more than 200,000 entries, ReadDir returns the 200,000
+// that the system lists first, together with an error of kind [KindTooLarge]. If ctx ends,
+// ReadDir returns the cause of the cancellation.
 func (w *Workspace) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return w.readDir(ctx, name, maxEntries)
 }

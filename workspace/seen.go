@@ -18,11 +18,12 @@ const (
 	maxSeenFiles    = 100_000
 )
 
-// SeenFiles remembers, by path, which contents of files a model has been shown: the whole
-// content, even if the model saw only a part. Such a content is the base of a three-way merge
-// if the file has changed since. Up to 64 MiB of contents are kept, and the least recently used
-// ones are dropped first; the hash of the latest content is kept for the last 100,000 files.
-// The zero value is ready to use, and its methods are safe for concurrent use.
+// SeenFiles remembers, by path, the contents of the files that a model has been shown. If a file
+// has changed since, such a content becomes the base of a three-way merge. SeenFiles always
+// stores the content of the whole file, even if the model saw only a part of it. It keeps up to
+// 64 MiB of contents and drops those of the least recently used files first. For the last 100,000
+// files, it also keeps the hash of the latest content. The zero value is ready to use, and the
+// methods are safe for concurrent use.
 type SeenFiles struct {
 	mu    sync.Mutex
 	files map[string]*seenFile
@@ -41,15 +42,16 @@ type seenFile struct {
 	all, held *linked.Element
 }
 
-// Add records that the model has read a file, or a part of it, with this content.
+// Add records that the model has read a file, or a part of it, when the whole file had this
+// content.
 func (s *SeenFiles) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
 	s.add(path, content, hex.EncodeToString(sum[:]))
 }
 
-// AddPart records that the model has seen some lines of a file, as a search or a command prints
-// them. The content can be the base of a merge, but the file does not count as read: Hash is
-// unchanged.
+// AddPart records that the model has seen some lines of a file, for example in the output of a
+// search or a command. The content, which is that of the whole file, can then be the base of a
+// merge. But the file does not count as read: AddPart does not change the result of Hash.
 func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
 
 // add notes a content as the newest of its file. Where the bounds are reached, the contents
@@ -124,7 +126,7 @@ func (s *SeenFiles) forget(f *seenFile) {
 }
 
 // Contents returns the contents of a file that the model has been shown, newest first, at most
-// four. It returns none if there are none or they were dropped.
+// four. It returns nil if the model has not been shown the file or if the contents were dropped.
 func (s *SeenFiles) Contents(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +138,8 @@ func (s *SeenFiles) Contents(path string) []string {
 	return f.contents
 }
 
-// Hash returns the SHA-256, in hexadecimal, of the last content passed to Add for a file, or ""
-// if there is none.
+// Hash returns the SHA-256, in hexadecimal, of the content that Add was last called with for a
+// file. It returns "" if Add was not called for the file or if the hash was dropped.
 func (s *SeenFiles) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,18 +36,24 @@ const (
 	maxFile    = 64 << 20 // bytes of a file that is merged, as in a whole plan
 )
 
-// Workspace gives access to the files of one directory. No name leads out of it: [os.Root]
-// resolves names element by element, and refuses a symbolic link that points outside even if
-// the link is created during the resolution. Three lists of names restrict access further.
-// Files that look as if they hold keys or passwords are not opened. Directories of version
-// control (.git and its like, bare repositories) are not written. Files that run code
-// implicitly or instruct agents (CI configuration, hooks, start files of shells and editors,
-// AGENTS.md and others) are written only by [Workspace.Apply] with [WithApproved]. These lists
-// prevent accidents, but not an attack: a hard link or a shell can get around them.
+// Workspace gives access to the files of one directory. No name leads out of the directory:
+// [os.Root] resolves names element by element, and refuses a symbolic link that points outside,
+// even if another program creates the link during the resolution.
 //
-// Names are relative to the directory, or absolute and below it. Methods are safe for
-// concurrent use. Errors about a file are of type [*Error]; a method whose ctx ends returns the
-// cause of that, and Apply may return an [*aycoder.ConflictError].
+// Three lists of names restrict access further:
+//
+//   - Files that usually hold keys or passwords are not opened.
+//   - Directories of version control (such as .git, and bare repositories) are not written.
+//   - Files that run code implicitly or instruct agents (CI configuration, hooks, start files of
+//     shells and editors, AGENTS.md and others) are written only by [Workspace.Apply] with
+//     [WithApproved].
+//
+// These lists prevent accidents, but they do not stop an attack: a hard link or a shell command
+// can get around them.
+//
+// Names are relative to the directory, or absolute and below it. Methods are safe for concurrent
+// use. Errors about a file are of type [*Error]. If ctx ends, a method returns the cause of the
+// cancellation. Apply may also return an [*aycoder.ConflictError].
 type Workspace struct {
 	root    *os.Root
 	self    *os.File // the directory
@@ -64,10 +70,12 @@ type Workspace struct {
 // Option configures a [Workspace].
 type Option func(*Workspace) error
 
-// WithAllowed permits files whose names are otherwise refused, such as ".env.test" or
-// ".github/**". The patterns match slash-separated paths in the workspace: * stays within a
-// directory, ** does not. No pattern permits writing to .git. An agent's call still asks for
-// approval, see [aycoder.Grounds]. Default: none; patterns of several options add up.
+// WithAllowed permits access to files whose names are refused by default, such as ".env.test" or
+// ".github/**". A pattern matches slash-separated paths in the workspace: * matches within one
+// directory, and ** matches across directories. No pattern permits writing to .git. The option
+// does not replace an approval: if an agent's call writes a file that runs code, the loop still
+// asks the user, see the field Named of [aycoder.Grounds]. Patterns of several options add up.
+// Default: no patterns.
 func WithAllowed(patterns ...string) Option {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
@@ -83,9 +91,9 @@ func WithAllowed(patterns ...string) Option {
 
 // Open returns the workspace of an existing directory. Call Close after use.
 //
-// Open removes the temporary files of plans that a crash interrupted before their first or
-// after their last change. [Workspace.Interrupted] returns the plans that were half done; they
-// stay as they are until the caller finishes them or takes them back.
+// Open also cleans up after crashes. If a crash interrupted a plan before its first change or
+// after its last one, Open removes the temporary files of that plan. A plan that was half done
+// stays as it is until the caller finishes it or takes it back: see [Workspace.Interrupted].
 func Open(dir string, opts ...Option) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -111,7 +119,7 @@ func Open(dir string, opts ...Option) (*Workspace, error) {
 	return w, nil
 }
 
-// Close closes the directory. Files that were opened stay open.
+// Close releases the directory of the workspace. Files that callers have opened stay open.
 func (w *Workspace) Close() error {
 	var errs []error
 	if w.records.root != nil && w.records.root != w.root {
@@ -126,17 +134,18 @@ func (w *Workspace) Close() error {
 	return errors.Join(errs...)
 }
 
-// Dir returns the absolute path of the directory.
+// Dir returns the absolute path of the directory of the workspace.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Seen returns the record of the contents that the model has been shown. The tools update it.
+// Seen returns the record of the file contents that the model has been shown. The tools that show
+// or change files update the record.
 func (w *Workspace) Seen() *SeenFiles { return &w.shown }
 
-// Rel returns the clean, slash-separated path of name in the workspace; "." is the directory
-// itself. An empty name is an error, so that an argument that is missing does not mean the whole
-// workspace by accident; a tool that lists or searches passes cmp.Or(name, "."). Rel does not
-// access the file: opening it can still fail because the file does not exist, or because a
-// link leads out.
+// Rel returns the clean, slash-separated path of name, relative to the workspace. The directory
+// of the workspace itself is ".". An empty name is an error, so that a missing argument does not
+// select the whole workspace by accident; a tool that lists or searches passes cmp.Or(name, ".").
+// Rel does not access the file. Opening the file can still fail, for example because the file
+// does not exist or because a symbolic link leads out of the workspace.
 func (w *Workspace) Rel(name string) (string, error) { return w.rel("resolve", name) }
 
 // rel returns the clean path of a name in the workspace. The names come from a model, so
