@@ -17,9 +17,9 @@ import (
 
 const maxLine = 16 << 10 // bytes of a line of the audit log, with its end
 
-// AuditLog is an [aycoder.Auditor] that writes each record as one line of JSON, at most 16 KiB
-// long, with a single call of Write. Texts that look like secrets are masked. It is safe for
-// concurrent use.
+// AuditLog is an [aycoder.Auditor] that writes each record as one line of JSON. A line is at most
+// 16 KiB long and is written by a single call of Write. Texts that look like secrets are masked.
+// An AuditLog is safe for concurrent use.
 type AuditLog struct {
 	mask func(string) string
 
@@ -31,10 +31,10 @@ type AuditLog struct {
 // LogOption configures an [AuditLog].
 type LogOption func(*AuditLog)
 
-// WithMask replaces the function that masks secrets in subjects, reasons and rules. The
-// function must be safe for concurrent use. Default: logins in addresses, values of variables,
-// options and headers whose names suggest a secret, and keys of well-known forms are masked;
-// nil leaves it so.
+// WithMask sets the function that masks secrets in subjects, reasons and rules. The function must
+// be safe for concurrent use. If nil, the default remains. Default: a function that masks passwords
+// in URLs, keys of well-known forms, and the values of variables, options and headers whose names
+// suggest a secret.
 func WithMask(mask func(string) string) LogOption {
 	return func(l *AuditLog) {
 		if mask != nil {
@@ -43,8 +43,8 @@ func WithMask(mask func(string) string) LogOption {
 	}
 }
 
-// NewAuditLog returns a log that writes to w, such as a pipe or a file opened for appending.
-// The log never closes w.
+// NewAuditLog returns a log that writes to w, such as a pipe or a file that is opened for
+// appending. The log never closes w.
 func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
 	m := mask.New()
 	l := &AuditLog{w: w, mask: func(s string) string { return m.Mask(maskSecrets(s)) }}
@@ -54,8 +54,8 @@ func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
 	return l
 }
 
-// Audit implements [aycoder.Auditor]. If a record could be written only in part, the next one
-// still begins on a new line.
+// Audit implements [aycoder.Auditor]. If a call of Write fails after writing a part of a record,
+// the next record still begins on a new line.
 func (l *AuditLog) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if l.w == nil {
 		return errors.New("write audit log: there is no writer")

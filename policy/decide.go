@@ -9,7 +9,8 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// Decide implements [aycoder.Approver].
+// Decide implements [aycoder.Approver]. The package comment describes the order in which rules
+// and mode are consulted.
 func (p *Policy) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
 	return p.now.Load().judge(p.look(ctx, call, spec))
 }

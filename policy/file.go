@@ -20,17 +20,17 @@ const (
 	lockPause   = 5 * time.Millisecond
 )
 
-// FileError says that a file of rules could not be read or written. A damaged file is never
-// treated as empty, since it might contain a deny rule.
+// FileError describes a failure to read or write a file of rules. A damaged file is an error and
+// never counts as empty, since it might contain a deny rule.
 type FileError struct {
 	Op, Path string
 	Err      error
 }
 
-// Error implements error.
+// Error returns the operation, the path and the cause.
 func (e *FileError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
 type rulesJSON struct {
@@ -38,15 +38,15 @@ type rulesJSON struct {
 	Rules   []Rule `json:"rules"`
 }
 
-// ReadRules reads a file of rules, for [WithRules]:
+// ReadRules reads a file of rules, for use with [WithRules]. The file has this form:
 //
 //	{"version": 1, "rules": [
 //		{"action": "allow", "tool": "bash", "pattern": "go test *", "match": ["go test ./..."]},
 //		{"action": "deny", "tool": "bash", "class": "network", "reason": "work offline"}
 //	]}
 //
-// A file that is not there is an error that is fs.ErrNotExist. So is, as a [*FileError],
-// whatever is not understood: an unknown field might have been a restriction.
+// Every error is a [*FileError]. If the file does not exist, errors.Is(err, fs.ErrNotExist) is
+// true. An unknown field is an error too, because it might have been meant as a restriction.
 func ReadRules(name string) ([]Rule, error) {
 	data, err := readBounded(name)
 	if err == nil {

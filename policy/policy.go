@@ -1,6 +1,6 @@
-// Package policy decides which tool calls run unasked: a [Policy] is an
-// [aycoder.Approver] that reads shell commands, keeps the rules that users make, and
-// grows careful when strangers' text has come in.
+// Package policy decides which tool calls run without asking the user. A [Policy] is an
+// [aycoder.Approver] that analyzes shell commands, keeps the rules that users make, and becomes
+// stricter after the model has read text from an untrusted source, such as a web page.
 //
 //	shell := new(tools.Shell)
 //	coding, err := tools.Coding(ws, tools.WithShell(shell))
@@ -14,90 +14,102 @@
 //	…
 //	agent, err := aycoder.New(model, aycoder.WithTools(coding...), aycoder.WithApprover(p))
 //
-// # What is decided
+// # Order of decisions
 //
-// Each call has a class, from read_only to escalates: that of a command by its syntax
-// tree, that of another tool by what its spec says. Then, in this order:
+// Each call has a class, from read_only to escalates. The class of a command follows from its
+// syntax tree, and that of another call from the specification of its tool. The policy then takes
+// the first of these steps that applies:
 //
-//   - A deny rule that covers the call denies it.
-//   - In [Plan] mode everything but reading is denied.
-//   - A catastrophic command is denied, unless an allow rule is exactly this command.
-//   - An ask rule asks. So does a deny rule that may be meant but not surely, as by a
-//     command whose name is a variable.
-//   - After a stranger's text came in ([aycoder.ToolResult] says so), what reaches other
-//     machines, writes outside of the workspace or is not known, such as make or ./x.sh,
-//     asks, whatever else allows it.
-//   - A command with the argument "request_approval", by which the model asks that it may
-//     do more than read, asks, unless an allow rule is exactly this command.
-//   - Names of secrets, and of files that run code though nobody runs them by name (CI
-//     configuration, hooks, start files of shells and editors) or steer agents, ask in
-//     every mode, unless a rule names them. The question says why they run code. Of a
-//     command that is what its text says: nobody knows what a program writes.
-//   - An allow rule that covers the call allows it.
-//   - At last the [Mode] decides. A command that it lets run because it only reads is held
-//     to that by the tool, see [aycoder.Invocation].
+//   - A deny rule that covers the call denies the call.
+//   - In [Plan] mode, every call that does more than read is denied.
+//   - A catastrophic command is denied, unless the pattern of an allow rule is exactly this
+//     command.
+//   - If an ask rule covers the call, the user is asked. The user is also asked if a deny rule
+//     covers only a possible meaning of the call, for example if the name of the command is in a
+//     variable.
+//   - After text from an untrusted source has come in (see [aycoder.ToolResult]), the user is
+//     asked about every call that reaches other machines, writes outside of the workspace, or has
+//     unknown effects, such as make or ./x.sh. Only allow rules of [Managed] can change that: see
+//     [WithManagedTrust].
+//   - If the model requests approval by the argument "request_approval", so that a command may do
+//     more than read, the user is asked, unless the pattern of an allow rule is exactly this
+//     command.
+//   - In every mode, the user is asked about a call that names a file of secrets, or that writes
+//     a file which runs code implicitly (CI configuration, hooks, start files of shells and
+//     editors) or instructs agents. Only a rule that names the file allows such a call. The
+//     question says why the file runs code. For a command, only the names in its text count,
+//     because the files that a program writes are unknown.
+//   - An allow rule that covers the call allows the call.
+//   - Otherwise the [Mode] decides. If the mode lets a command run because the command only
+//     reads, the tool confines the command to reading: see [aycoder.Invocation].
 //
-// A rule's action counts before its source, so no rule can take back a deny or an ask.
-// Rules of a [Project] come with the code that is worked on: they can only tighten, and
-// an allow rule among them is ignored, see [Policy.Ignored].
+// The action of a rule counts before its source: an allow rule never overrides an ask or deny
+// rule, whatever their sources. Rules of a [Project] come with the code that is worked on. They can only add
+// restrictions: an allow rule among them is ignored, see [Policy.Ignored].
 //
 // # The language of rules
 //
-// A [Rule] has an action, the name of a tool (in which * is any text), and optionally a class
-// and a pattern. Its text, as [ParseRule] reads it, is "tool", "tool:pattern" or
-// "tool@class:pattern"; the fields in a file are those of [Rule]. All places read the same
-// language: [WithRules], [WithFile], [ReadRules] and [Policy.KeepRule].
+// A [Rule] has an action, the name of a tool (in which * matches any text), and optionally a
+// class and a pattern. As a text for [ParseRule], a rule has the form "tool", "tool:pattern" or
+// "tool@class:pattern". In a file, it has the fields of [Rule]. [WithRules], [WithFile],
+// [ReadRules] and [Policy.KeepRule] all use the same language.
 //
-// Deny rules come before ask rules, and those before allow rules, wherever they come from. An
-// allow rule covers only the calls that it certainly means. Ask and deny rules cover all calls
-// that they might mean: upper and lower case are the same to them, and texts on which parsers
-// disagree count as covered.
+// Deny rules take precedence over ask rules, and ask rules over allow rules, wherever they come
+// from. An allow rule covers only the calls that it certainly means. Ask and deny rules cover all
+// calls that they might mean: they ignore the difference between upper and lower case, and cover
+// a text that different parsers read differently.
 //
-// The pattern is matched against the subject of a call ([aycoder.Subject]); a rule without one
-// covers all calls of the tool. A backslash makes the next character literal. The kind of the
-// subject decides how the rest is read:
+// The pattern of a rule is matched against the subject of a call ([aycoder.Subject]). A rule
+// without a pattern covers all calls of the tool. A backslash makes the next character of a
+// pattern literal. The kind of the subject decides how the rest is read:
 //
-//   - Command: words, separated by blanks, which are the first words of a command. A star is the
-//     rest of a word; as the last word it is all further words, or none: see below.
-//   - Path, and each path of a patch: below the workspace, separated by slashes. A star stays in
-//     its directory, "**/" is any directories, ? is one letter, [a-z] one of a set, {go,md} one
-//     of several. An allow rule covers no path that leaves the workspace, and a patch only as a
-//     whole. Ask and deny rules also cover the directories above a file. Symbolic links are
-//     followed when the call is decided, if the policy knows the workspace: an allow rule covers
-//     a file if it covers both its name and what it leads to, other rules if they cover one.
-//   - URL: the host, as in "go.dev" or "*.example.com", with the port unless it is the default.
-//     A deny rule covers all ports, and "*.example.com" in it also example.com.
-//   - Other texts: the whole text, in which a star is any text.
+//   - Command: the pattern is a list of words, separated by blanks, that a command must begin
+//     with. A star matches the rest of a word. A star as the last word matches any number of
+//     further words, or none: see below.
+//   - Path, and each path of a patch: the pattern is a slash-separated path below the workspace.
+//     A star matches within one directory, "**/" any number of directories, ? one letter, [a-z]
+//     one letter of a set, and {go,md} one of several texts. An allow rule never covers a path
+//     that leaves the workspace, and covers a patch only if it covers all paths of the patch. Ask
+//     and deny rules also cover the directories above a file. If the policy knows the workspace,
+//     it follows symbolic links when it decides: an allow rule covers a file only if the rule
+//     covers both the name of the file and the target of the link, and another rule if it covers
+//     one of the two.
+//   - URL: the pattern is the host, such as "go.dev" or "*.example.com", with the port unless the
+//     port is the default. A deny rule covers all ports, and "*.example.com" in a deny rule also
+//     covers example.com.
+//   - Other texts: the pattern is the whole text, in which a star matches any text.
 //
 // # Rules for commands
 //
-// "bash:git log *" covers git log with any further words, "bash:npm run test:*" one word that
-// begins so. "bash:git push" without a star covers in an allow rule only the command without
-// further words, and in an ask or deny rule every command that begins so.
+// "bash:git log *" covers git log with any further words, and "bash:npm run test:*" covers npm
+// run with one word that begins with "test:". Without a star, "bash:git push" means different
+// things: an allow rule covers only the command without further words, but an ask or deny rule
+// covers every command that begins with these words.
 //
-// An allow rule covers a script if each of its commands and redirects is covered by a rule, or
-// provably only reads. One without a star also covers the script that is exactly its text, as
-// the first of the suggested rules does.
+// An allow rule covers a script if each command and redirection of the script is covered by an
+// allow rule or provably only reads. An allow rule without a star also covers the script whose
+// text equals the pattern, as does the first of the rules that a question suggests.
 //
-// An ask or deny rule covers a script if it covers one of its commands: behind an operator, in
-// a substitution, or inside of a wrapper such as env, timeout or sh -c; in any directory; with
-// other options between its words and its own options in any order. Quotes in its pattern are
-// read as a shell does. If the pattern has operators, as "curl * | sh", its words may follow
-// each other anywhere in the script, with any number of words for a star.
+// An ask or deny rule covers a script if it covers one of the commands in the script. The command
+// may follow an operator, stand in a substitution, or be run by a wrapper such as env, timeout or
+// sh -c, in any directory. It may have other options between its words, and its own options in
+// any order. Quotes in the pattern are read as a shell reads them. If the pattern contains
+// operators, such as "curl * | sh", its words may follow each other anywhere in the script, with
+// any number of words in place of a star.
 //
-// A class in a rule, as in "bash@writes_workspace", bounds it: an allow rule covers calls up to
-// the class, ask and deny rules cover calls from it on. An allow rule with a star, or without a
-// pattern, says nothing about the options and files that come in its place, so without a class
-// it has a ceiling: it covers calls of the classes read_only, writes_workspace, needs_approval
-// and network, and none that writes_outside, is destructive or escalates. "git log *" does not
-// cover "git log --output=~/.bashrc", and "bash@destructive:rm *" takes the class to mean what
-// it says.
+// A class in a rule, such as "bash@writes_workspace", limits the rule: an allow rule covers calls
+// of this class and of lower classes, and ask and deny rules cover calls of this class and of
+// higher classes. Without a class, an allow rule with a star or without a pattern is limited as
+// well, because it does not say which options and files may stand in place of the star. It covers
+// calls of the classes read_only, writes_workspace, needs_approval and network, but not of the
+// classes writes_outside, destructive and escalates. For example, "git log *" does not cover "git
+// log --output=~/.bashrc". To lift the limit, name the class, as in "bash@destructive:rm *".
 //
 // # Headless
 //
-// Where nobody can be asked wrap the policy: [aycoder.DenyAsks] turns questions into
-// denials that name the rule which would allow the call, [aycoder.SuspendAsks] ends the
-// run with the question open.
+// If there is no user to ask, wrap the policy. [aycoder.DenyAsks] turns questions into denials
+// that name the rule which would allow the call. [aycoder.SuspendAsks] ends the run and leaves
+// the question open.
 package policy
 
 import (
@@ -117,24 +129,29 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// Mode decides about calls that no rule covers.
+// Mode decides about calls that no rule covers. The mode [Plan] also overrides allow rules.
 type Mode string
 
 // The modes. The zero value is Ask.
 const (
-	// Ask runs calls that provably only read, and asks about all others.
+	// Ask runs calls that provably only read, and asks the user about all others.
 	Ask Mode = "ask"
-	// AcceptEdits is like Ask, and also lets tools edit files of the workspace.
+	// AcceptEdits is like [Ask], but also runs calls of tools that only edit files of the
+	// workspace: see [WithEditTools].
 	AcceptEdits Mode = "accept-edits"
-	// Plan runs calls that only read and denies all others, with a text that tells the model to
-	// present its plan.
+	// Plan runs calls that only read and denies all others, even if an allow rule covers them.
+	// The reason for a denial tells the model to present its plan.
 	Plan Mode = "plan"
-	// FullAuto runs every call, except for those that a rule restricts, catastrophic commands,
-	// and far-reaching calls after text from a stranger has come in.
+	// FullAuto runs every call, except in these cases: an ask or deny rule covers the call, the
+	// command is catastrophic, the call reads secrets or writes files that run code, or the model
+	// requests approval. It also asks the user if, after text from an untrusted source has come
+	// in, a call may have effects outside of the workspace. The package comment describes the
+	// exceptions.
 	FullAuto Mode = "full-auto"
 )
 
 // ParseMode returns the mode with the given name: "ask", "accept-edits", "plan" or "full-auto".
+// Any other name is an error.
 func ParseMode(name string) (Mode, error) {
 	m := Mode(name)
 	if !slices.Contains([]Mode{Ask, AcceptEdits, Plan, FullAuto}, m) {
@@ -143,10 +160,11 @@ func ParseMode(name string) (Mode, error) {
 	return m, nil
 }
 
-// Policy decides about calls. It is an [aycoder.Approver], an [aycoder.RuleKeeper] for the
-// rules that users make, and an [aycoder.Auditor] to learn about text from strangers. A Policy
-// represents one session: share it among the agents and subagents of the session, and create
-// another for the next session. It is safe for concurrent use, and decides without a lock.
+// Policy decides which tool calls run. It implements [aycoder.Approver], [aycoder.RuleKeeper] to
+// store the rules that users make, and [aycoder.Auditor] to learn when text from an untrusted
+// source comes in. A Policy represents one session: share it among the agents and subagents of
+// the session, and create another Policy for the next session. A Policy is safe for concurrent
+// use, and decides without taking a lock.
 type Policy struct {
 	world shell.World
 	dir   func(context.Context) string
@@ -155,7 +173,7 @@ type Policy struct {
 	file  *file
 	now   atomic.Pointer[snapshot]
 
-	mu sync.Mutex // held by who changes now
+	mu sync.Mutex // serializes changes of now
 }
 
 // A snapshot holds everything that decisions depend on. It is replaced, never changed, so that
@@ -177,7 +195,7 @@ type setup struct {
 	given map[Source][]Rule
 }
 
-// WithMode sets the mode. Default: [Ask].
+// WithMode sets the mode, which decides about calls that no rule covers. Default: [Ask].
 func WithMode(m Mode) Option {
 	return func(s *setup) (err error) {
 		if s.first.mode, err = ParseMode(string(cmp.Or(m, Ask))); err != nil {
@@ -187,7 +205,8 @@ func WithMode(m Mode) Option {
 	}
 }
 
-// WithRules adds rules of a source; several calls add up. Default: none.
+// WithRules adds rules of a source. The rules of several WithRules options add up. Default: no
+// rules.
 func WithRules(source Source, entries ...Rule) Option {
 	return func(s *setup) error {
 		if source.rank() < 0 {
@@ -199,10 +218,11 @@ func WithRules(source Source, entries ...Rule) Option {
 	}
 }
 
-// WithFile stores the rules that users save in a JSON file, which is created with the first
-// rule. They belong to the source [User]. Several processes can share the file. If it lies in
-// the workspace, a call that would change it asks, even if a rule or mode allows the call.
-// Default: none, and saving a rule is an error.
+// WithFile sets the JSON file that stores the rules which users save. The file is created when
+// the first rule is saved. Its rules belong to the source [User]. Several processes can share the
+// file. If the file is in the workspace, the policy asks the user about every call that would
+// change the file, even if a rule or the mode allows the call. Default: no file, so that saving a
+// rule is an error.
 func WithFile(path string) Option {
 	return func(s *setup) error {
 		abs, err := filepath.Abs(path)
@@ -211,8 +231,9 @@ func WithFile(path string) Option {
 	}
 }
 
-// WithWorkspace sets the directory of the workspace: commands start there, and paths below it
-// are inside. Default: unknown, so that every command that writes counts as writing outside.
+// WithWorkspace sets the directory of the workspace. The policy assumes that commands start in
+// this directory (see [WithDir]), and that the paths below it are inside the workspace. Default:
+// no directory, so that every command that writes counts as writing outside of the workspace.
 func WithWorkspace(dir string) Option {
 	return func(s *setup) error {
 		abs, err := filepath.Abs(dir)
@@ -221,12 +242,12 @@ func WithWorkspace(dir string) Option {
 	}
 }
 
-// WithDir sets the function that returns the directory in which the next command starts,
-// absolute or relative to the workspace. Use it for a shell that keeps its directory, such as
-// Shell.DirOf of package tools. The function gets the ctx of the decision, must be safe for
-// concurrent use, and returns "" if the directory is unknown. A "working_dir" argument of a
-// call takes precedence. Default: the directory of the workspace, which is right only if every
-// command starts there.
+// WithDir sets the function that returns the directory in which the next command starts. The
+// directory is absolute, or relative to the workspace, or "" if it is unknown. Use the option if
+// the shell keeps its directory from one command to the next, as the shell of package tools does:
+// pass Shell.DirOf. The function receives the ctx of the decision and must be safe for concurrent
+// use. If a call has the argument "working_dir", that argument takes precedence. Default: the
+// directory of the workspace, which is correct only if every command starts there.
 func WithDir(dir func(context.Context) string) Option {
 	return func(s *setup) error {
 		s.dir = dir
@@ -234,9 +255,9 @@ func WithDir(dir func(context.Context) string) Option {
 	}
 }
 
-// WithTools declares the subjects of tools, so that the examples of rules can be checked.
-// Default: the subject of "bash" is a command, that of "fetch" an address, and that of any
-// other tool a path.
+// WithTools tells the policy the subjects of tools, so that the examples in rules (see the fields
+// Match and NotMatch of [Rule]) can be checked. Default: the subject of "bash" is a command, the
+// subject of "fetch" is a URL, and the subject of any other tool is a path.
 func WithTools(tools ...aycoder.Tool) Option {
 	return func(s *setup) error {
 		for _, t := range tools {
@@ -247,10 +268,12 @@ func WithTools(tools ...aycoder.Tool) Option {
 	}
 }
 
-// WithEditTools sets the names of the tools that count as edit tools: they change files of the
-// workspace and do nothing else. Tools with [aycoder.EffectWrite] whose subject is a path always
-// count. The names replace the default, which is edit_file, write_file, multi_edit and
-// apply_patch.
+// WithEditTools sets the names of the edit tools, which change files of the workspace and do
+// nothing else. The mode [AcceptEdits] runs their calls. A tool with [aycoder.EffectWrite] whose
+// subject is a path or a patch is an edit tool even if it is not named here. A tool whose
+// specification says that it is destructive, or reaches beyond the workspace, is never an edit
+// tool. Default: edit_file, write_file, multi_edit and apply_patch. Given names replace the
+// default.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}
@@ -261,8 +284,9 @@ func WithEditTools(names ...string) Option {
 	}
 }
 
-// WithManagedTrust sets whether allow rules of [Managed] still apply after text from a stranger
-// has come in. Default: false.
+// WithManagedTrust sets whether allow rules of the source [Managed] still apply after text from
+// an untrusted source has come in. If false, the policy then asks the user about calls that may
+// have effects outside of the workspace, even if such a rule covers them. Default: false.
 func WithManagedTrust(trust bool) Option {
 	return func(s *setup) error {
 		s.first.exempt = trust
@@ -270,8 +294,8 @@ func WithManagedTrust(trust bool) Option {
 	}
 }
 
-// New returns a policy. It joins all errors of the options and the rules, including that of a
-// file of saved rules that cannot be read.
+// New returns a policy. The error joins all errors of the options, the rules and the examples in
+// the rules. A file of saved rules that exists but cannot be read is an error as well.
 func New(opts ...Option) (*Policy, error) {
 	home, _ := os.UserHomeDir() // not known is stricter
 	s := &setup{
@@ -314,10 +338,10 @@ func (p *Policy) change(f func(*snapshot) error) error {
 	return nil
 }
 
-// Mode returns the mode.
+// Mode returns the mode that is in force.
 func (p *Policy) Mode() Mode { return p.now.Load().mode }
 
-// SetMode changes the mode for later decisions.
+// SetMode changes the mode. Decisions that the policy has already made do not change.
 func (p *Policy) SetMode(m Mode) error {
 	m, err := ParseMode(string(cmp.Or(m, Ask)))
 	if err != nil {
@@ -329,7 +353,8 @@ func (p *Policy) SetMode(m Mode) error {
 	})
 }
 
-// Rules returns the rules of a source that are in force, sorted.
+// Rules returns the rules of a source that are in force, the longest first. Allow rules of
+// [Project] are not in force: see [Policy.Ignored].
 func (p *Policy) Rules(source Source) []Rule {
 	var out []Rule
 	for _, r := range p.now.Load().rules {
@@ -340,14 +365,15 @@ func (p *Policy) Rules(source Source) []Rule {
 	return out
 }
 
-// Ignored returns the allow rules of [Project], which are not in force, so that a host can show
-// them.
+// Ignored returns the allow rules of [Project]. The policy ignores them, because a project could
+// otherwise grant itself rights; a host can show them to the user.
 func (p *Policy) Ignored() []Rule { return slices.Clone(p.now.Load().ignored) }
 
-// Tainted reports whether text from an untrusted source has entered the conversation.
+// Tainted reports whether the session has read text from an untrusted source, such as a web page.
+// If so, the policy asks the user about calls that may have effects outside of the workspace.
 func (p *Policy) Tainted() bool { return p.now.Load().tainted }
 
-// Trust resets [Policy.Tainted], for a host that starts a new conversation.
+// Trust makes [Policy.Tainted] false again. Call it when a new conversation starts.
 func (p *Policy) Trust() { p.taint(false) }
 
 func (p *Policy) taint(tainted bool) {
@@ -357,8 +383,8 @@ func (p *Policy) taint(tainted bool) {
 	})
 }
 
-// Audit implements [aycoder.Auditor]. The loop reports text from a stranger before the model
-// reads it.
+// Audit implements [aycoder.Auditor]. The loop calls it with each record, and thereby reports
+// text from an untrusted source before the model reads that text.
 func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if rec.Untrusted {
 		p.taint(true)
@@ -366,9 +392,10 @@ func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	return nil
 }
 
-// KeepRule implements [aycoder.RuleKeeper]. The rule is an allow rule in the form of
-// [ParseRule]. When KeepRule returns, a rule of scope Saved is in the file, together with those
-// that other processes saved.
+// KeepRule implements [aycoder.RuleKeeper]. It adds an allow rule, written in the form that
+// [ParseRule] accepts. For [aycoder.Saved], the rule is in the file of [WithFile] when KeepRule
+// returns, and the rules that other processes have saved there meanwhile are in force too. For
+// [aycoder.Once], KeepRule does nothing.
 func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, text string) error {
 	r, err := ParseRule(RuleAllow, text)
 	switch {

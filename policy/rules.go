@@ -13,22 +13,21 @@ import (
 	"github.com/aycoder/aycoder/internal/shell"
 )
 
-// Source is the origin of a rule.
+// Source says where a rule comes from.
 type Source string
 
-// The sources. Of two rules with the same action, that of the former is named.
+// The sources. If rules of several sources with the same action cover a call, the verdict names
+// the rule whose source is listed first here.
 const (
-	// Managed rules come from the host, or from whoever administers it. They are the first
-	// to be named.
+	// Managed rules come from the host program or its administrator.
 	Managed Source = "managed"
-	// User rules are the user's own, also those that were saved when a question was
-	// answered.
+	// User rules come from the user. They include the rules that the user saved when answering a
+	// question.
 	User Source = "user"
-	// Session rules are those that the user made for this session. They are forgotten with
-	// the [Policy].
+	// Session rules were made by the user for this session. They are lost with the [Policy].
 	Session Source = "session"
-	// Project rules came with the code, from a stranger perhaps: they can only tighten, and
-	// never allow anything.
+	// Project rules come with the code that is worked on, and so perhaps from an untrusted
+	// author. They can only add restrictions: allow rules among them are ignored.
 	Project Source = "project"
 )
 
@@ -36,45 +35,47 @@ var sources = []Source{Managed, User, Session, Project}
 
 func (s Source) rank() int { return slices.Index(sources, s) }
 
-// Rule says what to do with the calls that it covers. The package comment describes the
-// language of its fields.
+// Rule tells the policy to allow a set of tool calls, to deny them, or to ask the user about
+// them. The package comment describes the language of the fields.
 type Rule struct {
 	// Action is "allow", "ask" or "deny".
 	Action RuleAction `json:"action"`
-	// Tool is the name of a tool; * matches any text.
+	// Tool is the name of a tool. A star in the name matches any text.
 	Tool string `json:"tool"`
-	// Pattern is matched against the subject of the call, see [aycoder.Subject]; "" covers
-	// every call of the tool.
+	// Pattern is matched against the subject of the call, such as the command or the path: see
+	// [aycoder.Subject]. If empty, the rule covers every call of the tool.
 	Pattern string `json:"pattern,omitempty"`
-	// Class limits the rule to a class of calls, such as "network": an allow rule covers calls
-	// up to this class, ask and deny rules cover calls from it on. Default: see the package
-	// comment.
+	// Class limits the rule to classes of calls, such as "network". An allow rule covers calls of
+	// this class and of lower ones, and ask and deny rules cover calls of this class and of
+	// higher ones. If empty, ask and deny rules cover all classes, and an allow rule has the
+	// limits that the package comment describes.
 	Class string `json:"class,omitempty"`
-	// Reason is the reason that the model reads if a deny rule covers its call.
+	// Reason is the text that the model reads when a deny rule denies a call.
 	Reason string `json:"reason,omitempty"`
-	// Match lists subjects (commands, paths, addresses) that the rule must cover, NotMatch
-	// those that it must not cover. They are checked when the rule is loaded: a rule that does
-	// not mean what its author expects is an error at the start instead of a surprise later.
+	// Match lists example subjects (commands, paths, URLs) that the rule must cover, and NotMatch
+	// lists examples that it must not cover. [New] checks both lists, so that a rule that does
+	// not mean what its author expects is an error at the start rather than a surprise later.
 	Match    []string `json:"match,omitempty"`
 	NotMatch []string `json:"not_match,omitempty"`
 }
 
-// RuleAction is the action of a [Rule].
+// RuleAction says what the policy does with a call that a [Rule] covers.
 type RuleAction string
 
 // The actions of a [Rule].
 const (
-	// RuleAllow lets a call run without a question, unless another rule says otherwise.
+	// RuleAllow lets a call run without asking the user, unless an ask or deny rule also covers
+	// the call.
 	RuleAllow RuleAction = "allow"
-	// RuleAsk asks the user about a call, even where an allow rule covers it.
+	// RuleAsk asks the user about a call, even if an allow rule also covers the call.
 	RuleAsk RuleAction = "ask"
-	// RuleDeny refuses a call, whatever the other rules say.
+	// RuleDeny denies a call, even if other rules also cover the call.
 	RuleDeny RuleAction = "deny"
 )
 
-// ParseRule parses a rule of the form "tool[@class][:pattern]", such as "bash:go vet *",
-// "bash@network" or "*@writes_outside:curl *"; see [Rule] for its fields. The error is an
-// [*aycoder.ConfigError].
+// ParseRule parses a rule in the form "tool[@class][:pattern]", such as "bash:go vet *",
+// "bash@network" or "*@writes_outside:curl *". For the meaning of the parts, see the fields of
+// [Rule]. The error is an [*aycoder.ConfigError].
 func ParseRule(action RuleAction, s string) (Rule, error) {
 	tool, pattern, _ := strings.Cut(s, ":")
 	tool, class, _ := strings.Cut(tool, "@")
@@ -90,7 +91,8 @@ func ParseRule(action RuleAction, s string) (Rule, error) {
 
 var errNoTool = errors.New("no tool is named; * is every tool")
 
-// String returns tool, class and pattern in the form that [ParseRule] parses.
+// String returns the tool, class and pattern of the rule in the form that [ParseRule] parses. The
+// action is not included.
 func (r Rule) String() string {
 	s := r.Tool
 	if r.Class != "" {
