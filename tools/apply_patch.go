@@ -38,10 +38,11 @@ type patchArgs struct {
 	Patch string `json:"patch" jsonschema_description:"The patch, from *** Begin Patch to *** End Patch."`
 }
 
-// ApplyPatch returns apply_patch, which adds, deletes, changes and renames files, all or
-// none. It is an [aycoder.Planner]. The lines of each change must match one place of the
-// file. Lines after @@, the order of the changes and the end-of-file marker select one of
-// several matches. A renamed file gets the mode of a new file.
+// ApplyPatch returns the tool apply_patch, which adds, deletes, changes and renames files. It
+// carries out a patch either completely or not at all, and is an [aycoder.Planner]. The lines of
+// each change must match exactly one place in the file. If they match several, the lines after
+// @@, the order of the changes and the end-of-file marker can select one. A renamed file keeps
+// its permissions.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
 	what := about{"apply_patch", patchDescription, aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}

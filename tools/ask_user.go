@@ -29,32 +29,32 @@ type askArgs struct {
 	Multiple bool     `json:"multiple,omitempty" jsonschema_description:"Whether several options may be chosen."`
 }
 
-// Question is a question from the model to the user. Its texts are safe to print: see
-// [EscapeInvisible].
+// Question is a question from the model to the user. Invisible characters in its texts are
+// written out (see [EscapeInvisible]), so that a host can print them safely.
 type Question struct {
 	Text string
-	// Options are answers to choose from; the list may be empty.
+	// Options are answers from which the user can choose. The list may be empty.
 	Options []string
-	// Multiple allows the user to choose several options.
+	// Multiple says that the user may choose several of Options.
 	Multiple bool
 }
 
-// Answer is the answer of the user to a [Question].
+// Answer is the user's answer to a [Question].
 type Answer struct {
-	// Options are the 0-based indexes of the chosen options.
+	// Options are the 0-based indexes of the chosen entries in the Options of the [Question].
 	Options []int
-	// Text is a free answer; it may accompany options.
+	// Text is an answer in the user's words. It may be given in addition to Options.
 	Text string
 }
 
 // ErrNoUser is returned by the function of [AskUser] when there is no user to answer.
 var ErrNoUser = errors.New("no user is there")
 
-// AskUser returns ask_user, with which the model asks the user a question. The function
-// shows the question and returns the answer. It is called for one question at a time, may
-// wait as long as it likes, and must return when ctx is done. If it is nil or returns
-// [ErrNoUser], the model is told to go on with the most likely answer. [Coding] does not
-// include the tool, since not every host has a user.
+// AskUser returns the tool ask_user, with which the model asks the user a question. The function
+// ask shows the question to the user and returns the answer. The tool calls ask for one question
+// at a time. The function may wait as long as it likes, but must return when ctx is done. If ask
+// is nil or returns [ErrNoUser], the tool tells the model to continue with the most sensible
+// assumption. [Coding] does not include the tool, since not every host has a user.
 func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder.Tool, error) {
 	if ask == nil {
 		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }

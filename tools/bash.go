@@ -61,34 +61,35 @@ func (in *bashArgs) check() error {
 	return nil
 }
 
-// Bash returns bash, which runs shell commands in the workspace, with an environment from
-// which secrets are removed. The output of a command is reported as progress. The Preview
-// names the directory, so that an approval holds for that directory only.
+// Bash returns the tool bash, which runs shell commands in the workspace. Secrets are removed
+// from the environment of the commands. The tool reports the output of a command as progress
+// while the command runs. The Preview names the directory, so that an approval applies to that
+// directory only.
 //
-// A command that ran is not an error result, whatever its exit status: the Summary of its result
+// A command that ran is not an error result, whatever its exit status. The Summary of the result
 // is "exit 1", for example, and the model reads the status.
 //
-// When a command ends, is cancelled or times out, all processes that it started are
-// killed. On Linux these are all its descendants, even detached ones, unless they changed
-// their limits or their user; elsewhere they are the members of its process group.
-// Survivors are reported. Background commands end with the run, or with [Shell.Close]; on
-// Linux they also end if the host is killed.
+// When a command ends, is cancelled or times out, the tool kills all processes that the command
+// started. On Linux these are all descendants, even detached ones, unless a process changed its
+// resource limits or its user. On other systems they are the members of the process group. The
+// result reports processes that could not be killed. Background commands end with the run, or
+// when [Shell.Close] is called. On Linux they also end if the host process is killed.
 //
-// On Linux a command that takes too much memory is killed, see [WithMemoryLimit].
+// On Linux the tool kills a command that takes too much memory: see [WithMemoryLimit].
 //
-// A call that runs without approval because it only reads (see [aycoder.Invocation]) is
-// confined to reading, also without [WithSandbox]. [NoSandbox] says on which systems that
-// is possible, and [SandboxCall] what it means. If such a command fails, the result
-// describes the confinement, and says that the argument request_approval has the user
-// asked. The audit log gets the events "held_to_reading", with a line in which a program
-// reports a refusal, and "not_held_to_reading" where this machine cannot confine commands
-// to reading.
+// Some calls run without approval because they only read (see [aycoder.Invocation]). The tool
+// confines such a command to reading, even without [WithSandbox]. [NoSandbox] lists the systems
+// on which that is possible, and [SandboxCall] describes the confinement. If a confined command
+// fails, the result describes the confinement, and tells the model that the argument
+// request_approval asks the user for more rights. Two events go to the audit log:
+// "held_to_reading", with the line in which a program reports that it was refused something, and
+// "not_held_to_reading", if this machine cannot confine commands to reading.
 //
-// A call holds 30 kB of output and a background command 512 kB; at most 16 background
-// commands run at a time.
+// The tool keeps at most 30 kB of the output of a call and 512 kB of that of a background
+// command. At most 16 background commands run at a time.
 //
-// On Windows every call is an error result: without process groups the tool could not
-// keep its promise to leave no processes behind.
+// On Windows every call is an error result: without process groups, the tool could not ensure
+// that no processes remain.
 func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -119,7 +120,7 @@ type bashTool struct {
 	b *basher
 }
 
-// Preview implements [aycoder.Previewer]: it shows the directory and the command.
+// Preview implements [aycoder.Previewer]. It returns the directory and the command.
 func (t *bashTool) Preview(_ context.Context, inv *aycoder.Invocation) (string, error) {
 	var in bashArgs
 	if err := json.Unmarshal(inv.Args, &in); err != nil {
@@ -274,8 +275,8 @@ type sink struct {
 	w  io.Writer // nil when closed
 }
 
-// Write passes output on until the result is made. A program that is still writing then
-// gets an error.
+// Write forwards output until the result is complete. After that it returns an error, so that a
+// program which is still writing ends.
 func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,7 +48,7 @@ type job struct {
 	lost   int64 // bytes before unread that were dropped unread
 }
 
-// Write implements io.Writer for the command's output.
+// Write implements [io.Writer]. It stores the output of the command.
 func (j *job) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	j.unread = append(j.unread, p...)

@@ -6,25 +6,25 @@ import (
 	"github.com/aycoder/aycoder/internal/proc"
 )
 
-// WithMemoryLimit limits the memory in bytes that one command of bash and all processes
-// it started may take, also in the background. A negative value disables the limit. The
-// option cannot be combined with [WithExec]. It works on Linux only; elsewhere memory is
-// not measured.
+// WithMemoryLimit sets the limit, in bytes, for the memory that a command of bash may take
+// together with all processes that it started. The limit also applies to each background command.
+// A negative value disables the limit. The option cannot be combined with [WithExec]. It has an
+// effect only on Linux, since memory is not measured on other systems.
 //
-// Only memory that the kernel cannot drop is counted: pages that the programs have
-// filled, including swapped ones, and pages that they share once. Mapped files in a tmpfs
-// count, other mapped files do not; neither do the page cache, files in a tmpfs that are
-// not mapped, and reserved memory.
+// Only memory that the kernel cannot discard counts: pages that the programs have filled,
+// including swapped pages. A page that several processes share counts once. A mapped file counts
+// only if it is in a tmpfs. The page cache, reserved memory, and files in a tmpfs that no process
+// has mapped do not count.
 //
-// A command that exceeds the limit is killed. The model gets an error result that begins
-// with "memory_limit:" and has the output so far. Memory is measured a tenth of a second
-// after the start, then every tenth of a second near the limit and every second below. In
-// between, a command can exceed the limit: one that fills 2 GB a second does so by 0.2
-// GB. Should the machine run out of memory earlier, the kernel kills commands rather than
-// the host.
+// A command that exceeds the limit is killed. The model gets an error result that begins with
+// "memory_limit:" and includes the output so far. Memory is measured 0.1 s after the start; then
+// every 0.1 s if the command is near the limit, and every second otherwise. A command can exceed
+// the limit between two measurements: one that fills 2 GB per second does so by 0.2 GB. If the
+// machine runs out of memory before that, the kernel kills commands rather than the host.
 //
-// Default: a quarter of the memory of the machine, or of the control group of the host if
-// that has less; but 2 GB if that is more, and at most three quarters of the memory.
+// Default: a quarter of the memory of the machine, or of the control group of the host if the
+// group has less. If a quarter is less than 2 GB, the default is 2 GB, but never more than three
+// quarters of the memory.
 func WithMemoryLimit(bytes int64) Option {
 	return func(c *config) error {
 		c.memory = bytes

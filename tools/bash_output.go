@@ -30,8 +30,8 @@ type outputArgs struct {
 	Filter string `json:"filter,omitempty" jsonschema_description:"Regular expression (RE2) for the lines that are wanted. Default: all."`
 }
 
-// BashOutput returns bash_output, which reports the state and the new output of a
-// background command of bash. It shares the [Shell] of that tool: see [WithShell].
+// BashOutput returns the tool bash_output, which reports the state and the new output of a
+// background command of bash. Pass the same [WithShell] option to both tools.
 func BashOutput(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -172,8 +172,8 @@ type killArgs struct {
 	ID string `json:"id" jsonschema_description:"The id that bash gave."`
 }
 
-// BashKill returns bash_kill, which kills a background command of bash. It shares the
-// [Shell] of that tool: see [WithShell].
+// BashKill returns the tool bash_kill, which kills a background command of bash. Pass the same
+// [WithShell] option to both tools.
 func BashKill(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Shell is the state that bash, bash_output and bash_kill share: the directory in which
-// commands run, and the background commands. Each conversation needs its own Shell;
-// [Coding] makes one for its tools if none is given. The zero value is ready to use. Its
-// methods are safe for concurrent use.
+// Shell is the state that the tools bash, bash_output and bash_kill share: the directory in which
+// the next command runs, and the background commands. Each conversation needs a separate Shell.
+// If the options do not include [WithShell], [Coding] creates a Shell for its tools. The zero
+// value is ready to use, and the methods are safe for concurrent use.
 type Shell struct {
 	mu     sync.Mutex
 	at     string            // the directory, relative to that of the workspace; "" is the workspace
@@ -22,8 +22,8 @@ type Shell struct {
 	closed bool
 }
 
-// WithShell makes the tools share s, so that a host can ask for the directory and end
-// background commands. Default: a new Shell.
+// WithShell sets the [Shell] that the tools share. A host that has the Shell can query the
+// directory and end background commands. Default: a new Shell.
 func WithShell(s *Shell) Option {
 	return func(c *config) error {
 		if s == nil {
@@ -34,18 +34,18 @@ func WithShell(s *Shell) Option {
 	}
 }
 
-// Dir returns the directory in which the next command runs, slash-separated and relative
-// to that of the workspace; "." is the workspace itself. The runs of subagents have
-// separate directories, see [Shell.DirOf].
+// Dir returns the directory in which the next command runs. The path is slash-separated and
+// relative to the workspace; "." is the workspace itself. The runs of subagents have separate
+// directories: see [Shell.DirOf].
 func (s *Shell) Dir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return path.Clean(s.at)
 }
 
-// DirOf returns the directory of the run to which ctx belongs (see [aycoder.RunFromContext]), also
-// when an Approver is asked about a call of that run. It has the form that policy.WithDir
-// expects.
+// DirOf returns the directory in which the next command of a run starts. The run is the one that
+// ctx belongs to (see [aycoder.RunFromContext]), which includes the ctx that an Approver
+// receives. Pass DirOf to policy.WithDir.
 func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
@@ -86,9 +86,9 @@ func (s *Shell) forget(run string) {
 	delete(s.inner, run)
 }
 
-// Close kills the background commands and waits for their end. No command can be started
-// in the background afterwards. Commands that were started in a run end with that run;
-// Close is for hosts that call the tools outside of runs.
+// Close kills the background commands and waits until they have ended. Afterwards no command can
+// be started in the background. Background commands that were started in a run end with that run,
+// so Close is needed only by hosts that call the tools outside of runs.
 func (s *Shell) Close() error {
 	s.mu.Lock()
 	s.closed = true

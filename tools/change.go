@@ -84,7 +84,7 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 	return c, nil
 }
 
-// Plan implements [aycoder.Planner].
+// Plan implements [aycoder.Planner]. It computes the change and does not write.
 func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	var in In
 	if err := checkText(inv.Args); err != nil {
@@ -97,7 +97,7 @@ func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPl
 	return plan, readable(err)
 }
 
-// Preview implements [aycoder.Previewer]: it shows the plan.
+// Preview implements [aycoder.Previewer]. It returns the preview of the plan.
 func (c *changer[In]) Preview(ctx context.Context, inv *invocation) (string, error) {
 	if inv.Plan != nil {
 		return inv.Plan.Preview(), nil
@@ -138,8 +138,8 @@ type conflict struct{ *aycoder.ConflictError }
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
 
-// Call carries out the plan that was approved. Its arguments say nothing that the plan does
-// not hold.
+// Call carries out the plan that was approved. It ignores the arguments, because the plan holds
+// everything that they say.
 func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error) {
 	if inv == nil || inv.Plan == nil {
 		return c.Tool.Call(ctx, inv)

@@ -41,8 +41,8 @@ type searchArgs struct {
 	MaxResults int    `json:"max_results,omitempty" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"How many matching lines to return. Default: 100."`
 }
 
-// CodeSearch returns code_search, which searches files for lines that match a regular
-// expression. Files that git ignores are left out.
+// CodeSearch returns the tool code_search, which searches files for lines that match a regular
+// expression. It leaves out files that git ignores.
 func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

@@ -26,14 +26,17 @@ type editArgs struct {
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema_description:"Replace every occurrence. Default: false."`
 }
 
-// EditFile returns edit_file, which replaces text in a file, or creates one. It is an
-// [aycoder.Planner]. The old text is searched for exactly, and then with tolerance for
-// the mistakes that models make when they copy: line endings, trailing blanks,
-// indentation, typographic characters, and others; the result names them. It must match
-// one place. If the text is not in the file any more, but was in the version that the
-// model was shown, the edit is merged with the changes since. In a file that the model
-// was not shown, neither by a file tool nor by a read-only command that names it, only
-// line endings are tolerated, since the place would be a guess.
+// EditFile returns the tool edit_file, which replaces text in a file or creates a file. It is an
+// [aycoder.Planner].
+//
+// The tool first searches for the old text exactly. If that fails, it tolerates the mistakes that
+// models make when they copy, such as other line endings, trailing blanks, indentation and
+// typographic characters; the result names the differences. The old text must match exactly one
+// place. If the old text is no longer in the file, but was in the version that the model was
+// shown, the tool merges the edit with the changes that were made since.
+//
+// If the model was not shown the file, neither by a file tool nor by a read-only command that
+// names the file, only the line endings may differ, because an inexact match would be a guess.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"edit_file", editDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}

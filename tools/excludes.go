@@ -16,13 +16,14 @@ import (
 
 const maxExcludes = 1 << 20 // bytes
 
-// GitExcludes returns the user's ignore patterns for all repositories, for [WithIgnored].
-// They come from the file that core.excludesFile names in the user's or the system's
-// configuration, else from $XDG_CONFIG_HOME/git/ignore; if that variable is unset, it is
-// ~/.config. Without such a file, or without git, the result is "".
+// GitExcludes returns the ignore patterns that the user has set for all repositories, for use
+// with [WithIgnored]. The patterns are in the file that core.excludesFile names in the user's or
+// the system's git configuration. If core.excludesFile is not set, they are in
+// $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset. Without such
+// a file, or without git, the result is "".
 //
-// The file lies outside of any workspace. The tools do not read it themselves, because a
-// model decides what they read; the host reads it once. A core.excludesFile in the
+// The file is outside of any workspace. The tools do not read it themselves, because a model
+// decides what the tools read; instead, the host reads it once. A core.excludesFile in the
 // configuration of a repository is ignored.
 func GitExcludes(ctx context.Context) (string, error) {
 	name := ""

@@ -8,60 +8,62 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Exec runs commands: on this machine, or wherever a host sends them, such as a container
-// or over ssh. It must be safe for concurrent use.
+// Exec runs the commands of bash, on this machine or elsewhere, such as in a container or over
+// ssh. An implementation must be safe for concurrent use.
 //
-// Run runs a script with a shell. It returns when the script has ended and all its
-// processes that can be killed are gone. If ctx is done first, Run kills the command
-// within 100 ms and returns the partial result together with the cause of the context. A
-// command that cannot be started is an error without a result; an exit code or a signal
-// is not an error. An Exec limits memory itself: see [WithMemoryLimit].
+// Run passes a script to a shell. It returns when the script has ended and all processes of the
+// script that can be killed are gone. If ctx is done first, Run kills the command within 100 ms
+// and returns the partial result together with the cause of the cancellation. If the command
+// cannot be started, Run returns an error and no result. An exit code other than 0 and a signal
+// are not errors. [WithMemoryLimit] does not apply to a custom Exec: limit memory in the
+// implementation.
 type Exec interface {
 	Run(ctx context.Context, c *ExecCommand) (*ExecResult, error)
 }
 
-// ExecCommand is a command for an [Exec].
+// ExecCommand is a command that an [Exec] runs.
 type ExecCommand struct {
-	// Script is the text for the shell. It may be 1 MiB long, which is too long for an
-	// argument.
+	// Script is the text for the shell. It may be up to 1 MiB long. Such a text is too long for a
+	// command-line argument.
 	Script string
-	// Dir is the absolute path of the directory in which to run, and Root that of the
-	// workspace. If Dir is outside of Root, also by way of a symbolic link, Run must
-	// return an error for which errors.Is(err, ErrExecDir) holds.
+	// Root is the absolute path of the workspace, and Dir that of the directory in which to run.
+	// If Dir is outside of Root, including by way of a symbolic link, Run must return an error
+	// for which errors.Is(err, ErrExecDir) is true.
 	Root, Dir string
-	// Network says that the command needs the network, which a [Sandbox] otherwise
-	// denies.
+	// Network says that the command needs the network, which a sandbox otherwise denies.
 	Network bool
-	// ReadOnly says that the command was not approved: it runs because it is predicted to
-	// only read, see [aycoder.Invocation]. An Exec that can confine it to reading does
-	// so, see [SandboxCall], and says so in the result. With any other Exec the
+	// ReadOnly says that the command was not approved: it runs because the policy predicts that
+	// it only reads (see [aycoder.Invocation]). If possible, Run must confine the command to
+	// reading, as [SandboxCall] describes, and set ReadOnly in the result. Otherwise the
 	// prediction is the only protection.
 	ReadOnly bool
-	// Env is the whole environment, from this machine and from [WithEnv].
+	// Env is the complete environment of the command, from this machine and from [WithEnv].
 	Env []string
-	// Output receives standard output and standard error in the order in which they were
-	// written. Write does not block. It must not be called concurrently, nor after Run
-	// has returned.
+	// Output receives the standard output and standard error of the command, in the order in
+	// which they were written. Its Write method does not block. Run must not call Write
+	// concurrently, nor after it has returned.
 	Output io.Writer
 
 	run string // see [temps]
 }
 
-// ExecResult describes how a command ended.
+// ExecResult describes how a command of an [Exec] ended.
 type ExecResult struct {
-	// Code is the exit code, or -1 if a signal ended the command; Signal is its name.
+	// Code is the exit code. If a signal ended the command, Code is -1 and Signal is the name of
+	// the signal.
 	Code   int
 	Signal string
-	// Dir is the absolute path of the last directory of the shell, or "" if it is
-	// unknown, as after exec.
+	// Dir is the absolute path of the directory that the shell was in when it ended. It is "" if
+	// that directory is unknown, for example after the shell builtin exec.
 	Dir string
-	// Survivors is the number of processes that could not be killed and still run. Held
-	// says that an unknown process kept the output open.
+	// Survivors is the number of processes that could not be killed and still run. Held says that
+	// an unknown process has kept the output open.
 	Survivors int
 	Held      bool
-	// ReadOnly says that the command was confined to reading, which may be why it failed.
+	// ReadOnly says that the command was confined to reading, which may be the reason why the
+	// command failed.
 	ReadOnly bool
-	// Notes are lines for the model, such as the restrictions of a sandbox.
+	// Notes are lines to show to the model, for example about the restrictions of a sandbox.
 	Notes []string
 }
 
@@ -69,9 +71,9 @@ type ExecResult struct {
 // workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
-// WithExec makes e run the commands. Since e confines them itself, [WithSandbox],
-// [WithSandboxRequired] and [WithMemoryLimit] are errors beside it. Default: bash, or sh, on
-// this machine.
+// WithExec makes bash run its commands by e. Since e is then responsible for confining commands,
+// [WithSandbox], [WithSandboxRequired] and [WithMemoryLimit] cannot be combined with WithExec.
+// Default: bash, or sh if there is no bash, on this machine.
 func WithExec(e Exec) Option {
 	return func(c *config) error {
 		if e == nil {

@@ -24,8 +24,8 @@ type localExec struct {
 	memory   int64 // see [WithMemoryLimit]
 }
 
-// Run starts the shell with the script on a descriptor, so that neither the list of
-// processes nor a temporary file shows it.
+// Run implements [Exec]. The script reaches the shell as an argument or through a pipe, so that
+// nothing is written to a disk.
 func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error) {
 	shell, err := findShell()
 	if err != nil {

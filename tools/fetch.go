@@ -41,10 +41,10 @@ type fetchArgs struct {
 	Timeout  int    `json:"timeout,omitempty" jsonschema:"minimum=0" jsonschema_description:"Seconds until it gives up, at most 120. Default: 30."`
 }
 
-// WithPrivateHosts lets fetch reach hosts outside of the public Internet. Each is a name
-// or an address, with a port or for all ports, such as "localhost:8080" or
-// "wiki.intranet". The addresses to which these names resolve are not checked. Repeated
-// options add up. Default: none.
+// WithPrivateHosts lets fetch reach hosts that are not on the public Internet. A host is a name
+// or an IP address, such as "wiki.intranet" or "localhost:8080"; without a port, all ports are
+// permitted. Fetch does not check the addresses to which these names resolve. Hosts of several
+// options add up. Default: no private hosts.
 func WithPrivateHosts(hosts ...string) Option {
 	return func(c *config) error {
 		for _, h := range hosts {
@@ -58,12 +58,11 @@ func WithPrivateHosts(hosts ...string) Option {
 	}
 }
 
-// WithHTTPClient sets the client that fetch uses, for a proxy, a cache or a recorder.
-// With it, only the written address in the URL can be checked, not the address that is
-// dialled: the caller must ensure that the client does not reach private hosts. Fetch
-// follows redirects itself; cookies are those of the client. Default: a client that
-// checks each address it dials, and uses no proxy and no cookies and never reuses a
-// connection.
+// WithHTTPClient sets the client that fetch uses, for example for a proxy, a cache or a recorder.
+// With such a client, fetch can check only the host in the URL, not the address that the client
+// dials: the caller must ensure that the client does not reach private hosts. Fetch itself
+// follows redirects. Cookies are sent if the client has a jar. Default: a client that checks each
+// address it dials, does not use a proxy or cookies, and never reuses a connection.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *config) error {
 		if client == nil {
@@ -74,10 +73,11 @@ func WithHTTPClient(client *http.Client) Option {
 	}
 }
 
-// Fetch returns fetch, which gets the text of a web page. The result is marked as
-// [aycoder.ToolResult].Untrusted, and its text is in an envelope that tells the model so.
-// Each address is checked when it is dialled, so that neither a name nor a redirect leads
-// into the network of the host. Rules name hosts: "fetch:example.com".
+// Fetch returns the tool fetch, which gets the text of a web page. The result has
+// [aycoder.ToolResult].Untrusted set, and an envelope around the text tells the model that the
+// text is not trusted. The tool checks each address when it dials, so that neither a name nor a
+// redirect leads into the private network of the host. A rule of package policy names the host,
+// such as "fetch:example.com".
 func Fetch(opts ...Option) (aycoder.Tool, error) {
 	c, err := optioned(opts)
 	if err != nil {
@@ -86,7 +86,8 @@ func Fetch(opts ...Option) (aycoder.Tool, error) {
 	return newFetcher(c).tool()
 }
 
-// It keeps connections from call to call, and nothing else: no cookies, no cache.
+// fetcher keeps nothing from call to call, unless the client of the host does: no connections, no
+// cookies, no cache.
 type fetcher struct {
 	client   *http.Client
 	private  []string

@@ -130,8 +130,8 @@ type lazy struct {
 	r    io.Reader
 }
 
-// Read opens the reader at the first byte: a decompressor reads at once, and would block
-// before the context is looked at.
+// Read opens the reader when the first bytes are needed. A decompressor reads as soon as it is
+// opened, which could block before the context has been checked.
 func (l *lazy) Read(p []byte) (int, error) {
 	if l.r == nil {
 		r, err := l.open()
@@ -153,7 +153,7 @@ type meter struct {
 	told  int64
 }
 
-// Read bounds what a decompressor makes of a small response.
+// Read stops at the limit, because a small response can decompress to a very large text.
 func (m *meter) Read(p []byte) (int, error) {
 	if err := m.alive(); err != nil {
 		return 0, err

@@ -8,24 +8,25 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// FS is the file system of the tools: a [workspace.Workspace], or an implementation of
-// the host that works in a container or on another machine. It keeps names within its
-// directory, refuses files that must not be read or written, and never waits for a pipe
-// or a device. Errors are [*workspace.Error], whose Kind the model is told. The methods
-// are safe for concurrent use.
+// FS is the file system on which the tools work: a [workspace.Workspace], or an implementation of
+// the host for a container or another machine. An implementation must keep names within its
+// directory, refuse access to files that must not be read or written, and never wait for a pipe
+// or a device. Its errors must be of type [*workspace.Error], whose Kind the tools report to the
+// model. The methods must be safe for concurrent use.
 type FS interface {
-	// Dir is the absolute path of the directory, in which commands run.
+	// Dir returns the absolute path of the directory, in which commands run.
 	Dir() string
-	// Rel returns the clean, slash-separated path of a name, relative to the directory.
+	// Rel returns the clean, slash-separated path of name, relative to the directory.
 	Rel(name string) (string, error)
 	// Open opens a regular file for reading.
 	Open(name string) (fs.File, error)
 	// ReadDir returns the entries of a directory, sorted by name.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
-	// Apply carries out a plan, all of it or nothing, without losing concurrent changes
-	// to the files. The tools pass [workspace.WithApproved], or no option.
+	// Apply carries out a plan, either completely or not at all, without losing changes that
+	// other programs make to the files at the same time. The tools pass the option
+	// [workspace.WithApproved], or no option.
 	Apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*aycoder.ApplyResult, error)
-	// Seen returns the record of the texts that the model has been shown.
+	// Seen returns the record of the file contents that the model has been shown.
 	Seen() *workspace.SeenFiles
 }
 

@@ -23,9 +23,9 @@ type globArgs struct {
 	Path    string `json:"path,omitempty" jsonschema_description:"Directory to look in, relative to the workspace. Default: the workspace itself."`
 }
 
-// Glob returns glob, which finds files by a pattern for their path. Files that git
-// ignores are left out. It lists at most 1,000 files, sorted by path, and says how many
-// it left out.
+// Glob returns the tool glob, which finds files whose paths match a pattern. It leaves out files
+// that git ignores. A result lists at most 1,000 files, sorted by path, and tells how many more
+// there are.
 func Glob(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

@@ -34,9 +34,9 @@ type listArgs struct {
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"Also list what is below the directories. Default: false."`
 }
 
-// ListFiles returns list_files, which lists a directory, or recursively all below it.
-// Files that git ignores are left out. It lists at most 1,000 entries and says how many
-// it left out.
+// ListFiles returns the tool list_files, which lists a directory, or recursively everything below
+// it. It leaves out files that git ignores. A result lists at most 1,000 entries and tells how
+// many more there are.
 func ListFiles(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

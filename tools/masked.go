@@ -12,16 +12,18 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// Wrap returns a tool that does the same as t and masks its results. If t changes files
-// (it is an [aycoder.Planner], or it writes and its subject is a path), placeholders in
-// its arguments are replaced by the secrets. Only secrets that the edited file contains now
-// are restored: an edit beside a secret keeps it, and an edit of another file cannot obtain it. A
-// call with a placeholder that cannot be restored is not made; its result is an error of the kind
-// "masked_secret". Characters that the results show in a spelled-out form are treated in the same
-// way.
+// Wrap returns a tool that calls t and masks the results of t: it replaces secrets by
+// placeholders. If t changes files, the wrapper also replaces placeholders in the arguments by
+// the secrets. A tool counts as changing files if it is an [aycoder.Planner], or if it has
+// [aycoder.EffectWrite] and its subject is a path.
 //
-// The secrets are put back into the edit, rather than masked in the file, because the tools
-// compare and write the real bytes: old_string matches them, and nothing else in the file changes.
+// Only secrets that the edited file contains now are restored. Thus an edit next to a secret
+// keeps the secret, but an edit of another file cannot obtain it. If a placeholder cannot be
+// restored, t is not called, and the result is an error of the kind "masked_secret". Invisible
+// characters, which results show in the form <U+200B>, are restored in the same way.
+//
+// The wrapper restores the secrets in the arguments, instead of hiding them from the tools, so
+// that the tools compare and write the real bytes of the file.
 func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
 		return t
@@ -71,13 +73,14 @@ type maskedTool struct {
 
 func (t *maskedTool) maskedBy() *Masker { return t.masker }
 
-// Unwrap returns the wrapped tool.
+// Unwrap returns the tool that is wrapped.
 func (t *maskedTool) Unwrap() aycoder.Tool { return t.Tool }
 
 const editNote = "\nA secret in a file is shown as [secret:kind:id], and a character that nobody sees as <U+200B>. " +
 	"Write them just as they are shown, and the file keeps them."
 
-// Spec adds an explanation of placeholders for the model, where they are restored.
+// Spec returns the specification of the wrapped tool. If the wrapper restores secrets, the
+// description also explains the placeholders to the model.
 func (t *maskedTool) Spec() aycoder.ToolSpec {
 	s := t.Tool.Spec()
 	if t.edits {
@@ -99,7 +102,7 @@ func (t *maskedTool) unusable(inv *invocation) error {
 	return nil
 }
 
-// Call runs the tool.
+// Call runs the wrapped tool with the secrets restored in the arguments, and masks the result.
 func (t *maskedTool) Call(ctx context.Context, inv *invocation) (*result, error) {
 	real, err := t.restore(ctx, inv)
 	if err == nil {
@@ -122,8 +125,8 @@ type maskedPlanner struct {
 	planner aycoder.Planner
 }
 
-// Plan implements [aycoder.Planner]. A plan is not masked, because it is written to the
-// files.
+// Plan implements [aycoder.Planner]. It does not mask the plan, because the plan is written to
+// the files.
 func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	real, err := t.restore(ctx, inv)
 	if err != nil {
@@ -138,8 +141,8 @@ type maskedPreviewer struct {
 	previewer aycoder.Previewer
 }
 
-// Preview implements [aycoder.Previewer]. Users may see their own secrets, but a preview
-// is a part of events, which are logged and recorded.
+// Preview implements [aycoder.Previewer]. It masks the text: users may see their own secrets, but
+// events include the preview, and events are logged and recorded.
 func (t *maskedPreviewer) Preview(ctx context.Context, inv *invocation) (string, error) {
 	real, err := t.restore(ctx, inv)
 	if err != nil {
@@ -155,12 +158,12 @@ type maskedBoth struct {
 	previews maskedPreviewer
 }
 
-// Plan implements [aycoder.Planner].
+// Plan implements [aycoder.Planner], as for a tool that only plans.
 func (t *maskedBoth) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	return t.plans.Plan(ctx, inv)
 }
 
-// Preview implements [aycoder.Previewer].
+// Preview implements [aycoder.Previewer], as for a tool that only previews.
 func (t *maskedBoth) Preview(ctx context.Context, inv *invocation) (string, error) {
 	return t.previews.Preview(ctx, inv)
 }

@@ -11,22 +11,23 @@ import (
 	"github.com/aycoder/aycoder/internal/mask"
 )
 
-// Masker keeps secrets from the model, logs and recordings: keys of services, private
-// keys, tokens, passwords that a name or an address identifies as such, and values that
-// the host names. It replaces them by placeholders such as
-// "[secret:github-token:1a2b3c4d5e]", which are the same for the same secret and reveal
-// nothing about it without the key. It is safe for concurrent use, and does not retain
-// the text it masks.
+// Masker hides secrets from the model, logs and recordings: API keys, private keys, tokens,
+// passwords that a name or a URL identifies, and values that the host lists. It replaces each
+// secret by a placeholder such as "[secret:github-token:1a2b3c4d5e]". The same secret always gets
+// the same placeholder, which reveals nothing about the secret to a reader who lacks the key of
+// [NewMasker]. A Masker is safe for concurrent use, and does not retain the text that it masks.
 //
-// Masking is a safety net, not a barrier: it does not find every secret, see
+// Masking is a safety net, not a barrier, because it does not find every secret: see
 // [WithMasking].
 type Masker struct{ mask *mask.Masker }
 
-// NewMasker returns a masker. The key decides about the placeholders: a session that
-// goes on in another process needs the same one, or what the model has read no longer
-// stands for anything. If it is empty, a random one is taken. The secrets are hidden
-// wherever they are, also in JSON, URLs and base64, if they have eight bytes or more;
-// and so are the values of the host's environment whose names say that they are secret.
+// NewMasker returns a masker. Placeholders are derived from the key. If a session continues in
+// another process, pass the same key, so that the placeholders which the model has read stay
+// valid. If key is empty, NewMasker uses a random key.
+//
+// The masker hides the given secrets, and the values of variables in the host's environment whose
+// names suggest a secret, if they are at least eight bytes long. It finds these values wherever
+// they are, including in JSON, URLs and base64.
 func NewMasker(key []byte, secrets ...string) *Masker {
 	values := append(mask.Environment(append(os.Environ(), startEnvironment()...)), secrets...)
 	if len(key) == 0 {
@@ -45,27 +46,27 @@ func startEnvironment() []string {
 	return strings.Split(string(data), "\x00")
 }
 
-// Mask returns a text with its secrets replaced and its invisible characters written out;
-// see [EscapeInvisible].
+// Mask returns text with secrets replaced by placeholders and invisible characters written out
+// (see [EscapeInvisible]).
 func (m *Masker) Mask(text string) string { return EscapeInvisible(m.mask.Excerpt(text)) }
 
-// Writer returns a writer that masks text and forwards it to another writer. It forwards
-// whole lines, and private keys once they are complete, so the chunks in which text
-// arrives do not matter. Close forwards the rest, and does not close the other writer. It
-// is not safe for concurrent use.
+// Writer returns a writer that masks text and forwards it to another writer. It forwards only
+// whole lines and complete private keys, so that a secret is found even if it arrives in several
+// chunks. Close forwards the remaining text, but does not close the other writer. The returned
+// writer is not safe for concurrent use.
 func (m *Masker) Writer(to io.Writer) io.WriteCloser { return m.mask.Writer(to) }
 
-// EscapeInvisible returns a text in which invisible characters are written out, such as <U+202E>:
-// control characters, including those that a terminal obeys, characters without width,
-// characters that change the direction of a text, and tags. Those that writing systems
-// need stay: joiners in emoji and in scripts that join, and direction marks beside
-// letters that run from right to left.
+// EscapeInvisible returns text with invisible characters written out, such as <U+202E>. These are
+// control characters (including those that terminals obey), characters without width, characters
+// that change the direction of a text, and tag characters. Characters that writing systems need
+// stay unchanged: joiners in emoji and in scripts that join letters, and direction marks next to
+// letters that are written from right to left.
 func EscapeInvisible(text string) string { return mask.Visible(text) }
 
 // Masking returns a middleware that masks the output of every tool: the texts of results,
-// summaries, progress and errors. It is for other tools than those of [Coding], which
-// mask their output themselves. It does not restore secrets in arguments, so a tool that
-// changes files must come from [Coding], or be wrapped by [Masker.Wrap].
+// summaries, progress and errors. Use it for other tools than those of [Coding], which mask their
+// output themselves. The middleware does not restore secrets in arguments, so a tool that changes
+// files must come from [Coding] or be wrapped by [Masker.Wrap].
 func Masking(m *Masker) aycoder.ToolMiddleware {
 	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *invocation) (*result, error) {
@@ -75,8 +76,8 @@ func Masking(m *Masker) aycoder.ToolMiddleware {
 	}
 }
 
-// WithMasker sets the masker that the tools of [Coding] share with other parts of the
-// session. Default: a new one.
+// WithMasker sets the masker that the tools of [Coding] use, so that they can share it with other
+// parts of the session. Default: a new masker.
 func WithMasker(m *Masker) Option {
 	return func(c *config) error {
 		if m == nil {
@@ -87,11 +88,12 @@ func WithMasker(m *Masker) Option {
 	}
 }
 
-// WithMasking enables or disables the masking of secrets by the tools of [Coding], which
-// takes place before the model, events, logs and recordings get to see a text. Not masked
-// are the plan of an approval ([aycoder.ApprovalRequest].Plan) and the changes of a
-// result ([aycoder.ToolResult].Changes), which are the files themselves and for the host;
-// secrets that are encoded or look like words; and half of a secret. Default: true.
+// WithMasking sets whether the tools of [Coding] mask secrets. They mask a text before it reaches
+// the model, events, logs or recordings. Some texts are not masked: the plan in an approval
+// request ([aycoder.ApprovalRequest].Plan) and the changes in a result
+// ([aycoder.ToolResult].Changes). Both are for the host and contain the files as they are.
+// Masking also misses secrets that are encoded, secrets that look like words, and parts of a
+// secret. Default: true.
 func WithMasking(on bool) Option {
 	return func(c *config) error {
 		c.unmasked = !on

@@ -24,9 +24,9 @@ type oneEdit struct {
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema_description:"Replace every occurrence. Default: false."`
 }
 
-// MultiEdit returns multi_edit, which makes several edits to a file, all or none, each in
-// the manner of [EditFile]. They apply in order. The tool is about one file, so that a
-// rule of package policy for paths can allow or deny it.
+// MultiEdit returns the tool multi_edit, which makes several edits to one file, either all or
+// none. The edits apply in order, each in the way that [EditFile] describes. Since a call
+// concerns a single file, a rule of package policy for paths can allow or deny it.
 func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"multi_edit", multiDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}

@@ -37,8 +37,8 @@ type readArgs struct {
 	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=0,maximum=2000" jsonschema_description:"How many lines to read. Default: 2000."`
 }
 
-// ReadFile returns read_file, which reads lines of a text file, or lists a directory. A
-// call returns at most 2,000 lines and 64 kB, and says how to read on.
+// ReadFile returns the tool read_file, which reads lines of a text file or lists a directory. A
+// call returns at most 2,000 lines and 64 kB, and tells the model how to continue.
 func ReadFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

@@ -16,72 +16,72 @@ import (
 	"github.com/aycoder/aycoder/internal/sandbox"
 )
 
-// Sandbox starts commands with fewer rights than the host has. This package provides
-// [Landlock], [Bubblewrap] and [Seatbelt]; [FirstSandbox] takes the first that works. A
-// host may implement its own.
+// Sandbox starts commands with fewer rights than the host process has. This package provides
+// [Landlock], [Bubblewrap] and [Seatbelt]; [FirstSandbox] selects the first one that works. A
+// host may provide another implementation.
 //
-// Start takes the place of [exec.Cmd.Start] and returns what is enforced for this
-// command. It starts the command itself, because a sandbox may need a separate thread for
-// that, and because what is enforced is not known earlier. If call asks for more than the
-// sandbox can do, or if anything goes wrong, no command was started. Start may change the
-// command's path, arguments, environment and extra files, but must leave its process
-// group and session alone. It must be safe for concurrent use. The end of ctx stops the
-// preparations, not the command.
+// Start replaces [exec.Cmd.Start] and reports which protections are enforced for this command.
+// Start must itself start the command, because a sandbox may need a separate thread for that, and
+// because only then is it known what is enforced. If call requires more than the sandbox can
+// enforce, or if anything fails, Start returns an error and does not start the command. Start may
+// change the path, arguments, environment and extra files of cmd, but must not change its process
+// group and session. Start must be safe for concurrent use. If ctx ends, Start stops its
+// preparations, but a command that has started continues.
 type Sandbox interface {
 	Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error)
 }
 
-// SandboxCall describes the rights and needs of one command, beyond the settings of the
+// SandboxCall describes the rights and needs of one command, in addition to the settings of the
 // sandbox.
 type SandboxCall struct {
-	// Network lets the command use the network. Default: the setting of the sandbox.
+	// Network lets the command use the network. If false, the setting of the sandbox applies.
 	Network bool
-	// Require refuses to start the command unless everything that the sandbox promises
-	// can be enforced. Default: the sandbox enforces what it can, and the report lists
-	// the rest.
+	// Require makes Start refuse the command unless the sandbox can enforce everything that it
+	// promises. If false, the sandbox enforces as much as it can, and the report lists the rest.
 	Require bool
-	// ReadOnly says that the command was not approved: it runs because it only reads, see
-	// [aycoder.Invocation], and the sandbox confines it to that. The command can read all
-	// that other commands of the sandbox can read or change. It can change only /dev/null
-	// and Temp: no other file, and no mode, owner, time or attribute of one. It has no
-	// network, no access to the sockets of other programs, and none to other processes.
+	// ReadOnly says that the command was not approved: it runs because it only reads (see
+	// [aycoder.Invocation]), and the sandbox must confine it to reading. The command may read
+	// everything that other commands of the sandbox may read or change. It may change only
+	// /dev/null and the directory Temp: no other file, and no mode, owner, time or attribute of a
+	// file. It has no access to the network, to the sockets of other programs, or to other
+	// processes.
 	//
-	// A sandbox that confines a command to reading says so in its report. A sandbox that
-	// does not is not used for such commands where this machine has a way to confine
-	// them, see [NoSandbox]: they are not run, and the result says why.
+	// The report says whether the sandbox has confined the command to reading. A sandbox that
+	// never does so is not used for such commands if this machine has another way to confine them
+	// (see [NoSandbox]): the tool then refuses the command and gives the reason.
 	ReadOnly bool
-	// Temp is a directory for the temporary files of this command alone, if it only
-	// reads; TMPDIR must name it. The caller creates and removes it.
+	// Temp is the directory for temporary files of this command, if ReadOnly is set. The
+	// command's variable TMPDIR must name it. The caller creates and removes the directory.
 	Temp string
 }
 
-// SandboxReport describes what is enforced for a command.
+// SandboxReport describes the protections that are enforced for a command.
 type SandboxReport struct {
-	// Mechanism is "landlock", "bwrap", "seatbelt", "none", or the name of a sandbox of
-	// the host; ABI is the version of the Landlock interface, 0 for the others.
+	// Mechanism is "landlock", "bwrap", "seatbelt", "none", or the name of a sandbox that the
+	// host provides. ABI is the version of the Landlock interface, and 0 for other mechanisms.
 	Mechanism string `json:"mechanism"`
 	ABI       int    `json:"abi,omitempty"`
-	// Filesystem says that the command can read and change only permitted files, Network
-	// that it has no network, Signals that it cannot signal programs outside, Syscalls
-	// that its system calls are filtered, Capabilities that it has none, and NoNewPrivs
-	// that it cannot gain privileges, for example by sudo. Limits lists the remaining
-	// effects on files.
+	// Each of the following fields says that a protection is enforced. Filesystem: the command
+	// can read and change only permitted files. Network: it has no network. Signals: it cannot
+	// signal programs outside of the sandbox. Syscalls: its system calls are filtered.
+	// Capabilities: it has no capabilities. NoNewPrivs: it cannot gain privileges, for example by
+	// sudo. Limits lists the effects on files that are still possible.
 	Filesystem   bool `json:"filesystem"`
 	Network      bool `json:"network"`
 	Signals      bool `json:"signals"`
 	Syscalls     bool `json:"syscalls"`
 	Capabilities bool `json:"capabilities"`
 	NoNewPrivs   bool `json:"no_new_privs"`
-	// ReadOnly says that this command was confined to reading, as SandboxCall.ReadOnly
-	// asks.
+	// ReadOnly says that this command was confined to reading, as the field ReadOnly of
+	// [SandboxCall] requests.
 	ReadOnly bool `json:"read_only"`
-	// Missing lists, in words, the protections that were asked for and are not enforced
-	// on this machine; Limits lists those that the mechanism cannot provide anywhere.
+	// Missing lists, in words, the protections that were requested but are not enforced on this
+	// machine. Limits lists those that the mechanism cannot provide on any machine.
 	Missing []string `json:"missing,omitempty"`
 	Limits  []string `json:"limits,omitempty"`
 }
 
-// String describes in one line what is enforced and what is not.
+// String describes in one line which protections are enforced and which are not.
 func (r *SandboxReport) String() string {
 	var does []string
 	for _, p := range []struct {
@@ -112,9 +112,9 @@ func (r *SandboxReport) String() string {
 // not be confined as required.
 var ErrSandbox = errors.New("the command was not started")
 
-// SandboxError names the step of confining a command that went wrong. Get it with
-// errors.AsType[*SandboxError](err). It unwraps to [ErrSandbox] and to the cause, which
-// is [errors.ErrUnsupported] where the system does not have the mechanism.
+// SandboxError describes a command that could not be confined. Step names the step that failed.
+// Get the error with errors.AsType[*SandboxError](err). It unwraps to [ErrSandbox] and to the
+// cause, which is [errors.ErrUnsupported] if the system does not have the mechanism.
 type SandboxError struct {
 	Mechanism, Step string
 	Err             error
@@ -125,19 +125,22 @@ func (e *SandboxError) Error() string {
 	return fmt.Sprintf("sandbox by %s: %s: %v", e.Mechanism, e.Step, e.Err)
 }
 
-// Unwrap returns [ErrSandbox] and the cause.
+// Unwrap returns [ErrSandbox] and Err.
 func (e *SandboxError) Unwrap() []error { return []error{ErrSandbox, e.Err} }
 
-// LocalSandbox is a sandbox that uses a mechanism of this machine. It is safe for
-// concurrent use.
+// LocalSandbox is a [Sandbox] that uses a mechanism of this machine. It is safe for concurrent
+// use.
 //
-// Before the first command, and before the first with the network, a trial command tries
-// to read and change a file outside and to signal the host. If it succeeds, no command is
-// started. Commands share a directory for temporary files, which TMPDIR names. It is kept
-// until Close, so that a command finds the files of the previous one.
+// LocalSandbox tests the mechanism before the first command, and again before the first command
+// that has the network. For this test it starts a command that tries to read and change a file
+// outside of the sandbox and to signal the host. If the test command succeeds in any of these, no
+// other command is started.
+//
+// Commands share a directory for temporary files, which the variable TMPDIR names. LocalSandbox
+// keeps the directory until Close, so that a command finds the files of earlier commands.
 type LocalSandbox struct{ box *sandbox.Box }
 
-// Start starts a command in the sandbox.
+// Start implements [Sandbox].
 func (s *LocalSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	return startIn(ctx, s.box, cmd, call)
 }
@@ -157,42 +160,44 @@ func startIn(ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxC
 	}, nil
 }
 
-// Close removes the temporary files of the commands, which should have ended. Afterwards
-// no command can be started.
+// Close removes the temporary files of the commands. Call it when the commands have ended.
+// Afterwards no command can be started.
 func (s *LocalSandbox) Close() error { return s.box.Close() }
 
-// Landlock returns a sandbox for Linux 5.13 and newer; since 6.12 everything is enforced.
-// It needs neither privileges nor a helper program: a thread of the host gives up the
-// rights that the command must not have, and starts it. The thread starts further
-// commands for up to a second, or until Close, and then ends. The host itself keeps its
-// rights.
+// Landlock returns a sandbox that uses the Landlock interface of Linux 5.13 and newer. All its
+// protections are enforced since Linux 6.12. The sandbox needs neither privileges nor a helper
+// program: a thread of the host gives up the rights that a command must not have, and then starts
+// the command. The thread starts further commands for up to a second, or until Close, and then
+// ends. The host itself keeps its rights.
 //
-// Commands can read and run files in the system directories, in the workspace, and in
-// those directories of the home directory where languages and packages are installed, but
-// no others there. They can change the workspace, including its repository, their own
-// directory for temporary files, and build caches. They have no network, not even within
-// the machine, and no UNIX sockets except pairs. They have no capabilities, cannot trace
-// other processes, and can signal only their own. Options change these defaults.
+// Commands can read and run files in the system directories and in the workspace. In the home
+// directory they can read only the directories where languages and packages are installed. They
+// can change the workspace, including its repository, their directory for temporary files, and
+// build caches. They have no network, not even within the machine. Since Linux 7.1 they can use
+// UNIX sockets, except those of programs outside of the sandbox; before, they can use only socket
+// pairs. They have no capabilities, cannot trace other processes, and can signal only their own
+// processes. Options change these defaults.
 //
-// Some protections are not possible this way; SandboxReport.Limits lists them.
-// [Bubblewrap] provides more of them, and takes four times as long to start.
+// Landlock cannot provide some protections: the field Limits of [SandboxReport] lists them.
+// [Bubblewrap] provides more protections, but takes four times as long to start a command.
 //
-// If the host runs as root, so do the commands, but without its privileges: they access
-// the files of other users as any user would.
+// If the host runs as root, the commands run as root too, but without the privileges of root:
+// they access the files of other users as any user would.
 func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Landlock, ws, opts)
 }
 
-// Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and
-// allowed to create namespaces. Commands see only their own files and processes. They
-// have a private network without a way out, a private /tmp and shared memory, and UNIX
-// sockets. In other respects they have the rights that [Landlock] gives them.
+// Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and must be
+// allowed to create namespaces. Commands see only their own files and processes. Their network is
+// private and has no connection to other machines or to the host. Their /tmp and shared memory
+// are private as well. Commands that have no access to the network of the host may use UNIX
+// sockets. In all other respects, commands have the rights that [Landlock] describes.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }
 
-// Seatbelt returns a sandbox for macOS that uses sandbox-exec. It was written from the
-// documentation and has never been tested, and its reports say so.
+// Seatbelt returns a sandbox for macOS that uses the program sandbox-exec. It was written from
+// the documentation and has never been tested; its reports say so.
 func Seatbelt(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Seatbelt, ws, opts)
 }
@@ -212,7 +217,7 @@ func newSandbox(box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOpti
 	return &LocalSandbox{box(p)}, nil
 }
 
-// SandboxOption sets a property of a sandbox.
+// SandboxOption configures a [LocalSandbox].
 type SandboxOption func(*sandboxConfig) error
 
 type sandboxConfig struct {
@@ -221,15 +226,16 @@ type sandboxConfig struct {
 	network, sockets, debug, shared bool
 }
 
-// WithSandboxRead lets commands read and run additional files and directories, which must
-// exist. Paths add up. Default: see [Landlock].
+// WithSandboxRead lets commands read and run additional files and directories, which must exist.
+// Paths of several options add up. Default: the paths that [Landlock] describes.
 func WithSandboxRead(paths ...string) SandboxOption {
 	return func(c *sandboxConfig) error { return addPaths(&c.read, "WithSandboxRead", paths) }
 }
 
-// WithSandboxWrite lets commands change additional files and directories, which must exist.
-// Paths add up. Some programs need /dev/shm, such as Python's multiprocessing, and some
-// /tmp; both are shared with other programs. Default: see [Landlock].
+// WithSandboxWrite lets commands change additional files and directories, which must exist. Some
+// programs need /dev/shm (for example Python's multiprocessing) or /tmp, but commands then share
+// these directories with programs outside of the sandbox. Paths of several options add up.
+// Default: the paths that [Landlock] describes.
 func WithSandboxWrite(paths ...string) SandboxOption {
 	return func(c *sandboxConfig) error { return addPaths(&c.write, "WithSandboxWrite", paths) }
 }
@@ -250,12 +256,14 @@ func addPaths(to *[]string, option string, paths []string) error {
 	return nil
 }
 
-// WithSandboxProtect prevents commands from changing files and directories of the workspace,
-// named by paths relative to it, such as ".git" or ".git/hooks". Names add up. Landlock
-// can only grant rights in a directory, never remove them. With it, commands cannot
-// create, rename or remove entries in the directories around a protected one either:
-// ".git" prevents that in the top directory of the workspace, and ".git/hooks" prevents a
-// commit. Default: no name is protected, so that a command can commit.
+// WithSandboxProtect prevents commands from changing files and directories of the workspace. They
+// are named by paths relative to the workspace, such as ".git" or ".git/hooks". Names of several
+// options add up. Default: no names, so that a command can commit.
+//
+// With [Landlock], the option also has an effect on the directories that contain a protected
+// name: commands cannot create, rename or remove entries in them, because Landlock can grant
+// rights in a directory but cannot remove them. For example, ".git" protects the entries of the
+// top directory of the workspace too, and ".git/hooks" prevents commits.
 func WithSandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
@@ -269,8 +277,8 @@ func WithSandboxProtect(names ...string) SandboxOption {
 	}
 }
 
-// WithSandboxNetwork lets all commands use the network. Default: false; see
-// SandboxCall.Network for a single command.
+// WithSandboxNetwork sets whether all commands may use the network. For a single command, set the
+// field Network of [SandboxCall] instead. Default: false.
 func WithSandboxNetwork(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.network = on
@@ -278,9 +286,11 @@ func WithSandboxNetwork(on bool) SandboxOption {
 	}
 }
 
-// WithSandboxSockets lets commands of [Landlock] use UNIX sockets even where the kernel
-// cannot deny them those of other programs, that is before Linux 7.1. A session bus or a
-// container engine runs commands for every client that connects to it. Default: false.
+// WithSandboxSockets sets whether commands may use UNIX sockets even if the sandbox cannot deny
+// them the sockets of programs outside, as is the case with [Landlock] before Linux 7.1. Such a
+// socket can lead out of the sandbox: a session bus or a container engine, for example, runs
+// commands for every client that connects. Default: false, so that in this case commands can use
+// only socket pairs.
 func WithSandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
@@ -288,8 +298,8 @@ func WithSandboxSockets(on bool) SandboxOption {
 	}
 }
 
-// WithSandboxDebuggers lets commands trace each other, as debuggers and leak checkers do.
-// Default: false.
+// WithSandboxDebuggers sets whether commands may trace each other, as debuggers and leak checkers
+// do. Default: false.
 func WithSandboxDebuggers(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.debug = on
@@ -297,10 +307,10 @@ func WithSandboxDebuggers(on bool) SandboxOption {
 	}
 }
 
-// WithSandboxSharedCaches lets commands change the user's build caches and, if they have the
-// network, the caches of packages. With false they start with empty private ones, which
-// is slow; with true, a command could plant something there for a later build by the
-// user. Default: true.
+// WithSandboxSharedCaches sets whether commands may change the user's build caches and, if they
+// have the network, the caches of packages. If true, a command could change a cache in a way that
+// affects a later build by the user. If false, commands start with empty private caches, which is
+// slow. Default: true.
 func WithSandboxSharedCaches(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.shared = on
@@ -308,14 +318,15 @@ func WithSandboxSharedCaches(on bool) SandboxOption {
 	}
 }
 
-// NoSandbox starts commands without a sandbox, as bash does without [WithSandbox]. Its
-// reports say that nothing is enforced, and it refuses calls that require more.
+// NoSandbox returns a [Sandbox] that starts commands without protection; bash uses it if there is
+// no [WithSandbox]. Its reports say that nothing is enforced, and it refuses calls with
+// SandboxCall.Require.
 //
-// It still confines commands that only read: with SandboxCall.ReadOnly they can read all
-// that the host can, and change nothing. That takes Landlock on Linux 6.2 and newer, or
-// sandbox-exec on macOS, whose profile has never been tested. Elsewhere they start
-// unconfined, and the prediction that they only read is the only protection. The report
-// says which is the case, and [CheckSandbox] gets it in advance:
+// A command with SandboxCall.ReadOnly is still confined: it can read everything that the host can
+// read, and can change nothing. This needs Landlock on Linux 6.2 and newer, or sandbox-exec on
+// macOS, whose profile has never been tested. On other systems such a command starts unconfined,
+// and the prediction that it only reads is the only protection. To find out in advance, call
+// [CheckSandbox]:
 //
 //	report, err := tools.CheckSandbox(ctx, tools.NoSandbox(), tools.SandboxCall{ReadOnly: true})
 //	…
@@ -326,7 +337,7 @@ func NoSandbox() Sandbox { return &noSandbox{sandbox.Reader()} }
 
 type noSandbox struct{ reader *sandbox.Box }
 
-// Start starts the command.
+// Start implements [Sandbox].
 func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	r := &SandboxReport{Mechanism: "none", Missing: []string{"commands can do all that the host can"}}
 	if call.Require {
@@ -349,13 +360,14 @@ func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) 
 // The profile for macOS is untested and may fail where the mechanism exists.
 func isAbsent(e *SandboxError) bool { return e.Step == sandbox.StepLook || runtime.GOOS == "darwin" }
 
-// FirstSandbox returns a sandbox that tries others in order, until one does not fail with
-// an [ErrSandbox]. If all fail, the error has the reason of each.
+// FirstSandbox returns a sandbox that tries the sandboxes of the list in order. It starts a
+// command in the first sandbox that does not return an [ErrSandbox]. If all of them do, the error
+// contains the reason of each.
 func FirstSandbox(list ...Sandbox) Sandbox { return firstSandbox(list) }
 
 type firstSandbox []Sandbox
 
-// Start starts the command in the first sandbox that can confine it.
+// Start implements [Sandbox].
 func (f firstSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
 	errs := []error{ErrSandbox}
 	before := *cmd // without the changes of a sandbox that then refused
@@ -370,7 +382,7 @@ func (f firstSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall
 	return nil, errors.Join(errs...)
 }
 
-// Close closes those sandboxes that have a Close method.
+// Close closes each sandbox of the list that has a Close method.
 func (f firstSandbox) Close() error {
 	var errs []error
 	for _, s := range f {
@@ -381,8 +393,9 @@ func (f firstSandbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// CheckSandbox returns what a sandbox enforces for a call, by starting a command in it
-// that does nothing. A host can show the report to its user, or refuse to go on.
+// CheckSandbox returns the protections that a sandbox enforces for a call. To find out, it starts
+// a command in the sandbox that does nothing. A host can show the report to its user, or exit if
+// a protection is missing.
 func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxReport, error) {
 	shell, err := findShell()
 	if err != nil {
@@ -413,8 +426,8 @@ func (r *SandboxReport) hints() (lines []string) {
 	return lines
 }
 
-// WithSandbox makes bash start commands in a sandbox. A command that cannot be confined
-// is not run. Default: [NoSandbox].
+// WithSandbox makes bash start its commands in a sandbox. If a command cannot be confined, it is
+// not run. Default: [NoSandbox].
 func WithSandbox(s Sandbox) Option {
 	return func(c *config) error {
 		if s == nil {
@@ -425,9 +438,9 @@ func WithSandbox(s Sandbox) Option {
 	}
 }
 
-// WithSandboxRequired makes bash refuse commands unless the sandbox enforces everything
-// that it promises: SandboxReport.Missing must be empty. Without [WithSandbox] no command
-// runs. Default: false, so that the sandbox enforces what it can.
+// WithSandboxRequired sets whether bash refuses a command unless the sandbox can enforce
+// everything that it promises, so that SandboxReport.Missing is empty. If true and [WithSandbox]
+// is not set, no command runs. Default: false, so that the sandbox enforces as much as it can.
 func WithSandboxRequired(on bool) Option {
 	return func(c *config) error {
 		c.requireSandbox = on

@@ -32,35 +32,38 @@ type subagentArgs struct {
 	Tools       []string `json:"tools,omitempty" jsonschema_description:"The names of the tools it gets. Default: all that it can have."`
 }
 
-// SubagentConfig configures the agents of [Subagent]. Only Model is required.
+// SubagentConfig configures the agents that [Subagent] starts. Only Model is required.
 type SubagentConfig struct {
-	// Name and Description are those of the tool. Default: "subagent", with a description
-	// that fits any task.
+	// Name and Description are the name and the description of the tool. Default: "subagent",
+	// with a description that fits any task.
 	Name, Description string
-	// Model is the model of the agents.
+	// Model is the model that the agents use.
 	Model aycoder.ModelClient
-	// Tools are the tools that an agent can have; a call may ask for fewer.
+	// Tools are the tools that an agent can have. A call of the tool may select some of them.
 	Tools []aycoder.Tool
-	// Options are additional options of [aycoder.New], such as a system prompt or an
-	// Approver. An Approver can only be stricter than that of the outer run. Tools are
-	// given in Tools, not here.
+	// Options are further options for [aycoder.New], such as a system prompt or an Approver. An
+	// Approver given here can only add restrictions to those of the outer run. Pass tools in
+	// Tools, not here.
 	Options []aycoder.Option
-	// MaxTurns, MaxTokens and Timeout bound one call. Tokens are counted after each turn,
-	// input and output together. Default: 30 turns, any number of tokens, 10 minutes.
+	// MaxTurns, MaxTokens and Timeout limit one call. MaxTokens limits the sum of input and
+	// output tokens, and is checked after each turn. Default: 30 turns, no limit for tokens, 10
+	// minutes.
 	MaxTurns  int
 	MaxTokens int64
 	Timeout   time.Duration
-	// MaxDepth is the number of agents that may be nested. If it is more than 1, agents
-	// have this tool, too, down to that depth. Default: 1.
+	// MaxDepth is the number of agents that may be nested in each other. If it is more than 1, an
+	// agent also has this tool, unless MaxDepth is reached. Default: 1.
 	MaxDepth int
 }
 
-// Subagent returns a tool with which the model gives a task to a separate agent. The
-// agent works in a run inside of the call (see [aycoder.WithParent]), and starts with the
-// task only. Its calls need the permission of the outer run's Approver first. Its
-// approval requests reach the same consumer, as an [aycoder.ChildEvent], and its tokens
-// count for the outer run. It ends with the call. The tool is read-only if all of Tools
-// are; several agents then work in parallel.
+// Subagent returns a tool with which the model gives a task to a separate agent. The agent works
+// in a nested run (see [aycoder.WithParent]) that lasts at most as long as the call. Its
+// conversation starts with only the task.
+//
+// Each call that the agent makes needs the permission of the outer run's Approver first. Its
+// approval requests go to the consumer of the outer run, as an [aycoder.ChildEvent], and its
+// tokens count for the outer run. The tool is read-only if all of Tools are; several agents then
+// work in parallel.
 func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	s := &subagents{SubagentConfig: c}
 	s.Tools = slices.Clone(c.Tools)

@@ -21,22 +21,20 @@ const todoDescription = `Keep the list of tasks, which the user sees. Send the w
 it replaces the previous one. Use it for work of three steps or more; have one item in progress, and
 mark an item as completed as soon as it is.`
 
-// TodoStatus is the progress of an item of a [TodoList].
+// TodoStatus is the progress of an item on a [TodoList].
 type TodoStatus string
 
 // The statuses of a [TodoItem].
 const (
-	// TodoPending means that the work on the item has not begun. In the text for the model
-	// it is "[ ]".
+	// TodoPending means that work on the item has not begun. The model reads it as "[ ]".
 	TodoPending TodoStatus = "pending"
-	// TodoInProgress means that the model is working on the item. In the text for the model it
-	// is "[>]".
+	// TodoInProgress means that the model is working on the item. The model reads it as "[>]".
 	TodoInProgress TodoStatus = "in_progress"
-	// TodoCompleted means that the item is done. The model keeps it on the list, as "[x]", and
-	// so does not do it again.
+	// TodoCompleted means that the item is done. It stays on the list, so that the model does not
+	// do the work again. The model reads it as "[x]".
 	TodoCompleted TodoStatus = "completed"
-	// TodoCancelled means that the item turned out to be needless. The model keeps it on the
-	// list, as "[-]".
+	// TodoCancelled means that the item is no longer needed. It stays on the list. The model
+	// reads it as "[-]".
 	TodoCancelled TodoStatus = "cancelled"
 )
 
@@ -50,8 +48,8 @@ type todoArgs struct {
 	Todos []TodoItem `json:"todos" jsonschema_description:"The whole list, in order; an empty one clears it."`
 }
 
-// TodoList is the list that a model keeps with todo. Each conversation has its own. The
-// zero value is an empty list. It is safe for concurrent use.
+// TodoList is the list of tasks that a model keeps with the tool todo. Each conversation needs a
+// separate list. The zero value is an empty list. A TodoList is safe for concurrent use.
 type TodoList struct {
 	items atomic.Pointer[[]TodoItem] // replaced as a whole, never modified
 }
@@ -64,8 +62,9 @@ func (l *TodoList) Items() []TodoItem {
 	return nil
 }
 
-// Set replaces the list, for example when a conversation is resumed. It returns the error
-// that the tool would give the model: the limits are 100 items and 1,000 bytes each.
+// Set replaces the list, for example when a conversation is resumed. A list may have up to 100
+// items of up to 1,000 bytes each. For a list that is not valid, Set returns the error that the
+// tool would report to the model.
 func (l *TodoList) Set(items []TodoItem) error {
 	if len(items) > maxTodos {
 		return problemf("too_many", "the list has %d items, at most %d are kept; join those that belong together",
@@ -89,8 +88,8 @@ func (l *TodoList) Set(items []TodoItem) error {
 	return nil
 }
 
-// String returns the list as a model reads it: a line for each item, such as "[x] write
-// the test". It returns "" for an empty list.
+// String returns the list in the form that the model reads: one line for each item, such as "[x]
+// write the test". It returns "" for an empty list.
 func (l *TodoList) String() string {
 	var b strings.Builder
 	for _, it := range l.Items() {
@@ -106,7 +105,7 @@ func (it *TodoItem) sign() string {
 	}[it.Status]
 }
 
-// WithTodoList sets the list of todo in [Coding], for a host that shows it. Default: a
+// WithTodoList sets the list that the tool todo changes, so that a host can show it. Default: a
 // new list.
 func WithTodoList(l *TodoList) Option {
 	return func(c *config) error {
@@ -118,9 +117,9 @@ func WithTodoList(l *TodoList) Option {
 	}
 }
 
-// Todo returns todo, with which the model keeps a list of tasks. It changes nothing else,
-// so it runs without approval. If a message has several calls, any of them may be the
-// last to take effect.
+// Todo returns the tool todo, with which the model keeps a list of tasks. The tool changes
+// nothing else, so its calls run without approval. If one message of the model has several calls,
+// they run in parallel, and any of them may determine the final list.
 func Todo(opts ...Option) (aycoder.Tool, error) {
 	c, err := optioned(opts)
 	if err != nil {

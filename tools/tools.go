@@ -1,7 +1,7 @@
-// Package tools provides the tools of a coding agent. For the files of a workspace there
-// are read_file, list_files, glob, code_search, edit_file, multi_edit, write_file and
-// apply_patch; for commands bash, bash_output and bash_kill. There is also fetch for web
-// pages, and todo. A host can add [AskUser] and [Subagent].
+// Package tools provides the tools of a coding agent. The tools read_file, list_files, glob,
+// code_search, edit_file, multi_edit, write_file and apply_patch work on the files of a
+// workspace. The tools bash, bash_output and bash_kill run commands. The tool fetch reads web
+// pages, and todo keeps a list of tasks. A host can add [AskUser] and [Subagent].
 //
 //	ws, err := workspace.Open(dir)
 //	…
@@ -9,24 +9,24 @@
 //	…
 //	agent, err := aycoder.New(model, aycoder.WithTools(coding...))
 //
-// An error that the model can correct is an error result, whose text begins with a stable
-// word, such as "not_found:", and says which call to make next. Only a full disk ends a
-// run. All tools stop soon after their context is cancelled, bound the size of their
-// results and the memory they hold, and return valid UTF-8 without NUL. Paths in results
-// are relative to the workspace, with forward slashes.
+// If a call fails in a way that the model can correct, the tool returns an error result. Its text
+// begins with a stable word, such as "not_found:", and tells the model which call to make next.
+// Only a full disk ends a run. All tools stop soon after their context is cancelled, limit the
+// size of their results and the memory they use, and return valid UTF-8 without NUL. Paths in
+// results are relative to the workspace and use forward slashes.
 //
-// The tools that change files implement [aycoder.Planner]. They compute the change before
-// the user is asked, carry out exactly the approved change, and merge it with changes
-// that the user has made since the model was shown the file, also while the approval was
-// open.
+// The tools that change files implement [aycoder.Planner]. Such a tool computes the change before
+// the user is asked, and carries out exactly the approved change. It merges this change with all
+// changes that the user has made since the model was shown the file, including those made while
+// the approval was open.
 //
-// The tools of [Coding] mask secrets in their results, see [Masker], and write out
-// invisible characters, see [EscapeInvisible]. An edit that contains a placeholder keeps the
-// secret that is in the file.
+// The tools of [Coding] replace secrets in their results by placeholders (see [Masker]), and
+// write out invisible characters (see [EscapeInvisible]). If the model repeats a placeholder in
+// an edit, the file keeps the secret.
 //
-// The file tools cannot leave the workspace. Commands can, unless [WithSandbox] confines
-// them. A command that runs without approval because it only reads is always confined to
-// reading, where the system supports that: see [NoSandbox].
+// The file tools cannot leave the workspace. Commands can, unless [WithSandbox] confines them. A
+// command that runs without approval because it only reads is always confined to reading if the
+// system supports that: see [NoSandbox].
 package tools
 
 import (
@@ -45,7 +45,7 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// Option sets a property of the tools.
+// Option configures the tools.
 type Option func(*config) error
 
 type config struct {
@@ -67,10 +67,10 @@ type config struct {
 	requireSandbox bool
 }
 
-// WithIgnored sets patterns in the form of a .gitignore file; list_files, glob and
-// code_search leave out the files that match. The .gitignore files and .git/info/exclude
-// of the workspace take precedence. [GitExcludes] returns the patterns that the user has
-// for all repositories. Default: none; patterns add up.
+// WithIgnored adds ignore patterns in the format of a .gitignore file. The tools list_files, glob
+// and code_search leave out the files that match. The .gitignore files and .git/info/exclude of
+// the workspace take precedence over these patterns. [GitExcludes] returns the patterns that the
+// user has set for all repositories. Patterns of several options add up. Default: no patterns.
 func WithIgnored(patterns string) Option {
 	return func(c *config) error {
 		c.ignored = append(append(c.ignored, patterns...), '\n')
@@ -78,12 +78,15 @@ func WithIgnored(patterns string) Option {
 	}
 }
 
-// WithEnv adds variables to the environment of the commands that bash runs: "NAME=value"
-// sets a variable, "NAME" copies it from the host. Default: the variables that programs
-// need to run (PATH, HOME, the language, the settings of tool chains), without those
-// whose value is an address with a login, so that no secrets are passed. Git does not
-// read the user's configuration. To let it commit, set GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
-// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here or in the host. Variables add up.
+// WithEnv adds variables to the environment of the commands that bash runs: "NAME=value" sets a
+// variable, and "NAME" copies one from the host process. Variables of several options add up.
+// Default: the variables that programs need to run, such as PATH, HOME, and the settings of
+// languages and tool chains. To keep secrets out, a variable is left out if its value is a URL
+// with a login.
+//
+// Git does not read the user's configuration. To let git commit, set GIT_AUTHOR_NAME,
+// GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here or in the environment of the
+// host process.
 func WithEnv(vars ...string) Option {
 	return func(c *config) error {
 		for _, v := range vars {
@@ -97,10 +100,10 @@ func WithEnv(vars ...string) Option {
 	}
 }
 
-// Coding returns the tools for a workspace, always in the same order: read_file,
-// list_files, glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash,
-// bash_output, bash_kill, fetch, todo. They are safe for concurrent use. The three for
-// commands share a [Shell], so each conversation needs a separate set of tools.
+// Coding returns the tools for a workspace, always in the same order: read_file, list_files,
+// glob, code_search, edit_file, multi_edit, write_file, apply_patch, bash, bash_output,
+// bash_kill, fetch, todo. The tools are safe for concurrent use. The tools bash, bash_output and
+// bash_kill share a [Shell], so each conversation needs a separate set of tools.
 func Coding(ws FS, opts ...Option) ([]aycoder.Tool, error) {
 	opts = append([]Option{WithShell(new(Shell))}, opts...)
 	all := make([]aycoder.Tool, 0, 13)

@@ -18,10 +18,10 @@ type writeArgs struct {
 	Content string `json:"content" jsonschema_description:"The whole new content of the file."`
 }
 
-// WriteFile returns write_file, which creates a file or replaces its content. It is an
-// [aycoder.Planner]. A file that the model was not shown is not replaced; the error is of
-// the kind "not_read". If the file was changed since it was shown, both changes are
-// merged.
+// WriteFile returns the tool write_file, which creates a file or replaces its content. It is an
+// [aycoder.Planner]. The tool does not replace a file that the model was not shown: the error is
+// of the kind "not_read". If the file has changed since the model was shown it, the tool merges
+// both changes.
 func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	what := about{"write_file", writeDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
 	return newChanger(ws, opts, what, writeFile)
