@@ -109,7 +109,8 @@ type secret struct {
 const secretName = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|` +
 	`credentials?|authorization|cookie)`
 
-var nameHints = []string{"pass", "pwd", "secret", "token", "key", "credential", "authorization", "cookie"}
+var nameHints = []string{"pass", "pwd", "secret", "token", "key", "credential",
+	"authorization", "cookie"}
 
 // secrets are coarse on purpose: in a log, masking one word too many does no harm.
 var secrets = []secret{

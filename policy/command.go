@@ -48,7 +48,8 @@ func (r *rule) reaches(class shell.Class, writes []string) bool {
 
 // outside reports whether a path that a command writes is not below the workspace.
 func outside(name string) bool {
-	return path.IsAbs(name) || strings.HasPrefix(name, "~") || name == ".." || strings.HasPrefix(name, "../")
+	return path.IsAbs(name) || strings.HasPrefix(name, "~") || name == ".." ||
+		strings.HasPrefix(name, "../")
 }
 
 // connects reports whether an allow rule holds for commands that get the network by an
@@ -157,9 +158,11 @@ func added(q *inquiry, c *shell.Command, plain *shell.Analysis, rules []*rule) (
 		if slices.Contains(writes, w) {
 			continue
 		}
-		to := shell.Analyze(": >"+quote([]string{w}), shell.World{Dir: q.world.Root, Root: q.world.Root, Home: q.world.Home})
+		to := shell.Analyze(": >"+quote([]string{w}),
+			shell.World{Dir: q.world.Root, Root: q.world.Root, Home: q.world.Home})
 		if !slices.ContainsFunc(rules, func(r *rule) bool {
-			return r.Pattern == "" && r.bounded && to.Class <= r.class && glob.Match(r.Tool, q.call.Name)
+			return r.Pattern == "" && r.bounded && to.Class <= r.class &&
+				glob.Match(r.Tool, q.call.Name)
 		}) {
 			return nil, false
 		}
@@ -323,7 +326,8 @@ func hasOption(argv []string, w string) bool {
 	}
 	for _, letter := range w[1:] {
 		if !slices.ContainsFunc(argv, func(a string) bool {
-			return strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.ContainsRune(a, letter)
+			return strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") &&
+				strings.ContainsRune(a, letter)
 		}) {
 			return false
 		}

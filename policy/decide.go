@@ -182,7 +182,8 @@ func (r *rule) whole(q *inquiry) bool {
 	if r.exact(q) {
 		return true
 	}
-	return r.Pattern == "" && q.guarded == nil && !q.script.Deny && r.reaches(q.class, q.writes()) && r.covers(q)
+	return r.Pattern == "" && q.guarded == nil && !q.script.Deny &&
+		r.reaches(q.class, q.writes()) && r.covers(q)
 }
 
 // covers reports whether the rule's tool and pattern cover the call; the pattern counts only

@@ -136,7 +136,8 @@ func (f *file) keep(ctx context.Context, e Rule) (all []Rule, err error) {
 		return all, nil
 	}
 	if all = append(all, e); len(all) > maxRules {
-		return nil, &FileError{Op: "save rules", Path: f.path, Err: fmt.Errorf("more than %d rules", maxRules)}
+		return nil, &FileError{Op: "save rules", Path: f.path,
+			Err: fmt.Errorf("more than %d rules", maxRules)}
 	}
 	if err := f.save(all); err != nil {
 		return nil, &FileError{Op: "save rules", Path: f.path, Err: unpathed(err)}

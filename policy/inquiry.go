@@ -221,7 +221,8 @@ func (q *inquiry) guardWords(c *shell.Command) {
 	}
 	program := path.Base(c.Argv[0])
 	for _, word := range c.Argv[1:] {
-		names := []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"), afterLetter(word)}
+		names := []string{word, after(word, "="), after(word, ":"), strings.TrimLeft(word, "-"),
+			afterLetter(word)}
 		if program != "echo" && program != "printf" { // the word may be a program, as of sed, awk or python
 			names = append(names, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\n'\"`(){}[]<>|&;,=", r) })...)
 		}

@@ -186,7 +186,8 @@ func (r *rule) check() error {
 	case r.Tool == "":
 		return errNoTool
 	case len(r.Pattern) > maxPattern:
-		return fmt.Errorf("the pattern has %d bytes, at most %d are taken", len(r.Pattern), maxPattern)
+		return fmt.Errorf("the pattern has %d bytes, at most %d are taken",
+			len(r.Pattern), maxPattern)
 	}
 	if _, err := glob.Compile(r.Tool); err != nil {
 		return err
@@ -224,7 +225,8 @@ func (p *Policy) examples(r *rule, e Rule) error {
 
 // fits reports whether a rule by itself covers a call about the subject.
 func (p *Policy) fits(r *rule, subject string) bool {
-	spec := aycoder.ToolSpec{Name: strings.ReplaceAll(r.Tool, "*", "x"), Effect: aycoder.EffectWrite}
+	spec := aycoder.ToolSpec{Name: strings.ReplaceAll(r.Tool, "*", "x"),
+		Effect: aycoder.EffectWrite}
 	spec.Subject = aycoder.Subject{Arg: "path", Kind: aycoder.SubjectPath}
 	if s, ok := p.tools[r.Tool]; ok && s.Arg != "" {
 		spec.Subject = s

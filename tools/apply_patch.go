@@ -45,7 +45,8 @@ type patchArgs struct {
 // its permissions.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
-	what := about{"apply_patch", patchDescription, aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
+	what := about{"apply_patch", patchDescription,
+		aycoder.Subject{Arg: "patch", Kind: aycoder.SubjectPatch}}
 	return newChanger(ws, opts, what, p.find)
 }
 
@@ -57,7 +58,8 @@ type patcher struct{ ws FS }
 // anew.
 func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal, error) {
 	if len(in.Patch) > maxEdited {
-		return nil, problemf("too_large", "the patch is larger than %d MB; make several calls", maxEdited>>20)
+		return nil, problemf("too_large",
+			"the patch is larger than %d MB; make several calls", maxEdited>>20)
 	}
 	files, err := patch.Parse(in.Patch)
 	if err == nil {
@@ -97,7 +99,8 @@ func joined(files []patch.File) ([]patch.File, error) {
 			continue
 		}
 		if out[i].Kind != patch.Update || f.Kind != patch.Update || out[i].MoveTo != "" {
-			return nil, &patch.Error{Line: f.Line, Reason: "the patch has done something else to this file already"}
+			return nil, &patch.Error{Line: f.Line,
+				Reason: "the patch has done something else to this file already"}
 		}
 		out[i].Chunks = append(out[i].Chunks, f.Chunks...)
 		out[i].MoveTo = f.MoveTo
@@ -186,7 +189,9 @@ func (f *textFile) delete() (*proposal, error) {
 }
 
 // move proposes the changed text under a new name.
-func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *proposal) (*proposal, error) {
+func (f *textFile) move(
+	ctx context.Context, from texts, file *patch.File, one *proposal,
+) (*proposal, error) {
 	to, err := from.open(ctx, file.MoveTo)
 	if err != nil {
 		return nil, err
@@ -196,7 +201,8 @@ func (f *textFile) move(ctx context.Context, from texts, file *patch.File, one *
 	case to.path == f.path:
 		return one, nil
 	case to.exists:
-		return nil, problemf("exists", "%s exists already; delete it before, or take another name", showPath(to.path))
+		return nil, problemf("exists",
+			"%s exists already; delete it before, or take another name", showPath(to.path))
 	case edit.Base != f.text: // it was merged without conflict to get here
 		m := merge.Merge([]byte(edit.Base), []byte(f.text), []byte(edit.Proposed))
 		edit.Proposed = string(m.Bytes())
@@ -228,7 +234,8 @@ func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, 
 		j.add(fmt.Sprintf("line %d of the patch: ", c.Line), text, m, splices)
 		text, after = c.text, c.after
 		if len(text) > maxEdited {
-			return nil, problemf("too_large", "the file would get longer than %d MB; change it with bash", maxEdited>>20)
+			return nil, problemf("too_large",
+				"the file would get longer than %d MB; change it with bash", maxEdited>>20)
 		}
 	}
 	return j.edited(text), nil

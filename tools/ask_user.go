@@ -60,7 +60,8 @@ func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder
 		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }
 	}
 	a := &asker{ask: ask, turn: semaphore.NewWeighted(1)}
-	return aycoder.NewTool("ask_user", askDescription, guard(a.run), aycoder.WithEffect(aycoder.EffectReadOnly))
+	return aycoder.NewTool("ask_user", askDescription, guard(a.run),
+		aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 
 type asker struct {
@@ -95,14 +96,17 @@ func (in *askArgs) question() (Question, error) {
 	case q.Text == "":
 		return q, problemf("invalid_arguments", "the question is empty")
 	case len(q.Text) > maxQuestion:
-		return q, problemf("too_long", "the question has %d bytes, at most %d are shown", len(q.Text), maxQuestion)
+		return q, problemf("too_long",
+			"the question has %d bytes, at most %d are shown", len(q.Text), maxQuestion)
 	case len(in.Options) > maxOptions:
-		return q, problemf("too_many", "there are %d options, at most %d are shown", len(in.Options), maxOptions)
+		return q, problemf("too_many",
+			"there are %d options, at most %d are shown", len(in.Options), maxOptions)
 	}
 	for i, o := range in.Options {
 		o = EscapeInvisible(strings.TrimSpace(o))
 		if o == "" || len(o) > maxOption || slices.Contains(q.Options, o) {
-			return q, problemf("invalid_arguments", "option %d is empty, there twice, or longer than %d bytes", i+1, maxOption)
+			return q, problemf("invalid_arguments",
+				"option %d is empty, there twice, or longer than %d bytes", i+1, maxOption)
 		}
 		q.Options = append(q.Options, o)
 	}

@@ -185,7 +185,9 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 var errTimeout = errors.New("timeout")
 
 // foreground runs a command and waits for its end.
-func (b *basher) foreground(ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs) (*result, error) {
+func (b *basher) foreground(
+	ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs,
+) (*result, error) {
 	limit := time.Duration(min(cmp.Or(in.Timeout, defaultTimeout), maxTimeout)) * time.Second
 	work, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
@@ -221,7 +223,9 @@ var errNoResult = errors.New("there is neither a result nor an error")
 
 // refused returns the error for a command that did not run, and says what the model can
 // do about it.
-func (b *basher) refused(ctx context.Context, inv *invocation, res *ExecResult, err error, in *bashArgs) error {
+func (b *basher) refused(
+	ctx context.Context, inv *invocation, res *ExecResult, err error, in *bashArgs,
+) error {
 	switch {
 	case res == nil && ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -377,7 +381,8 @@ func writeText(b *strings.Builder, out *proc.Output) {
 func (e *ending) writeNotes(b *strings.Builder) {
 	switch {
 	case e.res.Survivors > 0:
-		fmt.Fprintf(b, "[%s could not be ended and still run]\n", plural(e.res.Survivors, "process"))
+		fmt.Fprintf(b, "[%s could not be ended and still run]\n",
+			plural(e.res.Survivors, "process"))
 	case e.res.Held:
 		b.WriteString("[a process that left the command's session still runs; its output is lost]\n")
 	}

@@ -143,7 +143,8 @@ func (j *job) state() string {
 
 // ending returns how the command ended, or nil if it was never started.
 func (j *job) ending() *ending {
-	e := &ending{res: j.res, cancelled: errors.Is(j.err, errStopped) || errors.Is(j.err, errTimeout)}
+	e := &ending{res: j.res,
+		cancelled: errors.Is(j.err, errStopped) || errors.Is(j.err, errTimeout)}
 	if e.memory, _ = errors.AsType[*proc.MemoryError](j.err); e.memory != nil {
 		e.note = "[" + memoryAdvice(e.memory) + "]\n"
 	}
@@ -151,7 +152,9 @@ func (j *job) ending() *ending {
 }
 
 // begin starts a job.
-func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs, inv *invocation) (*job, error) {
+func (s *Shell) begin(
+	ctx context.Context, e Exec, c *ExecCommand, in *bashArgs, inv *invocation,
+) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -174,7 +177,8 @@ func (s *Shell) begin(ctx context.Context, e Exec, c *ExecCommand, in *bashArgs,
 	}
 	stop := context.CancelFunc(func() {})
 	if in.Timeout > 0 {
-		work, stop = context.WithTimeoutCause(work, time.Duration(min(in.Timeout, maxJobTimeout))*time.Second, errTimeout)
+		work, stop = context.WithTimeoutCause(work,
+			time.Duration(min(in.Timeout, maxJobTimeout))*time.Second, errTimeout)
 	}
 	go func() { // returns when the command was cancelled, see drop and Close
 		defer stop()
@@ -235,7 +239,9 @@ func (s *Shell) find(inv *invocation, id string) (*job, error) {
 
 // background starts a command and watches it for a moment, since many commands that
 // cannot work fail at once.
-func (b *basher) background(ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs) (*result, error) {
+func (b *basher) background(
+	ctx context.Context, inv *invocation, c *ExecCommand, in *bashArgs,
+) (*result, error) {
 	j, err := b.shell.begin(ctx, b.exec, c, in, inv)
 	if err != nil {
 		return nil, err

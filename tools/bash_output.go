@@ -138,7 +138,8 @@ func (j *job) report(filter *regexp.Regexp) *result {
 	text, lost := j.take()
 	var b strings.Builder
 	if lost > 0 {
-		fmt.Fprintf(&b, "[… %d bytes before this are lost: at most %d are kept …]\n", lost, maxBacklog)
+		fmt.Fprintf(&b, "[… %d bytes before this are lost: at most %d are kept …]\n",
+			lost, maxBacklog)
 	}
 	others := 0
 	if filter != nil {

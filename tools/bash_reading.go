@@ -61,7 +61,8 @@ func (b *basher) alert(e *ending, c *ExecCommand, inv *invocation, out *proc.Out
 	switch {
 	case c.ReadOnly && !e.res.ReadOnly:
 		b.unheld.Do(func() {
-			inv.Alert("not_held_to_reading", "commands that run unasked as they only read are not held to that here")
+			inv.Alert("not_held_to_reading",
+				"commands that run unasked as they only read are not held to that here")
 		})
 	case e.heldBack():
 		text, _ := out.Text()

@@ -177,7 +177,9 @@ func (c *changer[In]) inTurn(ctx context.Context, change func() (*result, error)
 }
 
 // apply carries out a plan.
-func (c *changer[In]) apply(ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption) (*result, error) {
+func (c *changer[In]) apply(
+	ctx context.Context, plan aycoder.EditPlan, opts ...workspace.ApplyOption,
+) (*result, error) {
 	if len(plan.Files()) == 0 {
 		return textResult(plan.OmittedText()+"Nothing was changed.\n", "nothing changed"), nil
 	}

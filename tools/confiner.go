@@ -19,7 +19,9 @@ type confiner struct {
 
 // starter returns the function that replaces [exec.Cmd.Start]. It stores a report when
 // the command was started.
-func (c *confiner) starter(ctx context.Context, call SandboxCall, report **SandboxReport) func(*exec.Cmd) error {
+func (c *confiner) starter(
+	ctx context.Context, call SandboxCall, report **SandboxReport,
+) func(*exec.Cmd) error {
 	call.Require = call.Require || c.require
 	return func(cmd *exec.Cmd) error {
 		if call.ReadOnly {

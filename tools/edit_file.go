@@ -39,7 +39,8 @@ type editArgs struct {
 // names the file, only the line endings may differ, because an inexact match would be a guess.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
-	what := about{"edit_file", editDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
+	what := about{"edit_file", editDescription,
+		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
 	return newChanger(ws, opts, what, e.edit)
 }
 
@@ -53,7 +54,9 @@ func (e *fileEditor) edit(ctx context.Context, from texts, in editArgs) (*propos
 }
 
 // edits applies several edits, each to the outcome of those before it.
-func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits []editmatch.Edit) (*proposal, error) {
+func (e *fileEditor) edits(
+	ctx context.Context, from texts, name string, edits []editmatch.Edit,
+) (*proposal, error) {
 	f, err := from.open(ctx, name)
 	if err == nil {
 		err = f.editable()
@@ -68,9 +71,12 @@ func (e *fileEditor) edits(ctx context.Context, from texts, name string, edits [
 }
 
 // begin proposes a new file, which the first edit creates.
-func (e *fileEditor) begin(ctx context.Context, f *textFile, name string, edits []editmatch.Edit) (*proposal, error) {
+func (e *fileEditor) begin(
+	ctx context.Context, f *textFile, name string, edits []editmatch.Edit,
+) (*proposal, error) {
 	if edits[0].Old != "" {
-		err := missing(ctx, e.ws, name, &workspace.Error{Op: "edit", Path: name, Kind: workspace.KindNotFound, Err: errNoFile})
+		err := missing(ctx, e.ws, name,
+			&workspace.Error{Op: "edit", Path: name, Kind: workspace.KindNotFound, Err: errNoFile})
 		return nil, problemf("not_found", "%s; to create a file, leave old_string empty",
 			strings.TrimPrefix(err.Error(), "not_found: "))
 	}
@@ -101,7 +107,8 @@ func inOrder(ctx context.Context, text string, edits []editmatch.Edit) (*edited,
 		}
 		j.add(name, text, r.Matches[0], r.Splices)
 		if text = view.String(r.Text); len(text) > maxEdited {
-			return nil, problemf("too_large", "%sthe file would get longer than %d MB; change it with bash", name, maxEdited>>20)
+			return nil, problemf("too_large",
+				"%sthe file would get longer than %d MB; change it with bash", name, maxEdited>>20)
 		}
 	}
 	return j.edited(text), nil

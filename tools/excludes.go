@@ -58,7 +58,8 @@ func GitExcludes(ctx context.Context) (string, error) {
 
 // gitConfig returns a path from one of the configuration files, or "".
 func gitConfig(ctx context.Context, scope, key string) string {
-	cmd := exec.CommandContext(ctx, "git", "config", scope, "--includes", "--type=path", "--get", key)
+	cmd := exec.CommandContext(ctx, "git", "config", scope, "--includes", "--type=path",
+		"--get", key)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil { // mostly an unset key

@@ -63,7 +63,8 @@ func (l *localExec) Run(ctx context.Context, c *ExecCommand) (*ExecResult, error
 	if res.Survivors > 0 || res.Held {
 		run = "" // a survivor must not share a directory with a later command
 	}
-	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors, Held: res.Held}
+	out := &ExecResult{Code: res.Code, Signal: res.Signal, Dir: s.dir(), Survivors: res.Survivors,
+		Held: res.Held}
 	if report != nil {
 		out.ReadOnly = c.ReadOnly && report.confinesReading()
 	}

@@ -50,7 +50,8 @@ func WithPrivateHosts(hosts ...string) Option {
 		for _, h := range hosts {
 			u, err := url.Parse("http://" + h)
 			if err != nil || u.Host != h || u.Hostname() == "" {
-				return &aycoder.ConfigError{Option: "WithPrivateHosts", Err: fmt.Errorf("not a host: %q", h)}
+				return &aycoder.ConfigError{Option: "WithPrivateHosts",
+					Err: fmt.Errorf("not a host: %q", h)}
 			}
 			c.privateHosts = append(c.privateHosts, canonicalHost(h))
 		}
@@ -148,7 +149,8 @@ func (f *fetcher) allows(address string) bool {
 // run fetches a page, within its timeout.
 func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*result, error) {
 	if in.Offset < 0 || in.MaxBytes < 0 || in.Timeout < 0 {
-		return nil, problemf("invalid_arguments", "offset, max_bytes and timeout must not be negative")
+		return nil, problemf("invalid_arguments",
+			"offset, max_bytes and timeout must not be negative")
 	}
 	u, err := f.parse(in.URL)
 	if err != nil {
@@ -158,7 +160,8 @@ func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*resu
 	if seconds == 0 {
 		seconds = fetchTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second, errFetchTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second,
+		errFetchTimeout)
 	defer cancel()
 	p, err := f.page(ctx, inv, u, in.Raw)
 	if err != nil {
@@ -168,7 +171,9 @@ func (f *fetcher) run(ctx context.Context, inv *invocation, in fetchArgs) (*resu
 }
 
 // page gets a page and follows redirects on the same host.
-func (f *fetcher) page(ctx context.Context, inv *invocation, u *url.URL, raw bool) (*webPage, error) {
+func (f *fetcher) page(
+	ctx context.Context, inv *invocation, u *url.URL, raw bool,
+) (*webPage, error) {
 	for range maxRedirects + 1 {
 		inv.Progress(aycoder.Progress{Message: "GET " + showURL(u)})
 		resp, err := f.get(ctx, u)
@@ -186,7 +191,8 @@ func (f *fetcher) page(ctx context.Context, inv *invocation, u *url.URL, raw boo
 		resp.Body.Close()
 		u = next
 	}
-	return nil, problemf("too_many_redirects", "%s: more than %d redirects", showURL(u), maxRedirects)
+	return nil, problemf("too_many_redirects",
+		"%s: more than %d redirects", showURL(u), maxRedirects)
 }
 
 // get sends a request that says who asks, so that the owner of a server can refuse.
@@ -196,7 +202,8 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		return nil, problemf("invalid_url", "the url is not valid")
 	}
 	req.Header.Set("User-Agent", "aycoder (+https://github.com/aycoder/aycoder)")
-	req.Header.Set("Accept", "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8, */*;q=0.5")
+	req.Header.Set("Accept",
+		"text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8, */*;q=0.5")
 	req.Header.Set("Accept-Encoding", "gzip, deflate")
 	return f.client.Do(req)
 }
@@ -212,7 +219,8 @@ func (f *fetcher) redirect(u *url.URL, resp *http.Response) (*url.URL, error) {
 	location := resp.Header.Get("Location")
 	to, err := u.Parse(location)
 	if location == "" || err != nil {
-		return nil, problemf("http_status", "%s answered %s with an invalid address", showURL(u), showStatus(resp))
+		return nil, problemf("http_status",
+			"%s answered %s with an invalid address", showURL(u), showStatus(resp))
 	}
 	next, err := f.parse(to.String())
 	if err != nil {

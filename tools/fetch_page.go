@@ -40,7 +40,9 @@ type webPage struct {
 
 // readPage converts a response to text. It works in one pass, and bounds the bytes that
 // are received, decompressed and decoded.
-func readPage(ctx context.Context, inv *invocation, u *url.URL, resp *http.Response, raw bool) (*webPage, error) {
+func readPage(
+	ctx context.Context, inv *invocation, u *url.URL, resp *http.Response, raw bool,
+) (*webPage, error) {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, problemf("http_status", "%s answered %s", showURL(u), showStatus(resp))
 	}
@@ -93,11 +95,13 @@ func (p *webPage) read(r io.Reader, declared string, raw bool) error {
 func readProblem(u *url.URL, err error) error {
 	for _, broken := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum} {
 		if errors.Is(err, broken) {
-			return problemf("broken_page", "%s: the response is not compressed as its header says: %v", showURL(u), err)
+			return problemf("broken_page",
+				"%s: the response is not compressed as its header says: %v", showURL(u), err)
 		}
 	}
 	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
-		return problemf("broken_page", "%s: the response is not compressed as its header says: %v", showURL(u), err)
+		return problemf("broken_page",
+			"%s: the response is not compressed as its header says: %v", showURL(u), err)
 	}
 	return err
 }
@@ -243,7 +247,8 @@ func (p *webPage) result(in fetchArgs) (*result, error) {
 	if p.title != "" {
 		part = "Title: " + runes.Shorten(p.title, 300) + "\n\n" + part
 	}
-	r := textResult(head+envelope.Wrap(p.url.Hostname(), printable(part))+p.rest(from, end), plural(end-from, "byte"))
+	r := textResult(head+envelope.Wrap(p.url.Hostname(), printable(part))+p.rest(from, end),
+		plural(end-from, "byte"))
 	r.Untrusted = true
 	return r, nil
 }

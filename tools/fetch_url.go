@@ -58,7 +58,8 @@ func blockedHost(host string) error {
 func parseURL(s string) (*url.URL, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxURL {
-		return nil, problemf("invalid_url", "the url has %d bytes, at most %d are taken", len(s), maxURL)
+		return nil, problemf("invalid_url",
+			"the url has %d bytes, at most %d are taken", len(s), maxURL)
 	}
 	end := len(s)
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
@@ -73,7 +74,8 @@ func parseURL(s string) (*url.URL, error) {
 	case u.Opaque != "" || u.Hostname() == "":
 		return nil, problemf("invalid_url", "the url has no host; write it as https://host/path")
 	case u.User != nil:
-		return nil, problemf("invalid_url", "the url contains a login; fetch does not log in, leave it out")
+		return nil, problemf("invalid_url",
+			"the url contains a login; fetch does not log in, leave it out")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if err := checkHost(u); err != nil {

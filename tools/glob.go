@@ -44,13 +44,15 @@ func findFiles(
 	ctx context.Context, ws FS, inv *invocation, c *config, in globArgs,
 ) (*result, error) {
 	if in.Pattern == "" {
-		return nil, problemf("invalid_arguments", "pattern is empty; write it like *.go or src/**/*.{ts,tsx}")
+		return nil, problemf("invalid_arguments",
+			"pattern is empty; write it like *.go or src/**/*.{ts,tsx}")
 	}
 	base, err := ws.Rel(cmp.Or(in.Path, "."))
 	if err != nil {
 		return nil, err
 	}
-	pattern, absolute := strings.CutPrefix(filepath.ToSlash(in.Pattern), filepath.ToSlash(ws.Dir())+"/")
+	pattern, absolute := strings.CutPrefix(filepath.ToSlash(in.Pattern),
+		filepath.ToSlash(ws.Dir())+"/")
 	if absolute {
 		base = "."
 	}

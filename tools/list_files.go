@@ -84,7 +84,9 @@ func listDirectory(
 }
 
 // list walks the directories and reports its progress.
-func (l *listing) list(ctx context.Context, ws FS, inv *invocation, start search.Directory, deep bool) error {
+func (l *listing) list(
+	ctx context.Context, ws FS, inv *invocation, start search.Directory, deep bool,
+) error {
 	defer watch(inv, func() aycoder.Progress {
 		return aycoder.Progress{Current: l.seen.Load(), Message: "entries"}
 	})()
@@ -198,7 +200,8 @@ func (l *listing) notes(more string) {
 		fmt.Fprintf(&l.text, "[%s left out: ignored by git, version control or dependencies; "+
 			"name such a directory as the path to see into it]\n", plural(l.ignored, "entry"))
 	}
-	each(&l.text, l.partial, "has too many entries: not all of them were looked at; use bash with ls and grep")
+	each(&l.text, l.partial,
+		"has too many entries: not all of them were looked at; use bash with ls and grep")
 	each(&l.text, l.unreadable, "could not be read")
 }
 

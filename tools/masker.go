@@ -81,7 +81,8 @@ func Masking(m *Masker) aycoder.ToolMiddleware {
 func WithMasker(m *Masker) Option {
 	return func(c *config) error {
 		if m == nil {
-			return &aycoder.ConfigError{Option: "WithMasker", Err: errors.New("masker is nil; turn it off by WithMasking(false)")}
+			return &aycoder.ConfigError{Option: "WithMasker",
+				Err: errors.New("masker is nil; turn it off by WithMasking(false)")}
 		}
 		c.masker = m
 		return nil

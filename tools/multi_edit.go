@@ -29,7 +29,8 @@ type oneEdit struct {
 // concerns a single file, a rule of package policy for paths can allow or deny it.
 func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
-	what := about{"multi_edit", multiDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
+	what := about{"multi_edit", multiDescription,
+		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
 	return newChanger(ws, opts, what, e.multi)
 }
 
@@ -39,7 +40,8 @@ func (e *fileEditor) multi(ctx context.Context, from texts, in multiArgs) (*prop
 	case n == 0:
 		return nil, problemf("invalid_arguments", "edits is empty; give one edit at least")
 	case n > maxEdits:
-		return nil, problemf("invalid_arguments", "there are %d edits, more than %d; make several calls", n, maxEdits)
+		return nil, problemf("invalid_arguments",
+			"there are %d edits, more than %d; make several calls", n, maxEdits)
 	}
 	edits := make([]editmatch.Edit, len(in.Edits))
 	for i, o := range in.Edits {

@@ -90,7 +90,8 @@ func (n *note) told(f *aycoder.FileResult, proposed string, whole bool) string {
 	if f.Written && whole && 0 <= n.From && n.From < n.To && n.To <= len(proposed) && f.Content == proposed {
 		first := strings.Count(proposed[:n.From], "\n") + 1
 		text := strings.TrimSuffix(proposed[n.From:n.To], "\n")
-		now = fmt.Sprintf("; lines %d-%d now read:]\n%s", first, first+strings.Count(text, "\n"), quote(text, first))
+		now = fmt.Sprintf("; lines %d-%d now read:]\n%s", first, first+strings.Count(text, "\n"),
+			quote(text, first))
 	}
 	return fmt.Sprintf("[%s%s after allowing for %s; old_string was found in lines %d-%d%s",
 		n.Name, did, n.Allowed, n.First, n.Last, now)
@@ -105,7 +106,8 @@ func quote(text string, first int) string {
 			b.WriteString("[more lines are not shown]\n")
 			break
 		}
-		fmt.Fprintf(&b, "%6d\t%s\n", first+n, runes.Shorten(strings.TrimRight(line, "\r\n"), quotedWidth))
+		fmt.Fprintf(&b, "%6d\t%s\n", first+n,
+			runes.Shorten(strings.TrimRight(line, "\r\n"), quotedWidth))
 		n++
 	}
 	return b.String()

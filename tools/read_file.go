@@ -58,7 +58,8 @@ func readFile(
 ) (*result, error) {
 	switch {
 	case in.Path == "":
-		return nil, problemf("invalid_arguments", "path is empty; name a file, or a directory to list it")
+		return nil, problemf("invalid_arguments",
+			"path is empty; name a file, or a directory to list it")
 	case in.Offset < 0 || in.Limit < 0:
 		return nil, problemf("invalid_arguments", "offset and limit must not be negative")
 	}

@@ -146,7 +146,9 @@ func (s *LocalSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCal
 }
 
 // startIn starts a command in a box. The types of the internal package stay out of the API.
-func startIn(ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
+func startIn(
+	ctx context.Context, box *sandbox.Box, cmd *exec.Cmd, call SandboxCall,
+) (*SandboxReport, error) {
 	r, err := box.Start(ctx, cmd, sandbox.Call(call))
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		return nil, &SandboxError{e.Mechanism, e.Step, e.Err}
@@ -203,7 +205,9 @@ func Seatbelt(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 }
 
 // newSandbox adds what the host allows to the defaults.
-func newSandbox(box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOption) (*LocalSandbox, error) {
+func newSandbox(
+	box func(sandbox.Policy) *sandbox.Box, ws FS, opts []SandboxOption,
+) (*LocalSandbox, error) {
 	if ws == nil {
 		return nil, errors.New("new sandbox: workspace is nil")
 	}
@@ -339,7 +343,8 @@ type noSandbox struct{ reader *sandbox.Box }
 
 // Start implements [Sandbox].
 func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error) {
-	r := &SandboxReport{Mechanism: "none", Missing: []string{"commands can do all that the host can"}}
+	r := &SandboxReport{Mechanism: "none",
+		Missing: []string{"commands can do all that the host can"}}
 	if call.Require {
 		return nil, &SandboxError{r.Mechanism, "require", sandbox.ErrIncomplete}
 	}
@@ -348,7 +353,8 @@ func (s *noSandbox) Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) 
 		if e, ok := errors.AsType[*SandboxError](err); !ok || !isAbsent(e) {
 			return held, err
 		}
-		r.Missing = append(r.Missing, fmt.Sprintf("commands that only read are not held to that: %v", err))
+		r.Missing = append(r.Missing,
+			fmt.Sprintf("commands that only read are not held to that: %v", err))
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -421,7 +427,8 @@ func (r *SandboxReport) hints() (lines []string) {
 		lines = append(lines, "sandbox: commands change files in the workspace, in temporary directories and in caches only")
 	}
 	if r.Network {
-		lines = append(lines, "sandbox: this command had no network; if it needs it, call again with network true")
+		lines = append(lines,
+			"sandbox: this command had no network; if it needs it, call again with network true")
 	}
 	return lines
 }

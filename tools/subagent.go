@@ -127,7 +127,8 @@ func (s *subagents) run(ctx context.Context, inv *invocation, in subagentArgs) (
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSubagentTimeout)
 	defer cancel()
 	w := &follower{inv: inv, maxTokens: s.MaxTokens}
-	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res), aycoder.WithParent(inv))
+	seq := child.Run(ctx, aycoder.Input{Prompt: in.Task}, aycoder.Into(&w.res),
+		aycoder.WithParent(inv))
 	for ev, err := range seq {
 		if w.err = err; err == nil {
 			w.err = w.see(ctx, ev)
@@ -259,7 +260,8 @@ func shortened(text string) string {
 	if len(text) <= maxReport {
 		return text
 	}
-	return runes.Cut(text, maxReport) + fmt.Sprintf("\n[%d bytes of the answer are left out]", len(text)-maxReport)
+	return runes.Cut(text, maxReport) + fmt.Sprintf("\n[%d bytes of the answer are left out]",
+		len(text)-maxReport)
 }
 
 // account formats the last line of a report.

@@ -79,7 +79,8 @@ func read(ws FS, name string) ([]byte, fs.FileMode, error) {
 	case err != nil:
 		return nil, 0, fmt.Errorf("read %s: %w", showPath(name), err)
 	case len(data) > maxEdited:
-		return nil, 0, problemf("too_large", "%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
+		return nil, 0, problemf("too_large",
+			"%s is larger than %d MB; change it with bash", showPath(name), maxEdited>>20)
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -137,7 +138,8 @@ func (f *textFile) propose(try attempt) (*proposal, error) {
 			return f.stale(shown, then)
 		case err == nil && kindOfProblem(shownErr) == "ambiguous_match":
 			// One remaining match is not necessarily the one that was meant.
-			return nil, problemf("ambiguous_match", "in the file as you read it, %s", shownErr.(*problem).text)
+			return nil, problemf("ambiguous_match",
+				"in the file as you read it, %s", shownErr.(*problem).text)
 		case err == nil:
 			return f.change(f.text, now)
 		case kindOfProblem(shownErr) != "no_match":
@@ -194,7 +196,8 @@ func loses(base, text string) bool {
 }
 
 func (f *textFile) tooLong() error {
-	return problemf("too_large", "%s would get longer than %d MB; change it with bash", showPath(f.path), maxEdited>>20)
+	return problemf("too_large",
+		"%s would get longer than %d MB; change it with bash", showPath(f.path), maxEdited>>20)
 }
 
 // change proposes an edited text.
@@ -203,7 +206,8 @@ func (f *textFile) change(base string, e *edited) (*proposal, error) {
 	case len(e.text) > maxEdited:
 		return nil, f.tooLong()
 	case e.text == base:
-		return nil, problemf("no_change", "%s is so already, so there is nothing to do", showPath(f.path))
+		return nil, problemf("no_change",
+			"%s is so already, so there is nothing to do", showPath(f.path))
 	case loses(base, e.text):
 		return nil, problemf("binary_file", "%s has bytes or characters that you were shown as \uFFFD, and this would put "+
 			"\uFFFD in their place; change only what is beside them with edit_file, or use bash", showPath(f.path))
@@ -254,10 +258,13 @@ func (f *textFile) since(err error) error {
 	case len(f.shown) == 0 && (f.last == "" || f.last == hashOf(f.text)):
 		return err
 	case len(f.shown) == 0:
-		return problemf("stale", "%s has changed since you read it; read it again\n%s", showPath(f.path), p.text)
+		return problemf("stale",
+			"%s has changed since you read it; read it again\n%s", showPath(f.path), p.text)
 	}
-	d := diff.Compare([]byte(f.shown[0]), []byte(f.text), diff.WithNames(f.path, f.path), diff.WithContext(1))
-	return problemf("no_match", "%s\n%s has changed since you read it:\n%s", p.text, showPath(f.path), d.Brief(maxSince))
+	d := diff.Compare([]byte(f.shown[0]), []byte(f.text), diff.WithNames(f.path, f.path),
+		diff.WithContext(1))
+	return problemf("no_match",
+		"%s\n%s has changed since you read it:\n%s", p.text, showPath(f.path), d.Brief(maxSince))
 }
 
 func hashOf(text string) string {

@@ -78,7 +78,8 @@ func (l *TodoList) Set(items []TodoItem) error {
 		case it.Content == "":
 			return problemf("invalid_arguments", "item %d has no content", i+1)
 		case len(it.Content) > maxTodo:
-			return problemf("too_long", "item %d has %d bytes, at most %d are kept", i+1, len(it.Content), maxTodo)
+			return problemf("too_long",
+				"item %d has %d bytes, at most %d are kept", i+1, len(it.Content), maxTodo)
 		case it.sign() == "":
 			return problemf("invalid_arguments", "item %d has the status %q; it must be pending, in_progress, "+
 				"completed or cancelled", i+1, runes.Shorten(string(it.Status), 40))
@@ -129,7 +130,8 @@ func Todo(opts ...Option) (aycoder.Tool, error) {
 	if list == nil {
 		list = new(TodoList)
 	}
-	return aycoder.NewTool("todo", todoDescription, guard(list.run), aycoder.WithEffect(aycoder.EffectReadOnly))
+	return aycoder.NewTool("todo", todoDescription, guard(list.run),
+		aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 
 func (l *TodoList) run(_ context.Context, _ *invocation, in todoArgs) (*result, error) {

@@ -92,7 +92,8 @@ func WithEnv(vars ...string) Option {
 		for _, v := range vars {
 			name, _, _ := strings.Cut(v, "=")
 			if name == "" || strings.ContainsRune(v, 0) {
-				return &aycoder.ConfigError{Option: "WithEnv", Err: fmt.Errorf("not a variable: %q", name)}
+				return &aycoder.ConfigError{Option: "WithEnv",
+					Err: fmt.Errorf("not a variable: %q", name)}
 			}
 		}
 		c.env = append(c.env, vars...)
@@ -261,7 +262,8 @@ func escape(s string) (int, error) {
 			"the arguments have a NUL character in them; leave it out")
 	case 0xD800 <= r && r < 0xDC00:
 		if low := unit(s[min(len(s), 6):]); low < 0xDC00 || low > 0xDFFF {
-			return 0, problemf("invalid_arguments", "the arguments have half a surrogate pair in them")
+			return 0, problemf("invalid_arguments",
+				"the arguments have half a surrogate pair in them")
 		}
 		return 12, nil
 	case 0xDC00 <= r && r <= 0xDFFF:

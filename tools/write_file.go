@@ -23,7 +23,8 @@ type writeArgs struct {
 // of the kind "not_read". If the file has changed since the model was shown it, the tool merges
 // both changes.
 func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
-	what := about{"write_file", writeDescription, aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
+	what := about{"write_file", writeDescription,
+		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}
 	return newChanger(ws, opts, what, writeFile)
 }
 
@@ -45,7 +46,8 @@ func writeFile(ctx context.Context, from texts, in writeArgs) (*proposal, error)
 	e := &edited{text: likeFile(base, in.Content)}
 	switch {
 	case e.text == f.text:
-		return nil, problemf("no_change", "%s has this content already, so there is nothing to do", showPath(f.path))
+		return nil, problemf("no_change",
+			"%s has this content already, so there is nothing to do", showPath(f.path))
 	case base == f.text:
 		return f.change(base, e)
 	}
@@ -63,7 +65,8 @@ func (f *textFile) known() (string, error) {
 				return shown, nil
 			}
 		}
-		return "", problemf("stale", "%s has changed since you read it; read it again, and then write it", showPath(f.path))
+		return "", problemf("stale",
+			"%s has changed since you read it; read it again, and then write it", showPath(f.path))
 	}
 	return "", problemf("not_read", "%s exists and you have not read it; read it first, or change a part of it "+
 		"with edit_file", showPath(f.path))

@@ -83,14 +83,17 @@ func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...Ap
 
 // apply carries out one plan at a time. Two plans at once could exchange the same file, and each
 // would then mistake the other's text for one that the user saved.
-func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption) (*aycoder.ApplyResult, error) {
+func (w *Workspace) apply(
+	ctx context.Context, plan aycoder.EditPlan, opts []ApplyOption,
+) (*aycoder.ApplyResult, error) {
 	c, err := newApplyConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("apply plan: %w", err)
 	}
 	if c.approved != "" { // computing a digest takes as long as all the rest
 		if d := plan.Digest(); c.approved != d {
-			return nil, fmt.Errorf("apply plan: it is not the one that was approved: %s, not %s", d, c.approved)
+			return nil, fmt.Errorf("apply plan: it is not the one that was approved: %s, not %s",
+				d, c.approved)
 		}
 	}
 	if w.turn.Acquire(ctx, 1) != nil {
@@ -99,7 +102,8 @@ func (w *Workspace) apply(ctx context.Context, plan aycoder.EditPlan, opts []App
 	defer w.turn.Release(1)
 	a := &applier{w: w, applyConfig: c, id: rand.Text()}
 	for i, e := range plan.Files() {
-		f := &fileApply{applyConfig: c, edit: e, prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
+		f := &fileApply{applyConfig: c, edit: e,
+			prefix: tempPrefix + a.id + "-" + strconv.Itoa(i) + "-"}
 		f.note = func() error { return a.record.note(a.id, i, f) }
 		f.res = aycoder.FileResult{Path: e.Path, Kind: e.Kind}
 		a.files = append(a.files, f)
@@ -137,7 +141,8 @@ func (a *applier) open(ctx context.Context) error {
 	}
 	sorted := slices.Clone(a.files)
 	slices.SortStableFunc(sorted, func(x, y *fileApply) int {
-		return cmp.Or(strings.Compare(path.Dir(x.final), path.Dir(y.final)), strings.Compare(x.final, y.final))
+		return cmp.Or(strings.Compare(path.Dir(x.final), path.Dir(y.final)),
+			strings.Compare(x.final, y.final))
 	})
 	for i, f := range sorted {
 		if i > 0 && f.final != "" && f.final == sorted[i-1].final {

@@ -264,7 +264,8 @@ func (f *fileApply) merge(found fileState) (fileState, error) {
 	case isBinary(found.text) && !isBinary(f.edit.Base) && !isBinary(theirs.text):
 		return found, &stopError{aycoder.OutcomeKindChanged, "is a binary file now"}
 	}
-	m := merge.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text), f.applyConfig.merge...)
+	m := merge.Merge(view.Bytes(f.edit.Base), view.Bytes(found.text), view.Bytes(theirs.text),
+		f.applyConfig.merge...)
 	f.res.Base, f.res.Ours, f.res.Theirs, f.res.Merge = f.edit.Base, found.text, theirs.text, &m
 	deleted := f.edit.Kind == aycoder.EditDelete
 	if (m.Clean() || f.markers && !m.Binary) && !deleted {

@@ -52,7 +52,8 @@ func WithWrittenConflicts(on bool) ApplyOption {
 func WithWriterWait(d time.Duration) ApplyOption {
 	return func(c *applyConfig) error {
 		if d < 0 {
-			return &aycoder.ConfigError{Option: "WithWriterWait", Err: fmt.Errorf("%s is negative", d)}
+			return &aycoder.ConfigError{Option: "WithWriterWait",
+				Err: fmt.Errorf("%s is negative", d)}
 		}
 		c.wait = d
 		return nil

@@ -111,7 +111,8 @@ type fileState struct {
 // same reports whether a file is as it was: its text counts, not its times, since programs
 // touch files.
 func (s fileState) same(o fileState) bool {
-	return s.absent == o.absent && (s.absent || s.mode == o.mode && s.link == o.link && s.text == o.text)
+	return s.absent == o.absent &&
+		(s.absent || s.mode == o.mode && s.link == o.link && s.text == o.text)
 }
 
 // held is an open file, in place or taken out, that other programs may have opened by its name
@@ -246,7 +247,8 @@ func (h *held) read() (fileState, error) {
 		return fileState{}, errLarge
 	}
 	r := reread{known: h.known.text, size: int(info.Size())}
-	_, err = io.CopyBuffer(&r, io.NewSectionReader(h.file, 0, maxFile+1), make([]byte, min(info.Size()+1, 32<<10)))
+	_, err = io.CopyBuffer(&r, io.NewSectionReader(h.file, 0, maxFile+1),
+		make([]byte, min(info.Size()+1, 32<<10)))
 	text := r.String()
 	if err == nil && len(text) > maxFile {
 		err = errLarge

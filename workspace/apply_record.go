@@ -144,12 +144,14 @@ type recordFile struct {
 // recorded is what has to be known of a file to finish its change, or to take it back.
 func (f *fileApply) recorded(id string, index int) recordFile {
 	e := between(f.final, f.edit.Mode, f.found, f.want)
-	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(), f.found.link}
+	return recordFile{id, index, e, [2]int{len(e.Base), len(e.Proposed)}, f.found.mode.Perm(),
+		f.found.link}
 }
 
 // between returns the edit that turns found into want. Mode is that of a newly created file.
 func between(name string, mode fs.FileMode, found, want fileState) aycoder.FileEdit {
-	b := aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: found.text, Proposed: want.text}
+	b := aycoder.FileEdit{Path: name, Kind: aycoder.EditChange, Base: found.text,
+		Proposed: want.text}
 	switch {
 	case found.absent:
 		b.Kind, b.Mode = aycoder.EditCreate, mode
@@ -316,7 +318,8 @@ func (r *planRecord) remove() {
 // openRecord opens and locks the record of a process that has ended. It returns nil if there is
 // none, or if it is not trusted.
 func (w *Workspace) openRecord(id string) *planRecord {
-	r := &planRecord{recordStore: w.records, id: id, name: w.records.prefix + id + w.records.end, durable: true}
+	r := &planRecord{recordStore: w.records, id: id, name: w.records.prefix + id + w.records.end,
+		durable: true}
 	info, err := r.root.Lstat(r.name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRecord {
 		return nil

@@ -279,7 +279,9 @@ func (l *leftover) edits(back bool) ([]aycoder.FileEdit, error) {
 }
 
 // recoverPlan finishes a plan or takes it back.
-func (w *Workspace) recoverPlan(ctx context.Context, id string, back bool, opts []ApplyOption) (*aycoder.ApplyResult, error) {
+func (w *Workspace) recoverPlan(
+	ctx context.Context, id string, back bool, opts []ApplyOption,
+) (*aycoder.ApplyResult, error) {
 	r := w.openRecord(id)
 	if r == nil {
 		return nil, fmt.Errorf("recover plan %s: it is not there any more, or another process is at it", runes.Path(id))

@@ -81,7 +81,8 @@ func WithAllowed(patterns ...string) Option {
 		for _, p := range patterns {
 			c, err := glob.Compile(p)
 			if err != nil {
-				return &aycoder.ConfigError{Option: "WithAllowed", Err: fmt.Errorf("%q: %w", p, err)}
+				return &aycoder.ConfigError{Option: "WithAllowed",
+					Err: fmt.Errorf("%q: %w", p, err)}
 			}
 			w.allowed = append(w.allowed, c)
 		}
@@ -168,7 +169,8 @@ func (w *Workspace) rel(op, name string) (string, error) {
 	}
 	rel = path.Clean(filepath.ToSlash(rel))
 	if !filepath.IsLocal(filepath.FromSlash(rel)) {
-		return fail(KindOutsideWorkspace, "is outside the workspace; use a path relative to its directory")
+		return fail(KindOutsideWorkspace,
+			"is outside the workspace; use a path relative to its directory")
 	}
 	if strings.Count(rel, "/") >= maxDepth {
 		return fail(KindInvalidPath, fmt.Sprintf("path has more than %d elements", maxDepth))
@@ -344,7 +346,8 @@ func (t *target) close() {
 func (w *Workspace) openTarget(ctx context.Context, name, final string) (*target, error) {
 	t, err := w.openParent(name, final)
 	if err == nil && !lockDirectory(ctx, t.lock) {
-		err = cmp.Or(context.Cause(ctx), t.stale("another process keeps its directory locked; try again"))
+		err = cmp.Or(context.Cause(ctx),
+			t.stale("another process keeps its directory locked; try again"))
 	}
 	if err == nil {
 		err = w.checkParent(t, final) // waiting for the lock may have taken long
