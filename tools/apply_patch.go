@@ -50,8 +50,8 @@ func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return newChanger(ws, opts, what, p.find)
 }
 
-// A patcher makes a plan of a patch: all files together, so that none is changed if one
-// cannot be.
+// A patcher makes one plan for all files of a patch. If one file cannot be changed, none is: a
+// model that reads "failed" would otherwise repeat the parts that succeeded.
 type patcher struct{ ws FS }
 
 // find makes the plan. Problems are worded for the model, which has to write the patch
@@ -83,7 +83,9 @@ func (p *patcher) find(ctx context.Context, from texts, in patchArgs) (*proposal
 	return all, noneTwice(all.edits)
 }
 
-// joined merges several updates of the same file into one.
+// joined merges several updates of the same file into one. Models often write one section for
+// each place in a file; taken separately, each section would be matched against the text before
+// the others.
 func joined(files []patch.File) ([]patch.File, error) {
 	var out []patch.File
 	at := map[string]int{}
@@ -159,6 +161,8 @@ func inFile(path string, err error) error {
 	return err
 }
 
+// add proposes a new file. An empty file may exist already: programs and users create empty files
+// as placeholders, and no line can be lost in them.
 func (f *textFile) add(file *patch.File) (*proposal, error) {
 	if f.exists && f.text != "" {
 		return nil, problemf("exists", "%s exists already; change it with *** Update File, or delete it before",
@@ -188,7 +192,9 @@ func (f *textFile) delete() (*proposal, error) {
 	return &proposal{edits: []aycoder.FileEdit{{Path: f.path, Kind: aycoder.EditDelete, Base: base}}}, nil
 }
 
-// move proposes the changed text under a new name.
+// move proposes the changed text under a new name. A plan has no kind for renaming, so the move
+// is a creation and a deletion, which [workspace.Workspace.Apply] carries out together or not at
+// all.
 func (f *textFile) move(
 	ctx context.Context, from texts, file *patch.File, one *proposal,
 ) (*proposal, error) {

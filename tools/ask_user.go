@@ -47,7 +47,8 @@ type Answer struct {
 	Text string
 }
 
-// ErrNoUser is returned by the function of [AskUser] when there is no user to answer.
+// ErrNoUser is the error that the function passed to [AskUser] returns if there is no user to
+// answer.
 var ErrNoUser = errors.New("no user is there")
 
 // AskUser returns the tool ask_user, with which the model asks the user a question. The function
@@ -64,6 +65,8 @@ func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder
 		aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 
+// An asker asks one question at a time: a user who saw two at once could give the answer to the
+// wrong one.
 type asker struct {
 	ask  func(context.Context, Question) (Answer, error)
 	turn *semaphore.Weighted // held while a question is open

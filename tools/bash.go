@@ -105,6 +105,8 @@ func Bash(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return &bashTool{t, b}, nil
 }
 
+// basher runs the commands of one tool. The working directory is in the Shell, since bash_output
+// and bash_kill share it.
 type basher struct {
 	ws    FS
 	env   []string
@@ -114,7 +116,8 @@ type basher struct {
 	unheld sync.Once // logs once that commands are not confined to reading
 }
 
-// bashTool adds a preview to the tool.
+// bashTool adds a preview to the tool. The preview shows the directory, because the same command
+// can do harm in another directory.
 type bashTool struct {
 	aycoder.Tool
 	b *basher
@@ -246,8 +249,10 @@ func (b *basher) refused(
 	return problemf("cannot_run", "the command was not started: %v", cmp.Or(err, errNoResult))
 }
 
-// follow moves the shell to the directory in which a command has ended, if that is
-// another than the one where it began. It returns a note about that for the result.
+// follow moves the shell to the directory in which a command has ended, if the command began in
+// another one. It returns a note for the result. The shell stays where it is after a stopped
+// command, whose last directory is uncertain, and after a command with the argument working_dir,
+// which is for that command only.
 func (b *basher) follow(e *ending, c *ExecCommand, inv *invocation, in *bashArgs) string {
 	if e.stopped() || in.WorkingDir != "" {
 		return ""
@@ -290,7 +295,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// close ends the output, whoever still holds it.
+// close detaches the writer, so that later writes fail and cannot change the result.
 func (s *sink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

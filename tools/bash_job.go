@@ -141,7 +141,8 @@ func (j *job) state() string {
 	return "ended, " + e.summary()
 }
 
-// ending returns how the command ended, or nil if it was never started.
+// ending returns how the command ended. The command must have been started, since the result is
+// missing otherwise.
 func (j *job) ending() *ending {
 	e := &ending{res: j.res,
 		cancelled: errors.Is(j.err, errStopped) || errors.Is(j.err, errTimeout)}
@@ -151,7 +152,8 @@ func (j *job) ending() *ending {
 	return e
 }
 
-// begin starts a job.
+// begin starts a background command. The context of the command is separate from that of the
+// call, because the command continues after the call; the end of the run cancels it instead.
 func (s *Shell) begin(
 	ctx context.Context, e Exec, c *ExecCommand, in *bashArgs, inv *invocation,
 ) (*job, error) {
@@ -219,7 +221,8 @@ func (j *job) stop() {
 	<-j.done
 }
 
-// find returns the job with an id, if it belongs to this run.
+// find returns the job with an id if the job belongs to this run. Subagents can have the same
+// Shell, but must not read or kill the commands of each other.
 func (s *Shell) find(inv *invocation, id string) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

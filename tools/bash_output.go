@@ -204,4 +204,5 @@ func (s *Shell) kill(ctx context.Context, inv *invocation, in killArgs) (*result
 	}
 }
 
+// textPart returns a part of a result that is only text.
 func textPart(s string) aycoder.Part { return &aycoder.Text{Text: s} }

@@ -24,8 +24,8 @@ type heldLine struct{ rule, line string }
 
 func (r heldLine) String() string { return r.rule + ": " + r.line }
 
-// maxRefusals is how many refusals of the sandbox a result names. The first ones tell
-// enough.
+// maxRefusals is the number of refusals that a result names. It names the last ones, since a
+// program usually fails soon after the refusal that it could not handle.
 const maxRefusals = 3
 
 // refusals returns the last refusals in the output of a command.

@@ -50,8 +50,8 @@ func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFr
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }
 
-// dirIn returns the directory for the calls of a run. A nested run begins in the
-// directory of the workspace and does not move the runs around it, since they work at the
+// dirIn returns the directory for the calls of a run. A nested run begins in the directory of the
+// workspace. It does not change the directory of the runs that enclose it, since they work at the
 // same time.
 func (s *Shell) dirIn(run string, depth int) string {
 	s.mu.Lock()

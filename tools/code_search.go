@@ -55,8 +55,8 @@ func CodeSearch(ws FS, opts ...Option) (aycoder.Tool, error) {
 		aycoder.WithEffect(aycoder.EffectReadOnly), aycoder.WithSubject(aycoder.SubjectPath, "path"))
 }
 
-// codeSearch searches the workspace. Files with matches are noted as seen, as far as they
-// were shown whole.
+// codeSearch searches the workspace. It keeps the text of small files that match, so that an edit
+// of a found line can be merged if the user changes the file meanwhile.
 func codeSearch(
 	ctx context.Context, ws FS, inv *invocation, c *config, in searchArgs,
 ) (*result, error) {
@@ -228,4 +228,6 @@ func showFile(b *strings.Builder, f search.File) int {
 	return n
 }
 
+// hasContext reports whether a file is shown with context lines. Only then do separators help, as
+// in the output of grep.
 func hasContext(f search.File) bool { return len(f.Lines) > f.Matches }

@@ -67,8 +67,8 @@ type ExecResult struct {
 	Notes []string
 }
 
-// ErrExecDir means that the directory for a command no longer exists, or is not in the
-// workspace.
+// ErrExecDir means that the directory in which a command is to run no longer exists or is not in
+// the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
 // WithExec makes bash run its commands by e. Since e is then responsible for confining commands,

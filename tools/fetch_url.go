@@ -104,7 +104,8 @@ func checkHost(u *url.URL) error {
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// portOf returns the port, also if it is the scheme's.
+// portOf returns the port of a URL, or the default port of its scheme. Leading zeros are removed,
+// so that "0080" is not taken for another port than "80".
 func portOf(u *url.URL) string {
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
 		return p
@@ -150,6 +151,8 @@ func showURL(u *url.URL) string {
 	return runes.Shorten(EscapeInvisible(strings.Replace(show.Redacted(), "?%E2%80%A6", "?…", 1)), 300)
 }
 
+// showHost formats a host for a message. A host comes from the model or a server, so it can be
+// long and contain invisible characters.
 func showHost(host string) string { return runes.Shorten(showPath(host), 100) }
 
 // showStatus describes the status in our words, because those in the response are the

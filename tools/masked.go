@@ -136,6 +136,7 @@ func (t *maskedPlanner) Plan(ctx context.Context, inv *invocation) (aycoder.Edit
 	return plan, t.masker.err(err)
 }
 
+// maskedPreviewer wraps a tool that has a preview but makes no plans, such as bash.
 type maskedPreviewer struct {
 	*maskedTool
 	previewer aycoder.Previewer
@@ -152,6 +153,8 @@ func (t *maskedPreviewer) Preview(ctx context.Context, inv *invocation) (string,
 	return t.masker.Mask(text), t.masker.err(err)
 }
 
+// maskedBoth wraps a tool that is both a Planner and a Previewer. Embedding both wrappers would
+// make the selector Call ambiguous, so they are fields.
 type maskedBoth struct {
 	*maskedTool
 	plans    maskedPlanner

@@ -123,6 +123,8 @@ func (m *Masker) told(inv *invocation, r *result, output bool) *result {
 	return out
 }
 
+// hidden counts placeholders in a result. The tool itself may print text that contains
+// placeholders, so told reports only the difference.
 func hidden(r *result) int { return strings.Count(r.Text(), "[secret:") }
 
 // result returns a masked result. Output says that the text is meant for a terminal.

@@ -108,8 +108,8 @@ func (r *SandboxReport) String() string {
 	return text
 }
 
-// ErrSandbox matches all errors of a sandbox: a command was not started because it could
-// not be confined as required.
+// ErrSandbox matches every error of a sandbox: errors.Is(err, ErrSandbox) is true. Such an error
+// means that the command was not started, because it could not be confined as required.
 var ErrSandbox = errors.New("the command was not started")
 
 // SandboxError describes a command that could not be confined. Step names the step that failed.
@@ -339,6 +339,7 @@ func WithSandboxSharedCaches(on bool) SandboxOption {
 //	}
 func NoSandbox() Sandbox { return &noSandbox{sandbox.Reader()} }
 
+// noSandbox has only a sandbox for commands that only read.
 type noSandbox struct{ reader *sandbox.Box }
 
 // Start implements [Sandbox].

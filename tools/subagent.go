@@ -92,6 +92,8 @@ func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	return tool, err
 }
 
+// subagents is the tool. It refers to itself, so that it can be one of the tools of a nested
+// agent.
 type subagents struct {
 	SubagentConfig
 	self aycoder.Tool
@@ -230,6 +232,8 @@ func (w *follower) count(turn *aycoder.TurnFinished) error {
 	return nil
 }
 
+// tokens counts cached input too: it is cheaper, but it fills the context of the model all the
+// same.
 func tokens(u aycoder.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
 
 // report describes the outcome of a run.

@@ -84,6 +84,7 @@ func similar(name string, names []string) []string {
 	return out
 }
 
+// stem returns a name without its extension, because models often mistake .js for .ts.
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
 // distance returns the edit distance of two names in bytes. It considers only the

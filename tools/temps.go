@@ -80,6 +80,8 @@ func (t *temps) end(run string) {
 	t.free = nil
 }
 
+// isEmpty reports whether a directory is empty. It reads only one entry, since a command can
+// leave very many.
 func isEmpty(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

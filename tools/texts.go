@@ -21,8 +21,9 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// The texts that edits begin with. They are read when a plan is made, together with what
-// the model was last shown of each file; a plan that was approved has its texts in itself.
+// The texts that edits start from. They are read when a plan is made, together with the versions
+// that the model was last shown of each file. A plan that was approved contains its texts and is
+// not computed again.
 
 const maxEdited = 8 << 20 // bytes of an edited file, before and after
 
@@ -103,7 +104,8 @@ func readAll(f fs.File, most int) ([]byte, error) {
 
 var errNoFile = errors.New("there is no such file")
 
-// editable refuses a binary file.
+// editable refuses a binary file: the model was not shown its bytes, so an edit could only damage
+// it.
 func (f *textFile) editable() error {
 	if f.binary {
 		return problemf("binary_file", "%s is a binary file; change it with bash", showPath(f.path))
@@ -121,11 +123,11 @@ type edited struct {
 	found [sha256.Size]byte // hash of the lines in which the edits matched
 }
 
-// propose applies edits to a file. They are matched in the current file and, if the model
-// was shown a different version, in that as well. If they do not match the current file
-// any more, or match different lines there, the result is the edited version that was
-// shown, which is then merged into the file. If they do not match the version that was
-// shown, they must match the current file exactly.
+// propose applies edits to a file. It matches the edits in the current text and, if the model was
+// shown a different version, in that version as well. If the edits do not match the current text
+// any more, or match other lines there, the result is the edited version that was shown, which is
+// then merged into the file. If the edits do not match the version that was shown, they must
+// match the current text exactly.
 func (f *textFile) propose(try attempt) (*proposal, error) {
 	now, err := try(f.text)
 	for _, shown := range f.shown {
@@ -171,6 +173,7 @@ func (f *textFile) unseen(n *note) error {
 		n.Name, showPath(f.path), why, n.First, n.Last, n.Allowed, lines)
 }
 
+// kindOfProblem returns the kind of a problem, or "" for another error, which ends the call.
 func kindOfProblem(err error) string {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p.kind
@@ -178,7 +181,8 @@ func kindOfProblem(err error) string {
 	return ""
 }
 
-// create proposes a new file.
+// create proposes a new file. The plan says that the file must not exist, so a file that the user
+// creates meanwhile is not overwritten.
 func (f *textFile) create(text string) (*proposal, error) {
 	if len(text) > maxEdited {
 		return nil, f.tooLong()
@@ -195,6 +199,8 @@ func loses(base, text string) bool {
 		(strings.ContainsRune(base, 0) || EscapeInvisible(base) != base)
 }
 
+// tooLong returns the error for a text that is too large to be merged within bounds of time and
+// memory.
 func (f *textFile) tooLong() error {
 	return problemf("too_large",
 		"%s would get longer than %d MB; change it with bash", showPath(f.path), maxEdited>>20)
@@ -237,6 +243,7 @@ func (f *textFile) stale(shown string, e *edited) (*proposal, error) {
 	return nil, &aycoder.ConflictError{Files: []aycoder.FileResult{r}}
 }
 
+// conflictReason says where the first conflict is, so that the model can read just these lines.
 func conflictReason(m merge.Result) string {
 	for _, g := range m.Regions {
 		if g.Kind == merge.Conflict {
@@ -249,7 +256,8 @@ func conflictReason(m merge.Result) string {
 
 const maxSince = 1500 // bytes
 
-// since adds the changes to the file since it was shown to an error.
+// since adds to an error how the file has changed since the model was shown it. The model can
+// then correct the edit without reading the whole file again.
 func (f *textFile) since(err error) error {
 	p, ok := errors.AsType[*problem](err)
 	switch {
@@ -267,6 +275,7 @@ func (f *textFile) since(err error) error {
 		"%s\n%s has changed since you read it:\n%s", p.text, showPath(f.path), d.Brief(maxSince))
 }
 
+// hashOf returns a hash in the form of [workspace.SeenFiles.Hash].
 func hashOf(text string) string {
 	sum := sha256.Sum256(view.Bytes(text))
 	return hex.EncodeToString(sum[:])
@@ -283,6 +292,7 @@ func refusal(err error, name string) error {
 	return problemf(kindOfRefusal(e.Kind), "%s%s", name, one.Error())
 }
 
+// kindOfRefusal returns the word with which the error for the model begins.
 func kindOfRefusal(k editmatch.Kind) string {
 	switch k {
 	case editmatch.Ambiguous:

@@ -48,6 +48,8 @@ import (
 // Option configures the tools.
 type Option func(*config) error
 
+// config holds the options of all tools. Each tool uses only its part, so that [Coding] can pass
+// the same options to all of them.
 type config struct {
 	env     []string
 	ignored []byte
@@ -165,10 +167,13 @@ type (
 	invocation = aycoder.Invocation
 )
 
+// toolFunc is the form of a tool's function in this package, before guard makes its errors
+// readable for a model.
 type toolFunc[In any] func(context.Context, *aycoder.Invocation, In) (*aycoder.ToolResult, error)
 
-// guard wraps a function: it does not run if the call was cancelled or the arguments are
-// not valid text, and its errors become readable for a model.
+// guard wraps the function of a tool. It does not call the function if the call was cancelled or
+// if the arguments are not valid text, and it makes the errors of the function readable for a
+// model.
 func guard[In any](fn toolFunc[In]) toolFunc[In] {
 	return func(ctx context.Context, inv *aycoder.Invocation, in In) (*aycoder.ToolResult, error) {
 		if err := context.Cause(ctx); err != nil {
@@ -190,12 +195,14 @@ type problem struct{ kind, text string }
 
 func (p *problem) Error() string { return p.kind + ": " + p.text }
 
+// problemf returns a problem. The kind is a stable word that a model or a program can recognize,
+// and the text says what to do next.
 func problemf(kind, format string, args ...any) error {
 	return &problem{kind, fmt.Sprintf(format, args...)}
 }
 
-// explain converts an error to an error result, unless the model cannot do anything about
-// it.
+// explain converts an error to an error result, if the model can do something about it. A full
+// disk ends the run, because every further change would fail too.
 func explain(err error) (*aycoder.ToolResult, error) {
 	if e, ok := errors.AsType[*aycoder.ConflictError](err); ok {
 		return conflictResult(e), nil
@@ -217,6 +224,7 @@ func explain(err error) (*aycoder.ToolResult, error) {
 	return r, nil
 }
 
+// kindOf returns the kind of a file error, or "" for another error.
 func kindOf(err error) workspace.ErrorKind {
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		return e.Kind
@@ -224,6 +232,7 @@ func kindOf(err error) workspace.ErrorKind {
 	return ""
 }
 
+// textResult returns a result with a text for the model and a short summary for the user.
 func textResult(text, summary string) *aycoder.ToolResult {
 	r := aycoder.TextResult(text)
 	r.Summary = summary

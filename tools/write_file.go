@@ -28,6 +28,8 @@ func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	return newChanger(ws, opts, what, writeFile)
 }
 
+// writeFile proposes the new content of a file. It merges with the version that the model has
+// read: the model repeats the lines of that version, and not those that the user has added since.
 func writeFile(ctx context.Context, from texts, in writeArgs) (*proposal, error) {
 	f, err := from.open(ctx, in.Path)
 	if err == nil {

@@ -1,8 +1,9 @@
-// Package workspace reads and changes the files of one directory, and keeps everything else out
-// of reach. [Workspace] opens files, and refuses names and symbolic links that lead out of the
-// directory. [Workspace.Apply] carries out an [aycoder.EditPlan] by a three-way merge with the
-// changes that others have saved meanwhile, so that no line of theirs is lost. [SeenFiles]
-// remembers what a model has read, which is the base of those merges.
+// Package workspace reads and changes the files of one directory, and prevents access to all
+// other files. [Workspace] opens files, and refuses names and symbolic links that lead out of the
+// directory. [Workspace.Apply] carries out an [aycoder.EditPlan]. It merges each change with the
+// changes that others have saved meanwhile (a three-way merge), so that no line of theirs is
+// lost. [SeenFiles] remembers the contents that a model has been shown, which are the bases of
+// those merges.
 package workspace
 
 import (
