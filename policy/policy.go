@@ -142,11 +142,11 @@ const (
 	// Plan runs calls that only read and denies all others, even if an allow rule covers them.
 	// The reason for a denial tells the model to present its plan.
 	Plan Mode = "plan"
-	// FullAuto runs every call, except in these cases: an ask or deny rule covers the call, the
-	// command is catastrophic, the call reads secrets or writes files that run code, or the model
-	// requests approval. It also asks the user if, after text from an untrusted source has come
-	// in, a call may have effects outside of the workspace. The package comment describes the
-	// exceptions.
+	// FullAuto runs every call, with a few exceptions. It asks the user about, or denies, a call
+	// that an ask or deny rule covers, a catastrophic command, a call that reads secrets or
+	// writes files that run code, and a command for which the model requests approval. After text
+	// from an untrusted source has come in, it also asks about calls that may have effects
+	// outside of the workspace. The package comment describes the exceptions.
 	FullAuto Mode = "full-auto"
 )
 
@@ -269,11 +269,11 @@ func WithTools(tools ...aycoder.Tool) Option {
 }
 
 // WithEditTools sets the names of the edit tools, which change files of the workspace and do
-// nothing else. The mode [AcceptEdits] runs their calls. A tool with [aycoder.EffectWrite] whose
-// subject is a path or a patch is an edit tool even if it is not named here. A tool whose
-// specification says that it is destructive, or reaches beyond the workspace, is never an edit
-// tool. Default: edit_file, write_file, multi_edit and apply_patch. Given names replace the
-// default.
+// nothing else. The mode [AcceptEdits] runs the calls of edit tools. A tool with
+// [aycoder.EffectWrite] whose subject is a path or a patch is an edit tool even if it is not
+// named here. A tool whose specification says that it is destructive, or that it reaches beyond
+// the workspace, is never an edit tool. Default: edit_file, write_file, multi_edit and
+// apply_patch. Given names replace the default names.
 func WithEditTools(names ...string) Option {
 	return func(s *setup) error {
 		s.edits = map[string]bool{}
@@ -353,8 +353,8 @@ func (p *Policy) SetMode(m Mode) error {
 	})
 }
 
-// Rules returns the rules of a source that are in force, the longest first. Allow rules of
-// [Project] are not in force: see [Policy.Ignored].
+// Rules returns the rules of a source that are in force, sorted by the length of their text, the
+// longest first. Allow rules of [Project] are not in force: see [Policy.Ignored].
 func (p *Policy) Rules(source Source) []Rule {
 	var out []Rule
 	for _, r := range p.now.Load().rules {
@@ -383,8 +383,8 @@ func (p *Policy) taint(tainted bool) {
 	})
 }
 
-// Audit implements [aycoder.Auditor]. The loop calls it with each record, and thereby reports
-// text from an untrusted source before the model reads that text.
+// Audit implements [aycoder.Auditor]. The loop calls Audit with each record. The record about a
+// text from an untrusted source arrives before the model reads that text.
 func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if rec.Untrusted {
 		p.taint(true)

@@ -24,7 +24,7 @@ const (
 	// User rules come from the user. They include the rules that the user saved when answering a
 	// question.
 	User Source = "user"
-	// Session rules were made by the user for this session. They are lost with the [Policy].
+	// Session rules were made by the user for this session. They last as long as the [Policy].
 	Session Source = "session"
 	// Project rules come with the code that is worked on, and so perhaps from an untrusted
 	// author. They can only add restrictions: allow rules among them are ignored.

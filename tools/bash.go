@@ -63,11 +63,11 @@ func (in *bashArgs) check() error {
 
 // Bash returns the tool bash, which runs shell commands in the workspace. Secrets are removed
 // from the environment of the commands. The tool reports the output of a command as progress
-// while the command runs. The Preview names the directory, so that an approval applies to that
-// directory only.
+// while the command runs. The tool is an [aycoder.Previewer]: the preview shows the directory, so
+// that an approval applies to that directory only.
 //
-// A command that ran is not an error result, whatever its exit status. The Summary of the result
-// is "exit 1", for example, and the model reads the status.
+// The result of a command is not an error result, whatever its exit status. The Summary of the
+// result is "exit 1", for example, and the model reads the status.
 //
 // When a command ends, is cancelled or times out, the tool kills all processes that the command
 // started. On Linux these are all descendants, even detached ones, unless a process changed its
@@ -80,13 +80,13 @@ func (in *bashArgs) check() error {
 // Some calls run without approval because they only read (see [aycoder.Invocation]). The tool
 // confines such a command to reading, even without [WithSandbox]. [NoSandbox] lists the systems
 // on which that is possible, and [SandboxCall] describes the confinement. If a confined command
-// fails, the result describes the confinement, and tells the model that the argument
-// request_approval asks the user for more rights. Two events go to the audit log:
-// "held_to_reading", with the line in which a program reports that it was refused something, and
-// "not_held_to_reading", if this machine cannot confine commands to reading.
+// fails, the result describes the confinement to the model. It also says that with the argument
+// request_approval, the user is asked to permit more. The audit log gets the event
+// "held_to_reading" for a line in which a program reports that it was refused something. It gets
+// the event "not_held_to_reading" if this machine cannot confine commands to reading.
 //
-// The tool keeps at most 30 kB of the output of a call and 512 kB of that of a background
-// command. At most 16 background commands run at a time.
+// The tool keeps at most 30 kB of the output of a call, and at most 512 kB of the output of a
+// background command. At most 16 background commands run at a time.
 //
 // On Windows every call is an error result: without process groups, the tool could not ensure
 // that no processes remain.

@@ -17,10 +17,11 @@ import (
 // has mapped do not count.
 //
 // A command that exceeds the limit is killed. The model gets an error result that begins with
-// "memory_limit:" and includes the output so far. Memory is measured 0.1 s after the start; then
-// every 0.1 s if the command is near the limit, and every second otherwise. A command can exceed
-// the limit between two measurements: one that fills 2 GB per second does so by 0.2 GB. If the
-// machine runs out of memory before that, the kernel kills commands rather than the host.
+// "memory_limit:" and includes the output so far. Memory is measured 0.1 s after the start. After
+// that it is measured every 0.1 s if the command is near the limit, and every second otherwise. A
+// command can exceed the limit between two measurements, for example by 0.2 GB if it fills 2 GB
+// per second. If the machine runs out of memory before that, the kernel kills commands rather
+// than the host.
 //
 // Default: a quarter of the memory of the machine, or of the control group of the host if the
 // group has less. If a quarter is less than 2 GB, the default is 2 GB, but never more than three

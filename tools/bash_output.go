@@ -31,7 +31,7 @@ type outputArgs struct {
 }
 
 // BashOutput returns the tool bash_output, which reports the state and the new output of a
-// background command of bash. Pass the same [WithShell] option to both tools.
+// background command of bash. Pass the same [Shell] to both tools by [WithShell].
 func BashOutput(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {
@@ -174,7 +174,7 @@ type killArgs struct {
 }
 
 // BashKill returns the tool bash_kill, which kills a background command of bash. Pass the same
-// [WithShell] option to both tools.
+// [Shell] to both tools by [WithShell].
 func BashKill(ws FS, opts ...Option) (aycoder.Tool, error) {
 	c, err := configure(ws, opts)
 	if err != nil {

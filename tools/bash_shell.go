@@ -43,8 +43,8 @@ func (s *Shell) Dir() string {
 	return path.Clean(s.at)
 }
 
-// DirOf returns the directory in which the next command of a run starts. The run is the one that
-// ctx belongs to (see [aycoder.RunFromContext]), which includes the ctx that an Approver
+// DirOf returns the directory in which the next command starts, for the run to which ctx belongs
+// (see [aycoder.RunFromContext]). It accepts the ctx of a tool call and the ctx that an Approver
 // receives. Pass DirOf to policy.WithDir.
 func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
 

@@ -84,7 +84,7 @@ func newChanger[In any](ws FS, opts []Option, what about, find finder[In]) (ayco
 	return c, nil
 }
 
-// Plan implements [aycoder.Planner]. It computes the change and does not write.
+// Plan implements [aycoder.Planner]. It computes the change without writing to any file.
 func (c *changer[In]) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	var in In
 	if err := checkText(inv.Args); err != nil {
@@ -138,8 +138,8 @@ type conflict struct{ *aycoder.ConflictError }
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
 
-// Call carries out the plan that was approved. It ignores the arguments, because the plan holds
-// everything that they say.
+// Call carries out the plan that was approved. It then ignores the arguments, because the plan
+// holds everything that they say. If nobody was asked, Call makes a plan from the arguments.
 func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error) {
 	if inv == nil || inv.Plan == nil {
 		return c.Tool.Call(ctx, inv)

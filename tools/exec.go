@@ -26,9 +26,9 @@ type ExecCommand struct {
 	// Script is the text for the shell. It may be up to 1 MiB long. Such a text is too long for a
 	// command-line argument.
 	Script string
-	// Root is the absolute path of the workspace, and Dir that of the directory in which to run.
-	// If Dir is outside of Root, including by way of a symbolic link, Run must return an error
-	// for which errors.Is(err, ErrExecDir) is true.
+	// Root is the absolute path of the workspace. Dir is the absolute path of the directory in
+	// which the command runs. If Dir is outside of Root, including by way of a symbolic link, Run
+	// must return an error for which errors.Is(err, ErrExecDir) is true.
 	Root, Dir string
 	// Network says that the command needs the network, which a sandbox otherwise denies.
 	Network bool
@@ -41,7 +41,7 @@ type ExecCommand struct {
 	Env []string
 	// Output receives the standard output and standard error of the command, in the order in
 	// which they were written. Its Write method does not block. Run must not call Write
-	// concurrently, nor after it has returned.
+	// concurrently, and must not call it after Run has returned.
 	Output io.Writer
 
 	run string // see [temps]
@@ -56,8 +56,8 @@ type ExecResult struct {
 	// Dir is the absolute path of the directory that the shell was in when it ended. It is "" if
 	// that directory is unknown, for example after the shell builtin exec.
 	Dir string
-	// Survivors is the number of processes that could not be killed and still run. Held says that
-	// an unknown process has kept the output open.
+	// Survivors is the number of processes that could not be killed and still run. Held is true
+	// if a process that Run could not find still has the output open.
 	Survivors int
 	Held      bool
 	// ReadOnly says that the command was confined to reading, which may be the reason why the
@@ -71,9 +71,9 @@ type ExecResult struct {
 // the workspace.
 var ErrExecDir = errors.New("the directory is gone, or not in the workspace")
 
-// WithExec makes bash run its commands by e. Since e is then responsible for confining commands,
-// [WithSandbox], [WithSandboxRequired] and [WithMemoryLimit] cannot be combined with WithExec.
-// Default: bash, or sh if there is no bash, on this machine.
+// WithExec makes bash run its commands by e. Since e is then responsible for confining commands
+// and for limiting their memory, [WithSandbox], [WithSandboxRequired] and [WithMemoryLimit]
+// cannot be combined with WithExec. Default: bash, or sh if there is no bash, on this machine.
 func WithExec(e Exec) Option {
 	return func(c *config) error {
 		if e == nil {

@@ -14,7 +14,7 @@ import (
 // or a device. Its errors must be of type [*workspace.Error], whose Kind the tools report to the
 // model. The methods must be safe for concurrent use.
 type FS interface {
-	// Dir returns the absolute path of the directory, in which commands run.
+	// Dir returns the absolute path of the directory that holds the files. Commands run in it.
 	Dir() string
 	// Rel returns the clean, slash-separated path of name, relative to the directory.
 	Rel(name string) (string, error)

@@ -161,12 +161,12 @@ type maskedBoth struct {
 	previews maskedPreviewer
 }
 
-// Plan implements [aycoder.Planner], as for a tool that only plans.
+// Plan implements [aycoder.Planner] in the same way as maskedPlanner.
 func (t *maskedBoth) Plan(ctx context.Context, inv *invocation) (aycoder.EditPlan, error) {
 	return t.plans.Plan(ctx, inv)
 }
 
-// Preview implements [aycoder.Previewer], as for a tool that only previews.
+// Preview implements [aycoder.Previewer] in the same way as maskedPreviewer.
 func (t *maskedBoth) Preview(ctx context.Context, inv *invocation) (string, error) {
 	return t.previews.Preview(ctx, inv)
 }

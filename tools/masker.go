@@ -12,10 +12,11 @@ import (
 )
 
 // Masker hides secrets from the model, logs and recordings: API keys, private keys, tokens,
-// passwords that a name or a URL identifies, and values that the host lists. It replaces each
-// secret by a placeholder such as "[secret:github-token:1a2b3c4d5e]". The same secret always gets
-// the same placeholder, which reveals nothing about the secret to a reader who lacks the key of
-// [NewMasker]. A Masker is safe for concurrent use, and does not retain the text that it masks.
+// passwords in URLs or after a name such as "password", and values that the host lists. It
+// replaces each secret by a placeholder such as "[secret:github-token:1a2b3c4d5e]". The same
+// secret always gets the same placeholder. Without the key of [NewMasker], a placeholder reveals
+// nothing about the secret. A Masker is safe for concurrent use, and does not retain the text
+// that it masks.
 //
 // Masking is a safety net, not a barrier, because it does not find every secret: see
 // [WithMasking].
@@ -26,8 +27,8 @@ type Masker struct{ mask *mask.Masker }
 // valid. If key is empty, NewMasker uses a random key.
 //
 // The masker hides the given secrets, and the values of variables in the host's environment whose
-// names suggest a secret, if they are at least eight bytes long. It finds these values wherever
-// they are, including in JSON, URLs and base64.
+// names suggest a secret. Values of less than eight bytes are not hidden. The masker finds these
+// values wherever they are, including in JSON, URLs and base64.
 func NewMasker(key []byte, secrets ...string) *Masker {
 	values := append(mask.Environment(append(os.Environ(), startEnvironment()...)), secrets...)
 	if len(key) == 0 {

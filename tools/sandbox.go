@@ -173,12 +173,12 @@ func (s *LocalSandbox) Close() error { return s.box.Close() }
 // ends. The host itself keeps its rights.
 //
 // Commands can read and run files in the system directories and in the workspace. In the home
-// directory they can read only the directories where languages and packages are installed. They
-// can change the workspace, including its repository, their directory for temporary files, and
-// build caches. They have no network, not even within the machine. Since Linux 7.1 they can use
-// UNIX sockets, except those of programs outside of the sandbox; before, they can use only socket
-// pairs. They have no capabilities, cannot trace other processes, and can signal only their own
-// processes. Options change these defaults.
+// directory they can read and run only the files in the directories where languages and packages
+// are installed. They can change the workspace, including its repository, their directory for
+// temporary files, and build caches. They have no network, not even within the machine. On Linux
+// 7.1 and newer they can use UNIX sockets, except those of programs outside of the sandbox; on
+// older systems they can use only socket pairs. They have no capabilities, cannot trace other
+// processes, and can signal only their own processes. Options change these defaults.
 //
 // Landlock cannot provide some protections: the field Limits of [SandboxReport] lists them.
 // [Bubblewrap] provides more protections, but takes four times as long to start a command.
@@ -190,10 +190,10 @@ func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 }
 
 // Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and must be
-// allowed to create namespaces. Commands see only their own files and processes. Their network is
-// private and has no connection to other machines or to the host. Their /tmp and shared memory
-// are private as well. Commands that have no access to the network of the host may use UNIX
-// sockets. In all other respects, commands have the rights that [Landlock] describes.
+// allowed to create namespaces. Commands see only their own files and processes. They have a
+// private /tmp, private shared memory, and a private network, which has no connection to other
+// machines or to the host. Unless an option gives them the network of the host, they may also use
+// UNIX sockets. In all other respects, they have the rights that [Landlock] describes.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }
@@ -290,11 +290,11 @@ func WithSandboxNetwork(on bool) SandboxOption {
 	}
 }
 
-// WithSandboxSockets sets whether commands may use UNIX sockets even if the sandbox cannot deny
-// them the sockets of programs outside, as is the case with [Landlock] before Linux 7.1. Such a
-// socket can lead out of the sandbox: a session bus or a container engine, for example, runs
-// commands for every client that connects. Default: false, so that in this case commands can use
-// only socket pairs.
+// WithSandboxSockets sets whether commands may use UNIX sockets even if the sandbox cannot keep
+// them from the sockets of other programs, as is the case with [Landlock] before Linux 7.1.
+// Through the socket of a session bus or a container engine, a command could start other commands
+// outside of the sandbox. Default: false, so that in this case commands can use only socket
+// pairs.
 func WithSandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
@@ -446,9 +446,10 @@ func WithSandbox(s Sandbox) Option {
 	}
 }
 
-// WithSandboxRequired sets whether bash refuses a command unless the sandbox can enforce
-// everything that it promises, so that SandboxReport.Missing is empty. If true and [WithSandbox]
-// is not set, no command runs. Default: false, so that the sandbox enforces as much as it can.
+// WithSandboxRequired sets whether the sandbox must enforce everything that it promises. If true,
+// bash refuses a command for which SandboxReport.Missing would not be empty, and without
+// [WithSandbox] it refuses every command. Default: false, so that the sandbox enforces as much as
+// it can.
 func WithSandboxRequired(on bool) Option {
 	return func(c *config) error {
 		c.requireSandbox = on

@@ -41,8 +41,8 @@ type SubagentConfig struct {
 	Model aycoder.ModelClient
 	// Tools are the tools that an agent can have. A call of the tool may select some of them.
 	Tools []aycoder.Tool
-	// Options are further options for [aycoder.New], such as a system prompt or an Approver. An
-	// Approver given here can only add restrictions to those of the outer run. Pass tools in
+	// Options are further options for [aycoder.New], such as a system prompt or an Approver. Such
+	// an Approver can only add restrictions to those of the outer run's Approver. Pass tools in
 	// Tools, not here.
 	Options []aycoder.Option
 	// MaxTurns, MaxTokens and Timeout limit one call. MaxTokens limits the sum of input and
@@ -51,19 +51,20 @@ type SubagentConfig struct {
 	MaxTurns  int
 	MaxTokens int64
 	Timeout   time.Duration
-	// MaxDepth is the number of agents that may be nested in each other. If it is more than 1, an
-	// agent also has this tool, unless MaxDepth is reached. Default: 1.
+	// MaxDepth is the largest number of agents that may be nested, each started by the one
+	// before. With 1, an agent cannot start further agents. With a larger number, an agent also
+	// has this tool until the limit is reached. Default: 1.
 	MaxDepth int
 }
 
 // Subagent returns a tool with which the model gives a task to a separate agent. The agent works
-// in a nested run (see [aycoder.WithParent]) that lasts at most as long as the call. Its
-// conversation starts with only the task.
+// in a nested run (see [aycoder.WithParent]), which ends at the latest with the call. The agent
+// reads only the task, not the conversation of the outer run.
 //
-// Each call that the agent makes needs the permission of the outer run's Approver first. Its
-// approval requests go to the consumer of the outer run, as an [aycoder.ChildEvent], and its
-// tokens count for the outer run. The tool is read-only if all of Tools are; several agents then
-// work in parallel.
+// Each tool call of the agent first needs the permission of the outer run's Approver. Approval
+// requests of the agent go to the consumer of the outer run, as an [aycoder.ChildEvent], and the
+// agent's tokens count for the outer run. The tool is read-only if all of Tools are; several
+// agents then work in parallel.
 func Subagent(c SubagentConfig) (aycoder.Tool, error) {
 	s := &subagents{SubagentConfig: c}
 	s.Tools = slices.Clone(c.Tools)

@@ -42,11 +42,11 @@ import (
 //     it. The result names the separate file.
 //   - The result describes the files as Apply left them. Content is the text that was read last,
 //     and Written is true if and only if that text contains the change of the plan.
-//   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out: from before the
-//     exchange until Apply returns, a program that opens one of them for writing has to wait. If
-//     a program keeps a file open for writing for longer than [WithWriterWait] allows, the
-//     outcome is busy. Leases do not cover one case: a program that the kernel suspends, for all
-//     this time, between looking up the name and opening the file.
+//   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out. From before the
+//     exchange until Apply returns, a program that opens one of these files for writing has to
+//     wait. If a program keeps a file open for writing for longer than [WithWriterWait] allows,
+//     the outcome is [aycoder.OutcomeBusy]. Leases do not cover one case: a program that the
+//     kernel suspends, for all this time, between looking up the name and opening the file.
 //   - A crash at any moment, including kill -9 and loss of power, leaves each file either old or
 //     new, never a mix of both. If a crash leaves a plan of several files half done, the next
 //     [Open] finds that plan: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes the
@@ -62,10 +62,10 @@ import (
 //     exchange and writes to it after that last read, the written text is lost.
 //   - A program that renames a new file over the name does not wait for a lease. Its file
 //     replaces the file that Apply wrote, as it would after Apply.
-//   - Some systems and file systems cannot exchange two files atomically (all systems other than
-//     Linux). There, the old file gets a second name and is then replaced. A file that another
-//     program renames to the name between these two steps is lost. Without hard links, the old
-//     file is renamed first, so a crash can leave it under a temporary name.
+//   - Systems other than Linux, and some file systems, cannot exchange two files atomically.
+//     There, the old file gets a second name and is then replaced. A file that another program
+//     renames to the name between these two steps is lost. Without hard links, the old file is
+//     renamed first, so a crash can leave it under a temporary name.
 //   - On Windows, a file that is open in another program cannot be replaced, and Apply returns an
 //     error.
 //

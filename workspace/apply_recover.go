@@ -16,10 +16,10 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// InterruptedPlan is a plan that [Workspace.Apply] carried out only in part, because its process
-// ended. Some of its files are changed and others are not, until the caller calls Finish or
-// TakeBack. Both methods carry out another plan in the manner of Apply: they merge with texts
-// that the user has saved since, and a crash can interrupt them in turn.
+// InterruptedPlan is a plan that [Workspace.Apply] carried out only in part, because the process
+// ended first. Some files of the plan are changed and others are not, until the caller calls
+// Finish or TakeBack. Both methods work like Apply: they merge with texts that the user has saved
+// since, and a crash can interrupt them in turn.
 type InterruptedPlan struct {
 	// ID identifies the plan.
 	ID string

@@ -19,11 +19,11 @@ const (
 )
 
 // SeenFiles remembers, by path, the contents of the files that a model has been shown. If a file
-// has changed since, such a content becomes the base of a three-way merge. SeenFiles always
-// stores the content of the whole file, even if the model saw only a part of it. It keeps up to
-// 64 MiB of contents and drops those of the least recently used files first. For the last 100,000
-// files, it also keeps the hash of the latest content. The zero value is ready to use, and the
-// methods are safe for concurrent use.
+// has changed since, the content that the model was shown becomes the base of a three-way merge.
+// SeenFiles always stores the content of the whole file, even if the model saw only a part of it.
+// It keeps up to 64 MiB of contents, and drops the contents of the least recently used files
+// first. For the last 100,000 files, it also keeps the hash of the latest content. The zero value
+// is ready to use, and the methods are safe for concurrent use.
 type SeenFiles struct {
 	mu    sync.Mutex
 	files map[string]*seenFile
@@ -42,16 +42,16 @@ type seenFile struct {
 	all, held *linked.Element
 }
 
-// Add records that the model has read a file, or a part of it, when the whole file had this
-// content.
+// Add records that the model has read a file, or a part of it. The content is that of the whole
+// file at that time.
 func (s *SeenFiles) Add(path, content string) {
 	sum := sha256.Sum256(view.Bytes(content))
 	s.add(path, content, hex.EncodeToString(sum[:]))
 }
 
 // AddPart records that the model has seen some lines of a file, for example in the output of a
-// search or a command. The content, which is that of the whole file, can then be the base of a
-// merge. But the file does not count as read: AddPart does not change the result of Hash.
+// search or a command. The content is that of the whole file, and can be the base of a merge. But
+// the file does not count as read: AddPart does not change the result of Hash.
 func (s *SeenFiles) AddPart(path, content string) { s.add(path, content, "") }
 
 // add notes a content as the newest of its file. Where the bounds are reached, the contents
