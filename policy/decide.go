@@ -72,8 +72,8 @@ func (s *snapshot) runs(q *inquiry) bool {
 	return s.mode == FullAuto || s.mode == AcceptEdits && q.edits && q.class <= shell.WritesWorkspace
 }
 
-// trusted reports whether a managed rule still allows the call after text from a stranger has
-// come in.
+// trusted reports whether a managed rule still allows the call after text from an untrusted
+// source has come in.
 func (s *snapshot) trusted(q *inquiry) bool {
 	if !s.exempt {
 		return false

@@ -429,8 +429,9 @@ func (q *inquiry) writes() []string {
 	return all
 }
 
-// far reports whether the call reaches, or may reach, where text from a stranger must not send
-// it. A program of the project counts as well, since that text may have caused a change of it.
+// far reports whether the call has, or may have, effects that a text from an untrusted source
+// must not cause. A program of the project counts as well, since such a text may have caused a
+// change of the program.
 func (q *inquiry) far() bool {
 	if q.class >= shell.NeedsApproval {
 		return true

@@ -55,7 +55,8 @@ var ErrNoUser = errors.New("no user is there")
 // ask shows the question to the user and returns the answer. The tool calls ask for one question
 // at a time. The function may wait as long as it likes, but must return when ctx is done. If ask
 // is nil or returns [ErrNoUser], the tool tells the model to continue with the most sensible
-// assumption. [Coding] does not include the tool, since not every host has a user.
+// assumption. [Coding] does not include the tool, since not every program has a user who can
+// answer.
 func AskUser(ask func(ctx context.Context, q Question) (Answer, error)) (aycoder.Tool, error) {
 	if ask == nil {
 		ask = func(context.Context, Question) (Answer, error) { return Answer{}, ErrNoUser }

@@ -21,9 +21,9 @@ import (
 // that it is measured every 0.1 s if the command is near the limit, and every second otherwise. A
 // command can exceed the limit between two measurements, for example by 0.2 GB if it fills 2 GB
 // per second. If the machine runs out of memory before that, the kernel kills commands rather
-// than the host.
+// than this process.
 //
-// Default: a quarter of the memory of the machine, or of the control group of the host if the
+// Default: a quarter of the memory of the machine, or of the control group of this process if the
 // group has less. If a quarter is less than 2 GB, the default is 2 GB, but never more than three
 // quarters of the memory.
 func WithMemoryLimit(bytes int64) Option {

@@ -76,9 +76,9 @@ func WithHTTPClient(client *http.Client) Option {
 
 // Fetch returns the tool fetch, which gets the text of a web page. The result has
 // [aycoder.ToolResult].Untrusted set, and an envelope around the text tells the model that the
-// text is not trusted. The tool checks each address when it dials, so that neither a name nor a
-// redirect leads into the private network of the host. A rule of package policy names the host,
-// such as "fetch:example.com".
+// text is not trusted. The tool checks each IP address before it connects, so that neither a name
+// nor a redirect leads into a private network. A rule of package policy names the host of the
+// page, such as "fetch:example.com".
 func Fetch(opts ...Option) (aycoder.Tool, error) {
 	c, err := optioned(opts)
 	if err != nil {
@@ -87,8 +87,8 @@ func Fetch(opts ...Option) (aycoder.Tool, error) {
 	return newFetcher(c).tool()
 }
 
-// fetcher keeps nothing from call to call, unless the client of the host does: no connections, no
-// cookies, no cache.
+// fetcher keeps nothing from call to call: no connections, no cookies, no cache. A client that
+// was set by [WithHTTPClient] may do so.
 type fetcher struct {
 	client   *http.Client
 	private  []string

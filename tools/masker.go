@@ -26,9 +26,9 @@ type Masker struct{ mask *mask.Masker }
 // another process, pass the same key, so that the placeholders which the model has read stay
 // valid. If key is empty, NewMasker uses a random key.
 //
-// The masker hides the given secrets, and the values of variables in the host's environment whose
-// names suggest a secret. Values of less than eight bytes are not hidden. The masker finds these
-// values wherever they are, including in JSON, URLs and base64.
+// The masker hides the given secrets, and the values of variables in the environment of this
+// process whose names suggest a secret. Values of less than eight bytes are not hidden. The
+// masker finds these values wherever they are, including in JSON, URLs and base64.
 func NewMasker(key []byte, secrets ...string) *Masker {
 	values := append(mask.Environment(append(os.Environ(), startEnvironment()...)), secrets...)
 	if len(key) == 0 {

@@ -191,9 +191,9 @@ func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 
 // Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and must be
 // allowed to create namespaces. Commands see only their own files and processes. They have a
-// private /tmp, private shared memory, and a private network, which has no connection to other
-// machines or to the host. Unless an option gives them the network of the host, they may also use
-// UNIX sockets. In all other respects, they have the rights that [Landlock] describes.
+// private /tmp, private shared memory, and a private network, which has no connection to this
+// machine or to others. Unless an option gives them the network of this machine, they may also
+// use UNIX sockets. In all other respects, they have the rights that [Landlock] describes.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }

@@ -256,8 +256,8 @@ func (h *held) read() (fileState, error) {
 	return fileState{text: text, mode: info.Mode()}, err
 }
 
-// A reread collects the content of a file that is read once more. Nearly always it is what
-// it was, and then no copy of it is made.
+// A reread collects the content of a file that is read once more. Nearly always the content is
+// the same as before, and then no copy of it is made.
 type reread struct {
 	known string
 	same  int // bytes of known that were found again
