@@ -393,9 +393,10 @@ func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 }
 
 // KeepRule implements [aycoder.RuleKeeper]. It adds an allow rule, written in the form that
-// [ParseRule] accepts. For [aycoder.Saved], the rule is in the file of [WithFile] when KeepRule
-// returns, and the rules that other processes have saved there meanwhile are in force too. For
-// [aycoder.Once], KeepRule does nothing.
+// [ParseRule] accepts. With [aycoder.Session], the rule lasts as long as the Policy. With
+// [aycoder.Saved], KeepRule writes the rule to the file of [WithFile] before it returns, and
+// loads the rules that other processes have saved there. With [aycoder.Once], KeepRule does
+// nothing.
 func (p *Policy) KeepRule(ctx context.Context, scope aycoder.Scope, text string) error {
 	r, err := ParseRule(RuleAllow, text)
 	switch {

@@ -90,12 +90,11 @@ func WithMasker(m *Masker) Option {
 	}
 }
 
-// WithMasking sets whether the tools of [Coding] mask secrets. They mask a text before it reaches
-// the model, events, logs or recordings. Some texts are not masked: the plan in an approval
-// request ([aycoder.ApprovalRequest].Plan) and the changes in a result
-// ([aycoder.ToolResult].Changes). Both are for the host and contain the files as they are.
-// Masking also misses secrets that are encoded, secrets that look like words, and parts of a
-// secret. Default: true.
+// WithMasking sets whether the tools of [Coding] mask secrets before a text reaches the model,
+// events, logs or recordings. The plan in an approval request ([aycoder.ApprovalRequest].Plan)
+// and the changes in a result ([aycoder.ToolResult].Changes) are never masked: they are for the
+// host and contain the files as they are. Masking also misses secrets that are encoded, secrets
+// that look like words, and parts of a secret. Default: true.
 func WithMasking(on bool) Option {
 	return func(c *config) error {
 		c.unmasked = !on

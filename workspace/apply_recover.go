@@ -49,13 +49,13 @@ func (p *InterruptedPlan) TakeBack(ctx context.Context, opts ...ApplyOption) (*a
 
 // Interrupted returns the plans that a crash left half done, in no particular order. It omits
 // plans that another process is carrying out now. On systems other than Unix, and on some network
-// file systems, such a process cannot be detected; call Interrupted there only if no other
-// process uses the workspace.
+// file systems, it cannot detect such a process; call Interrupted there only if no other process
+// uses the workspace.
 //
 // Without [WithPlanRecords], the records of plans are in the workspace itself. Such a record is
-// trusted only if this user wrote it in this place, so that a repository or an archive cannot
-// bring a record along. But a command that runs in the workspace can write one, so show the Plan
-// to a person before finishing it.
+// trusted only if this user wrote the record in this place, so that a repository or an archive
+// cannot bring a record along. But a command that runs in the workspace can write a record, so
+// show the Plan to a person before finishing it.
 func (w *Workspace) Interrupted() []*InterruptedPlan {
 	var all []*InterruptedPlan
 	for _, id := range w.records.ids() {
