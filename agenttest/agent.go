@@ -13,25 +13,27 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// AgentSetup holds the parts of an agent under test.
+// AgentSetup holds the parts from which [NewAgent] builds the agent under test.
 type AgentSetup struct {
-	// Model is the model to ask, Tools the tools to offer it: all of them, as they are.
+	// Model is the scripted model that the agent must ask. Tools are the tools that the agent
+	// must offer to the model. The agent uses all of them, unchanged.
 	Model aycoder.ModelClient
 	Tools []aycoder.Tool
-	// Approver decides about calls.
+	// Approver decides which tool calls the agent may run.
 	Approver aycoder.Approver
 }
 
-// NewAgent makes an agent for [TestAgent], which calls it many times.
+// NewAgent makes the agent under test from the given parts. [TestAgent] calls it many times.
 type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 
-// TestAgent tests that the agents returned by newAgent keep the contract of [aycoder.Agent] and
-// the rules of a turn. It plays scripted conversations to their end, and also leaves, cancels
-// and panics out of them at every event.
+// TestAgent tests that the agents returned by newAgent keep the contract of [aycoder.Agent], and
+// that they run tool calls in the order that package aycoder promises. It plays scripted
+// conversations to their end. It also plays them again and again, and ends the run at each event
+// by leaving the loop, by cancelling the context, or by a panic.
 //
-// Each subtest runs in a bubble of [synctest] and calls newAgent there. Time is simulated, and
-// goroutines that an agent leaves behind fail the test. The agent must not use the network, and
-// everything that it waits for must be in the bubble too.
+// Each subtest runs in a bubble of [synctest] and calls newAgent there. Time in the bubble is
+// simulated. A goroutine that an agent leaves behind fails the test. The agent must not use the
+// network, and must not wait for anything outside the bubble.
 func TestAgent(t *testing.T, newAgent NewAgent) {
 	t.Helper() // failures name the caller's line
 	for _, r := range agentRules() {
@@ -54,14 +56,15 @@ func TestAgent(t *testing.T, newAgent NewAgent) {
 	}
 }
 
-// A suite is what a check of agents works with.
+// A suite is the state of one check of agents.
 type suite struct {
 	t     testing.TB
 	agent NewAgent
 	found *findings
 }
 
-// bubble runs a check in a bubble. Goroutines that are left after the check are found.
+// bubble runs a check in a bubble of synctest. If a goroutine remains after the check, synctest
+// panics; the panic becomes a finding, so that one broken agent does not end the test binary.
 func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *findings) {
 	found = &findings{}
 	defer func() {
@@ -73,7 +76,7 @@ func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *finding
 	return found
 }
 
-// ways returns the ways of a body; each is tried at every event.
+// ways returns the behaviours of the loop body. Those that end the loop are tried at every event.
 func ways() []way {
 	return []way{
 		{name: "whole", at: -1},
@@ -86,8 +89,9 @@ func ways() []way {
 	}
 }
 
-// playAll plays a scenario until the body no longer gets to the event at which it
-// would end it. Of many events that are alike it leaves some out.
+// playAll plays a scenario until the loop body is no longer called for the event at which it
+// would end the loop. From the 32nd event on it skips some, because a scenario with a thousand
+// deltas would otherwise be played a thousand times.
 func (s *suite) playAll(sc scenario, w way) {
 	for s.found.empty() {
 		if tr := s.play(sc, w); !tr.reached {
@@ -97,7 +101,7 @@ func (s *suite) playAll(sc scenario, w way) {
 	}
 }
 
-// play plays a scenario once, and goes on with the history that it leaves.
+// play plays a scenario once, and then continues the conversation with the history of that run.
 func (s *suite) play(sc scenario, w way) *trace {
 	tr := &trace{found: s.found, world: newWorld(s.found, sc.answers()), way: w}
 	if sc.answer != nil {
@@ -116,13 +120,14 @@ func (s *suite) play(sc scenario, w way) *trace {
 	return tr
 }
 
-// make makes an agent with the suite's model and tools. Each check gets a new one, so that
-// none sees the traces of another.
+// make makes an agent with the suite's model and tools. Each check gets a new agent, so that a
+// fault in one check does not show up in another.
 func (s *suite) make(w *world, asks bool) aycoder.Agent {
 	return s.agent(s.t, AgentSetup{Model: w, Tools: w.tools(), Approver: approver(asks)})
 }
 
-// approver allows everything, or asks about what writes.
+// approver returns an approver that allows everything or, if asks is set, asks the host about
+// each call that may write.
 func approver(asks bool) aycoder.Approver {
 	return aycoder.ApproverFunc(func(_ context.Context, _ *aycoder.ToolUse,
 		spec *aycoder.ToolSpec) aycoder.Verdict {
@@ -133,7 +138,7 @@ func approver(asks bool) aycoder.Approver {
 	})
 }
 
-// whole checks a run that came to its end.
+// whole checks the outcome of a run that nobody ended early against the scenario.
 func (s *suite) whole(sc scenario, tr *trace) {
 	if !sc.err(tr.err) {
 		s.found.add(ruleEnds, "%s: error %v", tr, tr.err)
@@ -158,8 +163,8 @@ func (s *suite) whole(sc scenario, tr *trace) {
 	}
 }
 
-// goOn runs again with the history of a run: it can be gone on with, however that
-// run ended.
+// goOn starts another run with the history of a run. A host must be able to do that however the
+// first run ended: an invalid history would make a stored conversation unusable for good.
 func (s *suite) goOn(before *trace) {
 	if !s.found.empty() {
 		return
@@ -173,14 +178,14 @@ func (s *suite) goOn(before *trace) {
 	}
 }
 
-// An agentRule is a subtest, named by what is done and not by the rule: one check often
-// shows that several rules hold.
+// An agentRule is a subtest. It is named after what the subtest does and not after a rule,
+// because one check often covers several rules.
 type agentRule struct {
 	name  string
 	check func(*suite)
 }
 
-// agentRules are the checks that are not conversations.
+// agentRules returns the checks that are not scenarios.
 func agentRules() []agentRule {
 	return []agentRule{
 		{"lazy", (*suite).lazy},
@@ -199,13 +204,13 @@ func agentRules() []agentRule {
 	}
 }
 
-// quick makes the trace of a whole run of a world.
+// quick prepares a run that nobody ends early, with a model that gives the answers.
 func (s *suite) quick(answers ...[]any) *trace {
 	return &trace{found: s.found, world: newWorld(s.found, answers), way: way{at: -1}}
 }
 
-// lazy checks that Run alone does nothing. In a bubble of synctest, anything that it
-// started would be seen as a goroutine.
+// lazy checks that calling Run does nothing before the sequence is ranged over. Work that Run
+// started in the background would show up as a goroutine with the label.
 func (s *suite) lazy() {
 	w := newWorld(s.found, fixed(says("Hello"))())
 	var res aycoder.Result
@@ -222,7 +227,8 @@ func (s *suite) lazy() {
 	}
 }
 
-// singleUse ranges over a sequence again, after it has ended and after a break.
+// singleUse ranges over a sequence a second time, after the first loop has ended by itself, and
+// after a break. A sequence that worked twice would run every tool twice.
 func (s *suite) singleUse() {
 	for _, at := range []int{-1, 0} {
 		w := newWorld(s.found, fixed(says("Hello"))())
@@ -246,8 +252,8 @@ func (s *suite) singleUse() {
 	}
 }
 
-// cancelledBefore checks that a run whose context has ended asks no model and keeps the
-// prompt.
+// cancelledBefore checks that a run whose context has ended asks no model, but still keeps the
+// prompt in the history, so that the user does not have to type it again.
 func (s *suite) cancelledBefore() {
 	tr := s.quick(says("Hello"))
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -270,8 +276,9 @@ func (s *suite) cancelledBefore() {
 	}
 }
 
-// slowBody lets the body of the first event take as long as anything else can
-// happen: then all tools of the message have run.
+// slowBody keeps the loop body busy at the first event until nothing else can happen. By then all
+// tools of the message must have run, but the model must not have been asked again: the host may
+// be about to leave the loop, and the next request would cost money.
 func (s *suite) slowBody() {
 	steps := []any{delta("a"), call("a", "read", 1), call("b", "write", 2), call("c", "read", 3),
 		call("d", "write", 4)}
@@ -292,8 +299,8 @@ func (s *suite) slowBody() {
 	}
 }
 
-// concurrent has runs at the same time, which must not see each other's calls. With -race
-// it also finds what they share.
+// concurrent starts several runs of one agent at the same time. They must not see each other's
+// calls. Run with -race, the check also finds data that the runs share.
 func (s *suite) concurrent() {
 	w := newWorld(s.found, nil)
 	client := &perRun{answers: [][]any{calls(delta("a"), callArgs("a", "plain", `{}`)), says("so")},
@@ -327,7 +334,8 @@ func (s *suite) concurrent() {
 	}
 }
 
-// invalidInput checks that mistakes of the host are errors before a model is asked.
+// invalidInput checks that mistakes of the host are reported before a model is asked, because a
+// provider would answer an invalid history with an error that does not name the mistake.
 func (s *suite) invalidInput() {
 	use := &aycoder.ToolUse{ID: "a", Name: "read", Args: []byte("{}")}
 	orphan := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{use}}
@@ -351,7 +359,8 @@ func (s *suite) invalidInput() {
 	}
 }
 
-// suspend ends a run with a question open, and goes on in another agent.
+// suspend ends a run while a question to the user is open, and continues the run in another agent
+// with the user's answer, as a host does that was restarted in between.
 func (s *suite) suspend() {
 	first := s.quick(calls(call("a", "read", 1), call("b", "write", 2), call("c", "write", 3)),
 		says("so"))

@@ -16,8 +16,8 @@ import (
 // an agent must have a limit for everything that it waits for, keeps or repeats. These
 // checks take each limit to its end, with answers that would go on for ever.
 
-// perRun answers by the length of the history instead of by count: it can serve
-// several runs at the same time.
+// perRun is a client that chooses its answer by the length of the history, instead of by the
+// number of requests so far. Therefore it can serve several runs at the same time.
 type perRun struct {
 	world   *world
 	answers [][]any
@@ -25,7 +25,8 @@ type perRun struct {
 	mu sync.Mutex
 }
 
-// The turn is counted in the request, since runs at the same time share the client.
+// Stream counts the turns in the request and not in a field, since several runs use the client at
+// the same time.
 func (c *perRun) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
 	turn := 0
@@ -46,7 +47,8 @@ func (c *perRun) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	}
 }
 
-// plainTool makes a tool without the bookkeeping of a world.
+// plainTool makes a tool that does not log its calls. Runs at the same time give their calls the
+// same ids and numbers, which the log of a world would report as a call that ran twice.
 func plainTool(t testing.TB) aycoder.Tool {
 	tool, err := aycoder.NewTool("plain", "A tool of the suite.",
 		func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
@@ -58,8 +60,8 @@ func plainTool(t testing.TB) aycoder.Tool {
 	return tool
 }
 
-// waits checks that a rate limit is waited for as long as the provider asks, and
-// that the run does not wait for ever.
+// waits checks that a run waits as long as the provider asks, because an earlier request would be
+// refused again. But a provider that asks for weeks must not block the run that long.
 func (s *suite) waits() {
 	start := time.Now()
 	limit := &aycoder.RateLimitError{ModelError: modelError("slow"), RetryAfter: 7 * time.Second}
@@ -79,11 +81,11 @@ func (s *suite) waits() {
 	}
 }
 
-// maxTurns is more turns than an agent may take on its own.
+// maxTurns is a number of turns that no agent may reach without asking the user.
 const maxTurns = 5000
 
-// endlessTurns has a model that calls tools for ever. The agent must have a limit of its
-// turns.
+// endlessTurns has a model that calls a tool in every answer. Each turn costs money, so the agent
+// must limit the number of turns.
 func (s *suite) endlessTurns() {
 	w := newWorld(s.found, nil)
 	turn := 0
@@ -120,11 +122,11 @@ func (s *suite) endlessTurns() {
 	}
 }
 
-// maxAnswer is more bytes than an agent may take in one answer.
+// maxAnswer is a size in bytes that no agent may accept in one answer.
 const maxAnswer = 1 << 30
 
-// endlessAnswer has a model whose answer does not end, in one block and in many. The agent
-// must not keep all of it.
+// endlessAnswer has a model whose answer never ends, first in one block and then in many. The
+// agent must not keep all of it in memory.
 func (s *suite) endlessAnswer() {
 	chunk := strings.Repeat("x", 1<<20)
 	s.endless("an endless text", maxAnswer/len(chunk),
@@ -133,12 +135,13 @@ func (s *suite) endlessAnswer() {
 		func(int) aycoder.ModelEvent { return block(chunk) })
 }
 
-// endlessEmpty has a model that sends empty pieces for ever, which no limit of bytes stops.
+// endlessEmpty has a model that sends empty deltas forever. They add no bytes, so a limit of
+// bytes does not stop them.
 func (s *suite) endlessEmpty() {
 	s.endless("endless empty deltas", 64<<20, func(int) aycoder.ModelEvent { return delta("") })
 }
 
-// endless streams until the agent stops it, or at most n events.
+// endless streams events until the agent stops the stream, or until n events have been taken.
 func (s *suite) endless(what string, n int, event func(i int) aycoder.ModelEvent) {
 	sent, stopped := 0, false
 	steps := stream(func(ctx context.Context, yield func(aycoder.ModelEvent) bool) bool {
@@ -161,8 +164,8 @@ func (s *suite) endless(what string, n int, event func(i int) aycoder.ModelEvent
 	}
 }
 
-// manyCalls has more calls in one message than any agent runs. Each still needs its output,
-// or the history is not valid.
+// manyCalls puts more calls into one message than any agent runs. Each call needs an output all
+// the same, because providers refuse a history with a call that has none.
 func (s *suite) manyCalls() {
 	const n = 10000
 	tr := s.quick(calls(manyCalls("read", n)...), says("so"))
@@ -173,9 +176,11 @@ func (s *suite) manyCalls() {
 	}
 }
 
+// largeResult has a tool that returns 50 MiB, far more than fits into the context of any model.
 func (s *suite) largeResult() { s.large(50 << 20) }
 
-// large lets a tool give a result of that many bytes.
+// large has a tool that returns a result of size bytes. The agent must shorten the result instead
+// of ending the run.
 func (s *suite) large(size int) {
 	tr := s.quick(calls(call("a", "huge", 1), call("b", "read", 2)), says("so"))
 	tr.world.huge = size

@@ -17,7 +17,7 @@ import (
 // a call that has ended. So every run of every scenario is checked for these, in whichever
 // way the consumer leaves it.
 
-// check checks what holds for every run, however it ended.
+// check checks the rules that hold for every run, however the run ended.
 func (tr *trace) check(in aycoder.Input) {
 	tr.checkEnd()
 	checkHistory(tr.found, tr.String(), tr.res.Messages)
@@ -29,8 +29,9 @@ func (tr *trace) check(in aycoder.Input) {
 	tr.checkEvents()
 }
 
-// checkEnd checks how the run ended: a panic of the body comes through, a cancel is told,
-// and otherwise the end or an error comes last.
+// checkEnd checks how the run ended. A panic of the loop body must come through to the host, and
+// a cancelled run must say that it was cancelled. Any other run ends with RunFinished or an
+// error.
 func (tr *trace) checkEnd() {
 	switch p := tr.panicked; {
 	case p == nil && tr.left && tr.way.name == "panic":
@@ -50,7 +51,7 @@ func (tr *trace) checkEnd() {
 	}
 }
 
-// finished reports whether the last event is the end of the run, with its result.
+// finished reports whether the last event is RunFinished with a result.
 func (tr *trace) finished() bool {
 	if len(tr.events) == 0 {
 		return false
@@ -59,8 +60,8 @@ func (tr *trace) finished() bool {
 	return ok && f.Result != nil
 }
 
-// checkHistory checks that a history is valid: by [aycoder.CheckHistory], that the
-// outputs stand in the order of the calls, and that all text can be stored.
+// checkHistory checks that a history passes [aycoder.CheckHistory], that the outputs are in the
+// order of their calls, and that a host can store all of the text.
 func checkHistory(found *findings, where string, messages []*aycoder.Message) {
 	if err := aycoder.CheckHistory(messages); err != nil {
 		found.add(ruleHistory, "%s: %v", where, err)
@@ -74,8 +75,8 @@ func checkHistory(found *findings, where string, messages []*aycoder.Message) {
 	}
 }
 
-// checkOutputs checks that the outputs answer the calls one by one. Providers refuse a
-// history in which they do not.
+// checkOutputs checks that each output answers the call at the same position. Providers refuse a
+// history in which a call has no output.
 func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *aycoder.Message) {
 	outputs := outputsOf(m)
 	if len(calls) != len(outputs) {
@@ -101,7 +102,7 @@ func outputsOf(m *aycoder.Message) []*aycoder.ToolOutput {
 	return out
 }
 
-// checkText checks that a message can be stored and comes back as it was.
+// checkText checks that a message can be stored as JSON, and is the same when it is read back.
 func checkText(found *findings, where string, m *aycoder.Message) {
 	for _, s := range texts(m.Parts) {
 		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
@@ -125,7 +126,7 @@ func checkText(found *findings, where string, m *aycoder.Message) {
 	}
 }
 
-// texts returns everything in the parts that is stored as text.
+// texts returns all strings in the parts that end up in the stored form.
 func texts(parts []aycoder.Part) []string {
 	var out []string
 	for _, p := range parts {
@@ -147,13 +148,13 @@ func texts(parts []aycoder.Part) []string {
 	return out
 }
 
-// A pair is a call of the history and its output.
+// A pair is a call in the history with its output. The output is nil if the call has none.
 type pair struct {
 	use *aycoder.ToolUse
 	out *aycoder.ToolOutput
 }
 
-// pairs returns the calls of a history with their outputs, which are in the message behind.
+// pairs returns the calls of a history with their outputs, which are in the following message.
 func pairs(messages []*aycoder.Message) []pair {
 	var out []pair
 	for i, m := range messages {
@@ -172,7 +173,9 @@ func pairs(messages []*aycoder.Message) []pair {
 	return out
 }
 
-// checkCalls compares what a run added to the history with what the tools did.
+// checkCalls compares the messages that a run added to the history with the log of the tools. The
+// model only knows the history: an output that no tool returned would mislead it, and a missing
+// output would make it call the tool again.
 func (tr *trace) checkCalls(added []*aycoder.Message) {
 	if tr.res.End == aycoder.EndSuspended {
 		return // the message is not in the history yet
@@ -204,7 +207,8 @@ func (tr *trace) checkCalls(added []*aycoder.Message) {
 	}
 }
 
-// checkOutput checks that the result of a call that ran to its end was kept.
+// checkOutput checks that the result of a call that returned is in the history. The results of
+// "dirty" and "huge" may differ, since the agent has to clean or shorten them.
 func (tr *trace) checkOutput(c *callLog, out *aycoder.ToolOutput) {
 	ok := c.returned && c.err == nil
 	if ok == out.IsError {
@@ -218,8 +222,8 @@ func (tr *trace) checkOutput(c *callLog, out *aycoder.ToolOutput) {
 	}
 }
 
-// checkEvents checks the events of calls and turns against each other and against
-// the history.
+// checkEvents checks that the events of calls and turns come in a possible order, and that they
+// agree with the history.
 func (tr *trace) checkEvents() {
 	started, done := map[string]bool{}, map[string]*aycoder.ToolFinished{}
 	turns := 0
@@ -268,7 +272,8 @@ func (tr *trace) checkEvents() {
 	}
 }
 
-// checkChange checks that what became of a file is told before its call ends.
+// checkChange checks that an event about a file comes before the end of the call that changed the
+// file, since a host may close its view of a call as soon as the call ends.
 func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileResult, done map[string]*aycoder.ToolFinished) {
 	if call == nil || file == nil {
 		tr.found.add(ruleEvents, "%s: event %d: %T is of no call or of no file", tr, i, tr.events[i])
@@ -279,8 +284,8 @@ func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileRes
 	}
 }
 
-// checkFinished checks that the events told the same as the history: a host that only sees
-// events must not believe something else.
+// checkFinished checks that the events and the history contain the same outputs. A host that only
+// reads the events must not come to a different conclusion than the model.
 func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder.ToolFinished) {
 	for _, p := range pairs(tr.res.Messages) {
 		fin := done[p.use.ID]
@@ -300,7 +305,7 @@ func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder
 	}
 }
 
-// said joins the text of the deltas.
+// said returns the text of all deltas.
 func (tr *trace) said() string {
 	var b strings.Builder
 	for _, ev := range tr.events {
@@ -311,7 +316,7 @@ func (tr *trace) said() string {
 	return b.String()
 }
 
-// text joins what the model says in a history.
+// text returns the text of all messages of the model in a history.
 func text(messages []*aycoder.Message) string {
 	var b strings.Builder
 	for _, m := range messages {

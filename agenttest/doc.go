@@ -1,16 +1,16 @@
-// Package agenttest tests that what a host plugs into aycoder holds to the
-// contracts in the doc comments of package aycoder: an agent, a model client, a
-// tool. The suites are functions for a test of the host's own. They import the
-// standard library and aycoder, and nothing else.
+// Package agenttest tests that an agent, a model client or a tool keeps the contract in its doc
+// comment in package aycoder. Each test suite is a function that a host calls from its own test.
+// The suites import only the standard library and aycoder.
 //
 // # Agents
 //
-// [TestAgent] is for agents that a host wrote or wrapped: with telemetry, a cache,
-// its own approver. It gets a function that makes one:
+// [TestAgent] is for agents that a host wrote, or wrapped to add telemetry, a cache or an
+// approver. The host passes a function that makes such an agent:
 //
 //	func TestMyAgent(t *testing.T) {
 //		agenttest.TestAgent(t, func(t testing.TB, s agenttest.AgentSetup) aycoder.Agent {
-//			loop, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver))
+//			loop, err := aycoder.New(s.Model,
+//				aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver))
 //			if err != nil {
 //				t.Fatal(err)
 //			}
@@ -18,22 +18,22 @@
 //		})
 //	}
 //
-// Some fifty conversations are played with a scripted model: text, calls that read
-// and write, tools that fail, panic, wait, ignore that they are cancelled, approvals,
-// answers that are cut off, refused, broken off before and after a tool began,
-// overload, invalid UTF-8. Each is played to its end, by a body that is slow, and
-// left, cancelled and panicked out of at every event (of hundreds that are alike, at
-// some). After each run the history is checked, compared with what the tools did,
-// and gone on with in a next run; no goroutine may remain.
+// The suite plays some fifty conversations with a scripted model. Their answers contain text and
+// calls that read or write. Other answers are cut off, refused, overloaded, not valid UTF-8, or
+// broken off before or after a tool has begun. The tools fail, panic, wait, or ignore that they
+// are cancelled. Each conversation is played to its end, once with a slow loop body. It is also
+// left, cancelled and ended by a panic at every event; of hundreds of similar events, only some
+// are tried. After each run the suite checks the history, compares the history with the calls
+// that the tools logged, and continues the conversation in another run. No goroutine may remain.
 //
-// The suite runs in bubbles of [testing/synctest], so that waits take no time and
-// goroutines that remain are found surely. The agent must be made in the bubble, and
-// what it waits for must be there, too: no goroutine of the package, no network.
+// The suite runs in bubbles of [testing/synctest], so waits take no time and every goroutine that
+// remains is found. The agent must be made inside the bubble. It must not wait for anything
+// outside, such as the network or a goroutine that its package started earlier.
 //
 // # Model clients
 //
-// [TestModelClient] is for providers and for middleware around them. The host says
-// how to make a client that answers in a known way, usually with a test server:
+// [TestModelClient] is for providers and for middleware around them. The host says how to make a
+// client that answers in a known way, usually with a test server:
 //
 //	func TestMyClient(t *testing.T) {
 //		agenttest.TestModelClient(t, agenttest.Clients{
@@ -43,12 +43,12 @@
 //		})
 //	}
 //
-// The tests of a field of [Clients] that is nil are skipped, and say which field that is.
+// If a field of [Clients] is nil, its tests are skipped, and the skip names the field.
 //
 // # Tools
 //
-// [TestTool] gets a function that makes the tool in a fresh directory, and calls that
-// fit its schema. It makes those, and many that do not fit, out of them:
+// [TestTool] gets a function that makes the tool in a fresh directory, and some valid calls. It
+// executes these calls, and many invalid calls that it derives from them:
 //
 //	func TestMyTool(t *testing.T) {
 //		agenttest.TestTool(t, func(t testing.TB) agenttest.ToolSetup {
@@ -57,13 +57,13 @@
 //		}, agenttest.ToolCase{Name: "list", Args: `{"path":"."}`})
 //	}
 //
-// # What a failure says
+// # Failures
 //
-// A failure names the rule that was violated, where in the conversation, and what
-// was seen:
+// A failure names the rule that was violated, the place in the conversation, and the behaviour
+// that was seen:
 //
 //	rule 5: each call has its own output, in call order: break at event 3: call 2 …
 //
-// The suites are tested, too: for each rule there is an agent, a client or a tool
-// that breaks it, and the suite must find that.
+// The suites are tested, too: for each rule there is an agent, a client or a tool that breaks the
+// rule, and the suite must find it.
 package agenttest

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Rules, as a failed suite names them. Those with a number are in the doc comment
-// of [aycoder.Agent].
+// The rules as a failed suite names them. The rules with a number are those in the doc comment of
+// [aycoder.Agent].
 const (
 	ruleLazy    = "rule 1: a run is lazy"
 	ruleOnce    = "rule 1: a sequence is single-use"
@@ -70,17 +70,18 @@ const (
 	ruleToolGone   = "tool: no goroutine and no progress outlives the call"
 )
 
-// findings collects what a check has found. The checks hand them back instead of
-// failing a test, so that it can be tested that they do find what they look for.
+// findings collects the violations that a check has found. The checks return them instead of
+// failing a test, so that a test of the suite can check that a broken agent is found.
 type findings struct {
 	mu   sync.Mutex
 	list []string
 }
 
-// maxFindings bounds how much one check says.
+// maxFindings bounds how many violations one check reports. An agent that breaks one rule often
+// breaks it at every event.
 const maxFindings = 8
 
-// add notes that a rule was violated. Equal findings are reported once.
+// add records that a rule was violated. A violation with the same text is reported once.
 func (f *findings) add(rule, format string, args ...any) {
 	s := rule + ": " + fmt.Sprintf(format, args...)
 	f.mu.Lock()
@@ -90,28 +91,28 @@ func (f *findings) add(rule, format string, args ...any) {
 	}
 }
 
-// empty reports whether nothing was found.
+// empty reports whether no violation was found.
 func (f *findings) empty() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.list) == 0
 }
 
-// of reports whether a rule was violated.
+// of reports whether the given rule was violated.
 func (f *findings) of(rule string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.list, func(s string) bool { return strings.HasPrefix(s, rule) })
 }
 
-// String returns the findings, one a line.
+// String returns the findings, one per line.
 func (f *findings) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strings.Join(f.list, "\n")
 }
 
-// report fails the test with each finding.
+// report fails the test with one error for each finding.
 func (f *findings) report(t testing.TB) {
 	t.Helper()
 	f.mu.Lock()
@@ -121,7 +122,8 @@ func (f *findings) report(t testing.TB) {
 	}
 }
 
-// shown shortens what a finding quotes.
+// shown quotes a text for a finding and shortens it, since some texts of the suite have
+// megabytes.
 func shown(s string) string {
 	if len(s) > 120 {
 		return fmt.Sprintf("%q… (%d bytes)", s[:120], len(s))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// goroutineID returns the number of the calling goroutine, from the first line of
-// its stack: "goroutine 18 [running]:".
+// goroutineID returns the number of the calling goroutine. It reads the first line of the stack,
+// "goroutine 18 [running]:", because the runtime has no function for it.
 func goroutineID() uint64 {
 	var buf [64]byte
 	line := strings.TrimPrefix(string(buf[:runtime.Stack(buf[:], false)]), "goroutine ")
@@ -22,10 +22,11 @@ func goroutineID() uint64 {
 	return n
 }
 
+// labelKey is the key of the profiler label that marks the goroutines of one check.
 const labelKey = "agenttest"
 
-// labelled calls f and returns the label that every goroutine has that came of it:
-// labels are inherited. So other tests of the process do not disturb the count.
+// labelled calls f and returns a profiler label. All goroutines that f starts, directly or
+// indirectly, inherit the label. Counting by label leaves out the goroutines of other tests.
 func labelled(ctx context.Context, f func(context.Context)) string {
 	label := rand.Text()
 	pprof.Do(ctx, pprof.Labels(labelKey, label), f)
@@ -48,8 +49,8 @@ func goroutinesOf(label string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// goneWithin waits, for as long as d, until no goroutine has the label. It returns
-// the stacks of those that remain.
+// goneWithin waits at most d for all goroutines with the label to end. It returns the stacks of
+// those that remain, or "".
 func goneWithin(label string, d time.Duration) string {
 	for end := time.Now().Add(d); ; runtime.Gosched() {
 		left := goroutinesOf(label)

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// A variant is a call that was made out of another.
+// A variant is a call that the suite derived from a valid call.
 type variant struct{ what, args string }
 
-// A shape is what the suite reads of a schema.
+// A shape holds the parts of a JSON schema that the suite uses.
 type shape struct {
 	Type       string                     `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -24,8 +24,8 @@ type shape struct {
 	Extra      json.RawMessage            `json:"additionalProperties"`
 }
 
-// readShape reads what the suite needs of a schema and of valid arguments, to make invalid
-// ones of them.
+// readShape parses the schema and the arguments of a valid call, from which the suite derives
+// other calls.
 func readShape(schema json.RawMessage, args string) (shape, map[string]json.RawMessage, error) {
 	var sh shape
 	if err := json.Unmarshal(schema, &sh); err != nil {
@@ -41,7 +41,8 @@ func readShape(schema json.RawMessage, args string) (shape, map[string]json.RawM
 	return sh, in, nil
 }
 
-// with returns the arguments with one of them set, or left out.
+// with returns the arguments as JSON, with one of them set to value, or left out if value is "".
+// It writes the value as it is, so that the value may be invalid JSON.
 func with(in map[string]json.RawMessage, key, value string) string {
 	var b strings.Builder
 	add := func(k, v string) {
@@ -63,7 +64,8 @@ func with(in map[string]json.RawMessage, key, value string) string {
 	return "{" + b.String() + "}"
 }
 
-// misfits returns calls that do not fit the schema.
+// misfits returns calls that violate the schema in every way the suite knows. Models make such
+// calls: they forget arguments, invent some, and are cut off in the middle of one.
 func misfits(schema json.RawMessage, args string) ([]variant, error) {
 	sh, in, err := readShape(schema, args)
 	if err != nil {
@@ -88,7 +90,8 @@ func misfits(schema json.RawMessage, args string) ([]variant, error) {
 	return out, nil
 }
 
-// otherType returns a value of a type that a property does not have.
+// otherType returns a JSON value whose type differs from that of the property. It returns "" for
+// a property that allows several types, since no value is surely invalid there.
 func otherType(property json.RawMessage) string {
 	var p struct {
 		Type any `json:"type"`
@@ -105,7 +108,8 @@ func otherType(property json.RawMessage) string {
 	return ""
 }
 
-// oddities returns calls that are strange, and may fit the schema.
+// oddities returns calls with strange arguments, some of which the schema allows: NUL bytes, lone
+// surrogates, numbers that overflow, paths that lead out of the directory, very long texts.
 func oddities(schema json.RawMessage, args string) ([]variant, error) {
 	sh, in, err := readShape(schema, args)
 	if err != nil {
@@ -139,8 +143,8 @@ func oddities(schema json.RawMessage, args string) ([]variant, error) {
 	return out, nil
 }
 
-// snapshot returns a line for each file of the directory: its mode, and a hash of what
-// is in it.
+// snapshot describes each file in the directory of the tool by its mode and a hash of its
+// content. Times are left out, because reading a file may change them.
 func (s *toolSuite) snapshot() map[string]string {
 	files := map[string]string{}
 	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -175,7 +179,7 @@ func (s *toolSuite) snapshot() map[string]string {
 	return files
 }
 
-// same checks that the directory is as it was.
+// same checks that the directory still equals an earlier snapshot.
 func (s *toolSuite) same(before map[string]string, what string) {
 	after := s.snapshot()
 	for path, line := range before {

@@ -10,67 +10,76 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Client is a client that is set up to answer in a known way. It must give the same answer to
-// each request, and must be safe for concurrent use.
+// Client is a model client under test that is set up to answer in a known way. It must give the
+// same answer to every request, and must be safe for concurrent use.
 type Client struct {
 	Model aycoder.ModelClient
-	// Idle closes what the client keeps for its next request, such as connections
-	// (http.Client.CloseIdleConnections). It may be nil.
+	// Idle closes everything that the client keeps open for its next request, for example with
+	// http.Client.CloseIdleConnections. The suite calls Idle before it looks for goroutines that
+	// remain. Idle may be nil.
 	Idle func()
 }
 
-// Clients makes clients that answer in a known way, for example with a test server for the
-// provider. A nil field stands for a feature that the provider lacks. Its tests, whose names
-// begin with the name of the field, are reported as skipped.
+// Clients holds functions that make clients, each of which answers in a known way. A test server
+// usually plays the provider. If the provider lacks a feature, leave the field for that feature
+// nil: the tests whose names begin with the name of the field are then reported as skipped.
 type Clients struct {
-	// Text answers with the pieces as one text, each piece a separate event, and StopEndTurn.
+	// Text returns a client whose model answers with one text block and StopEndTurn. Each piece
+	// arrives as a separate TextDelta.
 	Text func(t testing.TB, pieces ...string) Client
-	// Thinking thinks the first text, and says the second.
+	// Thinking returns a client whose model writes a thinking block and then a text block. The
+	// message ends with StopEndTurn.
 	Thinking func(t testing.TB, thinking, text string) Client
 	// Call returns a client whose model writes text and then calls the tool. The message ends
 	// with StopToolUse.
 	Call func(t testing.TB, text string, call *aycoder.ToolUse) Client
-	// Cut is cut off by the token limit in the middle of a call: Args are the
-	// beginning of a JSON text. It is nil if the service only sends whole calls.
+	// Cut returns a client whose model reaches its token limit in the middle of a tool call. The
+	// Args of call are the part of the JSON text that arrived. Leave Cut nil if the service sends
+	// only complete calls.
 	Cut func(t testing.TB, call *aycoder.ToolUse) Client
-	// Refused returns a client whose model writes text and then refuses to continue, or is cut
-	// off by a filter. The message ends with StopRefusal.
+	// Refused returns a client whose model writes text and then refuses to continue, or is
+	// stopped by a content filter. The message ends with StopRefusal.
 	Refused func(t testing.TB, text string) Client
-	// Broken says the pieces, and then the connection is lost.
+	// Broken returns a client whose model writes the pieces, after which the connection is lost.
 	Broken func(t testing.TB, pieces ...string) Client
-	// Hang says the pieces, and then nothing more, but keeps the connection.
+	// Hang returns a client whose model writes the pieces and then sends nothing more, while the
+	// connection stays open.
 	Hang func(t testing.TB, pieces ...string) Client
-	// Silent takes the request and never answers.
+	// Silent returns a client whose server accepts the request and never answers.
 	Silent func(t testing.TB) Client
-	// Refuse answers with the error of a provider that is overloaded.
+	// Refuse returns a client whose provider answers every request with its error for overload.
 	Refuse func(t testing.TB) Client
-	// Garbage answers with bytes that are none of the provider's format.
+	// Garbage returns a client whose server answers with bytes that are not in the provider's
+	// format.
 	Garbage func(t testing.TB) Client
-	// RateLimited answers with the provider's rate-limit error, which says to try again in 7
-	// seconds.
+	// RateLimited returns a client whose provider answers with its error for a rate limit, which
+	// says to try again in 7 seconds.
 	RateLimited func(t testing.TB) Client
-	// TooLarge answers as the provider does to a request that is larger than the
-	// model's context.
+	// TooLarge returns a client whose provider answers with its error for a request that does not
+	// fit into the context of the model.
 	TooLarge func(t testing.TB) Client
-	// NoModel answers as the provider does where there is no such model.
+	// NoModel returns a client whose provider answers with its error for a model that does not
+	// exist.
 	NoModel func(t testing.TB) Client
-	// BadKey returns a client made with key, whose server rejects it with a text that
-	// contains the key.
+	// BadKey returns a client that uses the API key. Its server rejects the key with an error
+	// text that contains the key.
 	BadKey func(t testing.TB, key string) Client
-	// Wire says "Hello". The function returns the body of the last request.
+	// Wire returns a client whose model answers "Hello". The function body returns the HTTP body
+	// of the last request that the client sent.
 	Wire func(t testing.TB) (c Client, body func() []byte)
-	// Signed calls the tool, behind something that the provider needs back: the mark is
-	// a signature of what the model thought, say. The function returns the body of the
-	// last request.
+	// Signed returns a client whose model calls the tool. Before the call, the answer contains
+	// data that must be sent back to the provider with the next request, such as the signature of
+	// a thinking block. The argument mark is that data. The function body returns the HTTP body
+	// of the last request that the client sent.
 	Signed func(t testing.TB, mark string, call *aycoder.ToolUse) (c Client, body func() []byte)
 }
 
-// soon is how long a client may take to be gone after its sequence has ended, or
-// after a cancel. It is a bound for slow machines, not a promise.
+// soon is how long a client may take to end its goroutines, measured from the end of its sequence
+// or from the cancellation. It is a bound for slow machines, not a promise to users.
 const soon = 5 * time.Second
 
-// TestModelClient tests that a client keeps the contract of [aycoder.ModelClient]. Since a
-// client may use the network, it runs in real time. Run it with -race.
+// TestModelClient tests that model clients keep the contract of [aycoder.ModelClient]. Clients
+// may use the network, so the test runs in real time. Run it with -race.
 func TestModelClient(t *testing.T, clients Clients) {
 	t.Helper() // failures name the caller's line
 	given := reflect.ValueOf(clients)
@@ -87,7 +96,7 @@ func TestModelClient(t *testing.T, clients Clients) {
 	}
 }
 
-// A modelRule is a subtest. Some need a feature that a provider lacks.
+// A modelRule is a subtest for the client that one field of Clients makes.
 type modelRule struct {
 	field string // of Clients, whose client is tested
 	name  string
@@ -101,17 +110,19 @@ type modelSuite struct {
 	patience time.Duration // how long goroutines may take to be gone
 }
 
-// pieces are cut where a client that counts bytes or UTF-16 units goes wrong.
+// pieces contain characters of two, three and four bytes in UTF-8. Clients that count in bytes or
+// in UTF-16 units get the text wrong.
 var pieces = []string{"Hello", ", ", "wörld", "! ", "\u2603\U0001F600", " bye"}
 
-// testCall has a number and a slash in its arguments, which encoders write in several ways.
+// testCall returns a call with a number and a slash in its arguments. JSON encoders write both in
+// several ways, so the call shows whether a client compares values or bytes.
 func testCall() *aycoder.ToolUse {
 	return &aycoder.ToolUse{ID: "call_7", Name: "read",
 		Args: json.RawMessage(`{"path":"a/b.go","n":7}`)}
 }
 
-// modelRules is the list of all checks. Leaving, cancelling and failing are tried at each
-// event, because that is where clients forget to let go.
+// modelRules returns all checks. Leaving the loop and cancelling are tried at each event, because
+// clients that forget to close a connection usually do so only in some places.
 func modelRules(c *Clients) []modelRule {
 	cut := &aycoder.ToolUse{ID: "call_8", Name: "write", Args: json.RawMessage(`{"path":"a/b`)}
 	text := func(s *modelSuite) Client { return c.Text(s.t, pieces...) }
@@ -149,7 +160,8 @@ func modelRules(c *Clients) []modelRule {
 	}
 }
 
-// request is a request with everything in it that a conversation has.
+// request returns a request with everything that a conversation in progress contains. A client
+// that only works for the first message of a conversation fails.
 func request() *aycoder.Request {
 	old := &aycoder.ToolUse{ID: "call_1", Name: "read",
 		Args: json.RawMessage(`{"path":"x", "n": 1}`)}

@@ -16,7 +16,7 @@ import (
 // are complete, so the two must tell the same; and nothing may come after the end, because
 // nobody looks any more.
 
-// An answer is what came of one request.
+// An answer holds the events of one request and the error that ended it.
 type answer struct {
 	events []aycoder.ModelEvent
 	err    error
@@ -24,9 +24,11 @@ type answer struct {
 	over   time.Duration // how long the sequence took after leave said so
 }
 
-// ask ranges over one answer with the checks of every answer. The function leave
-// is called with the number of each event; it may cancel, and returns false to
-// leave the loop.
+// ask sends a request and checks the rules that hold for every answer. The function leave is
+// called with the number of each event. It may call cancel, and returns false to leave the loop.
+//
+// The body is called directly, without a for statement. If a client calls the body again after
+// the end, a for statement would panic, but here that becomes a finding.
 func (s *modelSuite) ask(c Client, leave func(i int, cancel func()) bool) *answer {
 	a := &answer{}
 	req, before := request(), request()
@@ -62,8 +64,8 @@ func (s *modelSuite) ask(c Client, leave func(i int, cancel func()) bool) *answe
 	return a
 }
 
-// take checks an event against those before it: nothing comes after an error or after the
-// end.
+// take checks an event against the events before it. Nothing may come after an error or after
+// MessageDone: agents stop reading there, so the event would be lost.
 func (s *modelSuite) take(a *answer, ev aycoder.ModelEvent, err error) {
 	switch {
 	case a.err != nil:
@@ -87,9 +89,11 @@ func (s *modelSuite) take(a *answer, ev aycoder.ModelEvent, err error) {
 	}
 }
 
+// stay is a leave function for ask that reads the whole answer.
 func stay(int, func()) bool { return true }
 
-// changed names the field in which two requests differ.
+// changed returns the name of a field in which two requests differ, or "". Messages are compared
+// one by one, so that the finding names the first that differs.
 func changed(a, b *aycoder.Request) string {
 	va, vb := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	for i := range va.NumField() {
@@ -111,7 +115,8 @@ func changed(a, b *aycoder.Request) string {
 	return ""
 }
 
-// gone checks that nothing works any more for an answer.
+// gone checks that no goroutine of an answer remains. Connections that the client keeps for the
+// next request are closed first, because keeping them is not a fault.
 func (s *modelSuite) gone(c Client, a *answer, where string) {
 	if c.Idle != nil {
 		c.Idle()
@@ -121,7 +126,7 @@ func (s *modelSuite) gone(c Client, a *answer, where string) {
 	}
 }
 
-// whole ranges over a whole answer that ends well.
+// whole reads an answer to its end and checks the rules for complete answers.
 func (s *modelSuite) whole(c Client) *answer {
 	a := s.ask(c, stay)
 	if a.err != nil {
@@ -134,7 +139,7 @@ func (s *modelSuite) whole(c Client) *answer {
 	return a
 }
 
-// order checks that the end of the message comes exactly once.
+// order checks that there is exactly one MessageDone.
 func (s *modelSuite) order(a *answer) {
 	done := 0
 	for _, ev := range a.events {
@@ -147,8 +152,8 @@ func (s *modelSuite) order(a *answer) {
 	}
 }
 
-// deltas checks that the deltas before each block join to it. A retry makes those
-// before it void.
+// deltas checks that the deltas before each block add up to the block. A Retrying discards the
+// deltas before it, because the answer starts again from the beginning.
 func (s *modelSuite) deltas(a *answer) {
 	var text, thinking strings.Builder
 	args := map[string]string{}
@@ -189,8 +194,9 @@ func (s *modelSuite) deltas(a *answer) {
 	}
 }
 
-// joined compares a complete block with the pieces of it that came before. A consumer that
-// shows the pieces must have shown the block.
+// joined compares a complete block with the deltas that came before it. A consumer that shows the
+// deltas must have shown the same content as the block. A client may omit the deltas of a call,
+// but not send different ones.
 func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 	args map[string]string) {
 	switch p := p.(type) {
@@ -221,13 +227,13 @@ func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 	}
 }
 
-// text checks an answer that is a text.
+// text checks an answer that is one text.
 func (s *modelSuite) text(c Client, want string) {
 	s.whole(c)
 	s.complete(c, want, aycoder.StopEndTurn)
 }
 
-// complete asks with [aycoder.Complete].
+// complete asks again with [aycoder.Complete], and checks the resulting text and stop reason.
 func (s *modelSuite) complete(c Client, text string, stop aycoder.StopReason) *aycoder.Response {
 	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
 	if err != nil || res.Text() != text || res.Stop != stop {
@@ -240,8 +246,8 @@ func (s *modelSuite) complete(c Client, text string, stop aycoder.StopReason) *a
 	return res
 }
 
-// thinking checks that thoughts are a part of the message, with the provider that can read
-// their signature.
+// thinking checks that the message contains the thinking block and names its provider, since only
+// the same provider can read the signature of the block in later requests.
 func (s *modelSuite) thinking(c Client, thinking, text string) {
 	s.whole(c)
 	res := s.complete(c, text, aycoder.StopEndTurn)
@@ -257,7 +263,8 @@ func (s *modelSuite) thinking(c Client, thinking, text string) {
 	s.found.add(ruleModelWhole, "no thinking in the answer")
 }
 
-// call checks a call: its id and name as the provider sent them, its arguments as a value.
+// call checks that a call has the id and the name that the provider sent, and arguments of the
+// same value.
 func (s *modelSuite) call(c Client, want *aycoder.ToolUse) {
 	s.whole(c)
 	calls := s.complete(c, "Let me see.", aycoder.StopToolUse).Message.Calls()
@@ -266,8 +273,8 @@ func (s *modelSuite) call(c Client, want *aycoder.ToolUse) {
 	}
 }
 
-// sameJSON compares values, since a client may not keep the spelling of a provider that
-// sends objects.
+// sameJSON reports whether two JSON texts have the same value. Some providers send arguments as
+// an object and not as text, so a client cannot always keep the original spelling.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

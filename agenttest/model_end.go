@@ -15,7 +15,7 @@ import (
 // consumer, cancelled, broken by the network. In each case the client has to say so by the
 // right type, and must leave nothing behind.
 
-// cut checks that a call without its end is not one that an agent would run.
+// cut checks that an incomplete call is never reported as complete: an agent would run it.
 func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
 	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
 	if err != nil || res.Stop != aycoder.StopMaxTokens {
@@ -29,13 +29,15 @@ func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {
 	}
 }
 
-// refused checks that an answer which a filter ended says so, and keeps its text.
+// refused checks that a refused answer ends with StopRefusal and keeps its text, which may give
+// the reason.
 func (s *modelSuite) refused(c Client, text string) {
 	s.whole(c)
 	s.complete(c, text, aycoder.StopRefusal)
 }
 
-// lazy checks that a sequence costs nothing until somebody ranges over it.
+// lazy checks that Stream neither starts a goroutine nor sends a request until somebody ranges
+// over the sequence, since a host may discard a sequence that it never used.
 func (s *modelSuite) lazy(c Client) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	label := labelled(ctx, func(ctx context.Context) { c.Model.Stream(ctx, request()) })
@@ -52,8 +54,8 @@ func (s *modelSuite) lazy(c Client) {
 	}
 }
 
-// leave leaves the loop at each event. leave leaves the loop at each event in turn. The
-// connection and all goroutines must be gone then.
+// leave leaves the loop at each event in turn. The connection and all goroutines must be gone
+// when the loop statement has ended, because nobody is left who could stop them.
 func (s *modelSuite) leave(c Client) {
 	for at, more := 0, true; more && s.found.empty(); at++ {
 		more = false
@@ -65,7 +67,8 @@ func (s *modelSuite) leave(c Client) {
 	}
 }
 
-// cancel cancels at each event. If the answer hangs, nothing else ends it.
+// cancel cancels the context at each event in turn. If hangs is set, only the cancellation can
+// end the answer, so the check first counts the events that come before the silence.
 func (s *modelSuite) cancel(c Client, hangs bool) {
 	limit := -1
 	if hangs {
@@ -85,8 +88,8 @@ func (s *modelSuite) cancel(c Client, hangs bool) {
 	}
 }
 
-// pieces returns how many events come before an answer hangs: as many as come
-// until the text is there.
+// pieces returns the number of events that arrive before an answer hangs. It counts them until
+// the whole text is there.
 func (s *modelSuite) pieces(c Client) int {
 	ctx, cancel := context.WithTimeout(s.t.Context(), soon)
 	defer cancel()
@@ -106,6 +109,8 @@ func (s *modelSuite) pieces(c Client) int {
 	return n
 }
 
+// ended checks the end of a request that was cancelled at some event. If MessageDone had already
+// arrived, the answer is complete, and no error is needed.
 func (s *modelSuite) ended(a *answer, cancelled, hangs bool, where string) {
 	if cancelled && a.over > soon {
 		s.found.add(ruleModelCancel, "%s: it takes %s to end", where, a.over)
@@ -124,7 +129,8 @@ func (s *modelSuite) ended(a *answer, cancelled, hangs bool, where string) {
 	}
 }
 
-// silent cancels a request that nobody answers.
+// silent cancels a request that the server never answers. It uses a second goroutine: a client
+// that ignores the context must fail this test, not block the whole test binary.
 func (s *modelSuite) silent(c Client) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	type end struct {
@@ -155,7 +161,7 @@ func (s *modelSuite) silent(c Client) {
 	}
 }
 
-// cancelled checks that no request is sent for a context that has ended.
+// cancelled checks that no request is sent if the context has already ended.
 func (s *modelSuite) cancelled(c Client) {
 	a := &answer{}
 	a.label = labelled(s.t.Context(), func(ctx context.Context) {
@@ -172,7 +178,8 @@ func (s *modelSuite) cancelled(c Client) {
 	s.gone(c, a, "cancelled before the request")
 }
 
-// broken checks that a lost connection is told from an answer that ended.
+// broken checks that a lost connection is reported as an error. An agent that took the incomplete
+// answer for a complete one would present half a sentence as the result.
 func (s *modelSuite) broken(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.StreamBrokenError](a.err); !ok {
@@ -185,7 +192,7 @@ func (s *modelSuite) broken(c Client) {
 	}
 }
 
-// unfinished checks that no event says that the answer is complete.
+// unfinished checks that no MessageDone declared the answer complete.
 func (s *modelSuite) unfinished(a *answer) {
 	for _, ev := range a.events {
 		if _, ok := ev.(*aycoder.MessageDone); ok {
@@ -194,7 +201,8 @@ func (s *modelSuite) unfinished(a *answer) {
 	}
 }
 
-// fails checks that a failed request is an error with the type that programs look for.
+// fails checks that a failed request yields an error that unwraps to *ModelError. Hosts look for
+// this type to tell a failed request from a fault of their own code.
 func (s *modelSuite) fails(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {
@@ -204,7 +212,7 @@ func (s *modelSuite) fails(c Client) {
 	s.gone(c, a, "request that fails")
 }
 
-// concurrent sends one request several times at once: agents share clients.
+// concurrent sends the same request several times at once, as agents do that share a client.
 func (s *modelSuite) concurrent(c Client, want string) {
 	req := request()
 	before := request()

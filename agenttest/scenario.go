@@ -11,22 +11,26 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A scenario is a conversation that is played in every way: to its end, left,
-// cancelled and panicked out of at each event.
+// A scenario is a conversation that is played with each behaviour of the loop body in ways: to
+// its end, and ended early at each event. It holds the script of the model and the expected
+// outcome: the last text, the error, the calls that run and those that must not.
+//
+// Steps that are functions wait for the tools. They fix the order of events without sleeps.
 type scenario struct {
 	name    string
 	answers func() [][]any
-	// asks makes the approver ask about calls that write; answer answers.
+	// asks makes the approver ask the host about calls that write. The function answer gives the
+	// answer to such a question; if it is nil, the question stays unanswered.
 	asks   bool
 	answer func(a *aycoder.ApprovalRequested, tr *trace)
 
-	// The outcome of a whole run.
+	// The expected outcome of a run that is not ended early.
 	text  string // of the last message
 	runs  []int  // the calls that run
 	err   func(error) bool
 	asked int // requests; 0 does not matter
 
-	// never are the calls that run in no case.
+	// never are the numbers of calls that must not run, even if the run ends early.
 	never []int
 }
 
@@ -35,60 +39,65 @@ type scenario struct {
 // wait for the tools, so that the order in which things happen is fixed without sleeps.
 // Every scenario is played once for each way to leave the loop, at each event.
 
-// call is a call whose arguments say which one it is, so that the log of the tools can be
-// compared.
+// call returns a call that has a number as its argument. The log of the tools identifies calls by
+// this number, since ids may be missing or occur twice.
 func call(id, tool string, n int) *aycoder.BlockDone {
 	return callArgs(id, tool, fmt.Sprintf(`{"n":%d}`, n))
 }
 
-// callArgs is a call with any arguments.
+// callArgs returns a call with arbitrary arguments.
 func callArgs(id, tool, args string) *aycoder.BlockDone {
 	return &aycoder.BlockDone{Part: &aycoder.ToolUse{ID: id, Name: tool,
 		Args: json.RawMessage(args)}}
 }
 
+// delta returns a piece of a text.
 func delta(s string) *aycoder.TextDelta { return &aycoder.TextDelta{Text: s} }
 
+// block returns a complete text block.
 func block(s string) *aycoder.BlockDone { return &aycoder.BlockDone{Part: &aycoder.Text{Text: s}} }
 
-// done ends a message.
+// done returns the end of a message, with some usage.
 func done(stop aycoder.StopReason) *aycoder.MessageDone {
 	return &aycoder.MessageDone{Stop: stop, Usage: aycoder.Usage{Input: 10, Output: 5}}
 }
 
-// says is an answer of text alone.
+// says returns an answer that is one text.
 func says(s string) []any {
 	half := len(s) / 2
 	return []any{delta(s[:half]), delta(s[half:]), block(s), done(aycoder.StopEndTurn)}
 }
 
-// calls is an answer that ends with the wish to have tools called.
+// calls returns an answer that ends with StopToolUse, after which the agent must send the
+// outputs.
 func calls(steps ...any) []any { return append(steps, done(aycoder.StopToolUse)) }
 
+// fixed returns a script that is the same each time the scenario is played.
 func fixed(answers ...[]any) func() [][]any { return func() [][]any { return answers } }
 
-// longCall is a call behind a text that can be left out or shortened.
+// longCall returns a call that follows a long text. If the context is too large, the agent can
+// shorten that text.
 func longCall() []any {
 	long := strings.Repeat("long ", 4000)
 	return calls(delta(long), block(long), call("a", "read", 1))
 }
 
-// tooLarge is the answer to a request that is too large for the model.
+// tooLarge returns the provider's answer to a request that is too large for the model.
 func tooLarge() []any {
 	return []any{&aycoder.ContextTooLargeError{ModelError: modelError("large"), Actual: 2, Max: 1}}
 }
 
-// broken is the error of a connection that was lost.
+// broken returns the error of a lost connection.
 func broken() error {
 	return &aycoder.StreamBrokenError{ModelError: modelError("connection reset")}
 }
 
-// modelError is an error of the suite's provider.
+// modelError returns an error of the suite's provider.
 func modelError(text string) *aycoder.ModelError {
 	return &aycoder.ModelError{Provider: "agenttest", Err: errors.New(text)}
 }
 
-// is reports whether an error has a type.
+// is reports whether an error wraps an error of type E.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
@@ -96,13 +105,14 @@ func is[E error](err error) bool {
 
 func noError(err error) bool { return err == nil }
 
-// scenarios returns the conversations of the suite.
+// scenarios returns all conversations.
 func scenarios() []scenario {
 	return append(append(plain(), tooled()...), append(failing(), hostile()...)...)
 }
 
-// plain are conversations in which nothing goes wrong. They show the order in which calls
-// start: reads early and side by side, writes after the message and alone.
+// plain returns conversations in which nothing goes wrong. They check the order in which calls
+// start: calls that only read may start early and in parallel, while a call that writes starts
+// after the message is complete, and alone.
 func plain() []scenario {
 	return []scenario{
 		{name: "text", answers: fixed(says("Hello")), text: "Hello", err: noError, asked: 1},
@@ -151,7 +161,8 @@ func manyCalls(tool string, n int) []any {
 	return out
 }
 
-// manyDeltas is an answer in so many pieces that a consumer which is slow falls behind.
+// manyDeltas returns an answer in a thousand pieces. A slow consumer falls behind, and an agent
+// must neither lose a piece nor keep all of them apart.
 func manyDeltas() [][]any {
 	var steps []any
 	for range 1000 {
@@ -160,8 +171,7 @@ func manyDeltas() [][]any {
 	return [][]any{append(steps, block(strings.Repeat("ab", 1000)), done(aycoder.StopEndTurn))}
 }
 
-// tooled are conversations in which tools, or those who approve, do not do what they
-// should.
+// tooled returns conversations in which tools, or the user who approves calls, misbehave.
 func tooled() []scenario {
 	writes := fixed(calls(call("a", "write", 1), call("b", "write", 2), call("c", "read", 3),
 		call("d", "write", 4), call("e", "write", 5)), says("asked"))
@@ -202,7 +212,8 @@ func tooled() []scenario {
 	}
 }
 
-// allowSome allows the calls with odd numbers, and answers twice.
+// allowSome allows the calls with odd numbers and denies the others. It answers each question
+// twice: the second answer must be refused, or a late click could undo a denial.
 func allowSome(a *aycoder.ApprovalRequested, tr *trace) {
 	if numberOf(a.Request.Args)%2 == 1 {
 		if a.Allow(); a.Deny("too late") {
@@ -215,14 +226,15 @@ func allowSome(a *aycoder.ApprovalRequested, tr *trace) {
 	}
 }
 
-// allowDetached answers on another goroutine, after the loop body has returned.
+// allowDetached answers on another goroutine, after the loop body has returned, as a host does
+// that shows the question in a window.
 func allowDetached(a *aycoder.ApprovalRequested, tr *trace) {
 	later := a.Detach()
 	tr.helpers.Go(func() { later.Allow() })
 }
 
-// failing are conversations in which the model or the connection fails, before and after a
-// tool has begun: after that, nothing may be done twice.
+// failing returns conversations in which the model or the connection fails before or after a tool
+// has begun. An agent that repeats the request must not repeat a call that already ran.
 func failing() []scenario {
 	never := func(context.Context, *world) {}
 	return []scenario{
@@ -282,8 +294,8 @@ func failing() []scenario {
 	}
 }
 
-// hostile are answers that no honest client gives. The agent must survive them, with a
-// history that can be stored.
+// hostile returns answers that no correct client gives. The agent must survive them, and its
+// history must still be valid and possible to store.
 func hostile() []scenario {
 	return []scenario{
 		{name: "invalid UTF-8 and NUL", err: noError, runs: []int{1, 2},
@@ -310,7 +322,8 @@ func hostile() []scenario {
 	}
 }
 
-// hang is a step that waits for a long time, or until it is cancelled.
+// hang is a step that waits for an hour of simulated time, or until the context ends. A slow
+// client is not a fault, so an agent that nobody cancels must wait for the rest of the answer.
 func hang(ctx context.Context, _ *world) {
 	select {
 	case <-ctx.Done():

@@ -16,34 +16,37 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// ToolSetup is a tool under test with the directory that it works on.
+// ToolSetup is a tool under test and the directory that the tool works in.
 type ToolSetup struct {
 	Tool aycoder.Tool
-	// Dir is the directory that the tool works on, or "". A tool that only reads must
-	// leave it as it is, and so must a preview and a plan.
+	// Dir is the directory that the tool works in, or "" if there is none. TestTool checks that a
+	// read-only tool does not change Dir, and that no Preview or Plan does either.
 	Dir string
 }
 
-// ToolCase is a call that is valid under the tool's schema.
+// ToolCase is a tool call whose arguments are valid under the schema of the tool.
 type ToolCase struct {
-	// Name describes the case; Args is the JSON text of the arguments.
+	// Name describes the case and is a part of the name of its subtest. Args is the JSON text of
+	// the arguments.
 	Name, Args string
-	// Want is a part of the text of the result; "" fits every text.
+	// Want is a text that the result must contain. If Want is empty, any result will do.
 	Want string
-	// Fails says that the call gives an error, or an error result as of
-	// [aycoder.ErrorResult].
+	// Fails means that the call is expected to fail, by returning an error or an error result
+	// (see [aycoder.ErrorResult]).
 	Fails bool
-	// Slow says that the call takes longer than a second, if it is not cancelled. To get
-	// such a call from a fast tool, make slow what it works with: a server that waits, or
-	// a directory of which each file takes 10 ms to open, as in examples/todos.
+	// Slow means that the call takes longer than a second unless it is cancelled. If the tool is
+	// fast, slow down the resource that it uses: for example a server that delays its answer, or
+	// a directory in which opening a file takes 10 ms, as in examples/todos.
 	Slow bool
 }
 
-// TestTool tests that a tool keeps the contract of [aycoder.Tool]. It makes a fresh tool for
-// each subtest, and derives invalid calls from the given ones: with arguments that are missing,
-// of the wrong type, unknown or much too long, and with NUL bytes and invalid UTF-8. It
-// executes the calls, so let the tool work on something that may break, such as a temporary
-// directory. Run it with -race. The page docs/tool.md says what each subtest checks and needs.
+// TestTool tests that a tool keeps the contract of [aycoder.Tool]. It makes a fresh tool for each
+// subtest. From the given calls it derives invalid ones, with arguments that are missing, of the
+// wrong type, unknown, or much too long, and with NUL bytes and invalid UTF-8.
+//
+// TestTool executes all of these calls. The tool should therefore work on data that may be
+// destroyed, such as a temporary directory. Run the test with -race. The page docs/tool.md says
+// what each subtest checks and needs.
 func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolCase) {
 	t.Helper() // failures name the caller's line
 	if len(cases) == 0 {
@@ -62,7 +65,7 @@ func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolC
 	}
 }
 
-// A toolRule is a subtest.
+// A toolRule is a subtest. It is skipped unless has is set.
 type toolRule struct {
 	name  string
 	has   bool
@@ -78,8 +81,8 @@ type toolSuite struct {
 	patience time.Duration // how long goroutines may take to be gone
 }
 
-// toolRules is the list of all checks of a tool, one for each valid call and one for each
-// way to call it wrongly.
+// toolRules returns all checks of a tool: one for each valid call, and one for each kind of
+// misuse.
 func toolRules(cases []ToolCase) []toolRule {
 	slow := false
 	for _, c := range cases {
@@ -101,8 +104,8 @@ func toolRules(cases []ToolCase) []toolRule {
 	)
 }
 
-// spec checks that the description is complete and does not change: it is a part of every
-// request, and of the prompt cache.
+// spec checks that the description of the tool is complete and always the same. It is a part of
+// every request; a change between two requests would make the provider's prompt cache useless.
 func (s *toolSuite) spec() {
 	spec := s.Tool.Spec()
 	var wg sync.WaitGroup
@@ -131,15 +134,16 @@ func (s *toolSuite) spec() {
 	}
 }
 
-// maxCall is how long one call may take.
+// maxCall is the timeout of the context of one call. A call that still has not returned a while
+// later is reported as one that hangs.
 const maxCall = 30 * time.Second
 
-// maxText is how much text a call may give, result or error, and maxData how much data
-// in each media. A run gives the model no more than [aycoder.Limits].ToolOutput of a
-// text, and no media that is larger: a tool that makes more wastes memory.
+// maxText bounds the text of a result or error in bytes, and maxData the data of each Media. The
+// model gets no more than [aycoder.Limits].ToolOutput of a text and no larger Media, so a tool
+// that produces more only wastes memory.
 const maxText, maxData = 1 << 20, 16 << 20
 
-// An outcome is what a call gave.
+// An outcome is the result, error or panic of a call.
 type outcome struct {
 	res      *aycoder.ToolResult
 	err      error
@@ -148,9 +152,10 @@ type outcome struct {
 	at       time.Time // when it returned
 }
 
+// failed reports whether the model would be told that the call failed.
 func (o outcome) failed() bool { return o.err != nil || o.res != nil && o.res.IsError }
 
-// text is what a model would read of an outcome.
+// text returns the text of an outcome as a model would read it.
 func (o outcome) text() string {
 	if o.err != nil {
 		return o.err.Error()
@@ -167,7 +172,8 @@ func (o outcome) text() string {
 	return b.String()
 }
 
-// call calls the tool, with the checks of every call.
+// call executes a call and checks the rules that hold for every call. It waits on another
+// goroutine, so that a call that hangs becomes a finding instead of blocking the test.
 func (s *toolSuite) call(ctx context.Context, args string) outcome {
 	ctx, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
@@ -201,7 +207,7 @@ func (s *toolSuite) call(ctx context.Context, args string) outcome {
 	return o
 }
 
-// safely calls a tool as a loop does, which survives a panic.
+// safely calls the tool and recovers from a panic, as the loop of an agent does.
 func safely(ctx context.Context, t aycoder.Tool, inv *aycoder.Invocation) (o outcome) {
 	defer func() {
 		o.at = time.Now()
@@ -213,7 +219,7 @@ func safely(ctx context.Context, t aycoder.Tool, inv *aycoder.Invocation) (o out
 	return o
 }
 
-// check checks what holds for every result.
+// check checks the rules that hold for every result.
 func (s *toolSuite) check(args string, o outcome) {
 	if o.panicked != nil {
 		s.found.add(ruleToolBad, "call with %s: panic: %v", shown(args), o.panicked)
@@ -252,7 +258,7 @@ func (s *toolSuite) check(args string, o outcome) {
 	}
 }
 
-// valid checks a call against what the author of the tool expects of it.
+// valid executes a call and compares its outcome with the expectation of the tool's author.
 func (s *toolSuite) valid(c ToolCase) {
 	o := s.call(s.t.Context(), c.Args)
 	if o.failed() != c.Fails {
@@ -265,8 +271,9 @@ func (s *toolSuite) valid(c ToolCase) {
 	}
 }
 
-// invalid makes calls that do not fit the schema: from an agent they never get to
-// the tool, and a tool that gets one all the same does not panic.
+// invalid makes calls that violate the schema. An agent must reject them before the tool runs.
+// The suite also calls the tool directly, because other callers may not validate: the tool must
+// return, and must not panic.
 func (s *toolSuite) invalid() {
 	for _, c := range s.cases {
 		bad, err := misfits(s.Tool.Spec().Schema, c.Args)
@@ -285,7 +292,7 @@ func (s *toolSuite) invalid() {
 	}
 }
 
-// throughLoop makes the call in a run.
+// throughLoop makes the call through the loop of package aycoder, which validates the arguments.
 func (s *toolSuite) throughLoop(args string) *aycoder.ToolOutput {
 	name := s.Tool.Spec().Name
 	w := newWorld(s.found, [][]any{calls(callArgs("a", name, args)), says("so")})
@@ -307,8 +314,7 @@ func (s *toolSuite) throughLoop(args string) *aycoder.ToolOutput {
 	return nil
 }
 
-// strange makes calls that fit the schema, or may, and are none that a model of
-// good will makes.
+// strange makes calls that the schema may allow, but that no well-meaning model makes.
 func (s *toolSuite) strange() {
 	for _, c := range s.cases {
 		if c.Slow {
@@ -324,14 +330,15 @@ func (s *toolSuite) strange() {
 	}
 }
 
-// prompt is how soon a call ends after cancel.
+// prompt is how long a call may take to return after it is cancelled. It is a part of the
+// contract of [aycoder.Tool].
 const prompt = 100 * time.Millisecond
 
-// attempts is how often a time is measured before it counts: the machine may be
-// busy.
+// attempts is how often the suite repeats a call that returned too late. A busy machine can delay
+// any single call.
 const attempts = 3
 
-// cancelledBefore checks that a tool looks at its context before it begins.
+// cancelledBefore checks that a call with a context that has already ended returns at once.
 func (s *toolSuite) cancelledBefore() {
 	for _, c := range s.cases {
 		s.promptly(c, "cancelled before", func() (time.Duration, error) {
@@ -344,7 +351,8 @@ func (s *toolSuite) cancelledBefore() {
 	}
 }
 
-// cancelledAtWork cancels a call that is known to be slow while it works.
+// cancelledAtWork cancels a slow call while it works. A result without an error would tell the
+// model that the work is complete.
 func (s *toolSuite) cancelledAtWork() {
 	for _, c := range s.cases {
 		if !c.Slow {
@@ -372,7 +380,8 @@ func (s *toolSuite) cancelledAtWork() {
 	}
 }
 
-// promptly tries several times, as a busy machine may delay any of them.
+// promptly repeats a call until it returns promptly, at most attempts times. The tool, and not
+// the machine, is at fault only if every attempt is too slow.
 func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration, error)) {
 	var best time.Duration
 	for i := range attempts {
@@ -388,7 +397,8 @@ func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration
 	s.found.add(ruleToolCancel, "call %s, %s: it takes %s to return", c.Name, what, best)
 }
 
-// concurrent makes calls side by side. Those of a tool that writes may fail, but not race.
+// concurrent executes calls in parallel. Calls of a tool that writes may fail because of each
+// other, but must not cause a data race.
 func (s *toolSuite) concurrent() {
 	reads := s.Tool.Spec().Effect == aycoder.EffectReadOnly
 	var wg sync.WaitGroup
@@ -408,8 +418,9 @@ func (s *toolSuite) concurrent() {
 	wg.Wait()
 }
 
-// changesNothing compares the files before and after. A preview and a plan must not change
-// them, whatever the tool does.
+// changesNothing compares the files of the directory before and after. The user has not yet
+// approved a call when its preview or plan is made, so neither may change a file, even if the
+// tool itself writes.
 func (s *toolSuite) changesNothing() {
 	if s.Dir == "" {
 		s.t.Skip("agenttest: ToolSetup has no Dir")
@@ -437,8 +448,9 @@ func (s *toolSuite) changesNothing() {
 	}
 }
 
-// plansChangeNothing makes the plans of the calls. Each is the same when it is made
-// again, and there is one unless the call fails.
+// plansChangeNothing makes the plan of each call twice. Both plans must be equal, because the
+// user approves the first and the loop applies the second. Making a plan must fail for exactly
+// those calls that fail.
 func (s *toolSuite) plansChangeNothing(before map[string]string) {
 	p, ok := s.Tool.(aycoder.Planner)
 	if !ok {

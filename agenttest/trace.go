@@ -13,40 +13,40 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A way is how the body of the loop behaves.
+// A way is a behaviour of the loop body.
 type way struct {
 	name string
-	// end says how the body ends the loop at event number at; never if at is less
-	// than 0.
+	// end ends the loop at event number at, counted from 0. If at is negative, the loop body
+	// never ends the loop.
 	end func(tr *trace) bool
 	at  int
-	// settle lets everything happen that can, before each return of the body: a
-	// consumer that is slower than all the rest.
+	// settle makes the loop body wait before each return until nothing else can happen. It plays
+	// a consumer that is slower than the model and all tools.
 	settle bool
 }
 
 var errBody = errors.New("the body of the suite panics")
 
-// breaks leaves the loop.
+// breaks leaves the loop by a break.
 func breaks(tr *trace) bool {
 	tr.left = true
 	return false
 }
 
-// panics leaves the loop by a panic, as a bug of the host would.
+// panics leaves the loop by a panic, as a bug in the host would.
 func panics(tr *trace) bool {
 	tr.left = true
 	panic(errBody)
 }
 
-// cancels ends the context, and stays in the loop.
+// cancels cancels the context, and stays in the loop to read the remaining events.
 func cancels(tr *trace) bool {
 	tr.cancelled = true
 	tr.cancel()
 	return true
 }
 
-// A trace is what a run did.
+// A trace records one run: its events, its result, and how the loop body behaved.
 type trace struct {
 	found *findings
 	world *world
@@ -70,8 +70,8 @@ type trace struct {
 	helpers sync.WaitGroup
 }
 
-// run ranges over a run of agent in the way that is asked for, and checks what
-// holds for every run. It is called in a synctest bubble.
+// run ranges over a run of the agent with the behaviour that the trace asks for, and checks the
+// rules that hold for every run. It must be called in a bubble of synctest.
 func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +89,8 @@ func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
 	tr.check(in)
 }
 
-// consume ranges over a run, and keeps what came out of it, a panic too.
+// consume ranges over a run. It recovers a panic and records it, since some scenarios panic on
+// purpose.
 func (tr *trace) consume(seq iter.Seq2[aycoder.Event, error]) {
 	defer func() {
 		tr.panicked = recover()
@@ -100,7 +101,8 @@ func (tr *trace) consume(seq iter.Seq2[aycoder.Event, error]) {
 	seq(tr.body)
 }
 
-// body is the body of the loop.
+// body is the loop body. It checks that it is always called on the same goroutine, because hosts
+// use code in the body that is bound to one goroutine, such as a window toolkit.
 func (tr *trace) body(ev aycoder.Event, err error) bool {
 	if goroutineID() != tr.home {
 		tr.found.add(ruleOwn, "%s comes on another goroutine", eventName(ev))
@@ -124,8 +126,8 @@ func (tr *trace) body(ev aycoder.Event, err error) bool {
 	return tr.take(ev, err)
 }
 
-// take notes a pair, and checks it against those before: what comes after the end of the
-// sequence is a finding by itself.
+// take records an event and checks it against the events before it: nothing may come after an
+// error.
 func (tr *trace) take(ev aycoder.Event, err error) bool {
 	if tr.failed {
 		tr.found.add(ruleError, "%s comes after the error", eventName(ev))
@@ -160,9 +162,8 @@ func (tr *trace) take(ev aycoder.Event, err error) bool {
 	return true
 }
 
-// each ranges over a sequence as a for statement does. But where that panics, in the
-// code of an agent that calls the body again after it has ended the loop, a finding
-// says so.
+// each ranges over a sequence as a for statement does. If the sequence calls the body again after
+// the body has ended the loop, a for statement would panic, but each adds a finding.
 func each[E any](found *findings, rule string, seq iter.Seq2[E, error], body func(E, error) bool) {
 	over := false
 	seq(func(ev E, err error) bool {
@@ -176,8 +177,9 @@ func each[E any](found *findings, rule string, seq iter.Seq2[E, error], body fun
 	over = true
 }
 
-// after checks that nothing is left of the run but the tools that ignore their
-// context, and ends those.
+// after checks that nothing remains of the run, except for tools that ignore their context. It
+// then ends these tools, and gives late answers to the questions that were open: these answers
+// must have no effect.
 func (tr *trace) after(before int, label string) {
 	for _, c := range tr.world.close() {
 		if c.tool != "stuck" && c.tool != "stuck_write" {
@@ -200,7 +202,7 @@ func (tr *trace) after(before int, label string) {
 	synctest.Wait()
 }
 
-// String says where the run was ended.
+// String says at which event the loop body ended the run.
 func (tr *trace) String() string {
 	if tr.way.at < 0 {
 		return "whole run"
@@ -208,7 +210,7 @@ func (tr *trace) String() string {
 	return fmt.Sprintf("%s at event %d", tr.way.name, tr.way.at)
 }
 
-// eventName is the type of an event, for findings.
+// eventName returns the type of an event, for findings.
 func eventName(ev aycoder.Event) string {
 	if ev == nil {
 		return "an error"

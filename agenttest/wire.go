@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// secret is a key that must not be seen, mark a signature that must.
+	// secret is an API key that must not be shown, and mark a signature that must be sent back.
 	secret = "sk-SECRET-0123456789abcdef"
 	mark   = "c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg=="
 
-	// foreign is in everything that only another provider understands.
+	// foreign is a part of all data that only another provider understands.
 	foreign = "OnlyAnotherProviderReadsThis"
 )
 
-// failsAs checks the type of an error.
+// failsAs checks that a request fails with an error of type E. Programs choose by the type
+// whether to retry, to shorten the conversation, or to ask the user for a key.
 func failsAs[E error](s *modelSuite, c Client) E {
 	s.fails(c)
 	_, err := aycoder.Complete(s.t.Context(), c.Model, request())
@@ -32,8 +33,8 @@ func failsAs[E error](s *modelSuite, c Client) E {
 	return e
 }
 
-// rateLimited checks that the wait that a provider asks for reaches the program. An error
-// of another type would be retried too early.
+// rateLimited checks that the error contains the wait that the provider asked for. Without it a
+// program would send the request again too early.
 func (s *modelSuite) rateLimited(c Client) {
 	e := failsAs[*aycoder.RateLimitError](s, c)
 	if !s.found.empty() {
@@ -48,8 +49,8 @@ func (s *modelSuite) rateLimited(c Client) {
 	}
 }
 
-// badKey checks that a key which the provider quotes in its answer does not come through in
-// an error, which programs log.
+// badKey checks that neither the error nor the client shows the API key, however it is formatted.
+// Providers quote a wrong key in their answer, and programs log errors.
 func (s *modelSuite) badKey(c Client) {
 	failsAs[*aycoder.AuthError](s, c)
 	_, err := aycoder.Complete(s.t.Context(), c.Model, request())
@@ -63,8 +64,8 @@ func (s *modelSuite) badKey(c Client) {
 	}
 }
 
-// sends checks that all that the model is to read is in the request. The request has a
-// different word for each part.
+// sends checks that all content for the model is in the request. Each part of the request has a
+// word that occurs nowhere else, so a part that the client drops is found by its missing word.
 func (s *modelSuite) sends(c Client, body func() []byte) {
 	ask := func(failed bool) []byte {
 		req := fullRequest(failed)
@@ -102,6 +103,8 @@ func (s *modelSuite) sends(c Client, body func() []byte) {
 	}
 }
 
+// fullRequest returns a request with a different word in each part that the model must get. If
+// failed is set, the output of the tool is an error.
 func fullRequest(failed bool) *aycoder.Request {
 	tool := func(n string) *aycoder.ToolSpec {
 		return &aycoder.ToolSpec{Name: "name" + n, Description: "about" + n, Effect: aycoder.EffectReadOnly,
@@ -126,7 +129,8 @@ func fullRequest(failed bool) *aycoder.Request {
 	}
 }
 
-// grows takes a conversation through three steps.
+// grows sends a conversation that becomes longer by one turn at a time. Each request must begin
+// with the bytes of the one before: a provider's prompt cache only matches equal beginnings.
 func (s *modelSuite) grows(c Client, body func() []byte) {
 	req := request()
 	var before []byte
@@ -154,7 +158,7 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 	}
 }
 
-// difference shows where got begins to differ from want, with some bytes before that.
+// difference shows where got begins to differ from want, with the 40 bytes before that place.
 func difference(got, want []byte) string {
 	at := 0
 	for at < min(len(got), len(want)) && got[at] == want[at] {
@@ -164,7 +168,9 @@ func difference(got, want []byte) string {
 	return fmt.Sprintf("at byte %d, it has\n%s\nand not\n%s", at, shown(string(got[from:])), shown(string(want[from:])))
 }
 
-// moved asks with a conversation that others have led.
+// moved continues a conversation that another provider's models have led. Its signatures and
+// opaque blocks must not be sent, and its call ids may have characters that this provider
+// refuses.
 func (s *modelSuite) moved(c Client, body func() []byte) {
 	opaque := &aycoder.Opaque{Provider: foreign, Raw: json.RawMessage(`{"type":"` + foreign + `"}`)}
 	ids := []string{"functions.read:0", "toolu_01A/b c", strings.Repeat("long", 40)}
@@ -203,7 +209,8 @@ func (s *modelSuite) moved(c Client, body func() []byte) {
 	}
 }
 
-// format checks that a client which says that it asks for a format does so on the wire.
+// format checks that a client sends the schema of the answer if and only if its FormatsOutput
+// method says so.
 func (s *modelSuite) format(c Client, body func() []byte) {
 	req := request()
 	req.Tools = nil
@@ -220,7 +227,8 @@ func (s *modelSuite) format(c Client, body func() []byte) {
 	}
 }
 
-// back takes an answer through its stored form, and sends it back.
+// back stores an answer as JSON, reads it back, and sends it to the provider. The signature must
+// survive, since hosts store conversations between two turns.
 func (s *modelSuite) back(c Client, body func() []byte) {
 	res, err := aycoder.Complete(s.t.Context(), c.Model, request())
 	if err != nil || len(res.Message.Calls()) != 1 {

@@ -14,12 +14,13 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A world is the model and the tools of one run, and the log of what happened to
-// them. Every scripted call has a unique number in its arguments, "n", by which the log knows
-// it whatever its id is.
+// A world is the model and the tools of one run, with a log of what happened to them. Every
+// scripted call has a unique number as its argument "n". The log identifies calls by the number,
+// because the scenarios also contain calls without an id or with the same id.
 type world struct {
 	found *findings
-	// answers are the model's, one a request; the last one is for all further.
+	// answers are the answers of the model, one for each request. The last one is repeated for
+	// all further requests.
 	answers [][]any
 	seen    chan struct{} // one slot: the body has seen an event
 	huge    int           // bytes of the result of the tool of that name
@@ -36,7 +37,7 @@ type world struct {
 	began    map[int]chan struct{}
 }
 
-// A callLog is a call that began.
+// A callLog is the log entry of a call that began.
 type callLog struct {
 	n        int
 	id, tool string
@@ -56,7 +57,7 @@ func newWorld(found *findings, answers [][]any) *world {
 	}
 }
 
-// Stream implements [aycoder.ModelClient]: it answers with the steps of the script.
+// Stream implements [aycoder.ModelClient]. It plays the steps of the next answer in the script.
 func (w *world) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
@@ -74,10 +75,12 @@ func (w *world) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 	}
 }
 
-// A stream plays a part of an answer that a list of events cannot express.
+// A stream is a step that yields events which are computed and not listed, such as an endless
+// text.
 type stream func(ctx context.Context, yield func(aycoder.ModelEvent) bool) bool
 
-// play does one step, and reports whether there is a next one.
+// play does one step of an answer, and reports whether the answer goes on. Any other step, such
+// as a nil, yields neither event nor error, which no correct client does.
 func play(ctx context.Context, w *world, step any,
 	yield func(aycoder.ModelEvent, error) bool) bool {
 	switch s := step.(type) {
@@ -95,8 +98,8 @@ func play(ctx context.Context, w *world, step any,
 	return yield(nil, nil)
 }
 
-// answer returns the next answer, and notes the request. Requests beyond the script are
-// findings.
+// answer returns the next answer of the script. It checks the request: the history in it must be
+// valid, the run must not be over, and the loop body must not be at work.
 func (w *world) answer(req *aycoder.Request) []any {
 	if err := aycoder.CheckHistory(req.Messages); err != nil {
 		w.found.add(ruleHistory, "the model gets a request that is not valid: %v", err)
@@ -113,7 +116,8 @@ func (w *world) answer(req *aycoder.Request) []any {
 	return w.answers[min(w.asked, len(w.answers))-1]
 }
 
-// note remembers the calls of a message, and that they are complete.
+// note remembers the calls of a message. When the message is complete, it marks them as complete:
+// from then on, calls that write may start. In a refused message they stay incomplete.
 func (w *world) note(said []int, step any) []int {
 	switch s := step.(type) {
 	case *aycoder.BlockDone:
@@ -130,14 +134,14 @@ func (w *world) note(said []int, step any) []int {
 	return said
 }
 
-// hold keeps tools from ending, so that calls overlap for sure.
+// hold records whether the loop body is at work. Meanwhile the model must not be asked again.
 func (w *world) hold(held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = held
 }
 
-// requests returns how often the model was asked.
+// requests returns the number of requests that the model got.
 func (w *world) requests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +155,7 @@ func (w *world) begun(n int) chan struct{} {
 	return w.begunLocked(n)
 }
 
-// begunLocked returns a channel that is closed when n calls have begun. The mutex is held.
+// begunLocked is begun for a caller that holds the mutex.
 func (w *world) begunLocked(n int) chan struct{} {
 	if w.began[n] == nil {
 		w.began[n] = make(chan struct{})
@@ -159,7 +163,9 @@ func (w *world) begunLocked(n int) chan struct{} {
 	return w.began[n]
 }
 
-// await is a step that waits until call n has begun.
+// await returns a step that waits until call n has begun. In a bubble of synctest the minute
+// passes only if nothing else can happen, which means that the agent did not start the call
+// early.
 func await(n int) func(context.Context, *world) {
 	return func(ctx context.Context, w *world) {
 		select {
@@ -171,7 +177,7 @@ func await(n int) func(context.Context, *world) {
 	}
 }
 
-// pace is a step that waits until the body has seen an event.
+// pace is a step that waits until the loop body has seen an event, so that the body keeps up.
 func pace(ctx context.Context, w *world) {
 	select {
 	case <-w.seen:
@@ -179,8 +185,8 @@ func pace(ctx context.Context, w *world) {
 	}
 }
 
-// idle is a step that waits until nothing else can happen: time in a bubble goes on
-// only then.
+// idle is a step that waits until nothing else can happen, because time in a bubble of synctest
+// only passes then. A call that starts too early is noticed in this pause.
 func idle(ctx context.Context, _ *world) {
 	select {
 	case <-time.After(time.Millisecond):
@@ -188,7 +194,7 @@ func idle(ctx context.Context, _ *world) {
 	}
 }
 
-// begin logs that a tool starts, and checks whether it may.
+// begin logs that a call begins, and checks whether it may begin now.
 func (w *world) begin(spec *aycoder.ToolSpec, inv *aycoder.Invocation) *callLog {
 	c := &callLog{n: numberOf(inv.Args), id: inv.ID, tool: inv.Name, args: string(inv.Args),
 		effect: spec.Effect}
@@ -209,8 +215,8 @@ func (w *world) begin(spec *aycoder.ToolSpec, inv *aycoder.Invocation) *callLog 
 	return c
 }
 
-// mayBegin checks a call against the state of the world: a tool that writes may not begin
-// before its message is complete, nor beside another.
+// mayBegin checks that a call which writes runs alone, that its message is complete, and that no
+// later call which writes has begun before it.
 func (w *world) mayBegin(c *callLog) {
 	if w.writing {
 		w.found.add(ruleWrites, "call %d starts beside a call that writes", c.n)
@@ -231,7 +237,8 @@ func (w *world) mayBegin(c *callLog) {
 	}
 }
 
-// end notes how a call ended.
+// end logs how a call ended. The text of "dirty" is left out, since the agent replaces invalid
+// UTF-8 in it.
 func (w *world) end(c *callLog, res *aycoder.ToolResult, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,8 +252,7 @@ func (w *world) end(c *callLog, res *aycoder.ToolResult, err error) {
 	}
 }
 
-// close says that the loop statement has ended, and returns the calls that still
-// work.
+// close records that the loop statement has ended, and returns the calls that still run.
 func (w *world) close() []*callLog {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,7 +266,7 @@ func (w *world) close() []*callLog {
 	return left
 }
 
-// log returns the calls so far.
+// log returns a copy of the log.
 func (w *world) log() []*callLog {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -278,7 +284,8 @@ func (w *world) ran(n int) int {
 	return count
 }
 
-// numberOf returns the number that a scenario gave a call.
+// numberOf returns the number that the scenario gave the call, or -1 if the arguments are
+// invalid.
 func numberOf(args json.RawMessage) int {
 	var in struct {
 		N int `json:"n"`
@@ -300,7 +307,8 @@ const probeSchema = `{"type":"object","properties":{"n":{"type":"integer"}},"req
 
 func (p *probe) Spec() aycoder.ToolSpec { return p.spec }
 
-// Call notes when it begins and ends around the behaviour of its kind of tool.
+// Call logs when it begins and ends. In between it behaves as its kind of tool does. The error
+// errPanicked is replaced by the result of work, and so remains only after a panic.
 func (p *probe) Call(ctx context.Context, inv *aycoder.Invocation) (res *aycoder.ToolResult,
 	err error) {
 	c := p.world.begin(&p.spec, inv)
@@ -314,7 +322,8 @@ var (
 	errProbe    = errors.New("no such thing")
 )
 
-// tools returns the tools of the suite.
+// tools returns the tools of the suite, one for each behaviour and effect that the scenarios
+// need.
 func (w *world) tools() []aycoder.Tool {
 	const reads, writes = aycoder.EffectReadOnly, aycoder.EffectWrite
 	tool := func(name string, e aycoder.Effect,
@@ -335,12 +344,13 @@ func (w *world) tools() []aycoder.Tool {
 	}
 }
 
-// echo gives its arguments back.
+// echo returns the name of the tool and the number of the call.
 func echo(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return aycoder.TextResult(fmt.Sprintf("%s %d ok", inv.Name, numberOf(inv.Args))), nil
 }
 
-// work takes a while, so that what works beside it is seen.
+// work takes a millisecond of simulated time, so that another call that starts meanwhile is
+// found.
 func work(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	select {
 	case <-ctx.Done():
@@ -350,17 +360,17 @@ func work(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.Tool
 	}
 }
 
-// fail gives an error, which the model has to read.
+// fail returns an error, which the model has to read as the output.
 func fail(context.Context, *world, *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return nil, fmt.Errorf("look: %w", errProbe)
 }
 
-// crash panics.
+// crash panics, as a buggy tool does. The panic must not end the host.
 func crash(context.Context, *world, *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	panic("a tool of the suite panics")
 }
 
-// wait works until it is cancelled, or for a minute.
+// wait returns after a minute, or when it is cancelled.
 func wait(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	select {
 	case <-ctx.Done():
@@ -370,7 +380,7 @@ func wait(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.Tool
 	}
 }
 
-// stuck ignores that it is cancelled.
+// stuck ignores its context. The agent has to abandon it, and must discard its late result.
 func stuck(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	select {
 	case <-w.release:
@@ -379,9 +389,11 @@ func stuck(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.Too
 	return echo(ctx, w, inv)
 }
 
+// dirt has invalid UTF-8, NUL, and a surrogate in UTF-8, none of which JSON or databases store.
 const dirt = "a\xff\xfe\x00\xc3(\xed\xa0\x80z"
 
-// dirty gives text that cannot be stored as it is.
+// dirty returns text that cannot be stored as it is, and nil parts. For even numbers it returns
+// an error with such a text.
 func dirty(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	if numberOf(inv.Args)%2 == 0 {
 		return nil, errors.New(dirt)
@@ -391,12 +403,13 @@ func dirty(_ context.Context, _ *world, inv *aycoder.Invocation) (*aycoder.ToolR
 	}}, nil
 }
 
-// huge gives more text than a context holds.
+// huge returns more text than fits into the context of a model.
 func huge(_ context.Context, w *world, _ *aycoder.Invocation) (*aycoder.ToolResult, error) {
 	return aycoder.TextResult(strings.Repeat("0123456789abcde\n", w.huge/16)), nil
 }
 
-// reports tells its progress often, and once after it has returned.
+// reports sends progress reports faster than a host reads them, and one after it has returned.
+// The late report must be dropped, because its call has ended for the host.
 func reports(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.ToolResult,
 	error) {
 	for i := range int64(100) {
