@@ -154,8 +154,10 @@ func (s *suite) whole(sc scenario, tr *trace) {
 	if got := tr.world.requests(); sc.asked > 0 && got != sc.asked {
 		s.found.add(ruleRetry, "%s: the model is asked %d times, want %d", tr, got, sc.asked)
 	}
-	if said, want := tr.said(), text(tr.res.Messages); !tr.retried() && tr.err == nil && said != want {
-		s.found.add(ruleEvents, "%s: the deltas say %s, the history %s", tr, shown(said), shown(want))
+	if said, want := tr.said(), text(tr.res.Messages); !tr.retried() && tr.err == nil &&
+		said != want {
+		s.found.add(ruleEvents, "%s: the deltas say %s, the history %s", tr, shown(said),
+			shown(want))
 	}
 	if last := len(tr.res.Messages) - 1; last < 0 || !strings.HasPrefix(tr.res.Messages[0].Text(),
 		"go") {
@@ -271,8 +273,8 @@ func (s *suite) cancelledBefore() {
 	}
 	checkHistory(s.found, "cancelled before it starts", tr.res.Messages)
 	if len(tr.res.Messages) != 1 || tr.res.End != aycoder.EndCancelled {
-		s.found.add(ruleInto, "cancelled before it starts: %d messages, end %q", len(tr.res.Messages),
-			tr.res.End)
+		s.found.add(ruleInto, "cancelled before it starts: %d messages, end %q",
+			len(tr.res.Messages), tr.res.End)
 	}
 }
 
@@ -329,7 +331,8 @@ func (s *suite) concurrent() {
 		checkHistory(s.found, fmt.Sprintf("run %d of %d at the same time", i, len(results)),
 			results[i].Messages)
 		if n := len(results[i].Messages); n != 4 || results[i].Text() != "so" {
-			s.found.add(ruleShared, "run %d: %d messages, last text %s", i, n, shown(results[i].Text()))
+			s.found.add(ruleShared, "run %d: %d messages, last text %s", i, n,
+				shown(results[i].Text()))
 		}
 	}
 }
@@ -340,10 +343,12 @@ func (s *suite) invalidInput() {
 	use := &aycoder.ToolUse{ID: "a", Name: "read", Args: []byte("{}")}
 	orphan := &aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{use}}
 	inputs := map[string]aycoder.Input{
-		"empty":               {},
-		"call without output": {Messages: []*aycoder.Message{aycoder.User("go"), orphan}, Prompt: "on"},
-		"nil message":         {Messages: []*aycoder.Message{nil}, Prompt: "on"},
-		"message of no role":  {Messages: []*aycoder.Message{{Parts: []aycoder.Part{&aycoder.Text{Text: "a"}}}}, Prompt: "on"},
+		"empty": {},
+		"call without output": {Messages: []*aycoder.Message{aycoder.User("go"), orphan},
+			Prompt: "on"},
+		"nil message": {Messages: []*aycoder.Message{nil}, Prompt: "on"},
+		"message of no role": {Messages: []*aycoder.Message{{
+			Parts: []aycoder.Part{&aycoder.Text{Text: "a"}}}}, Prompt: "on"},
 		"nothing to answer": {Messages: []*aycoder.Message{aycoder.User("go"),
 			aycoder.Assistant("done")}},
 	}
@@ -354,7 +359,8 @@ func (s *suite) invalidInput() {
 			n, last = n+1, err
 		}
 		if n != 1 || last == nil || w.requests() > 0 {
-			s.found.add(ruleEnds, "input %s: %d pairs, %d requests, error %v", name, n, w.requests(), last)
+			s.found.add(ruleEnds, "input %s: %d pairs, %d requests, error %v", name, n,
+				w.requests(), last)
 		}
 	}
 }
@@ -375,7 +381,8 @@ func (s *suite) suspend() {
 		return s.agent(s.t, AgentSetup{Model: w, Tools: w.tools(), Approver: verdicts})
 	}
 	first.run(s.t, agent(first.world), aycoder.Input{Prompt: "go"})
-	if first.res.End != aycoder.EndSuspended || first.res.Pending == nil || len(first.res.Pending.Requests) == 0 {
+	if first.res.End != aycoder.EndSuspended || first.res.Pending == nil ||
+		len(first.res.Pending.Requests) == 0 {
 		s.found.add(ruleEnds, "suspended: end %q, error %v, pending %v", first.res.End, first.err,
 			first.res.Pending != nil)
 		return

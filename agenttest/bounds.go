@@ -68,8 +68,8 @@ func (s *suite) waits() {
 	tr := s.quick([]any{limit}, says("so"))
 	tr.run(s.t, s.make(tr.world, false), aycoder.Input{Prompt: "go"})
 	if got := time.Since(start); got < limit.RetryAfter {
-		s.found.add(ruleRetry, "asked to wait %s, the model is asked again after %s", limit.RetryAfter,
-			got)
+		s.found.add(ruleRetry, "asked to wait %s, the model is asked again after %s",
+			limit.RetryAfter, got)
 	}
 	start = time.Now()
 	limit = &aycoder.RateLimitError{ModelError: modelError("slow"), RetryAfter: 1000 * time.Hour}

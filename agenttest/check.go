@@ -85,8 +85,8 @@ func checkOutputs(found *findings, where string, calls []*aycoder.ToolUse, m *ay
 	}
 	for i, c := range calls {
 		if o := outputs[i]; o.ID != c.ID || o.Name != c.Name {
-			found.add(ruleOutput, "%s: output %d is of %q (%s), the call is %q (%s)", where, i, o.ID,
-				o.Name, c.ID, c.Name)
+			found.add(ruleOutput, "%s: output %d is of %q (%s), the call is %q (%s)", where,
+				i, o.ID, o.Name, c.ID, c.Name)
 		}
 	}
 }
@@ -187,12 +187,13 @@ func (tr *trace) checkCalls(added []*aycoder.Message) {
 	for _, c := range tr.world.log() {
 		p, ok := byID[c.id]
 		if !ok {
-			tr.found.add(ruleOutput, "%s: call %d ran, and its id %q is not in the history", tr, c.n, c.id)
+			tr.found.add(ruleOutput, "%s: call %d ran, and its id %q is not in the history", tr,
+				c.n, c.id)
 			continue
 		}
 		if args := string(p.use.Args); args != c.args {
-			tr.found.add(ruleArgs, "%s: call %q ran with %s, the history has %s", tr, c.id, shown(c.args),
-				shown(args))
+			tr.found.add(ruleArgs, "%s: call %q ran with %s, the history has %s", tr, c.id,
+				shown(c.args), shown(args))
 		}
 		if p.out != nil {
 			tr.checkOutput(c, p.out)
@@ -259,7 +260,8 @@ func (tr *trace) checkEvents() {
 			}
 		case *aycoder.RunFinished:
 			if i != len(tr.events)-1 {
-				tr.found.add(ruleEvents, "%s: event %d of %d is *RunFinished", tr, i, len(tr.events))
+				tr.found.add(ruleEvents, "%s: event %d of %d is *RunFinished", tr, i,
+					len(tr.events))
 			}
 		}
 		if _, err := json.Marshal(ev); err != nil {
@@ -274,13 +276,16 @@ func (tr *trace) checkEvents() {
 
 // checkChange checks that an event about a file comes before the end of the call that changed the
 // file, since a host may close its view of a call as soon as the call ends.
-func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileResult, done map[string]*aycoder.ToolFinished) {
+func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileResult,
+	done map[string]*aycoder.ToolFinished) {
 	if call == nil || file == nil {
-		tr.found.add(ruleEvents, "%s: event %d: %T is of no call or of no file", tr, i, tr.events[i])
+		tr.found.add(ruleEvents, "%s: event %d: %T is of no call or of no file", tr, i,
+			tr.events[i])
 		return
 	}
 	if done[call.ID] != nil {
-		tr.found.add(ruleEvents, "%s: event %d: %T after the end of call %q", tr, i, tr.events[i], call.ID)
+		tr.found.add(ruleEvents, "%s: event %d: %T after the end of call %q", tr, i, tr.events[i],
+			call.ID)
 	}
 }
 
@@ -289,7 +294,8 @@ func (tr *trace) checkChange(i int, call *aycoder.ToolUse, file *aycoder.FileRes
 func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder.ToolFinished) {
 	for _, p := range pairs(tr.res.Messages) {
 		fin := done[p.use.ID]
-		if fin != nil && p.out != nil && (fin.Output.Text() != p.out.Text() || fin.Output.IsError != p.out.IsError) {
+		if fin != nil && p.out != nil && (fin.Output.Text() != p.out.Text() ||
+			fin.Output.IsError != p.out.IsError) {
 			tr.found.add(ruleEvents, "%s: call %q ended with %s, the history has %s", tr, p.use.ID,
 				shown(fin.Output.Text()), shown(p.out.Text()))
 		}
@@ -299,8 +305,8 @@ func (tr *trace) checkFinished(started map[string]bool, done map[string]*aycoder
 	}
 	for _, c := range tr.world.log() {
 		if !started[c.id] || done[c.id] == nil {
-			tr.found.add(ruleEvents, "%s: call %d ran: start seen %t, end seen %t", tr, c.n, started[c.id],
-				done[c.id] != nil)
+			tr.found.add(ruleEvents, "%s: call %d ran: start seen %t, end seen %t", tr, c.n,
+				started[c.id], done[c.id] != nil)
 		}
 	}
 }

@@ -134,7 +134,8 @@ func modelRules(c *Clients) []modelRule {
 		{"Thinking", "whole answer", func(s *modelSuite) { s.thinking(c.Thinking(s.t, "Hm.", "So."), "Hm.", "So.") }},
 		{"Call", "whole answer", func(s *modelSuite) { s.call(call(s), testCall()) }},
 		{"Cut", "call that is cut off", func(s *modelSuite) { s.cut(c.Cut(s.t, cut), cut) }},
-		{"Refused", "answer that is refused", func(s *modelSuite) { s.refused(c.Refused(s.t, "I can"), "I can") }},
+		{"Refused", "answer that is refused",
+			func(s *modelSuite) { s.refused(c.Refused(s.t, "I can"), "I can") }},
 		{"Text", "lazy", func(s *modelSuite) { s.lazy(text(s)) }},
 		{"Text", "leave at every event", func(s *modelSuite) { s.leave(text(s)) }},
 		{"Call", "leave at every event", func(s *modelSuite) { s.leave(call(s)) }},
@@ -167,11 +168,13 @@ func request() *aycoder.Request {
 		Args: json.RawMessage(`{"path":"x", "n": 1}`)}
 	return &aycoder.Request{
 		System: []*aycoder.Text{{Text: "You are a test."}},
-		Tools: []*aycoder.ToolSpec{{Name: "read", Description: "Reads.", Effect: aycoder.EffectReadOnly,
+		Tools: []*aycoder.ToolSpec{{Name: "read", Description: "Reads.",
+			Effect: aycoder.EffectReadOnly,
 			Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"n":{"type":"integer"}}}`)}},
 		Messages: []*aycoder.Message{
 			aycoder.User("Hello \u2603 <&>"),
-			{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{&aycoder.Text{Text: "I look."}, old}},
+			{Role: aycoder.RoleAssistant,
+				Parts: []aycoder.Part{&aycoder.Text{Text: "I look."}, old}},
 			{Role: aycoder.RoleUser, Parts: []aycoder.Part{
 				&aycoder.ToolOutput{ID: "call_1", Name: "read",
 					Parts: []aycoder.Part{&aycoder.Text{Text: "x"}}},

@@ -39,8 +39,8 @@ func (s *modelSuite) ask(c Client, leave func(i int, cancel func()) bool) *answe
 		var at time.Time
 		body := func(ev aycoder.ModelEvent, err error) bool {
 			if left {
-				s.found.add(ruleModelAgain, "%T and error %v come after event %d ended the loop", ev, err,
-					i-1)
+				s.found.add(ruleModelAgain, "%T and error %v come after event %d ended the loop",
+					ev, err, i-1)
 				return false
 			}
 			if goroutineID() != home {
@@ -98,7 +98,8 @@ func changed(a, b *aycoder.Request) string {
 	va, vb := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	for i := range va.NumField() {
 		name := va.Type().Field(i).Name
-		if name != "Messages" && !reflect.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
+		if name != "Messages" && !reflect.DeepEqual(va.Field(i).Interface(),
+			vb.Field(i).Interface()) {
 			return name
 		}
 	}
@@ -187,10 +188,12 @@ func (s *modelSuite) deltas(a *answer) {
 		s.found.add(ruleModelOrder, "no BlockDone follows the TextDelta %s", shown(text.String()))
 	}
 	if thinking.Len() > 0 {
-		s.found.add(ruleModelOrder, "no BlockDone follows the ThinkingDelta %s", shown(thinking.String()))
+		s.found.add(ruleModelOrder, "no BlockDone follows the ThinkingDelta %s",
+			shown(thinking.String()))
 	}
 	for id, got := range args {
-		s.found.add(ruleModelOrder, "no BlockDone follows the ToolDelta %s of call %q", shown(got), id)
+		s.found.add(ruleModelOrder, "no BlockDone follows the ToolDelta %s of call %q",
+			shown(got), id)
 	}
 }
 
@@ -208,8 +211,8 @@ func (s *modelSuite) joined(p aycoder.Part, text, thinking *strings.Builder,
 		text.Reset()
 	case *aycoder.Thinking:
 		if thinking.String() != p.Text {
-			s.found.add(ruleModelDeltas, "the deltas think %s, the block %s", shown(thinking.String()),
-				shown(p.Text))
+			s.found.add(ruleModelDeltas, "the deltas think %s, the block %s",
+				shown(thinking.String()), shown(p.Text))
 		}
 		thinking.Reset()
 	case *aycoder.ToolUse:
@@ -268,7 +271,8 @@ func (s *modelSuite) thinking(c Client, thinking, text string) {
 func (s *modelSuite) call(c Client, want *aycoder.ToolUse) {
 	s.whole(c)
 	calls := s.complete(c, "Let me see.", aycoder.StopToolUse).Message.Calls()
-	if len(calls) != 1 || calls[0].ID != want.ID || calls[0].Name != want.Name || !sameJSON(calls[0].Args, want.Args) {
+	if len(calls) != 1 || calls[0].ID != want.ID || calls[0].Name != want.Name ||
+		!sameJSON(calls[0].Args, want.Args) {
 		s.found.add(ruleModelWhole, "calls %+v, want %+v", calls, *want)
 	}
 }

@@ -94,18 +94,19 @@ func (s *modelSuite) pieces(c Client) int {
 	ctx, cancel := context.WithTimeout(s.t.Context(), soon)
 	defer cancel()
 	said, n := "", 0
-	each(s.found, ruleModelAgain, c.Model.Stream(ctx, request()), func(ev aycoder.ModelEvent, err error) bool {
-		if err != nil {
-			s.found.add(ruleModelWhole, "of the pieces only %s comes: %v", shown(said), err)
-			n = 0
-			return false
-		}
-		if d, ok := ev.(*aycoder.TextDelta); ok {
-			said += d.Text
-		}
-		n++
-		return said != strings.Join(pieces[:3], "")
-	})
+	each(s.found, ruleModelAgain, c.Model.Stream(ctx, request()),
+		func(ev aycoder.ModelEvent, err error) bool {
+			if err != nil {
+				s.found.add(ruleModelWhole, "of the pieces only %s comes: %v", shown(said), err)
+				n = 0
+				return false
+			}
+			if d, ok := ev.(*aycoder.TextDelta); ok {
+				said += d.Text
+			}
+			n++
+			return said != strings.Join(pieces[:3], "")
+		})
 	return n
 }
 
@@ -172,8 +173,8 @@ func (s *modelSuite) cancelled(c Client) {
 		}
 	})
 	if len(a.events) > 0 || !errors.Is(a.err, context.Canceled) {
-		s.found.add(ruleModelCancel, "cancelled before the request: %d events, error %v", len(a.events),
-			a.err)
+		s.found.add(ruleModelCancel, "cancelled before the request: %d events, error %v",
+			len(a.events), a.err)
 	}
 	s.gone(c, a, "cancelled before the request")
 }
@@ -206,7 +207,8 @@ func (s *modelSuite) unfinished(a *answer) {
 func (s *modelSuite) fails(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {
-		s.found.add(ruleModelError, "error %v (%T), want one that unwraps to *ModelError", a.err, a.err)
+		s.found.add(ruleModelError, "error %v (%T), want one that unwraps to *ModelError",
+			a.err, a.err)
 	}
 	s.unfinished(a)
 	s.gone(c, a, "request that fails")

@@ -59,7 +59,8 @@ func TestTool(t *testing.T, newTool func(t testing.TB) ToolSetup, cases ...ToolC
 				t.Skip("agenttest: no ToolCase, ability or Dir for this")
 			}
 			found := &findings{}
-			r.check(&toolSuite{ToolSetup: newTool(t), t: t, found: found, cases: cases, patience: soon})
+			r.check(&toolSuite{ToolSetup: newTool(t), t: t, found: found, cases: cases,
+				patience: soon})
 			found.report(t)
 		})
 	}
@@ -91,7 +92,8 @@ func toolRules(cases []ToolCase) []toolRule {
 	rules := []toolRule{{"spec", true, (*toolSuite).spec}}
 	for _, c := range cases {
 		if !c.Slow {
-			rules = append(rules, toolRule{"call " + c.Name, true, func(s *toolSuite) { s.valid(c) }})
+			rules = append(rules, toolRule{"call " + c.Name, true,
+				func(s *toolSuite) { s.valid(c) }})
 		}
 	}
 	return append(rules,
@@ -124,7 +126,8 @@ func (s *toolSuite) spec() {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(spec.Schema, &schema); err != nil || schema.Type != "object" {
-		s.found.add(ruleToolSpec, "the schema is of type %q, want object; error %v", schema.Type, err)
+		s.found.add(ruleToolSpec, "the schema is of type %q, want object; error %v",
+			schema.Type, err)
 	}
 	if strings.TrimSpace(spec.Description) == "" || !utf8.ValidString(spec.Description) {
 		s.found.add(ruleToolSpec, "the description is %q", spec.Description)
@@ -244,17 +247,19 @@ func (s *toolSuite) check(args string, o outcome) {
 			}
 		case *aycoder.Media:
 			if p == nil || p.Type == "" || (len(p.Data) == 0) == (p.URL == "") {
-				s.found.add(ruleToolClean, "call with %s: media without type, or not with either data or URL",
-					shown(args))
+				s.found.add(ruleToolClean,
+					"call with %s: media without type, or not with either data or URL", shown(args))
 			} else if len(p.Data) > maxData {
-				s.found.add(ruleToolBounds, "call with %s: media of %d bytes", shown(args), len(p.Data))
+				s.found.add(ruleToolBounds, "call with %s: media of %d bytes", shown(args),
+					len(p.Data))
 			}
 		default:
 			s.found.add(ruleToolClean, "call with %s: the result holds %T", shown(args), p)
 		}
 	}
 	if !utf8.ValidString(o.res.Summary) || strings.ContainsRune(o.res.Summary, '\n') {
-		s.found.add(ruleToolClean, "call with %s: the summary is %s", shown(args), shown(o.res.Summary))
+		s.found.add(ruleToolClean, "call with %s: the summary is %s", shown(args),
+			shown(o.res.Summary))
 	}
 }
 
@@ -266,8 +271,8 @@ func (s *toolSuite) valid(c ToolCase) {
 			shown(o.text()))
 	}
 	if !strings.Contains(o.text(), c.Want) {
-		s.found.add(ruleToolValid, "call %s: the text is %s, want %q in it", c.Name, shown(o.text()),
-			c.Want)
+		s.found.add(ruleToolValid, "call %s: the text is %s, want %q in it", c.Name,
+			shown(o.text()), c.Want)
 	}
 }
 
@@ -368,7 +373,8 @@ func (s *toolSuite) cancelledAtWork() {
 			o := s.call(ctx, c.Args)
 			took := o.at.Sub(<-at)
 			if took < 0 {
-				s.found.add(ruleToolCancel, "call %s is not slow: it returns before it is cancelled: %s",
+				s.found.add(ruleToolCancel,
+					"call %s is not slow: it returns before it is cancelled: %s",
 					c.Name, shown(o.text()))
 			}
 			if !o.failed() {
@@ -409,8 +415,8 @@ func (s *toolSuite) concurrent() {
 		for range 4 {
 			wg.Go(func() {
 				if o := s.call(s.t.Context(), c.Args); reads && o.failed() != c.Fails {
-					s.found.add(ruleToolShared, "call %s beside others: fails %t, want %t: %s", c.Name,
-						o.failed(), c.Fails, shown(o.text()))
+					s.found.add(ruleToolShared, "call %s beside others: fails %t, want %t: %s",
+						c.Name, o.failed(), c.Fails, shown(o.text()))
 				}
 			})
 		}
@@ -463,7 +469,8 @@ func (s *toolSuite) plansChangeNothing(before map[string]string) {
 		s.same(before, "the plan of call "+c.Name)
 		switch {
 		case (err != nil) != c.Fails:
-			s.found.add(ruleToolPlan, "call %s: its plan fails %t, want %t: %v", c.Name, err != nil, c.Fails, err)
+			s.found.add(ruleToolPlan, "call %s: its plan fails %t, want %t: %v", c.Name, err != nil,
+				c.Fails, err)
 		case err != nil && !utf8.ValidString(err.Error()):
 			s.found.add(ruleToolClean, "the error of the plan of call %s is not UTF-8", c.Name)
 		case plan.Digest() != again.Digest():

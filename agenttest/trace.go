@@ -196,7 +196,8 @@ func (tr *trace) after(before int, label string) {
 	}
 	for _, q := range tr.open {
 		if q.Allow() && (tr.left || tr.cancelled) {
-			tr.found.add(ruleLate, "%s: Allow of call %s after the run reports true", tr, q.Request.CallID)
+			tr.found.add(ruleLate, "%s: Allow of call %s after the run reports true", tr,
+				q.Request.CallID)
 		}
 	}
 	synctest.Wait()

@@ -107,8 +107,10 @@ func (s *modelSuite) sends(c Client, body func() []byte) {
 // failed is set, the output of the tool is an error.
 func fullRequest(failed bool) *aycoder.Request {
 	tool := func(n string) *aycoder.ToolSpec {
-		return &aycoder.ToolSpec{Name: "name" + n, Description: "about" + n, Effect: aycoder.EffectReadOnly,
-			Schema: json.RawMessage(`{"type":"object","properties":{"schema` + n + `":{"type":"string"}}}`)}
+		return &aycoder.ToolSpec{Name: "name" + n, Description: "about" + n,
+			Effect: aycoder.EffectReadOnly,
+			Schema: json.RawMessage(`{"type":"object","properties":{"schema` + n +
+				`":{"type":"string"}}}`)}
 	}
 	text := func(s string) *aycoder.Text { return &aycoder.Text{Text: s} }
 	message := func(role aycoder.Role, parts ...aycoder.Part) *aycoder.Message {
@@ -120,9 +122,10 @@ func fullRequest(failed bool) *aycoder.Request {
 		Messages: []*aycoder.Message{
 			aycoder.User("usersays"),
 			message(aycoder.RoleAssistant, text("looksfirst"),
-				&aycoder.ToolUse{ID: "call_1", Name: "namecalled", Args: json.RawMessage(`{"x":"callarg"}`)}),
-			message(aycoder.RoleUser, &aycoder.ToolOutput{ID: "call_1", Name: "namecalled", IsError: failed,
-				Parts: []aycoder.Part{text("outputfirst"), text("outputsecond")}}),
+				&aycoder.ToolUse{ID: "call_1", Name: "namecalled",
+					Args: json.RawMessage(`{"x":"callarg"}`)}),
+			message(aycoder.RoleUser, &aycoder.ToolOutput{ID: "call_1", Name: "namecalled",
+				IsError: failed, Parts: []aycoder.Part{text("outputfirst"), text("outputsecond")}}),
 			message(aycoder.RoleSystem, text("hostsays")),
 			aycoder.User("asksnext"),
 		},
@@ -148,7 +151,8 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 		if _, err := aycoder.Complete(s.t.Context(), c.Model, req); err != nil {
 			s.found.add(ruleModelWhole, "step %d again: error %v", step, err)
 		} else if again := body(); !bytes.Equal(sent, again) {
-			s.found.add(ruleModelGrows, "the same request is sent in other bytes: %s", difference(again, sent))
+			s.found.add(ruleModelGrows, "the same request is sent in other bytes: %s",
+				difference(again, sent))
 		}
 		before = sent
 		next := *req
@@ -165,7 +169,8 @@ func difference(got, want []byte) string {
 		at++
 	}
 	from := max(at-40, 0)
-	return fmt.Sprintf("at byte %d, it has\n%s\nand not\n%s", at, shown(string(got[from:])), shown(string(want[from:])))
+	return fmt.Sprintf("at byte %d, it has\n%s\nand not\n%s", at, shown(string(got[from:])),
+		shown(string(want[from:])))
 }
 
 // moved continues a conversation that another provider's models have led. Its signatures and
@@ -180,10 +185,12 @@ func (s *modelSuite) moved(c Client, body func() []byte) {
 			&aycoder.Message{Role: aycoder.RoleAssistant, Parts: []aycoder.Part{
 				&aycoder.Thinking{Text: "hm", Signature: foreign, Provider: foreign}, opaque,
 				&aycoder.Text{Text: "I read.", Extra: opaque},
-				&aycoder.ToolUse{ID: id, Name: "read", Args: json.RawMessage(`{"path":"x"}`), Extra: opaque},
+				&aycoder.ToolUse{ID: id, Name: "read", Args: json.RawMessage(`{"path":"x"}`),
+					Extra: opaque},
 			}},
 			&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
-				&aycoder.ToolOutput{ID: id, Name: "read", Parts: []aycoder.Part{&aycoder.Text{Text: "is there"}}},
+				&aycoder.ToolOutput{ID: id, Name: "read",
+					Parts: []aycoder.Part{&aycoder.Text{Text: "is there"}}},
 			}})
 	}
 	before, err := json.Marshal(req.Messages)
@@ -196,13 +203,15 @@ func (s *modelSuite) moved(c Client, body func() []byte) {
 	}
 	sent := body()
 	if at := bytes.Index(sent, []byte(foreign)); at >= 0 {
-		s.found.add(ruleModelMoved, "it sends what only another provider reads: %s", shown(string(sent[max(at-40, 0):])))
+		s.found.add(ruleModelMoved, "it sends what only another provider reads: %s",
+			shown(string(sent[max(at-40, 0):])))
 	}
 	if !json.Valid(sent) {
 		s.found.add(ruleModelMoved, "the body is not JSON: %s", shown(string(sent)))
 	}
 	if n := bytes.Count(sent, []byte("is there")); n != len(ids) {
-		s.found.add(ruleModelMoved, "it sends %d of %d outputs, to calls with the ids %q", n, len(ids), ids)
+		s.found.add(ruleModelMoved, "it sends %d of %d outputs, to calls with the ids %q", n,
+			len(ids), ids)
 	}
 	if after, err := json.Marshal(req.Messages); err != nil || !bytes.Equal(before, after) {
 		s.found.add(ruleModelReq, "the history differs after the request")
@@ -223,7 +232,8 @@ func (s *modelSuite) format(c Client, body func() []byte) {
 	sent := bytes.Contains(body(), []byte(`"colour"`)) ||
 		bytes.Contains(body(), []byte(`\"colour\"`)) // in a text, as some APIs want it
 	if err != nil || sent != native {
-		s.found.add(ruleModelFormat, "error %v, the schema is sent: %v, FormatsOutput says %v", err, sent, native)
+		s.found.add(ruleModelFormat, "error %v, the schema is sent: %v, FormatsOutput says %v", err,
+			sent, native)
 	}
 }
 
@@ -241,9 +251,11 @@ func (s *modelSuite) back(c Client, body func() []byte) {
 		s.t.Fatalf("message cannot be stored: %v", err)
 	}
 	req := request()
-	req.Messages = append(req.Messages, &stored, &aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
-		&aycoder.ToolOutput{ID: stored.Calls()[0].ID, Name: "read", Parts: []aycoder.Part{&aycoder.Text{Text: "is there"}}},
-	}})
+	req.Messages = append(req.Messages, &stored,
+		&aycoder.Message{Role: aycoder.RoleUser, Parts: []aycoder.Part{
+			&aycoder.ToolOutput{ID: stored.Calls()[0].ID, Name: "read",
+				Parts: []aycoder.Part{&aycoder.Text{Text: "is there"}}},
+		}})
 	if _, err := aycoder.Complete(context.WithoutCancel(s.t.Context()), c.Model, req); err != nil {
 		s.found.add(ruleModelBack, "error %v", err)
 		return
