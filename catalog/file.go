@@ -66,7 +66,10 @@ func parse(r io.Reader) (*index, error) {
 	if len(data) > maxFile {
 		return nil, &aycoder.LimitError{Limit: "model catalog bytes", Max: maxFile}
 	}
-	x := reader{groups: map[string]bool{}, index: index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}}}
+	x := reader{
+		groups: map[string]bool{},
+		index:  index{models: map[key]aycoder.ModelInfo{}, names: map[key]string{}},
+	}
 	var f file
 	if err := decode(data, &f); err != nil {
 		x.problemf(position(data, err), "%.300s", err)
@@ -110,7 +113,8 @@ func (x *reader) problemf(place, format string, args ...any) {
 		x.more++
 		return
 	}
-	x.problems = append(x.problems, &aycoder.ConfigError{Option: place, Err: fmt.Errorf(format, args...)})
+	x.problems = append(x.problems, &aycoder.ConfigError{Option: place,
+		Err: fmt.Errorf(format, args...)})
 }
 
 func (x *reader) err() error {
@@ -184,7 +188,8 @@ func (x *reader) name(place, s string) {
 		x.problemf(place, "missing")
 	case len(s) > maxName:
 		x.problemf(place, "longer than %d bytes", maxName)
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+	case strings.ContainsFunc(s,
+		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 		x.problemf(place, "%.80q has white space or control characters", s)
 	}
 }
@@ -226,7 +231,8 @@ func (x *reader) rates(place string, p aycoder.Price) {
 		name    string
 		dollars float64
 	}{
-		{"input", p.Input}, {"output", p.Output}, {"cache_read", p.CacheRead}, {"cache_write", p.CacheWrite},
+		{"input", p.Input}, {"output", p.Output},
+		{"cache_read", p.CacheRead}, {"cache_write", p.CacheWrite},
 	} {
 		if !(0 <= rate.dollars && rate.dollars <= maxPrice) || math.Signbit(rate.dollars) {
 			x.problemf(place+"."+rate.name, "%g is not from 0 to %g", rate.dollars, maxPrice)

@@ -73,7 +73,8 @@ func merge(a, b aycoder.ModelInfo) aycoder.ModelInfo {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
 		for ev, err := range c.inner.Stream(ctx, req) {
 			if !yield(ev, c.explain(req, err)) {

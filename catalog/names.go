@@ -87,7 +87,8 @@ func withoutDate(model string) (string, bool) {
 	if s, ok := strings.CutSuffix(model, "@default"); ok {
 		return s, s != ""
 	}
-	if i := len(model) - len("-20060102"); i > 0 && (model[i] == '-' || model[i] == '@') && date(model[i+1:]) {
+	if i := len(model) - len("-20060102"); i > 0 && (model[i] == '-' || model[i] == '@') &&
+		date(model[i+1:]) {
 		return model[:i], true
 	}
 	i := len(model) - len("-2006-01-02")
@@ -102,7 +103,8 @@ func withoutDate(model string) (string, bool) {
 func date(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 32)
 	month, day := n/100%100, n%100
-	return err == nil && 2020_00_00 < n && n < 2100_00_00 && 1 <= month && month <= 12 && 1 <= day && day <= 31
+	return err == nil && 2020_00_00 < n && n < 2100_00_00 && 1 <= month && month <= 12 &&
+		1 <= day && day <= 31
 }
 
 // dotted writes the version in a name as OpenRouter does, which takes the way of

@@ -82,7 +82,8 @@ func IntoResponse(r *aycoder.Response) Option {
 // Value runs no tools and does not change req, whose Tools, ToolChoice and Output
 // must be empty. If req, T or an option is wrong, the error is a [*aycoder.ConfigError], or a
 // [*aycoder.ContextError] for the messages, and the model is not asked.
-func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Request, opts ...Option) (T, error) {
+func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Request,
+	opts ...Option) (T, error) {
 	var value T
 	t := reflect.TypeFor[T]()
 	g, err := newGeneration(m, req, t, opts)
@@ -120,7 +121,8 @@ type boxed[T any] struct {
 func typeError(t, box reflect.Type, err error) error {
 	text := strings.TrimPrefix(err.Error(), "schema of "+box.String()+": ")
 	text = strings.ReplaceAll(text, box.Name()+".Value", cmp.Or(t.Name(), "value"))
-	return fmt.Errorf("generate: %w", &aycoder.ConfigError{Option: "type " + t.String(), Err: errors.New(text)})
+	return fmt.Errorf("generate: %w", &aycoder.ConfigError{Option: "type " + t.String(),
+		Err: errors.New(text)})
 }
 
 // Error reports that a model did not return a valid document for [Value].
@@ -178,7 +180,8 @@ type generation struct {
 	attempts int
 }
 
-func newGeneration(m aycoder.ModelClient, req *aycoder.Request, t reflect.Type, opts []Option) (*generation, error) {
+func newGeneration(m aycoder.ModelClient, req *aycoder.Request, t reflect.Type,
+	opts []Option) (*generation, error) {
 	g := &generation{client: m, repairs: 2, format: aycoder.OutputFormat{Name: documentName(t)}}
 	errs := []error{checkGenerate(m, req), option.Apply(g, opts)}
 	if g.into != nil {
@@ -255,7 +258,8 @@ func (g *generation) setSchema(raw json.RawMessage) (err error) {
 // chooseWay chooses whether to ask for the document natively or as arguments of a tool.
 func (g *generation) chooseWay() {
 	f, ok := aycoder.As[aycoder.OutputFormatter](g.client)
-	if g.native = ok && !slices.ContainsFunc(g.req.Messages, hasCalls) && f.FormatsOutput(g.req.Model); g.native {
+	if g.native = ok && !slices.ContainsFunc(g.req.Messages, hasCalls) &&
+		f.FormatsOutput(g.req.Model); g.native {
 		g.req.Output = &g.format
 		return
 	}
@@ -292,7 +296,8 @@ func (g *generation) run(ctx context.Context) error {
 
 // cutOff returns the misfit of an answer that the token limit ended.
 func (g *generation) cutOff(resp *aycoder.Response) *misfit {
-	limit := &aycoder.LimitError{Limit: "output tokens", Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
+	limit := &aycoder.LimitError{Limit: "output tokens",
+		Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
 	return &misfit{problems: []string{"the answer was cut off: " + limit.Error()}, err: limit}
 }
 
@@ -352,7 +357,8 @@ func (g *generation) judge(resp *aycoder.Response) *misfit {
 
 func (g *generation) judgeCall(c *aycoder.ToolUse) *misfit {
 	if c.Name != g.format.Name {
-		return newMisfit(fmt.Sprintf("call of %q: there is no such tool", runes.Shorten(c.Name, 80)))
+		return newMisfit(fmt.Sprintf("call of %q: there is no such tool",
+			runes.Shorten(c.Name, 80)))
 	}
 	return g.fit(c.Args)
 }
@@ -426,7 +432,8 @@ func (g *generation) complaint(wrong *misfit) string {
 	if !g.native {
 		how = "Call " + g.format.Name + " with the whole document."
 	}
-	return "This is not the document that was asked for:\n- " + strings.Join(wrong.problems, "\n- ") + "\n" + how
+	return "This is not the document that was asked for:\n- " +
+		strings.Join(wrong.problems, "\n- ") + "\n" + how
 }
 
 func (g *generation) failed(resp *aycoder.Response, wrong *misfit) error {

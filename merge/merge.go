@@ -53,7 +53,8 @@ func Merge(base, ours, theirs []byte, opts ...Option) Result {
 	for i, g := range m.Regions {
 		r.Regions[i] = Region{
 			Kind: Kind(g.Kind), Suggestion: (*Suggestion)(g.Suggestion),
-			Base: span(m.Base, g.Base), Ours: span(m.Ours, g.Ours), Theirs: span(m.Theirs, g.Theirs),
+			Base: span(m.Base, g.Base), Ours: span(m.Ours, g.Ours),
+			Theirs: span(m.Theirs, g.Theirs),
 		}
 	}
 	return r

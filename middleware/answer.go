@@ -39,9 +39,11 @@ func (c *cache) key(req *aycoder.Request) (string, error) {
 		model = req.Model
 	}
 	k := keyForm{
-		Version: 1, Namespace: []byte(c.Namespace), Provider: []byte(provider), Model: []byte(model),
+		Version: 1, Namespace: []byte(c.Namespace),
+		Provider: []byte(provider), Model: []byte(model),
 		System:   &aycoder.Message{Role: aycoder.RoleSystem},
-		ToolMode: req.ToolChoice.Mode, ToolName: []byte(req.ToolChoice.Name), Messages: req.Messages,
+		ToolMode: req.ToolChoice.Mode, ToolName: []byte(req.ToolChoice.Name),
+		Messages:  req.Messages,
 		MaxTokens: req.MaxTokens, Thinking: req.Thinking, Temperature: req.Temperature,
 	}
 	for _, t := range req.System {
@@ -118,7 +120,8 @@ func (r *recording) flush() {
 	case *aycoder.ThinkingDelta:
 		r.events = append(r.events, &aycoder.ThinkingDelta{Text: r.text.String()})
 	case *aycoder.ToolDelta:
-		r.events = append(r.events, &aycoder.ToolDelta{ID: d.ID, Name: d.Name, Args: r.text.String()})
+		r.events = append(r.events, &aycoder.ToolDelta{ID: d.ID, Name: d.Name,
+			Args: r.text.String()})
 	}
 	r.like = nil
 	r.text.Reset()

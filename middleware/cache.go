@@ -78,7 +78,8 @@ func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	flights := &flights{open: map[string]*flight{}}
-	return wrap("Cache", func(w wrapper) aycoder.ModelClient { return &cache{w, o, store, flights} })
+	return wrap("Cache",
+		func(w wrapper) aycoder.ModelClient { return &cache{w, o, store, flights} })
 }
 
 type cache struct {
@@ -89,7 +90,8 @@ type cache struct {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (c *cache) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (c *cache) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return once(func(yield yieldFunc) { c.stream(ctx, req, yield) })
 }
 

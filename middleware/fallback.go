@@ -98,7 +98,8 @@ type provider struct {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (f *fallback) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (f *fallback) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return once(func(yield yieldFunc) { f.stream(ctx, req, yield) })
 }
 
@@ -135,7 +136,8 @@ func (f *fallback) stream(ctx context.Context, req *aycoder.Request, yield yield
 // none.
 func (f *fallback) awake(failed *FallbackError) []*provider {
 	now := f.o.Clock.Now().UnixNano()
-	left := slices.DeleteFunc(slices.Clone(f.providers), func(p *provider) bool { return p.cool.Load() > now })
+	left := slices.DeleteFunc(slices.Clone(f.providers),
+		func(p *provider) bool { return p.cool.Load() > now })
 	if len(left) == 0 {
 		return f.providers
 	}

@@ -38,7 +38,8 @@ type watchdog struct {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (w *watchdog) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (w *watchdog) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return once(func(yield yieldFunc) { w.stream(ctx, req, yield) })
 }
 
@@ -72,5 +73,6 @@ func (w *watchdog) stream(ctx context.Context, req *aycoder.Request, yield yield
 // stopped reports whether err may come of a context that was cancelled. An error
 // that says something else came at the same moment, and says more.
 func stopped(err error) bool {
-	return errors.Is(err, context.Canceled) || is[*aycoder.StreamBrokenError](err) || !is[*aycoder.ModelError](err)
+	return errors.Is(err, context.Canceled) || is[*aycoder.StreamBrokenError](err) ||
+		!is[*aycoder.ModelError](err)
 }

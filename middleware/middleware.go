@@ -58,7 +58,8 @@ type try struct {
 }
 
 // forward asks m and passes on what comes, but for the error.
-func forward(ctx context.Context, m aycoder.ModelClient, req *aycoder.Request, yield yieldFunc) (t try) {
+func forward(ctx context.Context, m aycoder.ModelClient, req *aycoder.Request,
+	yield yieldFunc) (t try) {
 	start := time.Now()
 	for ev, err := range m.Stream(ctx, req) {
 		if t.done { // m is wrong: MessageDone is the last

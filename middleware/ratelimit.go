@@ -47,7 +47,9 @@ func RateLimit(l Limits) aycoder.ModelMiddleware {
 		l.Estimate = EstimateTokens
 	}
 	if l.Count == nil {
-		l.Count = func(u aycoder.Usage) int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
+		l.Count = func(u aycoder.Usage) int64 {
+			return u.Input + u.CacheRead + u.CacheWrite + u.Output
+		}
 	}
 	gate := newGate(l)
 	return wrap("RateLimit", func(w wrapper) aycoder.ModelClient { return &limiter{w, l, gate} })
@@ -60,7 +62,8 @@ type limiter struct {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (l *limiter) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (l *limiter) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return once(func(yield yieldFunc) { l.stream(ctx, req, yield) })
 }
 

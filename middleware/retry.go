@@ -57,7 +57,8 @@ type retrier struct {
 }
 
 // Stream implements [aycoder.ModelClient].
-func (r *retrier) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (r *retrier) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
+	error] {
 	return once(func(yield yieldFunc) { r.stream(ctx, req, yield) })
 }
 
@@ -74,7 +75,8 @@ func (r *retrier) stream(ctx context.Context, req *aycoder.Request, yield yieldF
 			return
 		}
 		waited += f.After
-		ev := &aycoder.Retrying{Discarded: t.heard, Attempt: attempt + 1, After: f.After, Err: t.err}
+		ev := &aycoder.Retrying{Discarded: t.heard, Attempt: attempt + 1, After: f.After,
+			Err: t.err}
 		if !yield(ev, nil) {
 			return
 		}
@@ -85,7 +87,8 @@ func (r *retrier) stream(ctx context.Context, req *aycoder.Request, yield yieldF
 	}
 }
 
-func (r *retrier) decide(ctx context.Context, t try, attempt int, waited time.Duration) aycoder.ModelFailed {
+func (r *retrier) decide(ctx context.Context, t try, attempt int,
+	waited time.Duration) aycoder.ModelFailed {
 	if t.blocks || ctx.Err() != nil {
 		return aycoder.ModelFailed{}
 	}

@@ -12,8 +12,10 @@ func Whole(data []byte) bool { return len(data) > maxSize || runes.Binary(data) 
 
 // mergeBinary takes the side that changed. If both did, all is one conflict.
 func mergeBinary(base, ours, theirs []byte, o Options) *Result {
-	r := &Result{Base: whole(base), Ours: whole(ours), Theirs: whole(theirs), Binary: true, style: o.Style}
-	g := Region{Base: Span{0, r.Base.Len()}, Ours: Span{0, r.Ours.Len()}, Theirs: Span{0, r.Theirs.Len()}}
+	r := &Result{Base: whole(base), Ours: whole(ours), Theirs: whole(theirs), Binary: true,
+		style: o.Style}
+	g := Region{Base: Span{0, r.Base.Len()}, Ours: Span{0, r.Ours.Len()},
+		Theirs: Span{0, r.Theirs.Len()}}
 	switch sameOurs, sameTheirs := bytes.Equal(ours, base), bytes.Equal(theirs, base); {
 	case sameOurs && sameTheirs:
 		g.Kind = Unchanged

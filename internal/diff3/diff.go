@@ -46,7 +46,8 @@ type Change struct {
 func (s *Script) Changes() []Change {
 	out := make([]Change, len(s.Hunks))
 	for i, h := range s.Hunks {
-		out[i] = Change{h.A0 + 1, h.B0 + 1, string(s.A.Slice(h.A0, h.A1)), string(s.B.Slice(h.B0, h.B1))}
+		out[i] = Change{h.A0 + 1, h.B0 + 1, string(s.A.Slice(h.A0, h.A1)),
+			string(s.B.Slice(h.B0, h.B1))}
 	}
 	return out
 }
@@ -206,7 +207,8 @@ func (s *side) sift(other []int32, lo, hi int) sifted {
 		}
 	}
 	left := sifted{make([]int32, 0, hi-lo), make([]int32, 0, hi-lo)}
-	around := surroundings{worth: worth, above: window{worth: worth}, below: window{worth: worth}, before: -1}
+	around := surroundings{worth: worth, above: window{worth: worth}, below: window{worth: worth},
+		before: -1}
 	for i, w := range worth {
 		if w == useful {
 			around.before = i

@@ -49,7 +49,8 @@ func wholeEnding(text []byte) lineEnd {
 func (c *conflict) endings() ([]byte, bool) {
 	o, t := wholeEnding(c.ours), wholeEnding(c.theirs)
 	only := func(side []byte, end lineEnd) bool {
-		return end != noEnd && !bytes.Equal(c.base, side) && bytes.Equal(withEnding(c.base, end), side)
+		return end != noEnd && !bytes.Equal(c.base, side) &&
+			bytes.Equal(withEnding(c.base, end), side)
 	}
 	switch {
 	case o == t:

@@ -42,13 +42,16 @@ func importLines(text []byte) []string {
 // isImport reports whether a line imports something, as Go, Python, JavaScript,
 // Rust, C, C#, PHP, Ruby and Java write it.
 func isImport(line string) bool {
-	for _, word := range []string{"import ", "from ", "use ", "pub use ", "using ", "#include ", "require "} {
+	for _, word := range []string{"import ", "from ", "use ", "pub use ", "using ", "#include ",
+		"require "} {
 		if strings.HasPrefix(line, word) {
-			return !strings.HasSuffix(line, "{") && !strings.HasSuffix(line, "(") && !strings.HasSuffix(line, ",")
+			return !strings.HasSuffix(line, "{") && !strings.HasSuffix(line, "(") &&
+				!strings.HasSuffix(line, ",")
 		}
 	}
 	name, path, ok := strings.Cut(line, `"`)
-	return ok && strings.HasSuffix(path, `"`) && strings.Contains(path, "/") && !strings.ContainsAny(name, "=(:,{")
+	return ok && strings.HasSuffix(path, `"`) && strings.Contains(path, "/") &&
+		!strings.ContainsAny(name, "=(:,{")
 }
 
 // subset reports whether all lines of a are in b.
@@ -102,7 +105,8 @@ func mergeNames(base, ours, theirs string) ([]byte, bool) {
 		return nil, false
 	}
 	gone := func(name string) bool {
-		return slices.Contains(b.names, name) && !(slices.Contains(o.names, name) && slices.Contains(t.names, name))
+		return slices.Contains(b.names, name) &&
+			!(slices.Contains(o.names, name) && slices.Contains(t.names, name))
 	}
 	out := slices.DeleteFunc(unite(o.names, t.names, strings.Compare), gone)
 	if len(out) == 0 {

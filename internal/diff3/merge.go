@@ -135,13 +135,16 @@ func (m *merger) merge(t *table) *Result {
 		wg.Wait()
 	}
 	m.walk()
-	return &Result{Base: m.base, Ours: m.ours, Theirs: m.theirs, Regions: m.fill(), style: m.opts.Style}
+	return &Result{Base: m.base, Ours: m.ours, Theirs: m.theirs, Regions: m.fill(),
+		style: m.opts.Style}
 }
 
 // conflict returns the texts of a region.
 func (r *Result) conflict(g *Region) conflict {
 	return conflict{
-		r.Base.Slice(g.Base.Lo, g.Base.Hi), r.Ours.Slice(g.Ours.Lo, g.Ours.Hi), r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi),
+		r.Base.Slice(g.Base.Lo, g.Base.Hi),
+		r.Ours.Slice(g.Ours.Lo, g.Ours.Hi),
+		r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi),
 	}
 }
 
@@ -244,7 +247,8 @@ func (m *merger) kind(g *group) Kind {
 		return Theirs
 	case len(g.ours) > 1 || len(g.theirs) > 1:
 		return Conflict
-	case g.ours[0].A0 == g.theirs[0].A0 && g.ours[0].A1 == g.theirs[0].A1 && m.same(g.Ours, g.Theirs):
+	case g.ours[0].A0 == g.theirs[0].A0 && g.ours[0].A1 == g.theirs[0].A1 &&
+		m.same(g.Ours, g.Theirs):
 		return Both
 	}
 	return Conflict
@@ -360,11 +364,13 @@ func hasAlnum(text []byte) bool {
 // peel takes the lines off a conflict that ours and theirs begin or end with.
 func (m *merger) peel(g *group) {
 	r := g.Region
-	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 && m.ours.ids[r.Ours.Lo] == m.theirs.ids[r.Theirs.Lo] {
+	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 &&
+		m.ours.ids[r.Ours.Lo] == m.theirs.ids[r.Theirs.Lo] {
 		r.Ours.Lo++
 		r.Theirs.Lo++
 	}
-	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 && m.ours.ids[r.Ours.Hi-1] == m.theirs.ids[r.Theirs.Hi-1] {
+	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 &&
+		m.ours.ids[r.Ours.Hi-1] == m.theirs.ids[r.Theirs.Hi-1] {
 		r.Ours.Hi--
 		r.Theirs.Hi--
 	}
@@ -406,9 +412,11 @@ func (r *Region) next(h Hunk, ours bool) Region {
 	o, t := r.Ours.Hi+n, r.Theirs.Hi+n
 	was, is := h.A1-h.A0, h.B1-h.B0
 	if ours {
-		return Region{Kind: Ours, Base: Span{h.A0, h.A1}, Ours: Span{o, o + is}, Theirs: Span{t, t + was}}
+		return Region{Kind: Ours, Base: Span{h.A0, h.A1}, Ours: Span{o, o + is},
+			Theirs: Span{t, t + was}}
 	}
-	return Region{Kind: Theirs, Base: Span{h.A0, h.A1}, Ours: Span{o, o + was}, Theirs: Span{t, t + is}}
+	return Region{Kind: Theirs, Base: Span{h.A0, h.A1}, Ours: Span{o, o + was},
+		Theirs: Span{t, t + is}}
 }
 
 // fill returns the parts with what lies between them.
@@ -430,7 +438,8 @@ func (m *merger) fill() []Region {
 // too, except beside a conflict that was cut down.
 func (m *merger) between(rs []Region, p, q Region) []Region {
 	r := Region{
-		Base: Span{p.Base.Hi, q.Base.Lo}, Ours: Span{p.Ours.Hi, q.Ours.Lo}, Theirs: Span{p.Theirs.Hi, q.Theirs.Lo},
+		Base: Span{p.Base.Hi, q.Base.Lo}, Ours: Span{p.Ours.Hi, q.Ours.Lo},
+		Theirs: Span{p.Theirs.Hi, q.Theirs.Lo},
 	}
 	if r.Base.Len() == 0 && r.Ours.Len() == 0 && r.Theirs.Len() == 0 {
 		return rs

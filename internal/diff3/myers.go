@@ -246,7 +246,8 @@ func (f *front) keen(cost int) (point, bool) {
 		i := int(f.fwd[d])
 		j := i - (d - f.mid)
 		gain := i + j - abs(d-f.mid)
-		if gain > best && longSnake <= i && i < n && longSnake <= j && j < m && f.equalRun(i-longSnake, j-longSnake) {
+		if gain > best && longSnake <= i && i < n && longSnake <= j && j < m &&
+			f.equalRun(i-longSnake, j-longSnake) {
 			best, p = gain, point{i, j, true, false}
 		}
 	}
@@ -257,7 +258,8 @@ func (f *front) keen(cost int) (point, bool) {
 		i := int(f.bwd[d])
 		j := i - (d - f.mid)
 		gain := n - i + m - j - abs(d-f.end)
-		if gain > best && 0 < i && i <= n-longSnake && 0 < j && j <= m-longSnake && f.equalRun(i, j) {
+		if gain > best && 0 < i && i <= n-longSnake && 0 < j && j <= m-longSnake &&
+			f.equalRun(i, j) {
 			best, p = gain, point{i, j, false, true}
 		}
 	}

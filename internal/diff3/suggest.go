@@ -135,7 +135,8 @@ func mergeTokens(c conflict, most int) ([]byte, bool) {
 
 // cut returns the tokens of the sides.
 func (c *conflict) cut(t *table) (base, ours, theirs *Lines) {
-	return t.addPieces(c.base, tokenLen), t.addPieces(c.ours, tokenLen), t.addPieces(c.theirs, tokenLen)
+	return t.addPieces(c.base, tokenLen), t.addPieces(c.ours, tokenLen),
+		t.addPieces(c.theirs, tokenLen)
 }
 
 // doubled reports whether a word that both sides added has got in twice: then they
@@ -217,7 +218,8 @@ func tokenLen(text []byte) int {
 		return quoted(text)
 	case isDigit(c):
 		return span(text, func(i int) bool {
-			return isWord(text[i]) || bytes.IndexByte([]byte(".-+"), text[i]) >= 0 && i+1 < len(text) && isWord(text[i+1])
+			return isWord(text[i]) || bytes.IndexByte([]byte(".-+"), text[i]) >= 0 &&
+				i+1 < len(text) && isWord(text[i+1])
 		})
 	case isWord(c):
 		return span(text, func(i int) bool {

@@ -82,7 +82,8 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 			tree.Sub[0].Op == syntax.OpWordBoundary && tree.Sub[2].Op == syntax.OpWordBoundary &&
 			isWord(tree.Sub[1], words[0])
 	}
-	if !m.whole && !m.bound && slices.ContainsFunc(words, func(w word) bool { return len(w.text) < 2 && !rare(w.text) }) {
+	if !m.whole && !m.bound && slices.ContainsFunc(words,
+		func(w word) bool { return len(w.text) < 2 && !rare(w.text) }) {
 		m.words = nil // it is on too many lines
 	}
 	return m, nil
@@ -96,7 +97,8 @@ func (m *Matcher) setWords(words []word) {
 	for _, w := range words {
 		m.words = append(m.words, w.text)
 		m.fold = m.fold || w.fold
-		ascii = ascii && !strings.ContainsFunc(w.text, func(r rune) bool { return r >= utf8.RuneSelf })
+		ascii = ascii && !strings.ContainsFunc(w.text,
+			func(r rune) bool { return r >= utf8.RuneSelf })
 	}
 	switch {
 	case m.fold && !ascii:
@@ -199,7 +201,8 @@ func literal(re *syntax.Regexp) []word {
 	fold := re.Flags&syntax.FoldCase != 0
 	best := ""
 	for part := range strings.FieldsFuncSeq(string(re.Rune), func(r rune) bool {
-		return r == utf8.RuneError || fold && (r >= utf8.RuneSelf || strings.ContainsRune("kKsS", r))
+		return r == utf8.RuneError ||
+			fold && (r >= utf8.RuneSelf || strings.ContainsRune("kKsS", r))
 	}) {
 		if len(part) > len(best) {
 			best = part

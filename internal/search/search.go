@@ -113,7 +113,8 @@ func (s *searcher) keep(ctx context.Context) {
 		}
 		f := &s.found[i]
 		text, skipped := s.text(w, f.Path)
-		if skipped == nil && len(text) <= room && slices.Equal(s.lines(ctx, w.d, f.Path, text).Lines, f.Lines) {
+		if skipped == nil && len(text) <= room &&
+			slices.Equal(s.lines(ctx, w.d, f.Path, text).Lines, f.Lines) {
 			f.Text = string(text)
 			room -= len(text)
 		}

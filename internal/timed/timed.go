@@ -23,7 +23,8 @@ func AtMost(t testing.TB, took, limit time.Duration, what ...any) {
 	if took <= limit {
 		return
 	}
-	text := fmt.Sprintf("took %s, more than %s %s", took.Round(time.Millisecond), limit, fmt.Sprint(what...))
+	text := fmt.Sprintf("took %s, more than %s %s", took.Round(time.Millisecond), limit,
+		fmt.Sprint(what...))
 	if os.Getenv("AYCODER_TIMES") != "" {
 		t.Error(text)
 		return

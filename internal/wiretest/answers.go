@@ -107,7 +107,8 @@ func (p *answerParser) take(l string) error {
 		if err := p.finish(); err != nil {
 			return err
 		}
-		p.cases = append(p.cases, &WrittenAnswer{Name: name, Place: fmt.Sprint(p.file, ":", p.line), Status: 200})
+		p.cases = append(p.cases, &WrittenAnswer{Name: name, Place: fmt.Sprint(p.file, ":", p.line),
+			Status: 200})
 		p.form, p.lineEnds, p.encoding, p.cut, p.damage, p.bom = "raw", "", "", 0, -1, false
 		p.body.Reset()
 		p.state = openCase
@@ -286,7 +287,8 @@ func appendFrame(b []byte, l string) ([]byte, error) {
 	case name[0] == '!':
 		return eventstream.AppendException(b, name[1:], payload), nil
 	case name[0] == '?':
-		return eventstream.Append(b, "", ":message-type", "error", ":error-code", name[1:], ":error-message", payload), nil
+		return eventstream.Append(b, "", ":message-type", "error", ":error-code", name[1:],
+			":error-message", payload), nil
 	}
 	return eventstream.AppendEvent(b, name, payload), nil
 }

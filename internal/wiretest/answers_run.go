@@ -20,7 +20,8 @@ import (
 // RunAnswers checks a client on the answers in a directory: each comes over a connection
 // to this machine, in one piece and in pieces of random sizes. It fails if there are fewer
 // than least.
-func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
+func RunAnswers(t *testing.T, dir string, least int,
+	client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
 	t.Helper()
 	all := ReadAnswers(t, dir)
 	current := all[0]
@@ -47,7 +48,8 @@ func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt
 			before := time.Now()
 			a := Ask(t.Context(), t, client(c.Client, rechunked(rt, sizes, most)), hello())
 			if wrong := checkAnswer(c, a, before); len(wrong) > 0 {
-				t.Errorf("%s: %s, at most %d bytes a read:\n\t%s", c.Place, c.Name, most, strings.Join(wrong, "\n\t"))
+				t.Errorf("%s: %s, at most %d bytes a read:\n\t%s", c.Place, c.Name, most,
+					strings.Join(wrong, "\n\t"))
 				break
 			}
 		}
@@ -62,7 +64,8 @@ func RunAnswers(t *testing.T, dir string, least int, client func(name string, rt
 // CutAnswers checks what becomes of the answers in a directory that come to their end if
 // the connection ends before they do: an error that says so, or, where nothing but the
 // usage or an end marker is missing, the same answer. It is never another answer.
-func CutAnswers(t *testing.T, dir string, client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
+func CutAnswers(t *testing.T, dir string,
+	client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
 	t.Helper()
 	per := 40
 	if testing.Short() {
@@ -72,7 +75,8 @@ func CutAnswers(t *testing.T, dir string, client func(name string, rt http.Round
 	cuts, whole := 0, 0
 	for _, c := range ReadAnswers(t, dir) {
 		x, err := parseWant(c.Want)
-		if err != nil || x.err != "" || slices.ContainsFunc(c.Header, func(h [2]string) bool { return h[0] == "Content-Encoding" }) {
+		if err != nil || x.err != "" || slices.ContainsFunc(c.Header,
+			func(h [2]string) bool { return h[0] == "Content-Encoding" }) {
 			continue
 		}
 		i := &Interaction{}
@@ -83,11 +87,13 @@ func CutAnswers(t *testing.T, dir string, client func(name string, rt http.Round
 		}
 		for range per {
 			at := rnd.IntN(len(c.Body))
-			a := Ask(t.Context(), t, client(c.Client, i.Transport(string(c.Body[:at]), 1<<20)), hello())
+			a := Ask(t.Context(), t, client(c.Client, i.Transport(string(c.Body[:at]), 1<<20)),
+				hello())
 			cuts++
 			if a.Done == nil {
 				if _, typed := errors.AsType[*aycoder.ModelError](a.Err); !typed {
-					t.Errorf("%s: %s, cut at %d of %d: error %T: %v", c.Place, c.Name, at, len(c.Body), a.Err, a.Err)
+					t.Errorf("%s: %s, cut at %d of %d: error %T: %v", c.Place, c.Name, at,
+						len(c.Body), a.Err, a.Err)
 				}
 				continue
 			}
@@ -96,7 +102,8 @@ func CutAnswers(t *testing.T, dir string, client func(name string, rt http.Round
 			w.parts(&x, a)
 			w.same("stop", a.Done.Stop, x.stop)
 			if len(w) > 0 && !x.growing {
-				t.Errorf("%s: %s, cut at %d of %d:\n\t%s", c.Place, c.Name, at, len(c.Body), strings.Join(w, "\n\t"))
+				t.Errorf("%s: %s, cut at %d of %d:\n\t%s", c.Place, c.Name, at, len(c.Body),
+					strings.Join(w, "\n\t"))
 			}
 		}
 	}
@@ -229,7 +236,8 @@ func shownParts(a *Answer) (list []string) {
 			}
 		case *aycoder.ToolUse:
 			if slices.Contains(a.Cut, p) {
-				list = append(list, fmt.Sprintf("cut %s %s %s", p.ID, p.Name, quoted(string(p.Args))))
+				list = append(list, fmt.Sprintf("cut %s %s %s", p.ID, p.Name,
+					quoted(string(p.Args))))
 			} else {
 				list = append(list, fmt.Sprintf("call %s %s %s", p.ID, p.Name, canonical(p.Args)))
 			}
@@ -315,7 +323,8 @@ func parseWant(lines []string) (x want, err error) {
 		case "call":
 			id, rest, _ := strings.Cut(val, " ")
 			name, args, _ := strings.Cut(rest, " ")
-			x.parts = append(x.parts, fmt.Sprintf("call %s %s %s", id, name, canonical(json.RawMessage(args))))
+			x.parts = append(x.parts, fmt.Sprintf("call %s %s %s", id, name,
+				canonical(json.RawMessage(args))))
 		case "cut":
 			id, rest, _ := strings.Cut(val, " ")
 			name, args, _ := strings.Cut(rest, " ")
@@ -407,8 +416,10 @@ func (x *want) count(val string) error {
 		if err != nil || i < 0 {
 			return fmt.Errorf("not a count: %q", part)
 		}
-		to := map[string]*int64{"input": &x.usage.Input, "output": &x.usage.Output, "reasoning": &x.usage.Reasoning,
-			"cache read": &x.usage.CacheRead, "cache write": &x.usage.CacheWrite}[part[:i]]
+		to := map[string]*int64{
+			"input": &x.usage.Input, "output": &x.usage.Output, "reasoning": &x.usage.Reasoning,
+			"cache read": &x.usage.CacheRead, "cache write": &x.usage.CacheWrite,
+		}[part[:i]]
 		if to == nil {
 			return fmt.Errorf("not a count: %q", part)
 		}
@@ -429,7 +440,10 @@ func (w *wrong) failure(x want, a *Answer, before time.Time) {
 	for _, f := range []struct {
 		what, got string
 		want      *string
-	}{{"kind", base.Kind, x.kind}, {"request", base.RequestID, x.requestID}, {"message", fmt.Sprint(base.Err), x.message}} {
+	}{
+		{"kind", base.Kind, x.kind}, {"request", base.RequestID, x.requestID},
+		{"message", fmt.Sprint(base.Err), x.message},
+	} {
 		if f.want != nil {
 			w.same(f.what, f.got, *f.want)
 		}

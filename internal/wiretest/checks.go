@@ -76,8 +76,10 @@ func ErrorClass(i *Interaction) string {
 	words := []string{strings.ToLower(e.Type), strings.ToLower(code)}
 	text := strings.ToLower(e.Message)
 	for _, rule := range errorClasses {
-		if slices.Contains(rule.status, status) || slices.ContainsFunc(words, func(w string) bool { return slices.Contains(rule.words, w) }) ||
-			slices.ContainsFunc(rule.texts, func(s string) bool { return strings.Contains(text, s) }) {
+		if slices.Contains(rule.status, status) || slices.ContainsFunc(words,
+			func(w string) bool { return slices.Contains(rule.words, w) }) ||
+			slices.ContainsFunc(rule.texts,
+				func(s string) bool { return strings.Contains(text, s) }) {
 			return "*aycoder." + rule.class
 		}
 	}
@@ -92,9 +94,12 @@ var errorClasses = []struct {
 	texts  []string
 }{
 	{"ContextTooLargeError", nil, nil, []string{"maximum context length", "request too large for"}},
-	{"AuthError", []int{401, 402, 403}, []string{"insufficient_quota"}, []string{"api key not valid"}},
-	{"UnknownModelError", nil, []string{"model_not_found", "invalid_model", "not_found", "not_found_error"},
-		[]string{"model not found", "is not a valid model", "model identifier is invalid", "end of its life", "model 'nonexistent-model"}},
+	{"AuthError", []int{401, 402, 403}, []string{"insufficient_quota"},
+		[]string{"api key not valid"}},
+	{"UnknownModelError", nil,
+		[]string{"model_not_found", "invalid_model", "not_found", "not_found_error"},
+		[]string{"model not found", "is not a valid model", "model identifier is invalid",
+			"end of its life", "model 'nonexistent-model"}},
 	{"TimeoutError", []int{408, 504}, nil, nil},
 	{"OverloadedError", []int{500, 502, 503, 529}, []string{"overloaded_error"}, nil},
 	{"RateLimitError", []int{429}, nil, nil},

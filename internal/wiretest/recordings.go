@@ -108,7 +108,8 @@ func Each(t testing.TB, f func(*Recording)) {
 // family. Skipping the others unread saves most of the time.
 func EachWith(t testing.TB, word string, f func(*Recording)) {
 	t.Helper()
-	eachIn(t, corpus.Path(t, "wire", "conversations of 3,441 with "+cmp.Or(word, "any provider")), word, f)
+	eachIn(t, corpus.Path(t, "wire", "conversations of 3,441 with "+cmp.Or(word, "any provider")),
+		word, f)
 }
 
 func eachIn(t testing.TB, dir, word string, f func(*Recording)) {

@@ -168,7 +168,8 @@ func (s *Suite) Decode(t *testing.T) {
 			a := Ask(t.Context(), t, s.Client(i.Transport(body, size), i), s.request(i))
 			if wrong := s.check(i, a); len(wrong) > 0 {
 				failed++
-				t.Errorf("%s/%d, %d bytes a read:\n\t%s", r.ID, i.Seq, size, strings.Join(wrong, "\n\t"))
+				t.Errorf("%s/%d, %d bytes a read:\n\t%s", r.ID, i.Seq, size,
+					strings.Join(wrong, "\n\t"))
 				return
 			}
 		}
@@ -220,7 +221,8 @@ func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	e := i.Expected.Error
 	base, ok := errors.AsType[*aycoder.ModelError](a.Err)
 	if !ok || a.Done != nil {
-		return []string{fmt.Sprintf("want the error %q, got done %v, error %v", e.Message, a.Done, a.Err)}
+		return []string{fmt.Sprintf("want the error %q, got done %v, error %v", e.Message, a.Done,
+			a.Err)}
 	}
 	var w wrong
 	w.same("status", base.Status, e.Status)
@@ -263,7 +265,8 @@ type wrong []string
 
 func (w *wrong) same(what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
-		*w = append(*w, fmt.Sprintf("%s is %.500q, want %.500q", what, fmt.Sprint(got), fmt.Sprint(want)))
+		*w = append(*w, fmt.Sprintf("%s is %.500q, want %.500q", what, fmt.Sprint(got),
+			fmt.Sprint(want)))
 	}
 }
 
@@ -316,7 +319,8 @@ func (w *wrong) call(want *Call, got *aycoder.ToolUse, a *Answer) {
 		want.Args = json.RawMessage(`{}`)
 	}
 	var g, x any
-	if json.Unmarshal(got.Args, &g) != nil || json.Unmarshal(want.Args, &x) != nil || !reflect.DeepEqual(g, x) {
+	if json.Unmarshal(got.Args, &g) != nil || json.Unmarshal(want.Args, &x) != nil ||
+		!reflect.DeepEqual(g, x) {
 		*w = append(*w, fmt.Sprintf("arguments are %s, want %s", got.Args, want.Args))
 	}
 	if d := a.Args[got.ID]; d != "" && d != string(got.Args) {
@@ -344,7 +348,8 @@ func (s *Suite) Cut(t *testing.T, complete func(i *Interaction, body string) int
 			a := Ask(t.Context(), t, s.Client(i.Transport(body[:at], 1<<20), i), s.request(i))
 			cuts++
 			if _, typed := errors.AsType[*aycoder.ModelError](a.Err); !typed || a.Done != nil {
-				t.Errorf("%s/%d cut at %d of %d: done %v, error %v", r.ID, i.Seq, at, end, a.Done, a.Err)
+				t.Errorf("%s/%d cut at %d of %d: done %v, error %v", r.ID, i.Seq, at, end,
+					a.Done, a.Err)
 			}
 		}
 	})
