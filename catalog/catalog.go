@@ -14,28 +14,28 @@ import (
 //go:embed models.json
 var models string
 
-// Catalog is a set of models. It is immutable and safe for concurrent use. A zero or nil
-// Catalog has no models.
+// Catalog is a set of models with their data. It is immutable and safe for concurrent use. A nil
+// *Catalog and the zero value have no models.
 type Catalog struct {
 	load func() *index // called once or more, returns the same
 }
 
-// An index holds the models of a catalog by their provider and name.
+// An index holds the models of a catalog by provider and name.
 type index struct {
 	models map[key]aycoder.ModelInfo
 	names  map[key]string // further names, to the key's model
 }
 
-// A key is in lower case: no two models differ in that only.
+// A key is in lower case. No two models of a provider differ only in case.
 type key struct{ provider, model string }
 
 func newKey(provider, model string) key {
 	return key{strings.ToLower(provider), strings.ToLower(model)}
 }
 
-// Default returns the catalog that comes with this package. Its data are parsed at the first
-// lookup, which takes a few milliseconds. Keep the catalog instead of calling Default
-// repeatedly, since each catalog parses the data once.
+// Default returns the catalog that comes with this package. Its data is parsed at the first
+// lookup, which takes a few milliseconds. Each call returns a new catalog that parses the data
+// again, so call Default once and keep the result.
 func Default() *Catalog {
 	return &Catalog{load: sync.OnceValue(func() *index {
 		x, err := parse(strings.NewReader(models))
@@ -53,9 +53,9 @@ func (c *Catalog) index() *index {
 	return c.load()
 }
 
-// Lookup returns the data on a provider's model, under any of the names that the provider gives
-// it. It returns false if the model is unknown. [aycoder.ModelInfo.Model] is the name in the
-// catalog. The caller may modify the result.
+// Lookup returns the data about a model of a provider. The parameter model may be any name that
+// the provider gives the model. The field [aycoder.ModelInfo.Model] of the result is the name in
+// the catalog. Lookup returns false if the model is unknown. The caller may modify the result.
 func (c *Catalog) Lookup(provider, model string) (aycoder.ModelInfo, bool) {
 	if provider == "" || model == "" || len(model) > maxName {
 		return aycoder.ModelInfo{}, false
@@ -83,7 +83,7 @@ func (x *index) find(provider, name string) (aycoder.ModelInfo, bool) {
 	return clone(info), ok
 }
 
-// clone returns a copy that shares nothing with info.
+// clone returns a deep copy of info.
 func clone(info aycoder.ModelInfo) aycoder.ModelInfo {
 	if info.Price != nil {
 		info.Price = new(*info.Price)
@@ -95,8 +95,9 @@ func clone(info aycoder.ModelInfo) aycoder.ModelInfo {
 	return info
 }
 
-// Models returns the models of a provider, or of all providers if provider is empty, sorted by
-// provider and name. The caller may modify the result.
+// Models returns the data about all models of a provider, sorted by name. If provider is empty,
+// it returns the models of all providers, sorted by provider and name. The caller may modify the
+// result.
 func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 	var out []aycoder.ModelInfo
 	provider = strings.ToLower(provider)
@@ -111,9 +112,10 @@ func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 	return out
 }
 
-// With returns a catalog to which infos are added. An info whose provider and model are already
-// in the catalog replaces the whole entry, which keeps its other names. If several infos are
-// for the same model, the last one counts. An info without a provider or a model is ignored.
+// With returns a new catalog that has the models of c and the given ones. If c has a model with
+// the same provider and name, the new data replaces all of the old data, but the model keeps its
+// other names. If several of the infos are about the same model, the last one is used. An info
+// without a provider or a model name is ignored.
 func (c *Catalog) With(infos ...aycoder.ModelInfo) *Catalog {
 	own := make([]aycoder.ModelInfo, 0, len(infos))
 	for _, info := range infos {
@@ -137,8 +139,8 @@ func (x *index) with(infos []aycoder.ModelInfo) *index {
 	return out
 }
 
-// complete sets the prices of a cache that are left out. Tokens without a separate price there
-// are billed as any other input.
+// complete sets the cache prices that are omitted. If there is no separate price for cached
+// tokens, the provider bills them like other input.
 func complete(info aycoder.ModelInfo) aycoder.ModelInfo {
 	for p := info.Price; p != nil; p = p.Long {
 		p.CacheRead = cmp.Or(p.CacheRead, p.Input)

@@ -1,55 +1,56 @@
-// Package catalog knows models: how much fits into them, how long their answers may
-// be, what their tokens cost and what they can do.
+// Package catalog has data about models: their context sizes, longest answers, prices and
+// abilities.
 //
 //	known := catalog.Default()
 //	info, ok := known.Lookup("anthropic", "claude-sonnet-4-5-20250929")
 //	fmt.Println(info.Context, info.MaxOutput, ok)
 //
-// The data is a file inside of the package, models.json. It says for each provider
-// when and where its figures were seen. Prices change without notice: a bill is the
-// provider's, what comes from here is an estimate.
+// The data is in the file models.json in this package. For each provider, the file says when and
+// where the figures were read. Prices change without notice: only the provider's bill is exact,
+// and a cost that is computed from this data is an estimate.
 //
-// # What a response costs
+// # The cost of a response
 //
-// Look up the model that answered, [aycoder.Response.Model], rather than the one
-// that was asked: a name without a date, a "-latest" or a model that was retired may
-// be answered, and billed, by another one. Where that is not a name of the provider,
-// as on Bedrock, which says what the model's maker calls it, look up the one that was
-// asked.
+// To compute the cost of a response, look up the model that answered, [aycoder.Response.Model],
+// and not the model that was requested. A name without a date, a name that ends in "-latest", or
+// the name of a retired model may be answered, and billed, by another model. On Bedrock,
+// Response.Model is the name given by the model's maker and not by the provider; there, look up
+// the requested model.
 //
 //	if info, ok := known.Lookup(provider, resp.Model); ok && info.Price != nil {
 //		dollars += resp.Usage.Cost(*info.Price)
 //	}
 //
-// Count the requests of a run one by one. A long request may cost more for each
-// token ([aycoder.Price.Long]), which the sum of several short ones must not seem to
-// be. A nil Price is an unknown price; one of zeros is free.
+// Compute the cost of each request of a run separately. A long request may cost more for each
+// token ([aycoder.Price.Long]), but a sum of several short requests must not be priced as a long
+// one. A nil Price means that the price is unknown, and a Price of zeros means that the model is
+// free.
 //
-// [aycoder.Usage] counts each token of the input once: Input leaves out what was
-// read from a cache or written to one. Where only one figure of a cache is known, or
-// none, such tokens are priced as any other input: they are not free, but they have no separate
-// price. Prices are those of a standard request. Batches, priority, data that stays in a
-// region, caches that live longer than the default, searches and other tools of the provider
-// cost more or less. A price that depends on the time of day is that of the dearest hour.
+// [aycoder.Usage] counts each input token once: Input excludes the tokens that were read from a
+// cache or written to one. If a model has no separate price for cached tokens, they are priced
+// like other input tokens. Prices are those of a standard request. Batches, priority requests,
+// data that stays in a region, caches that live longer than the default, searches and other tools
+// of the provider cost more or less. A price that depends on the time of day is that of the most
+// expensive hour.
 //
 // # Names
 //
-// [Catalog.Lookup] finds a model by the names that its provider gives it: with a
-// date, as a resource ("models/…", "publishers/…/models/…", an ARN), with the tag
-// "latest" or a quantisation (Ollama). It does not guess: what is not a name of a
-// model is unknown, however similar it is, and a "-mini" is never taken for its big
-// brother. A Bedrock model of a region whose price is not known is returned without
-// a price, and so are models on OpenRouter whose price depends on who hosts them.
-// The names of Azure's deployments are their owner's, and all unknown.
+// [Catalog.Lookup] finds a model by all names that its provider gives it: with a date, as a
+// resource ("models/…", "publishers/…/models/…", an ARN), with the tag "latest" or a quantisation
+// (Ollama). Lookup does not guess. A name that is merely similar to that of a model is unknown,
+// and a "-mini" model is never mistaken for the larger one. If the price of a Bedrock model in a
+// region is not known, the model is returned without a price. So are models on OpenRouter whose
+// price depends on the company that hosts them. Deployments on Azure are named by their owners,
+// and are therefore always unknown.
 //
-// A provider's name is what [aycoder.ModelNamer] returns. The same model costs
-// different amounts at different providers, so the provider is never left out.
+// The name of a provider is the one that [aycoder.ModelNamer] returns. The same model costs
+// different amounts at different providers, so Lookup always needs the provider.
 //
-// # Own data
+// # Your own data
 //
-// [Parse] reads a file of the same format, in place of the one of the package, and
-// [Catalog.With] adds or replaces single models. Both make a new catalog; one that
-// exists never changes, and is safe for concurrent use.
+// [Parse] reads another file in the same format, which replaces the built-in data. [Catalog.With]
+// adds or replaces single models. Both return a new catalog. A catalog never changes, and is safe
+// for concurrent use.
 //
 //	{"providers": [{
 //		"provider": "acme", "date": "2026-11-21", "sources": ["https://acme.example/prices"],
@@ -61,15 +62,16 @@
 //		}]
 //	}]}
 //
-// A model has the fields of [aycoder.ModelInfo] and "names", which are further names
-// of it. Only the names are required; what is left out is unknown.
+// A model has the fields of [aycoder.ModelInfo] and the field "names", which lists its other
+// names. Only "provider" and "model" are required; a field that is omitted is unknown.
 //
 // # Clients
 //
-// [Catalog.Middleware] makes a client an [aycoder.ModelInfoer]. It changes no
-// request: the bytes that go out are the same with it and without it. In particular
-// it sets no [aycoder.Request.MaxTokens]. The longest answer a model can give is a
-// bad bound for most: some providers hold the whole of it against a rate limit or a
-// balance, or refuse it where prompt and answer together do not fit. A bound the
-// host sets is not cut either, since the data may be older than the model's limit.
+// [Catalog.Middleware] adds the data to a client, which thereby becomes an [aycoder.ModelInfoer].
+// It does not change requests: the bytes on the wire are the same as without it. In particular,
+// it does not set [aycoder.Request.MaxTokens]. The longest answer that a model can give is a bad
+// limit for most requests. Some providers charge all of it against a rate limit or a balance in
+// advance, and some refuse the request if the prompt and that answer together exceed the context.
+// A limit that the host sets is not reduced either, since the data may be older than the model's
+// limit.
 package catalog

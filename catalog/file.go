@@ -20,10 +20,12 @@ const (
 	maxPrice    = 1e6     // dollars for a million tokens
 )
 
-// Parse reads a catalog from a file of at most 8 MiB. The package comment shows the format. An
-// invalid file gives an error that joins the first 20 problems, each an [*aycoder.ConfigError]
-// whose Option is the place in the file; a file that is too long gives an
-// [*aycoder.LimitError]. The catalog holds only the models of the file.
+// Parse reads a catalog from a file of at most 8 MiB. The package comment shows the format. The
+// result has only the models in the file.
+//
+// If the file is invalid, the error joins the first 20 problems. Each is an
+// [*aycoder.ConfigError] whose Option field is the place in the file. If the file is too large,
+// the error is an [*aycoder.LimitError].
 func Parse(r io.Reader) (*Catalog, error) {
 	x, err := parse(r)
 	if err != nil {
@@ -32,7 +34,7 @@ func Parse(r io.Reader) (*Catalog, error) {
 	return &Catalog{load: func() *index { return x }}, nil
 }
 
-// A file is decoded in steps, so that each problem has a place.
+// A file is decoded in steps, so that each problem can be reported with its place.
 type file struct {
 	Providers []json.RawMessage `json:"providers"`
 }
@@ -83,7 +85,7 @@ func parse(r io.Reader) (*index, error) {
 	return &x.index, nil
 }
 
-// decode is strict: a field that is misspelt would be missed by nobody.
+// decode rejects unknown fields, since otherwise nobody would notice a misspelt one.
 func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -98,7 +100,7 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// position names the line of a syntax error, "file" for all others.
+// position returns the line of a syntax error, or "file" for any other error.
 func position(data []byte, err error) string {
 	e, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok {
@@ -172,7 +174,7 @@ func (x *reader) entry(place, provider string, raw json.RawMessage) {
 	}
 }
 
-// fresh reports a name that another model, or the same one, has already.
+// fresh reports a problem if a model already has the name.
 func (x *reader) fresh(place string, k key) {
 	_, model := x.models[k]
 	if other, ok := x.names[k]; ok {
@@ -206,8 +208,8 @@ func (x *reader) limits(place string, m *aycoder.ModelInfo) {
 	}
 }
 
-// price checks p and the price of long requests. One is enough: that a price had a
-// third one would mean that the data has outgrown its format.
+// price checks a price and its price for long requests. A third level is refused: the format has
+// no meaning for it.
 func (x *reader) price(place string, p *aycoder.Price) {
 	if p == nil {
 		return

@@ -11,20 +11,20 @@ import (
 	"github.com/aycoder/aycoder/internal/closest"
 )
 
-// maxSimilar bounds how many models are named to somebody who asked for one that
-// does not exist.
+// maxSimilar bounds the number of similar models that are named if a model does not exist.
 const maxSimilar = 10
 
-// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The client's own
-// data on a model come first, since it may have asked the service, and the catalog has what it
-// leaves out. An ability is there if either says so. The provider is that of the client's
-// [aycoder.ModelNamer].
+// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The wrapper asks the
+// catalog for the provider that the client's [aycoder.ModelNamer] returns. If the client is a
+// ModelInfoer itself, its data takes precedence, since the client may have asked the service. The
+// catalog then only supplies the fields that the client does not know. The model has an ability
+// if either of them says so.
 //
-// Requests go through as they are. So do answers, but for an
-// [*aycoder.UnknownModelError] that names no models: it gets those of the provider
-// that are spelt in a similar way.
+// Requests are passed on unchanged, and so are answers, with one exception: if an
+// [*aycoder.UnknownModelError] lists no available models, the wrapper adds the models of the
+// provider with similar names.
 //
-// The wrapper panics if the client is nil, as those of package middleware do.
+// The wrapper panics if the client is nil.
 func (c *Catalog) Middleware() aycoder.ModelMiddleware {
 	return func(m aycoder.ModelClient) aycoder.ModelClient {
 		if m == nil {
@@ -34,7 +34,7 @@ func (c *Catalog) Middleware() aycoder.ModelMiddleware {
 	}
 }
 
-// client gives what it wraps the ability to tell about models.
+// client adds the data of the catalog to the client that it wraps.
 type client struct {
 	inner   aycoder.ModelClient
 	catalog *Catalog
@@ -62,7 +62,7 @@ func (c *client) name() (provider, model string) {
 	return "", ""
 }
 
-// merge returns a with what only b knows.
+// merge returns a, with the fields that are unknown in a taken from b.
 func merge(a, b aycoder.ModelInfo) aycoder.ModelInfo {
 	a.Provider, a.Model = cmp.Or(a.Provider, b.Provider), cmp.Or(a.Model, b.Model)
 	a.Context, a.MaxOutput = cmp.Or(a.Context, b.Context), cmp.Or(a.MaxOutput, b.MaxOutput)
@@ -84,8 +84,8 @@ func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	}
 }
 
-// explain adds similar models to an error about one that does not exist. The error
-// is copied: a client may hand out the same one twice.
+// explain adds similar models to an error about a model that does not exist. It changes a copy of
+// the error, because a client may return the same error value twice.
 func (c *client) explain(req *aycoder.Request, err error) error {
 	u, ok := errors.AsType[*aycoder.UnknownModelError](err)
 	if !ok || u == nil || len(u.Available) > 0 {
@@ -101,8 +101,8 @@ func (c *client) explain(req *aycoder.Request, err error) error {
 	return &unknownModel{error: err, explained: &e}
 }
 
-// similar returns models of the provider whose names are like that of the one that was
-// asked. The error says best who that was: there may be several behind the client.
+// similar returns models of the provider whose names resemble the one that was requested. The
+// names in the error take precedence, because several clients may be behind this one.
 func (c *client) similar(req *aycoder.Request, e *aycoder.ModelError) []string {
 	provider, model := c.name()
 	if req != nil {
@@ -121,8 +121,8 @@ func (c *client) similar(req *aycoder.Request, e *aycoder.ModelError) []string {
 	return closest.Closest(model, names, maxSimilar)
 }
 
-// An unknownModel is an error around one about a model that does not exist, which
-// is found in it with similar models.
+// An unknownModel replaces an error that wraps an UnknownModelError. Its tree contains a copy of
+// the UnknownModelError with similar models.
 type unknownModel struct {
 	error
 	explained *aycoder.UnknownModelError
@@ -133,5 +133,5 @@ func (e *unknownModel) Error() string {
 	return e.error.Error() + "; known: " + strings.Join(e.explained.Available, ", ")
 }
 
-// Unwrap returns the one with the models first.
+// Unwrap returns the error with the similar models first, so that errors.AsType finds that one.
 func (e *unknownModel) Unwrap() []error { return []error{e.explained, e.error} }

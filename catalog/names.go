@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// maxName is the length of the longest name that is looked up.
+// maxName is the length in bytes of the longest name that is looked up. Names come from users and
+// responses, and a longer one cannot be in the catalog.
 const maxName = 512
 
-// spellings returns the names under which a model may be in the catalog, the most
-// exact first. Both arguments are in lower case.
+// spellings returns the names under which the catalog may list a model, the most exact first.
+// Both arguments must be in lower case.
 func spellings(provider, model string) []string {
 	names := []string{model}
 	if bare := plain(provider, model); bare != model && bare != "" {
@@ -26,7 +27,7 @@ func spellings(provider, model string) []string {
 	return names
 }
 
-// plain takes off what some providers put around a model's name.
+// plain removes the parts that some providers put around the name of a model.
 func plain(provider, model string) string {
 	model = strings.TrimPrefix(model, provider+"/")
 	switch provider {
@@ -54,9 +55,9 @@ func after(s, sep string) string {
 	return s
 }
 
-// withoutTag takes "latest" off a model of Ollama, which is what a name without a
-// tag means, and the quantisation, which makes a model smaller and less exact but
-// changes nothing of what the catalog holds.
+// withoutTag removes the tag "latest" from the name of a model of Ollama, since a name without a
+// tag means the same. It also removes the quantisation, which makes a model smaller and less
+// exact but changes none of the data in the catalog.
 func withoutTag(model string) string {
 	name, tag, ok := strings.Cut(model, ":")
 	if !ok || tag == "latest" {
@@ -81,8 +82,8 @@ func quantised(s string) bool {
 	return len(s) > 1 && s[0] == 'q' && '1' <= s[1] && s[1] <= '8' && (len(s) == 2 || s[2] == '_')
 }
 
-// withoutDate takes the date off a model that has one: -20250929, -2025-09-29 or
-// @20250929. Vertex AI writes @default where there is none.
+// withoutDate removes the date from the name of a model: -20250929, -2025-09-29 or @20250929.
+// Vertex AI writes @default in place of a date.
 func withoutDate(model string) (string, bool) {
 	if s, ok := strings.CutSuffix(model, "@default"); ok {
 		return s, s != ""
@@ -107,8 +108,8 @@ func date(s string) bool {
 		1 <= day && day <= 31
 }
 
-// dotted writes the version in a name as OpenRouter does, which takes the way of
-// Anthropic too: claude-sonnet-4-5 is claude-sonnet-4.5.
+// dotted writes the version in the name of an Anthropic model as OpenRouter does:
+// claude-sonnet-4-5 becomes claude-sonnet-4.5.
 func dotted(model string) string {
 	b := []byte(model)
 	for i := 1; i+1 < len(b); i++ {
@@ -121,8 +122,8 @@ func dotted(model string) string {
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// withoutRegion takes the region off an inference profile of Bedrock: what
-// us.anthropic.claude-… is, but not what it costs, is known from anthropic.claude-….
+// withoutRegion removes the region from the name of an inference profile of Bedrock. The
+// abilities of us.anthropic.claude-… are those of anthropic.claude-…, but its price may differ.
 func withoutRegion(provider, model string) (string, bool) {
 	if provider != "bedrock" {
 		return "", false

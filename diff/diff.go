@@ -12,19 +12,19 @@ import (
 	"github.com/aycoder/aycoder/merge"
 )
 
-// Compare compares two versions of a file. The result can be shown to people ([File.Unified],
-// [Hunk.Rows], [File.Stat]), applied by programs ([File.Unified], which git apply and patch
-// accept), and given to models ([File.Brief]).
+// Compare compares two versions of a file. The methods of the result present it to people
+// ([File.Unified], [Hunk.Rows], [File.Stat]), to programs such as git apply and patch
+// ([File.Unified]), and to models ([File.Brief]).
 //
-// Lines are compared with their line endings, as in [merge.Merge]. Line endings, a byte order
-// mark, a missing newline at the end, and bytes that are not UTF-8 are therefore preserved. If
-// an insertion or deletion could be placed in several positions, Compare chooses one at the
-// boundary of a block. A binary file (with a NUL in its first 8,000 bytes, or larger than 1,023
-// MiB) differs as a whole, without hunks.
+// Lines are compared including their line endings, as in [merge.Merge]. Line endings, a byte
+// order mark, a missing newline at the end, and bytes that are not UTF-8 are therefore preserved.
+// If an insertion or deletion could be placed in several positions, Compare chooses one at the
+// boundary of a block of lines. If two binary files differ, the result has no hunks. A file is
+// binary if it has a NUL in its first 8,000 bytes, or if it is larger than 1,023 MiB.
 //
-// Compare accepts any bytes. For n lines it usually takes time linear in n, at worst O(n·√n),
-// and memory linear in n. The result refers to the texts, which must not change while it is in
-// use. The result is safe for concurrent use.
+// Compare accepts any bytes. For n lines it usually takes time linear in n, at worst O(n·√n), and
+// memory linear in n. The result refers to the texts, which must not change while the result is
+// in use. The result is safe for concurrent use.
 func Compare(before, after []byte, opts ...Option) *File {
 	c := config{textdiff.Options{OldName: "file", NewName: "file", Context: 3}}
 	for _, o := range opts {
@@ -51,66 +51,72 @@ type Option func(*config)
 
 type config struct{ textdiff.Options }
 
-// WithNames sets the slash-separated paths of the file before and after, relative to the
-// directory in which the diff is applied: as in git, the diff adds a/ and b/, and a slash at
-// the start is dropped. Names that differ mean that the file was renamed, so give texts that are
-// only compared the same name twice. An empty name means that the file was created or
-// deleted, if that text is empty, too; otherwise it stands for the other name. Ambiguous names
-// are quoted as git does. Default: "file", "file".
+// WithNames sets the name of the file before and after the change. Names are slash-separated
+// paths relative to the directory in which the diff is applied. As git does, the diff adds the
+// prefixes a/ and b/, drops leading slashes, and quotes ambiguous names.
+//
+// Names that differ mean that the file was renamed. To compare two texts without a rename, pass
+// the same name twice. If a name is empty and the text on its side is empty, too, the file was
+// created or deleted. If only the name is empty, the other name is used for both sides. Default:
+// "file", "file".
 func WithNames(before, after string) Option {
 	return func(c *config) {
 		c.OldName, c.NewName = strings.TrimLeft(before, "/"), strings.TrimLeft(after, "/")
 	}
 }
 
-// WithContext sets the number of unchanged lines around a change. With math.MaxInt, one hunk
-// holds the whole file. Default: 3.
+// WithContext sets the number of unchanged lines that a hunk shows before and after each change.
+// With math.MaxInt, one hunk holds the whole file. Default: 3.
 func WithContext(lines int) Option {
 	return func(c *config) { c.Context = lines }
 }
 
-// File is the difference between two versions of a file.
+// File is the difference between two versions of a file, as found by [Compare].
 type File struct {
-	// OldName and NewName are the names as the diff shows them, empty for a file that was
-	// created or deleted: see [WithNames].
+	// OldName and NewName are the names as the diff shows them (see [WithNames]). OldName is
+	// empty for a file that was created, and NewName for a file that was deleted.
 	OldName, NewName string
-	// Binary reports that the texts differ and that one of them is binary. Equal texts are
-	// not a difference, binary or not. (Binary of a [merge.Result] is true for equal texts, too.)
+	// Binary reports that the texts differ and that at least one of them is binary. It is false
+	// if the texts are equal, unlike the field Binary of [merge.Result].
 	Binary bool
-	// Hunks are what differs, in the order of the texts. They do not touch.
+	// Hunks are the parts that differ, in the order of the texts. Two hunks never touch or
+	// overlap.
 	Hunks []Hunk
 
 	diff textdiff.Diff
 }
 
-// Hunk is a part of the texts that differs, with the lines around it. To apply only some of the
-// hunks, replace their Old in the old text by their New.
+// Hunk is a part of the two texts that differs, including the unchanged lines shown around it. To
+// apply only some of the hunks to the old text, replace the range Old of each such hunk with the
+// lines of its range New.
 type Hunk struct {
-	// Old and New are the part in the old and in the new text.
+	// Old is the range in the old text, and New is the corresponding range in the new text.
 	Old, New merge.Span
 
 	diff *textdiff.Diff
 	hunk *textdiff.Hunk
 }
 
-// Changed reports whether there is a difference, even if only in the name.
+// Changed reports whether the two versions differ in their content or in their name.
 func (d *File) Changed() bool {
 	return d.OldName != d.NewName || d.Binary || len(d.Hunks) > 0
 }
 
-// Unified returns the unified diff, or nothing if there is no difference. With it, git apply
-// and patch turn the old text into the new one byte for byte; with WithContext(0), git needs
-// its option --unidiff-zero. For a binary file it only says that the file differs. Lines are not escaped: a host that
-// writes to a terminal must deal with control characters.
+// Unified returns the diff in the unified format, or nothing if there is no difference. From it,
+// git apply and patch can make the new text out of the old one, byte for byte. If the option
+// WithContext(0) was used, git apply needs its option --unidiff-zero.
+//
+// For a binary file, Unified only says that the files differ. Lines are not escaped, so a host
+// that writes them to a terminal must handle control characters.
 func (d *File) Unified() []byte { return d.diff.Append(nil) }
 
-// Brief returns the unified diff as text for a model: valid UTF-8 of at most limit bytes. If
-// the diff does not fit, each hunk is shortened to its share of the limit, or the last hunks
-// are omitted if there are very many. Lines in brackets say how much is missing. A shortened
-// diff cannot be applied.
+// Brief returns the unified diff as text for a model: valid UTF-8 of at most limit bytes. If the
+// diff does not fit, each hunk is shortened to its share of the limit. If there are too many
+// hunks for that, the last ones are omitted. Lines in brackets say how much is missing. A
+// shortened diff cannot be applied.
 func (d *File) Brief(limit int) string { return d.diff.Brief(limit) }
 
-// Stat counts the lines that were added and removed.
+// Stat returns the number of lines that were added and removed.
 func (d *File) Stat() Stat {
 	s := Stat{Insertions: d.diff.Added, Deletions: d.diff.Removed}
 	if d.Changed() {
@@ -119,7 +125,7 @@ func (d *File) Stat() Stat {
 	return s
 }
 
-// Stat counts the changes of one or more diffs.
+// Stat holds the number of changed files and lines in one or more diffs.
 type Stat struct {
 	Files      int `json:"files"`
 	Insertions int `json:"insertions"` // lines
@@ -155,20 +161,20 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Kind is the kind of a [Row].
+// Kind says how the two sides of a [Row] differ.
 type Kind int
 
 // The kinds of rows.
 const (
-	// Equal means that the line is the same on both sides. Both have a number, and no ranges
-	// of them have changed.
+	// Equal means that both sides have the same line. Both have a line number, and neither has
+	// changed ranges.
 	Equal Kind = iota
-	// Changed means that a line was reworded: the row has the old line and the new one in its
-	// place.
+	// Changed means that a line was reworded. The row has the old line on one side and the new
+	// line on the other.
 	Changed
-	// Removed means that there is an old line only; the new side of the row is empty.
+	// Removed means that the old line has no counterpart. The new side of the row is empty.
 	Removed
-	// Added means that there is a new line only; the old side of the row is empty.
+	// Added means that the new line has no counterpart. The old side of the row is empty.
 	Added
 )
 
@@ -181,28 +187,32 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Row is a row of a side-by-side view of both texts.
+// Row is a row in a side-by-side view of both texts, as returned by [Hunk.Rows].
 type Row struct {
 	Kind     Kind
 	Old, New Line
 }
 
-// Line is one side of a [Row].
+// Line is the line on one side of a [Row].
 type Line struct {
-	// Number is the line's, from 1, or 0 if the row has nothing on this side.
+	// Number is the number of the line in its text, counted from 1. It is 0 if the row has no
+	// line on this side.
 	Number int
-	// Text is the line with its end.
+	// Text is the line with its line ending.
 	Text []byte
-	// Changed holds the ranges of Text, in bytes, that are not in the line beside it, in
-	// order: whole words, the line's end, or all of Text if the lines have little in
-	// common. The lines outside of them are the same on both sides.
+	// Changed holds the ranges of Text that differ from the line on the other side of the row.
+	// Each range is a start and an end offset in bytes. The ranges are in order, and consist of
+	// whole words or the line ending. If the two lines have little in common, one range covers
+	// all of Text. Outside of the ranges, the two lines are equal.
 	Changed [][2]int
 }
 
-// Rows returns the hunk side by side: lines that were reworded beside each other, with
-// the words that changed. Which lines belong together is found by their words in
-// changes of up to 2,500 pairs of lines and 16 KiB, above that by their order; in lines
-// of which more than 8 KiB differ, no words are told apart.
+// Rows returns the rows of a side-by-side view of the hunk. A line that was reworded is shown
+// beside its old version, with the changed words marked.
+//
+// In a change of up to 2,500 pairs of an old and a new line, and up to 16 KiB, reworded lines are
+// found by the words they share. In larger changes, lines are paired in their order. If more than
+// 8 KiB of a line differ, no single words are marked.
 func (h *Hunk) Rows() []Row {
 	if h.diff == nil {
 		return nil

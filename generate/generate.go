@@ -1,4 +1,4 @@
-// Package generate asks a model for a value of a Go type, instead of text.
+// Package generate asks a model for a value of a Go type instead of for text.
 package generate
 
 import (
@@ -21,8 +21,8 @@ import (
 // Option configures one call of [Value].
 type Option func(*generation) error
 
-// WithRepairs sets how often the model is told what is wrong with its answer and asked
-// again. Default: 2.
+// WithRepairs sets how many more times the model is asked if its answer is not valid. With each
+// repeated request, the model is told what is wrong with its last answer. Default: 2.
 func WithRepairs(n int) Option {
 	return func(g *generation) error {
 		if n < 0 {
@@ -33,8 +33,9 @@ func WithRepairs(n int) Option {
 	}
 }
 
-// WithName sets the name of the document, which the model sees: 1 to 64 letters,
-// digits, "_" and "-". Default: the name of the type, or "answer" if that is not valid.
+// WithName sets the name of the document that the model is asked for; the model sees this name.
+// It must have 1 to 64 letters, digits, "_" and "-". Default: the name of the type, or "answer"
+// if that is not valid.
 func WithName(name string) Option {
 	return func(g *generation) error {
 		if err := schema.CheckName(name); err != nil {
@@ -46,7 +47,7 @@ func WithName(name string) Option {
 }
 
 // IntoResponse stores the model's last answer in r, whether [Value] succeeds or fails. The usage
-// in r is the sum over all requests. Default: nil, which stores nothing.
+// in r is the sum over all requests of the call. If r is nil, nothing is stored. Default: nil.
 func IntoResponse(r *aycoder.Response) Option {
 	return func(g *generation) error {
 		g.into = r
@@ -60,27 +61,32 @@ func IntoResponse(r *aycoder.Response) Option {
 //		Messages: []*aycoder.Message{aycoder.User("What is the largest city of Norway?")},
 //	})
 //
-// The schema of the answer is derived from T in the same way as [aycoder.NewTool] derives that
-// of arguments: json tags name the fields, jsonschema tags constrain and describe them.
-// T may also be a slice, a map, a scalar or a pointer. Providers take only objects, so
-// such a value is wrapped in an object under the name "value".
+// The model answers with a JSON document. Its schema is derived from T, as [aycoder.NewTool]
+// derives the schema of arguments: json tags name the fields, and jsonschema tags constrain and
+// describe them. T may also be a slice, a map, a scalar or a pointer. Providers accept only
+// objects as documents, so Value wraps such a value in an object with the property "value".
 //
-// If the client is an [aycoder.OutputFormatter], Value uses [aycoder.Request.Output]. Otherwise, or
-// if the messages hold tool calls, which some providers take only with tools, it offers
-// a tool that the model must call. In an answer that is text, it looks for the document
-// with and without a code fence. A null counts as an omitted property, since some
-// models must write all properties and use null for that.
+// If the client is an [aycoder.OutputFormatter], Value sends the schema in
+// [aycoder.Request.Output]. Otherwise it offers a tool that the model must call with the document
+// as arguments. It also does so if the messages contain tool calls, because some providers accept
+// those only together with tools. If the answer is text, Value finds the document with or without
+// a code fence. A null is treated as an omitted property, since some models must write all
+// properties.
 //
-// The answer is checked against the schema, and by the UnmarshalJSON method of T if
-// there is one. If something is wrong, the model is told what, with paths, and is asked
-// again. After the number of repairs that [WithRepairs] sets, the error is an
-// [*Error]. An answer that the token limit cut off is not retried; its error is
-// an [*Error] that unwraps to a [*aycoder.LimitError]. A refusal is a [*aycoder.RefusalError]. An
-// answer that the provider pauses again and again is a [*aycoder.LimitError]. Errors of m are
-// returned unchanged and are not retried; use a [aycoder.ModelMiddleware] for that.
+// Value checks the answer against the schema and, if T has one, with its UnmarshalJSON method. If
+// something is wrong, Value tells the model what and where, and asks again. When the number of
+// repairs set by [WithRepairs] is used up, the error is an [*Error].
 //
-// Value runs no tools and does not change req, whose Tools, ToolChoice and Output
-// must be empty. If req, T or an option is wrong, the error is a [*aycoder.ConfigError], or a
+// These failures are not repaired:
+//
+//   - If the token limit cut the answer off, the error is an [*Error] that unwraps to an
+//     [*aycoder.LimitError].
+//   - If the model refuses to answer, the error is an [*aycoder.RefusalError].
+//   - If the provider pauses one answer again and again, the error is an [*aycoder.LimitError].
+//   - Errors of m are returned unchanged. To retry them, wrap m in an [aycoder.ModelMiddleware].
+//
+// Value runs no tools and does not change req. The fields Tools, ToolChoice and Output of req
+// must be empty. If req, T or an option is invalid, the error is an [*aycoder.ConfigError], or an
 // [*aycoder.ContextError] for the messages, and the model is not asked.
 func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Request,
 	opts ...Option) (T, error) {
@@ -112,12 +118,13 @@ func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Reque
 	return value, nil
 }
 
-// boxed is the object that wraps a value which is not an object.
+// boxed is the object that wraps a value which is not an object itself.
 type boxed[T any] struct {
 	Value T `json:"value"`
 }
 
-// typeError says what is wrong with a type, without mentioning the box.
+// typeError reports what is wrong with a type. It removes the name of the box, which callers do
+// not know.
 func typeError(t, box reflect.Type, err error) error {
 	text := strings.TrimPrefix(err.Error(), "schema of "+box.String()+": ")
 	text = strings.ReplaceAll(text, box.Name()+".Value", cmp.Or(t.Name(), "value"))
@@ -127,18 +134,19 @@ func typeError(t, box reflect.Type, err error) error {
 
 // Error reports that a model did not return a valid document for [Value].
 type Error struct {
-	// Name is the name of the document.
+	// Name is the name of the document (see [WithName]).
 	Name string
-	// Raw is the last answer, cut to about 4 KiB: the arguments of the call, or the
-	// text.
+	// Raw is the model's last answer, shortened to about 4 KiB. It is either the arguments of the
+	// call or the text.
 	Raw string
-	// Problems lists what is wrong with the answer, each with its path: `/size:
-	// required`. If the type is not an object, the paths begin with /value.
+	// Problems lists what is wrong with the last answer. Each problem begins with its path in the
+	// document: `/size: required`. If T is not an object, all paths begin with /value.
 	Problems []string
-	// Attempts is the number of answers.
+	// Attempts is the number of answers that the model gave.
 	Attempts int
-	// Err is a [*aycoder.LimitError], or the error from decoding a document that does match the
-	// schema. It is nil if the problem is the answer itself.
+	// Err is nil if the document does not match the schema. It is an [*aycoder.LimitError] if the
+	// answer was cut off. If the document matches the schema but cannot be decoded into T, Err is
+	// the error from decoding.
 	Err error
 }
 
@@ -159,12 +167,11 @@ const (
 	maxPauses = 16
 	// maxRaw bounds the answer that an error quotes, in bytes.
 	maxRaw = 4 << 10
-	// maxProblem bounds the text of an UnmarshalJSON method that the model reads, in
-	// bytes.
+	// maxProblem bounds the error text of an UnmarshalJSON method, in bytes, that the model gets.
 	maxProblem = 1 << 10
 )
 
-// A generation is one call of Value. It is independent of T.
+// A generation is the state of one call of Value. It does not depend on T.
 type generation struct {
 	client  aycoder.ModelClient
 	req     aycoder.Request // the next request
@@ -195,7 +202,7 @@ func newGeneration(m aycoder.ModelClient, req *aycoder.Request, t reflect.Type,
 	return g, nil
 }
 
-// documentName returns the name of the type, which tells the model something.
+// documentName returns the name of the type, since a descriptive name helps the model.
 func documentName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -227,8 +234,8 @@ func checkGenerate(m aycoder.ModelClient, req *aycoder.Request) error {
 	return aycoder.CheckHistory(req.Messages)
 }
 
-// setSchema sets the schema: that of the box, or that of its value if the value is an
-// object.
+// setSchema sets the schema of the document. If the value is an object, the document needs no
+// box.
 func (g *generation) setSchema(raw json.RawMessage) (err error) {
 	var box struct {
 		Properties struct {
@@ -255,7 +262,8 @@ func (g *generation) setSchema(raw json.RawMessage) (err error) {
 	return err
 }
 
-// chooseWay chooses whether to ask for the document natively or as arguments of a tool.
+// chooseWay decides whether the model is asked for the document in Request.Output or as the
+// arguments of a tool.
 func (g *generation) chooseWay() {
 	f, ok := aycoder.As[aycoder.OutputFormatter](g.client)
 	if g.native = ok && !slices.ContainsFunc(g.req.Messages, hasCalls) &&
@@ -270,7 +278,7 @@ func (g *generation) chooseWay() {
 	}}
 }
 
-// run asks the model until an answer is valid.
+// run asks the model until an answer is valid or the repairs are used up.
 func (g *generation) run(ctx context.Context) error {
 	for {
 		resp, err := g.ask(ctx)
@@ -294,14 +302,15 @@ func (g *generation) run(ctx context.Context) error {
 	}
 }
 
-// cutOff returns the misfit of an answer that the token limit ended.
+// cutOff returns the problem of an answer that the token limit cut off.
 func (g *generation) cutOff(resp *aycoder.Response) *misfit {
 	limit := &aycoder.LimitError{Limit: "output tokens",
 		Max: cmp.Or(int64(g.req.MaxTokens), resp.Usage.Output)}
 	return &misfit{problems: []string{"the answer was cut off: " + limit.Error()}, err: limit}
 }
 
-// ask gets one answer. If the provider pauses it, ask lets it continue.
+// ask gets one answer. If the provider pauses the answer, ask sends the request again with the
+// part that has arrived, and the provider continues.
 func (g *generation) ask(ctx context.Context) (*aycoder.Response, error) {
 	for range maxPauses {
 		if err := ctx.Err(); err != nil {
@@ -334,8 +343,8 @@ type misfit struct {
 
 func newMisfit(problem string) *misfit { return &misfit{problems: []string{problem}} }
 
-// judge looks for a valid document, first in calls and then in text. If there is none,
-// it returns the misfit of the most likely candidate.
+// judge looks for a valid document, first in calls and then in text. If there is none, it returns
+// the problems of the most likely candidate.
 func (g *generation) judge(resp *aycoder.Response) *misfit {
 	var first *misfit
 	for _, c := range resp.Message.Calls() {
@@ -363,7 +372,8 @@ func (g *generation) judgeCall(c *aycoder.ToolUse) *misfit {
 	return g.fit(c.Args)
 }
 
-// judgeText also accepts a value without its box.
+// judgeText checks a document in a text. It also accepts a value without its box, because models
+// often omit the box if they are not forced to write it.
 func (g *generation) judgeText(c jsontext.Candidate) *misfit {
 	wrong := g.fit([]byte(c.Text))
 	if wrong != nil && g.boxed && !c.Inside && json.Valid([]byte(c.Text)) {
@@ -374,7 +384,7 @@ func (g *generation) judgeText(c jsontext.Candidate) *misfit {
 	return wrong
 }
 
-// fit decodes a document, or returns its misfit.
+// fit decodes a document, or returns its problems.
 func (g *generation) fit(data []byte) *misfit {
 	wrong := &misfit{problems: g.schema.ValidateLoose(data)}
 	if len(wrong.problems) == 0 {
@@ -391,8 +401,8 @@ func (g *generation) fit(data []byte) *misfit {
 	return wrong
 }
 
-// repair appends the answer and what is wrong with it to the request. Each call of the
-// answer gets an output.
+// repair appends the answer and its problems to the request. Each call in the answer gets an
+// output, since providers refuse a call without one.
 func (g *generation) repair(resp *aycoder.Response, wrong *misfit) {
 	answer := resp.Message.Parts
 	if g.native { // without tools in the request, an API does not accept calls
@@ -426,7 +436,7 @@ func isCall(p aycoder.Part) bool {
 	return ok
 }
 
-// complaint returns what the model reads about its answer.
+// complaint returns the text that tells the model what is wrong with its answer.
 func (g *generation) complaint(wrong *misfit) string {
 	how := "Answer again with the whole document as JSON and nothing else."
 	if !g.native {
@@ -450,7 +460,7 @@ func (g *generation) failed(resp *aycoder.Response, wrong *misfit) error {
 	}
 }
 
-// refused returns the error for a refusal, with the model's words.
+// refused returns the error for a refusal, with the text of the model.
 func (g *generation) refused(resp *aycoder.Response) error {
 	base := &aycoder.ModelError{}
 	if n, ok := aycoder.As[aycoder.ModelNamer](g.client); ok {

@@ -1,5 +1,6 @@
-// Package merge merges two changes of a text, as git does, and keeps what it found: a host
-// can show each region, resolve conflicts by choice, and use what a [Suggestion] proposes.
+// Package merge merges two changed versions of a text, as git does. It also keeps the details of
+// the merge: a host can show each region, resolve conflicts by a choice, and use the resolution
+// that a [Suggestion] proposes.
 package merge
 
 import (
@@ -11,31 +12,35 @@ import (
 	"github.com/aycoder/aycoder/internal/view"
 )
 
-// Merge merges ours and theirs, two texts that were both made from base.
+// Merge merges ours and theirs, two texts that were both made from base. The merged bytes and the
+// conflicts are those of git merge-file:
 //
-// Its verdict and its bytes are git's, those of git merge-file: lines are compared
-// with their ends, changes of the two sides merge if at least one unchanged line of
-// base lies between them, the same change on both sides counts once, and everything
-// else is a conflict. Nothing is decided silently below that: for many conflicts a
-// region carries a [Suggestion], which is used only if [Result.Resolve] is told
-// to. Merge departs from git in two places only:
+//   - Lines are compared including their line endings.
+//   - Changes of the two sides are merged if at least one unchanged line of base lies between
+//     them.
+//   - If both sides made the same change, the change is made once.
+//   - Everything else is a conflict.
+//
+// Merge never resolves a conflict by itself. For many conflicts it finds a [Suggestion], which is
+// used only if the caller passes [ChooseSuggestion] to [Result.Resolve].
+//
+// Merge differs from git in two cases only:
 //
 //   - Git refuses to merge binary files. Merge takes the side that changed. If both sides
-//     did, the file is one conflict as a whole, and [Result.Bytes] returns ours without
-//     markers: check [Result.Binary] first. A file is binary if it has a NUL in its first
-//     8,000 bytes, or more than 1,023 MiB.
-//   - Conflict markers are longer than git's if a line of the texts could be mistaken for
-//     one, as [WithMarkerSize] describes.
+//     changed, the whole file is one conflict, and [Result.Bytes] returns ours without markers;
+//     callers can check [Result.Binary] first. A file is binary if it has a NUL in its first
+//     8,000 bytes, or if it is larger than 1,023 MiB.
+//   - Conflict markers are longer than git's if a line of the texts could be mistaken for a
+//     marker (see [WithMarkerSize]).
 //
-// No line is lost: the regions of the result follow each other without a gap in all
-// three texts, and a region is taken from one side only where the other has what base
-// has. Line ends, a missing newline at the end, a byte order mark and bytes that are not UTF-8
-// come out as they went in.
+// No line is lost. The regions of the result follow each other without a gap in all three texts.
+// A region is taken from one side only if the other side is equal to base there. Line endings, a
+// missing newline at the end, a byte order mark and bytes that are not UTF-8 are preserved.
 //
-// Merge is pure and takes any bytes. For n lines it takes time linear in n as a rule
-// and O(n·√n) at worst, and memory linear in n: less than 100 bytes a line where
-// there are few changes, up to 500 where all lines conflict. The result refers to the
-// texts, which must not change while it is in use.
+// Merge is a pure function and accepts any bytes. For n lines it usually takes time linear in n,
+// and at worst O(n·√n). Memory is linear in n: less than 100 bytes for each line if there are few
+// changes, and up to 500 bytes if all lines conflict. The result refers to the texts, which must
+// not change while the result is in use.
 func Merge(base, ours, theirs []byte, opts ...Option) Result {
 	c := config{format: diff3.Format{Ours: "ours", Base: "base", Theirs: "theirs"}}
 	for _, o := range opts {
@@ -64,7 +69,7 @@ func span(l *diff3.Lines, s diff3.Span) Span {
 	return Span{FirstLine: s.Lo, EndLine: s.Hi, Start: l.Offset(s.Lo), End: l.Offset(s.Hi)}
 }
 
-// Option changes how [Merge] works.
+// Option configures [Merge].
 type Option func(*config)
 
 type config struct {
@@ -72,72 +77,76 @@ type config struct {
 	format  diff3.Format
 }
 
-// Style says how conflicts are formed and shown. The styles are those of git's
-// merge.conflictStyle, and change more than the look of a conflict, as in git: in StyleMerge
-// and StyleZdiff3, lines that ours and theirs share are taken out of it and belong to the
-// regions around it. So the number of conflicts can depend on the style, and a text can,
-// rarely, merge without conflicts in StyleMerge only.
+// Style says which lines belong to a conflict and how the conflict is shown. The styles are those
+// of git's merge.conflictStyle.
+//
+// As in git, a style changes more than the look of a conflict. In StyleMerge and StyleZdiff3,
+// lines that ours and theirs have in common are moved from the conflict to the regions around it.
+// The number of conflicts can therefore depend on the style. In rare cases a merge has no
+// conflicts in StyleMerge, but has conflicts in the other styles.
 type Style int
 
 // The styles of conflicts.
 const (
-	// StyleMerge shows ours and theirs, without the lines that they share. It is git's
-	// default, and the shortest, but a reader cannot see which side changed what.
+	// StyleMerge shows ours and theirs, without the lines that both have in common. It is the
+	// default of git, and the shortest style, but a reader cannot see which side changed what.
 	StyleMerge Style = iota
-	// StyleDiff3 shows ours, base and theirs, whole: all that is needed to decide.
+	// StyleDiff3 shows all lines of ours, base and theirs, so that a reader can see what each
+	// side changed.
 	StyleDiff3
-	// StyleZdiff3 shows what StyleDiff3 shows, less the lines that ours and theirs both
-	// begin or end with.
+	// StyleZdiff3 shows ours, base and theirs like StyleDiff3, but leaves out the lines that ours
+	// and theirs both begin with or both end with.
 	StyleZdiff3
 )
 
-// WithStyle sets how conflicts are formed and shown. Default: StyleMerge.
+// WithStyle sets which lines belong to a conflict and how it is shown. Default: StyleMerge.
 func WithStyle(style Style) Option {
 	return func(c *config) { c.options.Style = diff3.Style(style) }
 }
 
-// WithLabels sets the text that follows the conflict markers of base, ours and theirs, in the
-// order of the parameters of [Merge]. A label ends at its first line break. After an empty
-// label the marker has no trailing space. Default: "base", "ours", "theirs".
+// WithLabels sets the texts that follow the conflict markers of base, ours and theirs. The order
+// is that of the parameters of [Merge]. A label is cut off at its first line break. If a label is
+// empty, its marker has no trailing space. Default: "base", "ours", "theirs".
 func WithLabels(base, ours, theirs string) Option {
 	return func(c *config) { c.format.Base, c.format.Ours, c.format.Theirs = base, ours, theirs }
 }
 
-// WithMarkerSize sets the length of the conflict markers, from 1 to 250. A greater size
-// counts as 250, and zero or less as the default. Git's size is 7.
+// WithMarkerSize sets the length of the conflict markers in bytes, from 1 to 250. A value above
+// 250 means 250, and a value of 0 or less means the default.
 //
-// Default: 7. If lines of the texts begin with a run of a marker character, the default is at
-// least one more than the longest such run, so that no line looks like a marker. Runs longer than
-// 250 are ignored: the markers differ from them in length anyway.
+// Default: 7, as in git. If lines of the texts begin with 7 or more of the same marker character,
+// the default is at least one more than the longest such run, so that no line looks like a
+// marker. Runs longer than 250 are ignored, since their length alone tells them apart from the
+// markers.
 func WithMarkerSize(n int) Option {
 	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
 
-// WithTouchingEdits merges changes that touch but do not overlap, which git calls a
-// conflict: one side changed or deleted some lines, the other the lines right after
-// them. Insertions beside a change stay conflicts, since their order would be a
-// guess. Default: false.
+// WithTouchingEdits sets whether Merge merges changes that touch but do not overlap: one side
+// changed or deleted some lines, and the other side the lines directly after them. Git reports a
+// conflict there. An insertion directly beside a change of the other side stays a conflict, since
+// Merge would have to guess the order of the lines. Default: false.
 func WithTouchingEdits(on bool) Option {
 	return func(c *config) { c.options.Touching = on }
 }
 
-// Kind says which sides changed a [Region], and so where its text comes from.
+// Kind says which sides changed a [Region] of the text. It thereby also says from which side the
+// merged text of the region is taken.
 type Kind int
 
 // The kinds of regions.
 const (
-	// Unchanged means that the three texts are equal in this place, so there was nothing to
-	// merge.
+	// Unchanged means that the three texts are equal in this region.
 	Unchanged Kind = iota
-	// Ours means that only ours differs from base, so the text of ours is taken.
+	// Ours means that only ours differs from base. The region is taken from ours.
 	Ours
-	// Theirs means that only theirs differs from base, so the text of theirs is taken.
+	// Theirs means that only theirs differs from base. The region is taken from theirs.
 	Theirs
-	// Both means that ours and theirs made the same change, which counts once.
+	// Both means that ours and theirs made the same change. The change is made once.
 	Both
-	// Conflict means that both sides changed the same or adjacent lines. Even so, two of the
-	// region's texts may be equal. Neither side is taken until the region is resolved;
-	// [Result.Bytes] shows the region between markers.
+	// Conflict means that both sides changed the same or adjacent lines, and not in the same way.
+	// Two of the three texts may still be equal in the region. Until the region is resolved, no
+	// side is taken, and [Result.Bytes] shows the region between conflict markers.
 	Conflict
 )
 
@@ -150,35 +159,40 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Region is a part of a merge: what base, ours and theirs have in one place. Base of a conflict
-// has all lines that the conflicting changes replaced, even where the style takes lines of
-// ours and theirs out of it, so that [ChooseBase] brings them back.
+// Region is a part of a merge: Base, Ours and Theirs are the corresponding ranges of the three
+// texts.
+//
+// In a conflict, Base has all lines that the conflicting changes replaced, and so [ChooseBase]
+// restores all of them. This is true even if the [Style] moved some lines of ours and theirs out
+// of the conflict.
 type Region struct {
 	Kind               Kind
 	Base, Ours, Theirs Span
-	// Suggestion is a way out of a conflict, or nil.
+	// Suggestion is a proposed resolution of a conflict. It is nil if no rule found one, and for
+	// regions that are not conflicts.
 	Suggestion *Suggestion
 }
 
-// Span is a range of a text, which may be empty. Lines and bytes are counted
-// from 0, and the end is not part of it.
+// Span is a range of a text: the lines from FirstLine up to but not including EndLine, which are
+// the bytes from Start up to but not including End. All four count from 0. A span may be empty.
 type Span struct{ FirstLine, EndLine, Start, End int }
 
-// Of returns the bytes that the span covers. The text must be the one that the span belongs to:
-// base, ours, theirs or the merged text.
+// Of returns the bytes that the span covers. The parameter text must be the text to which the
+// span belongs: base, ours, theirs or the merged text.
 func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 
-// Suggestion is a text that a conflict could be resolved by, found by a rule that
-// knows lines and words but no syntax. It is a proposal to look at.
+// Suggestion is a possible resolution of a conflict. The rule that found it compares lines and
+// words, but does not know the syntax of any language. A user should look at it before it is
+// used.
 type Suggestion struct {
-	// Text takes the place of the conflict.
+	// Text is the text that would replace the conflict.
 	Text []byte
-	// Rule names the rule that found the text, such as [RuleWords].
+	// Rule is the name of the rule that found the text, such as [RuleWords].
 	Rule string
-	// Confidence is the share of the rule's suggestions, between 0 and 1, that are byte for
-	// byte what people committed when they had such a conflict. It is a constant of the rule,
-	// listed with the rules, measured on merges of public projects that were not used to
-	// develop the rules. In one project a rule can be right much more often than in another.
+	// Confidence is the share of this rule's suggestions, from 0 to 1, that were byte for byte
+	// the resolution that people committed. It is a constant for each rule, and is listed with
+	// the rules. It was measured on merges in public projects that were not used to develop the
+	// rules. In a single project the share can be much higher or lower.
 	Confidence float64
 }
 
@@ -193,25 +207,24 @@ const (
 	RuleTokens      = "tokens"       // 0.50: a few lines, merged token by token
 )
 
-// Result is the outcome of a merge. A copy shares the resolutions with the original: a region
-// that is resolved in one is resolved in the other.
+// Result is the outcome of a merge. Copies of a Result share their resolutions: a region that is
+// resolved in one copy is resolved in all copies.
 type Result struct {
-	// Regions are in the order in which they occur in the texts, without gaps. They say what Merge found:
-	// resolving a region changes neither its Kind nor its index.
+	// Regions are in the order of the texts, without gaps. They describe the merge as Merge found
+	// it: resolving a region changes neither its Kind nor its index.
 	Regions []Region
-	// Binary reports whether one of the three texts is binary, whether or not the merge is
-	// clean. There is one region then, which holds the whole texts, and conflicts
-	// have no markers.
+	// Binary reports whether at least one of the three texts is binary. In that case there is one
+	// region, which holds the whole texts, and [Result.Bytes] writes no conflict markers.
 	Binary bool
 
-	// Functions and not the merge itself, so that a program that only hands results on
-	// does not link it.
+	// These are functions, and not a reference to the merge, so that a program that only passes
+	// results on does not link the merge algorithm.
 	render func() (text []byte, ends []int)
 	sides  func(region int) (base, ours, theirs []byte)
 	chosen map[int][][]byte // by region
 }
 
-// Conflicts returns the number of conflicts that were not resolved.
+// Conflicts returns the number of conflicts that have not been resolved.
 func (r Result) Conflicts() int {
 	n := 0
 	for i := range r.Regions {
@@ -222,14 +235,13 @@ func (r Result) Conflicts() int {
 	return n
 }
 
-// Clean reports whether no conflict is left: either there was none, or each one was
-// resolved.
+// Clean reports whether all conflicts have been resolved. It is true if there were none.
 func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
-// Bytes returns the merged text. Conflicts that are not resolved are written between markers,
-// with a newline after a side that has none at its end. As in git, these lines end in CRLF
-// where the lines before the conflict do. The conflict of a binary file is ours, without
-// markers.
+// Bytes returns the merged text. A conflict that has not been resolved is written between
+// conflict markers, and a side that does not end in a newline gets one. As in git, the marker
+// lines end in CRLF if the lines before the conflict do. In a binary file, an unresolved conflict
+// is written as the bytes of ours, without markers.
 func (r Result) Bytes() []byte {
 	if r.render == nil {
 		return nil
@@ -238,8 +250,9 @@ func (r Result) Bytes() []byte {
 	return text
 }
 
-// Spans returns where each of Regions is in the text that [Result.Bytes] returns now, with its
-// conflict markers. Lines are counted from 0, so a message to people says FirstLine+1.
+// Spans returns one span for each of Regions: the place of the region in the text that
+// [Result.Bytes] currently returns, including conflict markers. Lines count from 0, so a message
+// to users should show FirstLine+1.
 func (r Result) Spans() []Span {
 	if r.render == nil {
 		return nil
@@ -255,32 +268,35 @@ func (r Result) Spans() []Span {
 	return out
 }
 
-// Choice is a way to resolve a region.
+// Choice is a way to resolve a region; see [Result.Resolve].
 type Choice int
 
 // The choices for [Result.Resolve].
 const (
-	// ChooseOurs takes the text of ours and drops the change of theirs in this region.
+	// ChooseOurs takes the text of ours and discards the change of theirs in this region.
 	ChooseOurs Choice = iota
-	// ChooseTheirs takes the text of theirs and drops the change of ours in this region.
+	// ChooseTheirs takes the text of theirs and discards the change of ours in this region.
 	ChooseTheirs
-	// ChooseBase takes the text of base and drops both changes in this region.
+	// ChooseBase takes the text of base and discards the changes of both sides in this region.
 	ChooseBase
-	// ChooseOursFirst takes the text of ours and then that of theirs, with a line end between
-	// them if the first has none.
+	// ChooseOursFirst takes the text of ours followed by that of theirs. If the text of ours does
+	// not end in a newline, a line ending is added between the two.
 	ChooseOursFirst
-	// ChooseTheirsFirst takes the text of theirs and then that of ours, with a line end
-	// between them if the first has none.
+	// ChooseTheirsFirst takes the text of theirs followed by that of ours. If the text of theirs
+	// does not end in a newline, a line ending is added between the two.
 	ChooseTheirsFirst
-	// ChooseSuggestion takes the text of the region's [Suggestion]. It is an error if the
-	// region has none.
+	// ChooseSuggestion takes the text of the region's [Suggestion]. Resolve returns an error if
+	// the region has no suggestion.
 	ChooseSuggestion
 )
 
-// Resolve decides what a region, given by its index, becomes in the merged text. Any
-// region can be decided, so that a host can also take back a change that merged; the
-// last decision counts. It is an error if there is no such region or no suggestion.
-// Not to be called concurrently with other methods.
+// Resolve sets the merged text of the region at the given index of Regions. The region need not
+// be a conflict: a host can also undo a change that was merged. If a region is resolved several
+// times, the last call wins.
+//
+// Resolve returns an error if the index is out of range, if choice is not one of the constants,
+// or if the region has no suggestion to choose. Resolve must not be called concurrently with any
+// other method of r or its copies.
 func (r Result) Resolve(region int, choice Choice) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
@@ -311,9 +327,9 @@ func (r Result) Resolve(region int, choice Choice) error {
 	return nil
 }
 
-// ResolveWith puts text in the place of a region, as [Result.Resolve] does. It
-// keeps a copy. The text stands for whole lines: if it does not end in a newline and other
-// text follows, a line end like those around it is added.
+// ResolveWith replaces a region with a copy of text, and otherwise works like [Result.Resolve].
+// The text stands for whole lines: if it does not end in a newline and more text follows, a line
+// ending is added, in the style of the lines around it.
 func (r Result) ResolveWith(region int, text []byte) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))

@@ -15,8 +15,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// keyForm is what an answer depends on. Strings are bytes in it, since JSON would
-// make the same of different ones that are not valid UTF-8.
+// keyForm holds everything on which an answer depends. Strings are kept as bytes: as JSON
+// strings, different texts that are not valid UTF-8 would become equal.
 type keyForm struct {
 	Version                    int
 	Namespace, Provider, Model []byte
@@ -32,7 +32,7 @@ type keyForm struct {
 	Extra                      [][2][]byte // by name
 }
 
-// key returns the name of the answer to a request.
+// key returns the key under which the answer to a request is stored.
 func (c *cache) key(req *aycoder.Request) (string, error) {
 	provider, model := nameOf(c.next)
 	if req.Model != "" {
@@ -82,10 +82,11 @@ type recording struct {
 	like aycoder.ModelEvent
 }
 
-// eventBytes is what an event costs beside its text.
+// eventBytes is about the memory that an event takes in addition to its text.
 const eventBytes = 64
 
-// add records ev. Deltas of one kind become one.
+// add records an event. Adjacent deltas of the same kind are joined, which saves most of the
+// space.
 func (r *recording) add(ev aycoder.ModelEvent) {
 	if ev, ok := ev.(*aycoder.Retrying); ok && ev != nil {
 		*r = recording{max: r.max}
@@ -112,7 +113,7 @@ func (r *recording) add(ev aycoder.ModelEvent) {
 	r.events = append(r.events, ev)
 }
 
-// flush ends a run of deltas.
+// flush ends a series of deltas of the same kind.
 func (r *recording) flush() {
 	switch d := r.like.(type) {
 	case *aycoder.TextDelta:
@@ -154,7 +155,7 @@ func sameDelta(a, b aycoder.ModelEvent) bool {
 	return false
 }
 
-// blockSize is about what a complete block takes.
+// blockSize estimates the memory of a complete block.
 func blockSize(ev aycoder.ModelEvent) int {
 	switch ev := ev.(type) {
 	case *aycoder.BlockTruncated:
@@ -173,7 +174,8 @@ func blockSize(ev aycoder.ModelEvent) int {
 // An answer is the JSON form of a recording.
 type answer struct {
 	Events []answerEvent `json:"events"`
-	// Parts are those of the events of type "block" and "cut", in order.
+	// Parts holds the contents of the events of type "block" and "cut", in the order of the
+	// events.
 	Parts *aycoder.Message `json:"parts"`
 	Done  *answerEnd       `json:"done"`
 }
@@ -213,8 +215,9 @@ var (
 	errNilTool    = errors.New("encode request: tool is nil")
 )
 
-// encodeAnswer writes a whole answer: a line with a checksum over the key and what
-// follows, and JSON.
+// encodeAnswer returns the stored form of a complete answer: a line with a checksum, and JSON.
+// The checksum covers the key as well, so that a file that was renamed is not taken for the
+// answer to another request.
 func encodeAnswer(key string, events []aycoder.ModelEvent) ([]byte, error) {
 	a := answer{Events: []answerEvent{}, Parts: &aycoder.Message{Role: aycoder.RoleAssistant}}
 	whole := false
@@ -237,9 +240,9 @@ func encodeAnswer(key string, events []aycoder.ModelEvent) ([]byte, error) {
 	return append(header(key, body), body...), nil
 }
 
-// checkParts refuses what the JSON form of messages does not keep byte for byte: a
-// block of nobody's, which is how it reads a part of a later version; and a value that is not a
-// part of an answer.
+// checkParts refuses parts that the JSON form of a message does not preserve byte for byte: an
+// opaque block without a provider, which is how parts of a later version are decoded, and values
+// that cannot be a part of an answer.
 func checkParts(parts []aycoder.Part) error {
 	for _, p := range parts {
 		var o *aycoder.Opaque
@@ -302,7 +305,7 @@ func checkUTF8(texts ...string) error {
 	return nil
 }
 
-// decodeAnswer reads what encodeAnswer wrote under the same key.
+// decodeAnswer decodes the result of encodeAnswer for the same key.
 func decodeAnswer(key string, data []byte) ([]aycoder.ModelEvent, error) {
 	n := bytes.IndexByte(data, '\n') + 1
 	if !bytes.HasPrefix(data, []byte(answerMagic)) || n == 0 {
@@ -339,7 +342,8 @@ func decodeBody(body []byte) ([]aycoder.ModelEvent, error) {
 	return append(events, (*aycoder.MessageDone)(a.Done)), nil
 }
 
-// event returns the event and how many parts it took, or nil if there is none.
+// event returns the event and the number of parts that it used. It returns nil if the parts do
+// not fit the event.
 func (e *answerEvent) event(parts []aycoder.Part) (aycoder.ModelEvent, int) {
 	switch e.Type {
 	case typeText:

@@ -10,8 +10,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A bucket holds what may be used. It fills evenly, in a minute, and may be owed
-// something. The zero value, whose size is 0, sets no limit.
+// A bucket holds the amount that may be used at the moment. It fills evenly and is full after a
+// minute. Its level may be negative, when more was used than expected. The zero value, whose size
+// is 0, sets no limit.
 type bucket struct {
 	size, level float64
 	at          time.Time // when level was right
@@ -22,7 +23,7 @@ func newBucket(size int64, now time.Time) bucket {
 	return bucket{size: n, level: n, at: now}
 }
 
-// refill adds what came in since the last time. A clock that goes back adds nothing.
+// refill adds the amount for the time since the last call. A clock that is set back adds nothing.
 func (b *bucket) refill(now time.Time) {
 	if d := now.Sub(b.at); d > 0 {
 		b.level = min(b.size, b.level+b.size*d.Minutes())
@@ -30,7 +31,7 @@ func (b *bucket) refill(now time.Time) {
 	b.at = now
 }
 
-// missing is how long it takes until n are there.
+// missing returns how long it takes until the bucket holds n.
 func (b *bucket) missing(n float64) time.Duration {
 	if b.size == 0 || b.level >= n {
 		return 0
@@ -39,14 +40,16 @@ func (b *bucket) missing(n float64) time.Duration {
 	return time.Duration(min(max(d, 1), float64(24*time.Hour))) // then it is looked at again
 }
 
-// maxOwed is how many minutes' worth may be owed.
+// maxOwed bounds the debt of a bucket, in minutes. A wrong figure from a provider must not block
+// all requests for hours.
 const maxOwed = 10
 
-// take uses n, or gives -n back.
+// take uses the amount n. A negative n refunds it.
 func (b *bucket) take(n float64) { b.level = min(b.size, max(b.level-n, -maxOwed*b.size)) }
 
-// A gate lets requests through one after the other, each when there is enough for
-// it. Only the first in line waits for time to pass; the others wait for their turn.
+// A gate lets requests through one after the other, each when both buckets hold enough. Only the
+// first request in line waits for time to pass; the others wait for their turn. Large requests
+// are therefore not overtaken by small ones, and need not wait forever.
 type gate struct {
 	clock aycoder.Clock
 	freed chan struct{} // tells the first in line that something was given back; one slot
@@ -65,7 +68,7 @@ func newGate(l Limits) *gate {
 	}
 }
 
-// enter waits until a request of n tokens fits, and charges it.
+// enter waits until a request of n tokens fits, and charges the request.
 func (g *gate) enter(ctx context.Context, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (g *gate) enter(ctx context.Context, n int64) error {
 	return nil
 }
 
-// queue takes a place in the line, or none if the request can go at once.
+// queue takes a place in line. It returns nil if the request could go at once.
 func (g *gate) queue(n int64) *list.Element {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +105,7 @@ func (g *gate) queue(n int64) *list.Element {
 	return g.line.PushBack(turn)
 }
 
-// leave gives up a place, and calls the next if it was the first.
+// leave gives up a place in line. If it was the first, it wakes the next request.
 func (g *gate) leave(place *list.Element) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,7 +116,7 @@ func (g *gate) leave(place *list.Element) {
 	}
 }
 
-// pass charges a request if it fits, and says else for how long it does not.
+// pass charges a request if it fits. Otherwise it returns how long to wait.
 func (g *gate) pass(n int64) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +135,7 @@ func (g *gate) passLocked(n int64) time.Duration {
 	return 0
 }
 
-// wait waits for d, or until something was given back.
+// wait waits for d, or until an amount was refunded.
 func (g *gate) wait(ctx context.Context, d time.Duration) error {
 	over := make(chan struct{})
 	defer g.clock.AfterFunc(d, func() { close(over) })()
@@ -145,7 +148,8 @@ func (g *gate) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// charge uses requests and tokens without a wait; less than 0 gives them back.
+// charge uses requests and tokens without waiting. Negative amounts are refunded, which may let
+// the first request in line go earlier.
 func (g *gate) charge(requests, tokens int64) {
 	g.mu.Lock()
 	now := g.clock.Now()

@@ -11,60 +11,63 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CacheStore stores the answers of a [Cache]: a [MemoryStore], a [DirStore], or a database of
-// the host. Implementations must be safe for concurrent use, and may drop any entry at any
-// time. Keys have 64 hexadecimal digits.
+// CacheStore stores the answers of a [Cache]. The implementations in this package are
+// [MemoryStore] and [DirStore]; a host can implement it with a database. An implementation must
+// be safe for concurrent use, and may drop any entry at any time. Keys have 64 hexadecimal
+// digits.
 type CacheStore interface {
-	// Load returns the data that was stored under key, and whether there is any. They
-	// are not changed afterwards, by neither side.
+	// Load returns the data that was stored under key, and whether there is any. Neither the
+	// cache nor the store may change the data afterwards.
 	Load(ctx context.Context, key string) ([]byte, bool, error)
-	// Store keeps data under key, instead of what was there. They are not changed
-	// afterwards.
+	// Store stores data under key, and replaces any data that was there. Neither the cache nor
+	// the store may change the data afterwards.
 	Store(ctx context.Context, key string, data []byte) error
 }
 
 // CacheOptions configures [Cache]. The zero value selects the defaults.
 type CacheOptions struct {
-	// Namespace keeps answers apart that must not be mixed although provider, model and
-	// request are the same: of users, of base URLs, of clients that are no
-	// [aycoder.ModelNamer]. Default: none.
+	// Namespace separates answers that must not be mixed although provider, model and request are
+	// the same: for example the answers of different users, of different base URLs, or of clients
+	// that do not implement [aycoder.ModelNamer]. Default: "".
 	Namespace string
-	// Skip says which requests are asked anew, and their answers not kept. It is safe
-	// for concurrent use. Default: none.
+	// Skip reports whether a request bypasses the cache: the request is always sent, and its
+	// answer is not stored. Skip must be safe for concurrent use. Default: no request bypasses
+	// the cache.
 	Skip func(*aycoder.Request) bool
-	// KeepUsage says that an answer from the cache reports the usage of the request that
-	// it was the answer to. Default: false, it reports none, since nothing was used.
+	// KeepUsage makes an answer from the cache report the usage of the original request. Default:
+	// false, which reports a usage of zero, since no tokens were used.
 	KeepUsage bool
-	// MaxAnswer is the size in bytes up to which an answer is kept. Default: 8 MiB.
+	// MaxAnswer is the size in bytes up to which an answer is stored. Default: 8 MiB.
 	MaxAnswer int
-	// Logger receives corrupt entries and errors of the store as warnings; they never make a
-	// request fail. Answers from the cache are logged at debug level. Default: nothing is
+	// Logger gets a warning for each corrupt entry and each error of the store; these never make
+	// a request fail. Answers from the cache are logged at debug level. Default: nothing is
 	// logged.
 	Logger *slog.Logger
 }
 
 const defaultMaxAnswer = 8 << 20
 
-// patience is how long those who wait for the same answer let the consumer of the
-// one who asks stand still, from one look at it to the next, before they ask by
-// themselves.
+// patience is the interval at which a waiting request looks at the request that was sent. If the
+// consumer of that request has not moved from one look to the next, the waiting request is sent
+// itself: it must not depend on a stranger's loop body.
 const patience = time.Second
 
-// Cache answers a repeated request with the stored answer of the first. Two requests are the
-// same if they have the same provider, model and namespace, and if the model sees the same
-// content. Differences in NoCache or in the effects of tools do not matter.
+// Cache answers a repeated request with the stored answer of the first one. Two requests are
+// equal if provider, model and namespace are the same, and if the model sees the same content.
+// Differences in NoCache or in the effects of tools do not matter.
 //
-// An answer from the cache has the events of the original in their order, except that adjacent
-// deltas may be joined. Only complete answers are stored, those that ended with an
-// [aycoder.MessageDone]; errors are not. An answer from the cache reports a usage of zero, so
-// that a sum of usages is what was paid for. See [CacheOptions.KeepUsage].
+// An answer from the cache has the events of the original answer in the same order, but adjacent
+// deltas may be joined. Only complete answers are stored: those that ended with an
+// [aycoder.MessageDone]. Errors are not stored. An answer from the cache reports a usage of zero,
+// so that the sum of all usages is what the provider charges (see [CacheOptions.KeepUsage]).
 //
-// If the same request is already under way, a second one waits for its answer, or shares its
-// error. If the first is cancelled, or its consumer leaves or pauses for more than a second,
-// one of the waiting requests is sent instead.
+// If the same request is already being sent, a second one waits for its answer and gets the same
+// answer or error. If the first request is cancelled, or its consumer leaves the loop or pauses
+// for more than a second, one of the waiting requests is sent instead.
 //
-// Put Cache inside a [Fallback]; otherwise the answer of another client is stored as that of
-// the first. Put it outside all other middleware, which is meant for requests that are sent.
+// Put Cache inside of a [Fallback]. Otherwise the answer of another client would be stored as the
+// answer of the first. Put Cache outside of all other middleware, which is meant for requests
+// that are really sent.
 //
 // A corrupt entry in the store is logged, ignored and replaced. Cache panics if store is nil.
 func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {
@@ -125,14 +128,15 @@ func (c *cache) stream(ctx context.Context, req *aycoder.Request, yield yieldFun
 	yield(nil, c.cancelled(ctx, "wait for the answer to the same request"))
 }
 
-// pass asks without the cache.
+// pass sends a request without using the cache.
 func (c *cache) pass(ctx context.Context, req *aycoder.Request, yield yieldFunc) {
 	if t := forward(ctx, c.next, req, yield); t.err != nil {
 		yield(nil, t.err)
 	}
 }
 
-// lead answers from the store, or asks for all who wait for the same answer.
+// lead answers from the store, or sends the request for all requests that wait for the same
+// answer.
 func (c *cache) lead(ctx context.Context, f *flight, req *aycoder.Request, yield yieldFunc) {
 	defer c.flights.end(f)
 	if events := c.load(ctx, f.key); events != nil {
@@ -188,7 +192,7 @@ func (c *cache) keep(ctx context.Context, f *flight) {
 	}
 }
 
-// replay yields the events of an answer.
+// replay yields the events of a stored answer.
 func (c *cache) replay(ctx context.Context, f *flight, yield yieldFunc) {
 	for _, ev := range f.events {
 		if ctx.Err() != nil {
@@ -206,13 +210,13 @@ func (c *cache) replay(ctx context.Context, f *flight, yield yieldFunc) {
 	}
 }
 
-// flights are the requests that are on their way.
+// flights holds the requests that are being sent, by key.
 type flights struct {
 	mu   sync.Mutex
 	open map[string]*flight
 }
 
-// A flight is a request that others may wait for.
+// A flight is a request that is being sent, and for whose answer other requests may wait.
 type flight struct {
 	key   string
 	steps atomic.Uint64 // odd while the consumer of the one who asks has an event
@@ -223,7 +227,7 @@ type flight struct {
 	err    error
 }
 
-// join returns the flight for key, and whether the caller is the one who asks.
+// join returns the flight for key, and whether the caller has to send the request.
 func (fs *flights) join(key string) (*flight, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -235,13 +239,14 @@ func (fs *flights) join(key string) (*flight, bool) {
 	return f, true
 }
 
-// land ends the flight with something for those who wait.
+// land ends the flight with an answer or an error for the waiting requests.
 func (f *flight) land(events []aycoder.ModelEvent, err error) {
 	f.landed, f.events, f.err = true, events, err
 	close(f.done)
 }
 
-// end is called by the one who asked. Those who wait for nothing try again.
+// end is called by the request that was sent. If there is neither answer nor error, the waiting
+// requests try again.
 func (fs *flights) end(f *flight) {
 	fs.drop(f)
 	if !f.landed {
@@ -257,8 +262,8 @@ func (fs *flights) drop(f *flight) {
 	}
 }
 
-// wait waits for the flight, and reports whether there is something in it. It gives
-// up a flight whose consumer stands still.
+// wait waits for the flight, and reports whether it ended with an answer or an error. It gives up
+// a flight whose consumer does not move.
 func (fs *flights) wait(ctx context.Context, f *flight) bool {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()

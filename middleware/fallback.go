@@ -16,55 +16,58 @@ import (
 
 // FallbackOptions configures [FallbackWith]. The zero value selects the defaults.
 type FallbackOptions struct {
-	// Refusals asks the next client when one refuses to answer with an
-	// [aycoder.RefusalError]. Default: false, the refusal stands.
+	// Refusals makes a [Fallback] ask the next client if a client refuses to answer with an
+	// [aycoder.RefusalError]. Default: false, which returns the refusal.
 	Refusals bool
-	// LargerContext asks the next client whose context is known to be larger (see
-	// [aycoder.ModelInfoer]) when a request is too large for one. Default: false, so
-	// that the loop can make the request smaller.
+	// LargerContext handles a request that is too large for the context of a client: the next
+	// client is asked whose context is known to be larger (see [aycoder.ModelInfoer]). Default:
+	// false, which returns the error, so that the loop can shorten the request.
 	LargerContext bool
-	// Also says which other errors ask the next client: those of a host's own client,
-	// say. It is safe for concurrent use. Default: none.
+	// Also reports whether another kind of error makes the Fallback ask the next client, such as
+	// an error of a client that the host wrote. Also must be safe for concurrent use. Default:
+	// there are no such errors.
 	Also func(error) bool
 	// Cooldown is how long a rate-limited client is skipped if its error does not say when to
-	// retry. Default: 5 seconds. A negative value means that it is not skipped.
+	// retry. Default: 5 seconds. With a negative value, the client is not skipped.
 	Cooldown time.Duration
-	// Clock tells when a cool-down is over. Default: [aycoder.SystemClock].
+	// Clock tells the time, from which the Fallback knows when a cool-down is over. Default:
+	// [aycoder.SystemClock].
 	Clock aycoder.Clock
 }
 
-// maxCooldown bounds what a provider can ask for: a reset time that is wrong must
-// not put a client away for good.
+// maxCooldown bounds the wait that a provider can ask for. A wrong reset time must not exclude a
+// client for good.
 const maxCooldown = time.Hour
 
 const defaultCooldown = 5 * time.Second
 
-// Fallback asks the other clients, in order, when the wrapped client fails in a way that
-// another client may survive: a rate limit, overload, a timeout, a broken stream, a wrong key,
-// an unknown model. A bad request or a cancel ends the request at once. Fallback is
-// [FallbackWith] with the default options.
+// Fallback makes the wrapped client fall back to other clients. It asks them, in order, if the
+// wrapped client fails in a way that another client may survive: a rate limit, overload, a
+// timeout, a broken stream, a rejected key, or an unknown model. A bad request or a cancellation
+// ends the request at once. Fallback is [FallbackWith] with the default options.
 func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	return FallbackWith(FallbackOptions{}, others...)
 }
 
-// FallbackWith asks the other clients, in order, when the wrapped client fails, as o specifies.
+// FallbackWith makes the wrapped client fall back to other clients, which are asked in order. The
+// options add failures after which the next client is asked; [Fallback] lists the others.
 //
-// An [aycoder.Retrying] announces each change of client, and makes the answer so far void.
-// After a complete block no other client is asked, since the block may be in use: the error is
-// returned unchanged. If no client answers, a [*FallbackError] holds the error of each.
+// An [aycoder.Retrying] announces each change of client, and makes the answer so far void. After
+// a complete block no other client is asked, since the block may already be in use, and the error
+// is returned unchanged. If no client answers, the error is a [*FallbackError] with the error of
+// each client.
 //
 // A client that is rate limited, or that says how long it is overloaded, is skipped by later
-// requests for that time, but for an hour at most. If that would skip every client, none is
-// skipped.
+// requests for that time, but for an hour at most. If all clients would be skipped, none is.
 //
-// [aycoder.Request.Model] names a model of the first client. It is passed to another client
-// only if that has the same provider and model (see [aycoder.ModelNamer]), such as a client
-// with another key or region. Any other client uses its default model. [aycoder.Request.Extra]
-// is passed only to clients of the same provider.
+// [aycoder.Request.Model] names a model of the first client. It is passed to another client only
+// if that client has the same provider and model (see [aycoder.ModelNamer]), such as a client
+// with another key or region. Any other client uses its default model. [aycoder.Request.Extra] is
+// passed only to clients of the same provider.
 //
-// The abilities ([aycoder.As]) are those of the first client, except for
+// The abilities that [aycoder.As] finds are those of the first client, except for
 // [aycoder.OutputFormatter], which all clients must have. Middleware that wraps only the first
-// client does not apply to the others. FallbackWith panics if one of them is nil.
+// client does not apply to the others. FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	o.Clock, o.Cooldown = clockOr(o.Clock), cmp.Or(o.Cooldown, defaultCooldown)
 	if slices.Contains(others, nil) {
@@ -89,7 +92,7 @@ type fallback struct {
 	providers []*provider // the first is the one that is wrapped
 }
 
-// A provider is one of the clients.
+// A provider is one of the clients, with the time until which it is skipped.
 type provider struct {
 	client          aycoder.ModelClient
 	provider, model string
@@ -132,8 +135,8 @@ func (f *fallback) stream(ctx context.Context, req *aycoder.Request, yield yield
 	}
 }
 
-// awake returns the clients that are not passed over, and all of them if that is
-// none.
+// awake returns the clients that are not skipped. If all would be skipped it returns all, because
+// an attempt that may fail is better than no answer.
 func (f *fallback) awake(failed *FallbackError) []*provider {
 	now := f.o.Clock.Now().UnixNano()
 	left := slices.DeleteFunc(slices.Clone(f.providers),
@@ -149,7 +152,7 @@ func (f *fallback) awake(failed *FallbackError) []*provider {
 	return left
 }
 
-// note remembers for how long a client wants no requests.
+// note records for how long a client must be skipped.
 func (f *fallback) note(p *provider, err error) {
 	d, now := f.cooldown(err), f.o.Clock.Now()
 	if d > 0 {
@@ -165,7 +168,7 @@ func (f *fallback) cooldown(err error) time.Duration {
 	return d
 }
 
-// after returns those of the clients that may survive what the first failed with.
+// after returns the clients that may survive the error of the first client in left.
 func (f *fallback) after(left []*provider, req *aycoder.Request, err error) []*provider {
 	failed, left := left[0], left[1:]
 	if f.o.LargerContext && is[*aycoder.ContextTooLargeError](err) {
@@ -180,7 +183,7 @@ func (f *fallback) after(left []*provider, req *aycoder.Request, err error) []*p
 	return left
 }
 
-// survivable reports whether another provider may well answer.
+// survivable reports whether another provider is likely to answer after this error.
 func (f *fallback) survivable(err error) bool {
 	return is[*aycoder.RateLimitError](err) || is[*aycoder.OverloadedError](err) ||
 		is[*aycoder.TimeoutError](err) || is[*aycoder.StreamBrokenError](err) ||
@@ -188,8 +191,7 @@ func (f *fallback) survivable(err error) bool {
 		f.o.Refusals && is[*aycoder.RefusalError](err) || f.o.Also != nil && f.o.Also(err)
 }
 
-// context is the size of the context of the model that p asks, or 0 if that is not
-// known.
+// context returns the context size of the model that p uses for the request, or 0 if unknown.
 func (f *fallback) context(p *provider, req *aycoder.Request) int64 {
 	i, ok := aycoder.As[aycoder.ModelInfoer](p.client)
 	if !ok {
@@ -199,7 +201,8 @@ func (f *fallback) context(p *provider, req *aycoder.Request) int64 {
 	return info.Context
 }
 
-// request is req as p may have it: without what only the first client knows.
+// request returns the request for client p. It removes the fields that only the first client
+// understands.
 func (f *fallback) request(p *provider, req *aycoder.Request) *aycoder.Request {
 	first := f.providers[0]
 	family := p == first || p.provider != "" && p.provider == first.provider
@@ -215,7 +218,8 @@ func (f *fallback) request(p *provider, req *aycoder.Request) *aycoder.Request {
 	return &own
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]: whoever answers must do it.
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns false if any client lacks the
+// ability, because any of them may answer.
 func (f *fallback) FormatsOutput(model string) bool {
 	for _, p := range f.providers {
 		o, ok := aycoder.As[aycoder.OutputFormatter](p.client)
@@ -226,14 +230,13 @@ func (f *fallback) FormatsOutput(model string) bool {
 	return true
 }
 
-// FallbackError says that none of the clients of a [Fallback] answered. errors.AsType finds the
-// errors of the clients in it. Among errors of the same type it finds the one with the shortest
-// wait first, so that a caller does not wait longer than necessary.
+// FallbackError reports that no client of a [Fallback] answered. It wraps the errors of the
+// clients, and errors.AsType finds them. If several errors have the type, AsType finds the one
+// with the shortest wait, so that a caller does not wait longer than necessary.
 type FallbackError struct {
-	// Errs are what the clients said, in the order in which they were asked.
+	// Errs are the errors of the clients, in the order in which the clients were asked.
 	Errs []error
-	// Skipped are the names of the clients that were passed over, as they are rate
-	// limited.
+	// Skipped are the names of the clients that were not asked because they are rate limited.
 	Skipped []string
 
 	texts []string
@@ -248,7 +251,8 @@ func (e *FallbackError) add(p *provider, err error, now time.Time) {
 	e.Errs, e.texts, e.at = append(e.Errs, err), append(e.texts, text), now
 }
 
-// orOnly is e, or what the last client said if there is no more to say.
+// orOnly returns the error of the last client, if last is set or if it is the only one. Otherwise
+// it returns e.
 func (e *FallbackError) orOnly(last bool) error {
 	if last || len(e.Errs) == 1 && len(e.Skipped) == 0 {
 		return e.Errs[len(e.Errs)-1]
@@ -256,7 +260,7 @@ func (e *FallbackError) orOnly(last bool) error {
 	return e
 }
 
-// Error implements the error interface: it names the clients with their errors.
+// Error implements the error interface. The text names the clients with their errors.
 func (e *FallbackError) Error() string {
 	s := "no client answered: " + strings.Join(e.texts, "; ")
 	if len(e.Skipped) > 0 {
@@ -276,7 +280,7 @@ func (e *FallbackError) Unwrap() []error {
 	})
 }
 
-// asked is how long err asks to wait, or 0 if it does not say.
+// asked returns how long the provider asked to wait, or 0 if it did not say.
 func asked(err error, now time.Time) time.Duration {
 	if e, ok := errors.AsType[*aycoder.RateLimitError](err); ok {
 		if e.RetryAfter > 0 || !e.ResetAt.After(now) {

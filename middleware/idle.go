@@ -10,19 +10,20 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// IdleTimeout ends a request with an [aycoder.TimeoutError] if the client yields nothing for d,
-// before the first event or between two events. The time that the consumer spends in its loop
-// body does not count, nor does a wait that an [aycoder.Retrying] announces. If d is 0 or
-// negative, there is no timeout.
+// IdleTimeout ends a request with an [aycoder.TimeoutError] if the client yields nothing for the
+// duration d, before the first event or between two events. The time that the consumer spends in
+// its loop body does not count, and neither does a wait that an [aycoder.Retrying] announces. If
+// d is 0 or negative, there is no timeout.
 //
-// The clients in providers have such a timeout; IdleTimeout is for other clients. Put it
-// innermost, since a [RateLimit] inside it would wait in silence.
+// The clients in the directory providers already have such a timeout; IdleTimeout is for other
+// clients. Make it the innermost middleware: a [RateLimit] inside of it waits without an event,
+// and would be ended.
 //
-// A sequence runs on the goroutine that ranges over it, so only its context can stop a client
-// that hangs. IdleTimeout therefore cancels the context. A client that ignores its context
-// keeps the request waiting: Stream returns the TimeoutError when the client returns, since
-// returning earlier would leave a goroutine behind. The loop of an agent does leave it, after
-// [aycoder.WithGrace], when its run is cancelled.
+// IdleTimeout cancels the context of the request. Nothing else can stop a client that hangs,
+// since a sequence runs on the goroutine that ranges over it. If the client ignores its context,
+// the request ends only when the client returns, and then with the TimeoutError. Ending it
+// earlier would leave a goroutine behind. When an agent's run is cancelled, its loop abandons
+// such a client after the time set by [aycoder.WithGrace].
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {
 		if d <= 0 {
@@ -70,8 +71,8 @@ func (w *watchdog) stream(ctx context.Context, req *aycoder.Request, yield yield
 	yield(nil, t.err)
 }
 
-// stopped reports whether err may come of a context that was cancelled. An error
-// that says something else came at the same moment, and says more.
+// stopped reports whether err may be the result of a cancelled context. Any other error came at
+// the same moment by chance, and says more than the timeout.
 func stopped(err error) bool {
 	return errors.Is(err, context.Canceled) || is[*aycoder.StreamBrokenError](err) ||
 		!is[*aycoder.ModelError](err)

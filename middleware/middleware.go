@@ -16,10 +16,10 @@ var (
 	errIdle       = errors.New("idle for too long")
 )
 
-// wrapper is what all clients of this package have in common.
+// wrapper is the part that all clients of this package have in common.
 type wrapper struct{ next aycoder.ModelClient }
 
-// Unwrap returns the client that is wrapped, for [aycoder.As].
+// Unwrap returns the wrapped client, for [aycoder.As].
 func (w wrapper) Unwrap() aycoder.ModelClient { return w.next }
 
 func (w wrapper) modelError(err error) *aycoder.ModelError {
@@ -36,7 +36,7 @@ func nameOf(m aycoder.ModelClient) (provider, model string) {
 
 type yieldFunc = func(aycoder.ModelEvent, error) bool
 
-// once makes a sequence that starts with its iteration, and can be used once.
+// once makes a sequence that calls run when it is ranged over, and that can be used only once.
 func once(run func(yield yieldFunc)) iter.Seq2[aycoder.ModelEvent, error] {
 	var used atomic.Bool
 	return func(yield func(aycoder.ModelEvent, error) bool) {
@@ -48,8 +48,8 @@ func once(run func(yield yieldFunc)) iter.Seq2[aycoder.ModelEvent, error] {
 	}
 }
 
-// A try is what came of one request to a client. The zero value, but for done, is
-// that of a consumer who has left.
+// A try is the outcome of one request to a client. If err is nil and done is false, the consumer
+// left the loop.
 type try struct {
 	err    error
 	heard  bool // something was passed on that a Retrying makes void
@@ -57,7 +57,7 @@ type try struct {
 	done   bool // MessageDone was passed on
 }
 
-// forward asks m and passes on what comes, but for the error.
+// forward sends a request to m and passes on all events, but not the error.
 func forward(ctx context.Context, m aycoder.ModelClient, req *aycoder.Request,
 	yield yieldFunc) (t try) {
 	start := time.Now()
@@ -110,8 +110,8 @@ func sleep(ctx context.Context, clock aycoder.Clock, d time.Duration) error {
 	}
 }
 
-// cancelled is the error of a request that was cancelled while it was doing what op
-// says: the context's, with its cause if that says more.
+// cancelled returns the error of a request that was cancelled during op. It wraps the error of
+// the context and, if that says more, the cause.
 func (w wrapper) cancelled(ctx context.Context, op string) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
@@ -127,7 +127,8 @@ func clockOr(c aycoder.Clock) aycoder.Clock {
 	return c
 }
 
-// wrap makes a middleware of a function that wraps a client, which must be there.
+// wrap makes a middleware from a function that wraps a client. The middleware panics if the
+// client is nil.
 func wrap(name string, f func(wrapper) aycoder.ModelClient) aycoder.ModelMiddleware {
 	return func(next aycoder.ModelClient) aycoder.ModelClient {
 		if next == nil {
@@ -137,7 +138,7 @@ func wrap(name string, f func(wrapper) aycoder.ModelClient) aycoder.ModelMiddlew
 	}
 }
 
-// is reports whether there is a T in err.
+// is reports whether err wraps an error of type T.
 func is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok

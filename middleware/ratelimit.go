@@ -13,35 +13,38 @@ import (
 
 // Limits configures [RateLimit]. The zero value limits nothing.
 type Limits struct {
-	// Requests and Tokens are how many a minute may have; 0 or less sets no limit. As much may
-	// be used at once after a minute without use, and what was used comes back evenly, as in
-	// the token buckets of the providers.
+	// Requests and Tokens are the maximum numbers of requests and of tokens per minute. If a
+	// value is 0 or negative, there is no such limit. The whole amount can be used at once, and
+	// is then regained evenly over a minute, as in the token buckets of the providers.
 	Requests, Tokens int64
-	// Estimate says how many tokens a request and its answer will be. It is safe for
-	// concurrent use. Default: [EstimateTokens].
+	// Estimate returns the expected number of tokens of a request and its answer. It must be safe
+	// for concurrent use. Default: [EstimateTokens].
 	Estimate func(*aycoder.Request) int64
-	// Count says how many tokens were used. Default: all of them. A provider that does
-	// not count what it reads from its prompt cache wants u.CacheRead left out.
+	// Count returns the number of tokens that count against the limit, given the usage of a
+	// request. Some providers do not count tokens that are read from their prompt cache; for
+	// these, leave out u.CacheRead. Default: the sum of all input and output tokens.
 	Count func(u aycoder.Usage) int64
-	// Clock tells the time and waits. Default: [aycoder.SystemClock].
+	// Clock tells the time and runs the timers of waits. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
 }
 
-// RateLimit delays requests until they fit into l, so that the provider does not have to refuse
-// them. Requests are sent in the order of their arrival; a small one does not overtake a large
+// RateLimit delays requests until they fit into l, so that the provider does not refuse them.
+// Requests are sent in the order in which they arrive: a small request does not overtake a large
 // one. A request stops waiting when its context ends.
 //
-// The tokens of a request are estimated before it is sent, and corrected when its
-// [aycoder.Usage] is known. An estimate that was too high is refunded; if it was too low, later
-// requests wait for the difference, which is limited to ten minutes' worth of tokens, so that a
-// wrong figure does not block all requests. If a request fails before any of its answer
-// arrives, its tokens are refunded. A usage that is zero, negative, or a billion tokens or more
-// counts as not reported. A request that is larger than a minute's tokens can never fit, and
-// fails at once with an [aycoder.LimitError]. If a client retries by itself
-// ([aycoder.Retrying]), each retry is charged as a request, but does not wait.
+// The tokens of a request are estimated before it is sent, and corrected when its [aycoder.Usage]
+// is known. If the estimate was too high, the difference is refunded. If it was too low, later
+// requests wait for the difference. That debt is limited to the tokens of ten minutes, so that a
+// wrong figure does not block all requests. If a request fails before any part of its answer has
+// arrived, its tokens are refunded. A usage that is zero, negative, or a billion tokens or more
+// is ignored.
 //
-// All clients that one RateLimit wraps share its limits, as models of one account do. An idle
-// RateLimit uses no goroutine and no timer.
+// A request that is larger than the tokens of a minute can never fit, and fails at once with an
+// [aycoder.LimitError]. If the wrapped client retries by itself ([aycoder.Retrying]), each retry
+// is charged as a request, but does not wait.
+//
+// All clients that the same RateLimit wraps share its limits, as the models of one account do. An
+// idle RateLimit uses no goroutine and no timer.
 func RateLimit(l Limits) aycoder.ModelMiddleware {
 	if l.Estimate == nil {
 		l.Estimate = EstimateTokens
@@ -91,7 +94,7 @@ func (l *limiter) stream(ctx context.Context, req *aycoder.Request, yield yieldF
 	yield(nil, t.err)
 }
 
-// settle corrects what is charged for a request.
+// settle corrects the amount that was charged for a request.
 func (l *limiter) settle(ev aycoder.ModelEvent, held int64) {
 	switch ev := ev.(type) {
 	case *aycoder.MessageDone:
@@ -103,11 +106,11 @@ func (l *limiter) settle(ev aycoder.ModelEvent, held int64) {
 	}
 }
 
-// maxUsage is what no request uses, whatever a service says: the largest contexts are
-// of some ten million tokens. It also keeps sums from an overflow.
+// maxUsage is more than any request uses: the largest contexts have some ten million tokens. The
+// bound also prevents sums from overflowing.
 const maxUsage = 1 << 30
 
-// reported reports whether a usage says something that can be true.
+// reported reports whether a usage is plausible.
 func reported(u aycoder.Usage) bool {
 	largest := max(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite)
 	smallest := min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite)
@@ -117,20 +120,22 @@ func reported(u aycoder.Usage) bool {
 // The rules of thumb of EstimateTokens.
 const (
 	bytesPerToken = 4
-	// mediaTokens is what providers make of an image at most, about.
+	// mediaTokens is about the largest number of tokens that providers count for an image.
 	mediaTokens = 1600
-	// mediaBytes of a document or a sound make a token, about: a page of 50 kB is some
-	// 2,000 tokens.
+	// mediaBytes is about how many bytes of a document or a sound make a token: a page of 50 kB
+	// has some 2,000 tokens.
 	mediaBytes = 25
-	// answerTokens are held for an answer. Most are shorter: a call, a few sentences.
+	// answerTokens are reserved for an answer. Most answers are shorter: a call, a few sentences.
 	answerTokens = 1024
 )
 
-// EstimateTokens is the default estimate of [RateLimit]. It counts a token for four bytes of
-// the system prompt, the tools and the messages, and about 1,600 for an image. For the answer
-// it adds [aycoder.Request.MaxTokens], but at most 1,024: few answers use up their MaxTokens,
-// so that reserving all of them would leave most of the limit unused. The rest is charged when
-// the usage is known. Nil values count as no tokens.
+// EstimateTokens is the default estimate of [RateLimit]. It counts one token for each four bytes
+// of the system prompt, the tools and the messages, and about 1,600 tokens for an image.
+//
+// For the answer it adds [aycoder.Request.MaxTokens], but at most 1,024 tokens. Few answers use
+// all of their MaxTokens, so reserving all of them would leave most of the limit unused.
+// RateLimit charges the rest when the usage is known. Nil values in the request count as no
+// tokens.
 func EstimateTokens(req *aycoder.Request) int64 {
 	n := 0
 	for _, t := range req.System {
@@ -150,8 +155,8 @@ func EstimateTokens(req *aycoder.Request) int64 {
 	return int64(n/bytesPerToken + answer)
 }
 
-// partSize is the bytes of text that a part is worth. Thinking counts though some
-// providers leave it out.
+// partSize returns the size of a part in bytes of text. Thinking is included, although some
+// providers do not count it.
 func partSize(p aycoder.Part) int {
 	if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
 		return 0 // the client says what it thinks of it

@@ -12,37 +12,38 @@ import (
 
 // RetryOptions configures [Retry]. The zero value selects the defaults.
 type RetryOptions struct {
-	// Policy bounds how often and how long a request is tried again. Default: 5 times,
-	// within 5 minutes of waiting, as [aycoder.RetryPolicy] says.
+	// Policy bounds how often and for how long a request is retried. Default: the zero value of
+	// [aycoder.RetryPolicy], which means 5 retries and 5 minutes of waiting at most.
 	Policy aycoder.RetryPolicy
-	// Clock tells the time and waits; the deadline of a context is one of its times.
-	// Default: [aycoder.SystemClock].
+	// Clock tells the time and runs the timers of waits. The deadline of a context is compared
+	// with this clock. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
-	// Random spreads the waits: numbers in [0, 1). It is safe for concurrent use.
-	// Default: math/rand/v2.
+	// Random returns a number in the interval [0, 1). It varies the waits, so that many clients
+	// do not retry at the same moment. Random must be safe for concurrent use. Default:
+	// math/rand/v2.
 	Random func() float64
 }
 
-// Retry repeats a request after a failure that may be temporary. As in the loop of an agent,
-// only [aycoder.RetryPolicy.Decide] decides whether and when: after a rate limit or overload
-// Retry waits as long as the provider asked, after a broken stream or a timeout for a short
-// time, and all other errors are returned at once. An error is also returned at once if the
-// context window is exceeded, since Retry cannot shrink the request, and if the deadline of ctx
+// Retry sends a request again after a failure that may be temporary. As in the loop of an agent,
+// [aycoder.RetryPolicy.Decide] decides whether and when. After a rate limit or overload, Retry
+// waits as long as the provider asked. After a broken stream or a timeout, it waits for a short
+// time. It returns all other errors at once. It also returns an error at once if the request
+// exceeds the context window, since Retry cannot shorten the request, and if the deadline of ctx
 // would pass during the wait.
 //
-// Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void.
-// After a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]) it does not retry, since the
-// block may be in use: the error is returned unchanged. The error of the last attempt is
-// returned unchanged as well.
+// Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void. After
+// a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]) it does not retry, since the
+// block may already be in use. If Retry does not retry, or all attempts failed, it returns the
+// last error unchanged.
 //
-// The loop of an agent already retries, even after a complete block. A client of a loop
-// therefore needs Retry only to give each client of a [Fallback] several attempts before the
-// next one is asked. Turn the retries of the loop off in that case, with
+// The loop of an agent already retries, even after a complete block. Within a loop, Retry is
+// therefore only useful to give each client of a [Fallback] several attempts before the next
+// client is asked. In that case, turn off the retries of the loop:
 //
 //	aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1})
 //
-// or a request that fails permanently is sent 6 × 6 times, each announced by a Retrying.
-// Otherwise, Retry is for requests without a loop, such as [aycoder.Complete].
+// Otherwise a request that fails permanently is sent 6 × 6 times, with a Retrying for each. Retry
+// is also useful for requests without a loop, such as [aycoder.Complete].
 func Retry(o RetryOptions) aycoder.ModelMiddleware {
 	o.Clock = clockOr(o.Clock)
 	if o.Random == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // MemoryStore is a [CacheStore] in memory. When it is full, it drops the least recently used
-// entry.
+// entries.
 type MemoryStore struct {
 	max int64
 
@@ -32,13 +32,13 @@ type memoryItem struct {
 	data []byte
 }
 
-// itemBytes is what an entry costs beside its key and its data, about.
+// itemBytes is about the memory that an entry takes in addition to its key and its data.
 const itemBytes = 256
 
 func (i *memoryItem) size() int64 { return int64(len(i.key) + len(i.data) + itemBytes) }
 
-// NewMemoryStore returns an empty store that uses about maxBytes of memory at most. It does not
-// store an entry that is larger than that.
+// NewMemoryStore returns an empty store that uses at most about maxBytes of memory. An entry that
+// is larger than maxBytes is not stored.
 func NewMemoryStore(maxBytes int64) *MemoryStore {
 	return &MemoryStore{max: maxBytes, items: map[string]*list.Element{}}
 }
@@ -80,9 +80,9 @@ func (s *MemoryStore) remove(el *list.Element) {
 	s.size -= item.size()
 }
 
-// DirStore is a [CacheStore] in a directory, with one file for each answer. Several processes
-// may share a directory. When it is full, the store removes the least recently used file. Only
-// the owner can read the files, since requests and answers may be private.
+// DirStore is a [CacheStore] in a directory, with one file for each answer. Several processes may
+// share the directory. When the store is full, it removes the least recently used files. Only the
+// owner can read the files, since requests and answers may be private.
 type DirStore struct {
 	root *os.Root
 	max  int64
@@ -95,16 +95,18 @@ type DirStore struct {
 const (
 	// blockBytes is what a file takes up at least.
 	blockBytes = 4 << 10
-	// staleAfter is when a file that was never completed is of a process that is gone.
+	// staleAfter is the age at which an incomplete file is removed: the process that wrote it has
+	// ended.
 	staleAfter = time.Hour
 	tempPrefix = ".tmp-"
-	// recount is the share of a store after which a process looks what others wrote.
+	// recount is the share of a store after which a process counts the files of other processes.
 	recount = 8
 )
 
-// OpenDirStore opens the store in a directory, which it creates if necessary. The files take up
-// about maxBytes at most: each process that shares the directory may exceed that by an eighth
-// for a while. All of them should pass the same maxBytes. Call Close after use.
+// OpenDirStore opens the store in the directory dir, and creates dir if necessary. The files take
+// at most about maxBytes of disk space. Each process that shares the directory may exceed
+// maxBytes by an eighth for a while. All processes should pass the same maxBytes. Call Close
+// after use.
 func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -120,7 +122,7 @@ func OpenDirStore(dir string, maxBytes int64) (*DirStore, error) {
 	return s, nil
 }
 
-// Close closes the directory. The files stay.
+// Close closes the directory. The files remain.
 func (s *DirStore) Close() error { return s.root.Close() }
 
 // Load implements [CacheStore].
@@ -156,7 +158,8 @@ func (s *DirStore) read(key string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// Store implements [CacheStore]. A crash leaves either the complete file or none.
+// Store implements [CacheStore]. If the process crashes, either the complete file is there or
+// none.
 func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
 	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -182,8 +185,8 @@ func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-// replace writes the file under another name first. It is not synced: what a crash
-// spoils is found by its checksum.
+// replace writes the file under a temporary name, and then renames it. The file is not synced: if
+// the machine crashes, the checksum reveals a damaged file.
 func (s *DirStore) replace(temp, key string, data []byte) error {
 	f, err := s.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -196,8 +199,8 @@ func (s *DirStore) replace(temp, key string, data []byte) error {
 	return s.root.Rename(temp, key)
 }
 
-// trim counts what is there, and if that is too much removes the files that were not
-// used for the longest time, until a tenth is free. The mutex is held.
+// trim counts the files. If they take too much space, it removes the least recently used ones
+// until a tenth is free. The caller must hold the mutex.
 func (s *DirStore) trim() error {
 	files, err := s.files()
 	if err != nil {
@@ -223,7 +226,7 @@ func (s *DirStore) trim() error {
 	return nil
 }
 
-// files returns the files of the store, and removes what a crash has left.
+// files returns the files of the store, and removes the incomplete files that a crash has left.
 func (s *DirStore) files() ([]fs.FileInfo, error) {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -245,12 +248,12 @@ func (s *DirStore) files() ([]fs.FileInfo, error) {
 	return files, nil
 }
 
-// fileBytes is what a file of n bytes takes up.
+// fileBytes returns the disk space of a file of n bytes.
 func fileBytes(n int64) int64 { return (n/blockBytes + 1) * blockBytes }
 
 var errKey = errors.New("key is not 64 hexadecimal digits")
 
-// checkKey reports what is wrong with a key, which is the name of a file.
+// checkKey returns an error if a key cannot be used as the name of a file.
 func checkKey(key string) error {
 	hexDigit := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' }
 	if len(key) != 64 || strings.ContainsFunc(key, func(r rune) bool { return !hexDigit(r) }) {
