@@ -203,7 +203,7 @@ func (s *modelSuite) unfinished(a *answer) {
 }
 
 // fails checks that a failed request yields an error that unwraps to *ModelError. Hosts look for
-// this type to tell a failed request from a fault of their own code.
+// this type to tell a failed request from a fault in the host.
 func (s *modelSuite) fails(c Client) {
 	a := s.ask(c, stay)
 	if _, ok := errors.AsType[*aycoder.ModelError](a.err); !ok {

@@ -49,7 +49,7 @@ const defaultMaxAnswer = 8 << 20
 
 // patience is the interval at which a waiting request looks at the request that was sent. If the
 // consumer of that request has not moved from one look to the next, the waiting request is sent
-// itself: it must not depend on a stranger's loop body.
+// itself: it must not depend on the loop body of another caller.
 const patience = time.Second
 
 // Cache answers a repeated request with the stored answer of the first one. Two requests are

@@ -8,10 +8,12 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Canonical returns a document in one form, whatever encoding/json has made of its white
-// space, its escapes and the order of its keys in a store. It leaves other texts as they are.
+// Canonical returns a JSON document in one form, so that two copies of a document can be
+// compared. A store may have changed its white space, its escapes and the order of its keys. A
+// text that is not a single JSON document is returned unchanged.
 func Canonical(doc json.RawMessage) string {
 	dec := json.NewDecoder(bytes.NewReader(doc))
+	// A float64 would make different large integers equal.
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil || dec.More() {
@@ -26,8 +28,9 @@ func Canonical(doc json.RawMessage) string {
 	return b.String()
 }
 
-// Shorten shortens the texts in the arguments of a call, each to half of the limit. It drops
-// arguments that are not valid JSON, or that take more than twice the limit without long texts.
+// Shorten shortens each text in the arguments of a call to half of the limit, in bytes. If the
+// arguments are not valid JSON, or still take more than twice the limit, it returns an empty
+// object, since a provider accepts only an object in the history.
 func Shorten(args json.RawMessage, limit int) json.RawMessage {
 	var v any
 	if json.Unmarshal(args, &v) != nil {
@@ -40,6 +43,8 @@ func Shorten(args json.RawMessage, limit int) json.RawMessage {
 	return short
 }
 
+// shorten shortens all texts in a JSON value, in place. It does not shorten keys, since two of
+// them could become equal.
 func shorten(v any, each int) any {
 	switch v := v.(type) {
 	case string:
@@ -56,8 +61,8 @@ func shorten(v any, each int) any {
 	return v
 }
 
-// Text is a text that JSON holds unchanged: a string, or {"base64": …} for bytes that are not
-// UTF-8.
+// Text is a text that survives JSON unchanged. It is encoded as a string or, if it is not valid
+// UTF-8, as {"base64": …}, because encoding/json would replace invalid bytes without an error.
 type Text string
 
 type bytesJSON struct {

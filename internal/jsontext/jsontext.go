@@ -1,5 +1,6 @@
-// Package jsontext finds JSON documents in the texts of models, which often wrap them in words
-// or code fences, and has forms of JSON in which two documents compare and any bytes survive.
+// Package jsontext finds JSON documents in the texts of models, which often surround them with
+// words or code fences. It also has a form of JSON in which two documents can be compared, and
+// one that preserves any bytes.
 package jsontext
 
 import (
@@ -8,7 +9,8 @@ import (
 	"strings"
 )
 
-// A Candidate is a piece of text that may be the document.
+// A Candidate is a piece of a text that may be the document. Inside means that there are other
+// words around it, and that it is not in a code fence.
 type Candidate struct {
 	Text   string
 	Inside bool // between words
@@ -16,17 +18,23 @@ type Candidate struct {
 
 const (
 	maxCandidates = 16
-	// minScan and scans bound the bytes that the search for objects reads. Without a bound,
-	// a text of many open braces would take quadratic time, because each is followed to the
-	// end.
+	// minScan and scans bound the number of bytes that the search for objects reads. Without a
+	// bound, a text of many open braces would take quadratic time, because the end of each is
+	// searched for.
 	minScan, scans = 64 << 10, 4
 )
 
-// Find returns the candidates for the document, the likeliest first: the whole text, the
-// contents of code fences, and objects between words. Later ones come first, because drafts
-// precede the final version. If the text was truncated, or begins as JSON and does not end,
-// only the whole text is a candidate, and only if it is a complete, closed object.
+// Find returns the pieces of a text that may be the document, the most likely first: the whole
+// text, then the contents of code fences, then objects between words. Of several fences or
+// objects, later ones come first, because models write drafts before the final version. Find does
+// not check that a candidate is valid JSON.
+//
+// If the text was cut off, the whole text is the only candidate, and only if it begins an object:
+// an incomplete object is invalid, but the beginning of a number or a word may look complete. If
+// a text begins an object or a list that does not end, the whole text is the only candidate as
+// well.
 func Find(text string, cut bool) []Candidate {
+	// Some models begin their answer with a byte order mark.
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\uFEFF"))
 	var found []Candidate
 	if looksLikeJSON(text) {
@@ -51,8 +59,8 @@ func looksLikeJSON(s string) bool { return opens(s) || json.Valid([]byte(s)) }
 
 func opens(s string) bool { return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[") }
 
-// fenced returns the contents of code fences that look like JSON. No line of a JSON text
-// begins with a fence, so the next fence is the end.
+// fenced returns the contents of the code fences that look like JSON. The first line that begins
+// with a fence ends the one before it, because no line of a JSON text begins with a fence.
 func fenced(text string) []string {
 	var found []string
 	from, at := -1, 0
@@ -67,6 +75,7 @@ func fenced(text string) []string {
 		found = appendLast(found, strings.TrimSpace(text[from:at-len(line)]), looksLikeJSON)
 		from = -1
 	}
+	// The model may have forgotten the last fence.
 	if from >= 0 {
 		found = appendLast(found, strings.TrimSpace(text[from:]), looksLikeJSON)
 	}
@@ -78,10 +87,10 @@ func isFence(line string) bool {
 	return strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
 }
 
-// objects returns the JSON objects and lists between the words of a text. Values inside
-// another pair of brackets are never returned, even if the outer text is not valid JSON,
-// because they are only a part of it. Braces without a string between them cannot be an
-// object with members and are left out, since they occur in prose, too.
+// objects returns the JSON objects and lists between the words of a text. It never returns a
+// value inside another pair of brackets, even if the outer text is not valid JSON, because that
+// value would only be a part of the document. Braces without a string between them are left out.
+// They cannot be an object with members, and they also occur in prose.
 func objects(text string) []string {
 	var found []string
 	budget := minScan + scans*len(text)
@@ -104,7 +113,8 @@ func objects(text string) []string {
 
 func isFilled(s string) bool { return strings.Contains(s, `"`) && json.Valid([]byte(s)) }
 
-// appendLast appends a piece if it qualifies as a candidate, and keeps only the last few.
+// appendLast appends a piece if it qualifies as a candidate. It keeps only the last few, which
+// bounds the work of the caller.
 func appendLast(found []string, s string, fit func(string) bool) []string {
 	if !fit(s) {
 		return found
@@ -115,8 +125,8 @@ func appendLast(found []string, s string, fit func(string) bool) []string {
 	return append(found, s)
 }
 
-// closing finds the end of the object or list that text begins with, and returns how
-// far it has looked.
+// closing finds the end of the object or list with which text begins. It returns its length or,
+// if it does not end, the number of bytes that were read.
 func closing(text string) (n int, closed bool) {
 	depth := 0
 	for n < len(text) {
@@ -138,8 +148,8 @@ func closing(text string) (n int, closed bool) {
 	return n, false
 }
 
-// stringSize returns the length of the JSON string at the start of s, and whether it ends.
-// A quote before a line break is not the start of a string.
+// stringSize returns the length of the JSON string at the start of s, and whether the string
+// ends. A JSON string has no line break, so a quote before one belongs to prose.
 func stringSize(s string) (n int, ended bool) {
 	for n = 1; n < len(s); n++ {
 		switch s[n] {

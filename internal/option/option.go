@@ -1,4 +1,4 @@
-// Package option applies functional options, in one way for all packages outside the root.
+// Package option applies functional options in the same way in all packages except the root.
 package option
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Apply applies the options to c, in order, and joins their errors. A nil option is an
-// [*aycoder.ConfigError], as it is for [aycoder.New].
+// Apply applies the options to c, in order, and returns their errors joined. A nil option is an
+// [*aycoder.ConfigError], as in [aycoder.New].
 func Apply[C any, O ~func(C) error](c C, opts []O) error {
 	errs := make([]error, 0, len(opts))
 	for _, opt := range opts {

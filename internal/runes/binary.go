@@ -6,13 +6,13 @@ import "bytes"
 // its xdiff-interface.c).
 const Sniffed = 8000
 
-// Binary reports whether the content of a file is not text: whether a NUL is among its first
-// [Sniffed] bytes. That is the rule of git's buffer_is_binary. All packages use it, so that a
-// file that is searched can be read, and one that is read can be edited, merged and compared.
+// Binary reports whether the content of a file is binary, which means that there is a NUL among
+// its first [Sniffed] bytes. Git uses the same rule (buffer_is_binary). All packages use this
+// function, so that a file that can be searched can also be read, edited, merged and compared.
 //
-// Two uses add to it: texts with a byte order mark of UTF-16, which have NULs, are decoded where
-// they are only read, and texts too large for offsets of 32 bits are merged and compared as a
-// whole.
+// There are two exceptions. Files that are only read may be in UTF-16, which has NULs, if they
+// begin with a byte order mark. And files that are too large for 32-bit offsets are merged and
+// compared as a whole, like binary ones.
 func Binary(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), Sniffed)], 0) >= 0
 }

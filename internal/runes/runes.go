@@ -11,8 +11,9 @@ import (
 
 var noNUL = strings.NewReplacer("\x00", "\uFFFD")
 
-// Clean makes s valid UTF-8 without NUL, which JSON, terminals and databases can all hold:
-// encoding/json replaces invalid UTF-8 without an error, and PostgreSQL refuses NUL in text.
+// Clean replaces invalid UTF-8 and NUL in s by U+FFFD, so that JSON, terminals and databases can
+// all hold the result: encoding/json replaces invalid UTF-8 without an error, and PostgreSQL
+// refuses NUL in text.
 func Clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -36,7 +37,7 @@ func CheckUTF8(texts ...string) error {
 	return nil
 }
 
-// Lines counts the lines of s, a last one without a line end too.
+// Lines returns the number of lines in s. A last line without a line break counts as a line.
 func Lines(s string) int {
 	n := strings.Count(s, "\n")
 	if s != "" && s[len(s)-1] != '\n' {
@@ -45,7 +46,7 @@ func Lines(s string) int {
 	return n
 }
 
-// Cut returns at most the first n bytes of s, and never a part of a rune. The limit n must
+// Cut returns the first n bytes of s, or fewer if the cut would split a rune. The limit n must
 // not be negative.
 func Cut(s string, n int) string {
 	if len(s) <= n {
@@ -57,7 +58,7 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
-// Shorten is [Cut] that appends "…" if it removed something.
+// Shorten cuts s like [Cut], and appends "…" if something was removed.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -65,8 +66,8 @@ func Shorten(s string, n int) string {
 	return Cut(s, n) + "…"
 }
 
-// HeadTail shortens s to n bytes: to its first and its last part, cut between runes, with a line
-// between them that says how much is missing.
+// HeadTail shortens s to at most n bytes. It keeps the beginning and the end, cut between runes,
+// and puts a line between them that says how many bytes are left out.
 func HeadTail(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -83,10 +84,12 @@ func HeadTail(s string, n int) string {
 	return head + fmt.Sprintf(notice, from-len(head)) + s[from:]
 }
 
-const maxPath = 200 // the most bytes of a name in a text
+// maxPath is the length in bytes at which Path shortens a name.
+const maxPath = 200
 
-// Path returns a file name for a message. It quotes names with characters that could
-// mislead a reader, such as line breaks or controls, and cuts long ones.
+// Path returns the name of a file as it can be shown in a message. It quotes a name with
+// characters that could mislead a reader, such as line breaks or control characters, and shortens
+// a long name.
 func Path(p string) string {
 	cut := ""
 	if len(p) > maxPath {

@@ -14,16 +14,18 @@ const (
 	maxResets = 8       // after which an expression is held to be one with too many states
 )
 
-// machine finds lines that match an expression, many times faster than package regexp,
-// in text that is ASCII. It is a deterministic automaton whose states are made when
-// they are first needed: a state is a set of instructions, and one step for each byte
-// takes the place of one for each instruction. It reads one line after the other
-// without stopping, since a line break leads from any state to the first one.
+// machine finds the lines that match an expression, in text that is ASCII, and many times faster
+// than package regexp. It is a deterministic automaton. Each of its states is a set of
+// instructions of the expression, so that one step for a byte replaces a step for each
+// instruction. It reads line after line without stopping, since a line break leads from any state
+// to the first one.
 //
-// A line with other characters is left to package regexp, also since that has its own way
-// with bytes that are not UTF-8. A machine belongs to one goroutine. The states of an
-// expression can be exponentially many, so they are made on the way and forgotten when
-// there are too many (the lazy DFA of RE2).
+// The number of states can be exponential in the size of the expression. They are therefore made
+// when they are first needed, and all are discarded when there are too many, as in the lazy DFA
+// of RE2.
+//
+// A line with other characters is left to package regexp, which also defines what bytes that are
+// not UTF-8 match. A machine must be used by one goroutine only.
 type machine struct {
 	m     *Matcher
 	kinds [256]uint8 // what of a byte can be told after it
@@ -50,7 +52,7 @@ const (
 	wordByteKind
 )
 
-// state is a set of instructions to go on with, and what was before.
+// state is a set of instructions to continue with, and the kind of the byte before.
 type state struct {
 	insts []uint16
 	kind  uint8
@@ -66,8 +68,8 @@ const (
 	firstState        // the one at the start of a line
 )
 
-// newMachine returns the machine of an expression. The kinds of bytes are told apart only
-// if the expression asks for word boundaries; otherwise every state would be there twice.
+// newMachine returns the automaton of an expression. It distinguishes kinds of bytes only if the
+// expression has word boundaries. Otherwise every state would exist twice.
 func newMachine(m *Matcher) *machine {
 	d := &machine{m: m, ids: map[string]uint16{}, seen: make([]uint32, len(m.prog.Inst)),
 		taken: make([]uint32, len(m.prog.Inst))}
@@ -81,7 +83,7 @@ func newMachine(m *Matcher) *machine {
 	return d
 }
 
-// reset forgets all states but the first.
+// reset discards all states but the first.
 func (d *machine) reset() {
 	clear(d.ids)
 	d.states = append(d.states[:0], make([]state, firstState)...)
@@ -90,8 +92,8 @@ func (d *machine) reset() {
 	d.add(nil, lineStart)
 }
 
-// add returns the state of a set, or unknown if there are too many. A set is known by its
-// sorted instructions, so the ways on which it was reached do not matter.
+// add returns the state for a set of instructions, or unknown if there are too many states. The
+// instructions are sorted, so that each set has one state, however it was reached.
 func (d *machine) add(insts []uint16, kind uint8) uint16 {
 	slices.Sort(insts)
 	key := []byte{kind}
@@ -116,11 +118,12 @@ func (d *machine) add(insts []uint16, kind uint8) uint16 {
 	return id
 }
 
-// find goes through the lines of a text, from the start of one. It returns matched and a
-// place in the first line that matches, or odd and a place in a line that is for package
-// regexp to decide, or unknown if there is neither, or ctx has ended. A carriage return in
-// front of a line break is not part of the line, and neither are the expression's anchors
-// about it; so it needs a look at the byte behind it.
+// find searches the lines of a text from pos, which must be the start of a line. The result is
+// one of: matched, with a place in the first line that matches; odd, with a place in a line that
+// package regexp has to decide; or unknown, if there is neither or if ctx has ended.
+//
+// A carriage return before a line break does not belong to the line, and the anchors of the
+// expression ignore it. So a carriage return can be handled only when the byte after it is known.
 func (d *machine) find(ctx context.Context, text []byte, pos int) (at int, what uint16) {
 	s, i := uint16(firstState), pos
 	for !d.failed {
@@ -153,9 +156,9 @@ func (d *machine) find(ctx context.Context, text []byte, pos int) (at int, what 
 	return pos, odd
 }
 
-// run goes on as long as the way is known. Bytes that do not lead out of a state are most
-// of them, and are looked at without waiting for where the one before led. It is the loop
-// that nearly all of the time is spent in: it only reads the table.
+// run continues while the next state is known. Nearly all of the time is spent in this loop,
+// which only reads the table. Most bytes lead back to the same state; the inner loop handles them
+// without waiting for the result of the step before.
 func (d *machine) run(text []byte, s uint16, i int) (uint16, int) {
 	for i < len(text) {
 		row := (*[256]uint16)(d.next[int(s)<<8:])
@@ -175,8 +178,8 @@ func (d *machine) run(text []byte, s uint16, i int) (uint16, int) {
 	return s, i
 }
 
-// tired reports whether ctx has ended, if it is time to look. Asking the context takes
-// longer than a step, so it is asked once for many.
+// tired reports whether ctx has ended. It asks the context only after many steps, because asking
+// takes longer than a step.
 func (d *machine) tired(ctx context.Context) bool {
 	if d.work < maxWork {
 		return false
@@ -185,7 +188,7 @@ func (d *machine) tired(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// on returns where a byte leads from a state.
+// on returns the state to which a byte leads.
 func (d *machine) on(s uint16, b byte) uint16 {
 	to := d.next[int(s)<<8|int(b)]
 	if to == unknown {
@@ -197,7 +200,7 @@ func (d *machine) on(s uint16, b byte) uint16 {
 	return to
 }
 
-// onReturn does so for a carriage return that does not end the line.
+// onReturn returns the state to which a carriage return leads that does not end the line.
 func (d *machine) onReturn(s uint16) uint16 {
 	to := d.states[s].cr
 	if to == unknown {
@@ -209,9 +212,9 @@ func (d *machine) onReturn(s uint16) uint16 {
 	return to
 }
 
-// step finds out where a byte leads from a state. Kept is false if the states before were
-// forgotten. An expression that keeps running out of states is left to package regexp,
-// which needs no more than one at a time.
+// step computes the state to which a byte leads. The result kept is false if the earlier states
+// were discarded. If an expression needs too many states again and again, it is left to package
+// regexp, which only needs one set of instructions at a time.
 func (d *machine) step(s uint16, b byte) (to uint16, kept bool) {
 	from := d.states[s]
 	if d.collect(from, b) {
@@ -229,10 +232,10 @@ func (d *machine) step(s uint16, b byte) (to uint16, kept bool) {
 	return d.add(d.set, d.kinds[b]), false
 }
 
-// collect gathers the instructions that are next after a byte, or reports that the
-// expression matches before it. A match may begin anywhere, so the first instruction is
-// always among those to go on with. It follows the instructions that take no byte first.
-// The rounds stand for sets that would have to be cleared.
+// collect sets d.set to the instructions that follow a byte. It returns true if the expression
+// matches before the byte. The first instruction of the expression is always included, because a
+// match may begin anywhere. Instructions that consume no byte are followed at once. The number of
+// the round marks the instructions that were seen, which avoids clearing the marks.
 func (d *machine) collect(from state, b byte) (match bool) {
 	d.set, d.stack = d.set[:0], append(append(d.stack[:0], from.insts...), uint16(d.m.prog.Start))
 	empty := between(from.kind, b)
@@ -267,8 +270,9 @@ func (d *machine) collect(from state, b byte) (match bool) {
 	return false
 }
 
-// between returns what holds between what was before a state and a byte, or the end of the
-// line. Anchors and word boundaries depend on both sides (regexp/syntax, EmptyOp).
+// between returns the conditions that hold between the byte before a state and the byte b, or the
+// end of the line. Anchors and word boundaries depend on both sides (see EmptyOp in
+// regexp/syntax).
 func between(kind uint8, b byte) syntax.EmptyOp {
 	before, after := rune(' '), rune(b)
 	switch kind {
@@ -283,7 +287,7 @@ func between(kind uint8, b byte) syntax.EmptyOp {
 	return syntax.EmptyOpContext(before, after)
 }
 
-// takes reports whether an instruction takes a character.
+// takes reports whether an instruction matches a character.
 func takes(in *syntax.Inst, r rune) bool {
 	switch in.Op {
 	case syntax.InstRune, syntax.InstRune1:

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// at is a line in a text.
+// at is the place of a line in a text: its number from 1, and its byte offsets.
 type at struct{ number, start, end int }
 
-// lines finds the matches in a text, with their context. Line numbers are counted from
-// match to match, so that a text is gone through once.
+// lines finds the matching lines of a text, with their context. Line breaks are counted from one
+// match to the next, so that the text is read only once.
 func (s *searcher) lines(ctx context.Context, d *machine, name string, text []byte) File {
 	file := File{Path: name}
 	scan := s.q.Matcher.scan(d, text)
@@ -39,8 +39,8 @@ func (s *searcher) lines(ctx context.Context, d *machine, name string, text []by
 	return file
 }
 
-// before adds up to n lines before a match, none of them from before pos. No line is shown
-// twice, even if two matches are near each other.
+// before adds up to n lines before a match, but none that begins before pos. So no line is shown
+// twice if two matches are close to each other.
 func (f *File) before(text []byte, m at, n, pos int) {
 	start := m.start
 	k := 0
@@ -50,12 +50,12 @@ func (f *File) before(text []byte, m at, n, pos int) {
 	f.add(text, start, m.number-k, k)
 }
 
-// after adds up to n lines after a match, and returns where they end.
+// after adds up to n lines after a match. It returns the offset where they end.
 func (f *File) after(text []byte, m at, n int) int {
 	return f.add(text, m.end+1, m.number+1, n)
 }
 
-// add adds up to n lines of context.
+// add adds up to n lines of context, from the offset pos on.
 func (f *File) add(text []byte, pos, number, n int) int {
 	for ; n > 0 && pos < len(text); n-- {
 		end := len(text)
@@ -68,7 +68,8 @@ func (f *File) add(text []byte, pos, number, n int) int {
 	return pos
 }
 
-// show returns a line that matches; of a long one, what is around the match.
+// show returns the text of a matching line. If the line is long, it returns the part around the
+// match.
 func (m *Matcher) show(line []byte) string {
 	line = trimCR(line)
 	if len(line) <= maxText {
@@ -85,7 +86,8 @@ func (m *Matcher) show(line []byte) string {
 	return clip(line, 0)
 }
 
-// clip cuts a piece out of a line on rune boundaries, as valid UTF-8 without NUL.
+// clip cuts a piece out of a line, at rune boundaries. The result is valid UTF-8 without NUL,
+// since it goes to models and terminals.
 func clip(line []byte, from int) string {
 	to := min(len(line), from+maxText)
 	for i := 0; i < utf8.UTFMax && from > 0 && from < to && !utf8.RuneStart(line[from]); i++ {

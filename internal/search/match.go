@@ -18,16 +18,15 @@ const (
 	window  = 64 << 10 // bytes of a line in which the match is looked for that is shown
 )
 
-// ErrTooLarge says that an expression would take too long to match: it has too many
-// steps, mostly because of counted repetitions of counted repetitions.
+// ErrTooLarge reports that an expression would take too long to match. It has too many steps,
+// mostly because of a counted repetition inside of another.
 var ErrTooLarge = errors.New("expression is too large")
 
-// Matcher finds the lines that match an expression. It is immutable and safe for
-// concurrent use.
+// Matcher finds the lines that match an expression. It is immutable and safe for concurrent use.
 //
-// Most expressions have words in them without which nothing matches. Looking for
-// those in a whole file is many times faster than trying the expression on each
-// line; it is tried only on lines that have one of them.
+// Most expressions contain words without which no line matches. Searching a whole file for these
+// words is many times faster than trying the expression on each line, so the expression is tried
+// only on the lines that contain one of them.
 type Matcher struct {
 	re    *regexp.Regexp
 	prog  *syntax.Prog
@@ -39,10 +38,11 @@ type Matcher struct {
 	bound bool     // the expression is a word between word boundaries
 }
 
-// Compile parses an expression in the syntax of package regexp. A literal one is plain
-// text. The error is that of package syntax, or [ErrTooLarge]. The size is bounded before
-// anything is compiled, because a program that is made of ((a{100}){100}){100} does not fit
-// in memory.
+// Compile parses an expression in the syntax of package regexp. If literal is set, expr is plain
+// text instead. The error is one of package regexp/syntax, or [ErrTooLarge].
+//
+// Compile checks the size of an expression before it compiles the expression, because the program
+// for ((a{100}){100}){100} does not fit into memory.
 func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	if literal {
 		expr = regexp.QuoteMeta(expr)
@@ -67,12 +67,14 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	if m.prog, err = syntax.Compile(tree); err != nil {
 		return nil, err
 	}
+	// Only such an expression needs to know the kind of the byte before a place.
 	m.looks = slices.ContainsFunc(m.prog.Inst, func(in syntax.Inst) bool {
 		return in.Op == syntax.InstEmptyWidth &&
 			syntax.EmptyOp(in.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
 	})
-	// The shape of an expression decides which of three ways is taken: the word alone, the
-	// word with boundaries, or the machine on the lines that have a word.
+	// There are three ways to find a line: by the word alone, by the word and its boundaries, or
+	// by the word followed by the automaton. The shape of the expression decides which of them
+	// suffices.
 	words := required(tree)
 	m.setWords(words)
 	if len(words) == 1 {
@@ -89,9 +91,9 @@ func Compile(expr string, literal, ignoreCase bool) (*Matcher, error) {
 	return m, nil
 }
 
-// setWords sets what to look for. One word in any case makes all of them so, which those
-// that are not ASCII cannot be: their forms differ in length. A search for several words in
-// any case is a search for each.
+// setWords sets the words to search for. If one of them matches in any case, all are searched for
+// in any case. Words that are not ASCII cannot be, because their upper-case and lower-case forms
+// differ in length.
 func (m *Matcher) setWords(words []word) {
 	ascii := true
 	for _, w := range words {
@@ -110,9 +112,9 @@ func (m *Matcher) setWords(words []word) {
 	}
 }
 
-// programSize is about how many steps package regexp makes of an expression. It is known
-// before they are made, which for a large one takes much memory. A repetition is written
-// out, so its size is multiplied.
+// programSize estimates the number of steps that package regexp makes of an expression. It does
+// not need the steps themselves, which take much memory for a large expression. A repetition is
+// unrolled by package regexp, and so its size is multiplied.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -127,24 +129,24 @@ func programSize(re *syntax.Regexp) int {
 	return n
 }
 
-// word is a text that a match contains.
+// word is a text that every match contains. If fold is set, the text may be in any case.
 type word struct {
 	text string
 	fold bool
 }
 
-// isWord reports whether an expression is that word and nothing else.
+// isWord reports whether an expression consists of the word alone.
 func isWord(re *syntax.Regexp, w word) bool {
 	return re.Op == syntax.OpLiteral && strings.EqualFold(string(re.Rune), w.text)
 }
 
-// maxWords is the number of words above which looking for each of them takes longer than
-// the machine does.
+// maxWords is the number of words above which the automaton is faster than a search for each
+// word.
 const maxWords = 8
 
-// required returns words of which a match contains at least one, or nil. Of a sequence, the
-// words of any part will do, and the rarest are best; of alternatives, the words of all are
-// needed. A part that may match nothing requires none.
+// required returns words of which every match contains at least one, or nil if it finds none. For
+// a sequence, the words of any one part suffice, and the rarest are the best. For alternatives,
+// the words of all of them are needed. A part that can match the empty text requires no word.
 func required(re *syntax.Regexp) []word {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -176,10 +178,11 @@ func required(re *syntax.Regexp) []word {
 	return nil
 }
 
-// better prefers the words whose shortest is longer. A longer word is on fewer lines.
+// better reports whether the shortest word of a is longer than that of b. Longer words occur on
+// fewer lines.
 func better(a, b []word) bool { return shortest(a) > shortest(b) }
 
-// shortest returns the length of the shortest word, 0 without any.
+// shortest returns the length of the shortest word, or 0 if there are no words.
 func shortest(words []word) int {
 	n := 0
 	for i, w := range words {
@@ -190,13 +193,14 @@ func shortest(words []word) int {
 	return n
 }
 
-// rare reports whether a character is on few lines of code and prose. A single letter is on
-// nearly every line, so looking for it costs more than it saves.
+// rare reports whether a character occurs on few lines of code and prose. A letter occurs on
+// nearly every line, so searching for a single one costs more time than it saves.
 func rare(c string) bool { return c != "" && strings.Contains("_-@#%&!?|~^$+\\", c) }
 
-// literal returns the longest part of a literal that is the same bytes in every
-// match. U+FFFD also matches bytes that are not UTF-8. Without regard to case only
-// ASCII is taken, and k and s are not: U+212A and U+017F are the same letters.
+// literal returns the longest part of a literal that consists of the same bytes in every match.
+// U+FFFD is excluded, because it also matches bytes that are not UTF-8. If case does not matter,
+// only ASCII is included, without k and s: they also match U+212A and U+017F, which have other
+// lengths.
 func literal(re *syntax.Regexp) []word {
 	fold := re.Flags&syntax.FoldCase != 0
 	best := ""
@@ -214,7 +218,7 @@ func literal(re *syntax.Regexp) []word {
 	return []word{{best, fold}}
 }
 
-// scanner goes through one text. It belongs to one goroutine, since it remembers where
+// scanner searches one text. It must be used by one goroutine only, since it remembers where
 // words were found.
 type scanner struct {
 	m       *Matcher
@@ -224,7 +228,8 @@ type scanner struct {
 	tried   int64 // bytes times steps since the last look at the context
 }
 
-// scan begins with a text. The machine is passed in, as it learns from text to text.
+// scan starts the search of a text. The caller passes the automaton, which keeps its states from
+// text to text.
 func (m *Matcher) scan(d *machine, text []byte) *scanner {
 	s := &scanner{m: m, d: d, text: text}
 	for _, w := range m.words {
@@ -233,9 +238,10 @@ func (m *Matcher) scan(d *machine, text []byte) *scanner {
 	return s
 }
 
-// next returns the first line at or after pos, the start of a line, that matches. A
-// candidate costs as much as its line and the expression are long, and these are added up,
-// so that a hostile pair of both cannot keep the search from stopping.
+// next returns the first matching line that begins at pos or later; pos must be the start of a
+// line. Trying a line costs time in proportion to the line and the expression. The costs are
+// added up, and the context is checked when they are high enough. A hostile pair of a line and an
+// expression therefore cannot keep a search from being cancelled.
 func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 	for pos < len(s.text) {
 		if s.tried > maxWork {
@@ -260,8 +266,8 @@ func (s *scanner) next(ctx context.Context, pos int) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// candidate returns a place in the first line at or after pos that may match, or
-// surely does; -1 if there is none.
+// candidate returns a place in the first line, at pos or later, that may match, or -1. If sure is
+// set, the line does match.
 func (s *scanner) candidate(ctx context.Context, pos int) (at int, sure bool) {
 	if len(s.finders) > 0 {
 		return s.word(pos), s.m.whole
@@ -273,8 +279,8 @@ func (s *scanner) candidate(ctx context.Context, pos int) (at int, sure bool) {
 	return at, what == matched
 }
 
-// match decides about a line. The machine is asked first; only lines with characters
-// outside ASCII need package regexp.
+// match decides whether a line matches. It asks the automaton first. Package regexp is needed
+// only for lines that are not ASCII.
 func (s *scanner) match(ctx context.Context, start, end int) bool {
 	if s.m.bound {
 		return hasWord(trimCR(s.text[start:end]), s.m.words[0])
@@ -288,8 +294,8 @@ func (s *scanner) match(ctx context.Context, start, end int) bool {
 	return s.m.match(ctx, trimCR(s.text[start:end]))
 }
 
-// word returns the first place of one of the words at or after pos, or -1. Each finder
-// remembers where its word is next, so a text is gone through once for each word.
+// word returns the first place, at pos or later, of any of the words, or -1. Each finder
+// remembers the next place of its word, so a text is read only once for each word.
 func (s *scanner) word(pos int) int {
 	first := -1
 	for i := range s.finders {
@@ -300,8 +306,8 @@ func (s *scanner) word(pos int) int {
 	return first
 }
 
-// match has package regexp decide about a line. A long line is read rune by rune, which is
-// slower but can be stopped.
+// match decides with package regexp whether a line matches. A long line is read rune by rune,
+// which is slower but can be interrupted.
 func (m *Matcher) match(ctx context.Context, line []byte) bool {
 	every := maxWork / m.size
 	if len(line) <= every {
@@ -310,7 +316,7 @@ func (m *Matcher) match(ctx context.Context, line []byte) bool {
 	return m.re.MatchReader(&runeReader{line, every, every, ctx.Err}) && ctx.Err() == nil
 }
 
-// runeReader reads a text, so that matching a long one can be stopped.
+// runeReader reads a text rune by rune, and stops with an error when the context has ended.
 type runeReader struct {
 	rest        []byte
 	every, left int // runes between two looks whether to stop, and until the next
@@ -333,8 +339,8 @@ func (r *runeReader) ReadRune() (rune, int, error) {
 	return c, n, nil
 }
 
-// hasWord does what \b on both sides of a literal does: there, one of the two
-// neighbouring bytes is of a word and the other is not.
+// hasWord reports whether a line contains the literal with a word boundary (\b) on both sides: of
+// the two bytes at each end, one must belong to a word and the other must not.
 func hasWord(line []byte, lit string) bool {
 	for pos := 0; ; pos++ {
 		i := bytes.Index(line[pos:], []byte(lit))
@@ -348,7 +354,7 @@ func hasWord(line []byte, lit string) bool {
 	}
 }
 
-// boundary reports whether a word begins or ends at a place.
+// boundary reports whether a word begins or ends at the offset.
 func boundary(line []byte, at int) bool {
 	before := at > 0 && wordByte(line[at-1])
 	after := at < len(line) && wordByte(line[at])
@@ -361,8 +367,8 @@ func wordByte(b byte) bool {
 
 func trimCR(line []byte) []byte { return bytes.TrimSuffix(line, []byte("\r")) }
 
-// finder finds a word again and again in one text, and remembers where it found it,
-// so that each text is gone through once.
+// finder searches one text for a word, repeatedly. It remembers the last place, so that the text
+// is read only once.
 type finder struct {
 	word   []byte
 	fold   bool
@@ -371,10 +377,12 @@ type finder struct {
 	at     int // where the word is next, plus one
 }
 
-// frequent are letters from frequent to rare, as they are in source code. Others are
-// rarer still.
+// frequent lists the letters from frequent to rare, as they occur in source code. All other bytes
+// are rarer.
 const frequent = " etaoinrslcdupmfhgbyv_wxkjqz"
 
+// newFinder chooses the rarest byte of the word as the one to search for, which skips most of a
+// text.
 func newFinder(w []byte, fold bool) finder {
 	f := finder{word: w, fold: fold}
 	rarest := -1
@@ -405,6 +413,7 @@ func (f *finder) next(text []byte, pos int) int {
 	return orNone(at, len(text))
 }
 
+// orNone returns -1 for a place at the end of the text, which means that the word was not found.
 func orNone(at, end int) int {
 	if at >= end {
 		return -1
@@ -412,8 +421,8 @@ func orNone(at, end int) int {
 	return at
 }
 
-// indexFrom returns where something is at or after pos; the length of the text if it
-// is not.
+// indexFrom returns the offset of something at pos or later. If it is not found, the result is
+// the length of the text, so that a later search does not start again.
 func indexFrom(text []byte, pos int, index func([]byte) int) int {
 	if pos < len(text) {
 		if i := index(text[pos:]); i >= 0 {
@@ -423,7 +432,8 @@ func indexFrom(text []byte, pos int, index func([]byte) int) int {
 	return len(text)
 }
 
-// nextFold looks for the rarest letter of the word in both cases.
+// nextFold searches for the rarest letter of the word in both cases, and compares the whole word
+// only where it finds that letter.
 func (f *finder) nextFold(text []byte, pos int) int {
 	lo := f.word[f.pivot]
 	up := bytes.ToUpper(f.word[f.pivot : f.pivot+1])[0]

@@ -17,61 +17,68 @@ import (
 )
 
 const (
+	// maxFile bounds the memory of a search, since each goroutine has a buffer for a whole file.
 	maxFile  = 16 << 20 // bytes of a file that is searched
 	maxText  = 300      // bytes of a line that are shown
 	perJob   = 64       // files that are searched by one goroutine in a row
 	maxTasks = 8        // goroutines
 )
 
-// Query is what to search for and where.
+// Query says what to search for and in which files.
 type Query struct {
 	Matcher *Matcher
-	// Include and Exclude choose files by their path; a pattern without a slash by
-	// their name. Without Include all are searched.
+	// Include and Exclude are patterns that select files. A pattern with a slash applies to the
+	// path, and one without a slash to the name of the file. If Include is empty, all files are
+	// searched.
 	Include, Exclude []string
-	// Context is the number of lines shown around a match, Max that of the matches.
+	// Context is the number of lines to show before and after a match. Max is the largest number
+	// of matches in the result.
 	Context, Max int
-	// Ignored are the user's own patterns of what to leave out: see [Start].
+	// Ignored holds the user's global ignore patterns, in the format of .gitignore (see [Start]).
 	Ignored []byte
-	// Keep is how many bytes of files with matches are kept, of the first that fit in.
+	// Keep is the largest total size, in bytes, of the texts in the result (see [File]). A file
+	// whose text does not fit any more is left without its text.
 	Keep int
-	// Searched, if set, counts the files that were searched so far.
+	// Searched counts the files that were searched so far, for a progress report. It may be nil.
 	Searched *atomic.Int64
 }
 
-// Line is a line of a file that matches, or is near one.
+// Line is a line of a file that matches, or that is shown as the context of a match.
 type Line struct {
 	Number int
 	Text   string
 	Match  bool
 }
 
-// File is what was found in a file.
+// File is a file with matches.
 type File struct {
 	Path  string
 	Lines []Line
-	// Matches is how many of the lines match.
+	// Matches is the number of lines that match.
 	Matches int
-	// Text is what was in the file, if it was kept: see [Query].
+	// Text is the content of the file. It is empty if the file did not fit into the limit of
+	// [Query.Keep], or has changed since it was searched.
 	Text string
 }
 
-// Result is what was found, in the order of the paths.
+// Result holds the files with matches, sorted by path.
 type Result struct {
 	Files   []File
 	Matches int
-	// More says that there are more matches than were asked for; those that are
-	// left out come after the others.
+	// More reports that there are more matches than [Query.Max]. The ones that are left out come
+	// after those in the result.
 	More bool
-	// Searched, Binary, Large and Refused count files, Ignored files and directories, and
-	// Partial directories of which not all entries were looked at.
+	// Searched is the number of files that were searched. Binary, Large and Refused are the
+	// numbers of files that were skipped because they are binary, too large, or cannot be read.
+	// Ignored is the number of files and directories that were skipped by ignore patterns.
+	// Partial is the number of directories that were not listed completely.
 	Searched, Binary, Large, Refused, Ignored, Partial int64
 }
 
-// Search looks through a file, or through a directory and what is below it. It leaves
-// out what git ignores, directories of version control and dependencies, files that hold
-// secrets by their name, binary files, those over 16 MiB, and symbolic links. The
-// result does not depend on timing. If ctx ends it returns the cause.
+// Search searches a file, or all files in a directory and its subdirectories. It skips files that
+// git ignores, directories of version control and dependencies, files whose name suggests
+// secrets, binary files, files over 16 MiB, and symbolic links. The result does not depend on the
+// order in which the goroutines run. If ctx ends, Search returns its cause.
 func Search(ctx context.Context, src Source, name string, q *Query) (*Result, error) {
 	s := &searcher{src: src, q: q, searched: q.Searched}
 	if s.searched == nil {
@@ -102,9 +109,9 @@ func Search(ctx context.Context, src Source, name string, q *Query) (*Result, er
 	return s.result(), nil
 }
 
-// keep reads the files again that are in the result, which were not known while they were
-// searched. Of one in which other lines are found now it keeps nothing. A file may have
-// changed in between; its text would then not belong to the lines that are shown.
+// keep reads the files in the result again to keep their texts. During the search it was not
+// known which files would be in the result. If a file has changed in between, other lines match,
+// and its text is not kept, since the text would not belong to the lines that are shown.
 func (s *searcher) keep(ctx context.Context) {
 	w, room := s.worker(), s.q.Keep
 	for i := range s.found {
@@ -121,8 +128,8 @@ func (s *searcher) keep(ctx context.Context) {
 	}
 }
 
-// compile makes the patterns of a query. One without a slash is for names in any directory,
-// as in .gitignore.
+// compile compiles the patterns of a query. A pattern without a slash matches names in any
+// directory, as in .gitignore.
 func compile(patterns []string) ([]*glob.Pattern, error) {
 	var all []*glob.Pattern
 	for _, p := range patterns {
@@ -138,14 +145,14 @@ func compile(patterns []string) ([]*glob.Pattern, error) {
 	return all, nil
 }
 
-// job is a directory to read, or some files to search.
+// job is either a directory to list or a chunk of files to search.
 type job struct {
 	directory Directory
 	files     []string
 }
 
-// Its jobs are a stack shared by all goroutines: a directory that is found becomes a job,
-// so wide and deep trees keep all of them busy.
+// searcher is the state of one search. Its jobs are a stack that all goroutines share. Each
+// directory that is found becomes a job, so wide and deep trees keep all goroutines busy.
 type searcher struct {
 	src              Source
 	q                *Query
@@ -159,15 +166,15 @@ type searcher struct {
 	jobs []job
 	busy int // goroutines that may add jobs
 	done bool
-	// found is trimmed so that it holds little more than what was asked for. Files
-	// after the one named by last cannot be in the result, and are not searched.
+	// found is trimmed from time to time, so that it holds little more than the result. If full
+	// is set, files after the path last cannot be in the result, and are not searched.
 	found   []File
 	matches int
 	last    string
 	full    bool
 }
 
-// worker is what a goroutine keeps from file to file.
+// worker holds the memory that a goroutine reuses from file to file.
 type worker struct {
 	buf []byte
 	d   *machine
@@ -175,8 +182,8 @@ type worker struct {
 
 func (s *searcher) worker() *worker { return &worker{d: newMachine(s.q.Matcher)} }
 
-// run works until there are no jobs, or the context ends. A goroutine that waits for a job
-// does not see the end of the context by itself, so that wakes all.
+// run works until there are no more jobs, or until the context ends. A goroutine that waits for a
+// job does not see the end of the context, so the end wakes all of them.
 func (s *searcher) run(ctx context.Context, start Directory) {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
@@ -203,8 +210,8 @@ func (s *searcher) run(ctx context.Context, start Directory) {
 	wg.Wait()
 }
 
-// take returns the next job, and waits if there is none yet. There may be more as long as
-// one is at work.
+// take returns the next job. If there is none, it waits as long as another goroutine is working,
+// because that goroutine may add jobs.
 func (s *searcher) take() (job, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +227,8 @@ func (s *searcher) take() (job, bool) {
 	return j, true
 }
 
-// finish tells the others that a job is done; after the last one nothing can be added.
+// finish records that a job is done. After the last one no job can be added, so all waiting
+// goroutines are woken to end.
 func (s *searcher) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +237,9 @@ func (s *searcher) finish() {
 	}
 }
 
-// directory makes jobs of what is in a directory. The last one added is done first. So
-// directories come in the order of their names, which lets late leave out more.
+// directory turns the entries of a directory into jobs. The last job on the stack is done first,
+// so they are added in reverse order. Files early in the order are then searched first, and late
+// can skip more of the others.
 func (s *searcher) directory(ctx context.Context, dir Directory) {
 	found, err := Children(ctx, s.src, dir, true)
 	if err != nil {
@@ -260,15 +269,15 @@ func (s *searcher) directory(ctx context.Context, dir Directory) {
 	s.more.Broadcast()
 }
 
-// wanted reports whether a file is to be searched. A file named .git is where a work tree
-// has its repository.
+// wanted reports whether a file is to be searched. A file named .git is left out: in a linked
+// work tree it only holds the path of the repository.
 func (s *searcher) wanted(p string) bool {
 	match := func(g *glob.Pattern) bool { return g.Match(p) }
 	return (len(s.include) == 0 || slices.ContainsFunc(s.include, match)) &&
 		!slices.ContainsFunc(s.exclude, match) && path.Base(p) != ".git"
 }
 
-// files searches some files, one after the other in one buffer.
+// files searches a chunk of files, one after the other, in the same buffer.
 func (s *searcher) files(ctx context.Context, w *worker, names []string) {
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -287,14 +296,14 @@ func (s *searcher) files(ctx context.Context, w *worker, names []string) {
 	}
 }
 
-// late reports whether matches in a file would come after all that are asked for.
+// late reports whether a file comes after all matches that can be in the result.
 func (s *searcher) late(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full && name > s.last
 }
 
-// add takes what was found in a file.
+// add adds a file to the result, if it has matches.
 func (s *searcher) add(f File) {
 	s.searched.Add(1)
 	if f.Matches == 0 {
@@ -308,9 +317,9 @@ func (s *searcher) add(f File) {
 	}
 }
 
-// trim drops the files that cannot be in the result. One match more than what was asked for
-// is kept, which tells that there is more. Files come in any order, so the list is sorted
-// before it is cut: the result is the same whatever the goroutines did.
+// trim drops the files that cannot be in the result. It keeps one match more than Max, which
+// shows that there are more. Files are found in any order, so they are sorted before the list is
+// cut. The result is therefore the same however the goroutines ran.
 func (s *searcher) trim() {
 	slices.SortFunc(s.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	s.matches = 0
@@ -323,7 +332,7 @@ func (s *searcher) trim() {
 	}
 }
 
-// result counts what was kept, and cuts the last file to the number that was asked for.
+// result makes the result, and removes the matches beyond Max from the last file.
 func (s *searcher) result() *Result {
 	r := &Result{Files: s.found, Matches: s.matches,
 		Searched: s.searched.Load(), Binary: s.binary.Load(),
@@ -340,7 +349,7 @@ func (s *searcher) result() *Result {
 	return r
 }
 
-// cut leaves the first n matches, and their context.
+// cut removes all but the first n matches, and the context of the others.
 func (f *File) cut(n, context int) {
 	f.Matches = n
 	end := 0
@@ -356,7 +365,7 @@ func (f *File) cut(n, context int) {
 	f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool { return l.Number > end })
 }
 
-// search looks through one file; one that is not searched has a counter.
+// search searches a file. If the file is skipped, it returns the counter for the reason.
 func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *atomic.Int64) {
 	text, skipped := s.text(w, name)
 	if skipped != nil {
@@ -365,7 +374,8 @@ func (s *searcher) search(ctx context.Context, w *worker, name string) (File, *a
 	return s.lines(ctx, w.d, name, text), nil
 }
 
-// text reads a file into the worker's buffer.
+// text reads a file into the buffer of the worker. If the file is skipped, it returns the counter
+// for the reason.
 func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
 	f, err := s.src.Open(name)
 	if err != nil {
@@ -384,8 +394,8 @@ func (s *searcher) text(w *worker, name string) ([]byte, *atomic.Int64) {
 	return text, nil
 }
 
-// read reads a file into the worker's buffer. The size is that at the opening: bytes that
-// are appended meanwhile are left out.
+// read reads a file up to the size that it had when it was opened. Bytes that are appended
+// meanwhile are left out, so that a growing log file cannot exceed the bound.
 func (w *worker) read(f fs.File) (text []byte, large bool, err error) {
 	info, err := f.Stat()
 	if err != nil {

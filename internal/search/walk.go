@@ -1,4 +1,4 @@
-// Package search walks the files of a workspace and searches their text.
+// Package search lists the files of a workspace and searches their text.
 package search
 
 import (
@@ -10,36 +10,37 @@ import (
 	"github.com/aycoder/aycoder/internal/ignore"
 )
 
-// Source is the files to walk. Paths are slash-separated, "." is the root.
+// Source is a tree of files. Paths are slash-separated, and "." is the root.
 type Source interface {
-	// ReadDir returns the entries of a directory, sorted by name. Of a very large one it
-	// may return a part, and an error.
+	// ReadDir returns the entries of a directory, sorted by name. If a directory is very large,
+	// it may return a part of the entries with an error.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Open opens a regular file.
 	Open(name string) (fs.File, error)
 }
 
-// maxIgnoreFile is how much of an ignore file is read.
+// maxIgnoreFile is the number of bytes of an ignore file that are read. The rest is not used.
 const maxIgnoreFile = 1 << 20
 
-// Directory is a directory with the ignore patterns of those above it.
+// Directory is a directory together with the ignore patterns of all directories above it.
 type Directory struct {
 	Path  string
 	layer *ignore.Layer
 }
 
-// Entry is a file or directory.
+// Entry is a file or directory with its path from the root.
 type Entry struct {
 	Path  string
 	Entry fs.DirEntry
 }
 
-// Start returns a directory to start from. Its entries are subject to the ignore files above
-// it, but the directory itself is not: a caller who names an ignored directory means it.
+// Start returns the directory to start from. The ignore files above it apply to its entries, but
+// not to the directory itself: if a caller names an ignored directory, the caller means it.
 //
-// Git's order is that of the layers, the last one that has a pattern for a path
-// decides: more, which are the user's own patterns for all repositories (what git
-// reads from core.excludesFile), .git/info/exclude, .gitignore from the top.
+// The order of the patterns is that of git, and for each path the last pattern that matches
+// decides. First come the patterns in more, which are the user's own patterns for all
+// repositories (git's core.excludesFile). Then come those of .git/info/exclude, and then those of
+// each .gitignore file, from the root downwards.
 func Start(src Source, directory string, more []byte) Directory {
 	var l *ignore.Layer
 	l = l.Push("", more).Push("", read(src, ".git/info/exclude"))
@@ -51,7 +52,7 @@ func Start(src Source, directory string, more []byte) Directory {
 	return Directory{directory, l}
 }
 
-// read returns the beginning of a file, or nil.
+// read returns the content of an ignore file, cut off at maxIgnoreFile, or nil.
 func read(src Source, name string) []byte {
 	f, err := src.Open(name)
 	if err != nil {
@@ -62,22 +63,22 @@ func read(src Source, name string) []byte {
 	return data
 }
 
-// Listing is what is in a directory.
+// Listing is the content of a directory, as [Children] returns it.
 type Listing struct {
-	// Entries are what is not ignored, sorted by name.
+	// Entries are the entries that are not ignored, sorted by name.
 	Entries []Entry
-	// Down are the directories among them, in the same order.
+	// Down are those of Entries that are directories, in the same order.
 	Down []Directory
-	// Ignored is how many entries are left out, those that git ignores, and with deep
-	// directories of version control and dependencies.
+	// Ignored is the number of entries that were left out.
 	Ignored int
-	// Partial says that the directory has more entries than the source returned.
+	// Partial reports that the source returned only a part of the entries.
 	Partial bool
 }
 
-// Children lists a directory. With deep, directories of version control and dependencies are
-// left out too. Entries that a source returns with an error, other than that of ctx, are taken
-// for a part of the directory.
+// Children lists a directory without the entries that git ignores. If deep is set, it also leaves
+// out directories of version control and dependencies. If the source returns some entries with an
+// error, these are listed, and the listing is partial; but if ctx has ended, Children returns the
+// error.
 func Children(ctx context.Context, src Source, dir Directory, deep bool) (*Listing, error) {
 	entries, err := src.ReadDir(ctx, dir.Path)
 	if err != nil && (len(entries) == 0 || ctx.Err() != nil) {

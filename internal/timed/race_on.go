@@ -2,6 +2,6 @@
 
 package timed
 
-// Race says whether the race detector is on: tests of one goroutine that take long then take
-// a sample, since there is nothing for it to find.
+// Race reports whether the race detector is on. Slow tests that use one goroutine then run on a
+// sample only, since the race detector cannot find anything in them.
 const Race = true

@@ -1,6 +1,6 @@
-// Package timed is where tests meet the clock on the wall. A machine that is busy makes no
-// test fail: bounds of time are held only where AYCODER_TIMES is set, and what a test waits
-// for it waits for as long as go test lets it.
+// Package timed is for tests that depend on real time. A busy machine must not make a test fail:
+// a test may exceed its time limits unless AYCODER_TIMES is set, and it may wait for a condition
+// for as long as go test allows.
 package timed
 
 import (
@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// Within holds the time since start to limit. See [AtMost].
+// Within checks that the time since start is not more than limit, as [AtMost] does.
 func Within(t testing.TB, start time.Time, limit time.Duration, what ...any) {
 	t.Helper()
 	AtMost(t, time.Since(start), limit, what...)
 }
 
-// AtMost fails the test if took is more than limit, where AYCODER_TIMES is set. Elsewhere
-// the log says so. The rest of what is passed says what took the time.
+// AtMost checks that took is not more than limit. If it is more, AtMost fails the test if the
+// environment variable AYCODER_TIMES is set, and otherwise only logs the fact. The values in what
+// name the operation in the message.
 func AtMost(t testing.TB, took, limit time.Duration, what ...any) {
 	t.Helper()
 	if took <= limit {
@@ -32,7 +33,7 @@ func AtMost(t testing.TB, took, limit time.Duration, what ...any) {
 	t.Log(text + " (no failure, as AYCODER_TIMES is not set)")
 }
 
-// Best runs f n times and returns the time of the fastest.
+// Best runs f n times and returns the shortest duration.
 func Best(n int, f func()) time.Duration {
 	var best time.Duration
 	for i := range n {
@@ -45,10 +46,12 @@ func Best(n int, f func()) time.Duration {
 	return best
 }
 
-// reserve is what is left of the time of go test when Until gives up: enough to say why.
+// reserve is the time before the deadline of go test at which Until gives up, so that the test
+// can still report the condition.
 const reserve = 10 * time.Second
 
-// Until waits for cond. It fails the test shortly before go test would end it.
+// Until waits until cond returns true. If that takes too long, it fails the test shortly before
+// the deadline of go test.
 func Until(t testing.TB, cond func() bool, what ...any) {
 	t.Helper()
 	var end time.Time
@@ -65,8 +68,8 @@ func Until(t testing.TB, cond func() bool, what ...any) {
 	}
 }
 
-// Long skips a test that takes long where go test is asked to be short. The skip names the
-// test's subject.
+// Long skips a test that takes long if go test runs with -short. The parameter what names the
+// subject of the test in the message.
 func Long(t testing.TB, what string) {
 	t.Helper()
 	if testing.Short() {

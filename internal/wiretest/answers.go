@@ -16,28 +16,29 @@ import (
 	"github.com/aycoder/aycoder/internal/eventstream"
 )
 
-// A WrittenAnswer is one answer of a provider that was written by hand for the project,
-// with what it means by the provider's documentation. docs/testing.md describes the files
-// that hold them.
+// A WrittenAnswer is an answer of a provider that was written by hand, with the meaning that the
+// provider's documentation gives it. docs/testing.md describes the format of the files.
 type WrittenAnswer struct {
-	// Name is unique in a directory. Place is where the case stands, as "file:line".
+	// Name is unique in a directory. Place is the place of the case, as "file:line".
 	Name, Place string
-	// Sources are the addresses of the documents that the expected value comes from.
+	// Sources are the addresses of the documents that define the expected value.
 	Sources []string
-	// Client chooses among the clients of a package; it is empty for the usual one.
+	// Client is the name of the client to test if a package has several. It is empty for the
+	// usual client.
 	Client string
+	// Status and Header are those of the HTTP response.
 	Status int
 	Header [][2]string
-	// Body is what comes over the connection before the transfer coding of HTTP. Reset
-	// says that the connection is then closed without an end.
+	// Body is the body of the response before the transfer coding of HTTP. If Reset is set, the
+	// server breaks the connection off after the body.
 	Body  []byte
 	Reset bool
-	// Want is the expected value, a fact a line.
+	// Want is the expected value, with one fact in each line.
 	Want []string
 }
 
-// Bytes tells answers apart: the body, or if there is none, everything else that the client
-// gets to see of the answer.
+// Bytes returns the content by which answers are told apart: the body or, if the body is empty,
+// everything else that the client can see.
 func (a *WrittenAnswer) Bytes() string {
 	if len(a.Body) > 0 {
 		return string(a.Body)
@@ -52,7 +53,7 @@ const (
 	openWant = "<<<"
 )
 
-// ReadAnswers reads all cases in the files of a directory.
+// ReadAnswers reads all cases in the files of a directory. It fails the test if there are none.
 func ReadAnswers(t testing.TB, dir string) []*WrittenAnswer {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
@@ -74,13 +75,15 @@ func ReadAnswers(t testing.TB, dir string) []*WrittenAnswer {
 	return all
 }
 
+// An answerParser reads a file of cases, line by line. It is strict: a case with a misspelt key
+// or without a source would otherwise test less than it seems to.
 type answerParser struct {
 	file    string
 	line    int
 	sources map[string]string
 	cases   []*WrittenAnswer
 
-	// of the case that is being read
+	// The following fields belong to the case that is being read.
 	form, lineEnds, encoding string
 	cut                      int // bytes that are missing at the end
 	damage                   int // the byte that is damaged, or -1
@@ -89,6 +92,7 @@ type answerParser struct {
 	state                    string
 }
 
+// parse reads the text of a file.
 func (p *answerParser) parse(text string) error {
 	for l := range strings.Lines(text) {
 		p.line++
@@ -100,6 +104,8 @@ func (p *answerParser) parse(text string) error {
 	return p.finish()
 }
 
+// take reads one line. The state is the last line that opened a part of a case, and says what the
+// line means. The body may contain lines that look like the start of a case.
 func (p *answerParser) take(l string) error {
 	name, opens := strings.CutPrefix(l, openCase)
 	switch {
@@ -127,7 +133,8 @@ func (p *answerParser) take(l string) error {
 	return nil
 }
 
-// source reads a line before the first case: "[name] address", or a comment.
+// source reads a line before the first case: "[name] address", or a comment. Only https addresses
+// count, so that readers can look up every expected value.
 func (p *answerParser) source(l string) error {
 	name, address, ok := strings.Cut(strings.TrimPrefix(l, "["), "] ")
 	if !ok || !strings.HasPrefix(l, "[") {
@@ -155,6 +162,7 @@ func (p *answerParser) head(l string) (err error) {
 			return fmt.Errorf("source is not of the form [name] what it says, with a known name: %q", val)
 		}
 		c.Sources = append(c.Sources, p.sources[name])
+	// A note is a comment for the readers of the file.
 	case "note":
 	case "client":
 		c.Client = val
@@ -186,7 +194,8 @@ func (p *answerParser) head(l string) (err error) {
 	return err
 }
 
-// finish makes the body of the case that was read.
+// finish makes the body of the case that has been read. Missing and damaged bytes are counted
+// after the line ends have been converted, and before the body is compressed.
 func (p *answerParser) finish() error {
 	if p.state == "" {
 		return nil
@@ -202,6 +211,7 @@ func (p *answerParser) finish() error {
 	if err != nil {
 		return fmt.Errorf("case %q: %w", c.Name, err)
 	}
+	// A byte order mark may precede a stream of server-sent events (HTML, section 9.2.6).
 	if p.bom {
 		body = append([]byte("\xEF\xBB\xBF"), body...)
 	}
@@ -219,6 +229,7 @@ func (p *answerParser) finish() error {
 	}
 	body = body[:len(body)-p.cut]
 	if p.damage >= 0 {
+		// One flipped bit is enough to show whether the client verifies the checksums of a frame.
 		body[p.damage] ^= 1
 	}
 	if p.encoding == "gzip" {
@@ -233,7 +244,8 @@ func (p *answerParser) finish() error {
 	return nil
 }
 
-// shape makes the bytes of a body out of the lines in the file.
+// shape converts the lines of a body into bytes, as the key "form" of the case says. The files
+// thereby show only the payload of the events, which is the subject of most cases.
 func (p *answerParser) shape(text string) ([]byte, error) {
 	if p.form == "raw" {
 		return []byte(text), nil
@@ -264,8 +276,8 @@ func (p *answerParser) shape(text string) ([]byte, error) {
 	return b, nil
 }
 
-// appendData appends a server-sent event for a line that is its data, and any other line
-// as it is. The name of an event is the "type" of its data.
+// appendData appends a line as a server-sent event if the line is data, and unchanged if not. If
+// named is set, the event gets a name, which is the "type" in its data.
 func appendData(b []byte, l string, named bool) []byte {
 	if l != "[DONE]" && !strings.HasPrefix(l, "{") {
 		return append(append(b, l...), '\n')
@@ -277,8 +289,8 @@ func appendData(b []byte, l string, named bool) []byte {
 	return append(append(append(b, "data: "...), l...), "\n\n"...)
 }
 
-// appendFrame appends a message of an AWS event stream: "name {payload}" is an event,
-// "!name {payload}" an exception, and "?code text" an error that has no payload.
+// appendFrame appends a message of an AWS event stream. The line "name {payload}" is an event,
+// "!name {payload}" is an exception, and "?code text" is an error without a payload.
 func appendFrame(b []byte, l string) ([]byte, error) {
 	name, payload, ok := strings.Cut(l, " ")
 	switch {

@@ -17,13 +17,15 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// RunAnswers checks a client on the answers in a directory: each comes over a connection
-// to this machine, in one piece and in pieces of random sizes. It fails if there are fewer
-// than least.
+// RunAnswers checks a client on the written answers in a directory. Each answer comes over a
+// connection to this machine three times: in large pieces, byte by byte, and in pieces of up to
+// 40 bytes. The test fails if there are fewer than least answers, or if two of them are the same.
 func RunAnswers(t *testing.T, dir string, least int,
 	client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
 	t.Helper()
 	all := ReadAnswers(t, dir)
+	// The server answers one case after the other. No lock is needed, because each request ends
+	// before the next case begins.
 	current := all[0]
 	rt := Loopback(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost { // a list of models, after an error
@@ -41,6 +43,8 @@ func RunAnswers(t *testing.T, dir string, least int,
 			seen[key] = c.Place
 		}
 		current = c
+		// The name of a case seeds its random sizes, so that they do not change when cases are
+		// added.
 		h := fnv.New64a()
 		_, _ = io.WriteString(h, c.Name) // never returns an error
 		sizes := rand.New(rand.NewPCG(h.Sum64(), 1))
@@ -61,9 +65,9 @@ func RunAnswers(t *testing.T, dir string, least int,
 	t.Logf("%d provider answers ran", ran)
 }
 
-// CutAnswers checks what becomes of the answers in a directory that come to their end if
-// the connection ends before they do: an error that says so, or, where nothing but the
-// usage or an end marker is missing, the same answer. It is never another answer.
+// CutAnswers cuts the complete answers in a directory off at random places. The client must
+// return a typed error. It may only return an answer without an error if nothing but the usage or
+// an end marker is missing, and that must be the whole answer.
 func CutAnswers(t *testing.T, dir string,
 	client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
 	t.Helper()
@@ -75,10 +79,13 @@ func CutAnswers(t *testing.T, dir string,
 	cuts, whole := 0, 0
 	for _, c := range ReadAnswers(t, dir) {
 		x, err := parseWant(c.Want)
+		// Compressed answers are left out, because the transport below does not decompress.
 		if err != nil || x.err != "" || slices.ContainsFunc(c.Header,
 			func(h [2]string) bool { return h[0] == "Content-Encoding" }) {
 			continue
 		}
+		// The body is cut without a network, so that each cut takes microseconds and many can be
+		// tried.
 		i := &Interaction{}
 		i.Response.Status = c.Status
 		i.Response.Headers = map[string]string{}
@@ -90,6 +97,7 @@ func CutAnswers(t *testing.T, dir string,
 			a := Ask(t.Context(), t, client(c.Client, i.Transport(string(c.Body[:at]), 1<<20)),
 				hello())
 			cuts++
+			// The most likely outcome is that the client reports the lost connection.
 			if a.Done == nil {
 				if _, typed := errors.AsType[*aycoder.ModelError](a.Err); !typed {
 					t.Errorf("%s: %s, cut at %d of %d: error %T: %v", c.Place, c.Name, at,
@@ -110,12 +118,15 @@ func CutAnswers(t *testing.T, dir string,
 	t.Logf("%d cuts, %d of them behind the end of the answer", cuts, whole)
 }
 
+// hello returns a request of one word, since the server gives the same answer to any request.
 func hello() *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
+// serveAnswer writes an answer to a request.
 func serveAnswer(w http.ResponseWriter, r *http.Request, c *WrittenAnswer) {
 	_, _ = io.Copy(io.Discard, r.Body)
+	// Without this, net/http would guess a type, and hide a client that depends on it.
 	w.Header()["Content-Type"] = nil // none is guessed
 	for _, h := range c.Header {
 		w.Header().Add(h[0], h[1])
@@ -123,12 +134,14 @@ func serveAnswer(w http.ResponseWriter, r *http.Request, c *WrittenAnswer) {
 	w.WriteHeader(c.Status)
 	_, _ = w.Write(c.Body)
 	if c.Reset {
+		// The panic closes the connection without the final chunk, as a crashing server does.
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// rechunked gives out the bodies of responses in pieces of at most so many bytes.
+// rechunked returns a transport whose responses are read in pieces of random sizes up to most
+// bytes.
 func rechunked(rt http.RoundTripper, sizes *rand.Rand, most int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp, err := rt.RoundTrip(r)
@@ -139,6 +152,7 @@ func rechunked(rt http.RoundTripper, sizes *rand.Rand, most int) http.RoundTripp
 	})
 }
 
+// pieces is a response body that is read in pieces of random sizes.
 type pieces struct {
 	io.ReadCloser
 	sizes *rand.Rand
@@ -149,7 +163,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return p.ReadCloser.Read(b[:min(len(b), 1+p.sizes.IntN(p.most))])
 }
 
-// checkAnswer returns what is wrong with an answer.
+// checkAnswer returns descriptions of the differences between an answer and its expected value.
+// The parameter before is the time before the request, for waits that count from the answer.
 func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
 	x, err := parseWant(c.Want)
 	if err != nil {
@@ -161,6 +176,8 @@ func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
 		w.same("text of deltas", a.Text, x.text())
 	}
 	w.uniqueIDs(a)
+	// After an error, the parts that were complete still count, but not the usage and the stop
+	// reason.
 	if x.err != "" {
 		w.failure(x, a, before)
 		return w
@@ -185,9 +202,11 @@ func checkAnswer(c *WrittenAnswer, a *Answer, before time.Time) []string {
 	return w
 }
 
-// parts compares the parts.
+// parts compares the parts in order. If the service sends no id, the expected id is "*", for
+// which any id will do.
 func (w *wrong) parts(x *want, a *Answer) {
 	got := shownParts(a)
+	// A part that is missing at the end is compared with "nothing", and so is an additional one.
 	for i := range max(len(got), len(x.parts)) {
 		g, want := at(got, i), at(x.parts, i)
 		if want != g && (anyID(want) != anyID(g) || !strings.Contains(want, " * ")) {
@@ -196,6 +215,7 @@ func (w *wrong) parts(x *want, a *Answer) {
 	}
 }
 
+// at returns the element with the index i, or "nothing".
 func at(list []string, i int) string {
 	if i < len(list) {
 		return list[i]
@@ -203,7 +223,7 @@ func at(list []string, i int) string {
 	return "nothing"
 }
 
-// anyID puts * in the place of the id of a call.
+// anyID replaces the id of a call with "*".
 func anyID(part string) string {
 	words := strings.SplitN(part, " ", 3)
 	if len(words) < 3 || words[0] != "call" && words[0] != "cut" {
@@ -212,6 +232,8 @@ func anyID(part string) string {
 	return words[0] + " * " + words[2]
 }
 
+// uniqueIDs checks that no id of a call is empty or occurs twice, since outputs are assigned to
+// calls by their ids.
 func (w *wrong) uniqueIDs(a *Answer) {
 	seen := map[string]bool{"": true}
 	for _, u := range (&aycoder.Message{Parts: a.Parts}).Calls() {
@@ -222,7 +244,7 @@ func (w *wrong) uniqueIDs(a *Answer) {
 	}
 }
 
-// shownParts writes parts as the files have them.
+// shownParts writes the parts of an answer in the format of the files.
 func shownParts(a *Answer) (list []string) {
 	for _, p := range a.Parts {
 		switch p := p.(type) {
@@ -249,8 +271,8 @@ func shownParts(a *Answer) (list []string) {
 	return list
 }
 
-// shownSignature writes a signature that is a JSON object, such as an item that goes back
-// whole, as one.
+// shownSignature writes a signature. If it is a JSON object, as with services that want a whole
+// item back, it is compared as a value.
 func shownSignature(s string) string {
 	if strings.HasPrefix(s, "{") {
 		return canonical(json.RawMessage(s))
@@ -258,6 +280,7 @@ func shownSignature(s string) string {
 	return quoted(s)
 }
 
+// appendExtra appends the data that the provider wants back with a part, if there is any.
 func appendExtra(list []string, o *aycoder.Opaque) []string {
 	if o == nil {
 		return list
@@ -265,6 +288,7 @@ func appendExtra(list []string, o *aycoder.Opaque) []string {
 	return append(list, "with "+canonical(o.Raw))
 }
 
+// quoted returns a text as a JSON string. Characters of HTML are not escaped, as in the files.
 func quoted(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -273,7 +297,8 @@ func quoted(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// canonical is a JSON value with its keys in order and its numbers as they are.
+// canonical returns a JSON value with sorted keys. Numbers keep their spelling, because 1.0 and 1
+// are different numbers to some tools.
 func canonical(raw json.RawMessage) string {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
@@ -288,8 +313,9 @@ func canonical(raw json.RawMessage) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// A want is an expected value.
+// A want is the expected value of a case.
 type want struct {
+	// parts are the lines of the message, in the canonical form of shownParts.
 	parts     []string
 	deltas    *string // text that came before an error
 	anyDeltas bool    // the source leaves open how much of the text comes before an error
@@ -298,7 +324,8 @@ type want struct {
 	id, model string
 	growing   bool // more may come behind what ends an answer
 
-	err                      string // the class of the error
+	err string // the class of the error
+	// The pointers are nil if the case does not mention the field, which then is not compared.
 	status                   int
 	kind, message, requestID *string
 	retryAfter               time.Duration
@@ -306,9 +333,13 @@ type want struct {
 	actual, limit            int64
 }
 
+// parseWant parses the expected value of a case. Each must have a stop reason or an error, but
+// not both, since that is the most important fact about an answer.
 func parseWant(lines []string) (x want, err error) {
 	for _, l := range lines {
 		key, val, _ := strings.Cut(l, " ")
+		// JSON is compared in its canonical form, since a file may have spaces that a client
+		// removes.
 		if key == "signature" && strings.HasPrefix(val, "{") {
 			x.parts = append(x.parts, key+" "+canonical(json.RawMessage(val)))
 			continue
@@ -347,7 +378,8 @@ func parseWant(lines []string) (x want, err error) {
 	return x, nil
 }
 
-// text is what the deltas of text say: that of the parts, unless more came before an error.
+// text returns the expected text of the deltas: that of the text parts, unless the case says that
+// more text came before an error.
 func (x *want) text() string {
 	if x.deltas != nil {
 		return *x.deltas
@@ -362,8 +394,10 @@ func (x *want) text() string {
 	return b.String()
 }
 
+// unquoted decodes a JSON string.
 func unquoted(s string) (out string, err error) { return out, json.Unmarshal([]byte(s), &out) }
 
+// fact parses a line of the expected value that is not a part of the message.
 func (x *want) fact(key, val string) (err error) {
 	text := func(to **string) error {
 		s, err := unquoted(val)
@@ -408,7 +442,7 @@ func (x *want) fact(key, val string) (err error) {
 	return err
 }
 
-// count reads "input 3, output 5, cache read 2".
+// count parses a usage, such as "input 3, output 5, cache read 2".
 func (x *want) count(val string) error {
 	for part := range strings.SplitSeq(val, ", ") {
 		i := strings.LastIndexByte(part, ' ')
@@ -428,9 +462,12 @@ func (x *want) count(val string) error {
 	return nil
 }
 
-// failure compares an error.
+// failure compares an error with the expected one. Fields that the case does not mention may have
+// any value, except for the status and the waits, on which retries depend.
 func (w *wrong) failure(x want, a *Answer, before time.Time) {
 	w.same("class of error", strings.TrimPrefix(fmt.Sprintf("%T", a.Err), "*aycoder."), x.err)
+	// The class alone is not enough: a host reads these fields from the ModelError in every
+	// class.
 	base, ok := errors.AsType[*aycoder.ModelError](a.Err)
 	if !ok || a.Done != nil {
 		*w = append(*w, fmt.Sprintf("done %v, error %v", a.Done, a.Err))
@@ -463,8 +500,8 @@ func (w *wrong) failure(x want, a *Answer, before time.Time) {
 	}
 }
 
-// reset compares when a limit is full again: a time, or a wait from the moment of the
-// answer on, which is between before and now.
+// reset compares the time at which a limit is full again. The expected value is a time, or a wait
+// that counts from the moment of the answer. That moment is between before and now.
 func (w *wrong) reset(want string, got, before time.Time) {
 	if d, err := time.ParseDuration(want); err == nil {
 		if got.Before(before.Add(d)) || got.After(time.Now().Add(d)) {

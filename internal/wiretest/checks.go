@@ -13,10 +13,11 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CutInCall is for [Suite.Skip]. It leaves out whole messages that the token limit ended
-// in a call, where the call is a block of the given kind. The service has repaired the
-// arguments of such a call, so the recordings show them as complete although nobody can
-// know that. A client should report them as incomplete.
+// CutInCall returns a function for [Suite.Skip]. It skips messages that came in one piece, and
+// that the token limit ended in a call, if the call is a block of the given kind. In such
+// messages the service itself has closed the incomplete arguments, and the recordings show them
+// as complete. A client should report the call as incomplete, because nobody knows the rest of
+// its arguments.
 func CutInCall(kind string) func(*Recording, *Interaction) string {
 	return func(_ *Recording, i *Interaction) string {
 		last := len(i.Expected.Blocks) - 1
@@ -28,8 +29,8 @@ func CutInCall(kind string) func(*Recording, *Interaction) string {
 	}
 }
 
-// WrongSignatures compares the signatures of thinking with those recorded on blocks of a
-// kind.
+// WrongSignatures compares the signatures of the thinking parts with the recorded signatures of
+// the blocks of a kind. It returns the differences.
 func WrongSignatures(i *Interaction, kind string, parts []aycoder.Part) (wrong []string) {
 	var got, want []string
 	for _, p := range parts {
@@ -49,7 +50,8 @@ func WrongSignatures(i *Interaction, kind string, parts []aycoder.Part) (wrong [
 	return wrong
 }
 
-// Stored encodes a message in its stored form and decodes it again.
+// Stored encodes a message as JSON and decodes it again, as a host does that stores
+// conversations. The result must be as good for the next request as the original.
 func Stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
 	t.Helper()
 	data, err := json.Marshal(m)
@@ -63,11 +65,12 @@ func Stored(t testing.TB, m *aycoder.Message) *aycoder.Message {
 	return &back
 }
 
-// ErrorClass returns the expected class of the error for a recorded failure, in the
-// format of "%T". It is derived from the recording's status, codes and text by the rules
-// below, of which the first that matches decides.
+// ErrorClass returns the type of error that a client should return for a recorded failure, in the
+// format of "%T". It depends only on the recorded status, codes and text: the first rule in
+// errorClasses that matches decides. If no rule matches, the failure counts as a broken stream.
 func ErrorClass(i *Interaction) string {
 	e := i.Expected.Error
+	// Some services put the HTTP status into the code of an error that comes in a stream.
 	code := strings.Trim(string(e.Code), `"`)
 	status := e.Status
 	if n, err := strconv.Atoi(code); err == nil && status == 0 {
@@ -86,7 +89,9 @@ func ErrorClass(i *Interaction) string {
 	return "*aycoder.StreamBrokenError"
 }
 
-// errorClasses are the rules, the most specific first.
+// errorClasses are the rules of ErrorClass, the most specific first. A rule matches if the
+// status, one of the codes, or a part of the text does. Texts come before statuses, because the
+// same status 400 stands for a context that is too large, a wrong key, and an invalid request.
 var errorClasses = []struct {
 	class  string
 	status []int

@@ -1,6 +1,12 @@
-// Package wiretest tests the clients of model services: against recorded traffic, which
-// package corpus finds or skips the test, and against answers that were written for the
-// project, which lie beside each client.
+// Package wiretest tests the clients of model services in two ways:
+//
+//   - against recorded traffic with the real services, which package corpus finds, or whose tests
+//     it skips;
+//   - against answers that were written by hand from the documentation of the services, which are
+//     in a directory beside each client.
+//
+// The expected values never come from the client under test. Those of the recordings come from an
+// independent decoder, and those of the written answers from the documentation.
 package wiretest
 
 import (
@@ -20,30 +26,45 @@ import (
 	"github.com/aycoder/aycoder/internal/corpus"
 )
 
-// A Recording is a recorded conversation.
+// A Recording is a recorded conversation with a service, as JSON.
 type Recording struct {
-	ID           string         `json:"id"`
-	Vendor       string         `json:"vendor"`
-	Origin       string         `json:"origin"`
-	Fidelity     string         `json:"fidelity"`
+	// ID is unique among all recordings. Vendor is the company that runs the service.
+	ID     string `json:"id"`
+	Vendor string `json:"vendor"`
+	// Origin is "recorded", "derived" for a failure that was composed, because nobody has
+	// recorded one, or "suspect" for a recording with marks of editing, which does not count as
+	// evidence.
+	Origin string `json:"origin"`
+	// Fidelity says what the conversion to this format has changed: "wire" means nothing, and
+	// "scrubbed" means that ids and opaque data were replaced.
+	Fidelity string `json:"fidelity"`
+	// Features name the special cases that the recording contains.
 	Features     []string       `json:"features"`
 	Interactions []*Interaction `json:"interactions"`
 }
 
-// An Interaction is a request and its response.
+// An Interaction is a request of a Recording and the response to it.
 type Interaction struct {
-	Seq       int    `json:"seq"`
-	Kind      string `json:"kind"`
+	// Seq is the position in the recording. Kind is "inference" for a request to a model, and
+	// "aux" for others, such as lists of models or uploads, which have no expected value.
+	Seq  int    `json:"seq"`
+	Kind string `json:"kind"`
+	// Family is the dialect of the API, such as "openai-chat". One recording may mix dialects.
 	Family    string `json:"family"`
 	Vendor    string `json:"vendor"`
 	Model     string `json:"model"`
 	Streaming bool   `json:"streaming"`
-	Request   struct {
+	// Request is the recorded request. Long base64 strings in Body are replaced by their length
+	// and digest. If the body was not JSON, Body is a JSON string.
+	Request struct {
 		Method  string            `json:"method"`
 		Path    string            `json:"path"`
 		Headers map[string]string `json:"headers"`
 		Body    json.RawMessage   `json:"body"`
 	} `json:"request"`
+	// Response is the recorded response. Transport is "json" for an answer in one piece. Body is
+	// the exact text that came over the wire, or else Base64 holds the bytes. The sizes of the
+	// network reads are not recorded, so tests choose different sizes themselves.
 	Response struct {
 		Status    int               `json:"status"`
 		Headers   map[string]string `json:"headers"`
@@ -54,41 +75,58 @@ type Interaction struct {
 	Expected *Expected `json:"expected"`
 }
 
-// Expected is the result of an independent decoder for a response.
+// Expected is the meaning of a response, according to a decoder that shares no code with the
+// clients under test.
 type Expected struct {
-	Complete   bool            `json:"complete"`
-	ID         string          `json:"id"`
-	Model      string          `json:"model"`
-	Text       string          `json:"text"`
-	Refusal    string          `json:"refusal"`
-	Reasoning  string          `json:"reasoning"`
-	Blocks     []string        `json:"blocks"`
-	Calls      []*Call         `json:"tool_calls"`
-	Finish     string          `json:"finish_reason"`
-	Usage      json.RawMessage `json:"usage"`
+	// Complete means that the response had an end marker. If it is false and Error is nil, the
+	// connection was lost, and a client must report that.
+	Complete bool   `json:"complete"`
+	ID       string `json:"id"`
+	Model    string `json:"model"`
+	// Text is the visible text of the first choice, without refusals, which are in Refusal.
+	// Reasoning is all of the reasoning text.
+	Text      string `json:"text"`
+	Refusal   string `json:"refusal"`
+	Reasoning string `json:"reasoning"`
+	// Blocks are the types of the content blocks, as the dialect names them.
+	Blocks []string `json:"blocks"`
+	// Calls are the calls that the host has to run. Finish is the reason for the stop in the
+	// words of the service.
+	Calls  []*Call `json:"tool_calls"`
+	Finish string  `json:"finish_reason"`
+	// Usage is the last usage object that is not null. Some services send several, and each
+	// counts everything so far, so they must not be added up.
+	Usage json.RawMessage `json:"usage"`
+	// Signatures are those of thinking and similar blocks. They must go back unchanged.
 	Signatures []Signature     `json:"signatures"`
 	Warnings   json.RawMessage `json:"warnings"`
 	Error      *Failure        `json:"error"`
 }
 
-// A Call is a call by the model. Unless Kind is empty, it is not a plain function call.
+// A Call is a call by the model. If Kind is not empty, the call is not one of a plain function:
+// the service runs it itself, or its arguments are a text.
 type Call struct {
-	ID    string          `json:"id"`
-	Name  string          `json:"name"`
-	Kind  string          `json:"kind"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Raw is the text of the arguments, and Args their value. If Valid is false, the token limit
+	// cut the arguments off, and only Raw counts.
 	Raw   string          `json:"arguments_raw"`
 	Args  json.RawMessage `json:"arguments"`
 	Valid *bool           `json:"arguments_valid"`
 }
 
-// A Signature is identified by its length and digest.
+// A Signature stands for a signature by its length in bytes and its digest, since signatures have
+// many kilobytes. On is the type of the block that it belongs to.
 type Signature struct {
 	On     string `json:"on"`
 	Bytes  int    `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// A Failure is a recorded error; Where is "status", "event", "body" or "field".
+// A Failure is a recorded error. Services report errors in four ways, which Where tells apart:
+// "status" is an HTTP status, "event" an event in the stream, "body" an error object in an answer
+// with the status 200, and "field" a line of the stream that begins with "error:".
 type Failure struct {
 	Where   string          `json:"where"`
 	Status  int             `json:"status"`
@@ -97,21 +135,23 @@ type Failure struct {
 	Message string          `json:"message"`
 }
 
-// Each calls f for all recordings of all dialects, one at a time: a dialect's
-// interactions are in other dialects' files, too.
+// Each calls f for all recordings of all dialects, one at a time. It reads all files, because the
+// interactions of a dialect are also in the files of other dialects.
 func Each(t testing.TB, f func(*Recording)) {
 	t.Helper()
 	EachWith(t, "", f)
 }
 
-// EachWith is [Each] for the recordings whose JSON text contains a word, such as a quoted
-// family. Skipping the others unread saves most of the time.
+// EachWith is like [Each], but skips the recordings whose JSON text does not contain word, such
+// as the name of a dialect in quotes. They are not even parsed, which saves most of the time.
 func EachWith(t testing.TB, word string, f func(*Recording)) {
 	t.Helper()
 	eachIn(t, corpus.Path(t, "wire", "conversations of 3,441 with "+cmp.Or(word, "any provider")),
 		word, f)
 }
 
+// eachIn calls f for the recordings in all files of a directory. If there are no files it fails:
+// a test that silently ran on nothing would look like a test that passed.
 func eachIn(t testing.TB, dir, word string, f func(*Recording)) {
 	t.Helper()
 	if testing.Short() {
@@ -126,6 +166,8 @@ func eachIn(t testing.TB, dir, word string, f func(*Recording)) {
 	}
 }
 
+// eachOf calls f for the recordings in a file. It reads line by line, which takes little memory
+// even for a large file.
 func eachOf(t testing.TB, name, word string, f func(*Recording)) {
 	t.Helper()
 	file, err := os.Open(name)
@@ -137,6 +179,7 @@ func eachOf(t testing.TB, name, word string, f func(*Recording)) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
+	// A line can have megabytes, so the reader must not have a limit, as a Scanner does.
 	br := bufio.NewReader(zr)
 	for {
 		line, err := br.ReadBytes('\n')
@@ -156,7 +199,7 @@ func eachOf(t testing.TB, name, word string, f func(*Recording)) {
 	}
 }
 
-// Body returns the bytes of the response.
+// Body returns the bytes of the response body.
 func (i *Interaction) Body() string {
 	if i.Response.Base64 == "" {
 		return i.Response.Body
@@ -168,7 +211,7 @@ func (i *Interaction) Body() string {
 	return string(data)
 }
 
-// RequestBody returns the body of the request, even if it was recorded as a string.
+// RequestBody returns the body of the request, which some recorders have stored as a JSON string.
 func (i *Interaction) RequestBody() []byte {
 	var s string
 	if json.Unmarshal(i.Request.Body, &s) == nil {
@@ -177,8 +220,9 @@ func (i *Interaction) RequestBody() []byte {
 	return i.Request.Body
 }
 
-// Transport answers every request with the response and the given body, in reads of size
-// bytes.
+// Transport returns a transport that answers every request with the recorded status and headers
+// and the given body. The body is read in pieces of at most size bytes: faults in a decoder often
+// show only if an event is spread over several reads.
 func (i *Interaction) Transport(body string, size int) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
@@ -193,12 +237,13 @@ func (i *Interaction) Transport(body string, size int) http.RoundTripper {
 	})
 }
 
+// roundTrip makes a function an [http.RoundTripper].
 type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Sized returns a reader of r that reads at most n bytes at a time.
+// Sized returns a reader that reads at most n bytes of r at a time.
 func Sized(r io.Reader, n int) io.Reader { return sized{r, n} }
 
 type sized struct {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// selfEnv is set in the process that [StartSelf] starts.
+// selfEnv is the environment variable that [StartSelf] sets in the process that it starts.
 const selfEnv = "AYCODER_BENCH_SERVE"
 
-// ServeSelf returns false unless [StartSelf] has started this process. Then it serves h
-// until the benchmark ends. TestMain calls it first.
+// ServeSelf must be called first in TestMain. In a process that [StartSelf] has started, it
+// serves h until the benchmark ends. In any other process, it returns false at once.
 func ServeSelf(h http.Handler) bool {
 	if os.Getenv(selfEnv) == "" {
 		return false
@@ -33,8 +33,9 @@ func ServeSelf(h http.Handler) bool {
 	return true
 }
 
-// StartSelf starts the test binary once more, as a server on loopback whose CPU time does
-// not count as the client's, and returns its address.
+// StartSelf starts the test binary again, as a server on the loopback interface, and returns its
+// address. In a benchmark, the CPU time of a separate process does not count as that of the
+// client.
 func StartSelf(t testing.TB) (addr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -44,6 +45,8 @@ func StartSelf(t testing.TB) (addr string) {
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
+	// The server ends when its standard input does, even if this process is killed. So no server
+	// outlives a benchmark that crashed.
 	t.Cleanup(func() {
 		stdin.Close()
 		_ = cmd.Wait()

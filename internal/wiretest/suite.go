@@ -17,20 +17,21 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// An Answer is the outcome of a response.
+// An Answer holds the events that a client has yielded for one request.
 type Answer struct {
 	Parts    []aycoder.Part // including truncated calls
 	Cut      []*aycoder.ToolUse
 	Text     string // of the deltas
 	Thinking string // of the deltas
-	Args     map[string]string
-	Done     *aycoder.MessageDone
-	Err      error
-	Events   int
+	// Args holds the arguments in the deltas, by the id of their call.
+	Args   map[string]string
+	Done   *aycoder.MessageDone
+	Err    error
+	Events int
 }
 
-// Ask collects the answer of a client. It fails the test if the client violates the
-// contract of [aycoder.ModelClient].
+// Ask sends a request and collects the answer. It fails the test if an event comes after the end,
+// which the contract of [aycoder.ModelClient] forbids.
 func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.Request) *Answer {
 	t.Helper()
 	a := &Answer{Args: map[string]string{}}
@@ -58,6 +59,8 @@ func Ask(ctx context.Context, t testing.TB, m aycoder.ModelClient, req *aycoder.
 	return a
 }
 
+// join joins the deltas. It does so at the end and not one by one, so that a client is found that
+// changes an event after it has yielded the event.
 func (a *Answer) join(deltas []aycoder.ModelEvent) {
 	var text, thinking strings.Builder
 	for _, ev := range deltas {
@@ -73,7 +76,8 @@ func (a *Answer) join(deltas []aycoder.ModelEvent) {
 	a.Text, a.Thinking = text.String(), thinking.String()
 }
 
-// Message returns the complete parts as a message.
+// Message returns the complete parts of the answer as a message, without the calls that were cut
+// off.
 func (a *Answer) Message() *aycoder.Message {
 	m := &aycoder.Message{Role: aycoder.RoleAssistant}
 	for _, p := range a.Parts {
@@ -84,34 +88,39 @@ func (a *Answer) Message() *aycoder.Message {
 	return m
 }
 
-// A Suite checks a client on all recorded responses of its dialect.
+// A Suite checks a client on all recorded responses of one dialect.
 type Suite struct {
-	// Family is the dialect: "openai-chat".
+	// Family is the name of the dialect, such as "openai-chat".
 	Family string
-	// Client returns a client that uses the transport.
+	// Client returns a client that sends its requests through the transport.
 	Client func(rt http.RoundTripper, i *Interaction) aycoder.ModelClient
-	// Request returns the request. Default: one word.
+	// Request returns the request to send. Default: a message of one word, since the transport
+	// answers any request with the recorded response.
 	Request func(i *Interaction) *aycoder.Request
-	// Skip returns the reason why an interaction does not apply to this client, or "".
+	// Skip returns the reason why an interaction does not apply to this client, or "". The
+	// reasons are logged with their number, so that no interaction is skipped unnoticed. Skip may
+	// be nil.
 	Skip func(r *Recording, i *Interaction) string
 	// Stop returns the expected stop reason of the answer to i.
 	Stop func(i *Interaction) aycoder.StopReason
-	// Usage converts the recorded usage.
+	// Usage converts the usage as the service reports it into the expected usage.
 	Usage func(raw json.RawMessage) aycoder.Usage
-	// Error returns what is wrong with the error for a recorded failure, or "". The suite
-	// itself checks that it is an [*aycoder.ModelError] with the recorded status. Error
-	// may be nil.
+	// Error returns a description of the fault if err is not the right error for a recorded
+	// failure, and "" otherwise. The suite itself checks that err is an [*aycoder.ModelError]
+	// with the recorded status. Error may be nil.
 	Error func(i *Interaction, err error) string
-	// Call returns the expected form of a recorded call, or nil if the client must not
-	// emit it. Default: plain functions as they were recorded, and no other calls.
+	// Call returns the expected form of a recorded call, or nil if the client must not yield the
+	// call. Default: plain functions are expected as they were recorded, and no other calls.
 	Call func(i *Interaction, c Call) *Call
-	// More returns further faults. It may be nil.
+	// More returns descriptions of faults that only this client can have. More may be nil.
 	More func(i *Interaction, a *Answer) []string
-	// Min is the minimum number of interactions.
+	// Min is the minimum number of interactions. With fewer the test fails, because a filter that
+	// drops everything would otherwise look like success.
 	Min int
 }
 
-// Each calls f for the interactions of the dialect that apply, and logs their number.
+// Each calls f for each interaction of the dialect that applies to the client. It logs and
+// returns the number of interactions.
 func (s *Suite) Each(t *testing.T, f func(*Recording, *Interaction)) (n int) {
 	t.Helper()
 	skipped := map[string]int{}
@@ -136,6 +145,8 @@ func (s *Suite) Each(t *testing.T, f func(*Recording, *Interaction)) (n int) {
 	return n
 }
 
+// skip returns the reason why an interaction cannot be used, or "". Edited recordings may show
+// behaviour that no service has.
 func (s *Suite) skip(r *Recording, i *Interaction) string {
 	switch {
 	case r.Origin == "suspect":
@@ -148,6 +159,7 @@ func (s *Suite) skip(r *Recording, i *Interaction) string {
 	return ""
 }
 
+// request returns the request to send for an interaction.
 func (s *Suite) request(i *Interaction) *aycoder.Request {
 	if s.Request != nil {
 		return s.Request(i)
@@ -155,8 +167,9 @@ func (s *Suite) request(i *Interaction) *aycoder.Request {
 	return &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hello")}}
 }
 
-// Decode checks that every response is decoded as recorded, at three sizes of reads; with
-// the race detector at one, since it takes minutes.
+// Decode checks that the client decodes every response as recorded. It reads each response three
+// times, with reads of 7 bytes, of 1 byte, and of up to 1 MiB. With the race detector it only
+// uses reads of 7 bytes, since all three take minutes.
 func (s *Suite) Decode(t *testing.T) {
 	failed, sizes := 0, []int{7, 1, 1 << 20}
 	if timed.Race {
@@ -177,11 +190,12 @@ func (s *Suite) Decode(t *testing.T) {
 	t.Logf("%s: %d decoded at %d read sizes, %d failed", s.Family, n, len(sizes), failed)
 }
 
-// check returns the faults of an answer.
+// check returns descriptions of the faults of an answer.
 func (s *Suite) check(i *Interaction, a *Answer) []string {
 	if i.Expected.Error != nil {
 		return s.checkError(i, a)
 	}
+	// The recording itself breaks off, which only the right error tells from a short answer.
 	if !i.Expected.Complete {
 		if _, ok := errors.AsType[*aycoder.StreamBrokenError](a.Err); !ok || a.Done != nil {
 			return []string{fmt.Sprintf("broken off: done %v, error %v", a.Done, a.Err)}
@@ -194,12 +208,15 @@ func (s *Suite) check(i *Interaction, a *Answer) []string {
 	var w wrong
 	e := i.Expected
 	m := &aycoder.Message{Parts: a.Parts}
+	// The deltas are compared with the blocks, and the blocks with the recording, so that a
+	// display and the history show the same answer.
 	text, refusal := visible(a.Parts)
 	w.same("text", text, e.Text)
 	w.same("refusal", refusal, e.Refusal)
 	w.same("text of deltas", a.Text, m.Text())
 	w.same("reasoning", thinking(a.Parts), e.Reasoning)
 	w.same("reasoning of deltas", a.Thinking, thinking(a.Parts))
+	// Some services send neither an id nor the name of the model.
 	if e.ID != "" {
 		w.same("id", a.Done.ID, e.ID)
 	}
@@ -217,6 +234,8 @@ func (s *Suite) check(i *Interaction, a *Answer) []string {
 	return w
 }
 
+// checkError returns the faults of an answer to which the service replied with an error. The type
+// of the error decides whether an agent retries, so it must be exactly the expected one.
 func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	e := i.Expected.Error
 	base, ok := errors.AsType[*aycoder.ModelError](a.Err)
@@ -235,8 +254,8 @@ func (s *Suite) checkError(i *Interaction, a *Answer) []string {
 	return w
 }
 
-// visible returns the text of the parts and, separately, text that is marked as a
-// refusal.
+// visible returns the text of the parts without refusals, and the text of the refusals. Clients
+// mark a refusal in Extra, because it must go back to the service as a refusal.
 func visible(parts []aycoder.Part) (text, refusal string) {
 	for _, p := range parts {
 		t, ok := p.(*aycoder.Text)
@@ -250,6 +269,7 @@ func visible(parts []aycoder.Part) (text, refusal string) {
 	return text, refusal
 }
 
+// thinking returns the text of all thinking parts.
 func thinking(parts []aycoder.Part) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -260,9 +280,11 @@ func thinking(parts []aycoder.Part) string {
 	return b.String()
 }
 
-// wrong is a list of faults.
+// wrong is a list of faults, in words.
 type wrong []string
 
+// same adds a fault if two values differ. It shortens long values, since an answer may have
+// megabytes.
 func (w *wrong) same(what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		*w = append(*w, fmt.Sprintf("%s is %.500q, want %.500q", what, fmt.Sprint(got),
@@ -270,7 +292,7 @@ func (w *wrong) same(what string, got, want any) {
 	}
 }
 
-// wanted returns the calls that the client must emit.
+// wanted returns the calls that the client must yield for an interaction.
 func (s *Suite) wanted(i *Interaction) []*Call {
 	var want []*Call
 	for _, c := range i.Expected.Calls {
@@ -286,9 +308,11 @@ func (s *Suite) wanted(i *Interaction) []*Call {
 	return want
 }
 
-// calls compares the calls.
+// calls compares all calls of an answer. Ids must be unique even if the service sends none:
+// outputs are assigned to calls by their ids.
 func (w *wrong) calls(want []*Call, a *Answer) {
 	got := (&aycoder.Message{Parts: a.Parts}).Calls()
+	// With different numbers, comparing the calls one by one would only repeat the same fault.
 	if len(got) != len(want) {
 		w.same("number of calls", len(got), len(want))
 		return
@@ -303,18 +327,22 @@ func (w *wrong) calls(want []*Call, a *Answer) {
 	}
 }
 
+// call compares one call. The arguments are compared as values, except for those that were cut
+// off, which have no value. The deltas must show the same text as the final call.
 func (w *wrong) call(want *Call, got *aycoder.ToolUse, a *Answer) {
 	w.same("name of a call", got.Name, want.Name)
 	if want.ID != "" {
 		w.same("id of a call", got.ID, want.ID)
 	}
 	cut := slices.Contains(a.Cut, got)
+	// A client must keep the text of an incomplete call as it is, and not repair it.
 	if want.Valid != nil && !*want.Valid {
 		w.same("cut off", cut, true)
 		w.same("raw arguments", string(got.Args), want.Raw)
 		return
 	}
 	w.same("cut off", cut, false)
+	// Services write a call without arguments in several ways, but a tool always gets an object.
 	if string(want.Args) == "null" {
 		want.Args = json.RawMessage(`{}`)
 	}
@@ -328,10 +356,12 @@ func (w *wrong) call(want *Call, got *aycoder.ToolUse, a *Answer) {
 	}
 }
 
-// Cut checks that a response that is cut off anywhere ends in a typed error. Complete
-// returns the number of bytes after which a body is complete.
+// Cut cuts each complete response off at random places, and checks that the client returns a
+// typed error. The function complete returns the number of bytes after which a body is complete;
+// cuts after that are not tried, because the client may rightly take the answer for complete.
 func (s *Suite) Cut(t *testing.T, complete func(i *Interaction, body string) int) {
 	rnd := rand.New(rand.NewPCG(1, 2))
+	// The places are random but the same in each run, so that a failure can be repeated.
 	per := 20
 	if testing.Short() || timed.Race {
 		per = 3
