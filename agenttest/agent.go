@@ -67,6 +67,7 @@ type suite struct {
 // panics; the panic becomes a finding, so that one broken agent does not end the test binary.
 func bubble(t *testing.T, newAgent NewAgent, check func(*suite)) (found *findings) {
 	found = &findings{}
+	// If goroutines remain when the check has ended, synctest.Test panics here.
 	defer func() {
 		if p := recover(); p != nil {
 			found.add(ruleGone, "%v", p)
@@ -103,6 +104,7 @@ func (s *suite) playAll(sc scenario, w way) {
 
 // play plays a scenario once, and then continues the conversation with the history of that run.
 func (s *suite) play(sc scenario, w way) *trace {
+	// Each run has a new world, since calls are identified by numbers that must be unique in it.
 	tr := &trace{found: s.found, world: newWorld(s.found, sc.answers()), way: w}
 	if sc.answer != nil {
 		tr.answer = func(a *aycoder.ApprovalRequested) { sc.answer(a, tr) }
@@ -147,6 +149,7 @@ func (s *suite) whole(sc scenario, tr *trace) {
 		s.found.add(ruleEnds, "%s: the last text is %s, want %s", tr, shown(got), shown(sc.text))
 	}
 	for _, n := range sc.runs {
+		// More than once is already a finding of the world, but here the cause is easier to see.
 		if tr.world.ran(n) != 1 {
 			s.found.add(ruleEnds, "%s: call %d ran %d times, want once", tr, n, tr.world.ran(n))
 		}
@@ -219,6 +222,7 @@ func (s *suite) lazy() {
 	label := labelled(s.t.Context(), func(ctx context.Context) {
 		s.make(w, false).Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res))
 	})
+	// Now every goroutine that Run might have started has done what it could.
 	synctest.Wait()
 	if w.requests() > 0 || res.End != "" {
 		s.found.add(ruleLazy, "the model is asked %d times before the sequence is ranged over",
@@ -240,6 +244,8 @@ func (s *suite) singleUse() {
 			n++
 			return n != at
 		})
+		// The second range must not send a request either, because a retried request would cost
+		// money.
 		asked, again := w.requests(), 0
 		for ev, err := range seq {
 			if again++; again > 1 || ev != nil || !errors.Is(err, aycoder.ErrConsumed) {
@@ -305,12 +311,14 @@ func (s *suite) slowBody() {
 // calls. Run with -race, the check also finds data that the runs share.
 func (s *suite) concurrent() {
 	w := newWorld(s.found, nil)
+	// A world cannot be the client here, since its script counts requests across all runs.
 	client := &perRun{answers: [][]any{calls(delta("a"), callArgs("a", "plain", `{}`)), says("so")},
 		world: w}
 	tool := plainTool(s.t)
 	agent := s.agent(s.t, AgentSetup{Model: client, Tools: []aycoder.Tool{tool},
 		Approver: approver(false)})
 	results := make([]aycoder.Result, 8)
+	// Each run sends its last error when its loop has ended, so none outlives the bubble.
 	done := make(chan error)
 	for i := range results {
 		go func() {
@@ -393,6 +401,7 @@ func (s *suite) suspend() {
 			aycoder.Decision{CallID: q.CallID, Digest: q.Digest, Verdict: aycoder.Allow()})
 	}
 	second := newWorld(s.found, [][]any{says("so")})
+	// The second agent never sees the message of these calls, which the first one got completely.
 	second.complete[2], second.complete[3] = true, true
 	var res aycoder.Result
 	for _, err := range agent(second).Run(s.t.Context(), in, aycoder.Into(&res)) {
@@ -401,6 +410,7 @@ func (s *suite) suspend() {
 		}
 	}
 	checkHistory(s.found, "resumed", res.Messages)
+	// The read ran in the first agent and the writes in the second: none twice, none left out.
 	ran := slices.Concat(first.world.log(), second.log())
 	if len(ran) != 3 || res.Text() != "so" {
 		s.found.add(ruleTwice, "suspended and resumed: 3 calls, %d runs; last text %s", len(ran),

@@ -33,6 +33,7 @@ func (tr *trace) check(in aycoder.Input) {
 // a cancelled run must say that it was cancelled. Any other run ends with RunFinished or an
 // error.
 func (tr *trace) checkEnd() {
+	// A bug in the host must stay visible: an agent that recovers the panic would hide it.
 	switch p := tr.panicked; {
 	case p == nil && tr.left && tr.way.name == "panic":
 		tr.found.add(rulePanic, "%s: the panic is swallowed", tr)
@@ -43,6 +44,7 @@ func (tr *trace) checkEnd() {
 		context.Canceled) {
 		tr.found.add(ruleCancel, "%s: error %v", tr, tr.err)
 	}
+	// A run may still end normally if it was cancelled at its very last event.
 	if tr.cancelled && tr.err == nil && tr.res.End != aycoder.EndDone {
 		tr.found.add(ruleCancel, "%s: end %q and no error", tr, tr.res.End)
 	}
@@ -68,6 +70,7 @@ func checkHistory(found *findings, where string, messages []*aycoder.Message) {
 		return
 	}
 	for i, m := range messages {
+		// If the last message has calls, the index stays at that message, which has no outputs.
 		if calls := m.Calls(); len(calls) > 0 {
 			checkOutputs(found, where, calls, messages[min(i+1, len(messages)-1)])
 		}
@@ -198,6 +201,7 @@ func (tr *trace) checkCalls(added []*aycoder.Message) {
 		if p.out != nil {
 			tr.checkOutput(c, p.out)
 		}
+		// The calls that remain in byID did not run.
 		delete(byID, c.id)
 	}
 	for _, p := range byID {
@@ -228,6 +232,8 @@ func (tr *trace) checkOutput(c *callLog, out *aycoder.ToolOutput) {
 func (tr *trace) checkEvents() {
 	started, done := map[string]bool{}, map[string]*aycoder.ToolFinished{}
 	turns := 0
+	// Which events come between start and end of a call differs from agent to agent; only their
+	// order and number are fixed.
 	for i, ev := range tr.events {
 		switch ev := ev.(type) {
 		case *aycoder.ToolStarted:
@@ -264,6 +270,7 @@ func (tr *trace) checkEvents() {
 					len(tr.events))
 			}
 		}
+		// Hosts write events to logs and sockets as JSON.
 		if _, err := json.Marshal(ev); err != nil {
 			tr.found.add(ruleEvents, "%s: event %d does not encode: %v", tr, i, err)
 		}

@@ -84,6 +84,7 @@ func misfits(schema json.RawMessage, args string) ([]variant, error) {
 			out = append(out, variant{k + " = " + v, with(in, k, v)})
 		}
 	}
+	// A schema that allows unknown keys cannot be violated by one.
 	if string(sh.Extra) == "false" {
 		out = append(out, variant{"an unknown key", with(in, "no_such_argument", `1`)})
 	}
@@ -100,6 +101,7 @@ func otherType(property json.RawMessage) string {
 		return ""
 	}
 	switch p.Type {
+	// A list is never converted to these types, while some decoders convert numbers.
 	case "string", "boolean":
 		return `[1]`
 	case "integer", "number", "array", "object":

@@ -119,6 +119,7 @@ func (s *toolSuite) spec() {
 		})
 	}
 	wg.Wait()
+	// New validates the spec, so an agent could not use a tool that it rejects.
 	if _, err := aycoder.New(newWorld(s.found, nil), aycoder.WithTools(s.Tool)); err != nil {
 		s.found.add(ruleToolSpec, "%v", err)
 	}
@@ -188,6 +189,7 @@ func (s *toolSuite) call(ctx context.Context, args string) outcome {
 		}
 	}
 	inv := aycoder.NewInvocation("call_1", s.Tool.Spec().Name, json.RawMessage(args), progress)
+	// The channel has room for the outcome, so that the goroutine of a late call can end.
 	over := make(chan outcome, 1)
 	var label atomic.Value
 	go func() {
@@ -366,6 +368,8 @@ func (s *toolSuite) cancelledAtWork() {
 		s.promptly(c, "cancelled while it works", func() (time.Duration, error) {
 			ctx, cancel := context.WithCancel(s.t.Context())
 			at := make(chan time.Time, 1)
+			// The call gets time to begin its work; otherwise this would be the check
+			// cancelledBefore.
 			time.AfterFunc(prompt, func() {
 				at <- time.Now()
 				cancel()
@@ -392,6 +396,7 @@ func (s *toolSuite) promptly(c ToolCase, what string, call func() (time.Duration
 	var best time.Duration
 	for i := range attempts {
 		took, err := call()
+		// A call that hangs takes half a minute, so it is not tried again.
 		if errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -432,6 +437,7 @@ func (s *toolSuite) changesNothing() {
 		s.t.Skip("agenttest: ToolSetup has no Dir")
 	}
 	before := s.snapshot()
+	// Plans and previews come first, because the calls below may change the files.
 	s.plansChangeNothing(before)
 	if p, ok := s.Tool.(aycoder.Previewer); ok {
 		for _, c := range s.cases {

@@ -73,10 +73,12 @@ type trace struct {
 // run ranges over a run of the agent with the behaviour that the trace asks for, and checks the
 // rules that hold for every run. It must be called in a bubble of synctest.
 func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
+	// Counting goroutines is cheap; their labels are only read if there are more than before.
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // after the checks: what works until then works too long
 	label := labelled(ctx, func(ctx context.Context) {
+		// The sequence is ranged over on this goroutine, and so the body must be called on it.
 		tr.cancel, tr.home = cancel, goroutineID()
 		seq := agent.Run(ctx, in, aycoder.Into(&tr.res))
 		synctest.Wait()
@@ -107,6 +109,7 @@ func (tr *trace) body(ev aycoder.Event, err error) bool {
 	if goroutineID() != tr.home {
 		tr.found.add(ruleOwn, "%s comes on another goroutine", eventName(ev))
 	}
+	// Waiting for the lock would hide the fault and could block the bubble.
 	if !tr.mu.TryLock() {
 		tr.found.add(ruleOwn, "%s comes while the body works", eventName(ev))
 		return false
@@ -120,6 +123,7 @@ func (tr *trace) body(ev aycoder.Event, err error) bool {
 	tr.world.hold(true)
 	defer tr.world.hold(false)
 	select {
+	// The slot may be full: pace only needs to know that at least one event was seen.
 	case tr.world.seen <- struct{}{}:
 	default:
 	}
@@ -186,6 +190,7 @@ func (tr *trace) after(before int, label string) {
 			tr.found.add(ruleWorking, "call %d (%s) still works", c.n, c.tool)
 		}
 	}
+	// Until here, nothing but the agent could have ended the tools.
 	close(tr.world.release)
 	tr.helpers.Wait()
 	synctest.Wait()

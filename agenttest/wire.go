@@ -40,6 +40,7 @@ func (s *modelSuite) rateLimited(c Client) {
 	if !s.found.empty() {
 		return
 	}
+	// Some providers give the time at which the limit is full again, and not a wait.
 	wait := e.RetryAfter
 	if wait == 0 {
 		wait = time.Until(e.ResetAt)
@@ -56,6 +57,7 @@ func (s *modelSuite) badKey(c Client) {
 	_, err := aycoder.Complete(s.t.Context(), c.Model, request())
 	var shown strings.Builder
 	fmt.Fprintf(&shown, "%v %+v %#v %v %+v %#v", err, err, err, c.Model, c.Model, c.Model)
+	// Loggers print the errors in a chain one by one, so each of them must be safe.
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		fmt.Fprintf(&shown, " %v %+v", e, e)
 	}
@@ -144,6 +146,8 @@ func (s *modelSuite) grows(c Client, body func() []byte) {
 			return
 		}
 		sent := body()
+		// The closing brackets move as the list of messages grows, so only the part before them
+		// must be equal.
 		if before = bytes.TrimRight(before, "]} \n"); !bytes.HasPrefix(sent, before) {
 			s.found.add(ruleModelGrows, "request %d does not begin with request %d without its closing brackets: %s", step+1, step,
 				difference(sent, before))
@@ -178,6 +182,8 @@ func difference(got, want []byte) string {
 // refuses.
 func (s *modelSuite) moved(c Client, body func() []byte) {
 	opaque := &aycoder.Opaque{Provider: foreign, Raw: json.RawMessage(`{"type":"` + foreign + `"}`)}
+	// These are ids as three kinds of service write them; many APIs allow only letters, digits,
+	// "_" and "-", or limit the length.
 	ids := []string{"functions.read:0", "toolu_01A/b c", strings.Repeat("long", 40)}
 	req := request()
 	for _, id := range ids {

@@ -208,6 +208,7 @@ func (w *world) begin(spec *aycoder.ToolSpec, inv *aycoder.Invocation) *callLog 
 	} else {
 		close(w.begunLocked(c.n))
 	}
+	// The check comes before the call is counted, since it compares the call with the others.
 	w.mayBegin(c)
 	w.working++
 	w.writing = w.writing || c.effect != aycoder.EffectReadOnly
@@ -412,6 +413,7 @@ func huge(_ context.Context, w *world, _ *aycoder.Invocation) (*aycoder.ToolResu
 // The late report must be dropped, because its call has ended for the host.
 func reports(ctx context.Context, w *world, inv *aycoder.Invocation) (*aycoder.ToolResult,
 	error) {
+	// A host gets only some of these reports, which is allowed.
 	for i := range int64(100) {
 		inv.Progress(aycoder.Progress{Current: i, Total: 100, Message: dirt})
 	}

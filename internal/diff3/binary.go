@@ -6,11 +6,11 @@ import (
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
-// Whole reports whether a file is merged and compared as a whole instead of by lines: it is
-// binary or too large.
+// Whole reports whether a file is merged and compared as a whole instead of line by line. That is
+// the case if it is binary or too large.
 func Whole(data []byte) bool { return len(data) > maxSize || runes.Binary(data) }
 
-// mergeBinary takes the side that changed. If both did, all is one conflict.
+// mergeBinary takes the side that changed. If both sides changed, the whole file is one conflict.
 func mergeBinary(base, ours, theirs []byte, o Options) *Result {
 	r := &Result{Base: whole(base), Ours: whole(ours), Theirs: whole(theirs), Binary: true,
 		style: o.Style}

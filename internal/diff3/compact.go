@@ -1,14 +1,14 @@
 package diff3
 
-// A run of changed lines can often be moved without changing what the diff says:
-// when the line above it equals its last line, or the line below its first. compact
-// uses that freedom as git does, so that diffs of similar texts come out alike: runs
-// that meet are joined, a run goes as far down as it can, unless further up it can
-// stand beside a run of the other text, where it goes next to the last such place.
+// A run of changed lines can often be moved without changing the meaning of the diff: if the line
+// above the run equals its last line, or the line below it equals its first line. compact moves
+// the runs as git does, so that diffs of similar texts look alike. Runs that meet are joined. A
+// run is moved down as far as possible. But if it can be placed beside a run of the other text
+// further up, it is moved to the last such place.
 //
-// Runs, empty ones included, are separated by unchanged lines, which both texts have
-// in common. So the runs of both texts correspond one to one, in order, and that
-// stays so while they move.
+// Runs, which may be empty, are separated by unchanged lines, and both texts have these lines in
+// common. So the runs of both texts correspond one to one, in order, and still do so after they
+// have moved.
 func compact(s, other *side) {
 	r, o := cursor{side: s}, cursor{side: other}
 	r.first()
@@ -25,8 +25,8 @@ func compact(s, other *side) {
 	}
 }
 
-// slideBudget bounds how often lines are moved, for each line there is. Files as
-// people write them need less than 3.
+// slideBudget bounds the number of moves for each line of the text. Files that people write need
+// less than 3.
 const slideBudget = 64
 
 // cursor is a run of changed lines of a text, which may be empty.
@@ -63,19 +63,22 @@ func (c *cursor) prev() bool {
 	return true
 }
 
+// growDown extends the run over the changed lines below it. The mark after the last line is never
+// set, so no bounds check is needed.
 func (c *cursor) growDown() {
 	for c.changed[c.end] {
 		c.end++
 	}
 }
 
+// growUp extends the run over the changed lines above it.
 func (c *cursor) growUp() {
 	for c.start > 0 && c.changed[c.start-1] {
 		c.start--
 	}
 }
 
-// up moves the run up by one line, if it can be, and joins it with the run it meets.
+// up moves the run up by one line if possible, and joins it with a run that it meets.
 func (c *cursor) up() bool {
 	if c.start == 0 || c.ids[c.start-1] != c.ids[c.end-1] {
 		return false
@@ -87,8 +90,7 @@ func (c *cursor) up() bool {
 	return true
 }
 
-// down moves the run down by one line, if it can be, and joins it with the run it
-// meets.
+// down moves the run down by one line if possible, and joins it with a run that it meets.
 func (c *cursor) down() bool {
 	if c.end == len(c.ids) || c.ids[c.start] != c.ids[c.end] {
 		return false
@@ -100,9 +102,8 @@ func (c *cursor) down() bool {
 	return true
 }
 
-// settle moves the run to where it belongs. o is at the corresponding run of the
-// other text, and stays so. It returns how many moves that took, about budget at
-// most.
+// settle moves the run to its final place. The cursor o is at the corresponding run of the other
+// text, and stays there. The result is the number of moves, which is at most about budget.
 func (c *cursor) settle(o *cursor, budget int) int {
 	moves, top, beside := 0, 0, false
 	for size := -1; size != c.end-c.start && moves <= budget; {

@@ -2,19 +2,19 @@ package diff3
 
 import "bytes"
 
-// Hunk is a change: the lines a[A0:A1] became b[B0:B1]. One of the two may be
-// empty, not both.
+// Hunk is a change: the lines a[A0:A1] became the lines b[B0:B1]. Either range may be empty, but
+// not both.
 type Hunk struct{ A0, A1, B0, B1 int }
 
-// Script tells how a text became another.
+// Script says how the text A became the text B.
 type Script struct {
 	A, B  *Lines
 	Hunks []Hunk // in order; between two there is at least one equal line
 }
 
-// Diff compares two texts by lines, terminators included, as git does. It takes any
-// bytes. Time is O(n·√n) at worst and linear as a rule, memory linear. Texts of more
-// than 1,023 MiB are compared as one line.
+// Diff compares two texts by lines, including their line endings, as git does. It accepts any
+// bytes. It usually takes linear time, at worst O(n·√n), and linear memory. A text of more than
+// 1,023 MiB is compared as one line.
 func Diff(a, b []byte) *Script {
 	if max(len(a), len(b)) > maxSize {
 		return diffWhole(a, b)
@@ -35,8 +35,8 @@ func diffWhole(a, b []byte) *Script {
 	return s
 }
 
-// Change is a change of whole lines, which keep their ends. Lines are counted from 1; an
-// empty side has the number of the line that follows.
+// Change is a change of whole lines, including their line endings. Lines are counted from 1. If
+// Old or New is empty, its number is that of the following line.
 type Change struct {
 	OldLine, NewLine int
 	Old, New         string
@@ -52,13 +52,13 @@ func (s *Script) Changes() []Change {
 	return out
 }
 
-// Op is a step of a [Script]: lines that are equal, or a hunk.
+// Op is a step of a [Script]. It is either a hunk or a range of equal lines.
 type Op struct {
 	Hunk
 	Equal bool
 }
 
-// Ops returns the whole script, equal lines included, in order.
+// Ops returns all steps of the script in order, including the equal lines.
 func (s *Script) Ops() []Op {
 	ops := make([]Op, 0, 2*len(s.Hunks)+1)
 	var a, b int
@@ -75,12 +75,13 @@ func (s *Script) Ops() []Op {
 	return ops
 }
 
-// differ holds what several diffs over the lines of one table share.
+// differ holds memory that several diffs over the lines of one table share.
 type differ struct {
 	inA, inB []int32 // how often a line occurs, by id; zero between two diffs
 	fwd, bwd []int32
 }
 
+// newDiffer returns a differ for lines whose numbers are in the table t.
 func newDiffer(t *table) *differ {
 	return &differ{inA: make([]int32, t.size()), inB: make([]int32, t.size())}
 }
@@ -100,26 +101,27 @@ func (d *differ) diff(a, b []int32) []Hunk {
 	return p.hunks()
 }
 
-// pair is two texts and which of their lines differ. Only a[lo:hiA] and b[lo:hiB]
-// do: the rest is a common head and tail.
+// pair is two texts and which of their lines differ. Only a[lo:hiA] and b[lo:hiB] can differ,
+// because the texts have equal lines before and after these ranges.
 type pair struct {
 	a, b         side
 	lo, hiA, hiB int
 }
 
-// It marks the lines that are in one text only.
+// side is one text, as the numbers of its lines. It marks the lines that only this text has.
 type side struct {
 	ids     []int32
 	changed []bool
 }
 
+// mark marks a range of lines as changed.
 func (s *side) mark(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		s.changed[i] = true
 	}
 }
 
-// trim takes off equal lines at both ends, which most of two versions are.
+// trim skips equal lines at both ends. They are most of the lines of two versions of a file.
 func (p *pair) trim() {
 	a, b := p.a.ids, p.b.ids
 	n := min(len(a), len(b))
@@ -133,8 +135,7 @@ func (p *pair) trim() {
 	}
 }
 
-// compare marks the lines that differ, after setting aside those that cannot help
-// to find out.
+// compare marks the lines that differ. It first sets aside the lines that cannot match.
 func (d *differ) compare(p *pair) {
 	if p.lo == p.hiA || p.lo == p.hiB {
 		p.a.mark(p.lo, p.hiA)
@@ -148,6 +149,7 @@ func (d *differ) compare(p *pair) {
 	forget(d.inA, p.a.ids)
 	forget(d.inB, p.b.ids)
 	size := len(a.ids) + len(b.ids) + 3
+	// The arrays are the largest part of the memory, so several diffs share them.
 	if cap(d.fwd) < size {
 		d.fwd, d.bwd = make([]int32, size), make([]int32, size)
 	}
@@ -157,27 +159,29 @@ func (d *differ) compare(p *pair) {
 	m.run()
 }
 
+// markAt marks lines that sift has left, whose positions in the text differ from those in the
+// search.
 func (s *side) markAt(at []int32) {
 	for _, i := range at {
 		s.changed[i] = true
 	}
 }
 
-// count adds up how often each line occurs.
+// count counts how often each line occurs.
 func count(in, ids []int32) {
 	for _, id := range ids {
 		in[id]++
 	}
 }
 
-// forget takes back what count did.
+// forget sets the counts of count to zero again, for the next diff.
 func forget(in, ids []int32) {
 	for _, id := range ids {
 		in[id] = 0
 	}
 }
 
-// sifted is what is left of a side for the search, and where it came from.
+// sifted holds the lines of a side that the search compares, and their positions in the text.
 type sifted struct{ ids, at []int32 }
 
 // How much a line helps to match two texts.
@@ -192,9 +196,8 @@ const (
 	frequentRun = 100  // how far to look around a frequent line
 )
 
-// sift marks the lines of s[lo:hi] that do not occur in the other text as changed,
-// and with them the frequent lines in the middle of a run of such lines, where a
-// match would be by chance. It returns the others.
+// sift marks the lines of s[lo:hi] that do not occur in the other text as changed. It also marks
+// frequent lines amid such lines, where a match would be by chance. It returns the other lines.
 func (s *side) sift(other []int32, lo, hi int) sifted {
 	limit := int32(min(roughSqrt(len(s.ids)), maxFrequent))
 	worth := make([]uint8, hi-lo)
@@ -223,16 +226,17 @@ func (s *side) sift(other []int32, lo, hi int) sifted {
 	return left
 }
 
-// surroundings tells what is around a line, for lines in ascending order.
+// surroundings describes the lines around a line. It must be asked about lines in ascending
+// order.
 type surroundings struct {
 	worth         []uint8
 	above, below  window
 	before, after int // the useful lines next to the line
 }
 
-// lost reports whether the frequent line i stands amid useless ones: in the run of
-// lines around it that are not useful, useless ones precede and follow it, and are
-// more than three times as many as frequent ones, where i counts twice.
+// lost reports whether the frequent line i is surrounded by useless lines. It looks at the run of
+// lines around i that are not useful. There must be useless lines before and after i, and more
+// than three times as many as frequent ones, where i counts twice. The rule is git's.
 func (s *surroundings) lost(i int) bool {
 	s.after = max(s.after, i+1)
 	for s.after < len(s.worth) && s.worth[s.after] != useful {
@@ -243,15 +247,15 @@ func (s *surroundings) lost(i int) bool {
 	return above > 0 && below > 0 && above+below > 3*(to-from+1-above-below)
 }
 
-// window counts useless lines in a range whose ends only move down.
+// window counts the useless lines in a range whose ends only move down.
 type window struct {
 	worth  []uint8
 	lo, hi int
 	n      int
 }
 
-// useless counts lines in a window that moves forward only, so all windows together take
-// linear time.
+// useless returns the number of useless lines in a range. As the range only moves down, all calls
+// together take linear time.
 func (w *window) useless(lo, hi int) int {
 	if lo >= w.hi {
 		w.lo, w.hi, w.n = lo, lo, 0
@@ -269,7 +273,7 @@ func (w *window) useless(lo, hi int) int {
 	return w.n
 }
 
-// hunks gathers the marked lines.
+// hunks makes hunks of the marked lines.
 func (p *pair) hunks() []Hunk {
 	var hs []Hunk
 	ca, cb := p.a.changed, p.b.changed

@@ -2,7 +2,7 @@ package diff3
 
 import "bytes"
 
-// How a line ends.
+// lineEnd is a style of line endings.
 type lineEnd int
 
 const (
@@ -11,8 +11,8 @@ const (
 	isCRLF
 )
 
-// ending tells how line i ends, going by the line before if it is a last line
-// without an end.
+// ending returns how line i ends. If i is a last line without a line ending, it returns the
+// ending of the line before.
 func ending(l *Lines, i int) lineEnd {
 	if l.Len() == 0 {
 		return noEnd
@@ -30,7 +30,7 @@ func ending(l *Lines, i int) lineEnd {
 	return isLF
 }
 
-// wholeEnding tells how all lines of a text end, and noEnd if they differ.
+// wholeEnding returns the line ending of all lines in a text, or noEnd if they differ.
 func wholeEnding(text []byte) lineEnd {
 	all, with := bytes.Count(text, []byte("\n")), bytes.Count(text, []byte("\r\n"))
 	switch {
@@ -44,8 +44,9 @@ func wholeEnding(text []byte) lineEnd {
 	return noEnd
 }
 
-// endings gives the other side's lines the line endings of the one that changed all of
-// them and nothing else. Where that side changed more, people hardly ever did so.
+// endings suggests a resolution if one side changed all line endings and nothing else: the lines
+// of the other side with the new line endings. If that side changed more, people rarely chose
+// this.
 func (c *conflict) endings() ([]byte, bool) {
 	o, t := wholeEnding(c.ours), wholeEnding(c.theirs)
 	only := func(side []byte, end lineEnd) bool {
@@ -63,7 +64,7 @@ func (c *conflict) endings() ([]byte, bool) {
 	return nil, false
 }
 
-// withEnding returns text with all lines that end ending alike.
+// withEnding returns text with the same line ending on all lines.
 func withEnding(text []byte, end lineEnd) []byte {
 	lf, crlf := []byte("\n"), []byte("\r\n")
 	text = bytes.ReplaceAll(text, crlf, lf)

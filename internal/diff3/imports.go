@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxImports is how many lines of imports, or names in one of them, are merged at
-// most, since each is looked for among the others.
+// maxImports bounds the number of import lines, or of names in one of them, that are merged. Each
+// is compared with all others, so the time is quadratic.
 const maxImports = 100
 
-// imports merges conflicts that consist of import lines only. Such lines are a set,
-// and so are the names in one of them.
+// imports merges a conflict that consists of import lines only. The order of such lines does not
+// matter, and neither does that of the names in one line, so both sides can be united.
 func (c *conflict) imports() ([]byte, bool) {
 	base, ours, theirs := importLines(c.base), importLines(c.ours), importLines(c.theirs)
 	if len(ours) == 0 || len(theirs) == 0 || base == nil && len(c.base) > 0 {
@@ -39,8 +39,8 @@ func importLines(text []byte) []string {
 	return out
 }
 
-// isImport reports whether a line imports something, as Go, Python, JavaScript,
-// Rust, C, C#, PHP, Ruby and Java write it.
+// isImport reports whether a line is an import in Go, Python, JavaScript, Rust, C, C#, PHP, Ruby
+// or Java.
 func isImport(line string) bool {
 	for _, word := range []string{"import ", "from ", "use ", "pub use ", "using ", "#include ",
 		"require "} {
@@ -59,8 +59,8 @@ func subset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(line string) bool { return !slices.Contains(b, line) })
 }
 
-// unite adds to ours what only theirs has: in order, if both sides are, or else
-// after what precedes it in theirs.
+// unite adds to ours the lines that only theirs has. If both are sorted, the result is sorted,
+// too. Otherwise a line is added after the line that precedes it in theirs.
 func unite(ours, theirs []string, order func(a, b string) int) []string {
 	out := slices.Clone(ours)
 	sorted := slices.IsSortedFunc(ours, order) && slices.IsSortedFunc(theirs, order)
@@ -79,11 +79,11 @@ func unite(ours, theirs []string, order func(a, b string) int) []string {
 	return out
 }
 
-// lineOrder sorts imports as formatters do, by what is imported.
+// lineOrder compares import lines as formatters do, by the imported path or name.
 func lineOrder(a, b string) int { return strings.Compare(importKey(a), importKey(b)) }
 
-// importKey returns the part of an import line that formatters sort by: the path of
-// Go and JavaScript imports, all of others.
+// importKey returns the part of an import line by which formatters sort: the path in Go and
+// JavaScript, and otherwise the whole line.
 func importKey(line string) string {
 	if _, path, ok := strings.Cut(line, `"`); ok {
 		return path
@@ -94,8 +94,8 @@ func importKey(line string) string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// mergeNames merges the names of one import line: what stands between braces, or
-// after Python's import. The rest of the line must not have changed.
+// mergeNames merges the names in one import line: those between braces, or after the word import
+// in Python. The rest of the line must be the same in all three texts.
 func mergeNames(base, ours, theirs string) ([]byte, bool) {
 	b, o, t := cutNames(base), cutNames(ours), cutNames(theirs)
 	if b.names == nil || max(len(b.names), len(o.names), len(t.names)) > maxImports {
@@ -104,6 +104,7 @@ func mergeNames(base, ours, theirs string) ([]byte, bool) {
 	if b.head != o.head || b.head != t.head || b.tail != o.tail || b.tail != t.tail {
 		return nil, false
 	}
+	// A name that one side removed must not come back from the other side.
 	gone := func(name string) bool {
 		return slices.Contains(b.names, name) &&
 			!(slices.Contains(o.names, name) && slices.Contains(t.names, name))
@@ -115,13 +116,13 @@ func mergeNames(base, ours, theirs string) ([]byte, bool) {
 	return []byte(b.head + strings.Join(out, ", ") + b.tail), true
 }
 
-// nameList is an import line that is cut into its names and what is around them.
+// nameList is an import line that is split into its names and the text around them.
 type nameList struct {
 	head, tail string
 	names      []string
 }
 
-// cutNames finds the names of an import line. There are none if it has another form.
+// cutNames splits an import line. The result has no names if the line has another form.
 func cutNames(line string) nameList {
 	open, end := strings.IndexByte(line, '{'), strings.IndexByte(line, '}')
 	if open < 0 {

@@ -5,19 +5,19 @@ import (
 	"hash/maphash"
 )
 
-// maxSize is the size above which a file is treated as binary: line numbers and
-// offsets are kept in 32 bits. Git draws the line at the same place.
+// maxSize is the size in bytes above which a file is treated as binary. Line numbers and offsets
+// are stored in 32 bits. Git has the same limit.
 const maxSize = 1023 << 20
 
-// Lines is a text that is cut into lines. A line ends after "\n", which is part of
-// it; the last one may lack it. An empty text has no lines.
+// Lines is a text that is split into lines. A line includes the "\n" at its end, which only the
+// last line may lack. An empty text has no lines.
 type Lines struct {
 	data []byte
 	off  []int32 // line i is data[off[i]:off[i+1]]; nil if data is not cut
 	ids  []int32 // lines with equal bytes have equal ids
 }
 
-// whole returns data as one line, whatever it holds.
+// whole returns data as a single line, whatever data contains.
 func whole(data []byte) *Lines { return &Lines{data: data} }
 
 // Len returns the number of lines.
@@ -28,13 +28,13 @@ func (l *Lines) Len() int {
 	return len(l.ids)
 }
 
-// Slice returns the bytes of the lines from lo up to hi.
+// Slice returns the bytes of the lines from lo up to but not including hi.
 func (l *Lines) Slice(lo, hi int) []byte {
 	from, to := l.Offset(lo), l.Offset(hi)
 	return l.data[from:to:to]
 }
 
-// Offset returns where line i begins. Offset(Len()) is the size of the text.
+// Offset returns the offset at which line i begins. Offset(Len()) is the size of the text.
 func (l *Lines) Offset(i int) int {
 	if l.off == nil {
 		return i * len(l.data)
@@ -42,9 +42,9 @@ func (l *Lines) Offset(i int) int {
 	return int(l.off[i])
 }
 
-// table gives equal lines equal numbers, over several texts. Lines that share a
-// hash are told apart by their bytes, and the hash is seeded at random, so that
-// input cannot be made to collide.
+// table gives equal lines equal numbers, across several texts. Lines with the same hash are
+// compared by their bytes. The hash has a random seed, so that nobody can construct lines that
+// collide.
 type table struct {
 	seed  maphash.Seed
 	texts []*Lines
@@ -67,8 +67,8 @@ func newTable() *table {
 // size returns how many different lines there are.
 func (t *table) size() int { return len(t.first) }
 
-// add cuts data into lines. Texts after the first are expected to be like it: its
-// next line is compared before anything is hashed.
+// add splits data into lines. Texts after the first one are expected to be similar to it: the
+// line that comes next there is compared before a line is hashed.
 func (t *table) add(data []byte) *Lines {
 	for _, l := range t.texts {
 		if bytes.Equal(l.data, data) {
@@ -89,8 +89,8 @@ func (t *table) add(data []byte) *Lines {
 	return l
 }
 
-// addPieces cuts data into pieces other than lines: next returns the length of the
-// first piece of what is left.
+// addPieces splits data into pieces other than lines. The function next returns the length of the
+// first piece of its argument.
 func (t *table) addPieces(data []byte, next func([]byte) int) *Lines {
 	l := &Lines{data: data}
 	t.texts = append(t.texts, l)
@@ -104,9 +104,9 @@ func (t *table) addPieces(data []byte, next func([]byte) int) *Lines {
 	return l
 }
 
-// cut finds the lines of l. Most lines of a text that was edited follow each other as
-// they do in the text it was made from, like, so that the next line is known before
-// its end is.
+// cut finds the lines of l. In a text that was edited, most lines follow each other as in the
+// original text, like. For these lines the number is known without hashing, and even before the
+// end of the line is found.
 func (t *table) cut(l, like *Lines) {
 	guess := 0
 	for at := 0; at < len(l.data); {
@@ -131,7 +131,7 @@ func (t *table) cut(l, like *Lines) {
 	l.off = append(l.off, int32(len(l.data)))
 }
 
-// sameLine returns the length of line if rest begins with that line, else 0.
+// sameLine returns the length of line if rest begins with that whole line, and 0 otherwise.
 func sameLine(rest, line []byte) int {
 	if !bytes.HasPrefix(rest, line) {
 		return 0
@@ -142,8 +142,8 @@ func sameLine(rest, line []byte) int {
 	return 0
 }
 
-// resync says which line of like is expected after the line id, when the one at
-// guess was not the one that came.
+// resync returns the index of the line of like that is expected next. It is called when the line
+// with the given id came instead of the line at guess.
 func (t *table) resync(like *Lines, guess int, id int32) int {
 	if like == nil || t.first[id].text != 0 {
 		return guess
@@ -156,7 +156,7 @@ func (t *table) resync(like *Lines, guess int, id int32) int {
 	return max(guess, int(t.first[id].line)+1)
 }
 
-// id returns the number of a line of l, which is the next to be appended to l.
+// id returns the number of a line of l. The line is about to be appended to l.
 func (t *table) id(l *Lines, line []byte) int32 {
 	hash := uint32(maphash.Bytes(t.seed, line))
 	mask := uint32(len(t.slots) - 1)
@@ -174,14 +174,14 @@ func (t *table) id(l *Lines, line []byte) int32 {
 	return int32(len(t.first) - 1)
 }
 
-// line returns the bytes of the line with a number. Where it ends is known: the
-// line after it, or the end of the text, was noted before anything was looked up.
+// line returns the bytes of the line with a number. Its end is known, because the offset after it
+// was stored before any other line was looked up.
 func (t *table) line(id int32) []byte {
 	p := t.first[id]
 	return t.texts[p.text].Slice(int(p.line), int(p.line)+1)
 }
 
-// grow doubles the slots.
+// grow doubles the number of slots, so that half of them stay free and searches stay short.
 func (t *table) grow() {
 	old := t.slots
 	t.slots = make([]slot, 2*len(old))

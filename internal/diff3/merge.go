@@ -1,23 +1,23 @@
-// Package diff3 compares texts by lines and merges them three-way, with the results
-// that git has: the same hunks, the same conflicts, the same bytes. It is pure, takes
-// any bytes, and is bounded in time and memory.
+// Package diff3 compares texts by lines and merges them three-way. Its results are those of git:
+// the same hunks, the same conflicts, the same bytes. It is pure, accepts any bytes, and is
+// bounded in time and memory.
 //
-// It works in steps, a file each:
+// It works in steps, with a file for each:
 //
-//   - lines.go cuts texts into lines and gives equal lines equal numbers, so that the
-//     rest compares numbers.
-//   - diff.go sets aside the lines that cannot match, myers.go finds a short script
-//     for the others, compact.go moves its hunks to where people expect them.
-//   - merge.go puts the scripts from base to ours and from base to theirs together
-//     and finds the regions: unchanged, from one side, the same on both, in conflict.
-//   - binary.go is for texts that are not compared by lines.
-//   - suggest.go, endings.go and imports.go look for a way out of conflicts, render.go
-//     writes the merged text.
+//   - lines.go splits texts into lines and gives equal lines equal numbers, so that all further
+//     steps compare numbers.
+//   - diff.go sets aside the lines that cannot match, myers.go finds a short script for the
+//     others, and compact.go moves its hunks to the places where people expect them.
+//   - merge.go combines the scripts from base to ours and from base to theirs. It finds the
+//     regions: unchanged, changed on one side, changed in the same way on both, or in conflict.
+//   - binary.go handles texts that are not compared by lines.
+//   - suggest.go, endings.go and imports.go look for resolutions of conflicts. render.go writes
+//     the merged text.
 //
-// Why git's very algorithm, and not one of the many that find scripts as short: where
-// lines repeat there are many shortest scripts, and which of them is taken decides
-// whether two changes touch. Another choice is as good in itself, but finds conflicts
-// that git does not, and misses some that it does.
+// The algorithm is exactly that of git, although others find equally short scripts. If lines
+// repeat, there are many shortest scripts, and the choice among them decides whether two changes
+// touch. Another choice would be as good in itself, but would find conflicts that git does not
+// find, and miss some that git finds.
 package diff3
 
 import (
@@ -26,7 +26,7 @@ import (
 	"sync"
 )
 
-// Kind says where the text of a region comes from.
+// Kind says from which side the text of a region comes.
 type Kind int
 
 // The kinds of a [Region].
@@ -38,25 +38,25 @@ const (
 	Conflict              // they made different ones
 )
 
-// Span is a range of lines.
+// Span is a range of lines, from Lo up to but not including Hi. Lines count from 0.
 type Span struct{ Lo, Hi int }
 
 // Len returns the number of lines.
 func (s Span) Len() int { return s.Hi - s.Lo }
 
-// Region is a part of a merge. The regions of a merge follow each other without a
-// gap in all three texts.
+// Region is a part of a merge. The regions of a merge follow each other without a gap in all
+// three texts.
 type Region struct {
 	Kind               Kind
 	Base, Ours, Theirs Span
 	Suggestion         *Suggestion // of a conflict, nil if there is none
 
-	// core is Base, less the lines that belong to a conflict only because what has taken
-	// their place was cut off it: for suggestions, that change is made.
+	// core is a part of Base. It excludes the lines that belong to the conflict only because
+	// their replacements were cut off it. Suggestions treat that part of the change as made.
 	core Span
 }
 
-// Style says how much of a conflict is shown.
+// Style says which lines of a conflict are shown.
 type Style int
 
 // The styles are git's.
@@ -66,17 +66,17 @@ const (
 	StyleZdiff3              // the same without the head and tail that ours and theirs share
 )
 
-// Options say how to merge.
+// Options configures [Merge].
 type Options struct {
 	Style    Style
 	Touching bool // merge changes that touch but do not overlap
 }
 
-// Result is a merge.
+// Result is the outcome of a merge.
 type Result struct {
 	Base, Ours, Theirs *Lines
 	Regions            []Region
-	// Binary says that the texts were not looked into.
+	// Binary reports that the texts were merged as a whole, and not by lines.
 	Binary bool
 
 	style Style
@@ -84,10 +84,10 @@ type Result struct {
 
 // Merge merges ours and theirs, which were both made from base.
 //
-// It is diff3 as S. Khanna, K. Kunal and B. C. Pierce describe it in "A Formal
-// Investigation of Diff3" (2007), with git's rules: changes of the two sides that
-// overlap or touch are a conflict unless they are the same, and a conflict is cut
-// down as the style says.
+// The algorithm is diff3, as described by S. Khanna, K. Kunal and B. C. Pierce in "A Formal
+// Investigation of Diff3" (2007), with the rules of git: changes of the two sides that overlap or
+// touch are a conflict unless they are the same, and the style decides which lines belong to a
+// conflict.
 func Merge(base, ours, theirs []byte, o Options) *Result {
 	if slices.ContainsFunc([][]byte{base, ours, theirs}, Whole) {
 		return mergeBinary(base, ours, theirs, o)
@@ -101,7 +101,8 @@ func Merge(base, ours, theirs []byte, o Options) *Result {
 	return r
 }
 
-// suggest looks for a way out of a conflict.
+// suggest looks for a resolution of a conflict. It first uses core in place of Base, which treats
+// the change of the other lines as made.
 func (r *Result) suggest(g *Region) *Suggestion {
 	c := r.conflict(g)
 	core := c
@@ -112,6 +113,8 @@ func (r *Result) suggest(g *Region) *Suggestion {
 	return suggest(c)
 }
 
+// mergeLines merges texts that are not binary. All three share one table, so that equal lines
+// have equal numbers and no bytes are compared afterwards.
 func mergeLines(base, ours, theirs []byte, o Options) *Result {
 	t := newTable()
 	m := merger{opts: o}
@@ -119,16 +122,17 @@ func mergeLines(base, ours, theirs []byte, o Options) *Result {
 	return m.merge(t)
 }
 
-// manyLines is how many lines a text has that is worth a second goroutine.
+// manyLines is the number of lines from which a second goroutine saves time.
 const manyLines = 5000
 
-// merge merges the texts of m, whose lines are those of t.
+// merge merges the texts of m, whose lines are in the table t.
 func (m *merger) merge(t *table) *Result {
 	m.differ = newDiffer(t)
 	if m.base.Len() < manyLines {
 		m.toOurs = m.differ.diff(m.base.ids, m.ours.ids)
 		m.toTheirs = m.differ.diff(m.base.ids, m.theirs.ids)
 	} else {
+		// Two goroutines must not share a differ, which holds the counts of one diff.
 		var wg sync.WaitGroup
 		wg.Go(func() { m.toTheirs = newDiffer(t).diff(m.base.ids, m.theirs.ids) })
 		m.toOurs = m.differ.diff(m.base.ids, m.ours.ids)
@@ -139,7 +143,7 @@ func (m *merger) merge(t *table) *Result {
 		style: m.opts.Style}
 }
 
-// conflict returns the texts of a region.
+// conflict returns the three texts of a region.
 func (r *Result) conflict(g *Region) conflict {
 	return conflict{
 		r.Base.Slice(g.Base.Lo, g.Base.Hi),
@@ -159,7 +163,7 @@ func (r *Result) Conflicts() int {
 	return n
 }
 
-// merger collects the parts of a merge that are not unchanged.
+// merger collects the regions of a merge that are not unchanged.
 type merger struct {
 	opts               Options
 	base, ours, theirs *Lines
@@ -171,13 +175,12 @@ type merger struct {
 // part is a region that is not unchanged.
 type part struct {
 	Region
-	// plain is set on a change that both sides made in the same place. To git it is not a part
-	// at all, so it does not keep the conflicts around it apart.
+	// plain is set for a change that both sides made in the same place. Git does not count it as
+	// a change, so two conflicts may be joined across it.
 	plain bool
 }
 
-// walk goes through the changes of both sides and groups those that overlap or
-// touch.
+// walk goes through the changes of both sides, and groups those that overlap or touch.
 func (m *merger) walk() {
 	for i, j := 0, 0; i < len(m.toOurs) || j < len(m.toTheirs); {
 		g := m.group(i, j)
@@ -186,15 +189,15 @@ func (m *merger) walk() {
 	}
 }
 
-// group is a range of base in which the sides' changes overlap or touch, with the
-// ranges it has become.
+// group is a range of base in which changes of both sides overlap or touch, with the
+// corresponding ranges of ours and theirs.
 type group struct {
 	Region
 	ours, theirs []Hunk
 }
 
-// group collects the changes from toOurs[i:] and toTheirs[j:] that overlap or
-// touch.
+// group collects the changes from toOurs[i:] and toTheirs[j:] that overlap or touch. Each change
+// that is added may extend the range, so it repeats until none is added.
 func (m *merger) group(i, j int) group {
 	var g group
 	if j == len(m.toTheirs) || i < len(m.toOurs) && m.toOurs[i].A0 <= m.toTheirs[j].A0 {
@@ -213,7 +216,7 @@ func (m *merger) group(i, j int) group {
 	return g
 }
 
-// extend takes the hunks that begin no later than base ends.
+// extend takes the hunks that begin before or at the end of base, and extends base to their ends.
 func extend(hunks, taken []Hunk, base *Span) []Hunk {
 	n := len(taken)
 	for n < len(hunks) && hunks[n].A0 <= base.Hi {
@@ -223,8 +226,8 @@ func extend(hunks, taken []Hunk, base *Span) []Hunk {
 	return hunks[:n]
 }
 
-// image returns what a range of base has become, when the n hunks from the ith lie
-// in it and the others outside.
+// image returns the range of the new text that corresponds to a range of base. The n hunks from
+// index i must lie in the range, and all others outside of it.
 func image(hunks []Hunk, i, n int, base Span) Span {
 	return Span{base.Lo + shift(hunks, i), base.Hi + shift(hunks, i+n)}
 }
@@ -237,8 +240,8 @@ func shift(hunks []Hunk, i int) int {
 	return hunks[i-1].B1 - hunks[i-1].A1
 }
 
-// kind tells what both sides did in a place. Only a change that is the same on both counts
-// once.
+// kind returns the kind of a group. A change on both sides is a conflict unless both made the
+// same change in the same place.
 func (m *merger) kind(g *group) Kind {
 	switch {
 	case len(g.theirs) == 0:
@@ -254,12 +257,12 @@ func (m *merger) kind(g *group) Kind {
 	return Conflict
 }
 
-// same reports whether ours and theirs are equal in two ranges.
+// same reports whether a range of ours is equal to a range of theirs.
 func (m *merger) same(ours, theirs Span) bool {
 	return slices.Equal(m.ours.ids[ours.Lo:ours.Hi], m.theirs.ids[theirs.Lo:theirs.Hi])
 }
 
-// add appends a group, cut down as the style says if it is a conflict.
+// add appends a group. If it is a conflict, its lines are those that the style shows.
 func (m *merger) add(g group) {
 	switch {
 	case g.Kind == Both:
@@ -276,7 +279,7 @@ func (m *merger) add(g group) {
 	}
 }
 
-// refine replaces a conflict by one for each difference between ours and theirs.
+// refine splits a conflict into one conflict for each difference between ours and theirs.
 func (m *merger) refine(g *group) {
 	if g.Ours.Len() == 0 || g.Theirs.Len() == 0 {
 		m.conflict(g.Region)
@@ -308,15 +311,15 @@ func (m *merger) refine(g *group) {
 	}
 }
 
-// kept reports whether ours has the lines of base that lie beside a conflict. If not, they
-// belong to the conflict, or else they would be gone after base was chosen for it.
+// kept reports whether ours still has the lines of base beside a conflict. If not, these lines
+// must belong to the conflict. Otherwise they would be lost if a user chose base for it.
 func (m *merger) kept(base, ours Span) bool {
 	return slices.Equal(m.base.ids[base.Lo:base.Hi], m.ours.ids[ours.Lo:ours.Hi])
 }
 
-// preimage returns the line of base that belongs to the boundary before a line of
-// ours: the last one there is if end is set, or else the first. Within a change the
-// lines correspond one by one as far as there are as many.
+// preimage returns the line of base that corresponds to the boundary before a line of ours. If
+// several lines do, it returns the last if end is set, and the first otherwise. Within a change,
+// lines correspond one by one, as far as both sides have a line.
 func preimage(g *group, at int, end bool) int {
 	i := sort.Search(len(g.ours), func(i int) bool { return g.ours[i].B1 >= at })
 	if i == len(g.ours) {
@@ -334,8 +337,8 @@ func preimage(g *group, at int, end bool) int {
 	return min(h.A0+at-h.B0, h.A1)
 }
 
-// conflict appends a conflict, or joins it with the one before, if there are no
-// more than three lines between them or none with a letter or a digit.
+// conflict appends a conflict. As in git, it is joined with the conflict before if there are no
+// more than three lines between them, or no line with a letter or a digit.
 func (m *merger) conflict(r Region) {
 	n := len(m.parts)
 	for n > 0 && m.parts[n-1].plain {
@@ -353,15 +356,14 @@ func (m *merger) conflict(r Region) {
 	m.parts = append(m.parts, part{Region: r})
 }
 
-// hasAlnum reports whether a text has a letter or a digit. Lines of brackets and blanks do
-// not separate two conflicts.
+// hasAlnum reports whether a text has a letter or a digit.
 func hasAlnum(text []byte) bool {
 	return slices.ContainsFunc(text, func(c byte) bool {
 		return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	})
 }
 
-// peel takes the lines off a conflict that ours and theirs begin or end with.
+// peel removes from a conflict the lines that ours and theirs both begin with or both end with.
 func (m *merger) peel(g *group) {
 	r := g.Region
 	for r.Ours.Len() > 0 && r.Theirs.Len() > 0 &&
@@ -377,9 +379,9 @@ func (m *merger) peel(g *group) {
 	m.parts = append(m.parts, part{Region: r})
 }
 
-// split appends the changes of a group one by one, if they touch but do not overlap:
-// each replaces or deletes different lines. Where an insertion belongs beside a change is a
-// guess, so a group with insertions stays a conflict.
+// split appends the changes of a group one by one, if each replaces or deletes different lines.
+// It returns false if changes overlap, or if one is an insertion: the order of an insertion and
+// the change beside it would be a guess.
 func (m *merger) split(g *group) bool {
 	at := Region{
 		Base: Span{Hi: g.Base.Lo}, Ours: Span{Hi: g.Ours.Lo}, Theirs: Span{Hi: g.Theirs.Lo},
@@ -405,8 +407,8 @@ func (m *merger) split(g *group) bool {
 	return true
 }
 
-// next returns the region of a hunk that comes after r and is ours or theirs. The
-// lines in between are unchanged.
+// next returns the region of the next hunk of one side. The lines between r and the hunk are
+// unchanged.
 func (r *Region) next(h Hunk, ours bool) Region {
 	n := h.A0 - r.Base.Hi
 	o, t := r.Ours.Hi+n, r.Theirs.Hi+n
@@ -419,7 +421,7 @@ func (r *Region) next(h Hunk, ours bool) Region {
 		Theirs: Span{t, t + is}}
 }
 
-// fill returns the parts with what lies between them.
+// fill returns all regions: the parts and the unchanged regions between them.
 func (m *merger) fill() []Region {
 	rs := make([]Region, 0, 2*len(m.parts)+1)
 	var at Region
@@ -434,8 +436,8 @@ func (m *merger) fill() []Region {
 	return m.between(rs, at, end)
 }
 
-// between appends the region between two. Ours and theirs are equal there. Base is
-// too, except beside a conflict that was cut down.
+// between appends the region between two parts. Ours and theirs are equal there. Base may differ
+// if a conflict beside the region was reduced.
 func (m *merger) between(rs []Region, p, q Region) []Region {
 	r := Region{
 		Base: Span{p.Base.Hi, q.Base.Lo}, Ours: Span{p.Ours.Hi, q.Ours.Lo},

@@ -9,13 +9,15 @@ const (
 	keenRatio = 4   // how much further than its edits a path must be to be taken
 )
 
-// myers finds which lines differ, with the linear-space algorithm of E. Myers, "An
-// O(ND) Difference Algorithm and Its Variations", Algorithmica 1 (1986), section
-// 4b: search forward and backward at once, split where they meet, go on in both
-// halves. Two rules bound it, which are of Paul Eggert's making for GNU diff: after
-// many edits a path that has come far through long equal runs is taken as it is,
-// and when the edits exceed about the square root of the size the furthest path
-// is. So the time is O(n·√n) at worst, the space O(n).
+// myers finds the lines that differ, with the linear-space algorithm of E. Myers, "An O(ND)
+// Difference Algorithm and Its Variations", Algorithmica 1 (1986), section 4b. It searches
+// forward and backward at once, splits the texts where both searches meet, and continues in both
+// halves.
+//
+// Two rules bound the search, which Paul Eggert devised for GNU diff. After many edits, a path is
+// accepted that has come far through long equal runs. And when the edits exceed about the square
+// root of the size, the path that has come furthest is accepted. The time is therefore O(n·√n) at
+// worst, and the space O(n).
 type myers struct {
 	a, b         []int32 // what is compared
 	onlyA, onlyB func(lo, hi int)
@@ -23,20 +25,22 @@ type myers struct {
 	maxCost      int
 }
 
-// box is a part of the edit graph: a[a0:a1] against b[b0:b1]. In an exact box the
-// number of edits is known to be small, and none of the shortcuts is taken.
+// box is a part of the edit graph: a[a0:a1] against b[b0:b1]. In an exact box the number of edits
+// is known to be small, so the search uses neither of the two shortcuts.
 type box struct {
 	a0, a1, b0, b1 int
 	exact          bool
 }
 
+// run compares the two texts. For small texts the bound on the edits never applies, so they get a
+// shortest script.
 func (m *myers) run() {
 	m.maxCost = max(roughSqrt(len(m.a)+len(m.b)+3), minCost)
 	m.solve(box{a1: len(m.a), b1: len(m.b)})
 }
 
-// solve splits a box until one side is empty. It recurses into the smaller part
-// only, so that the stack stays logarithmic.
+// solve splits a box until one side is empty. It recurses only into the smaller part, so the
+// depth of the stack stays logarithmic.
 func (m *myers) solve(x box) {
 	for {
 		for x.a0 < x.a1 && x.b0 < x.b1 && m.a[x.a0] == m.b[x.b0] {
@@ -63,7 +67,7 @@ func (m *myers) solve(x box) {
 
 func (x box) size() int { return x.a1 - x.a0 + x.b1 - x.b0 }
 
-// split cuts a box in two at a point of a good path through it.
+// split splits a box in two, at a point on a good path through it.
 func (m *myers) split(x box) (lo, hi box) {
 	f := newFront(m, x)
 	p := f.search(x.exact, m.maxCost)
@@ -73,14 +77,14 @@ func (m *myers) split(x box) (lo, hi box) {
 	return lo, hi
 }
 
-// point is where a box is split. The part that was searched is exact afterwards.
+// point is the place where a box is split. A part that was searched completely is exact.
 type point struct {
 	i, j             int
 	exactLo, exactHi bool
 }
 
-// front is the state of one search. Points are (i, j) = i lines of a and j of b
-// used; the diagonal is i-j, and is stored at fwd[mid+i-j].
+// front is the state of one search. A point (i, j) means that i lines of a and j lines of b are
+// used. Its diagonal is i-j, which is stored at fwd[mid+i-j].
 type front struct {
 	a, b       []int32
 	fwd, bwd   []int32
@@ -106,8 +110,8 @@ func newFront(m *myers, x box) *front {
 	return f
 }
 
-// search takes turns forward and backward until the paths meet or a shortcut is
-// taken.
+// search alternates between forward and backward steps until the paths meet or a shortcut
+// applies.
 func (f *front) search(exact bool, maxCost int) point {
 	for cost := 1; ; cost++ {
 		f.snake = false
@@ -131,8 +135,8 @@ func (f *front) search(exact bool, maxCost int) point {
 	}
 }
 
-// forward adds one edit to each forward path. Most of the time of a diff goes by
-// here and in backward, so these two are written so that indices need no checks.
+// forward adds one edit to each forward path. Most of the time of a diff is spent here and in
+// backward. Both are written so that the compiler can omit bounds checks.
 func (f *front) forward() (point, bool) {
 	f.widenForward()
 	a, b, lo := f.a, f.b, f.flo-1
@@ -164,8 +168,8 @@ func (f *front) forward() (point, bool) {
 	return point{}, false
 }
 
-// meeting returns on which diagonals, lo up to lo+width, a path can meet one that
-// comes from the other end. The paths can have met only when the turn is right.
+// meeting returns the diagonals, from lo up to lo+width, on which a path can meet a path from the
+// other end. Paths can only have met if it is the turn of the right direction.
 func meeting(turn bool, lo, hi int) (int, uint) {
 	if !turn {
 		return lo, 0
@@ -173,8 +177,8 @@ func meeting(turn bool, lo, hi int) (int, uint) {
 	return lo, uint(hi - lo + 1)
 }
 
-// widenForward admits the diagonals next to those reached, or, at the edge of the
-// box, leaves out the outermost, which has the wrong parity now.
+// widenForward adds the diagonals next to those reached. At the edge of the box it drops the
+// outermost diagonal instead, which has the wrong parity in this step.
 func (f *front) widenForward() {
 	if f.flo > f.dlo {
 		f.flo--
@@ -222,6 +226,7 @@ func (f *front) backward() (point, bool) {
 	return point{}, false
 }
 
+// widenBackward does for the backward search what widenForward does for the forward search.
 func (f *front) widenBackward() {
 	if f.blo > f.dlo {
 		f.blo--
@@ -237,8 +242,8 @@ func (f *front) widenBackward() {
 	}
 }
 
-// keen looks for a path that has come much further than the edits it cost and
-// stands at the end of a long equal run.
+// keen looks for a path that has come much further than the edits it cost, and that ends after a
+// long run of equal lines.
 func (f *front) keen(cost int) (point, bool) {
 	n, m := len(f.a), len(f.b)
 	best, p := keenRatio*cost, point{}
@@ -266,6 +271,7 @@ func (f *front) keen(cost int) (point, bool) {
 	return p, p.exactHi
 }
 
+// equalRun reports whether longSnake lines are equal from (i, j) on.
 func (f *front) equalRun(i, j int) bool {
 	for k := range longSnake {
 		if f.a[i+k] != f.b[j+k] {
@@ -275,7 +281,7 @@ func (f *front) equalRun(i, j int) bool {
 	return true
 }
 
-// giveUp takes the path that has come furthest, forward or backward.
+// giveUp accepts the path that has come furthest, forward or backward.
 func (f *front) giveUp() point {
 	n, m := len(f.a), len(f.b)
 	fsum, fi := -1, -1

@@ -7,10 +7,10 @@ import (
 
 // Format says how conflicts are written.
 type Format struct {
-	// Labels follow the markers of ours, base and theirs.
+	// Ours, Base and Theirs are the labels that follow the conflict markers.
 	Ours, Base, Theirs string
-	// MarkerSize is the length of the markers. 0 means 7, or more if a line of the
-	// texts begins with such a marker.
+	// MarkerSize is the length of the markers in bytes. If it is 0, the length is 7, or more if a
+	// line of the texts begins with such a marker.
 	MarkerSize int
 }
 
@@ -19,13 +19,13 @@ const (
 	maxMarker  = 250 // longer runs in the texts do not make markers longer
 )
 
-// Chosen returns the texts to use in place of a region, one after the other, and whether
-// something was chosen for it.
+// Chosen returns the texts that replace a region, one after the other. The result ok is false if
+// nothing was chosen for the region.
 type Chosen func(region int) (texts [][]byte, ok bool)
 
-// Render returns the merged text, and where each region ends in it. Conflicts for which nothing
-// was chosen are written between markers, except that of a binary file, for which ours is
-// written. A chosen text without a line end gets one if something follows.
+// Render returns the merged text, and the offset at which each region ends in it. A conflict for
+// which nothing was chosen is written between markers; in a binary file, it is written as ours.
+// If a chosen text does not end in a line ending and more text follows, a line ending is added.
 func (r *Result) Render(f Format, chosen Chosen) (text []byte, ends []int) {
 	size := max(r.Ours.Offset(r.Ours.Len()), r.Theirs.Offset(r.Theirs.Len()))
 	w := writer{r: r, f: f, out: make([]byte, 0, size)}
@@ -43,8 +43,8 @@ func (r *Result) Render(f Format, chosen Chosen) (text []byte, ends []int) {
 	return w.out, w.ends
 }
 
-// text returns the merged text, if there are no conflicts. Unlike in Render, the pieces need
-// not be lines.
+// text returns the merged text if there are no conflicts. Unlike in Render, the pieces need not
+// be lines.
 func (r *Result) text() []byte {
 	var out []byte
 	for i := range r.Regions {
@@ -53,13 +53,13 @@ func (r *Result) text() []byte {
 	return out
 }
 
-// Sides returns what base, ours and theirs have in region i.
+// Sides returns the texts of region i in base, ours and theirs.
 func (r *Result) Sides(i int) (base, ours, theirs []byte) {
 	c := r.conflict(&r.Regions[i])
 	return c.base, c.ours, c.theirs
 }
 
-// Text returns the text of a region that is not a conflict, or ours of one that is.
+// Text returns the merged text of a region. For a conflict it returns the text of ours.
 func (r *Result) Text(g *Region) []byte {
 	if g.Kind == Theirs {
 		return r.Theirs.Slice(g.Theirs.Lo, g.Theirs.Hi)
@@ -75,7 +75,7 @@ type writer struct {
 	ends []int // of the regions that were written
 }
 
-// text writes lines.
+// text writes a text that begins with a new line.
 func (w *writer) text(text []byte) {
 	if len(text) > 0 {
 		w.endLine(text)
@@ -83,8 +83,8 @@ func (w *writer) text(text []byte) {
 	w.out = append(w.out, text...)
 }
 
-// endLine ends the line before text, if it has no end: as the line before it does, or else
-// the first of text.
+// endLine adds a line ending before text, if the last line written has none. The ending is that
+// of the line before or, if there is none, that of the first line of text.
 func (w *writer) endLine(text []byte) {
 	end := len(w.out)
 	if end == 0 || w.out[end-1] == '\n' {
@@ -98,13 +98,14 @@ func (w *writer) endLine(text []byte) {
 		w.out = append(w.out, '\r')
 	}
 	w.out = append(w.out, '\n')
+	// The line ending belongs to the text before, so regions that ended there end after it.
 	for i := len(w.ends) - 1; i >= 0 && w.ends[i] == end; i-- {
 		w.ends[i] = len(w.out)
 	}
 }
 
-// region writes a region. The order is git's: ours, base if the style shows it,
-// theirs.
+// region writes a region. The order of the sides is that of git: ours, then base if the style
+// shows it, then theirs.
 func (w *writer) region(g *Region) {
 	if g.Kind != Conflict || w.r.Binary {
 		w.text(w.r.Text(g))
@@ -126,6 +127,8 @@ func (w *writer) region(g *Region) {
 	w.marker('>', w.f.Theirs, eol)
 }
 
+// marker writes a marker. A line break in a label would end the marker, and its rest would become
+// a line of the file.
 func (w *writer) marker(c byte, label, eol string) {
 	for range w.f.MarkerSize {
 		w.out = append(w.out, c)
@@ -140,7 +143,7 @@ func (w *writer) marker(c byte, label, eol string) {
 	w.out = append(w.out, eol...)
 }
 
-// side writes lines of a conflict, and ends the last one if nothing else does.
+// side writes one side of a conflict, and adds a line ending if the last line has none.
 func (w *writer) side(l *Lines, s Span, eol string) {
 	text := l.Slice(s.Lo, s.Hi)
 	w.out = append(w.out, text...)
@@ -149,8 +152,8 @@ func (w *writer) side(l *Lines, s Span, eol string) {
 	}
 }
 
-// markerEnding returns how markers end: as the lines before the conflict do, and
-// the first of base. Only if none of them says otherwise they end in CRLF.
+// markerEnding returns the line ending of the markers. As in git, it is CRLF only if the first
+// line of base ends in CRLF, and if neither of the lines before the conflict ends in LF.
 func (w *writer) markerEnding(g *Region) string {
 	end := ending(w.r.Ours, max(g.Ours.Lo-1, 0))
 	if end != isLF {
@@ -165,10 +168,9 @@ func (w *writer) markerEnding(g *Region) string {
 	return "\n"
 }
 
-// freeMarker returns the length of markers that no line of the texts begins with.
-// Lines that begin with a very long run of a marker's characters would make the
-// markers, and the merged text, very long. They are told from a marker by not being
-// as long.
+// freeMarker returns a length for markers with which no line of the texts can be confused. Lines
+// that begin with a very long run of a marker's characters would make the markers very long, too.
+// Such lines are ignored, as long as their length differs from that of the markers.
 func (r *Result) freeMarker() int {
 	longest, long := markerSize-1, map[int]bool{}
 	for _, l := range []*Lines{r.Base, r.Ours, r.Theirs} {
@@ -187,8 +189,8 @@ func (r *Result) freeMarker() int {
 	return size
 }
 
-// markerRun returns how often a line repeats the character of a marker that it
-// begins with, or 0 if that is too seldom.
+// markerRun returns how many times a line repeats the marker character that it begins with. It
+// returns 0 if the line is too short for a marker.
 func markerRun(line []byte) int {
 	if len(line) < markerSize || !strings.ContainsRune("<|=>", rune(line[0])) {
 		return 0

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// Suggestion is a text for a conflict that a rule found. It is a guess for somebody
-// to look at: nothing is merged by it unasked.
+// Suggestion is a possible resolution of a conflict, found by a rule. A user should look at it:
+// the merge itself never uses it.
 type Suggestion struct {
 	Text []byte
 	Rule string
-	// Confidence is how often people resolved such conflicts by this very text.
+	// Confidence is the share of such suggestions that were exactly the resolution people
+	// committed.
 	Confidence float64
 }
 
@@ -26,12 +27,12 @@ const (
 	RuleTokens    = "tokens"       // a few lines that the sides changed in different tokens
 )
 
-// rules are in the order in which they are tried. The confidence is the share of
-// suggestions that are the very bytes which the people who merged have committed, each
-// merged file counted once, as one rename can make a hundred conflicts. It was measured
-// on merges set aside and on projects by which no rule was tuned, the lower figure
-// counts, and it is rounded down: projects differ more than rules do. TestConfidence
-// holds the figures to recorded merges.
+// rules are in the order in which they are tried. The confidence is the share of suggestions that
+// are byte for byte the text that people committed. Each merged file counts once, since one
+// rename can cause a hundred conflicts. The share was measured on merges that were set aside, and
+// on projects that were not used to tune a rule. The lower of the two figures counts, rounded
+// down, since projects differ more than rules do. TestConfidence compares the figures with
+// recorded merges.
 var rules = []struct {
 	name       string
 	confidence float64
@@ -50,16 +51,16 @@ var rules = []struct {
 const (
 	maxConflict   = 16 << 10 // for rules that look at words, or would double the time of a merge
 	maxTokenLines = 10       // lines of a side whose tokens are merged
-	// maxRewritten is how many percent of a line's tokens may have been changed by one
-	// side alone. Above that, people took a merge of the words half as often.
+	// maxRewritten is the percentage of a line's tokens that one side alone may have changed.
+	// Above it, people accepted a merge of the words half as often.
 	maxRewritten = 40
 	anyPart      = math.MaxInt32 // no such bound
 )
 
-// conflict is the text of a conflict.
+// conflict holds the three texts of a conflict.
 type conflict struct{ base, ours, theirs []byte }
 
-// suggest looks for a resolution, and returns nil if no rule fits.
+// suggest looks for a resolution. It returns nil if no rule applies.
 func suggest(c conflict) *Suggestion {
 	size := max(len(c.base), len(c.ours), len(c.theirs))
 	for _, r := range rules {
@@ -73,8 +74,8 @@ func suggest(c conflict) *Suggestion {
 	return nil
 }
 
-// words merges line by line, if all sides have as many lines and at least one line
-// was changed by both.
+// words merges line by line. All sides must have the same number of lines, and at least one line
+// must have been changed by both sides.
 func (c *conflict) words() ([]byte, bool) {
 	base, ours, theirs := lines(c.base), lines(c.ours), lines(c.theirs)
 	if len(base) != len(ours) || len(base) != len(theirs) {
@@ -103,7 +104,7 @@ func (c *conflict) words() ([]byte, bool) {
 
 func lines(text []byte) [][]byte { return slices.Collect(bytes.Lines(text)) }
 
-// tokens merges the tokens of a conflict of a few lines.
+// tokens merges the tokens of a conflict that has few lines.
 func (c *conflict) tokens() ([]byte, bool) {
 	for _, side := range [][]byte{c.base, c.ours, c.theirs} {
 		if bytes.Count(side, []byte{'\n'}) > maxTokenLines {
@@ -113,8 +114,8 @@ func (c *conflict) tokens() ([]byte, bool) {
 	return mergeTokens(*c, anyPart)
 }
 
-// mergeTokens merges a conflict as if each token was a line. It refuses if more
-// than so many percent of base's tokens were changed by one side alone.
+// mergeTokens merges a conflict as if each token was a line. It refuses if one side alone changed
+// more than the given percentage of base's tokens.
 func mergeTokens(c conflict, most int) ([]byte, bool) {
 	t := newTable()
 	m := merger{opts: Options{Style: StyleDiff3}}
@@ -133,14 +134,14 @@ func mergeTokens(c conflict, most int) ([]byte, bool) {
 	return out.data, !m.doubled(out)
 }
 
-// cut returns the tokens of the sides.
+// cut splits the three sides into tokens.
 func (c *conflict) cut(t *table) (base, ours, theirs *Lines) {
 	return t.addPieces(c.base, tokenLen), t.addPieces(c.ours, tokenLen),
 		t.addPieces(c.theirs, tokenLen)
 }
 
-// doubled reports whether a word that both sides added has got in twice: then they
-// added it in different places, and one is enough.
+// doubled reports whether a word that both sides added is in the result twice. Then the sides
+// added it in different places, although one is enough.
 func (m *merger) doubled(out *Lines) bool {
 	in := make(map[int32][4]int)
 	for side, l := range []*Lines{m.base, m.ours, m.theirs, out} {
@@ -160,8 +161,8 @@ func (m *merger) doubled(out *Lines) bool {
 	return false
 }
 
-// contained takes the side that made the other's change and more: whose tokens are
-// those of the other and some between them, or, where both deleted, less.
+// contained takes the side that made the change of the other side and more. Its tokens are those
+// of the other side with some added or, if both sides deleted, some removed.
 func (c *conflict) contained() ([]byte, bool) {
 	base, ours, theirs := c.cut(newTable())
 	switch {
@@ -173,7 +174,7 @@ func (c *conflict) contained() ([]byte, bool) {
 	return nil, false
 }
 
-// within reports whether the pieces of a are among those of b, in the same order.
+// within reports whether b has all pieces of a in the same order.
 func within(a, b *Lines) bool {
 	n := 0
 	for _, id := range b.ids {
@@ -193,7 +194,8 @@ func (c *conflict) touching() ([]byte, bool) {
 	return r.text(), true
 }
 
-// blanks takes the side that changed more than white space, if the other did not.
+// blanks takes the side that changed more than white space, if the other side changed nothing
+// else.
 func (c *conflict) blanks() ([]byte, bool) {
 	base := squeeze(c.base)
 	switch {
@@ -208,9 +210,8 @@ func (c *conflict) blanks() ([]byte, bool) {
 // squeeze returns text without white space.
 func squeeze(text []byte) []byte { return bytes.Join(bytes.Fields(text), nil) }
 
-// tokenLen returns the length of the token that text begins with: a word, a number
-// with all that belongs to it ("1.2.3-rc1", "0x1F"), a string that ends on its line,
-// blanks, or one other byte.
+// tokenLen returns the length of the first token of text: a word, a number with its suffixes
+// ("1.2.3-rc1", "0x1F"), a string that ends on the same line, blanks, or any other single byte.
 func tokenLen(text []byte) int {
 	c := text[0]
 	switch {
@@ -231,8 +232,7 @@ func tokenLen(text []byte) int {
 	return 1
 }
 
-// span returns how many bytes of text, of which the first belongs to it anyway, are
-// in.
+// span returns how many bytes of text belong to a token. The first byte always does.
 func span(text []byte, in func(i int) bool) int {
 	for i := 1; i < len(text); i++ {
 		if !in(i) {
@@ -242,11 +242,11 @@ func span(text []byte, in func(i int) bool) int {
 	return len(text)
 }
 
-// maxString is how far to look for the end of a string, so that a line of quotes
-// takes no longer than others.
+// maxString is the distance in bytes within which a string must end. It bounds the time for a
+// line that consists of quotes.
 const maxString = 1 << 10
 
-// quoted returns the length of a string, or 1 if it does not end on its line.
+// quoted returns the length of a string, or 1 if the string does not end on its line.
 func quoted(text []byte) int {
 	for i := 1; i < min(len(text), maxString) && text[i] != '\n'; i++ {
 		switch text[i] {
@@ -259,12 +259,12 @@ func quoted(text []byte) int {
 	return 1
 }
 
-// isQuote reports whether c begins and ends strings in some language.
+// isQuote reports whether c is a quote in some language.
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isWord reports whether c may be in a word. Bytes of other scripts may.
+// isWord reports whether c may occur in a word. Bytes of other scripts count as letters.
 func isWord(c byte) bool {
 	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c >= 0x80
 }

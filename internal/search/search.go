@@ -238,8 +238,8 @@ func (s *searcher) finish() {
 }
 
 // directory turns the entries of a directory into jobs. The last job on the stack is done first,
-// so they are added in reverse order. Files early in the order are then searched first, and late
-// can skip more of the others.
+// so directories are added in the reverse order of their names. Paths early in the order are then
+// searched first, and late can skip more of the others.
 func (s *searcher) directory(ctx context.Context, dir Directory) {
 	found, err := Children(ctx, s.src, dir, true)
 	if err != nil {
