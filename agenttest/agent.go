@@ -27,9 +27,9 @@ type AgentSetup struct {
 type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 
 // TestAgent tests that the agents returned by newAgent keep the contract of [aycoder.Agent], and
-// that they run tool calls in the order that package aycoder promises. It plays scripted
-// conversations to their end. It also plays them again and again, and ends the run at each event
-// by leaving the loop, by cancelling the context, or by a panic.
+// that they run tool calls in the order that package aycoder promises. It plays each scripted
+// conversation to its end. Then it plays the conversation again for each event, and ends the run
+// at that event: by leaving the loop, by cancelling the context, or by a panic.
 //
 // Each subtest runs in a bubble of [synctest] and calls newAgent there. Time in the bubble is
 // simulated. A goroutine that an agent leaves behind fails the test. The agent must not use the

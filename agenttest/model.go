@@ -61,16 +61,16 @@ type Clients struct {
 	// NoModel returns a client whose provider answers with its error for a model that does not
 	// exist.
 	NoModel func(t testing.TB) Client
-	// BadKey returns a client that uses the API key. Its server rejects the key with an error
-	// text that contains the key.
+	// BadKey returns a client that uses key as its API key. Its server rejects the key with an
+	// error text that contains the key.
 	BadKey func(t testing.TB, key string) Client
-	// Wire returns a client whose model answers "Hello". The function body returns the HTTP body
-	// of the last request that the client sent.
+	// Wire returns a client whose model answers "Hello". The second result is a function that
+	// returns the HTTP body of the last request that the client sent.
 	Wire func(t testing.TB) (c Client, body func() []byte)
 	// Signed returns a client whose model calls the tool. Before the call, the answer contains
-	// data that must be sent back to the provider with the next request, such as the signature of
-	// a thinking block. The argument mark is that data. The function body returns the HTTP body
-	// of the last request that the client sent.
+	// mark: data that the client must send back to the provider with the next request, such as
+	// the signature of a thinking block. The second result is a function that returns the HTTP
+	// body of the last request that the client sent.
 	Signed func(t testing.TB, mark string, call *aycoder.ToolUse) (c Client, body func() []byte)
 }
 

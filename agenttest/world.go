@@ -308,8 +308,8 @@ const probeSchema = `{"type":"object","properties":{"n":{"type":"integer"}},"req
 
 func (p *probe) Spec() aycoder.ToolSpec { return p.spec }
 
-// Call logs when it begins and ends. In between it behaves as its kind of tool does. The error
-// errPanicked is replaced by the result of work, and so remains only after a panic.
+// Call runs the function of the tool, and logs when it begins and ends. If the function panics,
+// the log has errPanicked as its error.
 func (p *probe) Call(ctx context.Context, inv *aycoder.Invocation) (res *aycoder.ToolResult,
 	err error) {
 	c := p.world.begin(&p.spec, inv)

@@ -14,8 +14,8 @@ import (
 // maxSimilar bounds the number of similar models that are named if a model does not exist.
 const maxSimilar = 10
 
-// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The wrapper asks the
-// catalog for the provider that the client's [aycoder.ModelNamer] returns. If the client is a
+// Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The wrapper looks
+// models up under the provider that the client's [aycoder.ModelNamer] returns. If the client is a
 // ModelInfoer itself, its data takes precedence, since the client may have asked the service. The
 // catalog then only supplies the fields that the client does not know. The model has an ability
 // if either of them says so.

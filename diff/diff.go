@@ -102,8 +102,8 @@ func (d *File) Changed() bool {
 	return d.OldName != d.NewName || d.Binary || len(d.Hunks) > 0
 }
 
-// Unified returns the diff in the unified format, or nothing if there is no difference. From it,
-// git apply and patch can make the new text out of the old one, byte for byte. If the option
+// Unified returns the diff in the unified format, or nothing if there is no difference. With it,
+// git apply and patch turn the old text into the new one, byte for byte. If the option
 // WithContext(0) was used, git apply needs its option --unidiff-zero.
 //
 // For a binary file, Unified only says that the files differ. Lines are not escaped, so a host
@@ -210,9 +210,10 @@ type Line struct {
 // Rows returns the rows of a side-by-side view of the hunk. A line that was reworded is shown
 // beside its old version, with the changed words marked.
 //
-// In a change of up to 2,500 pairs of an old and a new line, and up to 16 KiB, reworded lines are
-// found by the words they share. In larger changes, lines are paired in their order. If more than
-// 8 KiB of a line differ, no single words are marked.
+// To find the old version of a line, Rows compares the words of each old line in a change with
+// those of each new line. If a change has more than 2,500 such pairs of lines, or more than 16
+// KiB on one side, Rows only compares lines at the same position. If more than 8 KiB of a line
+// differ, no single words are marked.
 func (h *Hunk) Rows() []Row {
 	if h.diff == nil {
 		return nil

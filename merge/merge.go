@@ -33,9 +33,10 @@ import (
 //   - Conflict markers are longer than git's if a line of the texts could be mistaken for a
 //     marker (see [WithMarkerSize]).
 //
-// No line is lost. The regions of the result follow each other without a gap in all three texts.
-// A region is taken from one side only if the other side is equal to base there. Line endings, a
-// missing newline at the end, a byte order mark and bytes that are not UTF-8 are preserved.
+// No line is lost. The regions of the result cover all three texts without a gap, and Merge takes
+// the text of one side for a region only if the other side did not change the region. Line
+// endings, a missing newline at the end, a byte order mark and bytes that are not UTF-8 are
+// preserved.
 //
 // Merge is a pure function and accepts any bytes. For n lines it usually takes time linear in n,
 // and at worst O(n·√n). Memory is linear in n: less than 100 bytes for each line if there are few

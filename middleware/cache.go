@@ -66,8 +66,8 @@ const patience = time.Second
 // for more than a second, one of the waiting requests is sent instead.
 //
 // Put Cache inside of a [Fallback]. Otherwise the answer of another client would be stored as the
-// answer of the first. Put Cache outside of all other middleware, which is meant for requests
-// that are really sent.
+// answer of the first. Put Cache outside of all other middleware, such as [RateLimit], because
+// that is only needed for requests that are really sent.
 //
 // A corrupt entry in the store is logged, ignored and replaced. Cache panics if store is nil.
 func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {

@@ -16,16 +16,17 @@ import (
 
 // FallbackOptions configures [FallbackWith]. The zero value selects the defaults.
 type FallbackOptions struct {
-	// Refusals makes a [Fallback] ask the next client if a client refuses to answer with an
-	// [aycoder.RefusalError]. Default: false, which returns the refusal.
+	// Refusals says whether to ask the next client if a client refuses to answer with an
+	// [aycoder.RefusalError]. Default: false; the refusal is returned.
 	Refusals bool
-	// LargerContext handles a request that is too large for the context of a client: the next
-	// client is asked whose context is known to be larger (see [aycoder.ModelInfoer]). Default:
-	// false, which returns the error, so that the loop can shorten the request.
+	// LargerContext says whether to ask another client if a request is too large for the context
+	// of a client. The next client is then the first whose context is known to be larger (see
+	// [aycoder.ModelInfoer]). Default: false; the error is returned, so that the loop can shorten
+	// the request.
 	LargerContext bool
-	// Also reports whether another kind of error makes the Fallback ask the next client, such as
-	// an error of a client that the host wrote. Also must be safe for concurrent use. Default:
-	// there are no such errors.
+	// Also reports whether to ask the next client after an error that is not listed at
+	// [Fallback], such as an error type of the host. Also must be safe for concurrent use.
+	// Default: the next client is not asked.
 	Also func(error) bool
 	// Cooldown is how long a rate-limited client is skipped if its error does not say when to
 	// retry. Default: 5 seconds. With a negative value, the client is not skipped.
@@ -49,8 +50,8 @@ func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	return FallbackWith(FallbackOptions{}, others...)
 }
 
-// FallbackWith makes the wrapped client fall back to other clients, which are asked in order. The
-// options add failures after which the next client is asked; [Fallback] lists the others.
+// FallbackWith makes the wrapped client fall back to other clients, which are asked in order. See
+// [Fallback] for the failures after which the next client is asked; the options can add more.
 //
 // An [aycoder.Retrying] announces each change of client, and makes the answer so far void. After
 // a complete block no other client is asked, since the block may already be in use, and the error

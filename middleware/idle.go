@@ -16,13 +16,13 @@ import (
 // d is 0 or negative, there is no timeout.
 //
 // The clients in the directory providers already have such a timeout; IdleTimeout is for other
-// clients. Make it the innermost middleware: a [RateLimit] inside of it waits without an event,
-// and would be ended.
+// clients. Make it the innermost middleware. A [RateLimit] inside of it could cause a timeout,
+// because it yields nothing while it waits.
 //
-// IdleTimeout cancels the context of the request. Nothing else can stop a client that hangs,
-// since a sequence runs on the goroutine that ranges over it. If the client ignores its context,
-// the request ends only when the client returns, and then with the TimeoutError. Ending it
-// earlier would leave a goroutine behind. When an agent's run is cancelled, its loop abandons
+// IdleTimeout stops the client by cancelling the context of the request. There is no other way,
+// since the client runs on the goroutine that ranges over the sequence. If the client ignores its
+// context, the request ends only when the client returns, and then with the TimeoutError. Ending
+// it earlier would leave a goroutine behind. When an agent's run is cancelled, its loop abandons
 // such a client after the time set by [aycoder.WithGrace].
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {

@@ -25,11 +25,11 @@ type RetryOptions struct {
 }
 
 // Retry sends a request again after a failure that may be temporary. As in the loop of an agent,
-// [aycoder.RetryPolicy.Decide] decides whether and when. After a rate limit or overload, Retry
-// waits as long as the provider asked. After a broken stream or a timeout, it waits for a short
-// time. It returns all other errors at once. It also returns an error at once if the request
-// exceeds the context window, since Retry cannot shorten the request, and if the deadline of ctx
-// would pass during the wait.
+// [aycoder.RetryPolicy.Decide] decides whether and when to do so. After a rate limit or overload,
+// Retry waits as long as the provider asked. After a broken stream or a timeout, it waits for a
+// short time. It returns all other errors at once. It also returns an error at once if the
+// request exceeds the context window, since Retry cannot shorten the request, and if the deadline
+// of ctx would pass during the wait.
 //
 // Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void. After
 // a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]) it does not retry, since the

@@ -38,9 +38,9 @@ type Entry struct {
 // not to the directory itself: if a caller names an ignored directory, the caller means it.
 //
 // The order of the patterns is that of git, and for each path the last pattern that matches
-// decides. First come the patterns in more, which are the user's own patterns for all
-// repositories (git's core.excludesFile). Then come those of .git/info/exclude, and then those of
-// each .gitignore file, from the root downwards.
+// decides. First come the user's own patterns for all repositories, which the caller passes as
+// the parameter more (git's core.excludesFile). Then come those of .git/info/exclude, and then
+// those of each .gitignore file, from the root downwards.
 func Start(src Source, directory string, more []byte) Directory {
 	var l *ignore.Layer
 	l = l.Push("", more).Push("", read(src, ".git/info/exclude"))

@@ -17,8 +17,8 @@ func Within(t testing.TB, start time.Time, limit time.Duration, what ...any) {
 }
 
 // AtMost checks that took is not more than limit. If it is more, AtMost fails the test if the
-// environment variable AYCODER_TIMES is set, and otherwise only logs the fact. The values in what
-// name the operation in the message.
+// environment variable AYCODER_TIMES is set, and otherwise only logs the fact. The message ends
+// with the values of the parameter what, which should name the operation.
 func AtMost(t testing.TB, took, limit time.Duration, what ...any) {
 	t.Helper()
 	if took <= limit {
@@ -68,8 +68,8 @@ func Until(t testing.TB, cond func() bool, what ...any) {
 	}
 }
 
-// Long skips a test that takes long if go test runs with -short. The parameter what names the
-// subject of the test in the message.
+// Long skips a test that takes long if go test runs with -short. The parameter what is the
+// subject of the test, and is a part of the message.
 func Long(t testing.TB, what string) {
 	t.Helper()
 	if testing.Short() {

@@ -66,8 +66,8 @@ func RunAnswers(t *testing.T, dir string, least int,
 }
 
 // CutAnswers cuts the complete answers in a directory off at random places. The client must
-// return a typed error. It may only return an answer without an error if nothing but the usage or
-// an end marker is missing, and that must be the whole answer.
+// return a typed error. If nothing but the usage or an end marker is missing, it may return the
+// whole answer instead.
 func CutAnswers(t *testing.T, dir string,
 	client func(name string, rt http.RoundTripper) aycoder.ModelClient) {
 	t.Helper()

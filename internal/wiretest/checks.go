@@ -13,11 +13,12 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CutInCall returns a function for [Suite.Skip]. It skips messages that came in one piece, and
-// that the token limit ended in a call, if the call is a block of the given kind. In such
-// messages the service itself has closed the incomplete arguments, and the recordings show them
-// as complete. A client should report the call as incomplete, because nobody knows the rest of
-// its arguments.
+// CutInCall returns a function for [Suite.Skip]. It skips responses that came in one piece and
+// that the token limit cut off in the middle of a call, if the call is a block of the given kind.
+//
+// In such responses the service itself has completed the arguments of the call, so that the
+// recordings show a complete call. A client should report the call as incomplete, because its
+// remaining arguments are unknown.
 func CutInCall(kind string) func(*Recording, *Interaction) string {
 	return func(_ *Recording, i *Interaction) string {
 		last := len(i.Expected.Blocks) - 1

@@ -103,8 +103,8 @@ type Expected struct {
 	Error      *Failure        `json:"error"`
 }
 
-// A Call is a call by the model. If Kind is not empty, the call is not one of a plain function:
-// the service runs it itself, or its arguments are a text.
+// A Call is a call by the model. If Kind is empty, it is a call of a plain function. Otherwise
+// the service runs the call itself, or the arguments are a text.
 type Call struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
