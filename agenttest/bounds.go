@@ -12,9 +12,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Bounds. A model is a program that may never stop, and its answers come over a network: so
-// an agent must have a limit for everything that it waits for, keeps or repeats. These
-// checks take each limit to its end, with answers that would go on for ever.
+// This file checks that an agent has limits. A model may never stop, and its answers come over a
+// network, so an agent must bound everything that it waits for, keeps or repeats. The checks use
+// answers without an end.
 
 // perRun is a client that chooses its answer by the length of the history, instead of by the
 // number of requests so far. Therefore it can serve several runs at the same time.
@@ -109,7 +109,7 @@ func (s *suite) endlessTurns() {
 	seq := agent.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.Into(&res))
 	each(s.found, ruleAgain, seq, func(_ aycoder.Event, err error) bool {
 		last = err
-		if turn > maxTurns { // an agent that does not hear that may hear this
+		if turn > maxTurns { // an agent may ignore the result of the body, but notice this
 			cancel()
 			return false
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// The checks that hold for every run. A scenario says what should happen, but most faults
-// show in what never may: an output without a call, a result that no tool gave, an event of
-// a call that has ended. So every run of every scenario is checked for these, in whichever
-// way the consumer leaves it.
+// This file checks the rules that hold for every run. A scenario says what should happen, but most
+// faults are things that must never happen: an output without a call, a result that no tool has
+// returned, an event of a call that has ended. So every run of every scenario is checked for these,
+// whichever way the loop ends.
 
 // check checks the rules that hold for every run, however the run ended.
 func (tr *trace) check(in aycoder.Input) {
@@ -181,7 +181,7 @@ func pairs(messages []*aycoder.Message) []pair {
 // output would make it call the tool again.
 func (tr *trace) checkCalls(added []*aycoder.Message) {
 	if tr.res.End == aycoder.EndSuspended {
-		return // the message is not in the history yet
+		return // the history does not have the message yet
 	}
 	byID := map[string]pair{}
 	for _, p := range pairs(added) {

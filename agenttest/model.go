@@ -98,7 +98,7 @@ func TestModelClient(t *testing.T, clients Clients) {
 
 // A modelRule is a subtest for the client that one field of Clients makes.
 type modelRule struct {
-	field string // of Clients, whose client is tested
+	field string // the field of Clients that makes the client under test
 	name  string
 	check func(*modelSuite)
 }
@@ -107,7 +107,7 @@ type modelRule struct {
 type modelSuite struct {
 	t        testing.TB
 	found    *findings
-	patience time.Duration // how long goroutines may take to be gone
+	patience time.Duration // how long goroutines may take to end
 }
 
 // pieces contain characters of two, three and four bytes in UTF-8. Clients that count in bytes or

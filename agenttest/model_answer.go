@@ -12,16 +12,16 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// The shape of one answer. Programs show deltas while they come and keep blocks when they
-// are complete, so the two must tell the same; and nothing may come after the end, because
-// nobody looks any more.
+// This file checks the form of one answer. Programs show deltas as they arrive, and keep blocks
+// when these are complete, so both must have the same content. Nothing may come after the end of
+// an answer, because programs stop reading there.
 
 // An answer holds the events of one request and the error that ended it.
 type answer struct {
 	events []aycoder.ModelEvent
 	err    error
 	label  string
-	over   time.Duration // how long the sequence took after leave said so
+	over   time.Duration // time from the last event until the sequence ended
 }
 
 // ask sends a request and checks the rules that hold for every answer. The function leave is
@@ -33,7 +33,7 @@ func (s *modelSuite) ask(c Client, leave func(i int, cancel func()) bool) *answe
 	a := &answer{}
 	req, before := request(), request()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	s.t.Cleanup(cancel) // not before gone: leaving the loop must be enough
+	s.t.Cleanup(cancel) // only after gone, since leaving the loop must be enough
 	a.label = labelled(ctx, func(ctx context.Context) {
 		left, i, home := false, 0, goroutineID()
 		var at time.Time

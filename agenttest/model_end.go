@@ -11,9 +11,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// How an answer ends when it does not come to its end: cut off by a limit, left by the
-// consumer, cancelled, broken by the network. In each case the client has to say so by the
-// right type, and must leave nothing behind.
+// This file checks answers that end early: cut off by a limit, left by the consumer, cancelled, or
+// broken off by the network. In each case the client must report the cause by the right type, and
+// must not leave a goroutine behind.
 
 // cut checks that an incomplete call is never reported as complete: an agent would run it.
 func (s *modelSuite) cut(c Client, want *aycoder.ToolUse) {

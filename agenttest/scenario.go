@@ -25,19 +25,14 @@ type scenario struct {
 	answer func(a *aycoder.ApprovalRequested, tr *trace)
 
 	// The expected outcome of a run that is not ended early.
-	text  string // of the last message
-	runs  []int  // the calls that run
+	text  string // the text of the last message
+	runs  []int  // the numbers of the calls that run
 	err   func(error) bool
-	asked int // requests; 0 does not matter
+	asked int // the number of requests; 0 means any number
 
 	// never are the numbers of calls that must not run, even if the run ends early.
 	never []int
 }
-
-// The scenarios. Each is a script for the model, with what has to come of it: the last
-// text, the error, the calls that run and those that must not. Steps that are functions
-// wait for the tools, so that the order in which things happen is fixed without sleeps.
-// Every scenario is played once for each way to leave the loop, at each event.
 
 // call returns a call that has a number as its argument. The log of the tools identifies calls by
 // this number, since ids may be missing or occur twice.

@@ -79,7 +79,7 @@ type toolSuite struct {
 	t        testing.TB
 	found    *findings
 	cases    []ToolCase
-	patience time.Duration // how long goroutines may take to be gone
+	patience time.Duration // how long goroutines may take to end
 }
 
 // toolRules returns all checks of a tool: one for each valid call, and one for each kind of

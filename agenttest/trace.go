@@ -55,7 +55,7 @@ type trace struct {
 	events    []aycoder.Event
 	err       error
 	res       aycoder.Result
-	reached   bool // the body has got to way.at
+	reached   bool // the body was called for event way.at
 	left      bool // the body has ended the loop
 	cancelled bool
 	panicked  any
@@ -66,7 +66,7 @@ type trace struct {
 	home    uint64
 	over    bool
 	failed  bool
-	mu      sync.Mutex // held by the body: a second caller does not get it
+	mu      sync.Mutex // held while the body runs, so that a second caller is found
 	helpers sync.WaitGroup
 }
 
@@ -76,7 +76,7 @@ func (tr *trace) run(t testing.TB, agent aycoder.Agent, in aycoder.Input) {
 	// Counting goroutines is cheap; their labels are only read if there are more than before.
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel() // after the checks: what works until then works too long
+	defer cancel() // only after the checks, which must find what still works
 	label := labelled(ctx, func(ctx context.Context) {
 		// The sequence is ranged over on this goroutine, and so the body must be called on it.
 		tr.cancel, tr.home = cancel, goroutineID()

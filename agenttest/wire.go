@@ -236,7 +236,7 @@ func (s *modelSuite) format(c Client, body func() []byte) {
 	f, ok := aycoder.As[aycoder.OutputFormatter](c.Model)
 	native := ok && f.FormatsOutput("")
 	sent := bytes.Contains(body(), []byte(`"colour"`)) ||
-		bytes.Contains(body(), []byte(`\"colour\"`)) // in a text, as some APIs want it
+		bytes.Contains(body(), []byte(`\"colour\"`)) // some APIs take the schema in a JSON string
 	if err != nil || sent != native {
 		s.found.add(ruleModelFormat, "error %v, the schema is sent: %v, FormatsOutput says %v", err,
 			sent, native)

@@ -22,14 +22,14 @@ type world struct {
 	// answers are the answers of the model, one for each request. The last one is repeated for
 	// all further requests.
 	answers [][]any
-	seen    chan struct{} // one slot: the body has seen an event
-	huge    int           // bytes of the result of the tool of that name
-	release chan struct{} // closed when the run is over: ends what ignores its context
+	seen    chan struct{} // has a value if the body has seen an event; one slot
+	huge    int           // the size in bytes of the result of the tool "huge"
+	release chan struct{} // closed after the run, to end tools that ignore their context
 
 	mu       sync.Mutex
-	asked    int          // requests
-	held     bool         // the body is at work, the model must not be asked
-	complete map[int]bool // calls of messages that were complete
+	asked    int          // the number of requests so far
+	held     bool         // the loop body is at work, so the model must not be asked
+	complete map[int]bool // the numbers of calls whose message is complete
 	calls    []*callLog   // in the order in which they began
 	working  int
 	writing  bool
@@ -43,7 +43,7 @@ type callLog struct {
 	id, tool string
 	args     string
 	effect   aycoder.Effect
-	returned bool // before the run was over
+	returned bool // the call returned before the run was over
 	err      error
 	text     string
 }

@@ -17,13 +17,13 @@ var models string
 // Catalog is a set of models with their data. It is immutable and safe for concurrent use. A nil
 // *Catalog and the zero value have no models.
 type Catalog struct {
-	load func() *index // called once or more, returns the same
+	load func() *index // may be called repeatedly, and always returns the same index
 }
 
 // An index holds the models of a catalog by provider and name.
 type index struct {
 	models map[key]aycoder.ModelInfo
-	names  map[key]string // further names, to the key's model
+	names  map[key]string // from another name of a model to its name in models
 }
 
 // A key is in lower case. No two models of a provider differ only in case.
@@ -40,7 +40,7 @@ func Default() *Catalog {
 	return &Catalog{load: sync.OnceValue(func() *index {
 		x, err := parse(strings.NewReader(models))
 		if err != nil {
-			panic(err) // a test reads the file
+			panic(err) // cannot happen: a test parses the embedded file
 		}
 		return x
 	})}
@@ -69,7 +69,7 @@ func (c *Catalog) Lookup(provider, model string) (aycoder.ModelInfo, bool) {
 	}
 	if name, ok := withoutRegion(provider, model); ok {
 		info, ok := x.find(provider, name)
-		info.Price = nil // it may be another one there
+		info.Price = nil // the price in that region may differ
 		return info, ok
 	}
 	return aycoder.ModelInfo{}, false
@@ -89,7 +89,7 @@ func clone(info aycoder.ModelInfo) aycoder.ModelInfo {
 		info.Price = new(*info.Price)
 		if info.Price.Long != nil {
 			info.Price.Long = new(*info.Price.Long)
-			info.Price.Long.Long = nil // means nothing, and might be a circle
+			info.Price.Long.Long = nil // has no meaning, and might be a cycle
 		}
 	}
 	return info
@@ -133,7 +133,7 @@ func (x *index) with(infos []aycoder.ModelInfo) *index {
 	}
 	for _, info := range infos {
 		k := newKey(info.Provider, info.Model)
-		delete(out.names, k) // it was another model's name, and is this one's now
+		delete(out.names, k) // the name may have been another name of a different model
 		out.models[k] = info
 	}
 	return out

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	maxFile     = 8 << 20 // bytes of a file
-	maxProblems = 20      // that an error names one by one
-	maxPrice    = 1e6     // dollars for a million tokens
+	maxFile     = 8 << 20 // maximum size of a file in bytes
+	maxProblems = 20      // maximum number of problems that an error describes
+	maxPrice    = 1e6     // largest valid price, in dollars per million tokens
 )
 
 // Parse reads a catalog from a file of at most 8 MiB. The package comment shows the format. The
@@ -41,8 +41,8 @@ type file struct {
 
 type group struct {
 	Provider string            `json:"provider"`
-	Date     string            `json:"date"`    // when the figures were seen
-	Sources  []string          `json:"sources"` // where
+	Date     string            `json:"date"`    // when the figures were read
+	Sources  []string          `json:"sources"` // the pages that have the figures
 	Notes    []string          `json:"notes"`   // what the figures leave out
 	Models   []json.RawMessage `json:"models"`
 }
@@ -57,7 +57,7 @@ type reader struct {
 	index
 	groups   map[string]bool
 	problems []error
-	more     int // problems that are only counted
+	more     int // the number of problems that are not described
 }
 
 func parse(r io.Reader) (*index, error) {

@@ -113,7 +113,7 @@ func Value[T any](ctx context.Context, m aycoder.ModelClient, req *aycoder.Reque
 		return err
 	}
 	if err := g.run(ctx); err != nil {
-		return *new(T), err // not a partly decoded value
+		return *new(T), err // value may be partly decoded
 	}
 	return value, nil
 }
@@ -338,7 +338,7 @@ func (g *generation) say(m *aycoder.Message) { g.req.Messages = append(g.req.Mes
 // A misfit says what is wrong with a document.
 type misfit struct {
 	problems []string
-	err      error // the cause, if it is not the document itself
+	err      error // the cause, if the document itself is not to blame
 }
 
 func newMisfit(problem string) *misfit { return &misfit{problems: []string{problem}} }
@@ -405,7 +405,7 @@ func (g *generation) fit(data []byte) *misfit {
 // output, since providers refuse a call without one.
 func (g *generation) repair(resp *aycoder.Response, wrong *misfit) {
 	answer := resp.Message.Parts
-	if g.native { // without tools in the request, an API does not accept calls
+	if g.native { // APIs refuse calls in a request without tools
 		answer = slices.DeleteFunc(slices.Clone(answer), isCall)
 	}
 	var told []aycoder.Part

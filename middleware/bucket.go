@@ -52,7 +52,7 @@ func (b *bucket) take(n float64) { b.level = min(b.size, max(b.level-n, -maxOwed
 // are therefore not overtaken by small ones, and need not wait forever.
 type gate struct {
 	clock aycoder.Clock
-	freed chan struct{} // tells the first in line that something was given back; one slot
+	freed chan struct{} // wakes the first in line after a refund; one slot
 
 	mu               sync.Mutex
 	requests, tokens bucket

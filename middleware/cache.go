@@ -158,7 +158,7 @@ func (c *cache) lead(ctx context.Context, f *flight, req *aycoder.Request, yield
 	if t.err == nil {
 		return
 	}
-	if ctx.Err() == nil { // else it is of this request only
+	if ctx.Err() == nil { // otherwise the error concerns only this request
 		f.land(nil, t.err)
 	}
 	yield(nil, t.err)
@@ -219,10 +219,10 @@ type flights struct {
 // A flight is a request that is being sent, and for whose answer other requests may wait.
 type flight struct {
 	key   string
-	steps atomic.Uint64 // odd while the consumer of the one who asks has an event
+	steps atomic.Uint64 // odd while the consumer of the sent request handles an event
 	done  chan struct{} // closed when the flight is over
 
-	landed bool // there is something for those who wait, in:
+	landed bool // events or err is set, for the waiting requests
 	events []aycoder.ModelEvent
 	err    error
 }

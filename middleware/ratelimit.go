@@ -159,7 +159,7 @@ func EstimateTokens(req *aycoder.Request) int64 {
 // providers do not count it.
 func partSize(p aycoder.Part) int {
 	if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
-		return 0 // the client says what it thinks of it
+		return 0 // the client reports nil parts
 	}
 	switch p := p.(type) {
 	case *aycoder.Text:

@@ -169,7 +169,7 @@ func (s *DirStore) Store(ctx context.Context, key string, data []byte) error {
 	}
 	temp := tempPrefix + rand.Text()
 	if err := s.replace(temp, key, data); err != nil {
-		_ = s.root.Remove(temp) // if it is there at all
+		_ = s.root.Remove(temp) // the file may not exist
 		return fmt.Errorf("store: %w", err)
 	}
 	s.mu.Lock()
@@ -236,7 +236,7 @@ func (s *DirStore) files() ([]fs.FileInfo, error) {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
-			continue // gone, or not of this store
+			continue // removed meanwhile, or not a file of this store
 		}
 		switch {
 		case checkKey(e.Name()) == nil:

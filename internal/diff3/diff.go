@@ -93,7 +93,7 @@ func (d *differ) diff(a, b []int32) []Hunk {
 	if p.lo == p.hiA && p.lo == p.hiB {
 		return nil
 	}
-	p.a.changed = make([]bool, len(a)+1) // the last is never set: it ends the last run
+	p.a.changed = make([]bool, len(a)+1) // the last element is never set, and so ends the last run
 	p.b.changed = make([]bool, len(b)+1)
 	d.compare(&p)
 	compact(&p.a, &p.b)
@@ -187,8 +187,8 @@ type sifted struct{ ids, at []int32 }
 // How much a line helps to match two texts.
 const (
 	useless  = iota // it does not occur in the other text
-	useful          // it does
-	frequent        // it does so often that it says little
+	useful          // it occurs in the other text
+	frequent        // it occurs there so often that a match means little
 )
 
 const (

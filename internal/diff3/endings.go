@@ -6,7 +6,7 @@ import "bytes"
 type lineEnd int
 
 const (
-	noEnd lineEnd = iota // it cannot be told
+	noEnd lineEnd = iota // unknown, or not the same in all lines
 	isLF
 	isCRLF
 )

@@ -13,7 +13,7 @@ const maxSize = 1023 << 20
 // last line may lack. An empty text has no lines.
 type Lines struct {
 	data []byte
-	off  []int32 // line i is data[off[i]:off[i+1]]; nil if data is not cut
+	off  []int32 // line i is data[off[i]:off[i+1]]; nil if data is one line
 	ids  []int32 // lines with equal bytes have equal ids
 }
 

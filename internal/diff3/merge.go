@@ -35,7 +35,7 @@ const (
 	Ours                  // theirs is equal to base: ours is taken
 	Theirs                // ours is equal to base: theirs is taken
 	Both                  // ours and theirs made the same change
-	Conflict              // they made different ones
+	Conflict              // ours and theirs made different changes
 )
 
 // Span is a range of lines, from Lo up to but not including Hi. Lines count from 0.
@@ -61,9 +61,9 @@ type Style int
 
 // The styles are git's.
 const (
-	StyleMerge  Style = iota // ours and theirs, cut down to the lines that differ
-	StyleDiff3               // ours, base and theirs, whole
-	StyleZdiff3              // the same without the head and tail that ours and theirs share
+	StyleMerge  Style = iota // ours and theirs, without lines they have in common
+	StyleDiff3               // all lines of ours, base and theirs
+	StyleZdiff3              // like StyleDiff3, without common lines at both ends
 )
 
 // Options configures [Merge].

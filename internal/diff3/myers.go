@@ -19,7 +19,7 @@ const (
 // root of the size, the path that has come furthest is accepted. The time is therefore O(n·√n) at
 // worst, and the space O(n).
 type myers struct {
-	a, b         []int32 // what is compared
+	a, b         []int32 // the lines to compare
 	onlyA, onlyB func(lo, hi int)
 	fwd, bwd     []int32 // furthest point by diagonal, forward and backward
 	maxCost      int

@@ -11,7 +11,7 @@ import (
 const (
 	maxStates = 1024    // of an automaton, with half a kilobyte each
 	maxInsts  = 1 << 19 // in all of them
-	maxResets = 8       // after which an expression is held to be one with too many states
+	maxResets = 8       // number of resets after which an expression has too many states
 )
 
 // machine finds the lines that match an expression, in text that is ASCII, and many times faster
@@ -28,7 +28,7 @@ const (
 // not UTF-8 match. A machine must be used by one goroutine only.
 type machine struct {
 	m     *Matcher
-	kinds [256]uint8 // what of a byte can be told after it
+	kinds [256]uint8 // the kind of each byte, for conditions at the place after it
 
 	states []state
 	ids    map[string]uint16
@@ -64,7 +64,7 @@ const (
 	unknown    = iota // not looked at yet
 	matched           // the line matches
 	odd               // it is not ASCII
-	carriage          // the byte is a carriage return: what comes after it counts
+	carriage          // the byte is a carriage return, so the next byte decides
 	firstState        // the one at the start of a line
 )
 

@@ -30,7 +30,7 @@ var ErrTooLarge = errors.New("expression is too large")
 type Matcher struct {
 	re    *regexp.Regexp
 	prog  *syntax.Prog
-	looks bool     // it asks whether what is before a place is a word
+	looks bool     // the expression has word boundaries
 	size  int      // steps of the expression, at least 1
 	words []string // a matching line has one of these; none: unknown
 	fold  bool     // the words are lower case and found in any case
