@@ -18,13 +18,15 @@
 //		})
 //	}
 //
-// The suite plays some fifty conversations with a scripted model. Their answers contain text and
-// calls that read or write. Other answers are cut off, refused, overloaded, not valid UTF-8, or
-// broken off before or after a tool has begun. The tools fail, panic, wait, or ignore that they
-// are cancelled. Each conversation is played to its end, once with a slow loop body. It is also
-// left, cancelled and ended by a panic at every event; of hundreds of similar events, only some
-// are tried. After each run the suite checks the history, compares the history with the calls
-// that the tools logged, and continues the conversation in another run. No goroutine may remain.
+// The suite plays some fifty conversations with a scripted model. Some answers of the model contain
+// text and calls that read or write. Others are cut off, refused, not valid UTF-8, or broken off
+// before or after a tool has begun; or the model is overloaded. The tools fail, panic, wait, or
+// ignore that they are cancelled.
+//
+// Each conversation is played to its end twice, the second time with a slow loop body. It is also
+// left, cancelled and ended by a panic at every event; of hundreds of similar events, only some are
+// tried. After each run the suite checks the history, compares the history with the calls that the
+// tools logged, and continues the conversation in another run. No goroutine may remain.
 //
 // The suite runs in bubbles of [testing/synctest], so waits take no time and every goroutine that
 // remains is found. The agent must be made inside the bubble. It must not wait for anything

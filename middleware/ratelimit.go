@@ -37,7 +37,7 @@ type Limits struct {
 // requests wait for the difference. That debt is limited to the tokens of ten minutes, so that a
 // wrong figure does not block all requests. If a request fails before any part of its answer has
 // arrived, its tokens are refunded. A usage that is zero, negative, or a billion tokens or more
-// is ignored.
+// counts as not reported, and the estimate is not corrected.
 //
 // A request that is larger than the tokens of a minute can never fit, and fails at once with an
 // [aycoder.LimitError]. If the wrapped client retries by itself ([aycoder.Retrying]), each retry
