@@ -31,7 +31,7 @@
 // # Order
 //
 // The first middleware of [aycoder.WithModelMiddleware] is the outermost. This order, from the
-// outside to the inside, makes sense; each of them is optional:
+// outside to the inside, makes sense; each middleware is optional:
 //
 //	middleware.Fallback(other)                // asks another client when all retries have failed
 //	middleware.Cache(store, …)                // answers without sending a request
@@ -42,7 +42,7 @@
 // In this order, each client gets several attempts before the next client is asked. With Retry
 // outside of Fallback, all clients are asked before the first wait. The loop of an agent behaves
 // in the second way, as its retries are outside of all middleware. The clients that are passed to
-// Fallback are not wrapped by the middleware inside it, so wrap them before.
+// Fallback are not wrapped by the middleware inside it, so wrap these clients yourself.
 //
 // # Retries and the loop
 //
@@ -66,7 +66,7 @@
 // # The cache
 //
 // [Cache] is for tests, evaluations and batches that send the same requests again. It stores
-// complete answers in a [CacheStore]: a [NewMemoryStore], an [OpenDirStore], or an implementation
+// complete answers in a [CacheStore]: a [MemoryStore], a [DirStore], or an implementation
 // of the host. An answer from the cache reports a usage of zero, because no tokens were used.
 //
 // # Time
