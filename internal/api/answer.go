@@ -11,10 +11,12 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// An Answer assembles a message for services that send text, thinking and whole calls one
-// after the other. A block is complete when another one begins, or when the message ends.
+// An Answer assembles a message for a service that sends texts, thinking and complete
+// tool calls one after the other. The Answer completes a block when the next block
+// begins, or when the message ends. It is not safe for concurrent use.
 type Answer struct {
-	// Done is the end of the message; its fields are set as they become known.
+	// Done is the event that [Answer.End] emits. The decoder sets its fields, such as the
+	// usage and the stop reason, while it reads the response.
 	Done aycoder.MessageDone
 
 	call     *Call
@@ -25,10 +27,10 @@ type Answer struct {
 	calls    int
 }
 
-// NewAnswer returns an empty answer that emits its events to the call.
+// NewAnswer returns an empty answer that emits its events to k.
 func NewAnswer(k *Call) *Answer { return &Answer{call: k} }
 
-// Text adds visible text.
+// Text appends to the visible text. It completes open thinking first.
 func (a *Answer) Text(s string) error {
 	if s == "" {
 		return nil
@@ -42,12 +44,13 @@ func (a *Answer) Text(s string) error {
 	return a.call.Emit(&aycoder.TextDelta{Text: s})
 }
 
-// Extra sets the data that the service wants back with the open text.
+// Extra attaches data of the service to the open text block. The client sends the data
+// back to the service with the text.
 func (a *Answer) Extra(raw json.RawMessage) {
 	a.extra = &aycoder.Opaque{Provider: a.call.x.Config.Provider, Raw: raw}
 }
 
-// Thinking adds to the thinking of the model.
+// Thinking appends to the thinking of the model. It completes an open text first.
 func (a *Answer) Thinking(s string) error {
 	if s == "" {
 		return nil
@@ -61,10 +64,11 @@ func (a *Answer) Thinking(s string) error {
 	return a.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
-// Sign sets the signature of the open thinking, or of one without a text.
+// Sign sets the signature of the open thinking block. Without such a block, it opens one
+// that consists only of the signature.
 func (a *Answer) Sign(signature string) { a.sig = signature }
 
-// Close completes the open block, if there is one.
+// Close completes the open block. Without an open block, it does nothing.
 func (a *Answer) Close() error {
 	var p aycoder.Part
 	switch {
@@ -79,8 +83,9 @@ func (a *Answer) Close() error {
 	return a.call.Emit(&aycoder.BlockDone{Part: p})
 }
 
-// fitted returns the text of b without much spare capacity: it is kept for as long as the
-// conversation, and a growing builder may have twice the capacity that it needs.
+// fitted returns the text of b without much spare capacity. The text is kept for as long
+// as the conversation, and the buffer of a growing builder may be twice as large as its
+// text.
 func fitted(b *strings.Builder) string {
 	if b.Cap()-b.Len() > b.Len()/8 {
 		return strings.Clone(b.String())
@@ -88,7 +93,7 @@ func fitted(b *strings.Builder) string {
 	return b.String()
 }
 
-// Opaque adds a server-side block.
+// Opaque adds a server-side block, which only the service itself can interpret.
 func (a *Answer) Opaque(raw json.RawMessage) error {
 	if err := a.Close(); err != nil {
 		return err
@@ -97,7 +102,8 @@ func (a *Answer) Opaque(raw json.RawMessage) error {
 	return a.call.Emit(&aycoder.BlockDone{Part: o})
 }
 
-// Call adds a call that came whole. Arguments that are empty or null are {}.
+// Call adds a tool call whose arguments are complete. It replaces empty and null
+// arguments by {}. A call without a name is an error.
 func (a *Answer) Call(u *aycoder.ToolUse) error {
 	if err := a.Close(); err != nil {
 		return err
@@ -115,7 +121,7 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 	return a.call.Emit(&aycoder.BlockDone{Part: u})
 }
 
-// Cut adds a truncated call, with as much of its arguments as arrived.
+// Cut adds a truncated tool call. The arguments of u are the part that arrived.
 func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	if err := a.Close(); err != nil {
 		return err
@@ -126,12 +132,12 @@ func (a *Answer) Cut(u *aycoder.ToolUse) error {
 	return a.call.Emit(&aycoder.BlockTruncated{Call: u})
 }
 
-// Calls returns the number of complete calls.
+// Calls returns the number of complete tool calls so far.
 func (a *Answer) Calls() int { return a.calls }
 
-// End completes the last block and the message. If a message with calls has the stop
-// reason of one without, it gets that for calls: services differ, so the presence of
-// calls decides.
+// End completes the open block and emits [Answer.Done]. If the message has tool calls,
+// but its stop reason is empty or that of a normal end, End sets [aycoder.StopToolUse]:
+// some services send the wrong reason.
 func (a *Answer) End() error {
 	if err := a.Close(); err != nil {
 		return err
@@ -143,13 +149,14 @@ func (a *Answer) End() error {
 	return a.call.Emit(&done)
 }
 
-// maxSeed is the number of bytes of a seed that are used, because the seed is hashed for
-// each call.
+// maxSeed is the number of bytes of a seed that [MakeID] hashes. It bounds the cost,
+// because every call of a response hashes the seed again.
 const maxSeed = 512
 
-// MakeID generates the id of a call without one. The id is the same each time the same
-// response is read, and differs between responses. Of a long seed, both ends and the
-// length are used.
+// MakeID generates an id for the nth tool call of a response, for services that send no
+// ids. The seed comes from the response: the same response always gives the same ids, and
+// different responses give different ids. MakeID uses only the length and both ends of a
+// seed of more than 512 bytes.
 func MakeID(seed string, n int) string {
 	if len(seed) > maxSeed {
 		seed = seed[:maxSeed/2] + strconv.Itoa(len(seed)) + seed[len(seed)-maxSeed/2:]
@@ -162,6 +169,6 @@ func MakeID(seed string, n int) string {
 // maxCount is the largest plausible number of tokens.
 const maxCount = 1 << 40
 
-// Count limits a number of tokens from a service: it is not negative, and sums of such
-// numbers cannot overflow.
+// Count clamps a number of tokens from a service to the range from 0 to 2^40, so that the
+// sum of such numbers cannot overflow.
 func Count(n int64) int64 { return min(max(n, 0), maxCount) }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A class determines the reaction to an error.
+// A class is a kind of failure. It determines which error type a failure gets, and so
+// whether the request is repeated.
 type class int
 
 const (
@@ -24,37 +25,40 @@ const (
 	timedOut
 )
 
-// ofWord returns the class for a service's code of an error.
+// ofWord returns the class that belongs to a service's code for an error.
 func ofWord(word string) class {
 	switch strings.ToLower(word) {
-	case "rate_limit_error", "rate_limit_exceeded", "too_many_requests", "resource_exhausted", "throttlingexception",
-		"throttled", "tokens", "requests", "token_quota_exceeded", "too_many_tokens_error":
+	case "rate_limit_error", "rate_limit_exceeded", "too_many_requests", "resource_exhausted",
+		"throttlingexception", "throttled", "tokens", "requests", "token_quota_exceeded",
+		"too_many_tokens_error":
 		return rateLimited
-	case "overloaded_error", "api_error", "server_error", "internal_server_error", "internal_error", "unavailable",
-		"internal", "service_unavailable", "serviceunavailableexception", "internalserverexception",
-		"modelerrorexception", "modelnotreadyexception", "modelstreamerrorexception", "upstream_error",
-		"capacity_exceeded":
+	case "overloaded_error", "api_error", "server_error", "internal_server_error", "internal_error",
+		"unavailable", "internal", "service_unavailable", "serviceunavailableexception",
+		"internalserverexception", "modelerrorexception", "modelnotreadyexception",
+		"modelstreamerrorexception", "upstream_error", "capacity_exceeded":
 		return overloaded
-	case "authentication_error", "permission_error", "billing_error", "invalid_api_key", "insufficient_quota",
-		"unauthenticated", "unauthorized", "permission_denied", "api_key_invalid", "forbidden",
-		"invalid_authentication_error", "exceeded_current_quota_error", "insufficient_credits",
-		"accessdeniedexception", "expiredtokenexception", "unrecognizedclientexception",
-		"invalidsignatureexception", "billing_hard_limit_reached", "billing_not_active":
+	case "authentication_error", "permission_error", "billing_error", "invalid_api_key",
+		"insufficient_quota", "unauthenticated", "unauthorized", "permission_denied",
+		"api_key_invalid", "forbidden", "invalid_authentication_error",
+		"exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception",
+		"expiredtokenexception", "unrecognizedclientexception", "invalidsignatureexception",
+		"billing_hard_limit_reached", "billing_not_active":
 		return unauthorised
-	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception", "request_timeout":
+	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception",
+		"request_timeout":
 		return timedOut
 	case "request_too_large", "context_length_exceeded", "exceed_context_size_error",
 		"model_max_prompt_tokens_exceeded", "requested_too_many_tokens", "context_exceeded",
 		"model_context_window_exceeded":
 		return contextTooLarge
-	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound", "unknown_model",
-		"unsupported_model", "model_not_supported":
+	case "model_not_found", "invalid_model", "model_not_available", "deploymentnotfound",
+		"unknown_model", "unsupported_model", "model_not_supported":
 		return unknownModel
-	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "prohibited_content",
-		"cyber_policy":
+	case "content_filter", "content_policy_violation", "responsibleaipolicyviolation",
+		"prohibited_content", "cyber_policy":
 		return refused
-	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found", "validationexception",
-		"invalid_prompt", "invalid-argument":
+	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found",
+		"validationexception", "invalid_prompt", "invalid-argument":
 		return badRequest
 	}
 	return unclassified
@@ -83,7 +87,8 @@ func classify(f *Failure, status int) class {
 		}
 	}
 	switch by := ofText(text, status); {
-	case (status == http.StatusUnauthorized || status == http.StatusPaymentRequired) && found != refused:
+	case (status == http.StatusUnauthorized || status == http.StatusPaymentRequired) &&
+		found != refused:
 		return unauthorised
 	case by == contextTooLarge && found != unauthorised:
 		return by
@@ -99,10 +104,12 @@ func classify(f *Failure, status int) class {
 	return found
 }
 
-// ofStatus is the class of a status for which the body says nothing better.
+// ofStatus returns the class that belongs to an HTTP status. It decides if the body of
+// the response says nothing more specific.
 func ofStatus(status int) class {
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+	case status == http.StatusUnauthorized, status == http.StatusForbidden,
+		status == http.StatusPaymentRequired:
 		return unauthorised
 	// 524 is Cloudflare's: the origin server did not answer in time.
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 524:
@@ -126,43 +133,48 @@ func ofStatus(status int) class {
 // lower case. The text for a limit on tokens per minute is among them if it says that the
 // request alone exceeds the limit: waiting does not help then.
 var tooLong = []string{
-	"prompt is too long", "input is too long", "too many input tokens", "too many tokens", "input tokens exceed",
-	"exceed context limit", "exceeds the context window", "exceed the context window", "exceeds the available context",
-	"context window exceeds", "maximum context length", "context length exceeded", "exceeds context length",
-	"greater than the context length", "larger than the context", "maximum prompt length", "maximum model length",
-	"max_new_tokens` must be <=", "exceeded model token limit", "exceeds the maximum number of tokens",
-	"prompt exceeds max length", "request_too_large", "request too large", "reduce the length",
-	"input token count", "too large for model with", "exceeds the maximum allowed length", "exceeds maximum length",
-	"context_length_exceeded", "prompt token count", "longer than the context length",
-	"prompt too long", "exceeded max context length", "following a prompt of length", "exceeds context size",
+	"prompt is too long", "input is too long", "too many input tokens", "too many tokens",
+	"input tokens exceed", "exceed context limit", "exceeds the context window",
+	"exceed the context window", "exceeds the available context", "context window exceeds",
+	"maximum context length", "context length exceeded", "exceeds context length",
+	"greater than the context length", "larger than the context", "maximum prompt length",
+	"maximum model length", "max_new_tokens` must be <=", "exceeded model token limit",
+	"exceeds the maximum number of tokens", "prompt exceeds max length", "request_too_large",
+	"request too large", "reduce the length", "input token count", "too large for model with",
+	"exceeds the maximum allowed length", "exceeds maximum length", "context_length_exceeded",
+	"prompt token count", "longer than the context length", "prompt too long",
+	"exceeded max context length", "following a prompt of length", "exceeds context size",
 	"too long to fit into the model", "context window exceeded", "exceeds model context window",
 	"range of input length should be", "exceed max message tokens", "must be less than max_seq_len",
-	"cannot exceed the total tokens limit",
-	"`inputs` must have less than",
-	"longer than the model's context length", "loaded with context length of only", "reached context length of",
+	"cannot exceed the total tokens limit", "`inputs` must have less than",
+	"longer than the model's context length", "loaded with context length of only",
+	"reached context length of",
 }
 
 // notTooLong are similar texts with another meaning: a quota that many requests share is
 // used up.
-var notTooLong = []string{"quota exceeded", "please wait", "per minute limit exceeded", "per hour limit exceeded",
-	"per day limit exceeded"}
+var notTooLong = []string{"quota exceeded", "please wait", "per minute limit exceeded",
+	"per hour limit exceeded", "per day limit exceeded"}
 
 // noAccess are the texts for an invalid key, and for an account without credit.
 var noAccess = []string{
-	"api key not valid", "api key expired", "invalid api key", "incorrect api key", "authentication failed",
-	"insufficient balance", "credit balance is too low", "specified api usage limits", "use case details have not been",
+	"api key not valid", "api key expired", "invalid api key", "incorrect api key",
+	"authentication failed", "insufficient balance", "credit balance is too low",
+	"specified api usage limits", "use case details have not been",
 }
 
 // noAccessFirst are prefixes, and noAccessSaid parts, of the same texts in an answer with
 // a success status, as proxies and login pages send. In other answers they may describe
 // something else that the service could not read.
 var (
-	noAccessFirst = []string{"unauthorized", "unauthorised", "unauthenticated", "forbidden", "access denied",
-		"permission denied", "authentication", "invalid token", "invalid credentials"}
+	noAccessFirst = []string{"unauthorized", "unauthorised", "unauthenticated", "forbidden",
+		"access denied", "permission denied", "authentication", "invalid token",
+		"invalid credentials"}
 	noAccessSaid = []string{
 		"not authenticated", "not authorized", "not authorised", "could not validate credentials",
-		"authentication required", "authentication credentials", "missing api key", "no api key", "api key required",
-		"api key is required", "api key is missing", "token expired", "token is expired", "jwt expired", "session expired",
+		"authentication required", "authentication credentials", "missing api key", "no api key",
+		"api key required", "api key is required", "api key is missing", "token expired",
+		"token is expired", "jwt expired", "session expired",
 		"login required", "login fail", "must be logged in", "please log in", "please sign in", loginPage,
 	}
 )
@@ -175,15 +187,15 @@ var filtered = []string{
 
 // noModel are the texts for an unknown model, in addition to the word "model".
 var noModel = []string{
-	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid", "unknown model",
-	"no such model", "supported api model names", "unable to access", "been deprecated", "decommissioned",
-	"end of its life", "resolve the foundation model",
+	"not found", "not exist", "invalid model", "valid model", "model identifier is invalid",
+	"unknown model", "no such model", "supported api model names", "unable to access",
+	"been deprecated", "decommissioned", "end of its life", "resolve the foundation model",
 	"on-demand throughput",
 }
 
-// ofText is the class of an error text, in lower case. Texts are looked at after codes and
-// types, because any of them may be worded anew tomorrow; a status of 0 is that of a text
-// in an answer that was a success.
+// ofText returns the class that belongs to an error text, which must be in lower case.
+// Codes and types are examined before texts, because a service may reword a text at any
+// time. The status is 0 for a text in a response whose status was success.
 func ofText(text string, status int) class {
 	has := func(s string) bool { return strings.Contains(text, s) }
 	model := has("model") || has("deployment")
@@ -213,10 +225,11 @@ func ofText(text string, status int) class {
 	return unclassified
 }
 
-// sizes are the tokens of a request that is too large and of the most it may have, as
-// far as the text says: "190000 + 21333 > 200000", or the largest number of the text
-// and the one that stands behind a word for a limit. Texts that count bytes say nothing of
-// tokens.
+// sizes finds two numbers of tokens in the text for a request that is too large: the size
+// of the request and the limit. A number that the text does not contain is 0. The text
+// either has the form "190000 + 21333 > 200000", or the largest number is the size and a
+// number after a word for a limit is the limit. A text that counts bytes says nothing
+// about tokens.
 func sizes(msg string) (actual, limit int64) {
 	if strings.Contains(msg, " bytes") {
 		return 0, 0
@@ -243,8 +256,8 @@ func sizes(msg string) (actual, limit int64) {
 	return actual, limit
 }
 
-// A count is a number in a text, with the text between the previous number and it, and
-// the text after it.
+// A count is a number in a text, with the text between the previous number and this one,
+// and the text after it.
 type count struct {
 	n             int64
 	before, after string
@@ -292,8 +305,8 @@ func grouped(s string) bool {
 	return err == nil
 }
 
-// endsNumber reports whether a number that was read ends here: in "7.5" the 7 does not, in
-// "wait 7." it does.
+// endsNumber reports whether a number ends before s. In "7.5" the number does not end
+// after the 7; in "wait 7." it does.
 func endsNumber(s string) bool {
 	if s == "" || strings.IndexByte(" ),;:`'\"\n", s[0]) >= 0 {
 		return true
@@ -303,7 +316,8 @@ func endsNumber(s string) bool {
 
 // requestID returns the service's id of a request.
 func requestID(h http.Header) string {
-	names := []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id", "X-Goog-Request-Id"}
+	names := []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid", "Apim-Request-Id",
+		"X-Goog-Request-Id"}
 	for _, name := range names {
 		if id := h.Get(name); id != "" {
 			return id
@@ -406,8 +420,8 @@ func parseReset(s string, now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(f * float64(time.Second))), true
 }
 
-// later returns the later of two times. Of several limits, the one that is free last
-// decides.
+// later returns the later of two times. If several limits apply, the request is possible
+// only when the last of them is reset.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

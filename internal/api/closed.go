@@ -12,10 +12,11 @@ import (
 // errOpen means that a schema cannot be closed.
 var errOpen = errors.New("schema has properties of any name, references or conditions")
 
-// CloseSchema returns the schema of an answer in the form that services require for
-// constrained generation: every object is closed ("additionalProperties": false), and
-// unsupported bounds are moved into the description. It fails if that would change the
-// set of valid answers: for maps, references, and conditions.
+// CloseSchema converts the schema of an answer to the form that services require for
+// constrained generation. It adds "additionalProperties": false to every object, and
+// moves the bounds that services do not support, such as "maximum", into the description.
+// It returns an error for a schema with free property names, references or conditions,
+// because the converted schema would allow other answers than the original.
 func CloseSchema(schema []byte) ([]byte, error) {
 	if !rawjson.IsObject(schema) {
 		return nil, errors.New("schema is not a JSON object")
@@ -23,14 +24,14 @@ func CloseSchema(schema []byte) ([]byte, error) {
 	return closeSchema(schema, 0)
 }
 
-// maxSchemaDepth is the depth below which a schema is left open. Services that take closed
-// schemas allow less.
+// maxSchemaDepth is the deepest nesting of schemas that is closed. Services that take
+// closed schemas allow less.
 const maxSchemaDepth = 64
 
-// closeSchema makes a schema that allows no other members, in the keywords that all
-// services with closed schemas take. The description says which bounds were taken out, so
-// that the model still learns of them; a keyword that changes the meaning makes the schema
-// one that cannot be closed.
+// closeSchema restricts a schema to the keywords that all services with constrained
+// generation accept. It names the removed bounds in the description, so that the model
+// still learns of them. If the schema uses a keyword that cannot be removed without
+// changing the meaning, closeSchema returns errOpen.
 func closeSchema(raw []byte, depth int) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -43,14 +44,15 @@ func closeSchema(raw []byte, depth int) ([]byte, error) {
 	var told []string
 	for _, f := range rawjson.Split(raw) {
 		switch f.Key {
-		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
-			"minItems", "maxItems", "uniqueItems", "pattern":
+		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+			"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "pattern":
 			told = append(told, f.Key+" "+string(f.Val))
 			continue
 		case "$schema", "$id", "$comment", "$defs", "definitions", "examples":
 			continue
-		case "patternProperties", "unevaluatedProperties", "propertyNames", "minProperties", "maxProperties",
-			"$ref", "$dynamicRef", "oneOf", "not", "if", "then", "else", "contains", "prefixItems", "dependentSchemas":
+		case "patternProperties", "unevaluatedProperties", "propertyNames", "minProperties",
+			"maxProperties", "$ref", "$dynamicRef", "oneOf", "not", "if", "then", "else",
+			"contains", "prefixItems", "dependentSchemas":
 			return nil, errOpen
 		case "additionalProperties":
 			if string(f.Val) != "false" {
@@ -128,21 +130,21 @@ func describe(o rawjson.Object, told []string) ([]byte, error) {
 	return o.AppendTo(nil), nil
 }
 
-// isObjectType reports whether a schema is that of objects, also if only its keywords say
-// so.
+// isObjectType reports whether a schema describes objects. A schema without a type does
+// so if it has the keyword "properties".
 func isObjectType(o rawjson.Object) bool {
 	typ := o.Value("type")
 	return o.Value("properties") != nil || bytes.Contains(typ, []byte(`"object"`))
 }
 
-// OutputPrompt asks in words for a document that follows a schema, for models whose
-// output cannot be constrained.
+// OutputPrompt returns an instruction to the model to answer with a JSON document that
+// follows a schema. Clients use it for models whose output the API cannot constrain.
 func OutputPrompt(schema []byte) string {
 	return "Answer with one JSON document and nothing else. It must fit this JSON Schema:\n" + string(schema)
 }
 
-// ObjectSchema returns the schema of a tool's arguments, with the type "object" if it has
-// none, because services require it. The result is valid UTF-8.
+// ObjectSchema returns the schema of a tool's arguments as valid UTF-8. If the schema has
+// no "type", ObjectSchema adds "type": "object", because services require it.
 func ObjectSchema(schema []byte) ([]byte, error) {
 	schema = bytes.TrimSpace(schema)
 	if len(schema) == 0 {
@@ -158,24 +160,27 @@ func ObjectSchema(schema []byte) ([]byte, error) {
 	return append(rawjson.Object{{Key: "type", Val: []byte(`"object"`)}}, rawjson.Split(schema)...).AppendTo(nil), nil
 }
 
-// ClaudeFormatsOutput reports whether a model's output can be constrained to a schema. It
-// parses the model's name at any service: "claude-sonnet-4-5-20250929",
-// "us.anthropic.claude-opus-4-6-v1".
+// ClaudeFormatsOutput reports whether a Claude model's output can be constrained to a
+// schema. It parses the name that any service has for the model, such as
+// "claude-sonnet-4-5-20250929" or "us.anthropic.claude-opus-4-6-v1".
 func ClaudeFormatsOutput(model string) bool {
 	family, major, minor := claudeVersion(model)
 	return major > 4 || major == 4 && (minor >= 5 || minor == 1 && family == "opus")
 }
 
-// ClaudeAdapts reports whether a model decides itself how much it thinks, and accepts
-// neither a budget nor a temperature, as those from 4.7 on. "Use thinking.type.adaptive
-// and output_config.effort to control thinking behavior." Those from 5 on think by
-// default; for earlier ones, turning thinking off is an error.
+// ClaudeAdapts reports in adapts whether a Claude model chooses by itself how much it
+// thinks, as models from version 4.7 on do. Such models accept neither a thinking budget
+// nor a temperature: "Use thinking.type.adaptive and output_config.effort to control
+// thinking behavior." ByDefault reports whether the model thinks even if the request does
+// not ask for it, as models from version 5 on do. An adaptive model that does not think
+// by default refuses a request that turns thinking off.
 func ClaudeAdapts(model string) (adapts, byDefault bool) {
 	_, major, minor := claudeVersion(model)
 	return major > 4 || major == 4 && minor >= 7, major > 4
 }
 
-// ClaudeEffort returns the effort that is closest to a thinking budget in tokens.
+// ClaudeEffort returns the effort for a thinking budget in tokens: "low" up to 4096,
+// "medium" up to 16384, and "high" above.
 func ClaudeEffort(budget int) string {
 	switch {
 	case budget <= 4096:

@@ -25,31 +25,31 @@ import (
 )
 
 const (
-	// DefaultIdle is the default idle timeout.
+	// DefaultIdle is the default of [Config.Idle].
 	DefaultIdle = 5 * time.Minute
-	// DefaultMaxResponse is the default limit in bytes for the part of one response that
-	// is kept in memory, and for the bytes between two pieces of an answer.
+	// DefaultMaxResponse is the default of [Config.MaxResponse], in bytes.
 	DefaultMaxResponse = 64 << 20
 
-	// minSecret is the minimum length of a caller's header value that is removed from
-	// error texts: short values such as "yes" occur in too many of them.
+	// minSecret is the minimum length, in bytes, of a header value that is removed from
+	// error texts. Shorter values, such as "yes", also occur in texts that are not
+	// secret.
 	minSecret = 8
 )
 
-// Config holds the settings that all clients share. Secrets are not stored as values: the
-// key is inside of a function, so that no form of printing shows it.
+// Config holds the settings that all clients share. The API key is stored in a closure
+// and not as a string, so that printing a Config never shows the key.
 type Config struct {
-	// Provider is the name of the service in errors and parts.
+	// Provider is the name of the service in errors and in the parts of messages.
 	Provider string
-	// BaseURL does not end with a slash.
+	// BaseURL is the URL of the service, without a slash at its end.
 	BaseURL string
-	// MaxTokens limits the answers to requests that do not set a limit; 0 leaves it to
-	// the service.
+	// MaxTokens limits the length of an answer, in tokens, if the request does not set a
+	// limit. If it is 0, the service sets the limit.
 	MaxTokens int
-	// Idle is the longest time without data from the service.
+	// Idle is the longest time that a client waits for the next data from the service.
 	Idle time.Duration
-	// MaxResponse limits the bytes of one response that are kept in memory, unless the
-	// request sets a limit.
+	// MaxResponse is the maximum size of an answer, in bytes, if the request does not set
+	// a limit. It also limits the bytes that may arrive between two events of an answer.
 	MaxResponse int64
 
 	home   string // the base URL to which the key in the environment belongs
@@ -63,14 +63,14 @@ type Config struct {
 	hidden func() []string
 }
 
-// tokens are the most recently sent tokens, which are removed from error texts.
+// tokens are the most recently sent bearer tokens, which are removed from error texts.
 type tokens struct {
 	mu   sync.Mutex
 	last []string
 }
 
-// maxTokens is how many of the last credentials are remembered, to be taken out of error
-// texts. They change while a client lives.
+// maxTokens is the number of sent bearer tokens that a client remembers, in order to
+// remove them from error texts. A token source returns new tokens while the client lives.
 const maxTokens = 8
 
 func (t *tokens) add(token string) {
@@ -87,7 +87,7 @@ func (t *tokens) all() []string {
 	return slices.Clone(t.last)
 }
 
-// NewConfig returns the default settings for a service at base.
+// NewConfig returns the default settings for a provider whose service is at the URL base.
 func NewConfig(provider, base string) Config {
 	return Config{
 		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
@@ -96,8 +96,8 @@ func NewConfig(provider, base string) Config {
 	}
 }
 
-// SetKey sets the API key. Option is the name of the option for errors, as in all
-// setters.
+// SetKey sets the API key. As in all setters, option is the name of the option that an
+// error mentions.
 func (c *Config) SetKey(option, key string) error {
 	if !Token(key) {
 		return &aycoder.ConfigError{Option: option,
@@ -108,7 +108,8 @@ func (c *Config) SetKey(option, key string) error {
 }
 
 // SetToken sets a function that returns the bearer token of a request, for services with
-// short-lived tokens. It is called for each request, with its context.
+// short-lived tokens. The client calls the function for each request, with the request's
+// context.
 func (c *Config) SetToken(option string, token func(context.Context) (string, error)) error {
 	if token == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
@@ -118,14 +119,14 @@ func (c *Config) SetToken(option string, token func(context.Context) (string, er
 	return nil
 }
 
-// Authorised reports whether there is a key, a source of tokens, or an Authorization
-// header of the caller.
+// Authorised reports whether requests have credentials: an API key, a token source, or an
+// Authorization header that the caller set.
 func (c *Config) Authorised() bool {
 	return c.auth != nil || c.token != nil || c.header().Get("Authorization") != ""
 }
 
-// authorise adds the token to the headers of a request, unless the caller's headers
-// replace it.
+// authorise calls the token source and adds its token to the headers of a request. An
+// Authorization header of the caller takes precedence.
 func (c *Config) authorise(ctx context.Context, h http.Header) error {
 	if c.token == nil || c.header().Get("Authorization") != "" {
 		return nil
@@ -142,12 +143,13 @@ func (c *Config) authorise(ctx context.Context, h http.Header) error {
 	return nil
 }
 
-// Token reports whether s is not empty and consists of visible ASCII characters.
+// Token reports whether s can be a key or a token: it is not empty and consists of
+// visible ASCII characters.
 func Token(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// Key returns the API key, or "".
+// Key returns the API key, or "" if none is set.
 func (c *Config) Key() string {
 	if c.auth == nil {
 		return ""
@@ -155,7 +157,8 @@ func (c *Config) Key() string {
 	return c.auth()
 }
 
-// SetBaseURL sets the URL of the service.
+// SetBaseURL sets the URL of the service. The URL must be absolute, with the scheme http
+// or https, and without user, query and fragment.
 func (c *Config) SetBaseURL(option, base string) error {
 	u, err := url.Parse(base)
 	switch {
@@ -173,10 +176,11 @@ func (c *Config) SetBaseURL(option, base string) error {
 	return nil
 }
 
-// FindBaseURL sets the base URL from the first non-empty environment variable, unless an
-// option has set it. The variables are those that the service's own clients read. The key
-// in the environment then belongs to that URL, and is optional. Adapt converts a value
-// for [Config.SetBaseURL]; it may be nil.
+// FindBaseURL sets the base URL from the first of the environment variables env that is
+// not empty. If an option has already set the URL, FindBaseURL does nothing. If a
+// variable sets the URL, a key in the environment belongs to the service at that URL, and
+// is optional. If adapt is not nil, it converts the value of the variable before
+// [Config.SetBaseURL] gets it.
 func (c *Config) FindBaseURL(adapt func(string) string, env ...string) error {
 	if c.chosen {
 		return nil
@@ -198,8 +202,9 @@ func (c *Config) FindBaseURL(adapt func(string) string, env ...string) error {
 	return nil
 }
 
-// WithVersion appends a version to base, unless it ends with one: for some services the
-// value of the variable does not include it.
+// WithVersion appends a version such as "v1" to base, unless base already ends with a
+// version. For some services, the URL in the environment variable usually has no version,
+// because the service's own client appends it.
 func WithVersion(base, version string) string {
 	last := base[strings.LastIndexByte(base, '/')+1:]
 	if len(last) > 1 && last[0] == 'v' && last[1] >= '0' && last[1] <= '9' {
@@ -208,13 +213,13 @@ func WithVersion(base, version string) string {
 	return base + "/" + version
 }
 
-// SetHome makes base the URL of the service, for a service that speaks the API of
-// another.
+// SetHome replaces the provider's name and URL. Clients use it if one service offers the
+// API of another. The key in the environment then belongs to the service at base.
 func (c *Config) SetHome(provider, base string) {
 	c.Provider, c.BaseURL, c.home = provider, base, base
 }
 
-// SetHeader sets a header of every request.
+// SetHeader sets a header that is sent with every request.
 func (c *Config) SetHeader(option, name, value string) error {
 	if !validHeader(name, value) {
 		return &aycoder.ConfigError{Option: option,
@@ -232,10 +237,11 @@ func validHeader(name, value string) bool {
 	token := func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	}
-	return name != "" && !strings.ContainsFunc(name, token) && !strings.ContainsAny(value, "\r\n\x00")
+	return name != "" && !strings.ContainsFunc(name, token) &&
+		!strings.ContainsAny(value, "\r\n\x00")
 }
 
-// SetHTTPClient sets the HTTP client. [Config.HTTP] copies it.
+// SetHTTPClient sets the HTTP client, which [Config.HTTP] copies.
 func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	if hc == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("client is nil")}
@@ -244,8 +250,8 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	return nil
 }
 
-// AddSecret adds a value that is removed from error texts, such as a parameter of the
-// URL, unless it is too short for that.
+// AddSecret adds a value, such as a parameter of the URL, that must not appear in error
+// texts. A value of less than 8 bytes is ignored, because it would match too many texts.
 func (c *Config) AddSecret(value string) {
 	all := slices.Clone(c.hidden())
 	for _, v := range []string{value, url.QueryEscape(value)} {
@@ -256,7 +262,7 @@ func (c *Config) AddSecret(value string) {
 	c.hidden = func() []string { return all }
 }
 
-// SetMaxTokens sets [Config.MaxTokens].
+// SetMaxTokens sets [Config.MaxTokens]. A value of less than 1 is an error.
 func (c *Config) SetMaxTokens(option string, n int) error {
 	if n < 1 {
 		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("%d is less than 1", n)}
@@ -265,7 +271,7 @@ func (c *Config) SetMaxTokens(option string, n int) error {
 	return nil
 }
 
-// SetIdle sets [Config.Idle].
+// SetIdle sets [Config.Idle]. The duration must be positive.
 func (c *Config) SetIdle(option string, d time.Duration) error {
 	if d <= 0 {
 		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("%s is not more than 0", d)}
@@ -274,16 +280,20 @@ func (c *Config) SetIdle(option string, d time.Duration) error {
 	return nil
 }
 
-// AtHome reports whether requests are sent to the service to which the key in the
-// environment belongs.
+// AtHome reports whether the key in the environment belongs to the service at BaseURL. It
+// returns false if an option has set another URL than the default.
 func (c *Config) AtHome() bool { return c.BaseURL == c.home }
 
-// Header returns the caller's headers. They must not be modified.
+// Header returns the headers that the caller set. The map must not be modified.
 func (c *Config) Header() http.Header { return c.header() }
 
-// FindKey sets the key from the first non-empty environment variable, unless an option or
-// one of the named headers has set it. At another URL than the service's a key is
-// optional, and the environment is not used, because its key belongs to the service.
+// FindKey sets the API key from the first of the environment variables env that is not
+// empty. It does nothing if an option has set a key or a token source, or if the caller
+// has set one of the named headers. It also does nothing if [Config.AtHome] is false,
+// because the key in the environment must not be sent to another service. If no variable
+// has a key, the result is an [aycoder.AuthError] for model. A missing key is not an
+// error if the environment has set the base URL, because such a service may not need a
+// key.
 func (c *Config) FindKey(model string, headers []string, env ...string) error {
 	own := c.header()
 	given := func(name string) bool { return own.Get(name) != "" }
@@ -304,9 +314,10 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 		Err: fmt.Errorf("no API key: set %s or pass WithAPIKey", env[0])}}
 }
 
-// HTTP returns the HTTP client. It follows redirects only to the same host: net/http
-// removes Authorization from a request to another host, but neither other headers with
-// keys nor the conversation.
+// HTTP returns a copy of the caller's HTTP client, or a new client if there is none. The
+// copy follows redirects only to the same scheme and host: on a redirect to another host,
+// net/http would remove the Authorization header, but it would send the conversation and
+// other headers with keys.
 func (c *Config) HTTP() *http.Client {
 	if c.client == nil {
 		return &http.Client{CheckRedirect: sameHost}
@@ -324,7 +335,7 @@ func (c *Config) HTTP() *http.Client {
 	return &hc
 }
 
-// sameHost is the CheckRedirect of a client without one.
+// sameHost is the CheckRedirect function for a client that does not have one.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if moves(req, via) {
 		return http.ErrUseLastResponse
@@ -338,12 +349,13 @@ func sameHost(req *http.Request, via []*http.Request) error {
 // moves reports whether a redirect leads to another host or changes the method.
 func moves(req *http.Request, via []*http.Request) bool {
 	first := via[0]
-	return req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host || req.Method != first.Method
+	return req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host ||
+		req.Method != first.Method
 }
 
-// SetHeaders sets the headers of a request: first the common ones, then the key in the
-// header keyName with a prefix, unless the caller's headers replace it, and then the
-// caller's headers.
+// SetHeaders sets the headers of a request in h: first the common headers, then the
+// header keyName with prefix and the API key, and last the caller's headers, which
+// override the others. It omits the key if the caller has set an Authorization header.
 func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/json")
@@ -355,20 +367,20 @@ func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	maps.Copy(h, own)
 }
 
-// Describe returns the provider, the model and the URL, without the key.
+// Describe returns a text with the provider, the model and the URL, but without the key.
 func (c *Config) Describe(model string) string {
 	return fmt.Sprintf("%s.Client(%s at %s)", c.Provider, model, c.BaseURL)
 }
 
-// LogValue is [Config.Describe] for [slog].
+// LogValue returns the content of [Config.Describe] as a [slog.Value].
 func (c *Config) LogValue(model string) slog.Value {
 	return slog.GroupValue(slog.String("provider", c.Provider),
 		slog.String("model", model), slog.String("base_url", c.BaseURL))
 }
 
-// Show prepares a text of the service for an error: it removes keys, and then shortens
-// the text to about n bytes. The order matters, because a text that is shortened first
-// may end in an unrecognizable part of a key.
+// Show makes a text from the service safe to quote in an error: it removes keys, and then
+// shortens the text to about n bytes. It removes keys first, because shortening could
+// leave a part of a key that is no longer recognized.
 func (c *Config) Show(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for _, k := range c.secrets() {
@@ -377,9 +389,9 @@ func (c *Config) Show(s string, n int) string {
 	return runes.Shorten(s, n)
 }
 
-// secrets returns the keys, the values of the caller's headers, since proxies have
-// separate keys, and the values of [Config.AddSecret]. The longest comes first, since one
-// secret may contain another.
+// secrets returns the texts that [Config.Show] removes: the keys, the values of the
+// caller's headers, since proxies have separate keys, and the values of
+// [Config.AddSecret]. The longest comes first, because one secret may contain another.
 func (c *Config) secrets() []string {
 	var keys []string
 	own := c.header()

@@ -21,22 +21,23 @@ import (
 )
 
 const (
-	// drainTime and drainBytes limit the effort to keep a connection reusable: the end of
-	// a stream comes right after its last event, or not at all.
+	// drainTime and drainBytes limit the effort to keep a connection reusable. The end of
+	// a stream usually comes right after its last event; if it does not, waiting is of no
+	// use.
 	drainTime  = 50 * time.Millisecond
 	drainBytes = 4 << 10
 
-	// maxEvent limits the size that a request may allow, so that it fits into a 32-bit
-	// int.
+	// maxEvent is the largest event size, in bytes, that a request can ask for. Twice
+	// this size still fits into a 32-bit int.
 	maxEvent = 1 << 30
 
-	// errorTime is the longest wait for the rest of an error response, whose status is
-	// the most important part.
+	// errorTime is the longest wait for the body of an error response. The status, which
+	// has already arrived, is the most important part of the response.
 	errorTime = 2 * time.Second
 )
 
 var (
-	// ErrStopped means that the caller has left the loop.
+	// ErrStopped means that the caller has left the loop over the events.
 	ErrStopped = errors.New("stopped")
 	// ErrUnfinished means that a stream ended without its end marker.
 	ErrUnfinished = errors.New("stream ended before the message was complete")
@@ -46,62 +47,69 @@ var (
 	errRedirect = errors.New("redirected to another host or method: set the base URL to the service itself")
 )
 
-// An Exchange is one request and the way to read its response. Its fields must not be
-// modified once [Exchange.Stream] is called.
+// An Exchange is one request, with the functions that read its response. Its fields must
+// not be modified after the call of [Exchange.Stream].
 type Exchange struct {
 	Config *Config
 	HTTP   *http.Client // the result of [Config.HTTP]
 	Model  string       // the name of the model, for errors
 	URL    string
 	Method string // Default: POST
-	// Encode returns the body. An error is the caller's fault.
+	// Encode returns the body of the request. Its error is reported as an
+	// [aycoder.BadRequestError], because the caller's request caused it.
 	Encode func() (*Payload, error)
-	// SetHeaders sets all headers of the request.
+	// SetHeaders sets all headers of the request, except a bearer token from a token
+	// source.
 	SetHeaders func(http.Header)
 	// Decode returns the decoder for the response.
 	Decode func(*Call) Decoder
-	// Frames splits a response into events. Default: server-sent events, or one JSON
-	// document if the response is one.
+	// Frames splits a response into events. If it is nil, the response consists of
+	// server-sent events, or of one JSON document.
 	Frames func(io.Reader) iter.Seq2[sse.Event, error]
-	// OrJSON says that a response may also be one JSON document in place of Frames.
+	// OrJSON says that the response may be one JSON document even if Frames is set.
 	OrJSON bool
-	// ModelsURL is the URL of the service's list of models, which the error for an
-	// unknown model uses. It may be empty.
+	// ModelsURL is the URL of the service's list of models. If the service does not know
+	// the requested model, the client reads similar names from the list for its error. If
+	// ModelsURL is empty, the error does not suggest names.
 	ModelsURL string
-	// Failure parses an error response. Default: [ParseFailure].
+	// Failure parses an error response. If it is nil, [ParseFailure] is used.
 	Failure func(data []byte, h http.Header) Failure
-	// MaxResponse is the limit of the request. Default: the limit in Config.
+	// MaxResponse is the maximum size of the answer in bytes, from the caller's request.
+	// If it is 0, the limit in Config applies.
 	MaxResponse int64
 
 	used atomic.Bool
 }
 
 // A Decoder converts the events of one response to model events, which it passes to
-// [Call.Emit]. All texts are valid UTF-8.
+// [Call.Emit]. The data that it receives is valid UTF-8.
 type Decoder interface {
-	// Event handles one event, and reports whether it was the last.
+	// Event handles one event, and reports whether it was the last event of the response.
 	Event(ev sse.Event) (done bool, err error)
-	// Whole handles a response that is one JSON document.
+	// Whole handles a response that is one JSON document instead of a stream.
 	Whole(data string) error
-	// End is called when the stream ends without a last event. It returns
-	// [ErrUnfinished], or nil if the message is complete all the same.
+	// End is called if the stream ends before [Decoder.Event] has reported a last event.
+	// It returns nil if the message is nevertheless complete, and otherwise
+	// [ErrUnfinished].
 	End() error
 }
 
-// A ViewDecoder is a [Decoder] that handles most events without retaining their data,
-// which need not be copied for it.
+// A ViewDecoder is a [Decoder] that can handle frequent events without a copy of their
+// data. Only the remaining events are copied and passed to [Decoder.Event].
 type ViewDecoder interface {
 	Decoder
-	// View handles an event whose data is valid only during the call, or returns false:
-	// then [Decoder.Event] is called with a copy.
+	// View handles an event whose data is valid only during the call. If it returns
+	// false, it has not handled the event, and [Decoder.Event] is called with a copy.
 	View(ev sse.Event) (taken bool, err error)
 }
 
-// A Call is an exchange in progress.
+// A Call is an [Exchange] in progress: the state of one request and its response.
 type Call struct {
-	// RequestID is the service's id of the request, from a header or the body.
+	// RequestID is the id that the service gave to the request, in a header or in the
+	// body.
 	RequestID string
-	// Status is the HTTP status unless it is 200.
+	// Status is the HTTP status of an error response. It is 0 for a response with status
+	// 200.
 	Status int
 
 	x     *Exchange
@@ -118,8 +126,9 @@ type Call struct {
 	half   *sse.Event // the event that is held back, see joined
 }
 
-// Stream sends the request when the iteration starts, and yields the events of the
-// response. It fulfils the contract of [aycoder.ModelClient].
+// Stream returns a sequence that sends the request when the iteration starts, and yields
+// the events of the response. The sequence follows the contract of [aycoder.ModelClient].
+// It can be used only once; a second iteration yields [aycoder.ErrConsumed].
 func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
 		if x.used.Swap(true) {
@@ -133,8 +142,10 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 	}
 }
 
-// Emit yields an event. It returns an error if the caller has left the loop
-// ([ErrStopped]) or the context is done; the decoder must return that error at once.
+// Emit yields an event to the caller. If it returns an error, the decoder must return
+// that error at once. The error is [ErrStopped] if the caller has left the loop, an
+// [aycoder.LimitError] if the answer is too large, or an internal one if the context is
+// done.
 func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	select {
 	case <-k.done:
@@ -152,7 +163,7 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	return nil
 }
 
-// sizeOf returns the number of bytes that an event adds to the answer.
+// sizeOf returns the number of bytes by which an event lengthens the answer.
 func sizeOf(ev aycoder.ModelEvent) int64 {
 	switch ev := ev.(type) {
 	case *aycoder.TextDelta:
@@ -166,8 +177,9 @@ func sizeOf(ev aycoder.ModelEvent) int64 {
 }
 
 // bounds returns the maximum number of bytes without an event, and the maximum size of an
-// event. Some services repeat the whole answer at its end, with escapes in it. Neither is
-// lower than its default, because a response contains more than the answer.
+// event in bytes. Both are at least twice the requested size of the answer, because some
+// services repeat the whole answer at its end, with escapes. Neither is lower than its
+// default, because a response contains more than the answer.
 func (x *Exchange) bounds() (silent int64, event int) {
 	silent, event = x.Config.MaxResponse, sse.DefaultLimit
 	if asked := min(x.MaxResponse, maxEvent/2); asked > sse.DefaultLimit {
@@ -176,21 +188,21 @@ func (x *Exchange) bounds() (silent int64, event int) {
 	return silent, event
 }
 
-// Ping says that the current event only keeps the connection open, so it does not reset
-// the idle timeout.
+// Ping tells the call that the current event only keeps the connection open. Such an
+// event does not restart the idle timeout.
 func (k *Call) Ping() { k.ping = true }
 
-// Config returns the settings of the client.
+// Config returns the settings of the client that makes the call.
 func (k *Call) Config() *Config { return k.x.Config }
 
-// Elapsed is the time since the request began.
+// Elapsed returns the time since the request began.
 func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
 
-// Model returns the name of the model.
+// Model returns the name of the requested model.
 func (k *Call) Model() string { return k.x.Model }
 
-// run sends the request and reads the answer. Every way out of it ends the request, so that
-// no connection and no goroutine stays.
+// run sends the request and reads the answer. It ends the request on every return path,
+// so that no connection and no goroutine is left.
 func (k *Call) run(ctx context.Context) error {
 	data, err := k.x.Encode()
 	if err != nil {
@@ -236,7 +248,7 @@ func (k *Call) decoder() Decoder {
 	return d
 }
 
-// unauthorised returns the error for a missing token.
+// unauthorised returns the error for a token source that did not return a usable token.
 func (k *Call) unauthorised(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return k.Base("", cancelled(ctx))
@@ -244,8 +256,9 @@ func (k *Call) unauthorised(ctx context.Context, err error) error {
 	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
 }
 
-// send sends the request and waits for the head of the response. The transport's errors
-// may quote foreign text, whatever their type.
+// send sends the request and waits for the header of the response. An error of the
+// transport may quote a text from the service, so secrets are removed from it, whatever
+// its type.
 func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
 	if err != nil {
@@ -265,8 +278,8 @@ func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Respo
 	return resp, err
 }
 
-// withoutQuery removes possible secrets from the URL in an error of package net/http: the
-// query and the user information.
+// withoutQuery removes the query and the user information from the URL in an error of
+// package net/http, because both may be secrets.
 func withoutQuery(err error) error {
 	e, ok := err.(*url.Error)
 	if !ok {
@@ -280,9 +293,9 @@ func withoutQuery(err error) error {
 	return &url.Error{Op: e.Op, URL: address, Err: withoutQuery(e.Err)}
 }
 
-// decode reads the response to its end. Some services answer with one JSON document
-// although a stream was requested, and proxies with a page. The first bytes decide, since
-// the Content-Type is not reliable.
+// decode reads the response to its end. The first bytes decide how it is read, since the
+// Content-Type is not reliable: some services answer with one JSON document although a
+// stream was requested, and some proxies answer with a web page.
 func (k *Call) decode(d Decoder) error {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
@@ -351,8 +364,8 @@ func (k *Call) ended(d Decoder) error {
 	return d.End()
 }
 
-// event passes an event to the decoder. An event without data is only a ping, which does
-// not reset the idle timeout.
+// event passes an event to the decoder. An event without data is only a ping and does not
+// restart the idle timeout.
 func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	k.ping = ev.Data == ""
 	switch {
@@ -368,8 +381,8 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	return done, err
 }
 
-// take hands an event to the decoder. A decoder that takes views sees the text in the
-// memory of the reader, and costs no copy.
+// take passes an event to the decoder. For a [ViewDecoder] the data stays in the memory
+// of the reader, which saves a copy.
 func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 	if !utf8.ValidString(ev.Data) {
 		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
@@ -387,7 +400,7 @@ func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 	return d.Event(ev)
 }
 
-// whole hands over an answer that is not a stream. Its size is bounded by the reader.
+// whole passes an answer that is not a stream to the decoder. The reader bounds its size.
 func whole(r io.Reader, d Decoder) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -413,7 +426,8 @@ func (k *Call) failed(ctx, inner context.Context, err error) error {
 		return k.Base("", l)
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
-		return &aycoder.TimeoutError{ModelError: k.Base("", k.shown(err)), Elapsed: time.Since(k.start)}
+		return &aycoder.TimeoutError{ModelError: k.Base("", k.shown(err)),
+			Elapsed: time.Since(k.start)}
 	}
 	return k.Broken(err)
 }
@@ -439,18 +453,22 @@ type causeError struct{ err, cause error }
 func (e *causeError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e *causeError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// Base returns the common part of the errors of this call.
+// Base returns an error with the fields that all errors of this call share. Kind is the
+// service's code for the error, and err is the cause.
 func (k *Call) Base(kind string, err error) *aycoder.ModelError {
 	return &aycoder.ModelError{Provider: k.x.Config.Provider, Model: k.x.Model, RequestID: k.RequestID,
 		Status: k.Status, Kind: kind, Err: err}
 }
 
-// Broken returns the error for an unusable stream.
+// Broken returns the [aycoder.StreamBrokenError] for a stream that cannot be read
+// further.
 func (k *Call) Broken(err error) error {
-	return &aycoder.StreamBrokenError{ModelError: k.Base("", k.shown(err)), After: time.Since(k.start)}
+	return &aycoder.StreamBrokenError{ModelError: k.Base("", k.shown(err)),
+		After: time.Since(k.start)}
 }
 
-// shown returns an error that may quote foreign text with that text made presentable.
+// shown returns err with keys removed from its text, and with the text shortened. An
+// error that needs neither is returned unchanged.
 func (k *Call) shown(err error) error {
 	text := err.Error()
 	if shown := k.x.Config.Show(text, 2*maxErrorText); shown != text {
@@ -459,7 +477,8 @@ func (k *Call) shown(err error) error {
 	return err
 }
 
-// Garbled returns the error for data that does not follow the service's API.
+// Garbled returns the error for data that does not follow the service's API. The argument
+// what names the kind of data, for example "chunk".
 func (k *Call) Garbled(what string, err error, data string) error {
 	return fmt.Errorf("decode %s: %w: %s", what, err, k.x.Config.Show(data, 200))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/aycoder/aycoder/internal/rawjson"
 )
 
-// AppendExtra appends a caller's fields to an open object, sorted. Reserved fields are an
-// error.
+// AppendExtra appends the caller's additional fields, sorted by name, to a JSON object
+// that is not closed yet. A field with a reserved name or with invalid JSON is an error.
 func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		switch {
@@ -25,7 +25,9 @@ func AppendExtra(b []byte, extra map[string]json.RawMessage, reserved ...string)
 	return b, nil
 }
 
-// HostLabel reports whether s can be a label of a host name, such as a region.
+// HostLabel reports whether s can be a label of a host name, as a region must be. Only
+// lower-case letters, digits and hyphens are allowed, so that a region cannot redirect
+// requests to another host.
 func HostLabel(s string) bool {
 	for _, c := range []byte(s) {
 		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {

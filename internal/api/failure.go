@@ -24,26 +24,28 @@ const (
 	maxID        = 200
 )
 
-// Failure describes an error in the service's words. All fields may be empty.
+// Failure describes an error in the service's words. Each field may be empty.
 type Failure struct {
-	// Type and Code are the service's codes for the error; Status is the name of a status
-	// ("RESOURCE_EXHAUSTED") or a number as text.
+	// Type and Code are the service's codes for the error. Status is the name of a
+	// status, such as "RESOURCE_EXHAUSTED", or a number as text.
 	Type, Code, Status string
-	// Message is for people. Details are further texts, such as those of a service behind
-	// the service.
+	// Message describes the error for people. Details are additional texts, such as the
+	// error of another service to which a gateway forwarded the request.
 	Message string
 	Details []string
-	// RequestID is the id of the request, if the body has it.
+	// RequestID is the id of the request, if the body of the response has it.
 	RequestID string
-	// RetryAfter is the time to wait according to the body.
+	// RetryAfter is the time to wait before the next attempt, if the body of the response
+	// has it.
 	RetryAfter time.Duration
-	// Header is the header of the response; nil inside of a stream.
+	// Header is the header of the response. It is nil for an error inside a stream.
 	Header http.Header
 
 	at map[*string]int // the depth at which each field was found, during parsing
 }
 
-// Kind returns the most specific of the service's codes.
+// Kind returns the most specific of the service's codes: the first of Type, Code and
+// Status that is a word, or else a number.
 func (f *Failure) Kind() string {
 	for _, w := range []string{f.Type, f.Code, f.Status} {
 		if _, err := strconv.Atoi(w); w != "" && err != nil {
@@ -53,8 +55,9 @@ func (f *Failure) Kind() string {
 	return cmp.Or(f.Code, f.Status)
 }
 
-// ParseFailure parses the body of an error response, or the data of an event, in any of
-// the forms that services use.
+// ParseFailure parses the body of an error response, or the data of an error event. It
+// accepts all forms of errors that the supported services use. H is the header of the
+// response, or nil inside a stream.
 func ParseFailure(data []byte, h http.Header) Failure {
 	f := Failure{Header: h}
 	if name, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":"); name != "" {
@@ -72,7 +75,8 @@ func ParseFailure(data []byte, h http.Header) Failure {
 // maxWrapped is the maximum depth of nested envelopes.
 const maxWrapped = 6
 
-// parse reads an error or an envelope around one. Inner errors are more specific.
+// parse reads an error, or an envelope around an error. Codes of inner errors are more
+// specific and override those of the envelope.
 func (f *Failure) parse(r *rawjson.Reader, depth int) {
 	switch {
 	case depth > maxWrapped:
@@ -90,8 +94,7 @@ func (f *Failure) parse(r *rawjson.Reader, depth int) {
 	}
 }
 
-// field reads a field that some service puts into an error. The same name has different
-// meanings at different depths; the outermost one counts most.
+// field reads a field that some service puts into an error.
 func (f *Failure) field(r *rawjson.Reader, depth int) {
 	switch r.Key() {
 	case "error", "errors", "response", "detail", "body", "base_resp":
@@ -122,8 +125,8 @@ func (f *Failure) text(r *rawjson.Reader, to *string, depth int) {
 	f.parse(r, depth+1)
 }
 
-// word reads a word or a number. A word overrides a number, and a word of an outer
-// envelope, whichever comes first.
+// word reads a text or a number into a field. A text overrides a number. A text of an
+// inner error overrides the text of its envelope, in whichever order the two arrive.
 func (f *Failure) word(r *rawjson.Reader, to *string, depth int) {
 	switch r.Kind() {
 	case '"':
@@ -138,7 +141,7 @@ func (f *Failure) word(r *rawjson.Reader, to *string, depth int) {
 	}
 }
 
-// keep notes how deep a value was found.
+// keep records the depth at which a value was found.
 func (f *Failure) keep(to *string, depth int) {
 	if f.at == nil {
 		f.at = map[*string]int{}
@@ -165,8 +168,8 @@ func (f *Failure) details(r *rawjson.Reader) {
 	}
 }
 
-// metadata reads the data that a gateway passes on: "raw" is the error of the service
-// behind it, "headers" are additional headers.
+// metadata reads the data that a gateway passes on: "raw" is the error of the service to
+// which the gateway forwarded the request, and "headers" are additional headers.
 func (f *Failure) metadata(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		switch r.Key() {
@@ -180,8 +183,8 @@ func (f *Failure) metadata(r *rawjson.Reader) {
 	}
 }
 
-// detail stores a further text. Their number is limited, because a malicious service may
-// send thousands.
+// detail stores an additional text. The number of texts is limited, because a malicious
+// service may send thousands.
 func (f *Failure) detail(s string) {
 	if len(f.Details) < maxDetails {
 		f.Details = append(f.Details, runes.Shorten(s, maxErrorText))
@@ -200,7 +203,8 @@ func (f *Failure) headers(r *rawjson.Reader) {
 	f.Header = more
 }
 
-// plainBody returns the presentable part of an error body that is not JSON.
+// plainBody returns the part of an error body that is useful to a reader, if the body is
+// not JSON.
 func plainBody(body, contentType string) string {
 	text := strings.TrimSpace(body)
 	if text == "" {
@@ -219,11 +223,13 @@ func plainBody(body, contentType string) string {
 const loginPage = "a page to log in"
 
 // loginWords occur in login pages.
-var loginWords = []string{`type="password"`, `type='password'`, "log in", "login", "sign in", "signin", "single sign-on"}
+var loginWords = []string{`type="password"`, `type='password'`, "log in", "login", "sign in",
+	"signin", "single sign-on"}
 
-// Refuse converts a response with a success status that is not a message of the service
-// to an error, from whatever the response says. It is retried only if the text suggests a
-// temporary failure, since the same request mostly has the same result.
+// Refuse returns the error for a response whose status is success, but whose content is
+// not a message of the service. The error is an [aycoder.OverloadedError] if the text
+// suggests a temporary failure. Most others are an [aycoder.BadRequestError], which is
+// not retried, because the same request would usually have the same result.
 func (k *Call) Refuse(data []byte) error {
 	return k.fail(ParseFailure(bytes.TrimSpace(data), nil), func(base *aycoder.ModelError) error {
 		text := strings.ToLower(base.Err.Error())
@@ -234,11 +240,12 @@ func (k *Call) Refuse(data []byte) error {
 	})
 }
 
-// passing are words for temporary failures.
-var passing = []string{"internal server error", "internal error", "overloaded", "temporarily", "try again", "unavailable",
-	"timed out", "timeout", "bad gateway", "at capacity"}
+// passing are words that suggest a temporary failure.
+var passing = []string{"internal server error", "internal error", "overloaded", "temporarily",
+	"try again", "unavailable", "timed out", "timeout", "bad gateway", "at capacity"}
 
-// Fail converts an error of the service to a typed one.
+// Fail converts an error of the service to the error type of package aycoder for its
+// kind.
 func (k *Call) Fail(f Failure) error {
 	return k.fail(f, func(base *aycoder.ModelError) error {
 		if k.Status == 0 { // inside of a stream, of a kind that says nothing
@@ -248,7 +255,7 @@ func (k *Call) Fail(f Failure) error {
 	})
 }
 
-// fail is Fail with a function that handles an error of an unknown class.
+// fail is Fail with a function that returns the error for a failure of an unknown class.
 func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 	c := k.x.Config
 	k.RequestID = cmp.Or(k.RequestID, c.Show(f.RequestID, maxID))
@@ -267,7 +274,8 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 		actual, limit := sizes(f.Message + " " + strings.Join(f.Details, " "))
 		return &aycoder.ContextTooLargeError{ModelError: base, Actual: actual, Max: limit}
 	case rateLimited:
-		return &aycoder.RateLimitError{ModelError: base, RetryAfter: wait, ResetAt: resetAt(f.Header, time.Now())}
+		return &aycoder.RateLimitError{ModelError: base,
+			RetryAfter: wait, ResetAt: resetAt(f.Header, time.Now())}
 	case overloaded:
 		if f.Header.Get("X-Should-Retry") == "false" {
 			return base

@@ -15,7 +15,8 @@ import (
 // escapeSize is the length of "\uXXXX".
 const escapeSize = 6
 
-// joined returns an event to deliver, after delivering the one that was held.
+// joined delivers the event that was held before, and then ev, unless ev has to be held
+// itself.
 func (k *Call) joined(ev sse.Event, deliver func(sse.Event) (bool, error)) (done bool, err error) {
 	if before := k.half; before != nil {
 		k.half = nil
@@ -68,10 +69,11 @@ func openingHalf(data string) int {
 	return -1
 }
 
-// isHalf reports whether s begins with the escape of a surrogate. The second of its four
-// digits tells which half it is.
+// isHalf reports whether s begins with the escape of a surrogate whose second hexadecimal
+// digit is one of digits. That digit distinguishes high and low surrogates.
 func isHalf(s, digits string) bool {
-	return len(s) >= escapeSize && s[0] == '\\' && s[1] == 'u' && s[2]|0x20 == 'd' && strings.IndexByte(digits, s[3]) >= 0
+	return len(s) >= escapeSize && s[0] == '\\' && s[1] == 'u' && s[2]|0x20 == 'd' &&
+		strings.IndexByte(digits, s[3]) >= 0
 }
 
 // escaped reports whether the backslash at i is itself escaped.

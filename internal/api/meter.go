@@ -10,13 +10,13 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// A meter reads a response, limits the bytes that may come without an event, and cancels
-// the request when the service is idle for too long. Only the time spent waiting for the
-// service counts.
+// A meter reads a response. It limits the bytes that may come without an event, and
+// cancels the request when the service is idle for too long. Only the time spent waiting
+// for the service counts toward the idle timeout.
 //
-// A response has thousands of reads, so a read does not set the timer. If the timer fires
-// too early, it is set again for the remaining time, or by the next wait if none is in
-// progress.
+// A response has thousands of reads, and setting the timer in each of them would be slow.
+// So the timer may fire too early. It is then set again for the remaining time, or by the
+// next wait if none is in progress.
 type meter struct {
 	r         io.Reader
 	left, max int64 // bytes that may come before the next event
@@ -37,8 +37,8 @@ type meter struct {
 	over bool
 }
 
-// begin starts the clock of a response. One timer serves all reads of it, as setting one
-// for each piece costs more than the piece.
+// begin starts the clock of a response. One timer serves all its reads, because setting a
+// timer for each piece costs more than reading the piece.
 func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
 	m.left, m.max, m.idle, m.begun = limit, limit, c.Idle, time.Now()
 	m.mu.Lock()
@@ -75,10 +75,11 @@ func (m *meter) set(d time.Duration) {
 	m.timer.Reset(d)
 }
 
-// heard registers a sign of life from the service.
+// heard records a sign of life from the service.
 func (m *meter) heard() { m.waited = 0 }
 
-// start begins to wait for the service. Time in which the caller works does not count.
+// start begins to wait for the service. The time in which the caller works does not
+// count.
 func (m *meter) start() {
 	m.since = time.Now()
 	m.due.Store(int64(m.since.Sub(m.begun) + m.idle - m.waited))
@@ -93,7 +94,7 @@ func (m *meter) stop() {
 	m.waited += time.Since(m.since)
 }
 
-// hurry limits the remaining wait for the response to d in total.
+// hurry limits the total time of the remaining waits for the response to d.
 func (m *meter) hurry(d time.Duration) {
 	m.idle = min(m.idle, d)
 	m.heard()

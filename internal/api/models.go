@@ -21,9 +21,9 @@ const (
 	availableTime = 3 * time.Second
 )
 
-// Models returns the names of a service's models from the response to GET url:
-// {"data":[{"id":…}]} for OpenAI and Anthropic, or {"models":[{"name":…}]} for Google and
-// Ollama.
+// Models sends a GET request to url and returns the names of the service's models. It
+// accepts the response {"data":[{"id":…}]} of OpenAI and Anthropic, and the response
+// {"models":[{"name":…}]} of Google and Ollama.
 func Models(ctx context.Context, hc *http.Client, url string, setHeaders func(http.Header)) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -91,8 +91,8 @@ func modelNames(r *rawjson.Reader) []string {
 	return names
 }
 
-// known adds the most similar existing models to the error for an unknown one. If the
-// list cannot be fetched, the error stays as it is.
+// known adds the names of the most similar existing models to the error for an unknown
+// model. If the list of models cannot be read, the error stays unchanged.
 func (k *Call) known(ctx context.Context, err error) {
 	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
 	if !ok || k.x.ModelsURL == "" {

@@ -6,8 +6,9 @@ import (
 )
 
 // AppendName appends an id or the name of a tool as a JSON string, for APIs that require
-// ^[a-zA-Z0-9_-]{1,limit}$. A name with other characters is mapped consistently, with a
-// hash of the whole in place of the lost part.
+// ^[a-zA-Z0-9_-]{1,limit}$. In any other name, it replaces the characters that are not
+// allowed, shortens the name, and appends a hash of the whole name. The same name always
+// gives the same result.
 func AppendName(b []byte, s string, limit int) []byte {
 	b = append(b, '"')
 	if validName(s, limit) {
@@ -39,5 +40,6 @@ func validName(s string, limit int) bool {
 }
 
 func nameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' ||
+		c == '-'
 }

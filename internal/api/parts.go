@@ -14,7 +14,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// CheckParts refuses nil parts, also in the outputs of tools.
+// CheckParts returns an error if one of the parts is nil, or if a part of a tool's output
+// is nil.
 func CheckParts(parts []aycoder.Part) error {
 	for i, p := range parts {
 		if v := reflect.ValueOf(p); !v.IsValid() || v.IsNil() {
@@ -29,8 +30,8 @@ func CheckParts(parts []aycoder.Part) error {
 	return nil
 }
 
-// ValidUTF8 replaces invalid UTF-8 by the replacement character. Valid input, which is nearly
-// all, is returned without copying, so the result must not be modified.
+// ValidUTF8 replaces each run of invalid UTF-8 by the replacement character. It returns
+// valid input, which is nearly all, without copying, so the result must not be modified.
 func ValidUTF8(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b
@@ -38,7 +39,7 @@ func ValidUTF8(b []byte) []byte {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
-// Room estimates the number of bytes of a message with these parts on the wire: a buffer of
+// Room estimates the encoded size, in bytes, of a message with these parts. A buffer of
 // that size seldom grows and wastes little memory.
 func Room(parts []aycoder.Part) int {
 	const around = 100 // overhead of a part or a message
@@ -62,11 +63,13 @@ func Room(parts []aycoder.Part) int {
 	return n
 }
 
-// escapedLen estimates the length in JSON of a text of n bytes: each line end takes two.
+// escapedLen estimates the length, in JSON, of a text of n bytes: an escaped line end
+// takes two.
 func escapedLen(n int) int { return n + n/16 }
 
-// NotShown returns a text that names media which the model is not shown, so that one odd
-// file does not make the whole conversation unsendable.
+// NotShown returns a text that replaces media which a client cannot send to the model.
+// With the text in place of the media, one unsupported file does not prevent the whole
+// conversation from being sent.
 func NotShown(m *aycoder.Media) string {
 	note := fmt.Sprintf("[%d bytes of %s, which this model is not shown", len(m.Data), m.Type)
 	name := m.Name + m.URL
@@ -79,15 +82,18 @@ func NotShown(m *aycoder.Media) string {
 	return note + "]"
 }
 
-// IsData reports whether a URL is a "data:" URL.
+// IsData reports whether address is a "data:" URL. The case of the scheme does not
+// matter.
 func IsData(address string) bool {
-	return len(address) >= len(dataScheme) && strings.EqualFold(address[:len(dataScheme)], dataScheme)
+	return len(address) >= len(dataScheme) &&
+		strings.EqualFold(address[:len(dataScheme)], dataScheme)
 }
 
 const dataScheme = "data:"
 
-// Inline returns m with the data in its URL, or m if that does not contain data:
-// "data:[<mediatype>][;base64],<data>" (RFC 2397).
+// Inline decodes media whose URL is a "data:" URL and returns a copy that holds the data.
+// It returns m itself if the URL is of another kind or cannot be decoded. The form of the
+// URL is "data:[<mediatype>][;base64],<data>" (RFC 2397).
 func Inline(m *aycoder.Media) *aycoder.Media {
 	if !IsData(m.URL) {
 		return m
@@ -112,8 +118,8 @@ func Inline(m *aycoder.Media) *aycoder.Media {
 	return &aycoder.Media{Type: cmp.Or(m.Type, typ, "text/plain"), Name: m.Name, Data: data}
 }
 
-// Unnamed reports whether m has the output of a tool without its name. Its wire form then
-// depends on the message with the call.
+// Unnamed reports whether m contains an output of a tool, but not the tool's name. The
+// client then has to look up the name in the message with the call; see [CallName].
 func Unnamed(m *aycoder.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p aycoder.Part) bool {
 		out, ok := p.(*aycoder.ToolOutput)
@@ -121,8 +127,8 @@ func Unnamed(m *aycoder.Message) bool {
 	})
 }
 
-// CallName returns the name of the tool of a call, or "" if the call is in none of the
-// messages.
+// CallName returns the name of the tool that the call with this id calls. It returns ""
+// if none of the messages contains the call.
 func CallName(messages []*aycoder.Message, id string) string {
 	for _, m := range messages {
 		if m == nil {

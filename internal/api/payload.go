@@ -2,13 +2,13 @@ package api
 
 import "io"
 
-// A Payload is the body of a request, in pieces: it shares the pieces of the previous
-// request's messages instead of copying them.
+// A Payload is the body of a request, in pieces. Each encoded message is a piece, which
+// later requests of the same conversation share instead of copying it.
 type Payload struct {
 	Pieces [][]byte
 }
 
-// Size returns the length in bytes.
+// Size returns the length of the body in bytes.
 func (p *Payload) Size() (n int64) {
 	for _, b := range p.Pieces {
 		n += int64(len(b))
@@ -16,7 +16,7 @@ func (p *Payload) Size() (n int64) {
 	return n
 }
 
-// Reader returns the body from its beginning.
+// Reader returns a new reader that begins at the start of the body.
 func (p *Payload) Reader() io.ReadCloser { return &reader{rest: p.Pieces} }
 
 type reader struct {
