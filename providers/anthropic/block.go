@@ -34,7 +34,7 @@ type block struct {
 	doubt bool
 }
 
-// blockHead has the fields of a block that decide how it is handled.
+// A blockHead has the fields of a block that decide how the block is handled.
 type blockHead struct {
 	Type, ID, Name            string
 	Text, Thinking, Signature string
@@ -124,7 +124,8 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 	}
 	h.Input = o.Value("input")
 	h.more = slices.ContainsFunc(o, func(f rawjson.Field) bool {
-		return !rawjson.IsNull(f.Val) && f.Key != "type" && !slices.Contains(partFields(h.Type), f.Key)
+		return !rawjson.IsNull(f.Val) && f.Key != "type" &&
+			!slices.Contains(partFields(h.Type), f.Key)
 	})
 	return nil
 }
@@ -176,7 +177,7 @@ func (d *decoder) delta(e *event, data string) error {
 	return fmt.Errorf("%s for a block of type %q", p.kind, d.call.Config().Show(b.head.Type, 50))
 }
 
-// grow adds a piece of text, for which there is room from the first.
+// grow adds a piece of text. The first piece allocates room for several.
 func (b *block) grow(s string) {
 	if b.text == nil {
 		b.text = make([]byte, 0, max(128, len(s)))
@@ -202,8 +203,8 @@ func (d *decoder) addThinking(b *block, s string) error {
 	return d.call.Emit(&aycoder.ThinkingDelta{Text: s})
 }
 
-// addArgs adds a piece of arguments. Those of server-side tools are kept for the block, and
-// are none of the host's business while they come.
+// addArgs adds a piece of arguments. The arguments of server-side tools are only kept,
+// because the host does not run these tools.
 func (d *decoder) addArgs(b *block, s string) error {
 	if s == "" {
 		return nil
@@ -246,8 +247,8 @@ func (b *block) add(p *delta, data string) error {
 	return nil
 }
 
-// parse takes the beginning of a block apart, when its end needs the fields: most blocks
-// are rebuilt without them.
+// parse splits the start of a block into its fields. It is called only if the end of the
+// block needs them, because most blocks are rebuilt without them.
 func (b *block) parse() error {
 	if b.rest != nil {
 		return nil
@@ -260,8 +261,8 @@ func (b *block) parse() error {
 	return nil
 }
 
-// stopBlock ends a block. One whose text looks whole is held back until the next event,
-// since a connection that is lost there leaves the same bytes.
+// stopBlock ends a block. A call that may have been cut off is held back until the next
+// event: if the connection is lost here, the bytes are the same.
 func (d *decoder) stopBlock(index int) error {
 	b := d.find(index)
 	if b == nil {

@@ -24,9 +24,9 @@
 // closest effort (low to 4,096 tokens, medium to 16,384, high above), and a temperature
 // is left out, since they refuse both.
 //
-// Settings that exclude each other are left out, too: a request that forces a call
-// ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and a request that
-// asks for thinking has no temperature other than 1. An image or a document in the output
+// If two settings exclude each other, one of them is left out: a request that forces a
+// call ([aycoder.ToolAny], [aycoder.ToolNamed]) does not ask for thinking, and a request
+// that asks for thinking has no temperature other than 1. An image or a document in the output
 // of a failed call is replaced by a text that names it, and so is an image or a document
 // without data.
 //
@@ -93,8 +93,8 @@ type Client struct {
 	http  *http.Client
 }
 
-// The same client speaks to Anthropic, to Amazon Bedrock and to Google's Vertex AI, which
-// differ in addresses and credentials.
+// A config holds the options. The same client talks to Anthropic, to Amazon Bedrock and
+// to Google's Vertex AI, which differ in addresses and credentials.
 type config struct {
 	api.Config
 	version string
@@ -104,37 +104,40 @@ type config struct {
 	signs   bool // the HTTP client was set by the caller
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Client]. A repeated option overrides the earlier one,
+// unless its comment says that repeated options add up.
 type Option func(*config) error
 
-// WithAPIKey sets the key. Default: the environment variable ANTHROPIC_API_KEY, or else
-// the bearer token in ANTHROPIC_AUTH_TOKEN, as [New] reads them.
+// WithAPIKey sets the API key. Default: [New] reads the environment variable
+// ANTHROPIC_API_KEY, or else a bearer token from ANTHROPIC_AUTH_TOKEN. With
+// [WithBedrock], it reads AWS_BEARER_TOKEN_BEDROCK.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithBaseURL sets the URL of the service, without the "/v1/messages" that is appended.
-// With another URL than the default a key is optional, and the key in the environment is
-// not sent, because it belongs to Anthropic. Default: the environment variable
-// ANTHROPIC_BASE_URL, in which case the key in the environment belongs to that service,
-// or else https://api.anthropic.com. With [WithBedrock] and [WithVertex] the default is
+// WithBaseURL sets the URL of the service, to which the client appends a path such as
+// "/v1/messages". If the URL is not the default, an API key is optional, and a key in the
+// environment is not sent, because it belongs to Anthropic.
+//
+// Default: the environment variable ANTHROPIC_BASE_URL, or else
+// https://api.anthropic.com. A key in the environment is sent to the service that the
+// variable names. With [WithBedrock] or [WithVertex], the default is
 // ANTHROPIC_BEDROCK_BASE_URL or ANTHROPIC_VERTEX_BASE_URL, or else the endpoint of the
-// cloud.
+// region or location.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It overrides the headers of the client, and
-// an x-api-key or authorization header replaces the key. Repeated options with different
-// names add up. Default: none.
+// WithHeader sets a header that is sent with every request. It overrides a header of the
+// same name that the client sets. A header x-api-key or authorization also replaces the
+// API key. Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
-// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
-// Default: a client with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for example to use a proxy or to record requests.
+// [New] copies hc. The copy follows redirects only to the same host. Default: a client
+// with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
 		c.signs = true
@@ -142,23 +145,27 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithVersion sets the anthropic-version header. Default: 2023-06-01.
+// WithVersion sets the version of the API, which is sent in the anthropic-version header.
+// It has no effect with [WithBedrock] and [WithVertex]. Default: 2023-06-01.
 func WithVersion(version string) Option {
 	return func(c *config) error {
 		if !api.Token(version) {
-			return &aycoder.ConfigError{Option: "WithVersion", Err: errors.New("version is not valid")}
+			return &aycoder.ConfigError{Option: "WithVersion",
+				Err: errors.New("version is not valid")}
 		}
 		c.version = version
 		return nil
 	}
 }
 
-// WithBeta enables beta features by name. Repeated options add up. Default: none.
+// WithBeta enables beta features of the API by their names. Repeated options add up.
+// Default: no beta features.
 func WithBeta(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
 			if !api.Token(n) {
-				return &aycoder.ConfigError{Option: "WithBeta", Err: fmt.Errorf("name %q is not valid", n)}
+				return &aycoder.ConfigError{Option: "WithBeta",
+					Err: fmt.Errorf("name %q is not valid", n)}
 			}
 		}
 		c.betas = append(slices.Clip(c.betas), names...)
@@ -166,33 +173,37 @@ func WithBeta(names ...string) Option {
 	}
 }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Default: 8192.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. Default: 8192.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout limits the time without data from the service; pings do not count as
-// data. When it has passed, the request ends with an [aycoder.TimeoutError]. Time that
-// the caller spends handling an event does not count. Default: 5 minutes.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. Pings do not
+// count as data. The time in which the caller handles an event does not count. Default: 5
+// minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithCacheTTL sets the lifetime of prompt cache entries: 5 minutes or an hour. Default:
-// 5 minutes.
+// WithCacheTTL sets how long the service keeps the entries of its prompt cache: either 5
+// minutes or 1 hour. Default: 5 minutes.
 func WithCacheTTL(d time.Duration) Option {
 	return func(c *config) error {
 		if d != defaultTTL && d != time.Hour {
-			return &aycoder.ConfigError{Option: "WithCacheTTL", Err: fmt.Errorf("%s is neither 5m nor 1h", d)}
+			return &aycoder.ConfigError{Option: "WithCacheTTL",
+				Err: fmt.Errorf("%s is neither 5m nor 1h", d)}
 		}
 		c.ttl = d
 		return nil
 	}
 }
 
-// New returns a client that uses model for requests that do not name one. It reports all
-// invalid options at once, as an [aycoder.ConfigError], and a missing key as an
-// [aycoder.AuthError]. It does not send a request.
+// New returns a client that uses model for requests whose [aycoder.Request.Model] is
+// empty. If options are invalid, the error joins an [*aycoder.ConfigError] for each of
+// them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
+// send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL), version: defaultVersion, ttl: defaultTTL}
 	c.MaxTokens = defaultMaxTokens
@@ -227,13 +238,13 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
-// String returns the provider, the model and the endpoint, without the key.
+// String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString returns the same as [Client.String].
+// GoString returns the same text as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. The value does not contain the key.
+// LogValue implements [slog.LogValuer]. The value does not contain the API key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }
 
 // modelOf returns the model for req.

@@ -59,14 +59,14 @@ type message struct {
 	failed                bool
 }
 
-// usage records which counts were sent, since null and absent counts leave earlier ones
-// in force.
+// usage holds the token counts that an event has. A count that is null or absent must not
+// change an earlier one.
 type usage struct {
 	input, output, cacheRead, cacheWrite, thinking count
 }
 
-// A later event overwrites only the counts that it has: message_delta repeats some of
-// message_start.
+// A count is a number of tokens, or absent. A later event overwrites only the counts that
+// it has, because message_delta repeats only some counts of message_start.
 type count struct {
 	n    int64
 	said bool
@@ -79,7 +79,7 @@ func (c *count) read(r *rawjson.Reader) {
 	}
 }
 
-// A zero that was sent overwrites, a count that was not sent does not.
+// addTo overwrites n if the count was sent, even if it is 0.
 func (c *count) addTo(n *int64) {
 	if c.said {
 		*n = c.n
@@ -174,8 +174,8 @@ func (d *delta) read(r *rawjson.Reader) {
 	}
 }
 
-// readText takes the text of the field that belongs to the type. Another field counts only
-// if that is missing.
+// readText takes the text of the field that belongs to the type of the delta. The text of
+// another field counts only if that field is missing.
 func (d *delta) readText(r *rawjson.Reader, key string) {
 	kind := r.Kind()
 	text, ok := r.Str()
@@ -249,7 +249,8 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return d.handle(&e, ev.Data)
 }
 
-// View implements [api.ViewDecoder]: it handles the frequent deltas.
+// View implements [api.ViewDecoder]. It handles the frequent deltas, from which the
+// decoder copies what it needs.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event
 	if !e.scan(ev.Data) {
@@ -379,13 +380,14 @@ func (d *decoder) finish() error {
 
 // cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
-	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || r == "model_context_window_exceeded"
+	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal ||
+		r == "model_context_window_exceeded"
 }
 
-// looksWhole reports whether only the next event tells if b is complete: a call without
-// arguments may have been cut off right after its name. Any other truncated call has
-// arguments that are not valid JSON, unless they came whole, in which case the service
-// has repaired them.
+// looksWhole reports whether only the next event shows if b is complete. A call without
+// arguments may have been cut off right after its name. Arguments that came in one piece
+// may have been completed by the service. Any other truncated call is recognized by its
+// arguments, which are not valid JSON.
 func looksWhole(b *block) bool {
 	return b.head.Type == "tool_use" &&
 		(b.index < 0 || len(b.text) == 0)

@@ -29,10 +29,10 @@ type host struct {
 	bedrock bool
 }
 
-// WithVertex uses Vertex AI on Google Cloud, with a project and a location such as
-// "europe-west1" or "global". The token comes from [WithTokenSource], or from a client that
-// adds it ([WithHTTPClient]). Models have the names of that service, for example
-// "claude-sonnet-4-5@20250929". Default: Anthropic's service.
+// WithVertex selects Claude on Google Cloud's Vertex AI, in a project and a location such
+// as "europe-west1" or "global". Requests need a bearer token, either from
+// [WithTokenSource] or from an HTTP client that adds it ([WithHTTPClient]). Models have
+// Vertex AI's names, such as "claude-sonnet-4-5@20250929". Default: Anthropic's service.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
 		if project == "" || !api.HostLabel(location) {
@@ -61,15 +61,16 @@ func vertexBase(location string) string {
 	return "https://" + location + "-aiplatform.googleapis.com"
 }
 
-// WithBedrock uses Amazon Bedrock through InvokeModelWithResponseStream, in a region such
-// as "us-east-1". It needs a Bedrock key ([WithAPIKey], or the environment variable
-// AWS_BEARER_TOKEN_BEDROCK), or a client that signs the requests ([WithHTTPClient]).
-// Models have the names of that service, for example
+// WithBedrock selects Claude on Amazon Bedrock, in a region such as "us-east-1". Requests
+// need a Bedrock API key ([WithAPIKey] or the environment variable
+// AWS_BEARER_TOKEN_BEDROCK), or an HTTP client that signs them ([WithHTTPClient]). The
+// client calls InvokeModelWithResponseStream. Models have Bedrock's names, such as
 // "us.anthropic.claude-sonnet-4-5-20250929-v1:0". Default: Anthropic's service.
 func WithBedrock(region string) Option {
 	return func(c *config) error {
 		if !api.HostLabel(region) {
-			return &aycoder.ConfigError{Option: "WithBedrock", Err: fmt.Errorf("region %q is not valid", region)}
+			return &aycoder.ConfigError{Option: "WithBedrock",
+				Err: fmt.Errorf("region %q is not valid", region)}
 		}
 		c.at = host{
 			option: "WithBedrock", base: "https://bedrock-runtime." + region + ".amazonaws.com",
@@ -80,11 +81,11 @@ func WithBedrock(region string) Option {
 	}
 }
 
-// WithTokenSource sets a function that returns the token of a request, for services with
-// short-lived tokens. The token is sent as "Authorization: Bearer" and replaces a key.
-// The function is called for each request with its context, possibly by several
-// goroutines at once; its error ends the request with an [aycoder.AuthError]. Default:
-// none.
+// WithTokenSource sets a function that returns the bearer token of a request, for
+// services with short-lived tokens. The client calls the function for each request, with
+// the request's context, possibly from several goroutines at once. An error of the
+// function ends the request with an [*aycoder.AuthError]. With a token source, [New] does
+// not look for an API key in the environment. Default: no token source.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
@@ -117,8 +118,8 @@ func (c *config) settle(model string) error {
 	return err
 }
 
-// settleOwn is settle for Anthropic's service. Gateways that the environment names often
-// need a bearer token.
+// settleOwn determines the URL and the key for Anthropic's service. Gateways that
+// ANTHROPIC_BASE_URL names often need a bearer token.
 func (c *config) settleOwn(model string) error {
 	if err := c.FindBaseURL(nil, "ANTHROPIC_BASE_URL"); err != nil {
 		return err
@@ -126,7 +127,8 @@ func (c *config) settleOwn(model string) error {
 	if token := strings.TrimSpace(os.Getenv(tokenEnv)); token != "" && os.Getenv(keyEnv) == "" && c.AtHome() &&
 		!c.Authorised() && c.Header().Get("X-Api-Key") == "" {
 		if !api.Token(token) {
-			return &aycoder.ConfigError{Option: tokenEnv, Err: errors.New("token has white space or control characters")}
+			return &aycoder.ConfigError{Option: tokenEnv,
+				Err: errors.New("token has white space or control characters")}
 		}
 		return c.SetToken(tokenEnv, func(context.Context) (string, error) { return token, nil })
 	}
@@ -142,12 +144,14 @@ func (c *config) url(model string) string {
 	return c.BaseURL + c.at.before + name + c.at.after
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. The models since Claude 4.5, and
-// Opus 4.1, support structured output at Anthropic and on Bedrock. On Vertex it is off by
-// default, and for other services it is unknown.
+// FormatsOutput implements [aycoder.OutputFormatter]. For Anthropic's service and for
+// Bedrock, it returns true for Claude Opus 4.1 and for the models from Claude 4.5 on. For
+// Vertex AI, where structured output is off by default, and for other services it returns
+// false.
 func (c *Client) FormatsOutput(model string) bool {
 	switch {
-	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL, c.cfg.at.option != "" && !c.cfg.at.bedrock:
+	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL,
+		c.cfg.at.option != "" && !c.cfg.at.bedrock:
 		return false
 	}
 	return api.ClaudeFormatsOutput(cmp.Or(model, c.model))

@@ -96,9 +96,9 @@ func (w *blocks) text(t *aycoder.Text) {
 	w.end(t.Extra, "citations")
 }
 
-// end ends a block with those of its original fields that the provider accepts. It
-// refuses others ("Extra inputs are not permitted"), and with them the whole
-// conversation; new fields of an answer are for the host to read only.
+// end ends a block with those of its original fields that the API accepts. The API
+// refuses all other fields ("Extra inputs are not permitted"), and with them the whole
+// conversation.
 func (w *blocks) end(extra *aycoder.Opaque, names ...string) {
 	if ours(extra) {
 		for _, f := range rawjson.Split(bytes.TrimSpace(extra.Raw)) {

@@ -73,7 +73,8 @@ func (c *Client) encode(req *aycoder.Request) (*api.Payload, error) {
 	return p, err
 }
 
-// head writes the model. A host has it in its URL, and a version here instead.
+// head writes the model. For a cloud, the URL names the model, and the body has a version
+// instead.
 func (w *body) head(c *config, model string) {
 	w.b = append(w.b, '{')
 	if c.at.option == "" {
@@ -116,8 +117,8 @@ func (w *body) rawKey(name string) {
 	w.b = append(w.b, ':')
 }
 
-// limits writes max_tokens and thinking. A budget must be less than max_tokens, so a
-// larger budget raises max_tokens by the length of the answer.
+// limits writes max_tokens and thinking. The API requires a budget below max_tokens. If
+// the budget is not lower, max_tokens becomes the budget plus the length of the answer.
 func (w *body) limits(c *config) {
 	maxTokens := w.req.MaxTokens
 	if maxTokens <= 0 {
@@ -268,8 +269,8 @@ func (w *body) sampling() {
 	w.b = append(w.b, ']')
 }
 
-// format returns the schema of the answer in the form of the API. If that is not
-// possible, the system prompt asks for it in words.
+// format returns the schema of the answer in the form that the API requires. If the
+// schema cannot be converted, the system prompt asks for the format in words.
 func (w *body) format(native bool) []byte {
 	out := w.req.Output
 	if out == nil || !native {
@@ -342,8 +343,9 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// mark sets a breakpoint on the last user message, for hosts without the one that moves
-// by itself. It is the only difference from the next step's body.
+// mark sets a cache breakpoint on the last user message, for clouds that do not support
+// the breakpoint that moves by itself. Apart from this mark, the body is the beginning of
+// the next step's body.
 func (w *body) mark(p *api.Payload) {
 	if p == nil {
 		return
