@@ -16,7 +16,7 @@ import (
 // texts and reasoning begin with their first piece. They are emitted in the order in which
 // they began, each when those before it are complete.
 
-// maxOpen is how many blocks may be open or wait for their turn.
+// maxOpen is the maximum number of blocks that are open or wait for their turn.
 const maxOpen = 1000
 
 // A block is a content block under construction.
@@ -187,7 +187,8 @@ func (d *decoder) addArgs(b *block, s string) error {
 	return d.call.Emit(&aycoder.ToolDelta{ID: b.call.id, Name: b.call.name, Args: s})
 }
 
-// stopBlock ends a block. Blocks are given in their order, so it may have to wait.
+// stopBlock ends a block. Blocks are emitted in order, so the block may have to wait for
+// those before it.
 func (d *decoder) stopBlock(index int) error {
 	if b := d.find(index); b != nil {
 		b.stopped = true
@@ -287,8 +288,7 @@ func (b *block) opaque() *aycoder.Opaque {
 	return &aycoder.Opaque{Provider: provider, Raw: raw}
 }
 
-// assemble puts a block together that is sent back as it was, from the pieces in which it
-// came.
+// assemble joins the pieces of a block that is sent back unchanged.
 func (b *block) assemble() []byte {
 	list := b.extra[:max(len(b.extra)-1, 0)]
 	if b.kind == "redactedContent" {

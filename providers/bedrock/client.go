@@ -87,12 +87,12 @@ type config struct {
 	signs  bool // the HTTP client was set by the caller
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Client]. A repeated option overrides the earlier one,
+// unless its comment says that repeated options add up.
 type Option func(*config) error
 
-// WithRegion sets the region, such as "us-east-1". Default: the environment variable
-// AWS_REGION, or else AWS_DEFAULT_REGION, as [New] reads them.
+// WithRegion sets the AWS region, such as "us-east-1". Default: the environment variable
+// AWS_REGION, or else AWS_DEFAULT_REGION.
 func WithRegion(region string) Option {
 	return func(c *config) error { return c.setRegion("WithRegion", region) }
 }
@@ -100,45 +100,51 @@ func WithRegion(region string) Option {
 // setRegion takes a region, which becomes a part of the host's name.
 func (c *config) setRegion(option, region string) error {
 	if !api.HostLabel(region) {
-		return &aycoder.ConfigError{Option: option, Err: fmt.Errorf("region %q is not valid", region)}
+		return &aycoder.ConfigError{Option: option,
+			Err: fmt.Errorf("region %q is not valid", region)}
 	}
 	c.region = region
 	return nil
 }
 
-// WithAPIKey sets a Bedrock key. Default: the environment variable
-// AWS_BEARER_TOKEN_BEDROCK, as [New] reads it. With [WithHTTPClient] a key is optional.
+// WithAPIKey sets the API key of Bedrock. Default: [New] reads the environment variable
+// AWS_BEARER_TOKEN_BEDROCK. With [WithHTTPClient] a key is optional, because the HTTP
+// client may sign the requests.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithTokenSource sets a function that returns the bearer token of a request, in place of a
-// long-lived key. The function is called for each request with its context, possibly by
-// several goroutines at once; its error ends the request with an [aycoder.AuthError].
-// Default: none.
+// WithTokenSource sets a function that returns the bearer token of a request, for
+// services with short-lived tokens. The client calls the function for each request, with
+// the request's context, possibly from several goroutines at once. An error of the
+// function ends the request with an [*aycoder.AuthError]. With a token source, [New] does
+// not look for an API key in the environment. Default: no token source.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
-// WithBaseURL sets the URL of the service, without the "/model/…" that is appended: a
-// gateway, or an endpoint of a private network. Region and key are then optional, and the
-// key in the environment is not sent. Default: the environment variable
-// AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or else AWS_ENDPOINT_URL, in which case the key in
-// the environment belongs to that service, or else the endpoint of the region.
+// WithBaseURL sets the URL of the service, such as that of a gateway or of an endpoint in
+// a private network. The client appends a path that begins with "/model/" to the URL.
+// With this option, the region and the API key are optional, and a key in the environment
+// is not sent.
+//
+// Default: the environment variable AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or else
+// AWS_ENDPOINT_URL, or else the endpoint of the region. A key in the environment is sent
+// to the service that the variable names.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It overrides the headers of the client, and
-// an authorization header replaces the key. Repeated options with different names add up.
-// Default: none.
+// WithHeader sets a header that is sent with every request. It overrides a header of the
+// same name that the client sets. A header authorization also replaces the API key.
+// Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the HTTP client, for signatures, proxies, certificates or
-// recording. It is copied. Redirects are followed only to the same host, whatever its
-// CheckRedirect says. Default: a client with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for example to sign requests, to use a proxy or to
+// record requests. [New] copies hc. The copy follows redirects only to the same host.
+// Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
 		c.signs = true
@@ -146,23 +152,23 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
-// limit of the model.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. Default: the limit of the model.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout limits the time without data from the service. When it has passed, the
-// request ends with an [aycoder.TimeoutError]. Time that the caller spends handling an
-// event does not count. Default: 5 minutes.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. The time in
+// which the caller handles an event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// New returns a client that uses model for requests that do not name one. Model is the id
-// or the ARN of a model or an inference profile. New reports all invalid options at once,
-// as an [aycoder.ConfigError], and a missing key as an [aycoder.AuthError]. It does not
-// send a request.
+// New returns a client that uses model for requests whose [aycoder.Request.Model] is
+// empty. Model is the id or the ARN of a model or of an inference profile. If options are
+// invalid, the error joins an [*aycoder.ConfigError] for each of them. If the API key is
+// missing, the error is an [*aycoder.AuthError]. New does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, noHome)}
 	var errs []error
@@ -197,7 +203,7 @@ func (c *config) settle(model string) error {
 	return err
 }
 
-// findRegion looks for the region where Amazon's own tools do.
+// findRegion looks for the region in the variables that Amazon's own tools read.
 func (c *config) findRegion() error {
 	if c.region != "" {
 		return nil
@@ -207,7 +213,8 @@ func (c *config) findRegion() error {
 			return c.setRegion(name, region)
 		}
 	}
-	return &aycoder.ConfigError{Option: "WithRegion", Err: errors.New("no region: set AWS_REGION or pass WithRegion")}
+	return &aycoder.ConfigError{Option: "WithRegion",
+		Err: errors.New("no region: set AWS_REGION or pass WithRegion")}
 }
 
 // Stream implements [aycoder.ModelClient].
@@ -233,8 +240,8 @@ func (c *Client) setHeaders(h http.Header) {
 	}
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. Claude supports structured output
-// on Bedrock since 4.5; other models do not.
+// FormatsOutput implements [aycoder.OutputFormatter]. On Bedrock, only Claude models from
+// version 4.5 on support structured output.
 func (c *Client) FormatsOutput(model string) bool {
 	model = cmp.Or(model, c.model)
 	return api.ClaudeFormatsOutput(model) && !strings.Contains(model, "opus-4-1")
@@ -243,11 +250,11 @@ func (c *Client) FormatsOutput(model string) bool {
 // ModelName implements [aycoder.ModelNamer].
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
-// String returns the provider, the model and the URL, without the key.
+// String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString returns the same as [Client.String].
+// GoString returns the same text as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. The value does not contain the key.
+// LogValue implements [slog.LogValuer]. The value does not contain the API key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

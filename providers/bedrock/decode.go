@@ -190,8 +190,8 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return false, nil
 }
 
-// End implements [api.Decoder]. The usage follows the end of the message, and may be
-// missing.
+// End implements [api.Decoder]. A message is complete when its stop event has arrived.
+// The usage follows in a later event, which may be missing.
 func (d *decoder) End() error {
 	if !d.stopped {
 		return api.ErrUnfinished
@@ -224,7 +224,8 @@ func (d *decoder) finish() error {
 	if strings.HasPrefix(string(d.done.Stop), "malformed_") && !d.called {
 		// "malformed_tool_use", "malformed_model_output": there is no answer.
 		stop := string(d.done.Stop)
-		return &aycoder.StreamBrokenError{ModelError: d.call.Base(stop, errors.New(stop)), After: d.call.Elapsed()}
+		return &aycoder.StreamBrokenError{ModelError: d.call.Base(stop, errors.New(stop)),
+			After: d.call.Elapsed()}
 	}
 	d.done.Model, d.done.ID = d.call.Model(), d.call.RequestID
 	return d.call.Emit(&d.done)
@@ -232,8 +233,8 @@ func (d *decoder) finish() error {
 
 // cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
-	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal || strings.HasPrefix(string(r), "malformed_") ||
-		r == "model_context_window_exceeded"
+	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal ||
+		strings.HasPrefix(string(r), "malformed_") || r == "model_context_window_exceeded"
 }
 
 // Whole implements [api.Decoder].

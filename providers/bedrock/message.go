@@ -140,6 +140,8 @@ func (w *blocks) thinking(t *aycoder.Thinking) {
 	w.b = append(w.b, `}}}`...)
 }
 
+// use writes a call. The arguments of a truncated call may not be valid JSON, which the
+// API refuses, so an empty object replaces them.
 func (w *blocks) use(u *aycoder.ToolUse) {
 	if w.role != aycoder.RoleAssistant {
 		return
@@ -249,7 +251,8 @@ func documentName(m *aycoder.Media, at, n int) string {
 			break
 		}
 		switch {
-		case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', strings.ContainsRune("-()[]", r):
+		case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z',
+			strings.ContainsRune("-()[]", r):
 			b.WriteRune(r)
 		default:
 			b.WriteByte('-')

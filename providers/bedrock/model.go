@@ -52,16 +52,22 @@ func modelOf(name string) model {
 	return model{}
 }
 
+// claudeThinking appends the setting of the Claude models that think up to a number of
+// tokens.
 func claudeThinking(b []byte, budget int) []byte {
 	b = append(b, `{"thinking":{"type":"enabled"`...)
 	return append(rawjson.AppendIntField(b, "budget_tokens", int64(budget)), `}}`...)
 }
 
+// adaptiveThinking appends the setting of the Claude models that accept only an effort.
+// They omit the text of their thinking unless a summary is requested.
 func adaptiveThinking(b []byte, budget int) []byte {
 	b = append(b, `{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{`...)
 	return append(rawjson.AppendField(b, "effort", api.ClaudeEffort(budget)), `}}`...)
 }
 
+// novaThinking appends the setting of Nova 2. The effort "high" is not used, because it
+// excludes other settings, such as the limit of the answer.
 func novaThinking(b []byte, budget int) []byte {
 	effort := api.ClaudeEffort(budget)
 	if effort == "high" {
@@ -71,6 +77,8 @@ func novaThinking(b []byte, budget int) []byte {
 	return append(rawjson.AppendField(b, "maxReasoningEffort", effort), `}}`...)
 }
 
+// ossThinking appends the setting of gpt-oss, which always thinks and accepts only an
+// effort.
 func ossThinking(b []byte, budget int) []byte {
 	return append(rawjson.AppendField(append(b, '{'), "reasoning_effort", api.ClaudeEffort(budget)), '}')
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // The request of the Converse API. Fields that only one vendor's models know, such as
-// thinking, go into a document beside it, which Amazon hands on unread.
+// thinking, go into a separate document, which Amazon passes to the model unread.
 
 // A body is a request under construction. The order of its fields depends only on which
 // of them are set; messages come last.
@@ -71,7 +71,8 @@ func (w *body) key(name string) bool {
 }
 
 // thinking writes the model's setting for thinking, and returns the maximum length of the
-// answer in tokens. The budget must be less than that, so a larger budget raises it.
+// answer in tokens. Claude requires a budget below that length, so a larger budget raises
+// the length.
 func (w *body) thinking(maxTokens int) int {
 	n := w.req.Thinking
 	if n <= 0 || w.model.thinking == nil || w.model.claude && w.forced() || !w.key(moreFields) {
@@ -96,6 +97,8 @@ func (w *body) forced() bool {
 	return len(w.req.Tools) > 0 && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
 }
 
+// inference writes the settings that are the same for all models: the limit of the
+// answer, the temperature and the stop sequences.
 func (w *body) inference(maxTokens int) {
 	in := []byte{'{'}
 	if maxTokens > 0 {
@@ -149,6 +152,8 @@ func (w *body) output(native bool) {
 	w.b = append(w.b, `}}}}`...)
 }
 
+// system writes the system prompt, with a cache breakpoint at its end. Everything up to
+// there is the same in each request of a conversation.
 func (w *body) system() {
 	list := []byte{'['}
 	for i, t := range w.req.System {
@@ -231,6 +236,8 @@ func (w *body) offered() []*aycoder.ToolSpec {
 	return tools
 }
 
+// tool writes a tool. The same tool always gives the same bytes, or the prompt cache
+// would miss.
 func (w *body) tool(s *aycoder.ToolSpec) error {
 	schema, err := api.ObjectSchema(s.Schema)
 	if err != nil {
@@ -326,7 +333,8 @@ func (w *body) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// turns are the bytes that end the previous turn and begin one of that role.
+// turns are the bytes that end the previous message and begin a message of the given
+// role.
 var turns = map[aycoder.Role][]byte{
 	aycoder.RoleUser:      []byte(`]},{"role":"user","content":[`),
 	aycoder.RoleAssistant: []byte(`]},{"role":"assistant","content":[`),
