@@ -38,44 +38,47 @@ type Client struct {
 type config struct {
 	api.Config
 	project, location string // of Vertex AI
-	ownClient         bool   // the caller's HTTP client, which may authorise requests
+	ownClient         bool   // the caller's HTTP client, which may authorize requests
 	thoughts          bool
 	extra             map[string]json.RawMessage
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Client]. A repeated option overrides the earlier one,
+// unless its comment says that repeated options add up.
 type Option func(*config) error
 
-// WithAPIKey sets the key. It is sent in the header x-goog-api-key, never in the URL.
-// Default: the environment variable GEMINI_API_KEY, or else GOOGLE_API_KEY, as [New]
-// reads them; none with [WithVertex].
+// WithAPIKey sets the API key, which is sent in the header x-goog-api-key and never in
+// the URL. Default: [New] reads the environment variable GEMINI_API_KEY, or else
+// GOOGLE_API_KEY. With [WithVertex] there is no default.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithBaseURL sets the URL of the service, including its version, without the appended
-// "/models/…" or, with [WithVertex], "/projects/…". With another URL than the default a
-// key is optional, and the key in the environment is not sent, because it belongs to
-// Google. Default: the environment variable GOOGLE_GEMINI_BASE_URL, in which case the key
-// in the environment belongs to that service, or else
-// https://generativelanguage.googleapis.com/v1beta. With [WithVertex] the default is
-// GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. The variables may omit
-// the version.
+// WithBaseURL sets the URL of the service, including the version of the API. The client
+// appends a path that begins with "/models/" or, with [WithVertex], with "/projects/". If
+// the URL is not the default, an API key is optional, and a key in the environment is not
+// sent, because it belongs to Google.
+//
+// Default: the environment variable GOOGLE_GEMINI_BASE_URL, or else
+// https://generativelanguage.googleapis.com/v1beta. A key in the environment is sent to
+// the service that the variable names. With [WithVertex], the default is the environment
+// variable GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. A URL in a
+// variable may omit the version.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithHeader sets a header of every request. It overrides the headers of the client, and
-// an authorization header replaces key and token. Repeated options with different names
-// add up. Default: none.
+// WithHeader sets a header that is sent with every request. It overrides a header of the
+// same name that the client sets. A header x-goog-api-key or authorization also replaces
+// the API key. Repeated options with different names add up. Default: no additional
+// headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the HTTP client, for proxies, certificates, recording or
-// authorisation, such as the clients of golang.org/x/oauth2. It is copied. Redirects are
-// followed only to the same host, whatever its CheckRedirect says. Default: a client with
+// WithHTTPClient sets the HTTP client, for example to use a proxy, to record requests or
+// to authorize them with a client of golang.org/x/oauth2. [New] copies hc. The copy
+// follows redirects only to the same host. Default: a client with
 // [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error {
@@ -84,24 +87,26 @@ func WithHTTPClient(hc *http.Client) Option {
 	}
 }
 
-// WithMaxTokens sets the token limit of an answer if the request does not set one. Thinking
-// counts toward the limit. Default: the limit of the service.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. The tokens of the thinking count as well. Default:
+// the limit of the service.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout limits the time without data from the service. When it has passed, the
-// request ends with an [aycoder.TimeoutError]. Time that the caller spends handling an
-// event does not count. Default: 5 minutes.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. The time in
+// which the caller handles an event does not count. Default: 5 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithVertex uses Vertex AI, with a project and a location: a region such as
-// "europe-west4", a multi-region ("us", "eu"), or "global". One of [WithTokenSource],
-// [WithHTTPClient], [WithHeader] and [WithAPIKey] authorises the requests. The name of
-// the provider is then "vertex", because signatures of one service may not be valid at
-// the other. Default: the Gemini API.
+// WithVertex selects Vertex AI on Google Cloud, in a project and a location. The location
+// is a region such as "europe-west4", a multi-region ("us" or "eu"), or "global".
+// Requests need a credential from [WithTokenSource], [WithHTTPClient], [WithHeader] or
+// [WithAPIKey]. The provider's name in messages and errors becomes "vertex", because the
+// thought signatures of one service may not be valid at the other. Default: the Gemini
+// API.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
 		for _, s := range []string{project, location} {
@@ -115,30 +120,34 @@ func WithVertex(project, location string) Option {
 	}
 }
 
-// WithTokenSource sets a function that returns the bearer token for a request. It is
-// called at the start of each request, possibly by several goroutines at once, and should
-// cache tokens while they are valid. Its errors end the request with an
-// [aycoder.AuthError]. Default: none.
+// WithTokenSource sets a function that returns the bearer token of a request, for
+// services with short-lived tokens. The function should cache a token while the token is
+// valid. The client calls the function for each request, with the request's context,
+// possibly from several goroutines at once. An error of the function ends the request
+// with an [*aycoder.AuthError]. With a token source, [New] does not look for an API key
+// in the environment. Default: no token source.
 func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
 // WithThinkingSummaries requests summaries of the model's thinking even if
-// [aycoder.Request.Thinking] leaves the amount of thinking to the model. Default:
-// summaries are requested if Thinking is positive.
+// [aycoder.Request.Thinking] is 0, which leaves the amount of thinking to the model.
+// Default: false, which requests summaries only if Thinking is positive.
 func WithThinkingSummaries(on bool) Option {
 	return func(c *config) error { c.thoughts = on; return nil }
 }
 
 // WithExtra sets an additional top-level field in the body of every request, such as
-// "safetySettings" or "cachedContent". [aycoder.Request.Extra] overrides it. The fields
-// "tools" and "generationConfig" are merged as they are there; see the package comment.
-// Repeated options with different names add up. Default: none.
+// "safetySettings" or "cachedContent". The same field in [aycoder.Request.Extra]
+// overrides it. The fields "tools" and "generationConfig" are merged with those of the
+// client, as the package comment describes. Repeated options with different names add up.
+// Default: no additional fields.
 func WithExtra(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
 		if err != nil {
-			return &aycoder.ConfigError{Option: "WithExtra", Err: fmt.Errorf("field %q: %w", name, err)}
+			return &aycoder.ConfigError{Option: "WithExtra",
+				Err: fmt.Errorf("field %q: %w", name, err)}
 		}
 		extra := map[string]json.RawMessage{}
 		maps.Copy(extra, c.extra)
@@ -149,9 +158,9 @@ func WithExtra(name string, value any) Option {
 }
 
 // New returns a client that uses model, such as "gemini-3-flash-preview", for requests
-// that do not name one. It reports all invalid options at once, as an
-// [aycoder.ConfigError], and a missing key as an [aycoder.AuthError]. It does not send a
-// request.
+// whose [aycoder.Request.Model] is empty. If options are invalid, the error joins an
+// [*aycoder.ConfigError] for each of them. If the API key is missing, the error is an
+// [*aycoder.AuthError]. New does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL)}
 	var errs []error
@@ -195,8 +204,8 @@ func vertexBase(location string) string {
 	return "https://" + location + "-aiplatform.googleapis.com/v1beta1"
 }
 
-// findKey checks that requests are authorised. Vertex AI has no key in the environment,
-// and a caller's HTTP client may authorise requests itself.
+// findKey checks that requests have a credential. Vertex AI has no key in the
+// environment, and the caller's HTTP client may add a credential itself.
 func (c *config) findKey(model string) error {
 	headers := []string{"Authorization", keyHeader}
 	if c.project == "" {
@@ -258,21 +267,23 @@ func (c *Client) resource(model string) string {
 	return "projects/" + c.cfg.project + "/locations/" + c.cfg.location + "/" + model
 }
 
-// ModelName implements [aycoder.ModelNamer].
+// ModelName implements [aycoder.ModelNamer]. It returns "google" or, with [WithVertex],
+// "vertex", and the model that was passed to [New].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. Models before Gemini 2 do not
-// accept JSON Schema. Those before Gemini 3 do not accept it beside tools; then the
-// schema is in the system prompt.
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns true from Gemini 2 on,
+// except for models that generate images or audio. Earlier models do not accept JSON
+// Schema. Models before Gemini 3 do not accept a schema together with tools: for them, a
+// request with tools has the schema in the system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }
 
-// String returns the provider, the model and the endpoint, without the key.
+// String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString returns the same as [Client.String].
+// GoString returns the same text as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. The value does not contain the key.
+// LogValue implements [slog.LogValuer]. The value does not contain the API key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

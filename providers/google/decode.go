@@ -70,7 +70,8 @@ type chunk struct {
 }
 
 // Event implements [api.Decoder]. The service does not mark its last event, since parts
-// may follow the finish reason; only gateways do.
+// may follow the finish reason. Only the end marker "[DONE]", which some gateways send,
+// is final.
 func (d *decoder) Event(ev sse.Event) (bool, error) {
 	switch {
 	case ev.Type == "error":
@@ -83,8 +84,8 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	return false, d.one(ev.Data)
 }
 
-// Whole implements [api.Decoder]. A stream that was requested without "alt=sse", or from
-// a service that ignores it, comes as a list of the same documents.
+// Whole implements [api.Decoder]. If a service ignores the parameter "alt=sse", its
+// response is a list of the documents that a stream would have.
 func (d *decoder) Whole(data string) error {
 	if err := d.all(data); err != nil {
 		return err
@@ -129,8 +130,8 @@ func (d *decoder) same(p *part, usage string) error {
 	return d.part(p)
 }
 
-// View implements [api.ViewDecoder]: it handles events that have the shape of the
-// previous one.
+// View implements [api.ViewDecoder]. It handles an event that has the same shape as the
+// previous event, and therefore need not be parsed completely.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	p, usage, ok := d.shape.match(ev.Data)
 	if !ok || ev.Type == "error" {
@@ -392,7 +393,7 @@ func (d *decoder) words(p *part) error {
 	return d.answer.Close()
 }
 
-// End implements [api.Decoder]. An answer with a finish reason is complete.
+// End implements [api.Decoder]. An answer is complete if it has a finish reason.
 func (d *decoder) End() error {
 	switch {
 	case d.finish == "" && d.foreign != "":
@@ -431,7 +432,8 @@ func (d *decoder) failure() error {
 		return &aycoder.BadRequestError{ModelError: base}
 	case d.answer.Calls() > 0, d.finish == undeclared:
 		return nil
-	case slices.Contains(failures, d.finish), !d.said && stopReason(d.finish) == aycoder.StopReason(d.finish):
+	case slices.Contains(failures, d.finish),
+		!d.said && stopReason(d.finish) == aycoder.StopReason(d.finish):
 		return &aycoder.StreamBrokenError{ModelError: base, After: d.call.Elapsed()}
 	}
 	return nil

@@ -4,7 +4,7 @@
 //
 // The key comes from the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, unless
 // [WithAPIKey] sets one. It is sent in a header. [WithVertex] selects Vertex AI, where
-// [WithTokenSource] or an HTTP client of the host authorises the requests:
+// [WithTokenSource] or an HTTP client of the host authorizes the requests:
 //
 //	client, err := google.New("gemini-2.5-pro",
 //		google.WithVertex("my-project", "europe-west4"),

@@ -250,7 +250,8 @@ func (e *encoder) shown(m *aycoder.Media) {
 	m = api.Inline(m)
 	typ := mediaType(m)
 	switch {
-	case e.role == aycoder.RoleAssistant, typ == "" && (m.URL == "" || m.Type != ""), api.IsData(m.URL):
+	case e.role == aycoder.RoleAssistant, typ == "" && (m.URL == "" || m.Type != ""),
+		api.IsData(m.URL):
 	case m.URL != "":
 		e.begin()
 		e.b = append(rawjson.AppendKey(e.b, "fileData"), '{')
@@ -278,11 +279,12 @@ func (e *encoder) blob(m *aycoder.Media, typ string) {
 // The media types that the API accepts besides audio/… and video/…, those that an output
 // of a tool may contain, and text types under other names.
 var (
-	shownTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf",
-		"text/plain", "text/html", "text/css", "text/csv", "text/xml", "text/rtf"}
+	shownTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
+		"application/pdf", "text/plain", "text/html", "text/css", "text/csv", "text/xml",
+		"text/rtf"}
 	insideTypes = []string{"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"}
-	textTypes   = []string{"application/json", "application/xml", "application/yaml", "application/x-yaml",
-		"application/toml", "application/javascript", "application/x-sh"}
+	textTypes   = []string{"application/json", "application/xml", "application/yaml",
+		"application/x-yaml", "application/toml", "application/javascript", "application/x-sh"}
 )
 
 // mediaType returns the type under which m is sent, or "" if the API does not accept it.
@@ -292,7 +294,8 @@ func mediaType(m *aycoder.Media) string {
 	switch {
 	case typ == "image/jpg":
 		return "image/jpeg"
-	case strings.HasPrefix(typ, "audio/"), strings.HasPrefix(typ, "video/"), slices.Contains(shownTypes, typ):
+	case strings.HasPrefix(typ, "audio/"), strings.HasPrefix(typ, "video/"),
+		slices.Contains(shownTypes, typ):
 		return typ
 	case (strings.HasPrefix(typ, "text/") || slices.Contains(textTypes, typ)) && utf8.Valid(m.Data):
 		return "text/plain"

@@ -266,9 +266,9 @@ func (w *body) thinking(thoughts bool) {
 	w.b = append(w.b, '}')
 }
 
-// inWords reports whether the system prompt asks for a JSON document: "Function calling
-// with a response mime type: 'application/json' is unsupported", say the models before
-// Gemini 3.
+// inWords reports whether the system prompt asks for a JSON document. Models before
+// Gemini 3 refuse the other way: "Function calling with a response mime type:
+// 'application/json' is unsupported".
 func (w *body) inWords() bool {
 	return w.req.Output != nil && w.model.formats() && len(w.req.Tools) > 0 && !w.model.strict()
 }

@@ -9,9 +9,9 @@ import (
 // maxShape is the largest event for which learning its shape pays off.
 const maxShape = 16 << 10
 
-// A shape is an event without its text. A stream repeats it in each event, except for the
-// token counts. An event with the same shape as the previous one is just as valid and
-// says the same, so it need not be parsed.
+// A shape is an event without its text and its token counts. Most events of a stream have
+// the same shape. If an event has the shape of a valid event before it, it is valid, too,
+// and need not be parsed.
 type shape struct {
 	head    string // to the opening quote of the text
 	middle  string // from its closing quote to the usage
