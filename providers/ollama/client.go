@@ -36,7 +36,7 @@ const (
 	defaultIdle = 10 * time.Minute
 )
 
-// Client is a client of Ollama. It is safe for concurrent use.
+// Client is a client of an Ollama server. It is safe for concurrent use.
 type Client struct {
 	model string
 	cfg   config
@@ -54,66 +54,69 @@ type config struct {
 	options   map[string]json.RawMessage
 }
 
-// Option sets a property of a [Client]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Client]. A repeated option overrides the earlier one,
+// unless its comment says that repeated options add up.
 type Option func(*config) error
 
-// WithBaseURL sets the URL of Ollama, without the "/api" that is appended. Default: the
-// environment variable OLLAMA_HOST, or else http://127.0.0.1:11434.
+// WithBaseURL sets the URL of the Ollama server, to which the client appends a path such
+// as "/api/chat". Default: the environment variable OLLAMA_HOST, or else
+// http://127.0.0.1:11434.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithAPIKey sets the key for hosted services. Default: none, except for
-// https://ollama.com, where it is the environment variable OLLAMA_API_KEY, as [New] reads
-// it.
+// WithAPIKey sets the API key for a hosted service. Default: for https://ollama.com,
+// [New] reads the environment variable OLLAMA_API_KEY; other servers get no key.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithHeader sets a header of every request. It overrides the headers of the client, and
-// an authorization header replaces the key. Repeated options with different names add up.
-// Default: none.
+// WithHeader sets a header that is sent with every request. It overrides a header of the
+// same name that the client sets. A header authorization also replaces the API key.
+// Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
-// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
-// Default: a client with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for example to use a proxy or to record requests.
+// [New] copies hc. The copy follows redirects only to the same host. Default: a client
+// with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error { return c.SetHTTPClient("WithHTTPClient", hc) }
 }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
-// limit of the model, which is mostly the end of the context.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. Default: the limit of the model, which is usually the
+// end of the context.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout limits the time without data from the service. When it has passed, the
-// request ends with an [aycoder.TimeoutError]. The time to load a model and to read the
-// prompt counts. Time that the caller spends handling an event does not. Default: 10
-// minutes.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. The time in
+// which the server loads a model and reads the prompt counts. The time in which the
+// caller handles an event does not count. Default: 10 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithContextLength sets the length of the context in tokens, including the answer; it is
-// Ollama's num_ctx, see the package comment. Default: set by the model's parameters or
-// the server.
+// WithContextLength sets the length of the context, in tokens, which the prompt and the
+// answer share. Ollama calls this setting num_ctx; the package comment says how to choose
+// it. Default: the model's parameters decide, or else the server.
 func WithContextLength(tokens int) Option {
 	return func(c *config) error {
 		if tokens < 1 {
-			return &aycoder.ConfigError{Option: "WithContextLength", Err: fmt.Errorf("%d is less than 1", tokens)}
+			return &aycoder.ConfigError{Option: "WithContextLength",
+				Err: fmt.Errorf("%d is less than 1", tokens)}
 		}
 		c.context = int64(tokens)
 		return nil
 	}
 }
 
-// WithKeepAlive sets how long the model stays in memory after a request: 0 unloads it at
-// once, a negative value keeps it. Default: set by the server, normally 5 minutes.
+// WithKeepAlive sets how long the server keeps the model in memory after a request. 0
+// unloads the model at once, and a negative value keeps it indefinitely. Default: the
+// server decides; normally it keeps the model for 5 minutes.
 func WithKeepAlive(d time.Duration) Option {
 	return func(c *config) error {
 		switch {
@@ -128,12 +131,15 @@ func WithKeepAlive(d time.Duration) Option {
 	}
 }
 
-// WithThinking sets how much a model thinks: "off", "on", which leaves the amount to the
-// model, or a level: "low", "medium", "high" or "max", which older servers refuse. It
-// applies to requests whose [aycoder.Request.Thinking] leaves it open, and is the level
-// where that turns thinking on. Models of the gpt-oss family always think and know the
-// levels up to "high"; a model that cannot think refuses every value but "off". Default:
-// left to the model, which thinks if it can.
+// WithThinking sets how much the model thinks: "off", "on", or one of the levels "low",
+// "medium", "high" and "max". With "on", the model decides how much it thinks. Older
+// servers do not accept "max".
+//
+// If [aycoder.Request.Thinking] is 0, the setting applies as it is. If it is negative,
+// thinking is off. If it is positive, thinking is on, at the level of this option if
+// there is one. Models of the gpt-oss family always think, and accept only the levels up
+// to "high". A model that cannot think accepts only "off". Default: the model thinks if
+// it can.
 func WithThinking(level string) Option {
 	return func(c *config) error {
 		if !slices.Contains([]string{thinkOn, thinkOff, "low", "medium", "high", "max"}, level) {
@@ -150,21 +156,25 @@ const (
 	thinkOff = "off"
 )
 
-// WithTruncation lets Ollama drop messages that do not fit into the context, which is
-// Ollama's own default: see the package comment. Default: false.
+// WithTruncation selects whether Ollama silently drops messages if the conversation does
+// not fit into the context. Ollama does so by default, but an agent could lose its task
+// that way; see the package comment. Default: false; a conversation that does not fit is
+// an error.
 func WithTruncation(on bool) Option {
 	return func(c *config) error { c.truncate = on; return nil }
 }
 
-// WithOption sets an option of the model, such as "seed", "top_k" or "num_gpu", for every
-// request. The temperature, stop, num_ctx and num_predict of a request or another option
-// override it. Repeated options with different names add up. Default: none.
+// WithOption sets an option of the model for every request, such as "seed", "top_k" or
+// "num_gpu". [WithContextLength], [WithMaxTokens] and the fields of a request override
+// the options num_ctx, num_predict, temperature and stop. Repeated options with different
+// names add up. Default: no options.
 func WithOption(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
 		if err != nil || name == "" {
 			err = cmp.Or(err, errors.New("it has no name"))
-			return &aycoder.ConfigError{Option: "WithOption", Err: fmt.Errorf("option %q: %w", name, err)}
+			return &aycoder.ConfigError{Option: "WithOption",
+				Err: fmt.Errorf("option %q: %w", name, err)}
 		}
 		options := map[string]json.RawMessage{name: data}
 		maps.Copy(options, without(c.options, name))
@@ -179,9 +189,11 @@ func without(m map[string]json.RawMessage, name string) map[string]json.RawMessa
 	return m
 }
 
-// New returns a client that uses model for requests that do not name one. It reports all
-// invalid options at once, as an [aycoder.ConfigError]; so it does an invalid
-// OLLAMA_HOST. It does not send a request, and does not check that the model exists.
+// New returns a client that uses model for requests whose [aycoder.Request.Model] is
+// empty. If options are invalid, the error joins an [*aycoder.ConfigError] for each of
+// them; an invalid environment variable OLLAMA_HOST counts as an option. If the API key
+// for https://ollama.com is missing, the error is an [*aycoder.AuthError]. New does not
+// send a request, and does not check that the model exists.
 func New(model string, opts ...Option) (*Client, error) {
 	var errs []error
 	if model == "" {
@@ -241,20 +253,22 @@ func (c *Client) setHeaders(h http.Header) {
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. It returns false for models in
-// Ollama's cloud: "Ollama's Cloud currently does not support structured outputs."
+// Ollama's cloud ("Ollama's Cloud currently does not support structured outputs."), and
+// true for all others.
 func (c *Client) FormatsOutput(model string) bool { return !c.inCloud(cmp.Or(model, c.model)) }
 
 // inCloud reports whether a model runs in Ollama's cloud, as its tag says:
 // "gpt-oss:120b-cloud" or "glm-4.6:cloud".
 func (c *Client) inCloud(model string) bool {
 	tag := model[strings.LastIndexByte(model, ':')+1:]
-	return c.cfg.BaseURL == cloudURL || strings.HasSuffix(tag, "-cloud") || strings.HasSuffix(model, ":cloud")
+	return c.cfg.BaseURL == cloudURL || strings.HasSuffix(tag, "-cloud") ||
+		strings.HasSuffix(model, ":cloud")
 }
 
-// ModelInfo implements [aycoder.ModelInfoer]. It does not send a request: it knows the
-// settings of [WithContextLength] and the results of earlier calls of [Client.Show] for
-// this model. The context is the one in force, as far as it is known, and not the longest
-// that the model supports.
+// ModelInfo implements [aycoder.ModelInfoer]. It does not send a request. It uses the
+// setting of [WithContextLength] and the result of the last call of [Client.Show] for the
+// model, and returns false if it has neither. The context length is the one that requests
+// use, not the longest that the model supports; it is 0 if the server decides.
 func (c *Client) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	model = cmp.Or(model, c.model)
 	d, ok := c.seen.details(model)
@@ -304,11 +318,11 @@ func (s *shown) keep(model string, d Details) {
 	s.models[model] = d
 }
 
-// String returns the provider, the model and the URL, without the key.
+// String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString returns the same as [Client.String].
+// GoString returns the same text as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. The value does not contain the key.
+// LogValue implements [slog.LogValuer]. The value does not contain the API key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

@@ -83,8 +83,8 @@ func (d *decoder) head(l *line) {
 	}
 }
 
-// Whole implements [api.Decoder]. It is not called, since the reader of lines handles
-// documents, too.
+// Whole implements [api.Decoder]. It is not called, because the reader of lines also
+// handles a response that is one document.
 func (d *decoder) Whole(data string) error {
 	done, err := d.Event(sse.Event{Data: data})
 	if err == nil && !done {

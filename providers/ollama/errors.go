@@ -42,12 +42,14 @@ func failureOf(data []byte, h http.Header, context int64) api.Failure {
 // current runners, and of earlier ones.
 var tooLong = []string{
 	"exceeds the context length", "longer than the context length", "exceeds the available context",
-	"exceeds the model's maximum context length", "exceeds maximum context length", "exceed_context_size",
+	"exceeds the model's maximum context length", "exceeds maximum context length",
+	"exceed_context_size",
 }
 
 // lasting are the texts of errors that persist until somebody changes the machine, the
 // model or the request.
 var lasting = []string{
 	"requires more system memory", "unable to load model", "may be incompatible with your version",
-	"unknown model architecture", "unsupported model", "failed to parse grammar", "failed to load model vocabulary",
+	"unknown model architecture", "unsupported model", "failed to parse grammar",
+	"failed to load model vocabulary",
 }

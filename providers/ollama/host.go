@@ -62,11 +62,13 @@ func reachable(host string) string {
 	return host
 }
 
-// Find returns the base URL of a running Ollama server. It tries the address of
-// [WithBaseURL] or else of OLLAMA_HOST, then 127.0.0.1:11434, then [::1]:11434, for up to
-// a second each. Unless an address is configured, it tries this machine only. Key and
-// headers of the options are sent only to the configured address. An error is an
-// [*aycoder.ModelError], a [*aycoder.ConfigError] or the error of ctx.
+// Find returns the base URL of a running Ollama server. First it tries the URL of
+// [WithBaseURL] or else of the environment variable OLLAMA_HOST, if one of them is set.
+// Then it tries this machine: 127.0.0.1:11434 and [::1]:11434. Each attempt takes at most
+// one second. Find sends the API key and the headers of the options only to the
+// configured URL. The error is a [*aycoder.ConfigError] if an option is invalid, and
+// otherwise a [*aycoder.ModelError], which wraps the error of ctx if ctx ended the
+// search.
 func Find(ctx context.Context, opts ...Option) (string, error) {
 	c, err := configure(opts)
 	if host := os.Getenv(hostEnv); err == nil && c.BaseURL == "" && strings.TrimSpace(host) != "" {
@@ -95,8 +97,8 @@ func Find(ctx context.Context, opts ...Option) (string, error) {
 		Err: fmt.Errorf("nothing found at %s: %w", strings.Join(bases, ", "), errors.Join(errs...))}
 }
 
-// probe requests the version. An address that was not configured gets neither key nor
-// headers.
+// probe requests the version of a server. Only an address that the caller configured gets
+// the API key and the headers.
 func (c *Client) probe(ctx context.Context, named bool) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

@@ -20,57 +20,64 @@ import (
 
 var errForeign = errors.New("answer is not Ollama's: is the address right?")
 
-// Model is a model of the server.
+// Model describes a model that a server has.
 type Model struct {
-	// Name is the name for [New], such as "qwen3:8b".
+	// Name is the model's name in [New] and in requests, such as "qwen3:8b".
 	Name string
-	// Digest is that of the model's manifest; Size is that of its files in bytes.
+	// Digest is the SHA-256 digest of the model's manifest. Size is the total size of the
+	// model's files in bytes.
 	Digest string
 	Size   int64
-	// Modified is the time of the download or of the last change.
+	// Modified is the time at which the model was downloaded or last changed.
 	Modified time.Time
-	// Family, Parameters and Quantization describe it: "qwen3", "8.2B", "Q4_K_M".
+	// Family, Parameters and Quantization describe the model: for example "qwen3", "8.2B"
+	// and "Q4_K_M".
 	Family, Parameters, Quantization string
-	// Context is the longest context that the model supports, in tokens, or 0 if the
-	// server's list does not say it.
+	// Context is the longest context that the model supports, in tokens. It is 0 if the
+	// server did not send this number.
 	Context int64
-	// Capabilities are the abilities of the model, see [Model.Has]; the list of an older
-	// server omits them.
+	// Capabilities lists the abilities of the model; see [Model.Has]. It is empty in the
+	// result of [Client.List] if the server is too old to send it.
 	Capabilities []string
-	// RemoteModel is the model's name at a remote host, or empty if it runs here.
+	// RemoteModel is the model's name at the remote host on which it runs. It is empty if
+	// the model runs on the server itself.
 	RemoteModel string
 }
 
-// Details describes one model.
+// Details describes a model with its parameters and texts, as [Client.Show] returns it.
 type Details struct {
 	Model
-	// NumCtx is the context length in the model's parameters, in tokens, or 0 if the
-	// server decides.
+	// NumCtx is the context length that the model's own parameters set (num_ctx), in
+	// tokens. It is 0 if they do not set it; the server then decides.
 	NumCtx int64
-	// Settings are the model's parameters, with their values in order: "stop" may have
-	// several.
+	// Settings are the model's parameters by name. A parameter such as "stop" may have
+	// several values, which are in the order of the model's definition.
 	Settings map[string][]string
-	// Template, System and License are texts of the model.
+	// Template is the prompt template of the model, System is its default system prompt,
+	// and License is the text of its license.
 	Template, System, License string
 }
 
-// Has reports whether the model has a capability: "completion", "tools", "thinking",
-// "vision", "insert", "embedding".
+// Has reports whether the model has a capability. Ollama's names for capabilities are
+// "completion", "tools", "thinking", "vision", "insert" and "embedding".
 func (m *Model) Has(capability string) bool { return slices.Contains(m.Capabilities, capability) }
 
-// Loaded is a model in memory.
+// Loaded describes a model that is in the server's memory.
 type Loaded struct {
 	Name string
-	// Size is the size in memory in bytes; VRAM is the part of it on a graphics card.
+	// Size is the memory that the model takes, in bytes. VRAM is the part of Size that is
+	// on a graphics card.
 	Size, VRAM int64
-	// Context is the context length in tokens with which it was loaded, or 0 if the
-	// server does not say it.
+	// Context is the context length with which the model was loaded, in tokens. It is 0
+	// if the server did not send this number.
 	Context int64
-	// Expires is when the model is unloaded if it is not used.
+	// Expires is the time at which the server unloads the model if nobody uses it until
+	// then.
 	Expires time.Time
 }
 
-// List returns the models on the server, most recently modified first.
+// List returns the models that the server has. The server lists the most recently
+// modified model first.
 func (c *Client) List(ctx context.Context) ([]Model, error) {
 	var models []Model
 	err := c.fetch(ctx, "/api/tags", "models", func(r *rawjson.Reader) {
@@ -81,7 +88,7 @@ func (c *Client) List(ctx context.Context) ([]Model, error) {
 	return models, err
 }
 
-// Loaded returns the models in memory.
+// Loaded returns the models that are in the server's memory.
 func (c *Client) Loaded(ctx context.Context) ([]Loaded, error) {
 	var models []Loaded
 	err := c.fetch(ctx, "/api/ps", "models", func(r *rawjson.Reader) { models = append(models, readLoaded(r)) })
@@ -108,9 +115,10 @@ func (c *Client) fetch(ctx context.Context, path, list string, read func(*rawjso
 	return err
 }
 
-// Show returns the details of a model; an empty name means the client's model. A missing
-// model is an [aycoder.UnknownModelError], which lists the existing ones.
-// [Client.ModelInfo] knows the model afterwards.
+// Show returns the details of a model. An empty name stands for the model that was passed
+// to [New]. If the model does not exist, the error is an [*aycoder.UnknownModelError]
+// with the names of existing models. After a call of Show, [Client.ModelInfo] has
+// information about the model.
 func (c *Client) Show(ctx context.Context, model string) (Details, error) {
 	model = cmp.Or(model, c.model)
 	d := Details{Model: Model{Name: model}}
@@ -124,14 +132,14 @@ func (c *Client) Show(ctx context.Context, model string) (Details, error) {
 	return d, nil
 }
 
-// Delete deletes a model, with those of its files that no other model uses.
+// Delete deletes a model from the server. Files that other models also use are kept.
 func (c *Client) Delete(ctx context.Context, model string) error {
 	x := c.exchange(model, "/api/delete")
 	x.Method, x.Encode = http.MethodDelete, named(model)
 	return stream(ctx, x, func(*api.Call, string) error { return nil }, func() error { return nil })
 }
 
-// Version returns the version of the server, such as "0.12.6".
+// Version returns the version of the Ollama server, such as "0.12.6".
 func (c *Client) Version(ctx context.Context) (string, error) {
 	return version(ctx, c.exchange(c.model, "/api/version"))
 }

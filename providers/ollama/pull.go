@@ -13,24 +13,29 @@ import (
 // times a second, for hours.
 const maxPull = 1 << 30
 
-// PullProgress is the progress of a pull.
+// PullProgress reports the progress of [Client.Pull].
 type PullProgress struct {
-	// Status describes the current step for people: "pulling manifest", "pulling
-	// 7cd4618c1faf", "verifying sha256 digest", and "success" at the end.
+	// Status is a text for people about the current step: for example "pulling manifest",
+	// "pulling 7cd4618c1faf" or "verifying sha256 digest". It is "success" at the end.
 	Status string
-	// Digest is that of the file that is being downloaded, or empty.
+	// Digest is the digest of the file that is being downloaded. It is empty in other
+	// steps.
 	Digest string
-	// Total and Completed are sizes of this file in bytes. Completed may decrease when a
-	// part is downloaded again.
+	// Total is the size of the file that is being downloaded, and Completed is the
+	// downloaded part of it, both in bytes. Completed may decrease if a part has to be
+	// downloaded again.
 	Total, Completed int64
 }
 
-// Pull downloads a model, or the changed files of it, and yields its progress. It resumes
-// an earlier pull of the model. The sequence ends after the status "success", or with an
-// error, which is yielded once, last. The error is an [aycoder.UnknownModelError] if the
-// model does not exist. Leaving the loop or cancelling ctx stops the download; downloaded
-// parts are kept. There is no progress while a large file is verified, so a slow disk
-// needs a longer [WithIdleTimeout]. The sequence is single-use.
+// Pull makes the server download a model, or only the changed files of a model that it
+// already has, and yields the progress. It resumes an earlier download of the model. The
+// sequence ends after the status "success", or with an error, which is yielded last. If
+// the model does not exist, the error is an [*aycoder.UnknownModelError].
+//
+// Leaving the loop or canceling ctx stops the download; the server keeps the parts that
+// it has downloaded. The server does not report progress while it verifies a large file,
+// so a server with a slow disk may need a longer [WithIdleTimeout]. The sequence can be
+// used only once.
 func (c *Client) Pull(ctx context.Context, model string) iter.Seq2[PullProgress, error] {
 	used := false
 	return func(yield func(PullProgress, error) bool) {
