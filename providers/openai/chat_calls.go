@@ -310,7 +310,8 @@ func (c *chatCall) takes(text string) bool {
 		return true
 	}
 	text = strings.TrimLeft(text, chatSpace)
-	return !c.done && (text == "" || strings.IndexByte(`{"n`, text[0]) >= 0) && (c.args.none() || c.args.placeholder())
+	return !c.done && (text == "" || strings.IndexByte(`{"n`, text[0]) >= 0) &&
+		(c.args.none() || c.args.placeholder())
 }
 
 // closed reports whether the arguments are a complete object, so that no more can follow.

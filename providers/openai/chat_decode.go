@@ -104,8 +104,8 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
-// View implements [api.ViewDecoder]: it handles all chunks. The data of such an event is a
-// view of the read buffer, so that a chunk costs no allocation.
+// View implements [api.ViewDecoder]. It handles all chunks without copying their data, so
+// that a chunk normally costs no allocation.
 func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {
 		return false, nil
@@ -129,8 +129,8 @@ func (d *chatDecoder) Whole(data string) error {
 	return d.end()
 }
 
-// End implements [api.Decoder]. Some services do not send "[DONE]": a stream that ends
-// cleanly after a finish_reason is complete.
+// End implements [api.Decoder]. A stream that ends after a finish_reason is complete even
+// without "[DONE]", which some services do not send.
 func (d *chatDecoder) End() error {
 	if d.finish == "" {
 		return api.ErrUnfinished
@@ -246,7 +246,8 @@ func chatFirst(r *rawjson.Reader, to *string) {
 	*to = strings.Clone(s) // a substring would keep the whole chunk in memory
 }
 
-// chatRaw keeps a value as JSON, unless it is null or empty.
+// chatRaw keeps a value as JSON for later, since it is rarely there. Null and empty
+// values count as absent.
 func chatRaw(r *rawjson.Reader, to *string) {
 	if r.Kind() == 'n' {
 		r.Skip()
@@ -267,7 +268,8 @@ func (d *chatDecoder) groq(r *rawjson.Reader) {
 	}
 }
 
-// readChoice reads a choice and handles it.
+// readChoice reads a choice and handles it. It ignores a choice that the filter leaves
+// out, such as a second answer.
 func (d *chatDecoder) readChoice() error {
 	c, r := &d.choice, &d.r
 	*c = chatChoice{}
@@ -306,7 +308,8 @@ func (d *chatDecoder) readChoice() error {
 	return d.take(c)
 }
 
-// chatFinishType reads the finish reason in the form of vision models.
+// chatFinishType reads the finish reason in finish_details, the form that OpenAI's first
+// vision models had.
 func chatFinishType(r *rawjson.Reader) (typ string) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "type" {
@@ -317,7 +320,8 @@ func chatFinishType(r *rawjson.Reader) (typ string) {
 }
 
 // said reads a delta or a message. If a choice has both, the message is the accumulated
-// content; in a whole answer the delta is then superfluous, which spare says.
+// content and replaces the delta. In a whole answer, spare says that a delta beside the
+// message is superfluous.
 func (d *chatDecoder) said(spare bool) {
 	c, r := &d.choice, &d.r
 	if spare && c.said || r.Kind() != '{' {

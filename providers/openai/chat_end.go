@@ -36,7 +36,8 @@ func (d *chatDecoder) failed() error {
 		strings.HasPrefix(lower, "function_call_filter")) {
 		// "function_call_filter: MALFORMED_FUNCTION_CALL": Gemini's term, passed on here.
 		kind := strings.Clone(d.finish)
-		return &aycoder.StreamBrokenError{ModelError: d.call.Base(kind, errors.New(kind)), After: d.call.Elapsed()}
+		return &aycoder.StreamBrokenError{ModelError: d.call.Base(kind, errors.New(kind)),
+			After: d.call.Elapsed()}
 	}
 	switch d.finish {
 	case "error", "network_error":

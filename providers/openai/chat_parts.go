@@ -76,8 +76,9 @@ func isPart(r *rawjson.Reader) bool {
 }
 
 // chatPartTypes are the types of content parts.
-var chatPartTypes = []string{"text", "output_text", "thinking", "reasoning", "refusal", "image_url", "image", "audio",
-	"input_audio", "output_audio", "video_url", "file", "document_url", "reference", "tool_reference", "redacted_thinking"}
+var chatPartTypes = []string{"text", "output_text", "thinking", "reasoning", "refusal", "image_url",
+	"image", "audio", "input_audio", "output_audio", "video_url", "file", "document_url",
+	"reference", "tool_reference", "redacted_thinking"}
 
 // takePart reads a part: thinking first, as it was thought before the text was written.
 func (d *chatDecoder) takePart(r *rawjson.Reader) error {

@@ -83,7 +83,8 @@ func (w *chatBody) raw(name, val string) {
 	}
 }
 
-// limits writes the limit of the answer, under the name that the service knows.
+// limits writes the limit of the answer, under the name that the service knows. A limit
+// that leaves no room beside the thinking budget is raised by the budget.
 func (w *chatBody) limits() {
 	n := w.req.MaxTokens
 	if n <= 0 {
@@ -97,8 +98,8 @@ func (w *chatBody) limits() {
 	}
 }
 
-// thinking writes the setting for thinking in the service's dialect. That of a request
-// overrides the client's effort.
+// thinking writes the setting for thinking in the service's dialect. The setting of a
+// request overrides that of [WithThinking].
 func (w *chatBody) thinking() {
 	n, effort := w.req.Thinking, w.c.effort
 	if n != 0 {
@@ -129,8 +130,8 @@ func (w *chatBody) thinking() {
 	}
 }
 
-// plainEffort returns the effort for services that know only that. For models that are
-// known not to think it is empty.
+// plainEffort returns the effort for services whose only setting is an effort. It is
+// empty for models that are known not to think, because these refuse the setting.
 func (w *chatBody) plainEffort(n int, effort string) string {
 	form := w.c.dialect.thinking
 	switch {
@@ -185,10 +186,11 @@ func (w *chatBody) thinkingObject(n int, effort string) {
 // forced reports whether the model must call a tool.
 func (w *chatBody) forced() bool {
 	mode := w.req.ToolChoice.Mode
-	return len(w.req.Tools) > 0 && w.c.xml == nil && (mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
+	return len(w.req.Tools) > 0 && w.c.xml == nil &&
+		(mode == aycoder.ToolAny || mode == aycoder.ToolNamed)
 }
 
-// thinkingSwitch writes the setting of services where thinking is only on or off.
+// thinkingSwitch writes the setting for services that can only turn thinking on or off.
 func (w *chatBody) thinkingSwitch(on bool) {
 	if on {
 		w.raw("thinking", `{"type":"enabled"}`)
@@ -197,8 +199,9 @@ func (w *chatBody) thinkingSwitch(on bool) {
 	w.raw("thinking", `{"type":"disabled"}`)
 }
 
-// sampling writes the temperature and the stop sequences. A setting that the model would
-// refuse is left out if it is the default anyway, and else is an error.
+// sampling writes the temperature and the stop sequences. The temperature is left out if
+// the model accepts only the default. Stop sequences that the model refuses are an error,
+// because the caller relies on them to end the answer.
 func (w *chatBody) sampling() {
 	if t := w.req.Temperature; t != nil {
 		num, err := appendFloat(nil, "temperature", *t)
@@ -231,8 +234,9 @@ func noStop(model string) bool {
 	return reasons(model) && !strings.HasPrefix(name, "o1")
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter]. It depends on the service and, for
-// OpenAI, on the model.
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns false for OpenAI's
+// models before GPT-4o. In Chat Completions it also returns false for [DeepSeek],
+// [Moonshot] and [ZAI]. For all other models it returns true.
 func (c *Client) FormatsOutput(model string) bool {
 	if c.cfg.dialect.noStrict && !c.cfg.responses {
 		return false
@@ -243,7 +247,8 @@ func (c *Client) FormatsOutput(model string) bool {
 	return !old
 }
 
-// output requests a document that follows a schema.
+// output requests a document that follows a schema. If the schema cannot be made strict,
+// the model is asked for it without being constrained.
 func (w *chatBody) output() {
 	out := w.req.Output
 	if out == nil || w.c.dialect.noStrict {
@@ -269,7 +274,8 @@ func (w *chatBody) output() {
 	w.b = append(w.b, `}}`...)
 }
 
-// tools writes the tools and the tool choice.
+// tools writes the tools and the tool choice. With [WithXMLTools] the system prompt has
+// both.
 func (w *chatBody) tools() {
 	if err := checkTools(w.req.Tools); err != nil {
 		w.err = err
@@ -296,7 +302,8 @@ func (w *chatBody) tools() {
 	}
 }
 
-// checkTools refuses tools that cannot be sent, before anything is.
+// checkTools refuses tools that cannot be sent. It runs first, so that the functions that
+// write a tool have no errors.
 func checkTools(tools []*aycoder.ToolSpec) error {
 	for i, s := range tools {
 		if s == nil {
@@ -360,8 +367,8 @@ func (w *chatBody) messages() (*api.Payload, error) {
 	return p, nil
 }
 
-// system returns the system message, or nothing. Blocks are separate parts only if cache
-// marks are used, since most services accept only a string.
+// system returns the system message, or nothing. The blocks are separate parts only if
+// cache marks are used, because most services accept only a string as the content.
 func (w *chatBody) system() ([]byte, error) {
 	var texts []string
 	for i, t := range w.req.System {
@@ -393,7 +400,8 @@ func (w *chatBody) system() ([]byte, error) {
 	return append(b, `]}`...), nil
 }
 
-// chatForm returns the form of messages for a model.
+// chatForm returns the form in which messages are written for a model. Only Claude needs
+// ids of calls that consist of plain characters; for other models a short id suffices.
 func (c *config) chatForm(model string) chatForm {
 	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xml}
 	if f.ids == idPlain && !slices.ContainsFunc([]string{"claude", "anthropic"}, func(s string) bool {

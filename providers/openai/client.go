@@ -57,24 +57,26 @@ type config struct {
 	dialect   dialect
 }
 
-// A streamer implements one of the APIs. It is a value so that a program does not link
-// the API that it does not use.
+// A streamer sends a request to one of the two APIs. It is a function value, so that the
+// linker can leave out the API that a program does not use.
 type streamer func(c *Client, ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error]
 
-// Option sets a property of a [Client]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Client]. A repeated option overrides the earlier one,
+// unless its comment says that repeated options add up.
 type Option func(*config) error
 
-// WithAPIKey sets the key. Default: the environment variable OPENAI_API_KEY, or that of
-// the preset, as [New] reads it.
+// WithAPIKey sets the API key. Default: [New] reads the environment variable
+// OPENAI_API_KEY. A preset such as [OpenRouter] reads a variable of its service instead.
 func WithAPIKey(key string) Option {
 	return func(c *config) error { return c.SetKey("WithAPIKey", key) }
 }
 
-// WithTokenSource sets a function that returns the bearer token of each request, for
-// services with short-lived tokens such as Azure's Entra ID or Copilot. The token
-// replaces the key. The function must be safe for concurrent use. Default: none, the key
-// is used.
+// WithTokenSource sets a function that returns the bearer token of a request, for
+// services with short-lived tokens, such as Microsoft Entra ID for Azure. The token
+// replaces an API key. The client calls the function for each request, with the request's
+// context, possibly from several goroutines at once. An error of the function ends the
+// request with an [*aycoder.AuthError]. With a token source, [New] does not look for an
+// API key in the environment. Default: no token source.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
 	return func(c *config) error {
 		c.tokens = true
@@ -82,78 +84,86 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 	}
 }
 
-// WithBaseURL sets the URL of the service, including its version, without the appended
-// "/chat/completions" or "/responses". With another URL than the default a key is
-// optional, and the key in the environment is not sent, because it belongs to the default
-// service. Default: the environment variable OPENAI_BASE_URL, in which case the key in
-// the environment belongs to that service, or else https://api.openai.com/v1. Of the
-// presets, Groq reads GROQ_BASE_URL and Together reads TOGETHER_BASE_URL.
+// WithBaseURL sets the URL of the service, including the version of the API. The client
+// appends "/chat/completions" or "/responses" to the URL. If the URL belongs to another
+// service than the default, an API key is optional, and a key in the environment is not
+// sent.
+//
+// Default: the environment variable OPENAI_BASE_URL, or else https://api.openai.com/v1. A
+// key in the environment is sent to the service that the variable names. For a preset
+// such as [OpenRouter], the default is the URL of its service, and OPENAI_BASE_URL is not
+// read. [Groq] reads GROQ_BASE_URL, and [Together] reads TOGETHER_BASE_URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
-// WithProvider sets the name of the service in errors, in [Client.ModelName], and in the
-// parts that the service wants back: such parts are sent back only to the name that they
-// came from. Default: "openai", the name of the preset, or the host and port of a base
-// URL that is neither OpenAI's nor a preset's.
+// WithProvider sets the name of the service, which appears in errors and in the result of
+// [Client.ModelName]. The name also marks the parts of messages that only the service
+// understands, such as encrypted reasoning. The client sends such a part back only if the
+// part has the same name. Default: "openai" for OpenAI, the preset's name for a preset,
+// and the host and port of the base URL for any other service.
 func WithProvider(name string) Option {
 	return func(c *config) error {
 		if !api.Token(name) {
-			return &aycoder.ConfigError{Option: "WithProvider", Err: errors.New("name is not a word")}
+			return &aycoder.ConfigError{Option: "WithProvider",
+				Err: errors.New("name is not a word")}
 		}
 		c.Provider, c.named = name, true
 		return nil
 	}
 }
 
-// WithHeader sets a header of every request. It overrides the headers of the client, and
-// an authorization or api-key header replaces the key. Repeated options with different
-// names add up. Default: none.
+// WithHeader sets a header that is sent with every request. It overrides a header of the
+// same name that the client sets. A header authorization or api-key also replaces the API
+// key. Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
 
-// WithOrganization bills the requests to an organisation. Default: that of the key.
+// WithOrganization sets the OpenAI organization to which the requests are billed.
+// Default: the default organization of the API key.
 func WithOrganization(id string) Option {
 	return func(c *config) error { return c.SetHeader("WithOrganization", "OpenAI-Organization", id) }
 }
 
-// WithProject bills the requests to a project. Default: that of the key.
+// WithProject sets the OpenAI project to which the requests are billed. Default: the
+// default project of the API key.
 func WithProject(id string) Option {
 	return func(c *config) error { return c.SetHeader("WithProject", "OpenAI-Project", id) }
 }
 
-// WithHTTPClient sets the HTTP client, for proxies, certificates or recording. It is
-// copied. Redirects are followed only to the same host, whatever its CheckRedirect says.
-// Default: a client with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for example to use a proxy or to record requests.
+// [New] copies hc. The copy follows redirects only to the same host. Default: a client
+// with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option {
 	return func(c *config) error { return c.SetHTTPClient("WithHTTPClient", hc) }
 }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Default: the
-// limit of the service.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. Default: the limit of the service.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
-// WithIdleTimeout limits the time without data from the service, including the wait for
-// the response header. When it has passed, the request ends with an
-// [aycoder.TimeoutError]. Time that the caller spends handling an event does not count.
-// Comments, blank lines and events without data, which some services send while a request
-// waits in a queue, do not count as data. Default: 5 minutes, and 10 for [DeepSeek] and
-// for the servers of open models ([VLLM], [LlamaCpp], [LMStudio]), which load a model
-// first.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. The wait for
+// the header of the response counts, too. Some services send comments, blank lines and
+// events without data while a request waits in a queue; these do not count as data. The
+// time in which the caller handles an event does not count. Default: 5 minutes, or 10
+// minutes for [DeepSeek], [VLLM], [LlamaCpp] and [LMStudio], where a request may wait in
+// a queue or for a model to be loaded.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithThinking sets how much a model thinks, which OpenAI calls its reasoning effort:
-// "minimal", "low", "medium", "high", or another level that the model knows. It applies
-// to requests whose [aycoder.Request.Thinking] leaves it open. Default: set by the model.
+// WithThinking sets how much the model thinks, which OpenAI calls the reasoning effort:
+// "minimal", "low", "medium", "high", or another level that the model accepts. The option
+// applies to requests whose [aycoder.Request.Thinking] is 0. Default: the model decides.
 func WithThinking(level string) Option {
 	return func(c *config) error {
 		if !api.Token(level) {
-			return &aycoder.ConfigError{Option: "WithThinking", Err: errors.New("level is not a word")}
+			return &aycoder.ConfigError{Option: "WithThinking",
+				Err: errors.New("level is not a word")}
 		}
 		c.effort = level
 		return nil
@@ -161,13 +171,15 @@ func WithThinking(level string) Option {
 }
 
 // WithExtra sets an additional top-level field in the body of every request, such as
-// "search_parameters" of xAI or "provider" of OpenRouter. [aycoder.Request.Extra]
-// overrides it. Repeated options with different names add up. Default: none.
+// "search_parameters" for xAI or "provider" for OpenRouter. The same field in
+// [aycoder.Request.Extra] overrides it. Repeated options with different names add up.
+// Default: no additional fields.
 func WithExtra(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
 		if err != nil {
-			return &aycoder.ConfigError{Option: "WithExtra", Err: fmt.Errorf("field %q: %w", name, err)}
+			return &aycoder.ConfigError{Option: "WithExtra",
+				Err: fmt.Errorf("field %q: %w", name, err)}
 		}
 		c.extra = maps.Clone(c.extra)
 		if c.extra == nil {
@@ -178,8 +190,8 @@ func WithExtra(name string, value any) Option {
 	}
 }
 
-// WithQuery sets a query parameter of the URL, such as Azure's "api-version". Repeated
-// options with different names add up. Default: none.
+// WithQuery adds a parameter to the query of the URL, such as Azure's "api-version".
+// Repeated options with different names add up. Default: no parameters.
 func WithQuery(name, value string) Option {
 	return func(c *config) error {
 		q := url.Values{}
@@ -193,13 +205,17 @@ func WithQuery(name, value string) Option {
 	}
 }
 
-// WithResponses selects the Responses API. The service does not store the conversation: a
-// model's reasoning is sent back encrypted, which is how a model keeps it between its
-// calls. Server-side items are [aycoder.Opaque] parts, which are sent back unchanged; so
-// are items that a host creates, such as an approval. The lists "tools" and "include" of
-// [aycoder.Request.Extra] extend the client's own, and null removes a field that the
-// client sets by itself, such as "store". The API does not support stop sequences: a
-// request with them is an error. Default: Chat Completions.
+// WithResponses selects the Responses API instead of Chat Completions. The service does
+// not store the conversation. Instead, the client sends the model's encrypted reasoning
+// back with each request, so that the model can continue its reasoning after a tool call.
+// Items that only the service understands become [aycoder.Opaque] parts, and are sent
+// back unchanged. A host may add such parts to a message, for example to approve a call
+// of a server-side tool.
+//
+// The lists "tools" and "include" in [aycoder.Request.Extra] are appended to those of the
+// client. A null in Extra removes a field that the client sets, such as "store". The API
+// has no stop sequences, so a request with [aycoder.Request.Stop] is an error. Default:
+// false, which selects Chat Completions.
 func WithResponses(on bool) Option {
 	return func(c *config) error {
 		if c.responses, c.stream = on, (*Client).streamChat; on {
@@ -209,9 +225,10 @@ func WithResponses(on bool) Option {
 	}
 }
 
-// WithXMLTools describes the tools in the prompt and reads the calls from the text, for
-// models that were not trained to call tools. It applies to Chat Completions. Default: false,
-// which uses the tool calls of the API.
+// WithXMLTools makes tools available to models that were not trained to call them. The
+// client describes the tools in the system prompt, and reads the model's calls from its
+// text. The option applies only to Chat Completions. Default: false, which uses the tool
+// calls of the API.
 func WithXMLTools(on bool) Option {
 	return func(c *config) error {
 		if c.xml = nil; on {
@@ -221,10 +238,11 @@ func WithXMLTools(on bool) Option {
 	}
 }
 
-// WithThinkTags reads "<think>…</think>" at the beginning of an answer as
-// [aycoder.Thinking], for servers that leave it in the text because they do not know the
-// model's tags. The same tags further on stay text. It applies to Chat Completions.
-// Default: off, except for some presets.
+// WithThinkTags makes the client read "<think>…</think>" at the beginning of an answer as
+// [aycoder.Thinking]. A server leaves these tags in the text if it does not know the tags
+// of its model. In other places the tags are ordinary text. The option applies only to
+// Chat Completions. Default: true for [Groq], [Together], [VLLM] and [LMStudio],
+// otherwise false.
 func WithThinkTags(on bool) Option {
 	return func(c *config) error {
 		if c.thinkTags = nil; on {
@@ -234,25 +252,29 @@ func WithThinkTags(on bool) Option {
 	}
 }
 
-// WithThinkingField names the message field, such as "reasoning_content", in which the
-// model's thinking before its calls is sent back. Services need it to let a model
-// continue its thinking between calls. It applies to Chat Completions. Default: set by
-// the preset, otherwise none; "reasoning_details" are sent back in any case.
+// WithThinkingField selects a field of the model's messages, such as "reasoning_content",
+// in which the client sends the model's thinking back to the service. Some services need
+// the thinking that precedes a tool call, so that the model can continue it after the
+// call. Only messages with calls get the field. The option applies only to Chat
+// Completions. Default: the field that the preset's service needs, otherwise no field.
+// The field "reasoning_details" is always sent back.
 func WithThinkingField(name string) Option {
 	return func(c *config) error {
 		// the fields of an assistant message that have another meaning
 		known := []string{"role", "content", "name", "refusal", "tool_calls", "reasoning_details"}
 		if !api.Token(name) || slices.Contains(known, name) {
-			return &aycoder.ConfigError{Option: "WithThinkingField", Err: fmt.Errorf("%q is not a field for this", name)}
+			return &aycoder.ConfigError{Option: "WithThinkingField",
+				Err: fmt.Errorf("%q is not a field for this", name)}
 		}
 		c.echo = name
 		return nil
 	}
 }
 
-// New returns a client that uses model for requests that do not name one. It reports all
-// invalid options at once, as an [aycoder.ConfigError], and a missing key as an
-// [aycoder.AuthError]. It does not send a request.
+// New returns a client that uses model for requests whose [aycoder.Request.Model] is
+// empty. If options are invalid, the error joins an [*aycoder.ConfigError] for each of
+// them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
+// send a request.
 func New(model string, opts ...Option) (*Client, error) {
 	c := config{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat, keyEnv: []string{keyEnv},
 		keyHeader: "Authorization", keyPrefix: "Bearer "}
@@ -273,7 +295,9 @@ func New(model string, opts ...Option) (*Client, error) {
 	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
 }
 
-// identify determines the service of a base URL, unless a preset does.
+// identify determines from the base URL which service the client talks to. A preset
+// already knows its service. An unknown host gets the dialect that most services
+// understand, because many of them refuse the newer fields of OpenAI.
 func (c *config) identify() {
 	if c.preset || c.BaseURL == defaultBaseURL {
 		return
@@ -312,7 +336,8 @@ func (c *Client) modelsURL() string {
 	return c.endpoint("/models")
 }
 
-// setHeaders sets all headers of a request.
+// setHeaders sets all headers of a request. With a token source the header of the API key
+// is removed, because a service should get only one credential.
 func (c *Client) setHeaders(h http.Header) {
 	c.cfg.SetHeaders(h, c.cfg.keyHeader, c.cfg.keyPrefix)
 	if c.cfg.tokens && c.cfg.Header().Get(c.cfg.keyHeader) == "" {
@@ -320,14 +345,15 @@ func (c *Client) setHeaders(h http.Header) {
 	}
 }
 
-// ModelName implements [aycoder.ModelNamer].
+// ModelName implements [aycoder.ModelNamer]. It returns the name of the service, as
+// [WithProvider] describes it, and the model that was passed to [New].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
-// String returns the provider, the model and the endpoint, without the key.
+// String returns the name of the provider, the model and the URL, but not the API key.
 func (c *Client) String() string { return c.cfg.Describe(c.model) }
 
-// GoString returns the same as [Client.String].
+// GoString returns the same text as [Client.String].
 func (c *Client) GoString() string { return c.String() }
 
-// LogValue implements [slog.LogValuer]. The value does not contain the key.
+// LogValue implements [slog.LogValuer]. The value does not contain the API key.
 func (c *Client) LogValue() slog.Value { return c.cfg.LogValue(c.model) }

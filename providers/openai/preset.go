@@ -38,7 +38,7 @@ type dialect struct {
 	cacheMarks bool // prompts are cached up to an explicit mark, for models that need one
 }
 
-// A thinkingForm is the way in which a service takes the setting for thinking.
+// A thinkingForm is the form in which a service accepts the setting for thinking.
 type thinkingForm int
 
 const (
@@ -51,8 +51,8 @@ const (
 	thinkNever                        // not sent: thinking models refuse the setting
 )
 
-// An echoForm is the way in which a service wants the thinking of its model back.
-// reasoning_details are sent back in any case.
+// An echoForm is the form in which a service wants the thinking of its model back. The
+// field reasoning_details is sent back in any case.
 type echoForm int
 
 const (
@@ -80,7 +80,8 @@ const (
 	fileNever                 // not at all
 )
 
-// compatible returns the dialect that most services understand.
+// compatible returns the dialect that most services understand. They use the name
+// max_tokens, which OpenAI itself has replaced by max_completion_tokens.
 func compatible() dialect {
 	return dialect{maxTokens: "max_tokens", thinking: thinkAnyModel}
 }
@@ -100,7 +101,8 @@ type service struct {
 // and read the prompt before they send anything.
 const localIdle = 10 * time.Minute
 
-// open returns a client of the service.
+// open returns a client of the service. Its settings are an option that precedes the
+// caller's options, so that each of these can override them.
 func (s service) open(model string, opts []Option) (*Client, error) {
 	first := func(c *config) error {
 		c.SetHome(s.name, s.base)
@@ -121,31 +123,35 @@ func (s service) open(model string, opts []Option) (*Client, error) {
 	return New(model, append([]Option{first}, opts...)...)
 }
 
-// XAI returns a client for xAI's Grok models. The key is in XAI_API_KEY.
-// WithExtra("search_parameters", …) enables live search.
+// XAI returns a client for xAI's Grok models. The API key comes from [WithAPIKey], or
+// else from the environment variable XAI_API_KEY. WithExtra("search_parameters", …) turns
+// on live search.
 func XAI(model string, opts ...Option) (*Client, error) {
 	// "reasoning_effort is not supported by grok-4": only the small models take it.
 	return service{name: "xai", base: "https://api.x.ai/v1", env: "XAI_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", thinking: thinkNever, files: fileNever}}.open(model, opts)
 }
 
-// OpenRouter returns a client for the gateway openrouter.ai. The key is in
-// OPENROUTER_API_KEY. WithExtra("provider", …) sets the routing. The thinking of models
-// is sent back byte for byte in reasoning_details.
+// OpenRouter returns a client for the gateway openrouter.ai. The API key comes from
+// [WithAPIKey], or else from the environment variable OPENROUTER_API_KEY.
+// WithExtra("provider", …) chooses between the services behind the gateway. The thinking
+// of a model is sent back byte for byte in the field "reasoning_details".
 func OpenRouter(model string, opts ...Option) (*Client, error) {
 	return service{name: "openrouter", base: "https://openrouter.ai/api/v1", env: "OPENROUTER_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", thinking: thinkObject, ids: idPlain, cacheMarks: true}}.open(model, opts)
 }
 
-// Groq returns a client for Groq. The key is in GROQ_API_KEY.
+// Groq returns a client for Groq, which hosts open models. The API key comes from
+// [WithAPIKey], or else from the environment variable GROQ_API_KEY.
 func Groq(model string, opts ...Option) (*Client, error) {
 	return service{name: "groq", base: "https://api.groq.com/openai/v1", env: "GROQ_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", thinking: thinkGroq, files: fileNever, thinkTags: true},
 		baseEnv: "GROQ_BASE_URL", version: "openai/v1"}.open(model, opts)
 }
 
-// DeepSeek returns a client for DeepSeek's own service. The key is in DEEPSEEK_API_KEY.
-// The default idle timeout is 10 minutes, because requests wait in a queue.
+// DeepSeek returns a client for DeepSeek's own service. The API key comes from
+// [WithAPIKey], or else from the environment variable DEEPSEEK_API_KEY. The default of
+// [WithIdleTimeout] is 10 minutes, because requests may wait in a queue that long.
 func DeepSeek(model string, opts ...Option) (*Client, error) {
 	// "For turns that do perform tool calls, the reasoning_content must be fully passed
 	// back to the API in all subsequent requests", also an empty one. "If the request has not
@@ -156,29 +162,34 @@ func DeepSeek(model string, opts ...Option) (*Client, error) {
 			calmForced: true, files: fileNever, noImages: true}}.open(model, append([]Option{queued}, opts...))
 }
 
-// Moonshot returns a client for Moonshot's Kimi models. The key is in MOONSHOT_API_KEY.
+// Moonshot returns a client for Moonshot's Kimi models. The API key comes from
+// [WithAPIKey], or else from the environment variable MOONSHOT_API_KEY.
 func Moonshot(model string, opts ...Option) (*Client, error) {
 	return service{name: "moonshot", base: "https://api.moonshot.ai/v1", env: "MOONSHOT_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoAlways,
 			calmForced: true, files: fileNever}}.open(model, opts)
 }
 
-// Mistral returns a client for Mistral's own service. The key is in MISTRAL_API_KEY.
+// Mistral returns a client for Mistral's own service. The API key comes from
+// [WithAPIKey], or else from the environment variable MISTRAL_API_KEY.
 func Mistral(model string, opts ...Option) (*Client, error) {
 	return service{name: "mistral", base: "https://api.mistral.ai/v1", env: "MISTRAL_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noUsage: true, anyTool: "any", thinking: thinkAnyModel, echo: echoParts,
 			ids: idNine, files: fileURL, userSystem: true, toolUser: true}}.open(model, opts)
 }
 
-// ZAI returns a client for Z.AI's GLM models. The key is in ZAI_API_KEY. The URL of its
-// coding plan is https://api.z.ai/api/coding/paas/v4; see [WithBaseURL] and [WithAPIKey].
+// ZAI returns a client for Z.AI's GLM models. The API key comes from [WithAPIKey], or
+// else from the environment variable ZAI_API_KEY. A subscription to the GLM Coding Plan
+// has a different URL, https://api.z.ai/api/coding/paas/v4, which needs [WithBaseURL] and
+// [WithAPIKey].
 func ZAI(model string, opts ...Option) (*Client, error) {
 	return service{name: "zai", base: "https://api.z.ai/api/paas/v4", env: "ZAI_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoCalls,
 			files: fileNever}}.open(model, opts)
 }
 
-// Together returns a client for Together AI. The key is in TOGETHER_API_KEY.
+// Together returns a client for Together AI, which hosts open models. The API key comes
+// from [WithAPIKey], or else from the environment variable TOGETHER_API_KEY.
 func Together(model string, opts ...Option) (*Client, error) {
 	return service{name: "together", base: "https://api.together.xyz/v1", env: "TOGETHER_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noUsage: true, thinking: thinkAnyModel,
@@ -186,10 +197,12 @@ func Together(model string, opts ...Option) (*Client, error) {
 		baseEnv: "TOGETHER_BASE_URL", version: "v1"}.open(model, opts)
 }
 
-// Azure returns a client for a deployment in Azure. Endpoint is the name of the resource
-// or its URL, "https://name.openai.azure.com". An empty apiVersion selects "/openai/v1",
-// which does not need a version; other versions select "/openai/deployments". The key is
-// in AZURE_OPENAI_API_KEY; [WithTokenSource] provides tokens of Entra ID.
+// Azure returns a client for a model deployment in Azure. The endpoint is the name of the
+// Azure resource, or its URL, such as "https://name.openai.azure.com". If apiVersion is
+// empty, the client uses the paths below "/openai/v1", which need no version. Otherwise
+// it uses the paths below "/openai/deployments" with that version. The API key comes from
+// [WithAPIKey], or else from the environment variable AZURE_OPENAI_API_KEY. For tokens of
+// Microsoft Entra ID, use [WithTokenSource].
 func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, error) {
 	if !strings.Contains(endpoint, "://") {
 		endpoint = "https://" + endpoint + ".openai.azure.com"
@@ -220,10 +233,11 @@ func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, er
 	return New(deployment, append([]Option{first}, opts...)...)
 }
 
-// Copilot returns a client for GitHub Copilot, or for a compatible gateway: see
-// [WithBaseURL]. The token is a short-lived one of Copilot, not of GitHub; it comes from
-// [WithTokenSource], or from COPILOT_API_KEY. [WithHeader] sets the editor that the
-// client identifies as.
+// Copilot returns a client for GitHub Copilot. Requests need a short-lived token of
+// Copilot, which is not the same as a token of GitHub. The token comes from
+// [WithTokenSource], or else from [WithAPIKey] or the environment variable
+// COPILOT_API_KEY. The client sends headers that identify an editor, which [WithHeader]
+// can replace. [WithBaseURL] selects a gateway that is compatible with Copilot.
 func Copilot(model string, opts ...Option) (*Client, error) {
 	headers := []Option{
 		WithHeader("Copilot-Integration-Id", "vscode-chat"),
@@ -234,25 +248,28 @@ func Copilot(model string, opts ...Option) (*Client, error) {
 		dialect: dialect{maxTokens: "max_tokens", ids: idPlain, files: fileNever}}.open(model, append(headers, opts...))
 }
 
-// VLLM returns a client for a vLLM server at http://localhost:8000/v1; see [WithBaseURL].
-// A key is optional; see [WithAPIKey].
+// VLLM returns a client for a vLLM server. The default URL is http://localhost:8000/v1,
+// which [WithBaseURL] changes. An API key is optional; [WithAPIKey] sets it.
 func VLLM(model string, opts ...Option) (*Client, error) {
 	return local("vllm", "http://localhost:8000/v1", dialect{thinkTags: true}).open(model, opts)
 }
 
-// LlamaCpp returns a client for llama.cpp's server at http://localhost:8080/v1; see
-// [WithBaseURL]. A key is optional; see [WithAPIKey].
+// LlamaCpp returns a client for the server of llama.cpp. The default URL is
+// http://localhost:8080/v1, which [WithBaseURL] changes. An API key is optional;
+// [WithAPIKey] sets it.
 func LlamaCpp(model string, opts ...Option) (*Client, error) {
 	return local("llamacpp", "http://localhost:8080/v1", dialect{echo: echoCalls}).open(model, opts)
 }
 
-// LMStudio returns a client for LM Studio at http://localhost:1234/v1; see [WithBaseURL].
-// A key is optional; see [WithAPIKey].
+// LMStudio returns a client for LM Studio. The default URL is http://localhost:1234/v1,
+// which [WithBaseURL] changes. An API key is optional; [WithAPIKey] sets it.
 func LMStudio(model string, opts ...Option) (*Client, error) {
 	return local("lmstudio", "http://localhost:1234/v1", dialect{thinkTags: true}).open(model, opts)
 }
 
-// local is a server that runs open models.
+// local returns the service of a server that runs open models. The chat templates of
+// these models decide how they think, and most of them refuse a system message after the
+// first message.
 func local(name, base string, d dialect) service {
 	d.maxTokens, d.thinking, d.files, d.userSystem = "max_tokens", thinkTemplate, fileNever, true
 	return service{name: name, base: base, dialect: d, idle: localIdle}

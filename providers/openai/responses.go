@@ -45,17 +45,19 @@ func (c *Client) respQuirks() respQuirks {
 	return respQuirks{}
 }
 
-// respOwner returns the provider of parts that only this API of the service understands;
-// those of Chat Completions differ.
+// respOwner returns the provider's name for parts that only the Responses API
+// understands. The name differs from that of Chat Completions, so that a conversation
+// that moves from one API to the other does not send parts that the other API refuses.
 func (c *Client) respOwner() string { return c.cfg.Provider + "/responses" }
 
-// WithPromptCacheKey sets a key that the requests of a conversation share, so that the
-// service routes them to a machine which has the beginning of the prompt in its cache. It
-// is short for [WithExtra] with "prompt_cache_key". Default: none; the service then
-// routes by the beginning of the prompt.
+// WithPromptCacheKey sets a key that all requests of a conversation share. The service
+// sends requests with the same key to the same machine, because the prompt cache of that
+// machine holds the beginning of the conversation. The option is short for [WithExtra]
+// with the field "prompt_cache_key". Default: no key; the service chooses the machine by
+// the beginning of the prompt.
 func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key", key) }
 
-// streamResponses asks by the Responses API.
+// streamResponses sends a request to the Responses API and streams the answer.
 func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := &api.Exchange{
 		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.respURL(),
@@ -66,8 +68,8 @@ func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter
 	return x.Stream(ctx)
 }
 
-// respURL returns the URL of the API. In Azure's dated versions it is beside the
-// deployments, one of which the model names.
+// respURL returns the URL of the Responses API. In Azure's dated versions the model, and
+// not the path, names the deployment.
 func (c *Client) respURL() string {
 	u := c.endpoint("/responses")
 	if before, after, ok := strings.Cut(u, "/openai/deployments/"); ok {

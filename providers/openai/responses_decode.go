@@ -111,7 +111,8 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]: it handles the events from which only a text is kept.
+// View implements [api.ViewDecoder]. It handles the events of which the decoder keeps at
+// most one text, and copies that text.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	e, err := d.read(ev.Data)
 	if err != nil || e.failed || ev.Type == "error" {
@@ -122,14 +123,15 @@ func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 		return true, d.delta(&e, kind, place)
 	}
 	switch e.typ {
-	case "response.output_item.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled",
-		"error", "keepalive", "":
+	case "response.output_item.done", "response.completed", "response.incomplete",
+		"response.failed", "response.cancelled", "error", "keepalive", "":
 		return false, nil
 	}
 	return true, d.other(&e)
 }
 
-// piece returns the kind and the place of the piece in an event, if the event has one.
+// piece returns the kind and the place of the text to which a delta event adds a piece.
+// It returns false for all other events.
 func piece(typ string) (kind respKind, place respPlace, ok bool) {
 	switch typ {
 	case "response.output_text.delta":
@@ -265,7 +267,8 @@ func (d *respDecoder) response(raw string) (items []string, err error) {
 	return items, nil
 }
 
-// incomplete reads the reason why a response is incomplete.
+// incomplete reads the reason why a response is incomplete, which determines the stop
+// reason.
 func (d *respDecoder) incomplete(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
 		if r.Key() == "reason" {
@@ -372,12 +375,14 @@ func (d *respDecoder) finish() error {
 	return d.call.Emit(&done)
 }
 
-// entire reports whether the service says that the response is complete.
+// entire reports whether the service says that the response is complete. Services that do
+// not send a status count as well, since only the last event gets here.
 func (d *respDecoder) entire() bool {
 	return d.reason == "" && (d.status == "completed" || d.status == "complete" || d.status == "")
 }
 
-// stop returns the stop reason.
+// stop returns the stop reason. The API has none: it follows from the status, the reason
+// for an incomplete response, and the presence of calls or refusals.
 func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	switch {
 	case d.status == "failed":
@@ -398,7 +403,9 @@ func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	return aycoder.StopEndTurn, nil
 }
 
-// End implements [api.Decoder].
+// End implements [api.Decoder]. A response without a last event is never complete. Its
+// last status is added to the error, because "queued" or "in_progress" may explain the
+// failure.
 func (d *respDecoder) End() error {
 	if d.status != "" {
 		return fmt.Errorf("response is %s: %w", d.call.Config().Show(d.status, 50), api.ErrUnfinished)

@@ -75,7 +75,8 @@ type respText struct {
 	extra json.RawMessage
 }
 
-// text returns a text of an item, and creates it if necessary.
+// text returns a text of an item, and creates the text if it is new. The search begins at
+// the end, since pieces nearly always belong to the last text.
 func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
 	for i := len(it.texts) - 1; i >= 0; i-- {
 		if t := it.texts[i]; t.place == place && t.sub == sub {
@@ -145,7 +146,8 @@ func (d *respDecoder) finished(raw string) *respItem {
 	return nil
 }
 
-// begin adds an item.
+// begin adds an item, and completes a call that was held back until another item follows
+// it.
 func (d *respDecoder) begin(index int64, kind respKind) (*respItem, error) {
 	if len(d.open) >= maxOpenItems || len(d.all) >= maxItems {
 		return nil, errRespMany
@@ -190,7 +192,8 @@ func (d *respDecoder) of(e *respEvent, kind respKind, place respPlace) (*respIte
 	return it, t, err
 }
 
-// delta adds a piece of a text.
+// delta adds a piece to a text. Only the item at the front is emitted at once; the texts
+// of other items wait, so that the parts of the message stay in order.
 func (d *respDecoder) delta(e *respEvent, kind respKind, place respPlace) error {
 	it, t, err := d.of(e, kind, place)
 	if err != nil || it.complete || t.over || e.delta == "" {
@@ -207,7 +210,8 @@ func (d *respDecoder) delta(e *respEvent, kind respKind, place respPlace) error 
 	return d.flush(it)
 }
 
-// rest handles the whole of a text, of which some services do not send pieces.
+// rest handles an event with a whole text. Some services send only this event, without
+// pieces.
 func (d *respDecoder) rest(e *respEvent, kind respKind, place respPlace) error {
 	it, t, err := d.of(e, kind, place)
 	if err != nil || it.complete || t.over {
@@ -289,7 +293,7 @@ func (it *respItem) head(typ, id string) {
 	}
 }
 
-// completed handles a complete item, even one that has not begun.
+// completed handles a complete item, even if the stream did not announce the item before.
 func (d *respDecoder) completed(it *respItem, index int64, raw string) error {
 	typ, id := respHead(raw)
 	kind := respKindOf(typ)

@@ -27,6 +27,8 @@ type respForm struct {
 // 64".
 const maxCallID = 64
 
+// respCallID shortens and cleans an id of another provider, in the same way each time, so
+// that a call and its output still have the same id.
 func respCallID(id string) string { return mapName(id, maxCallID, isNameByte) }
 
 // respItems is a list of input items under construction.
@@ -44,7 +46,8 @@ type respContent struct {
 	raw  []byte
 }
 
-// fragment returns the items of m, each with a leading comma.
+// fragment returns the items of m, each with a leading comma. The result depends only on
+// the form and the message, so it is cached in the message.
 func (f respForm) fragment(m *aycoder.Message) ([]byte, error) {
 	if err := api.CheckParts(m.Parts); err != nil {
 		return nil, err
@@ -226,7 +229,8 @@ func (w *respItems) output(o *aycoder.ToolOutput) {
 	w.b = append(w.b, '}')
 }
 
-// failed marks the output of a failed tool.
+// failed marks the output of a failed tool in its text, because the API has no field for
+// that.
 func (w *respItems) failed(o *aycoder.ToolOutput) {
 	if len(w.content) == 0 {
 		w.text("failed without a message")
@@ -236,7 +240,8 @@ func (w *respItems) failed(o *aycoder.ToolOutput) {
 	w.content[0].text = toolText(o, w.content[0].text)
 }
 
-// part adds a part of a message that is not the model's.
+// part adds a part of a message of the user or the system. Outputs of tools were already
+// written before.
 func (w *respItems) part(p aycoder.Part) {
 	switch p := p.(type) {
 	case *aycoder.Text:

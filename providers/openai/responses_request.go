@@ -79,7 +79,8 @@ func (w *respBody) raw(name, val string) {
 	}
 }
 
-// list writes a list: the client's items, followed by those of Extra.
+// list writes a list: the client's items, followed by those of Extra. So a host can add
+// server-side tools without repeating its own.
 func (w *respBody) list(name string, own []byte) {
 	val, ok := w.extra[name]
 	if ok && isNullJSON(val) {
@@ -134,7 +135,9 @@ func (w *respBody) instructions() {
 	}
 }
 
-// limits writes the maximum length of the answer and the sampling settings.
+// limits writes the maximum length of the answer and the sampling settings. A limit below
+// the API's minimum is raised, because an error would be of less use than a longer
+// answer.
 func (w *respBody) limits() {
 	if n := cmp.Or(max(w.req.MaxTokens, 0), w.c.MaxTokens); n > 0 && !w.quirks.bare {
 		w.raw("max_output_tokens", strconv.Itoa(max(n, respLeast)))
@@ -159,8 +162,8 @@ func (w *respBody) limits() {
 	}
 }
 
-// effort returns the reasoning effort, or "". That of a request overrides the client's.
-// Models that do not think get none.
+// effort returns the reasoning effort, or "". The setting of a request overrides that of
+// [WithThinking]. Models that do not think get none.
 func (w *respBody) effort() string {
 	n, effort := w.req.Thinking, w.c.effort
 	if n == 0 {

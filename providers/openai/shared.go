@@ -21,7 +21,8 @@ import (
 // maxName is the maximum length of a tool name: "must match ^[a-zA-Z0-9_-]{1,64}$".
 const maxName = 64
 
-// mergeExtra returns the extra fields of the client and of the request, which win.
+// mergeExtra combines the extra fields of the client and of the request. If both have a
+// field, that of the request wins.
 func mergeExtra(own, extra map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(own) == 0 {
 		return maps.Clone(extra)
@@ -82,13 +83,15 @@ func argsSchema(raw json.RawMessage) json.RawMessage {
 	return o.AppendTo(nil)
 }
 
-// tokenCount reads a number of tokens.
+// tokenCount reads a number of tokens. An absurd number of a broken service becomes a
+// harmless one.
 func tokenCount(r *rawjson.Reader) int64 {
 	n, _ := r.Int()
 	return api.Count(n)
 }
 
-// toolName maps a name consistently to one that the API accepts.
+// toolName maps the name of a tool to a name that the API accepts. The same name always
+// gives the same result, so that the prompt cache hits.
 func toolName(s string) string { return mapName(s, maxName, isNameByte) }
 
 // mappedNames returns the original names of renamed tools, by their names on the wire.
@@ -129,7 +132,8 @@ func mapName(s string, most int, allowed func(byte) bool) string {
 }
 
 func isNameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' ||
+		c == '-'
 }
 
 func isPrintable(c byte) bool { return c > ' ' && c < 0x7f }
@@ -145,14 +149,14 @@ func mediaType(m *aycoder.Media) string {
 
 // isText reports whether a media type denotes text.
 func isText(typ string) bool {
-	return strings.HasPrefix(typ, "text/") || strings.HasSuffix(typ, "+json") || strings.HasSuffix(typ, "+xml") ||
-		slices.Contains(textTypes, typ)
+	return strings.HasPrefix(typ, "text/") || strings.HasSuffix(typ, "+json") ||
+		strings.HasSuffix(typ, "+xml") || slices.Contains(textTypes, typ)
 }
 
 // textTypes are text types that do not begin with "text/".
-var textTypes = []string{"application/json", "application/x-ndjson", "application/xml", "application/yaml",
-	"application/x-yaml", "application/toml", "application/javascript", "application/typescript",
-	"application/x-sh", "application/sql", "application/csv"}
+var textTypes = []string{"application/json", "application/x-ndjson", "application/xml",
+	"application/yaml", "application/x-yaml", "application/toml", "application/javascript",
+	"application/typescript", "application/x-sh", "application/sql", "application/csv"}
 
 // toolText returns the output of a tool, with a prefix if the tool failed, because the
 // APIs have no field for that.
@@ -182,8 +186,8 @@ func appendMediaURL(b []byte, m *aycoder.Media, typ string) []byte {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// reasons reports whether a model thinks, judged by OpenAI's names: other models refuse
-// reasoning_effort.
+// reasons reports whether a model thinks, judged by OpenAI's names for models. Models
+// that do not think refuse the field reasoning_effort.
 func reasons(model string) bool {
 	_, name, _ := cutLast(model, "/")
 	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9' ||

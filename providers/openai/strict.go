@@ -16,12 +16,15 @@ var (
 	// strictKept are the keywords that a strict schema may have and that do not contain
 	// schemas.
 	strictKept = []string{"type", "enum", "const", "description", "title", "pattern", "multipleOf",
-		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "$ref"}
+		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
+		"$ref"}
 	// strictFormats are the string formats that strict schemas support: "'uri' is not a
 	// valid format."
-	strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+	strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4",
+		"ipv6", "uuid"}
 	// strictDropped do not affect validity.
-	strictDropped = []string{"$schema", "$id", "$comment", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+	strictDropped = []string{"$schema", "$id", "$comment", "default", "examples", "deprecated",
+		"readOnly", "writeOnly"}
 )
 
 // strictSchema rewrites a schema into the form that a service can enforce:

@@ -7,8 +7,8 @@ const (
 	thinkClose = "</think>"
 )
 
-// A thinkFilter separates thinking from text. It is an interface so that a program links
-// the implementation only if it uses it.
+// A thinkFilter separates thinking from text. It is an interface, so that the linker can
+// leave out the implementation if a program does not use [WithThinkTags].
 type thinkFilter interface {
 	split(s string) (thinking, text string)
 	rest() (thinking, text string)
@@ -33,7 +33,8 @@ const (
 	thinkPassed // the rest is text
 )
 
-// split returns the new thinking and the new text, as far as they are certain.
+// split returns the new thinking and the new text in s. It holds back an ending of s that
+// may be the beginning of a tag.
 func (t *chatThink) split(s string) (thinking, text string) {
 	if t.state == thinkPassed {
 		return "", s
@@ -59,7 +60,7 @@ func (t *chatThink) split(s string) (thinking, text string) {
 	return thinking, text
 }
 
-// open looks for the opening tag, and returns the rest behind it.
+// open looks for the opening tag, and returns the text after the tag.
 func (t *chatThink) open(s string) (rest string, ok bool) {
 	head := strings.TrimLeft(s, xmlSpace)
 	held := len(s)-len(head) <= maxHeld
@@ -90,7 +91,7 @@ func (t *chatThink) inside(s string) (thinking, rest string, ok bool) {
 	return s[:n], "", false
 }
 
-// rest returns the text that was held back, at the end.
+// rest returns the text that was held back, because no more text can complete a tag.
 func (t *chatThink) rest() (thinking, text string) {
 	held := t.held
 	t.held = ""

@@ -73,8 +73,8 @@ func (c *xmlCall) readJSON(s string, ended bool) (rest string) {
 	return rest
 }
 
-// param reads a parameter. The key is empty if there is none. An incomplete value is
-// returned as far as it came.
+// param reads a parameter. The key is empty if s does not begin with one. Of an
+// incomplete value, param returns the part that arrived.
 func (c *xmlCall) param(s string, ended bool) (f rawjson.Field, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, xmlParamOpen)
 	end := strings.IndexByte(s[:min(len(s), maxXMLName+3)], '>') // the name may be quoted
@@ -152,8 +152,8 @@ func (t *xmlTool) takes(key string) bool {
 	return named || !t.closed
 }
 
-// value converts a value to JSON. If a string is allowed, only values of explicitly
-// allowed types become other JSON.
+// value converts the text of an argument to JSON. If the schema allows a string, the text
+// becomes another JSON value only if the schema explicitly allows the type of that value.
 func (t *xmlTool) value(key, value string) json.RawMessage {
 	value = xmlLines(value)
 	plain := strings.TrimSpace(value)
@@ -249,7 +249,8 @@ func xmlTypes(raw json.RawMessage) (kinds xmlKind) {
 	return kinds
 }
 
-// at resolves a reference inside of the schema: "#/$defs/name".
+// at resolves a reference inside the schema, such as "#/$defs/name". It returns nil for a
+// reference to another document, which would have to be fetched.
 func (k *xmlKinds) at(ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {

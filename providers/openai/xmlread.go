@@ -31,7 +31,8 @@ func (xmlTools) reader(d *chatDecoder, tools []*aycoder.ToolSpec) callReader {
 	return x
 }
 
-// write handles a piece of the text.
+// write handles a piece of the text. The longest ending that may still become a call is
+// held back.
 func (x *xmlReader) write(s string) error {
 	if x.first != nil {
 		x.body.WriteString(s)
@@ -102,7 +103,8 @@ func (x *xmlReader) open(s string) xmlPlace {
 	rest := strings.TrimLeft(s[at.body:], xmlSpace)
 	switch {
 	case x.tools[at.name] == nil, len(s)-at.body-len(rest) > maxHeld:
-	case strings.HasPrefix(rest, "{"), strings.HasPrefix(rest, xmlParamOpen), strings.HasPrefix(rest, xmlCallClose):
+	case strings.HasPrefix(rest, "{"), strings.HasPrefix(rest, xmlParamOpen),
+		strings.HasPrefix(rest, xmlCallClose):
 		at.state = xmlFound
 	case xmlMayBegin(rest):
 		at.state = xmlMaybe
@@ -165,7 +167,8 @@ func (x *xmlReader) announce(name string) (*aycoder.ToolUse, error) {
 	return use, d.call.Emit(&aycoder.ToolDelta{ID: use.ID, Name: use.Name})
 }
 
-// end handles the end of the text.
+// end handles the end of the text. A call that the end cut off counts as complete only if
+// the answer ended by itself and not at its limit.
 func (x *xmlReader) end() error {
 	if x.first == nil {
 		held := x.held

@@ -35,8 +35,8 @@ const (
 	maxHeld = 512
 )
 
-// textTools describe, call and answer tools in text. It is an interface so that a program
-// links the implementation only if it uses it.
+// textTools describe tools, calls and results in text. It is an interface, so that the
+// linker can leave out the implementation if a program does not use [WithXMLTools].
 type textTools interface {
 	prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) string
 	call(u *aycoder.ToolUse) string
@@ -53,7 +53,8 @@ type callReader interface {
 // xmlTools implements [WithXMLTools].
 type xmlTools struct{}
 
-// prompt describes the tools and the syntax of a call.
+// prompt describes the tools and the syntax of a call. The syntax has no escapes, so that
+// a model can write a value, such as source code, as it is.
 func (xmlTools) prompt(tools []*aycoder.ToolSpec, choice aycoder.ToolChoice) string {
 	if choice.Mode == aycoder.ToolNone {
 		return "You must not call a tool in this answer."
@@ -131,7 +132,8 @@ func xmlValueOf(f rawjson.Field) (value string, ok bool) {
 
 // xmlKey reports whether a parameter name can be written in its tag.
 func xmlKey(key string) bool {
-	return key != "" && len(key) <= maxXMLName && strings.Trim(key, "\"' ") == key && !strings.ContainsAny(key, "<>\r\n")
+	return key != "" && len(key) <= maxXMLName && strings.Trim(key, "\"' ") == key &&
+		!strings.ContainsAny(key, "<>\r\n")
 }
 
 // hasXMLTag reports whether s contains a tag of a call.
@@ -140,7 +142,8 @@ func hasXMLTag(s string) bool {
 		func(tag string) bool { return strings.Contains(s, tag) })
 }
 
-// xmlLines removes the line breaks around a value, which do not belong to it.
+// xmlLines removes one line break at each end of a value. The prompt shows a value on
+// separate lines, so these two line breaks do not belong to the value.
 func xmlLines(value string) string {
 	value = strings.TrimPrefix(strings.TrimPrefix(value, "\r"), "\n")
 	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
