@@ -7,8 +7,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// clean removes the secrets from an interaction, unless that was done since the last one
-// became known. It copies what it changes, since the previous values may be in use.
+// clean removes the secrets from an interaction. It does nothing if no secret became
+// known since the last call. It changes copies, because the previous values may be in
+// use.
 func (t *Tape) clean(it *interaction) error {
 	known, full := t.secrets.count()
 	if full {

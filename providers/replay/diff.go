@@ -27,17 +27,20 @@ const (
 	before = 24
 )
 
-// A Change is a difference between two requests at one place.
+// A Change is one difference between a request and a recorded request.
 type Change struct {
-	// Path is the place in the body, such as `messages[0].content`, or `@header.Accept`
-	// for other parts of the request.
+	// Path is the place of the difference, such as `messages[0].content` for a place in
+	// the body. Paths of other properties of a request begin with an @, such as
+	// `@header.Accept`.
 	Path string
-	// Recorded and Request are the values as JSON, shortened to the surroundings of the
-	// first difference. One of them is empty if it has no value at that place.
+	// Recorded is the value in the recorded request, and Request is the value in the new
+	// request, both as JSON. A long value is shortened to the text around the first
+	// difference. If one of the requests has no value at this place, its field is empty.
 	Recorded, Request string
 }
 
-// String formats the change as "+ path: new", "- path: old" or "~ path: old → new".
+// String returns "+ path: new" for an added value, "- path: old" for a missing value, and
+// "~ path: old → new" for a different value.
 func (c Change) String() string {
 	switch {
 	case c.Recorded == "":
@@ -54,7 +57,7 @@ type differ struct {
 	total   int
 }
 
-// add notes a difference. They are counted beyond the number that is shown.
+// add records a difference. Differences beyond the number that is shown are only counted.
 func (d *differ) add(path string, recorded, request *string) {
 	if d.total++; d.total > maxChanges {
 		return
@@ -71,8 +74,8 @@ func (d *differ) add(path string, recorded, request *string) {
 	d.changes = append(d.changes, c)
 }
 
-// compare compares two values; only what differs is shown, since requests have many
-// kilobytes in common.
+// compare compares two values and descends into objects and lists. Only the differences
+// are shown, because requests have many kilobytes in common.
 func (d *differ) compare(path string, recorded, request any, depth int) {
 	if depth < maxDiffDepth {
 		switch a := recorded.(type) {
@@ -93,7 +96,8 @@ func (d *differ) compare(path string, recorded, request any, depth int) {
 	}
 }
 
-// objects compares members by their keys, in an order that is always the same.
+// objects compares the members of two objects. The keys are sorted, so that the same
+// requests always give the same error.
 func (d *differ) objects(path string, a, b map[string]any, depth int) {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)

@@ -19,29 +19,33 @@ func refusal(cause error) error {
 	return &aycoder.BadRequestError{ModelError: &aycoder.ModelError{Provider: "replay", Err: cause}}
 }
 
-// MismatchError means that a request differs from the recorded ones. It unwraps to an
-// [aycoder.BadRequestError]:
+// MismatchError means that a request differs from the recorded requests. It unwraps to an
+// [*aycoder.BadRequestError], so the request is not retried. A program can read the
+// differences:
 //
 //	if e, ok := errors.AsType[*replay.MismatchError](err); ok { fmt.Println(e.Changes) }
 type MismatchError struct {
-	// File is the path of the recording. Number is the position of the request among those sent
-	// to the [Tape], counted from 1, and Request describes it: "POST /v1/messages".
+	// File is the path of the recording. Number is the position of the request, counted
+	// from 1, among all requests to the [Tape]. Request describes the request, such as
+	// "POST /v1/messages".
 	File    string
 	Number  int
 	Request string
-	// Nearest is the 1-based number of the recorded interaction to which the request was
-	// compared: the next one or, with [Lenient], the most similar. It is 0 if there is
-	// none.
+	// Nearest is the number, counted from 1, of the recorded interaction to which the
+	// request was compared. This is the next unused interaction or, with [Lenient], the
+	// most similar one. It is 0 if no unused interaction is left.
 	Nearest int
-	// Changes are the first differences; More is the number of the others.
+	// Changes are the first differences, at most 20. More is the number of further
+	// differences.
 	Changes []Change
 	More    int
-	// Hint is additional advice, for example that the request is recorded elsewhere in
-	// the file. It may be empty.
+	// Hint is additional advice, for example that the same request is recorded at another
+	// place in the file. It may be empty.
 	Hint string
 }
 
-// Error implements error. It shows a line for each change, at most about 4 kB in all.
+// Error returns a message with one line for each change. Its length is limited to about 4
+// kB.
 func (e *MismatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "replay %s: request %d, %s, ", e.File, e.Number, runes.Shorten(e.Request, maxValue))
@@ -65,14 +69,15 @@ func (e *MismatchError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns an [aycoder.BadRequestError].
+// Unwrap returns an [*aycoder.BadRequestError].
 func (e *MismatchError) Unwrap() error { return refusal(errMismatch) }
 
-// IncompleteError means that a program reads more of an answer than was recorded. It
-// unwraps to an [aycoder.BadRequestError].
+// IncompleteError means that a recorded response ends too early: the program that
+// recorded the response stopped reading, and the program that plays it back reads on. It
+// unwraps to an [*aycoder.BadRequestError].
 type IncompleteError struct {
-	// File is the recording, Interaction is the 1-based number of the incomplete
-	// interaction, and Request describes its request.
+	// File is the path of the recording. Interaction is the number, counted from 1, of
+	// the incomplete interaction. Request describes the request of this interaction.
 	File        string
 	Interaction int
 	Request     string
@@ -84,17 +89,19 @@ func (e *IncompleteError) Error() string {
 		e.File, e.Interaction, runes.Shorten(e.Request, maxValue))
 }
 
-// Unwrap returns an [aycoder.BadRequestError].
+// Unwrap returns an [*aycoder.BadRequestError].
 func (e *IncompleteError) Unwrap() error { return refusal(errIncomplete) }
 
-// FormatError means that a file is not a complete recording.
+// FormatError means that a file is not a valid and complete recording.
 type FormatError struct {
-	// File is the recording, and Line is the 1-based number of the line with the error.
+	// File is the path of the recording. Line is the number, counted from 1, of the
+	// invalid line.
 	File string
 	Line int
-	// Torn says that the end of the file is missing and the rest is valid.
+	// Torn says that the end of the file is missing, and that everything before is valid.
+	// A file looks like this after a crash during the recording; see [WithTorn].
 	Torn bool
-	// Err describes the error.
+	// Err is the cause of the error.
 	Err error
 }
 
@@ -107,14 +114,15 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("read recording %s: %s %d: %v", e.File, what, e.Line, e.Err)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// SecretError means that a recording was not written because it would have contained a
-// secret. The error does not show the secret.
+// SecretError means that [Tape.Close] did not write a recording, because the recording
+// would have contained a secret. The error does not show the secret.
 type SecretError struct {
-	// Interaction is the 1-based number of the interaction, and Source is where the
-	// secret came from: "header X-Api-Key".
+	// Interaction is the number, counted from 1, of the interaction that contains the
+	// secret. Source is the place from which the tape knows the secret, such as "header
+	// X-Api-Key".
 	Interaction int
 	Source      string
 }

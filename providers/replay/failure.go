@@ -224,7 +224,8 @@ func (f *failure) typed() error {
 	base := f.base()
 	switch f.Type {
 	case failRateLimit:
-		return &aycoder.RateLimitError{ModelError: base, RetryAfter: f.RetryAfter, ResetAt: f.ResetAt}
+		return &aycoder.RateLimitError{ModelError: base,
+			RetryAfter: f.RetryAfter, ResetAt: f.ResetAt}
 	case failOverloaded:
 		return &aycoder.OverloadedError{ModelError: base, RetryAfter: f.RetryAfter}
 	case failAuth:

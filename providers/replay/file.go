@@ -119,7 +119,7 @@ type modelLine struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Asked    string `json:"asked,omitempty"` // the model in the request
-	// Formats is the result of [aycoder.OutputFormatter].
+	// Formats is the recorded result of FormatsOutput; see [aycoder.OutputFormatter].
 	Formats bool               `json:"formats_output,omitempty"`
 	Info    *aycoder.ModelInfo `json:"info,omitempty"`
 	Request json.RawMessage    `json:"request"`

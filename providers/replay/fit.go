@@ -59,8 +59,9 @@ func fitsText(recorded, request string) bool {
 	return false
 }
 
-// hide removes secrets from the requests of a file whose tape did not know them, so that
-// they equal today's requests and no error shows them.
+// hide removes secrets from the requests of a file. The file may contain secrets that the
+// tape which recorded it did not know. They must not appear in errors, and the requests
+// must equal the new ones, from which the secrets are removed as well.
 func (t *Tape) hide() {
 	for _, it := range t.recorded {
 		if h := it.http; h != nil {

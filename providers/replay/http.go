@@ -27,13 +27,14 @@ var (
 		"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "Openai-Beta",
 	}
 	responseHeaders = []string{
-		"Apim-Request-Id", "Content-Type", "Location", "Request-Id", "Retry-After", "Retry-After-Ms",
-		"X-Amzn-Bedrock-Content-Type", "X-Amzn-Errortype", "X-Amzn-Requestid", "X-Goog-Request-Id",
-		"X-Request-Id", "X-Should-Retry",
+		"Apim-Request-Id", "Content-Type", "Location", "Request-Id", "Retry-After",
+		"Retry-After-Ms", "X-Amzn-Bedrock-Content-Type", "X-Amzn-Errortype", "X-Amzn-Requestid",
+		"X-Goog-Request-Id", "X-Request-Id", "X-Should-Retry",
 	}
 )
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. According to the [Mode], it sends req and
+// records the response, or it returns a recorded response.
 func (t *Tape) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := t.readBody(req)
 	if err != nil {
@@ -63,7 +64,8 @@ func (t *Tape) failed(err error) error {
 	return &aycoder.ModelError{Provider: "replay", Err: err}
 }
 
-// CloseIdleConnections closes the idle connections of the transport.
+// CloseIdleConnections closes the idle connections of the transport that [WithTransport]
+// sets.
 func (t *Tape) CloseIdleConnections() {
 	if c, ok := t.cfg.transport.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -109,7 +111,8 @@ func (t *Tape) allowed(h http.Header, names []string) map[string]string {
 	return out
 }
 
-// record sends a request, and records the response.
+// record sends a request and records the response. It sends a copy of the body, because
+// the transport may read the body more than once.
 func (t *Tape) record(req *http.Request, it *interaction, body []byte) (*http.Response, error) {
 	if err := t.begin(it); err != nil {
 		return nil, t.failed(err)
@@ -143,7 +146,9 @@ func (t *Tape) record(req *http.Request, it *interaction, body []byte) (*http.Re
 	return resp, nil
 }
 
-// endOf returns the ending of an interaction that failed with a network error.
+// endOf returns the ending of an interaction that failed with a network error. If the
+// program canceled the request, the error of the network only follows from that and is
+// not recorded.
 func endOf(ctx context.Context, err error) (ending, *failure) {
 	if ctx.Err() != nil {
 		return endCancelled, nil
@@ -164,8 +169,9 @@ type recordedBody struct {
 	err       error
 }
 
-// Read implements [io.Reader]. It buffers everything that the network delivers at once,
-// so that the recorded pieces are those of the network and not those of the reader.
+// Read implements [io.Reader]. It first reads all data that the network delivers at once
+// into a buffer. The recorded pieces are therefore the pieces of the network, whatever
+// the size of p.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -202,8 +208,8 @@ func (t *Tape) came(it *interaction, data []byte) {
 	it.cuts = append(it.cuts, len(it.body))
 }
 
-// Close implements [io.Closer]. A body that is closed before its end was abandoned,
-// unless all its bytes had arrived.
+// Close implements [io.Closer]. If the program closes a body before all bytes have
+// arrived, the interaction is recorded as abandoned.
 func (b *recordedBody) Close() error {
 	err := b.src.Close()
 	t := b.tape
@@ -270,7 +276,8 @@ type replayedBody struct {
 	at   int
 }
 
-// Read implements [io.Reader]. A read returns at most one piece.
+// Read implements [io.Reader]. Each call returns at most one recorded piece, so that the
+// program sees the same boundaries as during the recording.
 func (b *replayedBody) Read(p []byte) (int, error) {
 	if err := b.alive(); err != nil {
 		return 0, err

@@ -22,8 +22,9 @@ const (
 // secretWords are words in a name that mark its value as a secret, also as two
 // consecutive words: "pass_word".
 var secretWords = []string{
-	"authorization", "auth", "oauth", "cookie", "signature", "sig", "credential", "credentials", "bearer",
-	"jwt", "assertion", "pwd", "passwd", "passphrase", "keys", "secrets", "passwords", "connectionstring",
+	"authorization", "auth", "oauth", "cookie", "signature", "sig", "credential", "credentials",
+	"bearer", "jwt", "assertion", "pwd", "passwd", "passphrase", "keys", "secrets", "passwords",
+	"connectionstring",
 }
 
 // maxWord is the maximum length of a word that is secret because of its ending: "apikey".
@@ -33,15 +34,16 @@ const maxWord = 24
 // plainWords mark a name that only describes a secret if they are its last word: the
 // number of tokens, the kind of key.
 var plainWords = []string{
-	"count", "limit", "budget", "usage", "expires", "expiry", "ttl", "type", "kind", "method", "mode", "scheme",
-	"name", "url", "uri", "env",
+	"count", "limit", "budget", "usage", "expires", "expiry", "ttl", "type", "kind", "method",
+	"mode", "scheme", "name", "url", "uri", "env",
 }
 
-// contentKeys are the fields of a body with the conversation. Texts in them are content
-// rather than credentials: without them a tool would be called differently during
-// playback.
+// contentKeys are the fields of a body that hold the conversation. Texts in them are not
+// treated as credentials, because without them a tool would be called with other
+// arguments in playback.
 var contentKeys = []string{
-	"messages", "contents", "content", "parts", "input", "output", "message", "choices", "candidates",
+	"messages", "contents", "content", "parts", "input", "output", "message", "choices",
+	"candidates",
 }
 
 // secretName reports whether the name of a header, a parameter or a field marks its value
@@ -83,7 +85,8 @@ func secretParam(name string) bool { return secretName(name) || strings.EqualFol
 // of a model.
 func (s *secrets) secretField(name string) bool {
 	words := mask.Words(name)
-	return s.secretHeader(name) && !slices.Contains(words, "signature") && !slices.Contains(words, "sig")
+	return s.secretHeader(name) && !slices.Contains(words, "signature") &&
+		!slices.Contains(words, "sig")
 }
 
 // learnBody learns the secrets in a body: the fields of a document, and the parameters of

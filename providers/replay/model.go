@@ -10,20 +10,23 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Client returns a client that records the requests to next and its responses, or plays
-// them back. It is an [aycoder.ModelMiddleware]:
+// Client returns a client that records the requests to next and the responses, or plays
+// back recorded responses. Client is an [aycoder.ModelMiddleware]:
 //
 //	client := tape.Client(inner)
 //
-// Requests are compared as JSON with everything that a model sees of them; the effects of
-// tools are left out. Events are played back unchanged, one by one, and so are errors,
-// with their type and fields. In mode [Replay], next is not used and may be nil: the
-// client then has the recorded properties of an [aycoder.ModelNamer],
-// [aycoder.OutputFormatter] and [aycoder.ModelInfoer]. In the other modes these are the
-// properties of next. Client panics if next is nil and may be needed.
+// Requests are compared as JSON, with everything that a model sees. The declared effects
+// of tools are not compared. In playback the program gets the recorded events one by one,
+// and recorded errors with their types and fields.
 //
-// A request or an event that cannot be recorded, such as text that is not valid UTF-8,
-// still reaches the program unchanged, but [Tape.Close] returns an error.
+// In mode [Replay], next is not used for requests and may be nil. If next is nil, the
+// returned client has the recorded name, output formats and model information, for the
+// interfaces [aycoder.ModelNamer], [aycoder.OutputFormatter] and [aycoder.ModelInfoer].
+// Otherwise these come from next. In the other modes, Client panics if next is nil.
+//
+// A request that cannot be recorded, for example because a text is not valid UTF-8, is
+// not sent and ends with an error. An event that cannot be recorded reaches the program
+// unchanged, but [Tape.Close] then returns an error.
 func (t *Tape) Client(next aycoder.ModelClient) aycoder.ModelClient {
 	if next != nil {
 		return &client{t, next}
@@ -39,7 +42,7 @@ type client struct {
 	next aycoder.ModelClient
 }
 
-// Unwrap returns the recorded client, for [aycoder.As].
+// Unwrap returns the client that is recorded, so that [aycoder.As] finds its abilities.
 func (c *client) Unwrap() aycoder.ModelClient { return c.next }
 
 // Stream implements [aycoder.ModelClient].
@@ -113,8 +116,8 @@ func describe(m aycoder.ModelClient, model string) *modelLine {
 	return l
 }
 
-// record passes the events on while it keeps them, so that a program that is recorded
-// behaves as usual.
+// record passes the events on while it records them, so that the program behaves as it
+// does without a recording.
 func (c *client) record(ctx context.Context, req *aycoder.Request, it *interaction, yield yieldFunc) error {
 	t := c.tape
 	defer t.ended(it, endLeft, nil) // unless another ending comes first: the program may panic
@@ -155,7 +158,8 @@ func (t *Tape) heard(it *interaction, ev aycoder.ModelEvent) {
 // eventBytes is the approximate size of an event without its text.
 const eventBytes = 256
 
-// replay yields the recorded events. A recorded cancel waits for one, as the program did.
+// replay yields the recorded events. If the program canceled the request during the
+// recording, replay waits at the same place until the program cancels ctx.
 func (c *client) replay(ctx context.Context, it *interaction, info aycoder.ModelClient, yield yieldFunc) error {
 	for i := range it.events {
 		if ctx.Err() != nil {
@@ -183,7 +187,7 @@ func (c *client) replay(ctx context.Context, it *interaction, info aycoder.Model
 	return &IncompleteError{File: c.tape.path, Interaction: it.number, Request: it.label()}
 }
 
-// cancelled returns the error of a cancelled request.
+// cancelled returns the error of a request that the program canceled.
 func (c *client) cancelled(ctx context.Context, info aycoder.ModelClient) error {
 	e := &aycoder.ModelError{Err: ctx.Err()}
 	if cause := context.Cause(ctx); !errors.Is(cause, e.Err) {
@@ -195,7 +199,8 @@ func (c *client) cancelled(ctx context.Context, info aycoder.ModelClient) error 
 	return e
 }
 
-// A player is a client without another one behind it. It has the recorded properties.
+// A player is a client for playback that has no other client behind it. Its name and
+// abilities are the recorded ones.
 type player struct{ client }
 
 // Stream implements [aycoder.ModelClient].
@@ -203,7 +208,7 @@ func (p *player) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	return p.stream(ctx, req, p)
 }
 
-// recorded returns the recorded properties of a model; an empty name means the client's
+// recorded returns the recorded properties of a model. An empty name means the client's
 // model.
 func (p *player) recorded(model string) *modelLine {
 	for _, it := range p.tape.recorded {
@@ -214,7 +219,7 @@ func (p *player) recorded(model string) *modelLine {
 	return &modelLine{}
 }
 
-// ModelName implements [aycoder.ModelNamer].
+// ModelName implements [aycoder.ModelNamer]. It returns the recorded names.
 func (p *player) ModelName() (provider, model string) {
 	for _, it := range p.tape.recorded {
 		if it.model != nil {
@@ -224,10 +229,10 @@ func (p *player) ModelName() (provider, model string) {
 	return "", ""
 }
 
-// FormatsOutput implements [aycoder.OutputFormatter].
+// FormatsOutput implements [aycoder.OutputFormatter]. It returns the recorded result.
 func (p *player) FormatsOutput(model string) bool { return p.recorded(model).Formats }
 
-// ModelInfo implements [aycoder.ModelInfoer].
+// ModelInfo implements [aycoder.ModelInfoer]. It returns the recorded result.
 func (p *player) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	if l := p.recorded(model); l.Info != nil {
 		return *l.Info, true

@@ -32,7 +32,7 @@ type config struct {
 	normalize     func([]byte) []byte
 }
 
-// howToRecord is what an error tells the reader to do.
+// howToRecord returns the advice in the error for a missing file.
 func (c *config) howToRecord() string {
 	if c.env != "" {
 		return "record it with " + c.env + "=" + Record.String()
@@ -40,8 +40,8 @@ func (c *config) howToRecord() string {
 	return "record it with WithMode(Record)"
 }
 
-// Option sets a property of a [Tape]. Options are applied in order; the last one wins
-// unless its comment says otherwise.
+// Option sets a property of a [Tape]. A repeated option overrides the earlier one, unless
+// its comment says that repeated options add up.
 type Option func(*config) error
 
 func wrong(option, format string, args ...any) error {
@@ -59,8 +59,9 @@ func WithMode(m Mode) Option {
 	}
 }
 
-// WithModeEnv sets the mode from an environment variable: "replay", "record" or
-// "record-missing". An empty variable has no effect. Default: none.
+// WithModeEnv takes the mode from the environment variable with the given name. The value
+// must be "replay", "record" or "record-missing". If the variable is empty, the option
+// has no effect. Default: no variable.
 func WithModeEnv(name string) Option {
 	return func(c *config) error {
 		c.env = name
@@ -77,31 +78,33 @@ func WithModeEnv(name string) Option {
 	}
 }
 
-// WithTransport sets the transport for requests that are recorded. Default:
-// [http.DefaultTransport].
+// WithTransport sets the transport that sends the requests in the modes [Record] and
+// [RecordMissing]. Default: [http.DefaultTransport].
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *config) error {
 		if rt == nil {
-			return &aycoder.ConfigError{Option: "WithTransport", Err: errors.New("transport is nil")}
+			return &aycoder.ConfigError{Option: "WithTransport",
+				Err: errors.New("transport is nil")}
 		}
 		c.transport = rt
 		return nil
 	}
 }
 
-// Matching decides which requests match the recorded ones.
+// Matching selects how strictly a request is compared with the recorded requests.
 type Matching int
 
 // The values of Matching.
 const (
-	// Strict requires the same requests in the order of the recording.
+	// Strict requires that the program sends the recorded requests in the recorded order.
 	Strict Matching = iota
-	// Lenient accepts the requests in any order, as parallel tools or agents make them,
-	// and does not compare headers.
+	// Lenient accepts the recorded requests in any order and ignores their headers.
+	// Programs that run tools or agents in parallel need it.
 	Lenient
 )
 
-// WithMatching decides which requests match the recorded ones. Default: [Strict].
+// WithMatching sets how strictly a request is compared with the recorded requests.
+// Default: [Strict].
 func WithMatching(m Matching) Option {
 	return func(c *config) error {
 		if m != Strict && m != Lenient {
@@ -112,11 +115,11 @@ func WithMatching(m Matching) Option {
 	}
 }
 
-// WithIgnore excludes fields of requests from the comparison. They are named as in a
-// [Change]: "metadata.user_id", "messages[0].content". A * stands for any key or index, a
-// ** for any number of them: "**.cache_control". Properties outside of the body begin
-// with an @: "@header.Accept", "@query.alt", "@path". Repeated options add up. Default:
-// none.
+// WithIgnore excludes parts of a request from the comparison. Each path has the form of
+// [Change.Path], such as "metadata.user_id" or "messages[0].content". In a path, * stands
+// for one key or index, and ** for any number of them: "**.cache_control". A path outside
+// the body begins with an @: "@header.Accept", "@query.alt" or "@path". Repeated options
+// add up. Default: nothing is excluded.
 func WithIgnore(paths ...string) Option {
 	return func(c *config) error {
 		for _, p := range paths {
@@ -130,23 +133,24 @@ func WithIgnore(paths ...string) Option {
 	}
 }
 
-// WithNormalize sets a function that is applied to request bodies before they are
-// compared, recorded and new ones, for example to remove dates or generated names. The
-// file keeps the original bodies. For [Tape.Client] the bodies are the requests as JSON.
-// The function must be safe for concurrent use and must not modify its argument. Default:
-// none.
+// WithNormalize sets a function that is applied to the bodies of recorded and new
+// requests before they are compared. It can, for example, remove dates or generated
+// names. The file keeps the original bodies. For [Tape.Client], a body is the whole
+// request as JSON. The function must be safe for concurrent use and must not modify its
+// argument. Default: no function.
 func WithNormalize(f func(body []byte) []byte) Option {
 	return func(c *config) error { c.normalize = f; return nil }
 }
 
-// WithReuse allows an interaction to be served again if an equal request finds no unused
-// one; it is then the last one that was served. Default: false.
+// WithReuse selects whether a recorded response may be served more than once. If it is
+// true, a request that equals no unused interaction gets the response of a used one; of
+// several, the last is served. Default: false.
 func WithReuse(reuse bool) Option {
 	return func(c *config) error { c.reuse = reuse; return nil }
 }
 
-// WithChunk sets the size in bytes of the pieces in which bodies are played back; 0 keeps
-// the recorded pieces. Default: 0.
+// WithChunk sets the size, in bytes, of the pieces in which a response body is played
+// back. 0 keeps the pieces that were recorded. Default: 0.
 func WithChunk(bytes int) Option {
 	return func(c *config) error {
 		if bytes < 0 {
@@ -157,9 +161,10 @@ func WithChunk(bytes int) Option {
 	}
 }
 
-// WithHeaders adds headers of requests and responses to the recorded ones. Headers of
-// requests are also compared. A header that may contain a key is refused. Repeated
-// options add up. Default: only the headers that the model APIs need.
+// WithHeaders adds header names to the list of recorded headers, which applies to
+// requests and responses. Recorded headers of requests are also compared. The name of a
+// header that may contain a key is an error. Repeated options add up. Default: only the
+// headers that the model APIs need.
 func WithHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -172,9 +177,10 @@ func WithHeaders(names ...string) Option {
 	}
 }
 
-// WithSecrets sets values that must not get into the file. Values of less than four bytes
-// are refused. Repeated options add up. Default: only the secrets that are recognized in
-// headers, URLs and fields of bodies.
+// WithSecrets sets values that must not get into the file. A value of less than four
+// bytes is an error. Repeated options add up. Default: no values; the tape then removes
+// only the secrets that it recognizes in headers, URLs and fields of bodies, as the
+// package comment describes.
 func WithSecrets(values ...string) Option {
 	return func(c *config) error {
 		for _, v := range values {
@@ -191,9 +197,10 @@ func WithSecrets(values ...string) Option {
 	}
 }
 
-// WithSecretHeaders names headers of requests and responses whose values are secrets, in
-// addition to authorization headers and the like: for example Openai-Organization.
-// Repeated options add up. Default: only the headers that are recognized by their names.
+// WithSecretHeaders names headers of requests and responses whose values are secrets,
+// such as Openai-Organization. Authorization headers and similar ones need not be named.
+// Repeated options add up. Default: only the headers that the tape recognizes by their
+// names.
 func WithSecretHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -203,17 +210,18 @@ func WithSecretHeaders(names ...string) Option {
 	}
 }
 
-// WithRedact sets a function that removes other confidential data from a text. It gets
-// URLs, values of headers, bodies of requests and responses, and texts of errors, and for
-// [Tape.Client] requests and events as JSON, whose shape it must keep. The function must
-// be safe for concurrent use, must not modify its argument, and must be idempotent.
-// Default: none.
+// WithRedact sets a function that removes other confidential data from a text before the
+// text is recorded or compared. The texts are URLs, values of headers, bodies of requests
+// and responses, and error messages. For [Tape.Client] they are requests and events as
+// JSON, and the result must have the same JSON structure. The function must be safe for
+// concurrent use and must not modify its argument. Applying it twice must have the same
+// effect as applying it once. Default: no function.
 func WithRedact(f func([]byte) []byte) Option {
 	return func(c *config) error { c.redact = f; return nil }
 }
 
-// WithMaxBytes limits the size in bytes of the file that is read, and of the recording.
-// Default: 256 MiB.
+// WithMaxBytes limits the size, in bytes, of the file that is read and of the recording
+// that is made. Default: 256 MiB.
 func WithMaxBytes(n int64) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -224,9 +232,9 @@ func WithMaxBytes(n int64) Option {
 	}
 }
 
-// WithTorn accepts a file without its end, which a program leaves behind if it crashes
-// during a recording. The complete interactions are played back, and [Tape.Torn]
-// describes the rest. Default: false.
+// WithTorn selects whether [Open] accepts a file without its end, which a crash during
+// the recording leaves behind. The tape then plays back the complete interactions, and
+// [Tape.Torn] describes the damage. Default: false.
 func WithTorn(accept bool) Option {
 	return func(c *config) error { c.acceptTorn = accept; return nil }
 }

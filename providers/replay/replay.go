@@ -20,23 +20,24 @@
 //
 // # Modes
 //
-// The [Mode] selects the behaviour of a tape: [Replay] (the default) serves the recorded
-// answers and never uses the network; [Record] sends every request, and writes a new
-// file; and [RecordMissing] sends only requests that are not in the file. A test can take
-// the mode from an environment variable:
+// A tape has one of three modes: [Replay] (the default) serves the recorded answers and
+// never uses the network; [Record] sends every request, and writes a new file; and
+// [RecordMissing] sends only requests that are not in the file. A test can take the mode
+// from an environment variable:
 //
 //	RECORD=record go test ./...
 //
-// [Tape.Close] ends a recording; only then the new file replaces the old one. Until then,
-// the finished interactions are in a file beside it, whose name ends in ".part". After a
-// crash that file can be examined, and opened with [WithTorn].
+// [Tape.Close] ends a recording and replaces the old file by the new one. Until then, the
+// finished interactions are in a second file beside the old one, whose name ends in
+// ".part". After a crash, the second file can be examined, and opened with [WithTorn].
 //
 // # Matching
 //
-// Each interaction is used once, in the order of the recording. A request matches a
-// recorded one if method, path, query, recorded headers and body are equal. Bodies of
-// JSON are compared as JSON, regardless of white space and the order of keys. Any other
-// request is a [MismatchError], which shows the differences:
+// An interaction is a request with its response. Each recorded interaction is used once,
+// in the order of the recording. A request matches a recorded one if method, path, query,
+// recorded headers and body are equal. Bodies of JSON are compared as JSON, regardless of
+// white space and the order of keys. Any other request is a [MismatchError], which shows
+// the differences:
 //
 //	replay testdata/weather.jsonl: request 2, POST /v1/messages, is not the one that was recorded as interaction 2:
 //	  ~ messages[0].content[0].text: "How is Oslo?" → "How is Bergen?"
@@ -53,7 +54,7 @@
 // Bodies are recorded while the program reads them, unchanged and with the boundaries of
 // the pieces in which the network delivered them. If the program does not read a body to
 // its end, only the part that arrived is recorded. In playback, a program that reads on
-// gets an [IncompleteError]. If the program had cancelled the request, playback waits for
+// gets an [IncompleteError]. If the program had canceled the request, playback waits for
 // the cancellation and returns the error of the context. A lost connection is lost at the
 // same byte, and a failed request fails again. A network error keeps its text, whether it
 // was a timeout, and whether it was [io.EOF] or another well-known error. Errors of an
@@ -70,7 +71,7 @@
 // a recorded request, a removed secret matches any text, so a tape can be played back
 // with another key.
 //
-// [WithSecrets] and [WithSecretHeaders] add secrets, such as the names of organisations,
+// [WithSecrets] and [WithSecretHeaders] add secrets, such as the names of organizations,
 // and [WithRedact] removes anything else that the host considers confidential. Before the
 // new file replaces the old one, all of it is searched again, and a remaining secret is a
 // [SecretError].
@@ -78,9 +79,10 @@
 // Some values are not treated as secrets unless WithSecrets names them. Values of less
 // than eight bytes (cookies: twelve) occur in too many words. In fields of bodies,
 // numbers, words and sentences are not secrets either: `"max_tokens": 10000000`, `"auth":
-// "required"`. The conversation itself is content: a tool is called with the same
-// password as before. A secret that a model writes across several events of a stream is
-// not found at the HTTP level; the middleware finds it, because it sees the whole text.
+// "required"`. Texts of the conversation itself are not secrets, because a tool must be
+// called with the same arguments in playback. A secret that a model writes across several
+// events of a stream is not found at the HTTP level; the middleware finds it, because it
+// sees the whole text.
 //
 // # The file
 //
@@ -103,17 +105,18 @@ import (
 	"github.com/aycoder/aycoder/internal/option"
 )
 
-// Mode selects the behaviour of a [Tape].
+// Mode selects whether a [Tape] records requests or plays back recorded responses.
 type Mode int
 
 // The modes.
 const (
-	// Replay serves recorded answers, and never sends a request.
+	// Replay serves recorded responses, and never sends a request.
 	Replay Mode = iota
-	// Record sends every request, and writes a new file.
+	// Record sends every request, and writes a new file when the tape is closed.
 	Record
-	// RecordMissing serves recorded answers, in any order, and sends the other requests.
-	// The new file has the interactions in their new order, followed by the unused ones.
+	// RecordMissing serves recorded responses, in any order, and sends the requests that
+	// are not in the file. The new file has the interactions in the order of this
+	// session, followed by the unused ones.
 	RecordMissing
 )
 
@@ -130,7 +133,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", int(m))
 }
 
-// ParseMode returns the mode with a name; "" is [Replay].
+// ParseMode returns the mode whose [Mode.String] is name. An empty name means [Replay].
 func ParseMode(name string) (Mode, error) {
 	if name == "" {
 		return Replay, nil
@@ -143,8 +146,8 @@ func ParseMode(name string) (Mode, error) {
 	return Replay, fmt.Errorf("mode %q is none of replay, record, record-missing", name)
 }
 
-// A Tape records or plays back a file. It is safe for concurrent use. It does not start
-// goroutines.
+// A Tape records the traffic with a model in a file, or plays the file back. It is safe
+// for concurrent use. It does not start goroutines.
 type Tape struct {
 	path    string
 	cfg     config
@@ -161,10 +164,12 @@ type Tape struct {
 	closed   bool
 }
 
-// Open opens the tape in the file at path. It reports all invalid options at once, as an
-// [aycoder.ConfigError]. A file that is to be played back must exist and be complete: a
-// missing one is an [fs.ErrNotExist], a damaged one a [FormatError], and one larger than
-// [WithMaxBytes] an [aycoder.LimitError].
+// Open opens a tape for the recording at path. If options are invalid, the error joins an
+// [*aycoder.ConfigError] for each of them.
+//
+// In mode [Replay], the file must exist and be complete. In mode [RecordMissing], it may
+// be missing. If a file is missing, the error is [fs.ErrNotExist]; if it is damaged, a
+// [*FormatError]; and if it is larger than [WithMaxBytes], an [*aycoder.LimitError].
 func Open(path string, opts ...Option) (*Tape, error) {
 	cfg := config{maxBytes: defaultMaxBytes, transport: http.DefaultTransport}
 	if err := option.Apply(&cfg, opts); err != nil {
@@ -183,7 +188,7 @@ func Open(path string, opts ...Option) (*Tape, error) {
 	return t, nil
 }
 
-// load reads the recording. A missing one is an error unless it is to be made now.
+// load reads the recording. A missing file is an error, except in mode [RecordMissing].
 func (t *Tape) load() error {
 	data, err := readFile(t.path, t.cfg.maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -214,8 +219,8 @@ func (t *Tape) load() error {
 // Mode returns the mode of the tape.
 func (t *Tape) Mode() Mode { return t.cfg.mode }
 
-// Torn describes the damaged end of a file that was opened with [WithTorn], as a
-// [FormatError]; it returns nil for a complete file.
+// Torn returns a [*FormatError] that describes the damaged end of a file, if the file was
+// opened with [WithTorn]. For a complete file it returns nil.
 func (t *Tape) Torn() error {
 	if t.torn == nil {
 		return nil
@@ -223,7 +228,8 @@ func (t *Tape) Torn() error {
 	return t.torn
 }
 
-// Unused describes the recorded interactions that have not been used yet, one line each.
+// Unused returns a description, in one line, of each recorded interaction that has not
+// been used yet. An interaction is a request with its response.
 func (t *Tape) Unused() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,11 +242,11 @@ func (t *Tape) Unused() []string {
 	return out
 }
 
-// Close ends the tape; later requests fail with [fs.ErrClosed]. It writes a recording to
-// its file; answers that are still being read are recorded as far as they came. If the
-// recording cannot be written completely, the file keeps its previous content and Close
-// returns the reason: a [SecretError], an [aycoder.LimitError], or an error of the file
-// system. Further calls have no effect.
+// Close ends the tape. Later requests fail with [fs.ErrClosed]. If the tape is recording,
+// Close writes the file. The file then also has the parts of unfinished responses that
+// have arrived. If the recording cannot be written completely, the file keeps its
+// previous content, and the error is a [*SecretError], an [*aycoder.LimitError], or an
+// error of the file system. Further calls of Close have no effect.
 func (t *Tape) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -268,7 +274,8 @@ func (t *Tape) Close() error {
 	return nil
 }
 
-// isFileError reports whether the recording itself is usable and only could not be saved.
+// isFileError reports whether the recording itself is usable, and only an error of the
+// file system prevented saving it.
 func isFileError(err error) bool {
 	_, path := errors.AsType[*fs.PathError](err)
 	_, link := errors.AsType[*os.LinkError](err)
@@ -295,7 +302,9 @@ func (t *Tape) write() error {
 	return replaceFile(t.path, appendEOF(data))
 }
 
-// block returns the lines of an interaction, without the secrets known by now.
+// block returns the lines of an interaction, without the secrets that are known by now.
+// It searches the result once more, because a secret may appear in a form that is not
+// removed.
 func (t *Tape) block(it *interaction, number int) ([]byte, error) {
 	var data []byte
 	err := t.clean(it)
@@ -339,7 +348,8 @@ const (
 	pieceBytes   = 16
 )
 
-// grow counts the bytes that are kept in memory.
+// grow counts the bytes that are kept in memory, and reports whether the recording is
+// still usable. A recording that is too large is given up, but the program goes on.
 func (t *Tape) grow(it *interaction, n int) bool {
 	if it.done || t.err != nil {
 		return false
@@ -388,7 +398,7 @@ func (t *Tape) ended(it *interaction, end ending, fail *failure) {
 	t.finish(it, end, fail)
 }
 
-// TB is the part of [testing.TB] that [ForTest] needs.
+// TB has the methods of [testing.TB] that [ForTest] needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -396,8 +406,9 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// ForTest opens a tape for a test, and closes it when the test ends. The test fails if
-// the tape cannot be opened or written, or if some of it was not used in mode [Replay].
+// ForTest opens a tape for a test and closes it when the test ends. The test fails if the
+// tape cannot be opened or written. In mode [Replay], the test also fails if a recorded
+// interaction was not used.
 func ForTest(t TB, path string, opts ...Option) *Tape {
 	t.Helper()
 	tape, err := Open(path, opts...)

@@ -19,9 +19,10 @@ const (
 
 	// minSecret is the minimum length of a secret. Shorter values occur within words.
 	minSecret = 8
-	// minOwnSecret is the same for values that the host names.
+	// minOwnSecret is the minimum length of a value that the host names as a secret.
 	minOwnSecret = 4
-	// minCookie is the same for a cookie, whose value may be a word like "accepted".
+	// minCookie is the minimum length of a secret cookie. Shorter values may be words
+	// like "accepted".
 	minCookie = 12
 	// maxSecrets is the number of secrets that are searched for. Signatures of requests
 	// are all different.
