@@ -12,8 +12,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// argsChunk is the number of runes of arguments in a delta when text comes in words: the
-// JSON that models write has no spaces at which to split it.
+// argsChunk is the number of runes of arguments in a delta if texts are split into words.
+// JSON that a model writes may have no spaces at which to split it.
 const argsChunk = 16
 
 var errBroken = errors.New("the script breaks off")
@@ -83,7 +83,8 @@ func (e *emitter) modelError(err error) *aycoder.ModelError {
 }
 
 func (e *emitter) brokenOff() error {
-	return &aycoder.StreamBrokenError{ModelError: e.modelError(errBroken), After: time.Since(e.start)}
+	return &aycoder.StreamBrokenError{ModelError: e.modelError(errBroken),
+		After: time.Since(e.start)}
 }
 
 // block yields the events that a provider sends for a block, and reports whether to

@@ -15,9 +15,9 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Model is a scripted model. It implements [aycoder.ModelClient] and [aycoder.ModelNamer]
-// and is safe for concurrent use: each request takes the next step when its iteration
-// starts.
+// Model is a model that answers requests from a script. It implements
+// [aycoder.ModelClient] and [aycoder.ModelNamer]. It is safe for concurrent use: each
+// request takes the next step of the script when the iteration over its stream starts.
 type Model struct {
 	config
 	steps []Step
@@ -36,17 +36,18 @@ type config struct {
 	noEstimate      bool
 }
 
-// New returns a model that answers each request with the next step. The first request takes
-// the first step also if it resumes a run: a script for that is one [Func].
+// New returns a model that answers the first request with the first step, the second
+// request with the second step, and so on. A resumed run also begins with the first step,
+// so its script should be one [Func], which sees the messages.
 func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
 
-// Option sets a property of a [Model].
+// Option sets a property of a [Model]; see [Model.With].
 type Option func(*config)
 
-// With returns a model with the same steps, and with the options applied in addition to
-// its own. The new model begins with the first step.
+// With returns a new model with the steps and the options of m, to which opts are
+// applied. The new model begins with the first step.
 func (m *Model) With(opts ...Option) *Model {
 	c := &Model{config: m.config, steps: m.steps}
 	for _, o := range opts {
@@ -55,39 +56,43 @@ func (m *Model) With(opts ...Option) *Model {
 	return c
 }
 
-// WithPace sets the time that the model takes for each delta. Default: 0.
+// WithPace sets the time that the model waits before each delta. Default: 0.
 func WithPace(d time.Duration) Option { return func(c *config) { c.pace = d } }
 
-// WithChunk sets the number of runes in a delta. Default: 0, which means one word.
+// WithChunk sets the number of characters (runes) in a delta. Default: 0, which makes
+// each word a delta.
 func WithChunk(runes int) Option { return func(c *config) { c.chunk = runes } }
 
-// WithLoop makes the first step follow the last. Default: false.
+// WithLoop selects whether the script starts again after its last step. Default: false,
+// which makes further requests an error.
 func WithLoop(loop bool) Option { return func(c *config) { c.loop = loop } }
 
-// WithName sets the result of [Model.ModelName]. Default: "script" and "script".
+// WithName sets the provider and the model that [Model.ModelName] returns. Default:
+// "script" for both.
 func WithName(provider, model string) Option {
 	return func(c *config) { c.provider, c.model = provider, model }
 }
 
-// WithEstimate enables estimates of the tokens of steps without [Step.WithUsage], at four
-// bytes a token. The messages of the previous request count as read from the cache.
-// Default: true.
+// WithEstimate selects whether the model estimates the token usage of steps that do not
+// have [Step.WithUsage]. The estimate is one token for four bytes. Messages that were
+// already in the previous request count as read from the cache. Default: true; if false,
+// the usage is zero.
 func WithEstimate(estimate bool) Option { return func(c *config) { c.noEstimate = !estimate } }
 
-// ModelName implements [aycoder.ModelNamer].
+// ModelName implements [aycoder.ModelNamer]; see [WithName].
 func (m *Model) ModelName() (provider, model string) { return m.provider, m.model }
 
-// Requests returns all requests so far, in order. They are shallow copies: messages are
-// immutable and shared with the conversation.
+// Requests returns copies of all requests so far, in order. The copies share their
+// messages with the conversation, so the messages must not be modified.
 func (m *Model) Requests() []*aycoder.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.requests)
 }
 
-// Stream implements [aycoder.ModelClient]. Each delta of text is the next word, or the
-// next piece of [WithChunk], after the time of [WithPace]. When ctx is done, the stream
-// ends with an [aycoder.ModelError] that unwraps to the error of ctx.
+// Stream implements [aycoder.ModelClient]. It splits texts into deltas as [WithChunk]
+// says, and waits before each delta as [WithPace] says. When ctx is done, the stream ends
+// with an [*aycoder.ModelError] that wraps the error of ctx.
 func (m *Model) Stream(
 	ctx context.Context, req *aycoder.Request,
 ) iter.Seq2[aycoder.ModelEvent, error] {
@@ -166,7 +171,8 @@ func (m *Model) choose(n int, req *aycoder.Request) (Step, error) {
 	return Step{}, errors.New("a Func that chooses a Func that …")
 }
 
-// maxChoices is the maximum number of Funcs that choose each other.
+// maxChoices is the maximum number of Funcs that choose each other, so that a Func that
+// returns itself does not run forever.
 const maxChoices = 100
 
 // named returns the blocks with their ids and signatures. The parts of a step are shared,

@@ -52,8 +52,8 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Step is the answer to one request, or a part of one. It is a value: its methods return
-// a changed copy. The zero Step is an answer without content.
+// Step is the answer to one request, or a part of an answer. Step is a value: its methods
+// return a changed copy. The zero Step is an answer without content.
 type Step struct {
 	blocks []block
 	stop   aycoder.StopReason
@@ -71,16 +71,17 @@ type block struct {
 	cut  bool
 }
 
-// Say returns a step that says text.
+// Say returns a step whose answer is text.
 func Say(text string) Step { return Block(&aycoder.Text{Text: text}) }
 
-// Think returns a step that thinks text, with a generated signature.
+// Think returns a step in which the model thinks text. The model adds a signature.
 func Think(text string) Step { return Block(&aycoder.Thinking{Text: text}) }
 
-// Call returns a step that calls a tool. If args is a string, []byte or
-// [json.RawMessage], it is the JSON text of the arguments and is used unchanged, valid or
-// not. Any other value is encoded; nil is {}. The id of the call is generated, beginning
-// with call_1 for the first call of a model, unless [Step.WithID] sets it.
+// Call returns a step in which the model calls a tool. If args is a string, a []byte or a
+// [json.RawMessage], args is the JSON text of the arguments. The text is used unchanged,
+// even if it is not valid JSON. Any other value is encoded as JSON, and nil becomes {}.
+// The call gets an id unless [Step.WithID] sets one; the first call of a model gets
+// "call_1".
 func Call(tool string, args any) Step {
 	raw, err := encode(args)
 	if err != nil {
@@ -89,20 +90,21 @@ func Call(tool string, args any) Step {
 	return Block(&aycoder.ToolUse{Name: tool, Args: raw})
 }
 
-// Cut returns a step that calls a tool, and that the token limit cuts off after args,
-// which is the beginning of a JSON text.
+// Cut returns a step in which the token limit cuts off a tool call. Args is the part of
+// the JSON arguments that the model wrote before the limit.
 func Cut(tool, args string) Step {
 	call := &aycoder.ToolUse{Name: tool, Args: json.RawMessage(args)}
 	return Step{blocks: []block{{part: call, cut: true}}}
 }
 
-// Block returns a step with any part, such as an [aycoder.Opaque] block. The part must
-// not be modified afterwards.
+// Block returns a step whose answer is the part p, which may be of any type, such as an
+// [aycoder.Opaque]. The part must not be modified afterwards.
 func Block(p aycoder.Part) Step { return Step{blocks: []block{{part: p}}} }
 
-// Reply returns a step that combines several steps into one answer. If more than one of
-// them sets the stop reason, the usage or the error, the last one wins. [Func] and
-// [Break] cannot be combined.
+// Reply returns a step that combines the content of several steps into one answer. If
+// more than one of them sets the stop reason, the usage or the error, the last value
+// applies. A step from [Func] or [Break] cannot be combined; the request then ends with
+// an error.
 func Reply(steps ...Step) Step {
 	var all Step
 	for _, s := range steps {
@@ -126,8 +128,8 @@ func Reply(steps ...Step) Step {
 	return all
 }
 
-// Func returns a step that f chooses when the request is made. It is called on the
-// goroutine that ranges over the stream.
+// Func returns a step that calls f when the request is made, and answers with the step
+// that f returns. The goroutine that ranges over the stream calls f.
 func Func(f func(*aycoder.Request) Step) Step {
 	if f == nil {
 		return Step{bad: errors.New("nil Func")}
@@ -135,13 +137,13 @@ func Func(f func(*aycoder.Request) Step) Step {
 	return Step{choose: f}
 }
 
-// Fail returns a step that ends with err. In a [Reply], the error comes after the content of the
-// steps.
+// Fail returns a step whose stream ends with err. In a [Reply], the content of the other
+// steps comes before the error.
 func Fail(err error) Step { return Step{err: err} }
 
-// Break returns a step whose stream breaks off after that many events of reply, at the
-// latest before its [aycoder.MessageDone]. The model yields err, or an
-// [aycoder.StreamBrokenError] if err is nil.
+// Break returns a step whose stream ends with an error after the given number of events
+// of reply. If reply has fewer events, the error comes in place of [aycoder.MessageDone].
+// The error is err, or an [*aycoder.StreamBrokenError] if err is nil.
 func Break(events int, err error, reply ...Step) Step {
 	s := Reply(reply...)
 	s.broken, s.limit = true, max(events, 0)
@@ -151,20 +153,21 @@ func Break(events int, err error, reply ...Step) Step {
 	return s
 }
 
-// WithStop returns the step with another stop reason.
+// WithStop returns a copy of the step with this stop reason.
 func (s Step) WithStop(reason aycoder.StopReason) Step {
 	s.stop = reason
 	return s
 }
 
-// WithUsage returns the step with a token usage, in place of an estimate.
+// WithUsage returns a copy of the step with this token usage, which replaces the
+// estimate.
 func (s Step) WithUsage(u aycoder.Usage) Step {
 	s.usage = &u
 	return s
 }
 
-// WithID returns the step with an id for its calls. An id that already occurs in a
-// conversation reproduces a fault of some models.
+// WithID returns a copy of the step in which all tool calls have this id. A test can use
+// an id that already occurs in the conversation, because some models repeat ids.
 func (s Step) WithID(id string) Step {
 	blocks := make([]block, len(s.blocks))
 	for i, b := range s.blocks {
@@ -199,8 +202,9 @@ func encode(args any) (json.RawMessage, error) {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// LastOutput returns the last output of a tool after the model's last message. If there
-// is none, it returns an empty output that is not an error.
+// LastOutput returns the last tool output in the messages after the model's last message.
+// If these messages have no tool output, LastOutput returns an empty output that is not
+// an error.
 func LastOutput(req *aycoder.Request) *aycoder.ToolOutput {
 	for p := range sinceAnswer(req) {
 		if o, ok := p.(*aycoder.ToolOutput); ok {
@@ -210,8 +214,8 @@ func LastOutput(req *aycoder.Request) *aycoder.ToolOutput {
 	return &aycoder.ToolOutput{}
 }
 
-// LastText returns the last text of a user or a tool after the model's last message, or
-// "".
+// LastText returns the last text in the messages after the model's last message. The text
+// is that of the user or of a tool output. If there is none, LastText returns "".
 func LastText(req *aycoder.Request) string {
 	for p := range sinceAnswer(req) {
 		switch p := p.(type) {
@@ -224,8 +228,8 @@ func LastText(req *aycoder.Request) string {
 	return ""
 }
 
-// sinceAnswer yields the parts after the model's last message, backwards, so that its
-// cost does not depend on the length of the history.
+// sinceAnswer yields the parts after the model's last message. It goes backward, so that
+// its cost does not depend on the length of the history.
 func sinceAnswer(req *aycoder.Request) func(yield func(aycoder.Part) bool) {
 	return func(yield func(aycoder.Part) bool) {
 		for i := len(req.Messages) - 1; i >= 0; i-- {
@@ -242,18 +246,20 @@ func sinceAnswer(req *aycoder.Request) func(yield func(aycoder.Part) bool) {
 	}
 }
 
-// RateLimited returns the [aycoder.RateLimitError] of a provider that demands a wait.
+// RateLimited returns the [*aycoder.RateLimitError] of a provider that asks the client to
+// wait for the given time. Use it with [Fail].
 func RateLimited(wait time.Duration) error {
 	return &aycoder.RateLimitError{ModelError: scripted(429, "rate_limit_error"), RetryAfter: wait}
 }
 
-// Overloaded returns the [aycoder.OverloadedError] of a provider without capacity.
+// Overloaded returns the [*aycoder.OverloadedError] of a provider without free capacity.
+// Use it with [Fail].
 func Overloaded() error {
 	return &aycoder.OverloadedError{ModelError: scripted(529, "overloaded_error")}
 }
 
-// TooLarge returns the [aycoder.ContextTooLargeError] of a request with that many tokens
-// to a model with the given limit.
+// TooLarge returns the [*aycoder.ContextTooLargeError] for a request of actual tokens to
+// a model whose context has limit tokens. Use it with [Fail].
 func TooLarge(actual, limit int64) error {
 	return &aycoder.ContextTooLargeError{
 		ModelError: scripted(400, "invalid_request_error"), Actual: actual, Max: limit,
