@@ -29,9 +29,10 @@ import (
 	"github.com/aycoder/aycoder/providers/openai"
 )
 
-// Option sets a property that all providers have. Options are applied in order; the last
-// one wins unless its comment says otherwise. [Open] reports invalid values with the
-// [*aycoder.ConfigError] of the provider's own option.
+// Option sets a property that the clients of all providers have. A repeated option
+// overrides the earlier one, unless its comment says that repeated options add up. [Open]
+// reports an invalid value with the [*aycoder.ConfigError] of the provider's option of
+// the same name.
 type Option func(*settings) error
 
 type settings struct {
@@ -42,7 +43,7 @@ type settings struct {
 	headers   [][2]string
 }
 
-// set makes an option of a setting whose value the provider checks.
+// set returns an option for a setting whose value the provider itself checks.
 func set(f func(*settings)) Option {
 	return func(s *settings) error {
 		f(s)
@@ -50,30 +51,34 @@ func set(f func(*settings)) Option {
 	}
 }
 
-// WithAPIKey sets the key. Default: the environment variable of the provider.
+// WithAPIKey sets the API key. Default: the environment variable of the provider, such as
+// ANTHROPIC_API_KEY.
 func WithAPIKey(key string) Option { return set(func(s *settings) { s.key = &key }) }
 
-// WithBaseURL sets the URL of the service. Default: that of the provider.
+// WithBaseURL sets the URL of the service. Default: the default URL of the provider.
 func WithBaseURL(base string) Option { return set(func(s *settings) { s.base = &base }) }
 
-// WithHTTPClient sets the HTTP client. Default: one with [http.DefaultTransport].
+// WithHTTPClient sets the HTTP client, for example to use a proxy or to record requests.
+// The provider copies hc. Default: a client with [http.DefaultTransport].
 func WithHTTPClient(hc *http.Client) Option { return set(func(s *settings) { s.http = &hc }) }
 
-// WithIdleTimeout limits the time without data from the service. Default: that of the
-// provider, which is mostly 5 minutes, and 10 where models are loaded first.
+// WithIdleTimeout limits how long the client waits for the next data from the service.
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. Default: the
+// default of the provider. This is 10 minutes for Ollama, DeepSeek and local servers, and
+// 5 minutes for the others.
 func WithIdleTimeout(d time.Duration) Option { return set(func(s *settings) { s.idle = &d }) }
 
-// WithMaxTokens limits the answers to requests that do not set a limit. Default: that of
-// the provider.
+// WithMaxTokens limits the length of an answer, in tokens, for requests whose
+// [aycoder.Request.MaxTokens] is 0. Default: the default of the provider.
 func WithMaxTokens(n int) Option { return set(func(s *settings) { s.maxTokens = &n }) }
 
-// WithHeader sets a header of every request. Repeated options with different names add
-// up. Default: none.
+// WithHeader sets a header that is sent with every request. Repeated options with
+// different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return set(func(s *settings) { s.headers = append(s.headers, [2]string{name, value}) })
 }
 
-// An entry describes a provider.
+// An entry is a provider with the function that opens its client.
 type entry struct {
 	name string
 	open func(model string, s *settings) (aycoder.ModelClient, error)
@@ -102,7 +107,7 @@ var table = []entry{
 	{"lmstudio", plain(openai.LMStudio, openaiOptions)},
 }
 
-// Names returns the names of all providers that [Open] knows.
+// Names returns the names of all providers that [Open] accepts, in a fixed order.
 func Names() []string {
 	names := make([]string, len(table))
 	for i, e := range table {
@@ -111,15 +116,18 @@ func Names() []string {
 	return names
 }
 
-// Open returns a client for a name of the form "provider/model". Keys come from the
-// environment variable of the provider (ANTHROPIC_API_KEY, OPENAI_API_KEY and so on),
-// unless [WithAPIKey] sets one. "openai" uses the Responses API; "openai-chat" and the
-// other providers of that family use Chat Completions. "azure" requires its endpoint in
-// [WithBaseURL] or AZURE_OPENAI_ENDPOINT, takes the deployment as the model, and reads
-// the version of the API from OPENAI_API_VERSION.
+// Open returns a client for a name of the form "provider/model". The API key comes from
+// [WithAPIKey], or else from the environment variable of the provider, such as
+// ANTHROPIC_API_KEY or OPENAI_API_KEY.
 //
-// An invalid name is an [*aycoder.ConfigError] that lists the valid ones; other errors
-// are those of the provider's New. Open does not send a request.
+// The provider "openai" uses OpenAI's Responses API. The provider "openai-chat" and the
+// services that are compatible with OpenAI use Chat Completions. The provider "azure"
+// takes the name of the deployment as the model. It needs an endpoint from [WithBaseURL]
+// or AZURE_OPENAI_ENDPOINT, and reads the version of the API from OPENAI_API_VERSION.
+//
+// If the name is invalid, the error is an [*aycoder.ConfigError] that lists the valid
+// providers. Other errors are those of the provider's New function. Open does not send a
+// request.
 func Open(name string, opts ...Option) (aycoder.ModelClient, error) {
 	provider, model, ok := strings.Cut(name, "/")
 	if !ok || provider == "" || model == "" {
@@ -182,7 +190,8 @@ func plain[C aycoder.ModelClient, O any](open func(string, ...O) (C, error), o o
 	}
 }
 
-// client prevents a typed nil pointer in the interface.
+// client converts the results of a provider's New. On an error it returns a nil
+// interface: a nil pointer of type C in the interface would not equal nil.
 func client[C aycoder.ModelClient](c C, err error) (aycoder.ModelClient, error) {
 	if err != nil {
 		return nil, err
