@@ -1,11 +1,14 @@
 package providers_test
 
 import (
+	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,5 +82,43 @@ func each[C any, O any](t *testing.T, name string, open func(string, ...O) (C, e
 		_, err := open("m", opt)
 		_, ok := errors.AsType[*aycoder.ConfigError](err)
 		assert.True(t, ok, "%s: option %d: %v", name, i, err)
+	}
+}
+
+// A service gets only one credential: a token source replaces a key.
+func TestTokenReplacesKey(t *testing.T) {
+	var got []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = nil
+		for name, values := range r.Header {
+			for _, v := range values {
+				if strings.Contains(v, "the-key") || strings.Contains(v, "the-token") {
+					got = append(got, name+": "+v)
+				}
+			}
+		}
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	token := func(context.Context) (string, error) { return "the-token", nil }
+	for name, open := range map[string]func() (aycoder.ModelClient, error){
+		"anthropic": func() (aycoder.ModelClient, error) {
+			return anthropic.New("m", anthropic.WithBaseURL(srv.URL), anthropic.WithAPIKey("the-key"), anthropic.WithTokenSource(token))
+		},
+		"bedrock": func() (aycoder.ModelClient, error) {
+			return bedrock.New("m", bedrock.WithBaseURL(srv.URL), bedrock.WithAPIKey("the-key"), bedrock.WithTokenSource(token))
+		},
+		"google": func() (aycoder.ModelClient, error) {
+			return google.New("m", google.WithBaseURL(srv.URL), google.WithAPIKey("the-key"), google.WithTokenSource(token))
+		},
+		"openai": func() (aycoder.ModelClient, error) {
+			return openai.New("m", openai.WithBaseURL(srv.URL), openai.WithAPIKey("the-key"), openai.WithTokenSource(token))
+		},
+	} {
+		m, err := open()
+		require.NoError(t, err, name)
+		_, err = aycoder.Complete(t.Context(), m, &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("hi")}})
+		require.Error(t, err, name)
+		assert.Equal(t, []string{"Authorization: Bearer the-token"}, got, name)
 	}
 }

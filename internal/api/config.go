@@ -355,13 +355,14 @@ func moves(req *http.Request, via []*http.Request) bool {
 
 // SetHeaders sets the headers of a request in h: first the common headers, then the
 // header keyName with prefix and the API key, and last the caller's headers, which
-// override the others. It omits the key if the caller has set an Authorization header.
+// override the others. It omits the key if the caller has set an Authorization header or a
+// token source, because a service should get only one credential.
 func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/json")
 	h.Set("User-Agent", "aycoder")
 	own := c.header()
-	if key := c.Key(); key != "" && own.Get("Authorization") == "" {
+	if key := c.Key(); key != "" && c.token == nil && own.Get("Authorization") == "" {
 		h.Set(keyName, prefix+key)
 	}
 	maps.Copy(h, own)

@@ -47,7 +47,6 @@ type config struct {
 	stream    streamer
 	preset    bool               // the preset determines the service
 	named     bool               // by WithProvider
-	tokens    bool               // replaces the key
 	xml       textTools          // nil if the API's own tools are used
 	thinkTags func() thinkFilter // nil if tags are plain text
 	echo      string
@@ -78,10 +77,7 @@ func WithAPIKey(key string) Option {
 // request with an [*aycoder.AuthError]. With a token source, [New] does not look for an
 // API key in the environment. Default: no token source.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
-	return func(c *config) error {
-		c.tokens = true
-		return c.SetToken("WithTokenSource", token)
-	}
+	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
 // WithBaseURL sets the URL of the service, including the version of the API. The client
@@ -336,13 +332,9 @@ func (c *Client) modelsURL() string {
 	return c.endpoint("/models")
 }
 
-// setHeaders sets all headers of a request. With a token source the header of the API key
-// is removed, because a service should get only one credential.
+// setHeaders sets all headers of a request.
 func (c *Client) setHeaders(h http.Header) {
 	c.cfg.SetHeaders(h, c.cfg.keyHeader, c.cfg.keyPrefix)
-	if c.cfg.tokens && c.cfg.Header().Get(c.cfg.keyHeader) == "" {
-		h.Del(c.cfg.keyHeader)
-	}
 }
 
 // ModelName implements [aycoder.ModelNamer]. It returns the name of the service, as
