@@ -52,19 +52,26 @@ type Config struct {
 	// a limit. It also limits the bytes that may arrive between two events of an answer.
 	MaxResponse int64
 
-	home   string // the base URL to which the key in the environment belongs
-	chosen bool   // an option has set the base URL
-	found  bool   // the environment has set it
-	client *http.Client
+	home   string       // the base URL to which the key in the environment belongs
+	chosen bool         // an option has set the base URL
+	found  bool         // the environment has set it
+	client *http.Client // nil if it is the default
 	auth   func() string
-	token  func(context.Context) (string, error)
-	recent func() *tokens
-	header func() http.Header
-	hidden func() []string
+	tokens func() *tokens
+	own    func() own // nil if there are none
 }
 
-// tokens are the most recently sent bearer tokens, which are removed from error texts.
+// own are the headers that the caller set, and the values that are removed from error texts.
+type own struct {
+	header http.Header
+	hidden []string
+}
+
+// tokens are a source of bearer tokens, and the most recently sent ones, which are removed
+// from error texts.
 type tokens struct {
+	source func(context.Context) (string, error)
+
 	mu   sync.Mutex
 	last []string
 }
@@ -89,11 +96,7 @@ func (t *tokens) all() []string {
 
 // NewConfig returns the default settings for a provider whose service is at the URL base.
 func NewConfig(provider, base string) Config {
-	return Config{
-		Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse,
-		header: func() http.Header { return http.Header{} },
-		hidden: func() []string { return nil },
-	}
+	return Config{Provider: provider, BaseURL: base, home: base, Idle: DefaultIdle, MaxResponse: DefaultMaxResponse}
 }
 
 // SetKey sets the API key. As in all setters, option is the name of the option that an
@@ -114,31 +117,32 @@ func (c *Config) SetToken(option string, token func(context.Context) (string, er
 	if token == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
 	}
-	recent := &tokens{}
-	c.token, c.recent = token, func() *tokens { return recent }
+	t := &tokens{source: token}
+	c.tokens = func() *tokens { return t }
 	return nil
 }
 
 // Authorised reports whether requests have credentials: an API key, a token source, or an
 // Authorization header that the caller set.
 func (c *Config) Authorised() bool {
-	return c.auth != nil || c.token != nil || c.header().Get("Authorization") != ""
+	return c.auth != nil || c.tokens != nil || c.Header().Get("Authorization") != ""
 }
 
 // authorise calls the token source and adds its token to the headers of a request. An
 // Authorization header of the caller takes precedence.
 func (c *Config) authorise(ctx context.Context, h http.Header) error {
-	if c.token == nil || c.header().Get("Authorization") != "" {
+	if c.tokens == nil || c.Header().Get("Authorization") != "" {
 		return nil
 	}
-	token, err := c.token(ctx)
+	tokens := c.tokens()
+	token, err := tokens.source(ctx)
 	if err != nil {
 		return fmt.Errorf("get token: %w", err)
 	}
 	if !Token(token) {
 		return errors.New("get token: it is empty or has white space or control characters")
 	}
-	c.recent().add(token)
+	tokens.add(token)
 	h.Set("Authorization", "Bearer "+token)
 	return nil
 }
@@ -225,9 +229,12 @@ func (c *Config) SetHeader(option, name, value string) error {
 		return &aycoder.ConfigError{Option: option,
 			Err: fmt.Errorf("name %q or its value is not valid in HTTP", name)}
 	}
-	h := c.header().Clone()
-	h.Set(name, value)
-	c.header = func() http.Header { return h }
+	all := c.owned()
+	if all.header = all.header.Clone(); all.header == nil {
+		all.header = http.Header{}
+	}
+	all.header.Set(name, value)
+	c.own = func() own { return all }
 	return nil
 }
 
@@ -241,25 +248,38 @@ func validHeader(name, value string) bool {
 		!strings.ContainsAny(value, "\r\n\x00")
 }
 
-// SetHTTPClient sets the HTTP client, which [Config.HTTP] copies.
+// SetHTTPClient sets the HTTP client to a copy of hc. The copy follows redirects only to the
+// same scheme and host: on a redirect to another host, net/http would remove the
+// Authorization header, but it would send the conversation and other headers with keys.
 func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 	if hc == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("client is nil")}
 	}
-	c.client = hc
+	limited := *hc
+	limited.CheckRedirect = sameHost
+	if next := hc.CheckRedirect; next != nil {
+		limited.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+			if moves(req, via) {
+				return http.ErrUseLastResponse
+			}
+			return next(req, via)
+		}
+	}
+	c.client = &limited
 	return nil
 }
 
 // AddSecret adds a value, such as a parameter of the URL, that must not appear in error
 // texts. A value of less than 8 bytes is ignored, because it would match too many texts.
 func (c *Config) AddSecret(value string) {
-	all := slices.Clone(c.hidden())
+	all := c.owned()
+	all.hidden = slices.Clip(all.hidden)
 	for _, v := range []string{value, url.QueryEscape(value)} {
 		if len(v) >= minSecret {
-			all = append(all, v)
+			all.hidden = append(all.hidden, v)
 		}
 	}
-	c.hidden = func() []string { return all }
+	c.own = func() own { return all }
 }
 
 // SetMaxTokens sets [Config.MaxTokens]. A value of less than 1 is an error.
@@ -285,7 +305,14 @@ func (c *Config) SetIdle(option string, d time.Duration) error {
 func (c *Config) AtHome() bool { return c.BaseURL == c.home }
 
 // Header returns the headers that the caller set. The map must not be modified.
-func (c *Config) Header() http.Header { return c.header() }
+func (c *Config) Header() http.Header { return c.owned().header }
+
+func (c *Config) owned() own {
+	if c.own == nil {
+		return own{}
+	}
+	return c.own()
+}
 
 // FindKey sets the API key from the first of the environment variables env that is not
 // empty. It does nothing if an option has set a key or a token source, or if the caller
@@ -295,9 +322,8 @@ func (c *Config) Header() http.Header { return c.header() }
 // error if the environment has set the base URL, because such a service may not need a
 // key.
 func (c *Config) FindKey(model string, headers []string, env ...string) error {
-	own := c.header()
-	given := func(name string) bool { return own.Get(name) != "" }
-	if c.auth != nil || c.token != nil || slices.ContainsFunc(headers, given) || !c.AtHome() {
+	given := func(name string) bool { return c.Header().Get(name) != "" }
+	if c.auth != nil || c.tokens != nil || slices.ContainsFunc(headers, given) || !c.AtHome() {
 		return nil
 	}
 	for _, name := range env {
@@ -307,32 +333,19 @@ func (c *Config) FindKey(model string, headers []string, env ...string) error {
 		}
 		return c.SetKey(name, key)
 	}
-	if len(env) == 0 || c.found {
+	if cmp.Or(env...) == "" || c.found {
 		return nil
 	}
 	return &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: c.Provider, Model: model,
 		Err: fmt.Errorf("no API key: set %s or pass WithAPIKey", env[0])}}
 }
 
-// HTTP returns a copy of the caller's HTTP client, or a new client if there is none. The
-// copy follows redirects only to the same scheme and host: on a redirect to another host,
-// net/http would remove the Authorization header, but it would send the conversation and
-// other headers with keys.
-func (c *Config) HTTP() *http.Client {
+// http returns the HTTP client.
+func (c *Config) http() *http.Client {
 	if c.client == nil {
 		return &http.Client{CheckRedirect: sameHost}
 	}
-	hc := *c.client
-	hc.CheckRedirect = sameHost
-	if next := c.client.CheckRedirect; next != nil {
-		hc.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-			if moves(req, via) {
-				return http.ErrUseLastResponse
-			}
-			return next(req, via)
-		}
-	}
-	return &hc
+	return c.client
 }
 
 // sameHost is the CheckRedirect function for a client that does not have one.
@@ -361,8 +374,8 @@ func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream, application/json")
 	h.Set("User-Agent", "aycoder")
-	own := c.header()
-	if key := c.Key(); key != "" && c.token == nil && own.Get("Authorization") == "" {
+	own := c.Header()
+	if key := c.Key(); key != "" && c.tokens == nil && own.Get("Authorization") == "" {
 		h.Set(keyName, prefix+key)
 	}
 	maps.Copy(h, own)
@@ -395,14 +408,15 @@ func (c *Config) Show(s string, n int) string {
 // [Config.AddSecret]. The longest comes first, because one secret may contain another.
 func (c *Config) secrets() []string {
 	var keys []string
-	own := c.header()
+	all := c.owned()
+	own := all.header
 	_, token, _ := strings.Cut(own.Get("Authorization"), " ")
 	keys = append(keys, own.Get("X-Api-Key"), own.Get("Api-Key"), own.Get("X-Goog-Api-Key"),
 		own.Get("Authorization"), strings.TrimSpace(token), c.Key())
-	if c.recent != nil {
-		keys = append(keys, c.recent().all()...)
+	if c.tokens != nil {
+		keys = append(keys, c.tokens().all()...)
 	}
-	keys = append(keys, c.hidden()...)
+	keys = append(keys, all.hidden...)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return len(k) < 4 })
 	for _, values := range own {
 		for _, v := range values {

@@ -51,8 +51,7 @@ var (
 // not be modified after the call of [Exchange.Stream].
 type Exchange struct {
 	Config *Config
-	HTTP   *http.Client // the result of [Config.HTTP]
-	Model  string       // the name of the model, for errors
+	Model  string // the name of the model, for errors
 	URL    string
 	Method string // Default: POST
 	// Encode returns the body of the request. Its error is reported as an
@@ -271,7 +270,7 @@ func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Respo
 	r.Header = h
 	k.body.start()
 	defer k.body.stop()
-	resp, err := k.x.HTTP.Do(r)
+	resp, err := k.x.Config.http().Do(r)
 	if err = withoutQuery(err); isTyped(err) {
 		err = k.shown(err)
 	}

@@ -107,7 +107,7 @@ func exchange(t testing.TB, url string, rt http.RoundTripper, set ...func(*Confi
 		require.NoError(t, f(&c))
 	}
 	return &Exchange{
-		Config: &c, HTTP: c.HTTP(), Model: "m", URL: url + "/chat",
+		Config: &c, Model: "m", URL: url + "/chat",
 		Encode:     func() (*Payload, error) { return &Payload{Pieces: [][]byte{[]byte("{"), []byte("}")}}, nil },
 		SetHeaders: func(h http.Header) { c.SetHeaders(h, "X-Api-Key", "") },
 		Decode:     func(k *Call) Decoder { return &words{k, NewAnswer(k)} },

@@ -30,8 +30,9 @@ func failing(status int, body string, h http.Header) *Exchange {
 	for k := range h {
 		i.Response.Headers[k] = h.Get(k)
 	}
+	c.client = &http.Client{Transport: i.Transport(body, 1<<20)}
 	return &Exchange{
-		Config: &c, HTTP: &http.Client{Transport: i.Transport(body, 1<<20)}, Model: "m-1", URL: "http://service.test/x",
+		Config: &c, Model: "m-1", URL: "http://service.test/x",
 		Encode:     func() (*Payload, error) { return &Payload{}, nil },
 		SetHeaders: func(http.Header) {},
 		Decode:     func(k *Call) Decoder { return failDecoder{k} },

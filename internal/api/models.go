@@ -100,7 +100,7 @@ func (k *Call) known(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, availableTime)
 	defer cancel()
-	names, lerr := Models(ctx, k.x.HTTP, k.x.ModelsURL, func(h http.Header) {
+	names, lerr := Models(ctx, k.x.Config.http(), k.x.ModelsURL, func(h http.Header) {
 		k.x.SetHeaders(h)
 		_ = k.x.Config.authorise(ctx, h) // the request was authorised just before
 	})

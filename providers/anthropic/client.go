@@ -90,7 +90,6 @@ const (
 type Client struct {
 	model string
 	cfg   config
-	http  *http.Client
 }
 
 // A config holds the options. The same client talks to Anthropic, to Amazon Bedrock and
@@ -205,25 +204,26 @@ func WithCacheTTL(d time.Duration) Option {
 // them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
 // send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{Config: api.NewConfig(provider, defaultBaseURL), version: defaultVersion, ttl: defaultTTL}
+	client := &Client{model: model, cfg: config{Config: api.NewConfig(provider, defaultBaseURL), version: defaultVersion, ttl: defaultTTL}}
+	c := &client.cfg
 	c.MaxTokens = defaultMaxTokens
 	var errs []error
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, option.Apply(&c, opts))
+	errs = append(errs, option.Apply(c, opts))
 	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new anthropic client: %w", err)
 	}
-	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
+	return client, nil
 }
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	model := c.modelOf(req)
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: model, URL: c.cfg.url(model),
+		Config: &c.cfg.Config, Model: model, URL: c.cfg.url(model),
 		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: c.cfg.setHeaders,

@@ -78,7 +78,6 @@ const (
 type Client struct {
 	model string
 	cfg   config
-	http  *http.Client
 }
 
 type config struct {
@@ -170,17 +169,18 @@ func WithIdleTimeout(d time.Duration) Option {
 // invalid, the error joins an [*aycoder.ConfigError] for each of them. If the API key is
 // missing, the error is an [*aycoder.AuthError]. New does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{Config: api.NewConfig(provider, noHome)}
+	client := &Client{model: model, cfg: config{Config: api.NewConfig(provider, noHome)}}
+	c := &client.cfg
 	var errs []error
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, option.Apply(&c, opts))
+	errs = append(errs, option.Apply(c, opts))
 	errs = append(errs, c.settle(model))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new bedrock client: %w", err)
 	}
-	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
+	return client, nil
 }
 
 // settle determines the URL and the key once all options are applied.
@@ -222,7 +222,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 	model := cmp.Or(req.Model, c.model)
 	name := strings.ReplaceAll(url.PathEscape(model), ":", "%3A")
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: model, MaxResponse: req.MaxResponse,
+		Config: &c.cfg.Config, Model: model, MaxResponse: req.MaxResponse,
 		URL:        c.cfg.BaseURL + "/model/" + name + "/converse-stream",
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: c.setHeaders,

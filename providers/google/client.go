@@ -31,7 +31,6 @@ const (
 type Client struct {
 	model string
 	cfg   config
-	http  *http.Client
 }
 
 // A config is the result of the options.
@@ -162,12 +161,13 @@ func WithExtra(name string, value any) Option {
 // [*aycoder.ConfigError] for each of them. If the API key is missing, the error is an
 // [*aycoder.AuthError]. New does not send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{Config: api.NewConfig(provider, defaultBaseURL)}
+	client := &Client{model: model, cfg: config{Config: api.NewConfig(provider, defaultBaseURL)}}
+	c := &client.cfg
 	var errs []error
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, option.Apply(&c, opts))
+	errs = append(errs, option.Apply(c, opts))
 	if c.project != "" {
 		c.setVertex()
 	}
@@ -180,7 +180,7 @@ func New(model string, opts ...Option) (*Client, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new %s client: %w", c.Provider, err)
 	}
-	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
+	return client, nil
 }
 
 // setVertex selects Vertex AI, at the caller's base URL if there is one.
@@ -222,7 +222,7 @@ func (c *config) findKey(model string) error {
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	name := cmp.Or(req.Model, c.model)
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: name, URL: c.endpoint(name), ModelsURL: c.list(),
+		Config: &c.cfg.Config, Model: name, URL: c.endpoint(name), ModelsURL: c.list(),
 		MaxResponse: req.MaxResponse,
 		Encode:      func() (*api.Payload, error) { return c.encode(req, parseModel(name)) },
 		SetHeaders:  func(h http.Header) { c.cfg.SetHeaders(h, keyHeader, "") },

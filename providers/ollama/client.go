@@ -40,7 +40,6 @@ const (
 type Client struct {
 	model string
 	cfg   config
-	http  *http.Client
 	seen  *shown
 }
 
@@ -220,7 +219,7 @@ func configure(opts []Option) (config, error) {
 }
 
 func newClient(model string, c config) *Client {
-	return &Client{model: model, cfg: c, http: c.HTTP(), seen: &shown{}}
+	return &Client{model: model, cfg: c, seen: &shown{}}
 }
 
 // Stream implements [aycoder.ModelClient].
@@ -235,7 +234,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 // exchange returns the settings that all requests share.
 func (c *Client) exchange(model, path string) *api.Exchange {
 	return &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: model, URL: c.cfg.BaseURL + path,
+		Config: &c.cfg.Config, Model: model, URL: c.cfg.BaseURL + path,
 		SetHeaders: c.setHeaders, ModelsURL: c.cfg.BaseURL + "/api/tags", Failure: c.failure,
 		Frames: func(r io.Reader) iter.Seq2[sse.Event, error] { return lines(r, sse.DefaultLimit) },
 	}

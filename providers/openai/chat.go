@@ -11,7 +11,7 @@ import (
 // streamChat streams an answer of the Chat Completions API.
 func (c *Client) streamChat(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.endpoint("/chat/completions"),
+		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.endpoint("/chat/completions"),
 		Encode:     func() (*api.Payload, error) { return c.encodeChat(req) },
 		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return c.newChatDecoder(k, req) },

@@ -21,7 +21,7 @@ import (
 // step to step.
 type chatBody struct {
 	b     []byte
-	c     *config
+	c     *settings
 	req   *aycoder.Request
 	model string
 	extra map[string]json.RawMessage // the fields of client and request
@@ -402,7 +402,7 @@ func (w *chatBody) system() ([]byte, error) {
 
 // chatForm returns the form in which messages are written for a model. Only Claude needs
 // ids of calls that consist of plain characters; for other models a short id suffices.
-func (c *config) chatForm(model string) chatForm {
+func (c *settings) chatForm(model string) chatForm {
 	f := chatForm{provider: c.Provider, dialect: c.dialect, field: c.echo, xml: c.xml}
 	if f.ids == idPlain && !slices.ContainsFunc([]string{"claude", "anthropic"}, func(s string) bool {
 		return strings.Contains(model, s)

@@ -31,22 +31,26 @@ const (
 // Responses API. It is safe for concurrent use.
 type Client struct {
 	model string
-	cfg   config
-	http  *http.Client
+	cfg   settings
 }
 
 // A config is the result of the options.
 type config struct {
-	api.Config
-	keyEnv    []string
-	baseEnv   []string
+	*settings
+	keyEnv    string              // may be empty
+	baseEnv   string              // may be empty
 	adaptBase func(string) string // of baseEnv
-	keyHeader string              // the header of the key, and the prefix of its value
+	preset    bool                // the preset determines the service
+	named     bool                // by WithProvider
+}
+
+// settings is the part of them that a Client keeps.
+type settings struct {
+	api.Config
+	keyHeader string // the header of the key, and the prefix of its value
 	keyPrefix string
 	responses bool
 	stream    streamer
-	preset    bool               // the preset determines the service
-	named     bool               // by WithProvider
 	xml       textTools          // nil if the API's own tools are used
 	thinkTags func() thinkFilter // nil if tags are plain text
 	echo      string
@@ -272,23 +276,24 @@ func WithThinkingField(name string) Option {
 // them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
 // send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	c := config{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat, keyEnv: []string{keyEnv},
-		keyHeader: "Authorization", keyPrefix: "Bearer "}
+	client := &Client{model: model, cfg: settings{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat,
+		keyHeader: "Authorization", keyPrefix: "Bearer "}}
+	c := &config{settings: &client.cfg, keyEnv: keyEnv}
 	var errs []error
 	if model == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "model", Err: errors.New("name is empty")})
 	}
-	errs = append(errs, option.Apply(&c, opts))
+	errs = append(errs, option.Apply(c, opts))
 	if !c.preset {
-		c.baseEnv = []string{baseEnv}
+		c.baseEnv = baseEnv
 	}
-	errs = append(errs, c.FindBaseURL(c.adaptBase, c.baseEnv...))
+	errs = append(errs, c.FindBaseURL(c.adaptBase, c.baseEnv))
 	c.identify()
-	errs = append(errs, c.FindKey(model, []string{"Authorization", "Api-Key"}, c.keyEnv...))
+	errs = append(errs, c.FindKey(model, []string{"Authorization", "Api-Key"}, c.keyEnv))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new %s client: %w", c.Provider, err)
 	}
-	return &Client{model: model, cfg: c, http: c.HTTP()}, nil
+	return client, nil
 }
 
 // identify determines from the base URL which service the client talks to. A preset

@@ -16,8 +16,8 @@ import (
 type dialect struct {
 	// the field for the maximum length of an answer; max_completion_tokens if empty
 	maxTokens string
-	noUsage   bool   // stream_options is refused; usage is sent anyway
 	anyTool   string // the tool_choice that forces some call; "required" if empty
+	noUsage   bool   // stream_options is refused; usage is sent anyway
 	noStrict  bool   // structured output is not supported
 	thinking  thinkingForm
 	echo      echoForm
@@ -39,7 +39,7 @@ type dialect struct {
 }
 
 // A thinkingForm is the form in which a service accepts the setting for thinking.
-type thinkingForm int
+type thinkingForm byte
 
 const (
 	thinkEffort   thinkingForm = iota // reasoning_effort, for models that are known to think
@@ -53,7 +53,7 @@ const (
 
 // An echoForm is the form in which a service wants the thinking of its model back. The
 // field reasoning_details is sent back in any case.
-type echoForm int
+type echoForm byte
 
 const (
 	echoNothing echoForm = iota
@@ -63,7 +63,7 @@ const (
 )
 
 // An idForm is a restriction on the ids of calls.
-type idForm int
+type idForm byte
 
 const (
 	idShort idForm = iota // at most 40 bytes
@@ -72,7 +72,7 @@ const (
 )
 
 // A fileForm is the way in which a document is sent.
-type fileForm int
+type fileForm byte
 
 const (
 	fileData  fileForm = iota // {type: file, file: {filename, file_data}}
@@ -106,18 +106,13 @@ const localIdle = 10 * time.Minute
 func (s service) open(model string, opts []Option) (*Client, error) {
 	first := func(c *config) error {
 		c.SetHome(s.name, s.base)
-		c.keyEnv, c.dialect, c.preset = nil, s.dialect, true
+		c.keyEnv, c.dialect, c.preset = s.env, s.dialect, true
 		c.Idle = cmp.Or(s.idle, c.Idle)
 		if s.dialect.thinkTags {
 			c.thinkTags = newChatThink
 		}
-		if s.env != "" {
-			c.keyEnv = []string{s.env}
-		}
-		if s.baseEnv != "" {
-			c.baseEnv = []string{s.baseEnv}
-			c.adaptBase = func(base string) string { return api.WithVersion(base, s.version) }
-		}
+		c.baseEnv = s.baseEnv
+		c.adaptBase = func(base string) string { return api.WithVersion(base, s.version) }
 		return nil
 	}
 	return New(model, append([]Option{first}, opts...)...)
@@ -222,7 +217,7 @@ func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, er
 		}
 		c.SetHome("azure", base)
 		c.preset = true
-		c.keyEnv = []string{"AZURE_OPENAI_API_KEY"}
+		c.keyEnv = "AZURE_OPENAI_API_KEY"
 		c.keyHeader, c.keyPrefix = "Api-Key", ""
 		c.dialect = dialect{maxTokens: "max_completion_tokens"}
 		if apiVersion == "" {

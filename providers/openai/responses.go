@@ -60,7 +60,7 @@ func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key"
 // streamResponses sends a request to the Responses API and streams the answer.
 func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	x := &api.Exchange{
-		Config: &c.cfg.Config, HTTP: c.http, Model: c.modelOf(req), URL: c.respURL(),
+		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.respURL(),
 		Encode:     func() (*api.Payload, error) { return c.encodeResponses(req) },
 		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return newRespDecoder(k, c.respOwner(), mappedNames(req.Tools)) },

@@ -25,7 +25,7 @@ const respLeast = 16
 // step to step.
 type respBody struct {
 	b      []byte
-	c      *config
+	c      *settings
 	req    *aycoder.Request
 	model  string
 	quirks respQuirks
