@@ -98,9 +98,8 @@ func (r *Result) Text() string {
 // which calls of resumed runs have begun, see [Pending].
 type Loop struct {
 	settings
-	tools []tool
+	tools []*tool
 	specs []*ToolSpec // of tools
-	model string      // "provider/model", if the client tells it
 
 	keptRules atomic.Int64 // how many a RuleKeeper has taken
 
@@ -119,7 +118,8 @@ type tool struct {
 // New returns an agent that sends its requests to m. The error reports all options that are
 // invalid.
 func New(m ModelClient, opts ...Option) (*Loop, error) {
-	c := defaults()
+	l := &Loop{settings: defaults()}
+	c := &config{settings: &l.settings}
 	var errs []error
 	if m == nil {
 		errs = append(errs, isNilError("model"))
@@ -129,7 +129,7 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 			errs = append(errs, isNilError("option"))
 			continue
 		}
-		errs = append(errs, o(&c))
+		errs = append(errs, o(c))
 	}
 	tools, err := c.tools()
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -146,32 +146,40 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 			return nil, fmt.Errorf("new agent: %w", isNilError("builder of WithContextMiddleware"))
 		}
 	}
-	l := &Loop{settings: c.settings, tools: tools}
-	if n, ok := As[ModelNamer](l.client); ok {
-		provider, model := n.ModelName()
-		l.model = provider + "/" + model
-	}
-	l.specs = make([]*ToolSpec, len(tools))
-	for i := range tools {
-		l.specs[i] = &tools[i].spec
+	l.tools, l.specs = tools, make([]*ToolSpec, len(tools))
+	for i, t := range tools {
+		l.specs[i] = &t.spec
 	}
 	return l, nil
 }
 
+// model returns "provider/model", or "" if the client does not tell it.
+func (l *Loop) model() string {
+	n, ok := As[ModelNamer](l.client)
+	if !ok {
+		return ""
+	}
+	provider, model := n.ModelName()
+	return provider + "/" + model
+}
+
 // tools checks the tools and puts the middleware around them.
-func (c *config) tools() ([]tool, error) {
+func (c *config) tools() ([]*tool, error) {
 	var errs []error
-	tools := make([]tool, len(c.given))
+	tools := make([]*tool, len(c.given))
 	names := make(map[string]bool, len(c.given))
 	for i, impl := range c.given {
-		t := &tools[i]
-		t.spec, t.impl, t.call = impl.Spec(), impl, impl.Call
+		var t *tool
 		var err error
-		if made, ok := impl.(*funcTool); ok {
-			t.schema, t.call = made.schema, made.call // NewTool has checked the spec; made.call decodes
+		if made, ok := impl.(*funcTool); ok { // NewTool has checked the spec; made.call decodes
+			if t = &made.tool; len(c.wrapTool) > 0 {
+				t = new(made.tool)
+			}
 		} else {
+			t = &tool{spec: impl.Spec(), impl: impl, call: impl.Call}
 			t.schema, err = checkSpec(&t.spec, nil)
 		}
+		tools[i] = t
 		if err == nil && names[t.spec.Name] {
 			err = errors.New("name is used twice")
 		}
@@ -189,9 +197,9 @@ func (c *config) tools() ([]tool, error) {
 }
 
 func (l *Loop) tool(name string) *tool {
-	for i := range l.tools {
-		if l.tools[i].spec.Name == name {
-			return &l.tools[i]
+	for _, t := range l.tools {
+		if t.spec.Name == name {
+			return t
 		}
 	}
 	return nil
@@ -294,7 +302,7 @@ func (r *run) enter(in *Input) error {
 	}
 	l := r.loop
 	r.ready = r.state.start(&StartInput{
-		Messages: messages, Tools: l.specs, Model: l.model, ids: ids,
+		Messages: messages, Tools: l.specs, Model: l.model(), ids: ids,
 		MaxTurns: l.maxTurns, MaxCalls: l.maxCalls,
 	})
 	return nil
@@ -378,7 +386,7 @@ func same(a, b []*Message) bool {
 
 // config holds the values that the options of New set.
 type config struct {
-	settings
+	*settings
 	given       []Tool
 	wrapModel   []ModelMiddleware
 	wrapTool    []ToolMiddleware
@@ -407,9 +415,13 @@ type settings struct {
 	random      func() float64
 	execute     func(context.Context, string, func(context.Context))
 	log         logFunc
+	hooks       *hooks // nil without an approver and an auditor
+}
 
-	// These hooks are linked only into programs with an approver or an auditor, see [config.watch].
-	record     func(*run) recorder
+// hooks are linked only into programs with an approver or an auditor, see [config.watch].
+type hooks struct {
+	record func(*run) recorder
+	// checkStart returns why a call that was allowed must not start.
 	checkStart func(context.Context, *run, *RunTool) error
 	named      func(Verdict, *ToolUse, *ToolSpec) Verdict
 }

@@ -162,8 +162,8 @@ func (l *Loop) policy(ctx context.Context, call *ToolUse, spec *ToolSpec) (v Ver
 	case v.kind != verdictAllow:
 	case v.plan != nil:
 		return Deny("the approver gave a plan that it was not shown")
-	case l.named != nil:
-		return l.named(v, call, spec)
+	case l.hooks != nil:
+		return l.hooks.named(v, call, spec)
 	}
 	return v
 }
@@ -329,8 +329,8 @@ func (r *run) runTool(ctx context.Context, a *RunTool) {
 	if a.prepared == nil { // it was allowed before the run was suspended; the tools may be others now
 		a.prepared, err = r.prepareCall(&ToolUse{ID: a.Call.ID, Name: a.Call.Name, Args: a.Args})
 	}
-	if err == nil && r.checkStart != nil {
-		err = r.checkStart(ctx, r, a)
+	if err == nil && r.hooks != nil {
+		err = r.hooks.checkStart(ctx, r, a)
 	}
 	if err != nil {
 		if ctx.Err() == nil {

@@ -294,7 +294,7 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 // rememberPreview keeps the preview of a command that is allowed without asking, for checkStart.
 func (r *run) rememberPreview(ctx context.Context, q *pendingQuestion) {
 	_, ok := q.tool.impl.(Previewer)
-	if r.checkStart == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
+	if r.hooks == nil || !ok || q.tool.spec.Subject.Kind != SubjectCommand {
 		return
 	}
 	if req, err := r.question(ctx, q); err == nil {

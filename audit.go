@@ -86,8 +86,8 @@ type AuditRecord struct {
 func WithAudit(a Auditor) Option {
 	return option("WithAudit", a != nil, "is nil", func(c *config) {
 		c.watch()
-		before := c.record
-		c.record = func(r *run) recorder {
+		before := c.hooks.record
+		c.hooks.record = func(r *run) recorder {
 			t, ok := before(r).(*trail)
 			if !ok {
 				t = &trail{turn: semaphore.NewWeighted(1)}
@@ -101,11 +101,9 @@ func WithAudit(a Auditor) Option {
 // watch has the runs recorded, and approvals checked again before a call starts. Only options refer
 // to this code, and no type of it is in config: programs without these options do not link it.
 func (c *config) watch() {
-	if c.record == nil {
-		c.record = newTrail
+	if c.hooks == nil {
+		c.hooks = &hooks{newTrail, checkStart, Verdict.named}
 	}
-	c.checkStart = checkStart
-	c.named = Verdict.named
 }
 
 // AuditError reports that a call was not run because an [Auditor] could not record its approval.

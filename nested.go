@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,9 +122,7 @@ func (r *run) inside(inv *Invocation) {
 	if r.parent.recorder != nil {
 		r.recorder = r.parent.recorder.child(r.recorder)
 	}
-	if r.checkStart == nil {
-		r.checkStart = r.parent.checkStart
-	}
+	r.hooks = cmp.Or(r.hooks, r.parent.hooks)
 }
 
 type runKey struct{}

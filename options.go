@@ -56,13 +56,13 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func defaults() config {
-	return config{settings: settings{
+func defaults() settings {
+	return settings{
 		builder: plainContext{}, approver: readOnly{}, maxTurns: 50, maxCalls: 128,
 		maxOutput: 256 << 10, maxResponse: maxAnswer, keepEncoded: true, parallel: 8, grace: time.Second,
 		clock: SystemClock(), newID: newID, random: randv2.Float64,
 		log: silent,
-	}}
+	}
 }
 
 // readOnly is the default approver.
@@ -87,11 +87,7 @@ func option(name string, ok bool, problem string, set func(*config)) Option {
 
 // WithTools appends tools to those of earlier options. Their names must differ. Default: no tools.
 func WithTools(tools ...Tool) Option {
-	ok := true
-	for _, t := range tools {
-		ok = ok && t != nil
-	}
-	return option("WithTools", ok, "a tool is nil", func(c *config) {
+	return option("WithTools", !slices.Contains(tools, nil), "a tool is nil", func(c *config) {
 		c.given = append(c.given, tools...)
 	})
 }

@@ -20,7 +20,7 @@ func (o *outbox) push(ev Event) {
 			return
 		}
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
-		if empty(ev) {
+		if eventSize(ev.(ModelEvent)) == 0 {
 			return
 		}
 		if n := len(o.items); n > 0 && o.items[n-1].join(ev) {
@@ -32,16 +32,6 @@ func (o *outbox) push(ev Event) {
 	if start {
 		o.room = o.items
 	}
-}
-
-func empty(ev Event) bool {
-	switch ev := ev.(type) {
-	case *TextDelta:
-		return ev.Text == ""
-	case *ThinkingDelta:
-		return ev.Text == ""
-	}
-	return false
 }
 
 func (o *outbox) replace(p *ToolProgress) bool {

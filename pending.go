@@ -134,8 +134,8 @@ func (r *run) resume(in *Input) error {
 	}
 	limits := *s.rules
 	limits.maxTurns = r.loop.maxTurns
-	if limits.model != r.loop.model { // another one may take more
-		limits.model, s.cut, s.marked = r.loop.model, cut{}, 0
+	if now := r.loop.model(); limits.model != now { // another one may take more
+		limits.model, s.cut, s.marked = now, cut{}, 0
 	}
 	s.rules = &limits
 	r.state, r.ready = s, actions

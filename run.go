@@ -27,8 +27,7 @@ type run struct {
 	wake     chan struct{}               // wakes the consumer; one slot
 	asks     chan *CallModel             // for the goroutine that asks the model; one slot
 	recorder recorder                    // nil without an auditor
-	// checkStart returns why a call that was allowed must not start; nil if it always may.
-	checkStart func(context.Context, *run, *RunTool) error
+	hooks    *hooks                      // of the loop, or else of the parent
 
 	mu    sync.Mutex // guards all that follows
 	state State
@@ -131,10 +130,9 @@ func newRun(l *Loop, rc *RunConfig) *run {
 		base: Request{System: l.system, Tools: l.specs, MaxTokens: l.maxTokens, Thinking: l.thinking,
 			MaxResponse: l.maxResponse},
 	}
-	if l.record != nil {
-		r.recorder = l.record(r)
+	if r.hooks = l.hooks; r.hooks != nil {
+		r.recorder = r.hooks.record(r)
 	}
-	r.checkStart = l.checkStart
 	if rc.Parent != nil {
 		r.inside(rc.Parent)
 	}

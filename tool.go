@@ -1,6 +1,7 @@
 package aycoder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -158,11 +159,6 @@ type Invocation struct {
 	run      *run
 	atEnd    func(func())
 	prepared *preparedCall
-}
-
-// sameBytes reports whether two texts are the same memory.
-func sameBytes(a, b json.RawMessage) bool {
-	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
 // NewInvocation returns an invocation for calling a tool outside a run, in a test or in a custom
@@ -336,28 +332,35 @@ func NewTool[In any](
 	if fn == nil {
 		return nil, fmt.Errorf("new tool %q: function is nil", name)
 	}
-	call := func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
-		in, err := schema.Decode[In](compiled, inv.Args)
+	spec.Schema = schema.Interned(reflect.TypeFor[In](), spec.Schema)
+	t := &funcTool{tool{spec: spec, schema: compiled}}
+	t.call = func(ctx context.Context, inv *Invocation) (*ToolResult, error) {
+		in, err := schema.Decode[In](t.schema, inv.Args)
 		if err != nil {
-			base := &ToolError{Tool: name, CallID: inv.ID}
+			base := &ToolError{Tool: t.spec.Name, CallID: inv.ID}
 			return nil, &ToolArgsError{ToolError: base, Problems: []string{schema.Problem(err)}}
 		}
 		return fn(ctx, inv, in)
 	}
-	return &funcTool{tool{spec: spec, schema: compiled, call: call}}, nil
+	return t, nil
 }
 
 type funcTool struct{ tool }
 
-func (t *funcTool) Spec() ToolSpec { return t.spec }
+// Spec returns a copy, since the tools of a type share the bytes of its schema.
+func (t *funcTool) Spec() ToolSpec {
+	spec := t.spec
+	spec.Schema = bytes.Clone(spec.Schema)
+	return spec
+}
 
 // Call checks the arguments, unless the loop has already checked them against this schema.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")
 	}
-	if p := inv.prepared; p != nil && sameBytes(p.use.Args, inv.Args) &&
-		sameBytes(p.tool.spec.Schema, t.spec.Schema) {
+	if p := inv.prepared; p != nil && bytes.Equal(p.use.Args, inv.Args) &&
+		bytes.Equal(p.tool.spec.Schema, t.spec.Schema) {
 		return t.call(ctx, inv)
 	}
 	p, err := t.prepare(&ToolUse{ID: inv.ID, Name: t.spec.Name, Args: inv.Args})

@@ -307,3 +307,34 @@ func TestReplacedArgumentsAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// The tools of a type share the bytes of its schema, so what a host does to one must not show in
+// the others.
+func TestSchemasAreNotSharedWithTheHost(t *testing.T) {
+	type in struct {
+		Path string `json:"path"`
+	}
+	noop := func(context.Context, *aycoder.Invocation, in) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("ran"), nil
+	}
+	spoil := func(s *aycoder.ToolSpec) error {
+		s.Schema = append(s.Schema[:1], `"type":"object","properties":{"other":{"type":"string"}}}`...)
+		return nil
+	}
+	first, err := aycoder.NewTool("first", "d", noop)
+	require.NoError(t, err)
+	want := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}`
+	require.JSONEq(t, want, string(first.Spec().Schema))
+
+	clear(first.Spec().Schema)
+	spoiled, err := aycoder.NewTool("spoiled", "d", noop, spoil)
+	require.NoError(t, err)
+	require.Contains(t, string(spoiled.Spec().Schema), "other")
+	third, err := aycoder.NewTool("third", "d", noop)
+	require.NoError(t, err)
+	for _, tool := range []aycoder.Tool{first, third} {
+		require.JSONEq(t, want, string(tool.Spec().Schema))
+		_, err = tool.Call(t.Context(), aycoder.NewInvocation("c", "n", json.RawMessage(`{"other":"x"}`), nil))
+		require.Error(t, err, "the schema of the type")
+	}
+}

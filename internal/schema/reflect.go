@@ -49,6 +49,15 @@ func CompileOf(t reflect.Type, raw json.RawMessage) (*Schema, error) {
 	return Compile(raw)
 }
 
+// Interned returns the bytes of the schema that is kept for a type in place of raw, if they are
+// the same, so that not every tool holds its own. They must not be changed.
+func Interned(t reflect.Type, raw json.RawMessage) json.RawMessage {
+	if k, ok := schemas.Load(t); ok && bytes.Equal(raw, k.(*knownSchema).raw) {
+		return k.(*knownSchema).raw
+	}
+	return raw
+}
+
 // A knownSchema is the schema of a type.
 type knownSchema struct {
 	raw    []byte
