@@ -63,7 +63,7 @@ func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	if room := cap(data) - len(data); room > len(data)/4 {
+	if room := cap(data) - len(data); room > max(128, len(data)/4) {
 		data = bytes.Clone(data) // it may live as long as the message
 	}
 	m.wire.Store(&fragment{key: key, data: data})

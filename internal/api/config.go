@@ -371,12 +371,11 @@ func moves(req *http.Request, via []*http.Request) bool {
 // override the others. It omits the key if the caller has set an Authorization header or a
 // token source, because a service should get only one credential.
 func (c *Config) SetHeaders(h http.Header, keyName, prefix string) {
-	h.Set("Content-Type", "application/json")
-	h.Set("Accept", "text/event-stream, application/json")
-	h.Set("User-Agent", "aycoder")
+	v := [...]string{"application/json", "text/event-stream, application/json", "aycoder", prefix + c.Key()}
+	h["Content-Type"], h["Accept"], h["User-Agent"] = v[0:1:1], v[1:2:2], v[2:3:3]
 	own := c.Header()
-	if key := c.Key(); key != "" && c.tokens == nil && own.Get("Authorization") == "" {
-		h.Set(keyName, prefix+key)
+	if c.Key() != "" && c.tokens == nil && own.Get("Authorization") == "" {
+		h[http.CanonicalHeaderKey(keyName)] = v[3:]
 	}
 	maps.Copy(h, own)
 }
@@ -396,6 +395,9 @@ func (c *Config) LogValue(model string) slog.Value {
 // shortens the text to about n bytes. It removes keys first, because shortening could
 // leave a part of a key that is no longer recognized.
 func (c *Config) Show(s string, n int) string {
+	if s == "" {
+		return ""
+	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for _, k := range c.secrets() {
 		s = strings.ReplaceAll(s, k, "[key]")

@@ -42,25 +42,33 @@ func ValidUTF8(b []byte) []byte {
 // Room estimates the encoded size, in bytes, of a message with these parts. A buffer of
 // that size seldom grows and wastes little memory.
 func Room(parts []aycoder.Part) int {
-	const around = 100 // overhead of a part or a message
+	const around = 64 // overhead of a part or a message
 	n := around
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *aycoder.Text:
-			n += around + escapedLen(len(p.Text))
+			n += around + escapedLen(len(p.Text)) + extraLen(p.Extra)
 		case *aycoder.Thinking:
 			n += around + escapedLen(len(p.Text)) + len(p.Signature)
 		case *aycoder.ToolUse:
-			n += around + escapedLen(len(p.Args))
+			n += around + len(p.ID) + len(p.Name) + escapedLen(len(p.Args)) + extraLen(p.Extra)
 		case *aycoder.Opaque:
 			n += around + len(p.Raw)
 		case *aycoder.Media:
 			n += around + len(p.URL) + base64.StdEncoding.EncodedLen(len(p.Data))
 		case *aycoder.ToolOutput:
-			n += Room(p.Parts)
+			n += around + len(p.ID) + len(p.Name) + Room(p.Parts)
 		}
 	}
 	return n
+}
+
+// extraLen returns the length of the data that a service wants back with a part.
+func extraLen(o *aycoder.Opaque) int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Raw)
 }
 
 // escapedLen estimates the length, in JSON, of a text of n bytes: an escaped line end

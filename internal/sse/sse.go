@@ -223,4 +223,7 @@ func typeName(b []byte) string {
 var usualTypes = []string{
 	"content_block_delta", "response.output_text.delta", "response.function_call_arguments.delta",
 	"response.reasoning_summary_text.delta", "content_block_start", "content_block_stop", "message_delta", "ping",
+	"message_start", "message_stop", "response.created", "response.in_progress", "response.completed",
+	"response.output_item.added", "response.output_item.done", "response.content_part.added",
+	"response.content_part.done", "response.output_text.done", "response.function_call_arguments.done",
 }

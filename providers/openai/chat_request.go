@@ -385,9 +385,10 @@ func (w *chatBody) system() ([]byte, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
-	b := []byte(`{"role":"system","content":`)
+	text := strings.Join(texts, "\n\n")
+	b := append(make([]byte, 0, 64+len(text)+len(text)/16), `{"role":"system","content":`...)
 	if !w.marked() {
-		return append(rawjson.AppendString(b, strings.Join(texts, "\n\n")), '}'), nil
+		return append(rawjson.AppendString(b, text), '}'), nil
 	}
 	b = append(b, '[')
 	for i, t := range texts {

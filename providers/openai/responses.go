@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"iter"
-	"net/url"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -36,9 +35,11 @@ var respServices = []struct {
 
 // respQuirks returns the quirks of the service that the client talks to.
 func (c *Client) respQuirks() respQuirks {
-	u, err := url.Parse(c.cfg.BaseURL)
+	_, host, _ := strings.Cut(c.cfg.BaseURL, "://") // it has no user
+	host, _, _ = strings.Cut(host, "/")
+	host, _, _ = strings.Cut(host, ":")
 	for _, s := range respServices {
-		if s.provider == c.cfg.Provider || err == nil && strings.EqualFold(u.Hostname(), s.host) {
+		if s.provider == c.cfg.Provider || strings.EqualFold(host, s.host) {
 			return s.quirks
 		}
 	}

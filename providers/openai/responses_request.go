@@ -131,7 +131,9 @@ func (w *respBody) instructions() {
 		}
 	}
 	if len(texts) > 0 || w.quirks.bare {
-		w.raw("instructions", string(rawjson.AppendString(nil, strings.Join(texts, "\n\n"))))
+		if _, ok := w.extra["instructions"]; !ok {
+			w.b = rawjson.AppendString(rawjson.AppendKey(w.b, "instructions"), strings.Join(texts, "\n\n"))
+		}
 	}
 }
 
@@ -218,7 +220,11 @@ func (w *respBody) tools() {
 		w.fail(err)
 		return
 	}
-	var list []byte
+	room := 0
+	for _, s := range w.req.Tools {
+		room += 128 + len(s.Description) + len(s.Schema)
+	}
+	list := make([]byte, 0, room)
 	for _, s := range w.req.Tools {
 		list = appendRespTool(rawjson.AppendComma(list), s)
 	}
