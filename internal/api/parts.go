@@ -57,7 +57,7 @@ func Room(parts []aycoder.Part) int {
 		case *aycoder.Media:
 			n += around + len(p.URL) + base64.StdEncoding.EncodedLen(len(p.Data))
 		case *aycoder.ToolOutput:
-			n += around + len(p.ID) + len(p.Name) + Room(p.Parts)
+			n += len(p.ID) + len(p.Name) + Room(p.Parts)
 		}
 	}
 	return n

@@ -114,20 +114,31 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 // View implements [api.ViewDecoder]. It handles the events of which the decoder keeps at
 // most one text, and copies that text.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
+	if keepsData(ev.Type) && ev.Type != "" { // large events, which need not be read twice
+		return false, nil
+	}
 	e, err := d.read(ev.Data)
-	if err != nil || e.failed || ev.Type == "error" {
+	if err != nil || e.failed {
 		return false, nil
 	}
 	e.typ, e.delta = cmp.Or(e.typ, ev.Type), strings.Clone(e.delta)
 	if kind, place, ok := piece(e.typ); ok {
 		return true, d.delta(&e, kind, place)
 	}
-	switch e.typ {
-	case "response.output_item.done", "response.completed", "response.incomplete",
-		"response.failed", "response.cancelled", "error", "keepalive", "":
+	if keepsData(e.typ) {
 		return false, nil
 	}
 	return true, d.other(&e)
+}
+
+// keepsData reports whether more than a text may be kept of an event of this type.
+func keepsData(typ string) bool {
+	switch typ {
+	case "response.output_item.done", "response.completed", "response.incomplete",
+		"response.failed", "response.cancelled", "error", "keepalive", "":
+		return true
+	}
+	return false
 }
 
 // piece returns the kind and the place of the text to which a delta event adds a piece.
