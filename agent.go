@@ -23,24 +23,24 @@ import (
 //  1. The sequence is lazy: nothing happens before a range loop starts. It is single-use: a second
 //     range loop over it yields only [ErrConsumed].
 //  2. An error ends the sequence. It is yielded once, as the last element, with a nil event.
-//  3. If the loop body leaves the loop (break, return or panic), the run is cancelled: tools are
-//     stopped or abandoned, calls without an output get one, and the result of [Into] is filled.
-//     Only then does the loop statement end. No goroutine of the run is left, except those of
-//     abandoned tools. If ctx is cancelled instead, the loop body still gets the [ToolFinished] of
-//     each call that had started, and then an error that wraps ctx.Err() and context.Cause(ctx).
+//  3. If the loop body leaves the loop (break, return or panic), the run is cancelled. It stops
+//     its tools, and abandons those that do not stop in time. Then each call has an output, and
+//     the result of [Into] is filled. Only then does the loop statement end. The only goroutines
+//     left are those of abandoned tools. If ctx is cancelled, the loop body still gets the
+//     [ToolFinished] of each call that had started. After these events, the sequence ends with an
+//     error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
 //     tools. But the next request to the model waits until the body has seen all earlier events.
-//     Deltas may be joined, and progress reports and answered questions dropped.
-//  5. However the run ends, its history is valid: each call has its output, and no tool has run
-//     twice.
+//     Deltas may be joined. Progress reports and answered questions may be dropped.
+//  5. However the run ends, its history is valid: each call has its output. No call runs twice.
 //
 // An Agent is safe for concurrent use; its runs are independent.
 type Agent interface {
 	Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error]
 }
 
-// Input is the input of a run: either a conversation with a new message of the user, or a
-// suspended run with the user's answers.
+// Input is the input of a run. A new run has a Prompt, and also Messages if it continues a
+// conversation. A resumed run has Pending and Decisions instead, see [Pending].
 type Input struct {
 	// Messages is the conversation so far, such as [Result.Messages] of the previous run.
 	Messages []*Message
@@ -52,10 +52,10 @@ type Input struct {
 	// Pending is the suspended run to resume, as it was returned in [Result.Pending]. If Pending
 	// is set, Messages, Prompt and Parts must be empty.
 	Pending *Pending
-	// Decisions are answers to questions of Pending. About each call without an answer, the
-	// [Approver] decides again, so rules that the user made since then apply. If the Approver
-	// asks again, the question has a new Created time. An answered call may have to wait for an
-	// earlier call that is suspended again; the next Pending then keeps the answer.
+	// Decisions are answers to questions of Pending. The [Approver] decides again about each call
+	// without an answer, so rules that the user made since then apply. If the Approver asks
+	// again, the question has a new Created time. An answered call may have to wait for an
+	// earlier call that is suspended again. The next Pending then keeps the answer.
 	Decisions []Decision
 }
 
@@ -64,20 +64,20 @@ type Input struct {
 type Result struct {
 	// Messages is the whole history. It is valid and can be the input of the next run.
 	Messages []*Message
-	// End says why the run ended, and Stop why the model ended its last message. For example, End
-	// is [EndDone] and Stop is [StopMaxTokens] if the text of the last message was cut off.
+	// End says why the run ended. Stop says why the model ended its last message. For example, if
+	// the text of that message was cut off, End is [EndDone] and Stop is [StopMaxTokens].
 	End  EndReason
 	Stop StopReason
 	// Turns is the number of messages that the model sent in this run.
 	Turns int
 	Usage Usage
-	// Pending holds the open questions of a suspended run. Otherwise it is nil.
+	// Pending is set if the run was suspended to wait for approvals. Otherwise it is nil.
 	Pending *Pending
 }
 
-// Text returns the text of the model's last message in Messages. If a message of the user follows
-// it, Text returns "". In a suspended run, the message whose calls wait for approval is not in
-// Messages yet.
+// Text returns the text of the model's last message in Messages, or "" if the user has sent
+// another message since. If the run is suspended, Messages does not yet contain the message of
+// the model whose calls wait for approval.
 func (r *Result) Text() string {
 	if r.End == EndFailed && r.Turns == 0 {
 		return "" // the run failed before the prompt was part of the history, or at once
@@ -94,8 +94,8 @@ func (r *Result) Text() string {
 }
 
 // Loop is the [Agent] of this package: a model, tools, and an [Approver] that decides about
-// calls. Between runs it has no goroutine and does not store the conversation. It only remembers
-// which calls of resumed runs have begun, see [Pending].
+// calls. Between runs, a Loop has no goroutine and does not store the conversation. But it does
+// remember which calls of resumed runs have begun, see [Pending].
 type Loop struct {
 	settings
 	tools []*tool
@@ -215,7 +215,7 @@ func (l *Loop) subject(call *ToolUse) string {
 	return t.spec.Subject.display(subject)
 }
 
-// Run implements [Agent]. A [State] decides what the run does next; Run does it and yields events.
+// Run implements [Agent]. Run carries out the actions that a [State] returns, and yields events.
 func (l *Loop) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[Event, error] {
 	var used atomic.Bool
 	return func(yield func(Event, error) bool) {

@@ -65,9 +65,9 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes the output of [Message.MarshalJSON]. A part of an unknown type becomes an
-// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. If "parts" or the
-// "type" of a part with "text" is missing, the JSON has another format, and UnmarshalJSON returns
-// an error so that no text is lost.
+// [Opaque] without a provider, which MarshalJSON encodes as the same JSON again. To avoid the
+// loss of text, UnmarshalJSON returns an error if the JSON has another format: it has no "parts",
+// or a part has "text" but no "type".
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -125,7 +125,7 @@ type leafPart wirePart
 // MarshalJSON encodes the part w.
 func (w *leafPart) MarshalJSON() ([]byte, error) { return (*wirePart)(w).MarshalJSON() }
 
-// UnmarshalJSON decodes the part w. It refuses a nested output first, so that it cannot recurse.
+// UnmarshalJSON decodes the part w. A call or output is an error, so it never recurses.
 func (w *leafPart) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Type string `json:"type"`

@@ -11,9 +11,9 @@ import (
 
 // ContextBuilder builds the request of each turn, and so chooses what the model sees. The loop
 // checks the request with [CheckHistory], so that a builder cannot break a session. If the check
-// or the builder returns an error, the run ends with a [*ContextError]. To make use of prompt
-// caches, a request should be the previous one with messages appended. Builders must be safe for
-// concurrent use.
+// or the builder returns an error, the run ends with a [*ContextError]. Each request should
+// repeat the previous one and append messages, so that prompt caches hit. Builders must be safe
+// for concurrent use.
 type ContextBuilder interface {
 	Build(ctx context.Context, in ContextInput) (*Request, error)
 }
@@ -36,19 +36,19 @@ type ContextInput struct {
 	Turn int
 	// Messages is the whole history of the conversation.
 	Messages []*Message
-	// Elide is the number of messages, from the oldest on, that the request should leave out or
-	// shorten. Limit is the maximum number of bytes of text for the other messages. Both are 0 as
-	// long as the history fits into the model's context. The loop derives both from the requests
-	// that the model refused as too large, in this run or in earlier ones. During a run, Elide
-	// never falls and Limit never grows.
+	// Elide says how many of the oldest messages the request should leave out or shorten. Limit
+	// is the maximum size of the text that remains, in bytes. Both are 0 until the model has
+	// refused a request as too large, in this run or in an earlier one. The loop derives both
+	// from such refusals. Once they are set, Elide never falls and Limit never grows during a
+	// run.
 	Elide int
 	Limit int64
 	// Window is the model's context size in tokens, for request plus answer, or 0 if unknown.
 	Window int64
-	// Usage counts the tokens of the last answer in this run, and of its request.
+	// Usage counts the tokens of the previous request in this run and of the answer to it.
 	Usage Usage
-	// Overflow is the error with which the model refused the previous request as too large, or nil.
-	// If it is set, the loop sends the new request only if that is smaller than the refused one.
+	// Overflow is the error with which the model refused the previous request as too large, or
+	// nil. After such an error, the loop sends the new request only if it is smaller.
 	Overflow *ContextTooLargeError
 	// Base is the request without messages: system prompt, tools and limits, as the options of
 	// [New] set them.
@@ -67,9 +67,9 @@ func (plainContext) Build(_ context.Context, in ContextInput) (*Request, error) 
 	return &req, nil
 }
 
-// CheckHistory returns an error if a conversation is not valid. In a valid one, every call has a
-// unique id, and the user message right after the call has its output. Every output belongs to
-// such a call, and every part fits the role of its message. The error is a [*ContextError].
+// CheckHistory returns a [*ContextError] if a conversation is not valid. In a valid one, every
+// call has a unique id. The next message is a user message with the output of the call. Every
+// output belongs to a call of the message before, and every part fits the role of its message.
 func CheckHistory(messages []*Message) error {
 	_, err := checkHistory(messages)
 	return err

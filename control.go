@@ -20,8 +20,8 @@ type Control struct {
 	busy  bool
 }
 
-// Steer sends a message to the model while the run works. The model sees it at the next turn
-// boundary. Steer ignores parts other than [Text], [Media] and [Opaque].
+// Steer sends a message to the model while the run works. The next request to the model contains
+// it. Steer ignores parts other than [Text], [Media] and [Opaque].
 func (c *Control) Steer(text string, parts ...Part) { c.say(text, parts, false) }
 
 // FollowUp sends a message to the model when the run would otherwise end, so that the run

@@ -187,7 +187,7 @@ func (e *BadRequestError) Unwrap() error { return e.ModelError.base() }
 // RefusalError reports that the model, or a filter of the provider, refused to answer. If the
 // service refuses the request itself, the client yields a RefusalError, and the run ends with
 // [EndFailed]. If an answer ends in a refusal, the client yields a [MessageDone] with
-// [StopRefusal] instead, and the run ends with [EndRefused] and a RefusalError.
+// [StopRefusal]. The run then ends with [EndRefused], and yields a RefusalError.
 type RefusalError struct{ *ModelError }
 
 // Error implements the error interface.
@@ -291,7 +291,7 @@ func (e *ToolNotFoundError) Error() string {
 // Unwrap returns the embedded ToolError.
 func (e *ToolNotFoundError) Unwrap() error { return e.ToolError.base() }
 
-// ToolArgsError reports that a tool was not called, as the arguments do not match its schema.
+// ToolArgsError reports that the arguments do not match the tool's schema. The call was not run.
 type ToolArgsError struct {
 	*ToolError
 	// Problems lists all violations of the schema, each with its path: `/path: required`.
@@ -310,7 +310,7 @@ func (e *ToolArgsError) Unwrap() error { return e.ToolError.base() }
 // not called, and the model reads the reason as the output of the call.
 type ToolDeniedError struct {
 	*ToolError
-	// Reason is the reason for the model, or "" if none was given. By says who denied the call.
+	// Reason tells the model why the call was denied. It may be "". By says who denied it.
 	Reason string
 	By     DecidedBy
 }
@@ -342,7 +342,7 @@ func (e *ToolPanicError) Error() string { return e.describe(fmt.Sprintf("panic: 
 // Unwrap returns the embedded ToolError.
 func (e *ToolPanicError) Unwrap() error { return e.ToolError.base() }
 
-// ToolTimeoutError reports that a tool exceeded its time limit. Changes that it made remain.
+// ToolTimeoutError reports that a tool exceeded its time limit. The changes by the tool remain.
 type ToolTimeoutError struct {
 	*ToolError
 	Elapsed time.Duration
@@ -356,12 +356,12 @@ func (e *ToolTimeoutError) Error() string {
 // Unwrap returns the embedded ToolError.
 func (e *ToolTimeoutError) Unwrap() error { return e.ToolError.base() }
 
-// ToolCancelledError reports that a run was cancelled while a tool worked. Changes it made remain.
+// ToolCancelledError reports a call that was cancelled with its run. Changes by the tool remain.
 type ToolCancelledError struct {
 	*ToolError
-	// Abandoned says that the tool had not returned when [Limits].Grace was over. The run then
-	// stopped waiting, and the outcome is unknown. If Abandoned is false, the tool returned Err.
-	// The model reads Err, too, unless Err is only the error of the context.
+	// Abandoned says that the tool did not return within [Limits].Grace. The run then stopped
+	// waiting, and the outcome is unknown. If Abandoned is false, the tool returned Err. The
+	// model reads Err, too, unless Err says only that the context was cancelled.
 	Abandoned bool
 }
 
@@ -416,11 +416,11 @@ func (e *ConfigError) Error() string { return e.Option + ": " + e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// LimitError reports that a run, or one response, reached a limit. Everything done before that is
-// part of the history, and another run can continue the conversation.
+// LimitError reports that a run, or one response, reached a limit. The history keeps all results
+// up to that point, and another run can continue the conversation.
 type LimitError struct {
-	// Limit is a description for people, with a unit: "turns" or "response bytes". A program can
-	// test whether [Result.End] is [EndTurns], which means that the run reached [Limits].Turns.
+	// Limit describes the limit for people: "turns" or "response bytes". Programs should test
+	// [Result.End] instead: it is [EndTurns] if the run reached [Limits].Turns.
 	Limit string
 	Max   int64
 }
@@ -434,9 +434,9 @@ func (e *fatalError) Error() string { return e.err.Error() }
 
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Fatal marks an error that a tool returns, such as a full disk, as one that ends the run. After
-// any other error of a tool, the run continues. In either case, the call has an output. Fatal(nil)
-// is nil.
+// Fatal marks err as an error that ends the run. A tool returns such an error for a failure like
+// a full disk. After any other error of a tool, the run continues. In both cases, the call has an
+// output. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -45,15 +45,15 @@ type fragment struct {
 	packed bool // data is in a shared block, see pack
 }
 
-// Encoded returns the form of m in a provider's wire format that was stored under key. If there is
-// none, Encoded calls encode and stores the result, even an empty one. A provider's client uses it
-// so that each request encodes only the new messages, not the whole history.
+// Encoded returns m in a provider's wire format. If m stores a form for key, Encoded returns that
+// form. Otherwise, Encoded calls encode, and stores and returns the result, even an empty one. A
+// client uses Encoded so that each request encodes only the new messages, not the whole history.
 //
 // The key is a pointer or a comparable value that identifies the provider's wire format and
-// settings. Create key and encode once per request, before the loop over its messages. A struct
-// that is converted to any inside the loop, or a method value, allocates for each message.
+// settings. Create key and encode once per request, before the loop over its messages. Inside the
+// loop, a method value or a conversion of a struct to any would allocate for each message.
 //
-// A message stores one form, that of the last key; [WithEncodedHistory] says for how long. The
+// A message stores only the form for the last key. [WithEncodedHistory] says for how long. The
 // returned bytes must not be changed. Encoded is safe for concurrent use.
 func (m *Message) Encoded(key any, encode func(*Message) ([]byte, error)) ([]byte, error) {
 	if f := m.wire.Load(); f != nil && f.key == key {
@@ -221,7 +221,7 @@ type Thinking struct {
 type ToolUse struct {
 	// ID identifies the call and its [ToolOutput]. It is unique in a conversation: the loop and
 	// [Complete] replace an id that is empty or was used before. If a conversation moves to
-	// another provider, the client of that provider gets ids which the provider has not issued.
+	// another provider, the calls keep the ids of the earlier provider.
 	ID   string
 	Name string
 	// Args is the JSON text of the arguments as the model wrote it, or "{}" if it wrote

@@ -21,12 +21,12 @@ import (
 // Each tool call that has deltas must also have a BlockDone or a BlockTruncated; otherwise the
 // request fails. If an answer ends in a refusal, its MessageDone has [StopRefusal].
 //
-// A failure is yielded once, as the last element, as an error with a nil event. If the stream ends
-// before MessageDone, the error is a [*StreamBrokenError]. Every error unwraps to a [*ModelError],
-// and its type decides whether the loop sends the request again, see [RetryPolicy.Decide].
+// A failure is yielded once, as the last element, with a nil event. If the stream ends before
+// MessageDone, the error is a [*StreamBrokenError]. Every error unwraps to a [*ModelError], and
+// its type decides whether the loop sends the request again, see [RetryPolicy.Decide].
 //
-// A client that sends the request again itself, usually a [ModelMiddleware], yields [Retrying].
-// All events before a Retrying are void. A Retrying must not follow a BlockDone or BlockTruncated,
+// A client, usually a [ModelMiddleware], may send the request again. It then yields [Retrying],
+// which makes all earlier events void. A Retrying must not follow a BlockDone or BlockTruncated,
 // because the loop may already have used the complete block.
 //
 // The client sends the request when the iteration starts. The sequence is single-use. If its
@@ -34,7 +34,7 @@ import (
 // sequence returns. A client is safe for concurrent use. It may read req until the sequence ends,
 // but must not change req. Calls in req may have ids that another provider issued, see [ToolUse].
 //
-// A client may have optional abilities, such as [ModelNamer], which [As] finds.
+// A client may have optional abilities, such as [ModelNamer]. [As] finds them.
 type ModelClient interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 }
@@ -48,13 +48,13 @@ func (f ModelFunc) Stream(ctx context.Context, req *Request) iter.Seq2[ModelEven
 }
 
 // ModelMiddleware wraps a client, for example to retry, to limit the rate, to cache or to record.
-// If the returned client has a method Unwrap() ModelClient that returns the wrapped client, [As]
-// still finds the optional abilities of the wrapped client.
+// The new client should have a method Unwrap() ModelClient that returns the wrapped one. [As]
+// then finds the optional abilities of the wrapped client, too.
 type ModelMiddleware func(ModelClient) ModelClient
 
-// As finds an optional ability of a client, the interface T. It returns m if m implements T.
-// Otherwise, As looks in the same way at the client that m's method Unwrap() ModelClient returns.
-// The result is false if there is no such method.
+// As finds an optional ability of a client: the interface T. If m implements T, As returns m. If
+// not, and m has a method Unwrap() ModelClient, As goes on with the client that Unwrap returns.
+// The result is false if none of these clients implements T.
 //
 //	if info, ok := aycoder.As[aycoder.ModelNamer](client); ok { … }
 func As[T any](m ModelClient) (T, bool) {
@@ -103,8 +103,8 @@ type Request struct {
 	Thinking int
 	// NoCache turns off the prompt cache breakpoints that a client adds by default.
 	NoCache bool
-	// Output, if not nil, asks for an answer that is a single JSON document, see package generate.
-	// Clients without the ability [OutputFormatter] ignore this field.
+	// Output asks for an answer that is a single JSON document, see package generate. It may be
+	// nil. Clients without the ability [OutputFormatter] ignore this field.
 	Output *OutputFormat
 	// MaxResponse is the maximum size of the answer, in bytes. The loop and [Complete] enforce it;
 	// a client may use it to bound buffers. A run sets it to [Limits].Response. Default: 32 MiB.
@@ -158,7 +158,7 @@ const (
 type ModelEvent interface{ modelEvent() }
 
 // TextDelta is the next piece of the answer's text. It never ends in the middle of a rune. If a
-// [Retrying] with Discarded set comes later, all text since the last [TurnFinished] is void.
+// later [Retrying] has Discarded set, all text since the last [TurnFinished] is void.
 type TextDelta struct {
 	Text string `json:"text"`
 }
@@ -170,9 +170,9 @@ type ThinkingDelta struct {
 }
 
 // ToolDelta is the next piece of a tool call. Args is a piece of the JSON text of the arguments,
-// so it is not valid JSON by itself; it may be empty in the first delta. A call that arrives in
-// one piece may have no deltas. Do not act on a call before it is complete: then a client yields
-// [BlockDone], and a run yields [ToolStarted], or only [ToolFinished] if the call is not run.
+// so it is not valid JSON by itself. It may be empty in the first delta. A call that arrives in
+// one piece may have no deltas. A call is complete when a client yields its [BlockDone], or a run
+// its [ToolStarted] or [ToolFinished]. Do not act on it earlier.
 type ToolDelta struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -180,8 +180,8 @@ type ToolDelta struct {
 }
 
 // BlockDone reports that a block of the answer, such as a text or a tool call, is complete. A
-// client yields it when the provider says so, begins the next block, or sends calls in one piece,
-// but not merely because the arguments so far are valid JSON. A BlockDone is also a [Fact].
+// client yields it when the provider says so, begins the next block, or sends a call in one
+// piece. Valid JSON in the arguments is not enough. A BlockDone is also a [Fact].
 type BlockDone struct {
 	Part Part `json:"-"`
 }
@@ -292,8 +292,8 @@ type ModelInfo struct {
 	MaxOutput int64 `json:"max_output,omitempty"`
 	// Price is the price of the model, or nil if it is unknown.
 	Price *Price `json:"price,omitempty"`
-	// Tools says that the model can call tools, Thinking that it can think before it answers,
-	// Images that it accepts images, and Output that it can answer in JSON, see [Request.Output].
+	// Tools, Thinking, Images and Output say whether the model can call tools, think before it
+	// answers, accept images, and answer in JSON (see [Request.Output]).
 	Tools    bool `json:"tools,omitempty"`
 	Thinking bool `json:"thinking,omitempty"`
 	Images   bool `json:"images,omitempty"`
@@ -321,9 +321,9 @@ type Response struct {
 // Text returns the visible text of the answer: its [Text] parts, concatenated, without thinking.
 func (r *Response) Text() string { return r.Message.Text() }
 
-// Complete sends one request to m and collects the answer. It runs no tools and does not retry. If
-// Complete returns an error, the response still holds the blocks that were complete before the
-// error. A refusal by the model is not an error here: the response then has the Stop [StopRefusal].
+// Complete sends one request to m and collects the answer. It runs no tools and does not retry.
+// If Complete returns an error, the response still holds the blocks that were complete before the
+// error. An answer that ends in a refusal is not an error: Stop is then [StopRefusal].
 //
 // The message can be used in a history: its text is valid UTF-8, and its calls have unique ids.
 // Complete replaces an id that is empty or occurs earlier in req.Messages or in the answer.

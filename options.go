@@ -15,14 +15,14 @@ import (
 )
 
 // Option configures an agent in [New]. Options are applied in order. A later option replaces an
-// earlier one of the same kind, unless its comment says that it appends.
+// earlier one of the same kind, except for options that append, as their comments say.
 type Option func(*config) error
 
 // RunOption configures a single run. It is passed to the Run method of an [Agent].
 type RunOption func(*RunConfig) error
 
-// RunConfig holds the values that the options of a run set. Other implementations of [Agent]
-// apply each [RunOption] to a RunConfig to learn these values.
+// RunConfig holds the settings of one run. To learn the settings, an [Agent] other than [Loop]
+// applies each [RunOption] that it gets to a RunConfig.
 type RunConfig struct {
 	Into    *Result
 	Control *Control
@@ -111,10 +111,10 @@ func WithApprover(a Approver) Option {
 	})
 }
 
-// WithContext sets the builder of requests. The default builder sends the whole history. After the
-// model has refused a request as too large, Elide or Limit of [ContextInput] is set. The default
-// builder then sends the user's first prompt, a note that messages are left out, the prompts of the
-// current exchange, and the last messages. It shortens messages over a quarter of Limit.
+// WithContext sets the builder of requests. The default builder sends the whole history until the
+// model refuses a request as too large. From then on, it sends the user's first prompt, a note
+// that messages are left out, the prompts of the current exchange, and the last messages. It
+// follows Elide and Limit of [ContextInput], and shortens each message over a quarter of Limit.
 func WithContext(b ContextBuilder) Option {
 	return option("WithContext", b != nil, "is nil", func(c *config) { c.builder = b })
 }
@@ -152,25 +152,25 @@ type Limits struct {
 	// Turns is the maximum number of messages that the model may send in a run. A run
 	// that needs more ends with a [*LimitError]. Default: 50.
 	Turns int
-	// Calls is the maximum number of calls in one message that are run. Each further call is not
-	// run and gets an output that says so. Default: 128.
+	// Calls is the maximum number of calls that are run for one message of the model. Each
+	// further call is not run, and its output says so. Default: 128.
 	Calls int
 	// Tokens is the maximum number of tokens of one answer. Default: the [ModelClient] decides.
 	Tokens int
-	// Response is the maximum size of one answer in bytes. If an answer is larger, the run fails
-	// with a [*LimitError]: complete blocks stay in the history, calls do not run. Default: 32 MiB.
+	// Response is the maximum size of one answer in bytes. A larger answer ends the run with a
+	// [*LimitError]. Its complete blocks are kept, but no more calls start. Default: 32 MiB.
 	Response int64
 	// ToolOutput is the maximum size of the text that the model gets from one call, in bytes. It
-	// is at least 1,024. The middle of a larger text is replaced by a note that says how many
-	// bytes are left out; the note counts toward the maximum. Default: 256 KiB.
+	// must be at least 1,024. In a larger text, a note replaces the middle and says how many
+	// bytes are left out. The note counts toward the maximum. Default: 256 KiB.
 	ToolOutput int
 	// Parallel is the maximum number of read-only calls that run at the same time. Default: 8.
 	Parallel int
 	// Grace is how long a cancelled run waits for its tools and the model client to return before
 	// it abandons them. Default: 1 second.
 	Grace time.Duration
-	// Approval is how long a question waits for an answer once the loop body has received it.
-	// After that the call is denied. A suspended run has no such limit. Default: no limit.
+	// Approval is how long a question waits for an answer after the loop body has received it.
+	// Then the call is denied. A suspended run has no such limit. Default: no limit.
 	Approval time.Duration
 }
 
@@ -207,10 +207,10 @@ func WithThinking(tokens int) Option {
 	return option("WithThinking", true, "", func(c *config) { c.thinking = tokens })
 }
 
-// WithEncodedHistory sets whether messages keep their encoded form between runs. If true, the
-// next run sends old messages without encoding them again, but an idle conversation takes about
-// twice the memory of its history. If false, each run encodes the history once. The form is freed
-// together with the messages. Histories of less than 16 KiB never keep it. Default: true.
+// WithEncodedHistory sets whether messages keep their encoded form (see [Message.Encoded])
+// between runs. If true, the next run does not encode old messages again, but an idle
+// conversation takes about twice the memory until its messages are freed. If false, each run
+// encodes the history once. A history of up to 16 KiB never keeps its form. Default: true.
 func WithEncodedHistory(keep bool) Option {
 	return option("WithEncodedHistory", true, "", func(c *config) { c.keepEncoded = keep })
 }
@@ -268,11 +268,11 @@ func WithRandom(next func() float64) Option {
 	return option("WithRandom", next != nil, "is nil", func(c *config) { c.random = next })
 }
 
-// WithExecutor sets the function that starts the steps of a run, such as a worker pool. A step
-// decides about a call or runs it. start must call step exactly once, with ctx or a child of ctx,
-// and not on the goroutine that called start. It may block until a worker is free. key is unique
-// in the run and can be an idempotency key: the key of the [Action], with a suffix such as "/1"
-// for a step that is started again. Default: each step runs in a new goroutine.
+// WithExecutor sets the function that starts the steps of a run, for example in a worker pool. A
+// step decides about a call or runs it. start must call step exactly once, with ctx or a child of
+// ctx, and on another goroutine. start may block until a worker is free. key is unique in the run
+// and can be an idempotency key. It is the key of the [Action]. If a step is started again, its
+// key has a suffix such as "/1". Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
 	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
 }

@@ -30,7 +30,7 @@ type Failure struct {
 	// Now is the current time. Random is a number in [0, 1), which spreads retries over time.
 	Now    time.Time
 	Random float64
-	// Shrunk says that the request cannot be made smaller. Decide then gives up if it is too large.
+	// Shrunk says that the request cannot be made smaller. If it is too large, Decide gives up.
 	Shrunk bool
 	// Sent is the approximate size of the text in the request's messages, in bytes. Fixed is the
 	// size of the rest, such as the system prompt, which a smaller request must still contain.
@@ -42,9 +42,9 @@ type Failure struct {
 //
 //   - Rate limit or overload: the run retries after the time that the provider asks for, such as
 //     in the header Retry-After. Without such a time, the wait doubles with each retry.
-//   - Broken stream or timeout: the run retries, and the wait doubles with each retry. The time
-//     until a timeout counts as waiting, as if each attempt had taken that long, so that the run
-//     by default gives up after five minutes of silence.
+//   - Broken stream or timeout: the run retries, and the wait doubles with each retry. After a
+//     timeout, the time of the request, times the number of attempts, also counts toward Budget.
+//     By default, the run gives up after about five minutes of silence.
 //   - Context too large: the run retries at once with a smaller request, regardless of Attempts,
 //     until the request fits or nothing more can be left out. Decide derives the new size from the
 //     error's Actual and Max, or estimates it.

@@ -16,8 +16,8 @@ type TurnResult struct {
 	More  bool
 	Stop  StopReason
 	Usage Usage
-	// Pending holds the open questions of a suspended turn, or is nil. To continue such a turn,
-	// call [Loop.Run] with [Input.Pending].
+	// Pending is set if the turn was suspended to wait for approvals. Otherwise it is nil. To
+	// continue the turn, call [Loop.Run] with [Input.Pending].
 	Pending *Pending
 }
 
