@@ -55,7 +55,7 @@ type Input struct {
 	// Decisions are answers to questions of Pending. The [Approver] decides again about each call
 	// without an answer, so rules that the user made since then apply. If the Approver asks
 	// again, the question has a new Created time. An answered call may have to wait for an
-	// earlier call that is suspended again. The next Pending then keeps the answer.
+	// earlier call that is suspended again. Its answer is then part of the next Pending.
 	Decisions []Decision
 }
 

@@ -16,9 +16,10 @@ import (
 // that decides, what the state of the run makes of a decision, and what is checked until the
 // tool starts. How a question comes up is in approval_ask.go.
 
-// ApprovalRequested asks whether a call may run. Answer with one of its methods before the loop
-// body returns, or call [ApprovalRequested.Detach] and answer later. Otherwise the call is denied,
-// so that the run does not hang. The first answer wins. The methods are safe for concurrent use.
+// ApprovalRequested asks whether a call may run. Answer with one of the methods while handling
+// the event, or call [ApprovalRequested.Detach] and answer later. If the program does neither
+// before its loop goes on to the next event, the call is denied, so that the run does not hang.
+// The first answer wins. The methods are safe for concurrent use.
 type ApprovalRequested struct {
 	Request ApprovalRequest
 
@@ -35,14 +36,14 @@ func (a *ApprovalRequested) Deny(reason string) bool {
 }
 
 // AllowWith lets the call run with other arguments, and tells the model what changed. If args do
-// not match the schema, or if the [Approver] denies them when asked again, AllowWith returns an
-// error and the question stays open. If the question was decided before, the error is [ErrDecided].
+// not match the tool's schema, or if the [Approver] denies them, AllowWith returns an error and
+// the question stays open. If the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowWith(args json.RawMessage) error { return a.question.edit(args) }
 
-// AllowPlan lets the call carry out a reviewed plan: the result of [EditPlan.Keep],
-// [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed] on Request.Plan. The model
-// is told which parts were left out. For any other plan, AllowPlan returns an error and the
-// question stays open. If the question was decided before, the error is [ErrDecided].
+// AllowPlan lets the call carry out a reviewed plan, made from Request.Plan with [EditPlan.Keep],
+// [EditPlan.Without], [EditPlan.KeepFiles] or [EditPlan.WithProposed]. The model is told what the
+// review changed. For any other plan, AllowPlan returns an error and the question stays open. If
+// the question was decided before, the error is [ErrDecided].
 func (a *ApprovalRequested) AllowPlan(plan EditPlan) error { return a.question.review(plan) }
 
 func (q *openQuestion) answer(v Verdict, by DecidedBy) error {

@@ -41,11 +41,11 @@ type ApprovalRequest struct {
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first. They are texts in the rule language of the [Approver].
 	Suggested []string `json:"suggested,omitempty"`
-	// Class says how far the call reaches, in terms of the [Approver], such as "network". Reasons
-	// say why the user is asked.
+	// Class says how far the call reaches, such as "network". The [Approver] defines the classes.
+	// Reasons say why the user is asked.
 	Class   string   `json:"class,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Digest is a hash of the tool, arguments, preview and plan. A [Decision] must repeat it.
+	// Digest is a hash of Tool, Args, Preview and Plan. A [Decision] must have the same Digest.
 	Digest string `json:"digest"`
 	// Created is the time at which the loop made the question.
 	Created time.Time `json:"created"`

@@ -41,8 +41,8 @@ const (
 )
 
 // AuditRecord is a record for an [Auditor]. It is plain data, and its JSON form is stable: fields
-// may be added, but none changes its meaning. A record has no arguments and no outputs, but a
-// digest of the arguments, and the subject as the model wrote it, which may contain a secret.
+// may be added, but none changes its meaning. A record contains no output, and only a digest of
+// the arguments. Subject is as the model wrote it, so it may contain a secret.
 type AuditRecord struct {
 	// Seq numbers the records of a run, from 1. A record that is passed again after an error of
 	// the [Auditor] keeps its Seq.
@@ -62,8 +62,8 @@ type AuditRecord struct {
 	Class  string `json:"class,omitempty"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Verdict is "allow", "deny" or "suspend". By says who decided. Scope says how long a rule
-	// applies.
+	// Verdict is "allow", "deny" or "suspend". By says who decided. If the user made a rule,
+	// Scope says how long it applies.
 	Verdict string    `json:"verdict,omitempty"`
 	By      DecidedBy `json:"by,omitempty"`
 	Scope   string    `json:"scope,omitempty"`

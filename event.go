@@ -24,22 +24,21 @@ type ToolStarted struct {
 	Args json.RawMessage
 	// Subject is what the call acts on, such as a path or a command. It is "" if the tool has none.
 	Subject string
-	// Eager says that the call started before the model's message was complete. Timing decides
-	// that.
+	// Eager says that the call started before the model's message ended, which depends on timing.
 	Eager bool
 	// By says who allowed the call.
 	By DecidedBy
 }
 
-// ToolProgress reports the progress of a call. A slow loop body gets only the newest report.
+// ToolProgress reports a call's progress. A host that reads slowly gets only the latest report.
 type ToolProgress struct {
 	CallID string
 	Progress
 }
 
 // ToolFinished reports the outcome of a call. If the call was not run, for example because it was
-// denied or has wrong arguments, no [ToolStarted] comes before it. The outputs of all calls in a
-// message join the history together, once the last call has its output.
+// denied or has wrong arguments, no [ToolStarted] comes before it. The history gets the outputs
+// of all calls of a message together, when the last of these calls has its output.
 type ToolFinished struct {
 	Call *ToolUse
 	// Subject is what the call acts on, such as a path or a command.
@@ -48,7 +47,7 @@ type ToolFinished struct {
 	Output *ToolOutput
 	// Summary describes the outcome to people in a few words, such as "9 lines".
 	Summary string
-	// Usage is the usage of models that the tool itself asked, from [ToolResult].Usage.
+	// Usage counts the tokens of the tool's requests to models, from [ToolResult].Usage.
 	Usage Usage
 	// Changes says what the call did to files. It is nil if the tool does not report that.
 	Changes *ApplyResult
@@ -63,7 +62,7 @@ type ToolFinished struct {
 // it. The file now contains both changes. The event comes right before the call's [ToolFinished].
 type Merged struct {
 	Call *ToolUse
-	// File is the result for the file. File.UserChanges holds the changes of the other party.
+	// File is the result for the file. File.UserChanges holds the changes by somebody else.
 	File *FileResult
 }
 
@@ -81,16 +80,16 @@ type TurnFinished struct {
 	// Turn is the number of the message in this run, counted from 1.
 	Turn int
 	Stop StopReason
-	// Usage is the usage of the message alone. [ToolFinished] reports the usage of its calls.
+	// Usage counts the tokens of the message alone. [ToolFinished].Usage counts those of a call.
 	Usage Usage
 }
 
-// Retrying reports that a failed request to the model is repeated, either by the loop or by a
-// [ModelMiddleware]. The middleware yields it as a [ModelEvent].
+// Retrying reports that a failed request to the model is sent again. Either the loop does so, or
+// a [ModelMiddleware], which then yields the Retrying as a [ModelEvent].
 type Retrying struct {
-	// Discarded says that nothing of the unfinished message is kept, so a display should remove all
-	// that came after the last TurnFinished. If it is false, a tool of that message has begun. Its
-	// complete blocks are then kept, and a display should remove only an incomplete block.
+	// Discarded says that the unfinished message is discarded: a display should remove all that
+	// came after the last TurnFinished. Otherwise, a tool of the message has begun, so the
+	// complete blocks are kept, and a display should remove only an incomplete block.
 	Discarded bool
 	// Attempt is the number of this retry, counted from 1. After is the wait before it.
 	Attempt int
@@ -99,7 +98,7 @@ type Retrying struct {
 	Err error
 }
 
-// RunFinished is the last event of a run, unless the run fails and therefore ends with an error.
+// RunFinished is the last event of a run that does not end with an error.
 type RunFinished struct {
 	Result *Result
 }

@@ -125,11 +125,11 @@ type StartInput struct {
 	Messages []*Message
 	// Tools are the available tools. Only their names and effects are used.
 	Tools []*ToolSpec
-	// MaxTurns is the maximum number of messages of the model. Default: 50. MaxCalls is the
-	// maximum number of calls of one message that are run. Default: 128.
+	// MaxTurns is how many messages the model may send. Default: 50. MaxCalls is how many calls
+	// of one message may run. Default: 128.
 	MaxTurns, MaxCalls int
-	// Model names the model. A history can record how much context a model had room for; that
-	// record is used only if it was made with this model.
+	// Model names the model. If the history records how much context a model has room for, the
+	// record is used only if it is about the same model.
 	Model string
 
 	ids *callIDs // of the calls in Messages, if Messages was checked
@@ -164,9 +164,9 @@ func (s *State) start(in *StartInput) []Action {
 // other states of the run and must not be changed.
 func (s State) Messages() []*Message { return s.history.All() }
 
-// Phase returns the phase of the run: "model" while the model sends a message, during which
-// read-only tools may already run; "tools" while calls of a complete message are open; "wait"
-// before a request to the model is repeated; or "done".
+// Phase returns the phase of the run: "model" while the model sends a message; "tools" while
+// calls of the complete message are open; "wait" before a request to the model is repeated; or
+// "done". In the phase "model", read-only tools may already run.
 func (s State) Phase() string { return s.phase }
 
 // End returns why the run ended, or "" if it has not. A run with [EndDone] goes on when a
@@ -179,7 +179,7 @@ func (s State) Turn() int { return s.turn }
 // Stop returns why the model ended its last message, or "" before its first message in this run.
 func (s State) Stop() StopReason { return s.stop }
 
-// Usage returns the token usage of the run so far, of the model and of tools (see [ToolDone]).
+// Usage returns the token usage of the run so far, including that of tools (see [ToolDone]).
 func (s State) Usage() Usage { return s.usage }
 
 // Attempt returns the number of failures since the model last finished a message.
@@ -199,9 +199,9 @@ type Action interface{ Key() string }
 type CallModel struct {
 	// Turn is the number of the message, from 1. Attempt is the number of the retry, or 0.
 	Turn, Attempt int
-	// Elide is the number of the oldest messages to leave out or shorten. Limit is the maximum
-	// size of the text of the other messages, in bytes. Both are 0 unless the model has refused a
-	// request as too large: see [ContextInput].
+	// Elide is how many messages, from the oldest on, to leave out or shorten. Limit is the
+	// maximum size of the text of the other messages, in bytes. Both are 0 unless the model has
+	// refused a request as too large: see [ContextInput].
 	Elide int
 	Limit int64
 }
@@ -240,16 +240,16 @@ type Wait struct {
 	For           time.Duration
 }
 
-// Key returns "t1/model" in turn 1, or "t1/model/2" for the second retry.
+// Key returns "t1/model" in turn 1, or "t1/model/2" after two failed requests.
 func (a *CallModel) Key() string { return turnKey(a.Turn, "model", a.Attempt) }
 
-// Key returns "t1/ask/<call id>" in turn 1, or "t1.2/ask/<call id>" in the second retry.
+// Key returns "t1/ask/<call id>" in turn 1, or "t1.2/ask/<call id>" after two failed requests.
 func (a *AskApproval) Key() string { return callKey(a.Turn, a.Attempt, "ask", a.Call.ID) }
 
-// Key returns "t1/tool/<call id>" in turn 1, or "t1.2/tool/<call id>" in the second retry.
+// Key returns "t1/tool/<call id>" in turn 1, or "t1.2/tool/<call id>" after two failed requests.
 func (a *RunTool) Key() string { return callKey(a.Turn, a.Attempt, "tool", a.Call.ID) }
 
-// Key returns "t1/wait/2" in turn 1 for the wait before the second retry.
+// Key returns "t1/wait/2" in turn 1 for the wait after the second failed request.
 func (a *Wait) Key() string { return turnKey(a.Turn, "wait", a.Attempt) }
 
 func turnKey(turn int, what string, attempt int) string {
@@ -283,8 +283,8 @@ type ModelFailed struct {
 	// fails. Limit is the maximum size of the request's text, in bytes, or 0 if it is unknown.
 	Shrink bool  `json:"shrink,omitempty"`
 	Limit  int64 `json:"limit,omitempty"`
-	// Keep says that the message was too long. Its complete blocks then stay in the history, but
-	// its calls do not run.
+	// Keep says that the message exceeded a limit. Its complete blocks then stay in the history,
+	// but calls that have not begun do not run.
 	Keep bool `json:"keep,omitempty"`
 }
 
@@ -299,7 +299,7 @@ type ToolBegan struct{ ID string }
 type ToolDone struct {
 	ID     string
 	Output *ToolOutput
-	// Usage is the usage of models that the tool asked. The usage of the run includes it.
+	// Usage counts the tokens of the tool's requests to models. The run's usage includes them.
 	Usage Usage
 }
 
@@ -307,9 +307,10 @@ type ToolDone struct {
 type Decided struct{ Decision Decision }
 
 // Steered carries a message of the user to the model. The message joins the history before the
-// next request to the model or, with FollowUp, when the run would otherwise end. If the model is
-// being asked and has sent no block yet, the message joins the history at once. So apply Steered
-// before the request of [CallModel] is sent, or after its first block has come.
+// next request to the model. If FollowUp is set, it joins only when the run would otherwise end.
+// Without FollowUp, it joins at once if the model is being asked and has sent no block yet,
+// though the request that was sent lacks it. So apply Steered before the request of [CallModel]
+// is sent, or after its first block has come.
 type Steered struct {
 	Message  *Message `json:"message"`
 	FollowUp bool     `json:"follow_up,omitempty"`
@@ -319,9 +320,9 @@ type Steered struct {
 // Complete blocks of an unfinished message stay in the history.
 type Cancelled struct{}
 
-// Resumed reports that another program continues the run, because the one before is gone. The
-// model reads that the outcome of calls that had begun is unknown. Open approvals are asked for
-// again. Resumed is for programs that use a [State]; others resume a run with [Input.Pending].
+// Resumed reports that a new program continues the run of a program that is gone. The model reads
+// that the outcome of calls that had begun is unknown. Open approvals are asked for again.
+// Resumed is for programs that use a [State]; others resume a run with [Input.Pending].
 type Resumed struct{}
 
 func (*BlockDone) fact()      {}
@@ -395,7 +396,7 @@ func (s *State) apply(f Fact) ([]Action, string) {
 }
 
 // Outstanding returns the actions that are still to be done, for a program that has only the
-// state. If another program had begun to do them, apply [Resumed] first.
+// state. If another program may have begun these actions, apply [Resumed] first.
 func (s State) Outstanding() []Action {
 	var out []Action
 	switch s.phase {

@@ -53,8 +53,8 @@ func (e *ChildEvent) answered() bool {
 var errCallOver = errors.New("emit event: the call is over")
 
 // Emit hands an event of a run inside the call to the consumer of the outer run, as a
-// [ChildEvent]. It returns when the consumer's loop body has returned. So the inner run waits for
-// the consumer as if the consumer ranged over it, and no event is lost.
+// [ChildEvent]. Emit returns when the consumer has handled the event. So the inner run waits for
+// the consumer as if the consumer ranged over that run, and no event is lost.
 //
 //	for ev, err := range child.Run(ctx, in, aycoder.WithParent(inv)) {
 //		if err == nil {
@@ -63,8 +63,8 @@ var errCallOver = errors.New("emit event: the call is over")
 //		…
 //	}
 //
-// Emit returns an error when ctx is done, the call has returned or the outer run has ended, since
-// nobody listens then. Outside a run, Emit does nothing. It is safe for concurrent use.
+// If ctx is done, the call has returned or the outer run has ended, nobody receives the event,
+// and Emit returns an error. Outside a run, Emit does nothing. It is safe for concurrent use.
 func (inv *Invocation) Emit(ctx context.Context, ev Event) error {
 	if inv.emit == nil || ev == nil {
 		return nil
@@ -128,9 +128,9 @@ func (r *run) inside(inv *Invocation) {
 type runKey struct{}
 
 // RunFromContext returns the id of the run that makes a call, and the number of runs that enclose
-// that run. ctx must be the one that [Approver] got with the call; for any other ctx, it returns
-// "" and 0. A tool finds the same values in [Invocation].Run and Depth. So an Approver can find
-// the state that a tool keeps for each run, such as the directory of a shell.
+// that run. Pass the ctx that Decide of an [Approver] received: for any other ctx, RunFromContext
+// returns "" and 0. A tool finds the same values in [Invocation].Run and Depth. So an Approver
+// can find the state that a tool keeps for each run, such as the directory of a shell.
 func RunFromContext(ctx context.Context) (id string, depth int) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.id, r.depth

@@ -169,8 +169,8 @@ type Limits struct {
 	// Grace is how long a cancelled run waits for its tools and the model client to return before
 	// it abandons them. Default: 1 second.
 	Grace time.Duration
-	// Approval is how long a question waits for an answer after the loop body has received it.
-	// Then the call is denied. A suspended run has no such limit. Default: no limit.
+	// Approval is how long a question waits for an answer after the program has received its
+	// event. After that the call is denied. A suspended run has no such limit. Default: no limit.
 	Approval time.Duration
 }
 

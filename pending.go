@@ -17,8 +17,8 @@ import (
 // Answering later: the handle of a question that was detached from the loop body, and a
 // suspended run, whose questions are answered in another run of the same loop or of another.
 
-// Detach returns a handle with which any goroutine can answer the question after the loop body
-// has returned. If the program drops the handle, the call is denied.
+// Detach returns a handle for answering the question later, from any goroutine. If the program
+// drops the handle without answering, the call is denied.
 func (a *ApprovalRequested) Detach() *Approval { return a.question.detach(&a.Request) }
 
 // Approval is the handle of a question that was detached with [ApprovalRequested.Detach].
@@ -58,8 +58,8 @@ func (a *Approval) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
 
-// Decided reports whether the question needs no answer any more: because a user, a rule or the
-// time limit has answered it, or because the run is over.
+// Decided reports whether the question no longer needs an answer: a user, a rule or the time
+// limit has answered it, or the run is over.
 func (a *Approval) Decided() bool {
 	r := a.question.run
 	r.mu.Lock()
@@ -84,11 +84,11 @@ func (q *openQuestion) detach(req *ApprovalRequest) *Approval {
 // can resume it with [Input.Pending].
 //
 // Resume each suspension only once, since resuming it again runs its calls again. A [Loop]
-// refuses to do so, but it remembers only the last 1,024 calls that it ran in resumed runs.
-// Several processes must coordinate themselves: a process claims the suspension before it resumes
-// it, in a table with a unique key or with a file that it creates exclusively. When a resumed run
-// is suspended again, Run is the same, and so may be the Key and Digest of a question. So claim
-// Run together with a number that counts the stored suspensions of the run.
+// refuses to do so, but it remembers only the last 1,024 calls that it ran in resumed runs. If
+// several processes may resume a run, each must claim the suspension first: in a table with a
+// unique key, or with a file that it creates exclusively. A resumed run that is suspended again
+// keeps its Run, and its questions may keep their Key and Digest. So claim Run together with a
+// number that counts the suspensions of the run.
 //
 // The stored form may have been altered, so it is checked: if the tool, arguments, preview or
 // plan of a request do not match its Digest or the call in State, the error is a [*ConfigError]

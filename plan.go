@@ -52,9 +52,9 @@ type FileEdit struct {
 	// Proposed is the whole content that the model wants. It is empty for EditDelete. Base and
 	// Proposed may contain any bytes.
 	Proposed string
-	// Mode is the permission bits of a file that is created, for example those of the old file if
-	// the plan renames it. 0 means the default of the system. For other kinds of edits, Mode must
-	// be 0: a changed file keeps its permissions.
+	// Mode is the permission bits of a created file. 0 means the default of the system. To rename
+	// a file with its permissions, use the bits of the old file. For other kinds of edits, Mode
+	// must be 0: a changed file keeps its permissions.
 	Mode fs.FileMode
 	// Memo is a note that a [Planner] writes in Plan and reads in Call, such as a sentence for
 	// the result of the call. It does not affect the file, but it is part of [EditPlan.Digest].
@@ -210,7 +210,7 @@ func (e *FileEdit) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON encodes the edits and, if a review changed them, those that the model had proposed.
+// MarshalJSON encodes the edits and, if a review changed them, also those before the review.
 func (p EditPlan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wirePlan{append([]FileEdit{}, p.files...), p.asked})
 }

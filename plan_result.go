@@ -28,11 +28,10 @@ const (
 	// that the plan deletes, or created a file that the plan creates. The file may be written
 	// with conflict markers: see WithWrittenConflicts of package workspace.
 	OutcomeConflicted Outcome = "conflicted"
-	// OutcomeGone means that a file that the plan changes no longer exists. It is not created
-	// again, since the user deleted it.
+	// OutcomeGone means that the plan changes a file that no longer exists. The file is not
+	// created again, since the user deleted it.
 	OutcomeGone Outcome = "gone"
-	// OutcomeKindChanged means that the path is now a directory or a link, or a binary or huge
-	// file.
+	// OutcomeKindChanged means that the path is now a directory, a link, a binary or a huge file.
 	OutcomeKindChanged Outcome = "kind_changed"
 	// OutcomeBusy means that another program has the file open for writing, or keeps changing it.
 	OutcomeBusy Outcome = "busy"
@@ -47,16 +46,17 @@ type FileResult struct {
 	Path    string   `json:"path"`
 	Kind    EditKind `json:"kind"`
 	Outcome Outcome  `json:"outcome"`
-	// Reason explains the outcome in words, unless the plan was simply carried out.
+	// Reason explains the outcome in words. It is "" if the plan was simply carried out.
 	Reason string `json:"reason,omitempty"`
 	// Written says that the file was created, changed or deleted.
 	Written bool `json:"written"`
 	// Content is the current content of the file, as far as Apply has read it. Exists says
-	// whether the file exists. A model that gets the result counts as having read Content.
+	// whether the file exists. Once the model gets the result, Content counts as read by the
+	// model.
 	Content string `json:"-"`
 	Exists  bool   `json:"exists"`
-	// UserChanges are the user's changes in a merged file. Old of each change is in the proposed
-	// text, and New is in the merged text.
+	// UserChanges are the user's changes in a merged file. In each change, Old is a part of the
+	// proposed text, and New is the part of the merged text that replaces Old.
 	UserChanges []LineChange `json:"user_changes,omitempty"`
 	// Base, Ours and Theirs are the texts of the most recent merge: what the model was shown,
 	// what the user has, and what the model proposed. Merge is the result. After a conflict, the
@@ -65,9 +65,9 @@ type FileResult struct {
 	Ours   string        `json:"-"`
 	Theirs string        `json:"-"`
 	Merge  *merge.Result `json:"-"`
-	// Sidecars are the names of files with a text of the user that is in no other file. Each is
-	// named like the changed file, with ".save" appended. They are only written if two programs
-	// saved the file while Apply replaced it, and what these programs saved could not be merged.
+	// Sidecars are the names of files with a text of the user that no other file contains. Apply
+	// writes a sidecar if other programs saved the file while Apply replaced it, and the saved
+	// texts could not be merged. The name of a sidecar is that of the changed file plus ".save".
 	Sidecars []string `json:"sidecars,omitempty"`
 	// OtherNames says that the file has other hard links, which still lead to the old content.
 	OtherNames bool `json:"other_names,omitempty"`
@@ -76,7 +76,7 @@ type FileResult struct {
 	Undo *FileEdit `json:"undo,omitempty"`
 }
 
-// Stops reports whether the outcome of this file prevents the whole plan.
+// Stops reports whether the outcome of this file prevents the whole plan from being carried out.
 func (r *FileResult) Stops() bool {
 	switch r.Outcome {
 	case OutcomeGone, OutcomeKindChanged, OutcomeBusy:
@@ -91,9 +91,9 @@ type ApplyResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// Undo returns a plan that undoes the changes. It is applied like any other plan: edits that the
-// user has made since then are merged, or conflict with it. A deleted file is restored with its
-// permissions. A deleted symbolic link is not restored, since a plan cannot create links.
+// Undo returns a plan that undoes the changes. Apply it like any other plan: later edits of the
+// user are merged, or they conflict with it. A deleted file is restored with its permissions. A
+// deleted symbolic link is not restored, since a plan cannot create links.
 func (r *ApplyResult) Undo() EditPlan {
 	var p EditPlan
 	for i := range r.Files {
@@ -133,8 +133,8 @@ const (
 )
 
 // ModelText returns a text that tells the model what happened to its plan. For each file, the
-// text says whether the file was written, which changes of the user it contains or conflicts
-// with, on which lines the result is, and how to go on. It is valid UTF-8 of less than 32 KiB.
+// text says whether the file was written, which changes of the user it contains or conflicts with
+// and on which lines, and how to go on. It is valid UTF-8 of less than 32 KiB.
 func (r *ApplyResult) ModelText() string {
 	var stopped, done []*FileResult
 	for i := range r.Files {

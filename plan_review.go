@@ -17,8 +17,8 @@ import (
 )
 
 // LineChange is a change of whole lines, including line ends, from Old to New. OldLine and
-// NewLine are the 1-based numbers of their first lines. If Old or New is empty, its number is
-// that of the following line.
+// NewLine are the 1-based numbers of the first lines of Old and New. An empty Old or New has the
+// number of the line that follows.
 type LineChange struct {
 	OldLine int    `json:"old_line"`
 	NewLine int    `json:"new_line"`
@@ -140,8 +140,8 @@ func (p EditPlan) KeepFiles(paths ...string) (EditPlan, error) {
 	return p.reviewed(files), nil
 }
 
-// WithProposed returns the plan with text as the proposed content of the file name, for example
-// after a person has edited it. Pass [FileEdit.Base] to leave an existing file as it is.
+// WithProposed returns the plan with text as the proposed content of the file called name, for
+// example after a person has edited it. Pass [FileEdit.Base] to leave an existing file as it is.
 func (p EditPlan) WithProposed(name, text string) (EditPlan, error) {
 	i := editOf(p.files, name)
 	if i < 0 {

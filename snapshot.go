@@ -48,7 +48,7 @@ type callJSON struct {
 	Plan     *EditPlan `json:"plan,omitempty"`
 	ReadOnly bool      `json:"read_only,omitempty"`
 	By       DecidedBy `json:"by,omitempty"`
-	// Output is a message with the output as its only part, since messages encode without loss.
+	// Output holds the output as the only part of a message, since messages encode without loss.
 	Output *Message `json:"output,omitempty"`
 }
 
@@ -80,8 +80,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes the output of [State.MarshalJSON]. A state that no run can reach is an
-// error.
+// UnmarshalJSON decodes the output of [State.MarshalJSON]. It refuses impossible states.
 func (s *State) UnmarshalJSON(data []byte) error {
 	var w *stateJSON
 	if err := json.Unmarshal(data, &w); err != nil {

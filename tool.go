@@ -16,8 +16,8 @@ import (
 //
 // Call runs one call. The arguments in inv match the schema. If Call returns an error or panics,
 // the model reads the error as the output, so its text should say what to do instead. Only an
-// error marked by [Fatal] ends the run. The text of a result should be valid UTF-8, since invalid
-// bytes are replaced, and short: the model gets at most [Limits].ToolOutput bytes of it.
+// error marked by [Fatal] ends the run. The text of a result should be short: the model gets at
+// most [Limits].ToolOutput bytes of it. Invalid UTF-8 in the text is replaced.
 //
 // When ctx is cancelled, Call must return within 100 ms. It returns context.Cause(ctx), or an
 // error that wraps this cause and says what is already done; a partial result without an error
@@ -30,9 +30,9 @@ type Tool interface {
 	Call(ctx context.Context, inv *Invocation) (*ToolResult, error)
 }
 
-// Previewer is an optional interface of a [Tool]. Preview shows a person who is asked to approve
-// a call what the call would do. It changes nothing, and returns plain text, or a unified diff
-// for a change to files. If the tool is also a [Planner], Preview can return inv.Plan.Preview().
+// Previewer is an optional interface of a [Tool]. Preview describes a call to the person who must
+// approve it. Preview changes nothing, and returns plain text, or a unified diff for a change to
+// files. If the tool is also a [Planner], Preview can return inv.Plan.Preview().
 type Previewer interface {
 	Preview(ctx context.Context, inv *Invocation) (string, error)
 }
@@ -46,9 +46,9 @@ type Previewer interface {
 // the plan in [Invocation.Plan] too.
 //
 // If Plan returns an error, the call cannot work: nobody is asked, Call is not called, and the
-// model reads the error. When earlier calls of the same message have finished, the loop may call
-// Plan again for the same call, since they may have changed the files. Plan must be safe for
-// concurrent use and return soon after ctx is cancelled.
+// model reads the error. Once earlier calls of the same message have finished, the loop may call
+// Plan again, since these calls may have changed the files. Plan must be safe for concurrent use
+// and return soon after ctx is cancelled.
 type Planner interface {
 	Plan(ctx context.Context, inv *Invocation) (EditPlan, error)
 }
@@ -135,22 +135,21 @@ type Invocation struct {
 	Key string
 	// Run is the id of the run that makes the call.
 	Run string
-	// Depth is the number of runs that enclose this run: 0 if the host started it, see
-	// [WithParent].
+	// Depth is the number of runs around this run: 0 if the host started it, see [WithParent].
 	Depth int
 	// Args is the JSON text of the arguments, an object that matches the schema. Values that the
 	// model wrote as text ("3" for 3) are already converted.
 	Args json.RawMessage
-	// Plan is the approved change, if the tool is a [Planner] and somebody was asked. Call must
-	// make exactly this change, and its result should include [EditPlan.OmittedText]. Plan is
-	// also set if a rule allowed the call to write a file that runs code by itself, such as a git
-	// hook: such a file is only written with WithApproved of package workspace. If Plan is nil,
-	// Call makes a plan itself.
+	// Plan is the approved change, which Call must make exactly. It is set if the tool is a
+	// [Planner] and somebody was asked about the call. It is also set if a rule allowed the call
+	// to write a file that runs code by itself, such as a git hook: such a file is only written
+	// with WithApproved of package workspace. If Plan is nil, Call makes a plan itself. The
+	// result of Call should include [EditPlan.OmittedText].
 	Plan *EditPlan
 	// ReadOnly says that nobody approved the call: it runs only because the [Approver] considers
-	// it read-only. A tool whose calls might write must then prevent writing if the system has a
-	// way to do so, like the tool bash of package tools. A tool that wraps another one must pass
-	// ReadOnly on; every copy of the Invocation does.
+	// it read-only. A tool that might write must then prevent writing if the system has a way to
+	// do so, like the tool bash of package tools. A tool that wraps another one must pass
+	// ReadOnly on, for example in a copy of the Invocation.
 	ReadOnly bool
 
 	progress func(Progress)
@@ -189,8 +188,8 @@ func (inv *Invocation) WithProgress(report func(Progress)) *Invocation {
 // cancelled tools. f runs in parallel with other such functions and with tools that are still
 // stopping. If the run is already over, f is called at once.
 //
-// Cleanup does nothing and returns false if only this call is made: in [Loop.Turn], and with an
-// invocation made by [NewInvocation]. The host must then release the resources.
+// Cleanup does nothing and returns false if the call is not part of a run: in [Loop.Turn], and
+// with an invocation made by [NewInvocation]. The host must then release the resources.
 func (inv *Invocation) Cleanup(f func()) bool {
 	if inv.atEnd == nil {
 		return false
@@ -200,8 +199,8 @@ func (inv *Invocation) Cleanup(f func()) bool {
 }
 
 // Alert reports a security event of the call to the audit log, see [WithAudit]. event is a stable
-// word such as "masked_secret". detail tells people in a few words what was refused, masked or is
-// missing, and must not contain a secret. Alert never blocks.
+// word such as "masked_secret". detail describes the event to people in a few words, and must not
+// contain a secret. Alert never blocks.
 func (inv *Invocation) Alert(event, detail string) {
 	if inv.alert != nil {
 		inv.alert(event, detail)
@@ -227,7 +226,7 @@ type ToolResult struct {
 	// Untrusted says that somebody unknown may have written the content of Parts, as on a web
 	// page. From then on, the [Approver] may ask the user about more calls.
 	Untrusted bool
-	// Usage counts the tokens of models that the tool itself asked. The run's usage includes it.
+	// Usage counts the tokens of the tool's requests to models. The run's usage includes them.
 	Usage Usage
 	// Changes is the result of Workspace.Apply of package workspace, if the call changed files.
 	// The host finds it in [ToolFinished]; the model does not read it.
@@ -240,8 +239,8 @@ func TextResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}}
 }
 
-// ErrorResult returns a result whose text tells the model what went wrong. Use it if the tool
-// worked and the failure is its result, such as the output of a failing test: Err of
+// ErrorResult returns a result whose text tells the model what went wrong. Use it if the tool did
+// its work and the result is a failure, such as the output of a failing test: Err of
 // [ToolFinished] is then nil. If the tool could not do its work, return an error instead.
 func ErrorResult(text string) *ToolResult {
 	return &ToolResult{Parts: []Part{&Text{Text: text}}, IsError: true}
@@ -300,8 +299,8 @@ func WithHints(destructive, openWorld bool) ToolOption {
 //	}
 //
 // In a value of a tag, write a comma as \\, in the source. A default= tag only informs the model:
-// if it leaves the argument out, fn gets the zero value. An explicit 0 must match the schema, so
-// with minimum=1, a Limit of 0 means that the model left Limit out.
+// if the model leaves the argument out, fn gets the zero value. An explicit 0 must match the
+// schema. So with minimum=1, a Limit of 0 means that the model left Limit out.
 //
 // The tool's Call method checks the arguments against the schema before it calls fn, even outside a
 // run. It also accepts forms that some models write: integers as 1.0 or 1e3, and numbers, booleans,
@@ -354,7 +353,7 @@ func (t *funcTool) Spec() ToolSpec {
 	return spec
 }
 
-// Call checks the arguments, unless the loop has already checked them against this schema.
+// Call checks the arguments against the tool's schema, unless the loop has already done so.
 func (t *funcTool) Call(ctx context.Context, inv *Invocation) (*ToolResult, error) {
 	if inv == nil {
 		return nil, isNilError("Invocation")

@@ -16,15 +16,16 @@ import (
 // This file has the decisions about calls: the verdict of a policy, its grounds, the rules
 // that users make with an answer, and who decided.
 
-// Approver decides whether a call may run. Decide is asked about each call before it runs. It is
-// asked again if the user edits the arguments or makes a rule, if the call is in a resumed run,
-// and if an allowed command would by now start in a different directory. Calls of read-only tools
-// are decided while the model is still writing its message. Decide may take its time, but must
-// return when ctx is cancelled. It must be safe for concurrent use. Package policy has an
+// Approver decides whether a call may run. The loop asks Decide about each call before it runs.
+// It asks again if the user edits the arguments or makes a rule, if the call is in a resumed run,
+// and if an allowed command would start in another directory than before. Calls of read-only
+// tools are decided while the model is still writing its message. Decide may take its time, but
+// must return when ctx is cancelled. It must be safe for concurrent use. Package policy has an
 // Approver that decides by rules.
 //
 // An Approver may also implement the optional interfaces [RuleKeeper] and [Auditor]. If it wraps
-// another Approver, a method Unwrap() Approver lets the loop find those of the other Approver.
+// another Approver, it should have a method Unwrap() Approver that returns the other, so that the
+// loop finds the interfaces of the other.
 type Approver interface {
 	Decide(ctx context.Context, call *ToolUse, spec *ToolSpec) Verdict
 }
@@ -39,7 +40,7 @@ func (f ApproverFunc) Decide(ctx context.Context, call *ToolUse, spec *ToolSpec)
 
 // SuspendAsks returns an Approver that decides like the Approver a, but suspends the run instead
 // of asking the user. It is for runs that nobody watches. A suspended run ends, with its
-// questions in [Result.Pending]. The loop still finds the optional interfaces of a.
+// questions in [Result.Pending]. If a is a [RuleKeeper] or [Auditor], it keeps that role.
 func SuspendAsks(a Approver) Approver {
 	return &asker{a, func(v Verdict) Verdict {
 		return Verdict{kind: verdictSuspend, why: v.why}
@@ -48,8 +49,7 @@ func SuspendAsks(a Approver) Approver {
 
 // DenyAsks returns an Approver that decides like the Approver a, but denies the call instead of
 // asking the user. It is for runs that nobody watches and that should go on. The model reads an
-// error of the kind "approval_required". It names a rule that would allow the call, if there is
-// one.
+// error of the kind "approval_required", which names a rule that would allow the call, if any.
 func DenyAsks(a Approver) Approver { return &asker{a, headless} }
 
 func headless(v Verdict) Verdict {
@@ -99,10 +99,10 @@ func approverAs[T any](a Approver) (T, bool) {
 }
 
 // RuleKeeper is an optional interface of an [Approver] that keeps the rules of users. The loop
-// calls KeepRule when the user answers with [ApprovalRequested.AllowFor]. The rule is a text that
-// an Approver has suggested in [Grounds], and allows calls. When KeepRule returns nil, the rule
-// is in force and, for the scope [Saved], also stored for later processes. If KeepRule returns an
-// error, the rule must not be in force. KeepRule must be safe for concurrent use.
+// calls KeepRule when the user answers with [ApprovalRequested.AllowFor]. The rule is a text from
+// Suggested of an Approver's [Grounds], and says which calls to allow. When KeepRule returns nil,
+// the rule is in force and, for the scope [Saved], also stored for later processes. If KeepRule
+// returns an error, the rule must not be in force. KeepRule must be safe for concurrent use.
 type RuleKeeper interface {
 	KeepRule(ctx context.Context, scope Scope, rule string) error
 }
@@ -123,12 +123,12 @@ func (e *RuleError) Error() string {
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// AllowFor lets the call run. With the scope [Session] or [Saved], it also gives the rule to the
-// [RuleKeeper]. The rule, one of Request.Suggested, then answers similar questions from now on,
-// including those that are already open. If the question was answered before, the error is
-// [ErrDecided] and no rule is made. If the rule could not be kept, the error is a [*RuleError],
-// but the call is allowed. If the rule or scope is not valid or the [Approver] is not a
-// RuleKeeper, the error is a [*ConfigError] and the question stays open.
+// AllowFor lets the call run. With the scope [Session] or [Saved], it also gives rule, one of
+// Request.Suggested, to the [RuleKeeper]. From then on, the rule answers similar questions,
+// including open ones. If the question was answered before, the error is [ErrDecided] and no rule
+// is made. If the rule could not be kept, the error is a [*RuleError], but the call is allowed.
+// If the rule or scope is not valid or the [Approver] is not a RuleKeeper, the error is a
+// [*ConfigError] and the question stays open.
 func (a *ApprovalRequested) AllowFor(scope Scope, rule string) error {
 	return a.question.allowFor(scope, rule)
 }
@@ -233,7 +233,7 @@ type Verdict struct {
 
 // Grounds explain a [Verdict] to the user who is asked, and in the audit log.
 type Grounds struct {
-	// Class classifies the call in terms of the [Approver], for example as "network".
+	// Class is the name of a class of calls that the [Approver] defines, for example "network".
 	Class string
 	// Reasons say why the call has this class or why the user is asked, such as "writes out.txt".
 	Reasons []string
@@ -241,14 +241,14 @@ type Grounds struct {
 	Rule string
 	// Named says that Rule names the files that the call writes. If Named is false, the loop asks
 	// the user before the call writes a file that runs code by itself, such as a git hook (see
-	// package workspace). It does so even if the [Approver] allows the call.
+	// package workspace). The loop then asks even if the [Approver] allows the call.
 	Named bool
 	// Suggested are rules that would allow this call and similar ones from now on, the narrowest
 	// first, in the form that [RuleKeeper] takes. It is empty if there are no such rules.
 	Suggested []string
 	// ReadOnly says that the call is allowed only because it changes nothing, and not by a rule.
-	// The tool then prevents writing if it can, see [Invocation].ReadOnly. ReadOnly is ignored
-	// unless the verdict allows the call.
+	// The tool then prevents writing if it can, see [Invocation].ReadOnly. In a verdict that does
+	// not allow the call, ReadOnly has no effect.
 	ReadOnly bool
 }
 
@@ -298,7 +298,7 @@ type verdictJSON struct {
 	Reason string          `json:"reason,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Plan   *EditPlan       `json:"plan,omitempty"`
-	// ReadOnly is Grounds.ReadOnly of a verdict that allows the call.
+	// ReadOnly is true if the verdict allows the call and its [Grounds] have ReadOnly set.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
@@ -346,8 +346,8 @@ const (
 	// ByPolicy means that the [Approver] decided without the user, or that it denied arguments
 	// that the user had edited.
 	ByPolicy DecidedBy = "policy"
-	// ByRule means that the user made a rule with [ApprovalRequested.AllowFor] for another
-	// question while this one was open, and that the rule answered both.
+	// ByRule means that a rule answered the question. While this question was open, the user made
+	// the rule with [ApprovalRequested.AllowFor] in answer to another question.
 	ByRule DecidedBy = "rule"
 	// ByUser means that a person answered the question: with a method of [ApprovalRequested] or
 	// [Approval], or in [Input.Decisions].
@@ -366,8 +366,8 @@ const (
 // another process can send it to [Input.Decisions].
 type Decision struct {
 	CallID string `json:"call_id"`
-	// Digest is the Digest of the [ApprovalRequest] that was shown. It ensures that only the
-	// approved call runs, and is required in [Input.Decisions].
+	// Digest is the Digest of the [ApprovalRequest] that was shown. [Input.Decisions] requires
+	// it, so that only the approved call runs.
 	Digest  string  `json:"digest,omitempty"`
 	Verdict Verdict `json:"verdict"`
 	// By says who decided. It is ignored in [Input.Decisions], since these come from the user.
