@@ -31,10 +31,10 @@ type AuditLog struct {
 // LogOption configures an [AuditLog].
 type LogOption func(*AuditLog)
 
-// WithMask sets the function that masks secrets in subjects, reasons and rules. The function must
-// be safe for concurrent use. If nil, the default remains. Default: a function that masks passwords
-// in URLs, keys of well-known forms, and the values of variables, options and headers whose names
-// suggest a secret.
+// WithMask sets the function that masks secrets in the log: in the subjects of calls (see
+// [aycoder.Subject]), in reasons and in rules. The function must be safe for concurrent use. If
+// nil, the default remains. Default: a function that masks passwords in URLs, keys of well-known
+// forms, and the values of variables, options and headers whose names suggest a secret.
 func WithMask(mask func(string) string) LogOption {
 	return func(l *AuditLog) {
 		if mask != nil {

@@ -142,11 +142,11 @@ const (
 	// Plan runs calls that only read and denies all others, even if an allow rule covers them.
 	// The reason for a denial tells the model to present its plan.
 	Plan Mode = "plan"
-	// FullAuto runs every call, with a few exceptions. It asks the user about, or denies, a call
-	// that an ask or deny rule covers, a catastrophic command, a call that reads secrets or
-	// writes files that run code, and a command for which the model requests approval. After text
-	// from an untrusted source has come in, it also asks about calls that may have effects
-	// outside of the workspace. The package comment describes the exceptions.
+	// FullAuto runs every call, with exceptions that the package comment describes. It denies a
+	// call that a deny rule covers, and a catastrophic command. It asks the user about a call
+	// that an ask rule covers, a call that reads secrets or writes files that run code, and a
+	// command for which the model requests approval. After text from an untrusted source has come
+	// in, it also asks about calls that may have effects outside of the workspace.
 	FullAuto Mode = "full-auto"
 )
 
@@ -255,9 +255,10 @@ func WithDir(dir func(context.Context) string) Option {
 	}
 }
 
-// WithTools tells the policy the subjects of tools, so that the examples in rules (see the fields
-// Match and NotMatch of [Rule]) can be checked. Default: the subject of "bash" is a command, the
-// subject of "fetch" is a URL, and the subject of any other tool is a path.
+// WithTools tells the policy the [aycoder.Subject] of each tool: whether rules for the tool match
+// a command, a URL, a path or another text. [New] needs the subjects to check the examples in
+// rules (the fields Match and NotMatch of [Rule]). Default: rules for "bash" match a command,
+// rules for "fetch" match a URL, and rules for any other tool match a path.
 func WithTools(tools ...aycoder.Tool) Option {
 	return func(s *setup) error {
 		for _, t := range tools {
@@ -269,9 +270,9 @@ func WithTools(tools ...aycoder.Tool) Option {
 }
 
 // WithEditTools sets the names of the edit tools, which change files of the workspace and do
-// nothing else. The mode [AcceptEdits] runs the calls of edit tools. A tool with
-// [aycoder.EffectWrite] whose subject is a path or a patch is an edit tool even if it is not
-// named here. A tool whose specification says that it is destructive, or that it reaches beyond
+// nothing else. The mode [AcceptEdits] runs the calls of edit tools. A tool that is not named
+// here is also an edit tool if it has [aycoder.EffectWrite] and its [aycoder.Subject] is a path
+// or a patch. A tool whose specification says that it is destructive, or that it reaches beyond
 // the workspace, is never an edit tool. Default: edit_file, write_file, multi_edit and
 // apply_patch. Given names replace the default names.
 func WithEditTools(names ...string) Option {
@@ -285,8 +286,9 @@ func WithEditTools(names ...string) Option {
 }
 
 // WithManagedTrust sets whether allow rules of the source [Managed] still apply after text from
-// an untrusted source has come in. If false, the policy then asks the user about calls that may
-// have effects outside of the workspace, even if such a rule covers them. Default: false.
+// an untrusted source has come in. From then on, the policy asks the user about calls that may
+// have effects outside of the workspace. If true, it does not ask about a call that a Managed
+// rule allows. Default: false.
 func WithManagedTrust(trust bool) Option {
 	return func(s *setup) error {
 		s.first.exempt = trust
@@ -383,8 +385,8 @@ func (p *Policy) taint(tainted bool) {
 	})
 }
 
-// Audit implements [aycoder.Auditor]. The loop calls Audit with each record. The record about a
-// text from an untrusted source arrives before the model reads that text.
+// Audit implements [aycoder.Auditor]. [aycoder.Loop] calls Audit with each record. The record
+// about a text from an untrusted source arrives before the model reads that text.
 func (p *Policy) Audit(_ context.Context, rec *aycoder.AuditRecord) error {
 	if rec.Untrusted {
 		p.taint(true)

@@ -45,10 +45,12 @@ type Rule struct {
 	// Pattern is matched against the subject of the call, such as the command or the path: see
 	// [aycoder.Subject]. If empty, the rule covers every call of the tool.
 	Pattern string `json:"pattern,omitempty"`
-	// Class limits the rule to classes of calls, such as "network". An allow rule covers calls of
-	// this class and of lower ones, and ask and deny rules cover calls of this class and of
-	// higher ones. If empty, ask and deny rules cover all classes, and an allow rule has the
-	// limits that the package comment describes.
+	// Class limits the rule to some classes of calls. The classes, from the lowest to the
+	// highest, are read_only, writes_workspace, needs_approval, writes_outside, network,
+	// destructive and escalates. An allow rule covers calls of Class and of lower classes. An ask
+	// or deny rule covers calls of Class and of higher classes. If Class is empty, an ask or deny
+	// rule covers all classes, and an allow rule has the limits that the package comment
+	// describes.
 	Class string `json:"class,omitempty"`
 	// Reason is the text that the model reads when a deny rule denies a call.
 	Reason string `json:"reason,omitempty"`

@@ -38,11 +38,11 @@ type patchArgs struct {
 	Patch string `json:"patch" jsonschema_description:"The patch, from *** Begin Patch to *** End Patch."`
 }
 
-// ApplyPatch returns the tool apply_patch, which adds, deletes, changes and renames files. It
-// carries out a patch either completely or not at all, and is an [aycoder.Planner]. The lines of
-// each change must match exactly one place in the file. If they match several, the lines after
-// @@, the order of the changes and the end-of-file marker can select one. A renamed file keeps
-// its permissions.
+// ApplyPatch returns the tool apply_patch, which adds, deletes, changes and renames files. It is
+// an [aycoder.Planner]. It carries out a patch either completely or not at all. If the old lines
+// of a change match several places in the file, the lines after @@, the order of the changes or
+// the end-of-file marker can select one of them. If they do not, or if no place matches, the call
+// fails. A renamed file keeps its permissions.
 func ApplyPatch(ws FS, opts ...Option) (aycoder.Tool, error) {
 	p := &patcher{ws}
 	what := about{"apply_patch", patchDescription,

@@ -66,24 +66,25 @@ func (in *bashArgs) check() error {
 // while the command runs. The tool is an [aycoder.Previewer]: the preview shows the directory, so
 // that an approval applies to that directory only.
 //
-// The result of a command is not an error result, whatever its exit status. The Summary of the
-// result is "exit 1", for example, and the model reads the status.
+// The result of a command is not an error result, whatever its exit status. The model reads the
+// status, and the Summary of the result contains it, for example "exit 1".
 //
 // When a command ends, is cancelled or times out, the tool kills all processes that the command
-// started. On Linux these are all descendants, even detached ones, unless a process changed its
-// resource limits or its user. On other systems they are the members of the process group. The
-// result reports processes that could not be killed. Background commands end with the run, or
+// started. On Linux it finds all descendants, even detached ones, except a process that changed
+// its resource limits or its user. On other systems it finds the members of the process group.
+// The result reports processes that could not be killed. Background commands end with the run, or
 // when [Shell.Close] is called. On Linux they also end if the host process is killed.
 //
 // On Linux the tool kills a command that takes too much memory: see [WithMemoryLimit].
 //
-// Some calls run without approval because they only read (see [aycoder.Invocation]). The tool
-// confines such a command to reading, even without [WithSandbox]. [NoSandbox] lists the systems
-// on which that is possible, and [SandboxCall] describes the confinement. If a confined command
-// fails, the result describes the confinement to the model. It also says that with the argument
-// request_approval, the user is asked to permit more. The audit log gets the event
-// "held_to_reading" for a line in which a program reports that it was refused something. It gets
-// the event "not_held_to_reading" if this machine cannot confine commands to reading.
+// Some calls run without approval, because the [aycoder.Approver] considers them read-only. The
+// tool confines such a command to reading, even without [WithSandbox]. [NoSandbox] lists the
+// systems on which that is possible, and [SandboxCall] describes the confinement. If a confined
+// command fails, the result describes the confinement to the model, and says that a call with the
+// argument request_approval asks the user to permit more. The audit log then gets an event
+// "held_to_reading" for each of the last three output lines that report a refusal, such as
+// "Permission denied". If commands cannot be confined to reading, the log gets the event
+// "not_held_to_reading" once.
 //
 // The tool keeps at most 30 kB of the output of a call, and at most 512 kB of the output of a
 // background command. At most 16 background commands run at a time.
@@ -284,8 +285,8 @@ type sink struct {
 	w  io.Writer // nil when closed
 }
 
-// Write forwards output until the result is complete. After that it returns an error, so that a
-// program which is still writing ends.
+// Write forwards output until the [Exec] has returned from Run. After that, Write returns an
+// error, so that a program which is still writing ends.
 func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

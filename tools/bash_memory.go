@@ -20,12 +20,12 @@ import (
 // "memory_limit:" and includes the output so far. Memory is measured 0.1 s after the start. After
 // that it is measured every 0.1 s if the command is near the limit, and every second otherwise. A
 // command can exceed the limit between two measurements, for example by 0.2 GB if it fills 2 GB
-// per second. If the machine runs out of memory before that, the kernel kills commands rather
-// than this process.
+// per second. If the machine runs out of memory between two measurements, the kernel kills a
+// command rather than this process.
 //
-// Default: a quarter of the memory of the machine, or of the control group of this process if the
-// group has less. If a quarter is less than 2 GB, the default is 2 GB, but never more than three
-// quarters of the memory.
+// Default: a quarter of the memory, but at least 2 GB and at most three quarters of the memory.
+// The memory is that of the machine, or that of the control group of this process if the group
+// has less.
 func WithMemoryLimit(bytes int64) Option {
 	return func(c *config) error {
 		c.memory = bytes

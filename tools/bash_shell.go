@@ -43,9 +43,9 @@ func (s *Shell) Dir() string {
 	return path.Clean(s.at)
 }
 
-// DirOf returns the directory in which the next command of a run starts. An Approver passes the
-// ctx with which it was asked about a call of that run (see [aycoder.RunFromContext]). For any
-// other ctx, DirOf returns the same as Dir. Pass DirOf to policy.WithDir.
+// DirOf returns the directory in which the next command of a run starts. The run is found in ctx
+// (see [aycoder.RunFromContext]), so an [aycoder.Approver] passes the ctx that it received. For a
+// ctx without a run, DirOf returns the same as Dir. Pass DirOf to policy.WithDir.
 func (s *Shell) DirOf(ctx context.Context) string { return s.dirIn(aycoder.RunFromContext(ctx)) }
 
 func (s *Shell) dir(inv *aycoder.Invocation) string { return s.dirIn(inv.Run, inv.Depth) }

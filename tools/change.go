@@ -138,8 +138,9 @@ type conflict struct{ *aycoder.ConflictError }
 func (c *conflict) Error() string { return c.Kind() + ": " + c.ModelText() }
 func (c *conflict) Unwrap() error { return c.ConflictError }
 
-// Call carries out the plan that was approved. It then ignores the arguments, because the plan
-// holds everything that they say. If nobody was asked, Call makes a plan from the arguments.
+// Call carries out the plan in inv. If inv has no plan, because nobody was asked to approve the
+// call, Call makes a plan from the arguments. Otherwise it ignores the arguments, because the
+// plan holds everything that they say.
 func (c *changer[In]) Call(ctx context.Context, inv *invocation) (*result, error) {
 	if inv == nil || inv.Plan == nil {
 		return c.Tool.Call(ctx, inv)

@@ -32,11 +32,13 @@ type editArgs struct {
 // The tool first searches for the old text exactly. If that fails, it tolerates the mistakes that
 // models make when they copy, such as other line endings, trailing blanks, indentation and
 // typographic characters; the result names the differences. The old text must match exactly one
-// place. If the old text is no longer in the file, but was in the version that the model was
-// shown, the tool merges the edit with the changes that were made since.
+// place, unless the model asks to replace every occurrence. If the old text is no longer in the
+// file, but was in the version that the model was shown, the tool merges the edit with the
+// changes that were made since.
 //
-// If the model was not shown the file, neither by a file tool nor by a read-only command that
-// names the file, only the line endings may differ, because an inexact match would be a guess.
+// The tool tolerates these mistakes only if the model was shown the file, by a file tool or by a
+// read-only command that names the file. Otherwise an inexact match would be a guess, so only the
+// line endings may differ.
 func EditFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"edit_file", editDescription,

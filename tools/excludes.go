@@ -18,13 +18,13 @@ const maxExcludes = 1 << 20 // bytes
 
 // GitExcludes returns the ignore patterns that the user has set for all repositories, for use
 // with [WithIgnored]. The patterns are in the file that core.excludesFile names in the user's or
-// the system's git configuration. If core.excludesFile is not set, they are in
-// $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset. Without such
-// a file, or without git, the result is "".
+// the system's git configuration. If core.excludesFile is not set, or git is not installed, they
+// are in $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset.
+// Without such a file, the result is "".
 //
-// The file is outside of any workspace. The tools do not read it themselves, because a model
-// decides what the tools read; instead, the host reads it once. A core.excludesFile in the
-// configuration of a repository is ignored.
+// The file is outside of the workspace, and a model decides what the tools read. Therefore the
+// tools never read the file; the host reads it once, by calling GitExcludes. A core.excludesFile
+// in the configuration of a repository is ignored.
 func GitExcludes(ctx context.Context) (string, error) {
 	name := ""
 	for _, scope := range []string{"--global", "--system"} {

@@ -11,31 +11,31 @@ import (
 // Exec runs the commands of bash, on this machine or elsewhere, such as in a container or over
 // ssh. An implementation must be safe for concurrent use.
 //
-// Run passes a script to a shell. It returns when the script has ended and all processes of the
-// script that can be killed are gone. If ctx is done first, Run kills the command within 100 ms
-// and returns the partial result together with the cause of the cancellation. If the command
-// cannot be started, Run returns an error and no result. An exit code other than 0 and a signal
-// are not errors. [WithMemoryLimit] does not apply to a custom Exec: limit memory in the
-// implementation.
+// Run passes a script to a shell. When the script has ended, Run kills the processes that the
+// script has left, and returns. If ctx is done first, Run kills the command within 100 ms, and
+// returns the partial result and, as the error, context.Cause(ctx). If the command cannot be
+// started, Run returns an error and no result. An exit code other than 0, or a signal that ends
+// the command, is not an error. [WithMemoryLimit] does not apply to a custom Exec: limit memory
+// in the implementation.
 type Exec interface {
 	Run(ctx context.Context, c *ExecCommand) (*ExecResult, error)
 }
 
 // ExecCommand is a command that an [Exec] runs.
 type ExecCommand struct {
-	// Script is the text for the shell. It may be up to 1 MiB long. Such a text is too long for a
+	// Script is the text for the shell. It may be up to 1 MiB long, which is too long for a
 	// command-line argument.
 	Script string
 	// Root is the absolute path of the workspace. Dir is the absolute path of the directory in
 	// which the command runs. If Dir is outside of Root, including by way of a symbolic link, Run
 	// must return an error for which errors.Is(err, ErrExecDir) is true.
 	Root, Dir string
-	// Network says that the command needs the network, which a sandbox otherwise denies.
+	// Network says that the command needs the network. If false, a sandbox may deny the network.
 	Network bool
-	// ReadOnly says that the command was not approved: it runs because the policy predicts that
-	// it only reads (see [aycoder.Invocation]). If possible, Run must confine the command to
-	// reading, as [SandboxCall] describes, and set ReadOnly in the result. Otherwise the
-	// prediction is the only protection.
+	// ReadOnly says that the command runs without approval, because the [aycoder.Approver]
+	// considers it read-only (see the field ReadOnly of [aycoder.Invocation]). If possible, Run
+	// must confine the command to reading, as [SandboxCall] describes, and set ReadOnly in the
+	// result. Without the confinement, a command that the Approver misjudges can write.
 	ReadOnly bool
 	// Env is the complete environment of the command, from this machine and from [WithEnv].
 	Env []string
@@ -56,8 +56,8 @@ type ExecResult struct {
 	// Dir is the absolute path of the directory that the shell was in when it ended. It is "" if
 	// that directory is unknown, for example after the shell builtin exec.
 	Dir string
-	// Survivors is the number of processes that could not be killed and still run. Held is true
-	// if a process that Run could not find still has the output open.
+	// Survivors is the number of processes that still run because Run could not kill them. Held
+	// is true if another process, which Run could not find, still has the output open.
 	Survivors int
 	Held      bool
 	// ReadOnly says that the command was confined to reading, which may be the reason why the

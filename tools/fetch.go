@@ -77,8 +77,8 @@ func WithHTTPClient(client *http.Client) Option {
 // Fetch returns the tool fetch, which gets the text of a web page. The result has
 // [aycoder.ToolResult].Untrusted set, and an envelope around the text tells the model that the
 // text is not trusted. The tool checks each IP address before it connects, so that neither a name
-// nor a redirect leads into a private network. A rule of package policy names the host of the
-// page, such as "fetch:example.com".
+// nor a redirect leads into a private network. To allow or deny calls, a rule of package policy
+// names the host of the page, as in "fetch:example.com".
 func Fetch(opts ...Option) (aycoder.Tool, error) {
 	c, err := optioned(opts)
 	if err != nil {

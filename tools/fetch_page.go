@@ -134,8 +134,8 @@ type lazy struct {
 	r    io.Reader
 }
 
-// Read opens the reader when the first bytes are needed. A decompressor reads as soon as it is
-// opened, which could block before the context has been checked.
+// Read opens the reader in its first call. Opening a decompressor reads data and can block, so it
+// must not happen before the caller has checked the context.
 func (l *lazy) Read(p []byte) (int, error) {
 	if l.r == nil {
 		r, err := l.open()
@@ -157,7 +157,8 @@ type meter struct {
 	told  int64
 }
 
-// Read stops at the limit, because a small response can decompress to a very large text.
+// Read returns [io.EOF] after a limited number of bytes, because a small response can decompress
+// to a very large text. If the call is cancelled, Read returns an error.
 func (m *meter) Read(p []byte) (int, error) {
 	if err := m.alive(); err != nil {
 		return 0, err

@@ -13,17 +13,19 @@ import (
 )
 
 // Wrap returns a tool that calls t and masks the results of t: it replaces secrets by
-// placeholders. If t changes files, the wrapper also replaces placeholders in the arguments by
-// the secrets. A tool counts as changing files if it is an [aycoder.Planner], or if it has
-// [aycoder.EffectWrite] and its subject is a path.
+// placeholders. When the model edits a file, it repeats the placeholders that it has read. If t
+// changes files, the wrapper therefore replaces the placeholders in the arguments by the secrets.
+// A tool counts as changing files if it is an [aycoder.Planner], or if it has
+// [aycoder.EffectWrite] and its [aycoder.Subject] is a path.
 //
-// Only secrets that the edited file contains now are restored. Thus an edit next to a secret
-// keeps the secret, but an edit of another file cannot obtain it. If a placeholder cannot be
-// restored, t is not called, and the result is an error of the kind "masked_secret". Invisible
-// characters, which results show in the form <U+200B>, are restored in the same way.
+// The wrapper restores a secret only if the edited file contains it now. Thus an edit next to a
+// secret keeps the secret, but the model cannot copy the secret into another file. If a
+// placeholder cannot be restored, t is not called, and the result is an error of the kind
+// "masked_secret". Invisible characters, which results show in the form <U+200B>, are restored in
+// the same way.
 //
-// The wrapper restores the secrets in the arguments, instead of hiding them from the tools, so
-// that the tools compare and write the real bytes of the file.
+// Since t gets arguments with the real secrets, it compares and writes the real bytes of the
+// file.
 func (m *Masker) Wrap(ws FS, t aycoder.Tool) aycoder.Tool {
 	if w, ok := t.(interface{ maskedBy() *Masker }); ok && w.maskedBy() == m {
 		return t

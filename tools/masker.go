@@ -27,8 +27,8 @@ type Masker struct{ mask *mask.Masker }
 // valid. If key is empty, NewMasker uses a random key.
 //
 // The masker hides the given secrets, and the values of variables in the environment of this
-// process whose names suggest a secret. Values of less than eight bytes are not hidden. The
-// masker finds these values wherever they are, including in JSON, URLs and base64.
+// process whose names suggest a secret. It finds them wherever they are, including in JSON, URLs
+// and base64. Values of less than eight bytes are not hidden.
 func NewMasker(key []byte, secrets ...string) *Masker {
 	values := append(mask.Environment(append(os.Environ(), startEnvironment()...)), secrets...)
 	if len(key) == 0 {
@@ -65,9 +65,10 @@ func (m *Masker) Writer(to io.Writer) io.WriteCloser { return m.mask.Writer(to) 
 func EscapeInvisible(text string) string { return mask.Visible(text) }
 
 // Masking returns a middleware that masks the output of every tool: the texts of results,
-// summaries, progress and errors. Use it for other tools than those of [Coding], which mask their
-// output themselves. The middleware does not restore secrets in arguments, so a tool that changes
-// files must come from [Coding] or be wrapped by [Masker.Wrap].
+// summaries, progress and errors. The tools of [Coding] do not need it, because they mask their
+// output themselves. A model that edits a file repeats the placeholders that it has read. The
+// middleware does not replace them by the secrets again, so a tool that changes files must come
+// from [Coding] or be wrapped by [Masker.Wrap].
 func Masking(m *Masker) aycoder.ToolMiddleware {
 	return func(next aycoder.ToolFunc) aycoder.ToolFunc {
 		return func(ctx context.Context, inv *invocation) (*result, error) {

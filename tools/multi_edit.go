@@ -25,8 +25,8 @@ type oneEdit struct {
 }
 
 // MultiEdit returns the tool multi_edit, which makes several edits to one file, either all or
-// none. The edits apply in order, each in the way that [EditFile] describes. Since a call
-// concerns a single file, a rule of package policy for paths can allow or deny it.
+// none. The edits apply in order, each in the way that [EditFile] describes. A call changes a
+// single file, so a rule of package policy can allow or deny the call by the path of that file.
 func MultiEdit(ws FS, opts ...Option) (aycoder.Tool, error) {
 	e := &fileEditor{ws}
 	what := about{"multi_edit", multiDescription,

@@ -20,13 +20,13 @@ import (
 // [Landlock], [Bubblewrap] and [Seatbelt]; [FirstSandbox] selects the first one that works. A
 // host may provide another implementation.
 //
-// Start replaces [exec.Cmd.Start] and reports which protections are enforced for this command.
-// Start must itself start the command, because a sandbox may need a separate thread for that, and
-// because only then is it known what is enforced. If call requires more than the sandbox can
-// enforce, or if anything fails, Start returns an error and does not start the command. Start may
-// change the path, arguments, environment and extra files of cmd, but must not change its process
-// group and session. Start must be safe for concurrent use. If ctx ends, Start stops its
-// preparations, but a command that has started continues.
+// Start replaces [exec.Cmd.Start]: it starts cmd and reports which protections are enforced for
+// this command. A sandbox may need a separate thread to start a command, and knows the enforced
+// protections only after the start. If call requires more than the sandbox can enforce, or if
+// anything fails, Start returns an error and does not start the command. Start may change the
+// path, arguments, environment and extra files of cmd, but must not change its process group and
+// session. Start must be safe for concurrent use. If ctx ends, Start stops its preparations, but
+// a command that has started continues.
 type Sandbox interface {
 	Start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (*SandboxReport, error)
 }
@@ -36,19 +36,19 @@ type Sandbox interface {
 type SandboxCall struct {
 	// Network lets the command use the network. If false, the setting of the sandbox applies.
 	Network bool
-	// Require makes Start refuse the command unless the sandbox can enforce everything that it
-	// promises. If false, the sandbox enforces as much as it can, and the report lists the rest.
+	// Require makes Start refuse the command if the field Missing of the [SandboxReport] would
+	// not be empty. If false, the sandbox enforces as much as it can, and Missing lists the rest.
 	Require bool
-	// ReadOnly says that the command was not approved: it runs because it only reads (see
-	// [aycoder.Invocation]), and the sandbox must confine it to reading. The command may read
-	// everything that other commands of the sandbox may read or change. It may change only
-	// /dev/null and the directory Temp: no other file, and no mode, owner, time or attribute of a
-	// file. It has no access to the network, to the sockets of other programs, or to other
-	// processes.
+	// ReadOnly says that the command runs without approval, because the [aycoder.Approver]
+	// considers it read-only (see the field ReadOnly of [aycoder.Invocation]). The sandbox must
+	// confine the command to reading. The command may read everything that other commands of the
+	// sandbox may read or change. It may change only /dev/null and the directory Temp: no other
+	// file, and no mode, owner, time or attribute of a file. It has no access to the network, to
+	// the sockets of other programs, or to other processes.
 	//
-	// The report says whether the sandbox has confined the command to reading. A sandbox that
-	// never does so is not used for such commands if this machine has another way to confine them
-	// (see [NoSandbox]): the tool then refuses the command and gives the reason.
+	// The report says whether the sandbox has confined the command to reading. If a sandbox of
+	// the host never does so, although [NoSandbox] could do so on this machine, the tool bash
+	// refuses the command and gives the reason.
 	ReadOnly bool
 	// Temp is the directory for temporary files of this command, if ReadOnly is set. The
 	// command's variable TMPDIR must name it. The caller creates and removes the directory.
@@ -61,11 +61,11 @@ type SandboxReport struct {
 	// host provides. ABI is the version of the Landlock interface, and 0 for other mechanisms.
 	Mechanism string `json:"mechanism"`
 	ABI       int    `json:"abi,omitempty"`
-	// Each of the following fields says that a protection is enforced. Filesystem: the command
-	// can read and change only permitted files. Network: it has no network. Signals: it cannot
-	// signal programs outside of the sandbox. Syscalls: its system calls are filtered.
-	// Capabilities: it has no capabilities. NoNewPrivs: it cannot gain privileges, for example by
-	// sudo. Limits lists the effects on files that are still possible.
+	// Each of the fields from Filesystem to NoNewPrivs says that a protection is enforced.
+	// Filesystem: the command can read and change only permitted files. Network: it has no
+	// network. Signals: it cannot signal programs outside of the sandbox. Syscalls: its system
+	// calls are filtered. Capabilities: it has no capabilities. NoNewPrivs: it cannot gain
+	// privileges, for example by sudo. The field Limits lists remaining gaps.
 	Filesystem   bool `json:"filesystem"`
 	Network      bool `json:"network"`
 	Signals      bool `json:"signals"`
@@ -75,8 +75,9 @@ type SandboxReport struct {
 	// ReadOnly says that this command was confined to reading, as the field ReadOnly of
 	// [SandboxCall] requests.
 	ReadOnly bool `json:"read_only"`
-	// Missing lists, in words, the protections that were requested but are not enforced on this
-	// machine. Limits lists those that the mechanism cannot provide on any machine.
+	// Missing lists, in words, the requested protections that are not enforced, for example
+	// because the kernel is too old. Limits lists gaps and side effects that the mechanism has on
+	// every machine.
 	Missing []string `json:"missing,omitempty"`
 	Limits  []string `json:"limits,omitempty"`
 }
@@ -131,10 +132,10 @@ func (e *SandboxError) Unwrap() []error { return []error{ErrSandbox, e.Err} }
 // LocalSandbox is a [Sandbox] that uses a mechanism of this machine. It is safe for concurrent
 // use.
 //
-// LocalSandbox tests the mechanism before the first command, and again before the first command
-// that has the network. For this test it starts a command that tries to read and change a file
-// outside of the sandbox and to signal the host. If the test command succeeds in any of these, no
-// other command is started.
+// LocalSandbox tests the mechanism before the first command of each of three kinds: with the
+// network, without the network, and confined to reading. The test is a command that tries to read
+// and change a file outside of the sandbox and to signal the host. If it succeeds in any of
+// these, LocalSandbox does not start commands of this kind.
 //
 // Commands share a directory for temporary files, which the variable TMPDIR names. LocalSandbox
 // keeps the directory until Close, so that a command finds the files of earlier commands.
@@ -192,8 +193,9 @@ func Landlock(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 // Bubblewrap returns a sandbox that uses the program bwrap, which must be installed and must be
 // allowed to create namespaces. Commands see only their own files and processes. They have a
 // private /tmp, private shared memory, and a private network, which has no connection to this
-// machine or to others. Unless an option gives them the network of this machine, they may also
-// use UNIX sockets. In all other respects, they have the rights that [Landlock] describes.
+// machine or to others. They may use UNIX sockets, unless they have the network of this machine
+// (see [WithSandboxNetwork] and [WithSandboxSockets]). In all other respects, they have the
+// rights that [Landlock] describes.
 func Bubblewrap(ws FS, opts ...SandboxOption) (*LocalSandbox, error) {
 	return newSandbox(sandbox.Bubblewrap, ws, opts)
 }
@@ -266,8 +268,9 @@ func addPaths(to *[]string, option string, paths []string) error {
 //
 // With [Landlock], the option also has an effect on the directories that contain a protected
 // name: commands cannot create, rename or remove entries in them, because Landlock can grant
-// rights in a directory but cannot remove them. For example, ".git" protects the entries of the
-// top directory of the workspace too, and ".git/hooks" prevents commits.
+// rights in a directory but cannot remove them. For example, ".git" also protects the entries of
+// the top directory of the workspace. Similarly, ".git/hooks" also protects the entries of .git,
+// which prevents commits.
 func WithSandboxProtect(names ...string) SandboxOption {
 	return func(c *sandboxConfig) error {
 		for _, name := range names {
@@ -291,10 +294,10 @@ func WithSandboxNetwork(on bool) SandboxOption {
 }
 
 // WithSandboxSockets sets whether commands may use UNIX sockets even if the sandbox cannot keep
-// them from the sockets of other programs, as is the case with [Landlock] before Linux 7.1.
-// Through the socket of a session bus or a container engine, a command could start other commands
-// outside of the sandbox. Default: false, so that in this case commands can use only socket
-// pairs.
+// the commands away from the sockets of other programs. That is the case with [Landlock] before
+// Linux 7.1. Through the socket of a session bus or a container engine, a command could start
+// other commands outside of the sandbox. Default: false, so that in this case commands can use
+// only socket pairs.
 func WithSandboxSockets(on bool) SandboxOption {
 	return func(c *sandboxConfig) error {
 		c.sockets = on
@@ -322,15 +325,17 @@ func WithSandboxSharedCaches(on bool) SandboxOption {
 	}
 }
 
-// NoSandbox returns a [Sandbox] that starts commands without protection; bash uses it if there is
-// no [WithSandbox]. Its reports say that nothing is enforced, and it refuses calls with
-// SandboxCall.Require.
+// NoSandbox returns a [Sandbox] that confines only commands with SandboxCall.ReadOnly. It starts
+// all other commands without protection, and their reports say that nothing is enforced. It
+// refuses calls with SandboxCall.Require. The tool bash uses NoSandbox if there is no
+// [WithSandbox].
 //
-// A command with SandboxCall.ReadOnly is still confined: it can read everything that the host can
-// read, and can change nothing. This needs Landlock on Linux 6.2 and newer, or sandbox-exec on
-// macOS, whose profile has never been tested. On other systems such a command starts unconfined,
-// and the prediction that it only reads is the only protection. To find out in advance, call
-// [CheckSandbox]:
+// A command with SandboxCall.ReadOnly runs without approval, because the [aycoder.Approver]
+// considers it read-only. It can read everything that the host can read, and can change only its
+// temporary files. This needs Landlock on Linux 6.2 and newer, or sandbox-exec on macOS, whose
+// profile has never been tested. On other systems such a command starts unconfined, so it can
+// write if the Approver misjudges it. To find out in advance whether such commands are confined,
+// call [CheckSandbox]:
 //
 //	report, err := tools.CheckSandbox(ctx, tools.NoSandbox(), tools.SandboxCall{ReadOnly: true})
 //	…
@@ -400,9 +405,9 @@ func (f firstSandbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// CheckSandbox returns the protections that a sandbox enforces for a call. To find out, it starts
-// a command in the sandbox that does nothing. A host can show the report to its user, or exit if
-// a protection is missing.
+// CheckSandbox returns the protections that a sandbox enforces for a call. To find out, it lets
+// the sandbox start a command that does nothing. A host can show the report to its user, or exit
+// if a protection is missing.
 func CheckSandbox(ctx context.Context, s Sandbox, call SandboxCall) (*SandboxReport, error) {
 	shell, err := findShell()
 	if err != nil {
@@ -446,10 +451,10 @@ func WithSandbox(s Sandbox) Option {
 	}
 }
 
-// WithSandboxRequired sets whether the sandbox must enforce everything that it promises. If true,
-// bash refuses a command for which SandboxReport.Missing would not be empty, and without
-// [WithSandbox] it refuses every command. Default: false, so that the sandbox enforces as much as
-// it can.
+// WithSandboxRequired sets whether the sandbox must enforce all requested protections. If true,
+// bash refuses a command for which the field Missing of [SandboxReport] would not be empty.
+// Without [WithSandbox], it refuses every command. Default: false, so that the sandbox enforces
+// as much as it can.
 func WithSandboxRequired(on bool) Option {
 	return func(c *config) error {
 		c.requireSandbox = on

@@ -58,8 +58,8 @@ type SubagentConfig struct {
 }
 
 // Subagent returns a tool with which the model gives a task to a separate agent. The agent works
-// in a nested run (see [aycoder.WithParent]), which ends at the latest with the call. The agent
-// reads only the task, not the conversation of the outer run.
+// in a nested run (see [aycoder.WithParent]), which ends before the call returns. The agent reads
+// only the task, not the conversation of the outer run.
 //
 // Each tool call of the agent first needs the permission of the outer run's Approver. Approval
 // requests of the agent go to the consumer of the outer run, as an [aycoder.ChildEvent], and the

@@ -86,9 +86,9 @@ func WithIgnored(patterns string) Option {
 // languages and tool chains. To keep secrets out, a variable is left out if its value is a URL
 // with a login.
 //
-// Git does not read the user's configuration. To let git commit, set GIT_AUTHOR_NAME,
-// GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL here or in the environment of the
-// host process.
+// In commands of bash, git does not read the user's configuration, so it does not know an author
+// for commits. To let git commit, set GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
+// GIT_COMMITTER_EMAIL here or in the environment of the host process.
 func WithEnv(vars ...string) Option {
 	return func(c *config) error {
 		for _, v := range vars {

@@ -19,9 +19,9 @@ type writeArgs struct {
 }
 
 // WriteFile returns the tool write_file, which creates a file or replaces its content. It is an
-// [aycoder.Planner]. If the model was not shown an existing file, the tool does not replace the
-// file: the error is of the kind "not_read". If the user has changed the file since the model was
-// shown it, the tool merges the changes of the user and the model.
+// [aycoder.Planner]. If the file exists and the model has not read it, the tool does not replace
+// the file and returns an error of the kind "not_read". If the user has changed the file since
+// the model read it, the tool merges the changes of the user and the model.
 func WriteFile(ws FS, opts ...Option) (aycoder.Tool, error) {
 	what := about{"write_file", writeDescription,
 		aycoder.Subject{Kind: aycoder.SubjectPath, Arg: "path"}}

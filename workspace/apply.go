@@ -31,8 +31,8 @@ import (
 //
 // If a file does not merge, or is now a directory or a symbolic link, Apply leaves that file
 // alone and takes back the rest of the plan. The error is then an [*aycoder.ConflictError], and
-// the result gives the reason. Apply also takes back everything after a disk error or the end of
-// ctx. The result is nil only if Apply returned before it began the plan.
+// the result gives the reason. After a disk error, or if ctx ends, Apply takes back the whole
+// plan. The result is nil only if Apply returned before it began the plan.
 //
 // Apply guarantees the following, whatever other programs do at the same time:
 //
@@ -45,8 +45,9 @@ import (
 //   - On Linux, leases (fcntl(2)) on the old and the new file keep writers out. From before the
 //     exchange until Apply returns, a program that opens one of these files for writing has to
 //     wait. If a program keeps a file open for writing for longer than [WithWriterWait] allows,
-//     the outcome is [aycoder.OutcomeBusy]. Leases do not cover one case: a program that the
-//     kernel suspends, for all this time, between looking up the name and opening the file.
+//     the outcome is [aycoder.OutcomeBusy]. Leases do not cover one case: a program looks up the
+//     name before the exchange, but the kernel suspends it, so that it opens the old file only
+//     after Apply has returned.
 //   - A crash at any moment, including kill -9 and loss of power, leaves each file either old or
 //     new, never a mix of both. If a crash leaves a plan of several files half done, the next
 //     [Open] finds that plan: see [Workspace.Interrupted] and [WithPlanRecords]. Open removes the
@@ -60,8 +61,8 @@ import (
 //     other owners if the process lacks CAP_LEASE. Instead, Apply reads the old file until two
 //     reads in a row agree, and once more at the end. If a program opened the old file before the
 //     exchange and writes to it after that last read, the written text is lost.
-//   - A program that renames a new file over the name does not wait for a lease. Its file
-//     replaces the file that Apply wrote, as it would after Apply.
+//   - Leases do not hold back a program that renames a new file over the name. The new file
+//     replaces the file that Apply wrote, as if the program had saved after Apply.
 //   - Systems other than Linux, and some file systems, cannot exchange two files atomically.
 //     There, the old file gets a second name and is then replaced. A file that another program
 //     renames to the name between these two steps is lost. Without hard links, the old file is
@@ -69,14 +70,14 @@ import (
 //   - On Windows, a file that is open in another program cannot be replaced, and Apply returns an
 //     error.
 //
-// A changed file keeps its mode. If the process has the rights, the file also keeps its owner
-// and, on Linux, its extended attributes and access control lists; other systems lose these. If
-// the owner changes, the file loses its setuid and setgid bits. File capabilities are always
-// dropped with the old content. A symbolic link stays a link, and Apply changes the file that it
-// leads to; but if the plan deletes a link, only the link is removed. Other hard links of a file
-// keep the old content, since they may be outside the workspace; the result reports that such
-// links exist. Apply locks the directories of the files, so that other Workspaces, including
-// those of other processes, wait.
+// A changed file keeps its mode. If the process has the rights, the file also keeps its owner. On
+// Linux it then also keeps its extended attributes and access control lists; on other systems
+// they are lost. If the owner changes, the file loses its setuid and setgid bits. File
+// capabilities are always dropped with the old content. A symbolic link stays a link, and Apply
+// changes the file that it leads to; but if the plan deletes a link, only the link is removed.
+// Other hard links of a file keep the old content, since they may be outside the workspace; the
+// result reports that such links exist. Apply locks the directories of the files, so that other
+// Workspaces, including those of other processes, wait.
 func (w *Workspace) Apply(ctx context.Context, plan aycoder.EditPlan, opts ...ApplyOption) (*aycoder.ApplyResult, error) {
 	return w.apply(ctx, plan, opts)
 }

@@ -266,7 +266,8 @@ type reread struct {
 	changed strings.Builder // all of the content, as soon as it differs
 }
 
-// Write implements [io.Writer]. It stores no bytes as long as they equal the known content.
+// Write implements [io.Writer]. As long as the bytes equal the content of the earlier reading,
+// Write only counts them. From the first difference on, it stores the whole content.
 func (r *reread) Write(p []byte) (int, error) {
 	if r.changed.Len() > 0 {
 		return r.changed.Write(p)

@@ -125,8 +125,9 @@ func (s *SeenFiles) forget(f *seenFile) {
 	delete(s.files, f.path)
 }
 
-// Contents returns the contents of a file that the model has been shown, newest first, at most
-// four. It returns nil if the model has not been shown the file or if the contents were dropped.
+// Contents returns the versions of a file that the model has been shown, newest first, but at
+// most four. It returns nil if the model has not been shown the file, or if the versions were
+// dropped.
 func (s *SeenFiles) Contents(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +139,8 @@ func (s *SeenFiles) Contents(path string) []string {
 	return f.contents
 }
 
-// Hash returns the SHA-256, in hexadecimal, of the content that Add was last called with for a
-// file. It returns "" if Add was not called for the file or if the hash was dropped.
+// Hash returns the SHA-256, in hexadecimal, of the content in the latest call of Add for a file.
+// It returns "" if there was no such call, or if the hash was dropped.
 func (s *SeenFiles) Hash(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,9 +74,9 @@ type Option func(*Workspace) error
 // WithAllowed permits access to files whose names are refused by default, such as ".env.test" or
 // ".github/**". A pattern matches slash-separated paths in the workspace: * matches within one
 // directory, and ** matches across directories. No pattern permits writing to .git. The option
-// does not replace an approval: if an agent's call writes a file that runs code, the loop still
-// asks the user, see the field Named of [aycoder.Grounds]. Patterns of several options add up.
-// Default: no patterns.
+// does not replace an approval: before an agent writes a file that runs code, [aycoder.Loop]
+// still asks the user, unless a rule names the file (see the field Named of [aycoder.Grounds]).
+// Patterns of several options add up. Default: no patterns.
 func WithAllowed(patterns ...string) Option {
 	return func(w *Workspace) error {
 		for _, p := range patterns {
