@@ -30,9 +30,9 @@ import (
 )
 
 // Option sets a property that the clients of all providers have. A repeated option
-// overrides the earlier one, unless its comment says that repeated options add up. [Open]
-// reports an invalid value with the [*aycoder.ConfigError] of the provider's option of
-// the same name.
+// overrides the earlier one, unless its comment says that repeated options add up. Each
+// option sets the option of the same name in the provider's package. If the provider does
+// not accept the value, [Open] returns the provider's [*aycoder.ConfigError].
 type Option func(*settings) error
 
 type settings struct {

@@ -115,21 +115,23 @@ func WithAPIKey(key string) Option {
 }
 
 // WithBaseURL sets the URL of the service, to which the client appends a path such as
-// "/v1/messages". If the URL is not the default, an API key is optional, and a key in the
-// environment is not sent, because it belongs to Anthropic.
+// "/v1/messages". If the option sets a URL that is not the default, an API key is
+// optional. A key in the environment is then not sent, because the key belongs to
+// Anthropic.
 //
 // Default: the environment variable ANTHROPIC_BASE_URL, or else
-// https://api.anthropic.com. A key in the environment is sent to the service that the
-// variable names. With [WithBedrock] or [WithVertex], the default is
-// ANTHROPIC_BEDROCK_BASE_URL or ANTHROPIC_VERTEX_BASE_URL, or else the endpoint of the
-// region or location.
+// https://api.anthropic.com. If the variable sets the URL, a key in the environment is
+// sent to this URL. With [WithBedrock], the default is ANTHROPIC_BEDROCK_BASE_URL, or
+// else the endpoint of the region. With [WithVertex], the default is
+// ANTHROPIC_VERTEX_BASE_URL, or else the endpoint of the location.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
 // WithHeader sets a header that is sent with every request. It overrides a header of the
-// same name that the client sets. A header x-api-key or authorization also replaces the
-// API key. Repeated options with different names add up. Default: no additional headers.
+// same name that the client sets. The headers "x-api-key" and "authorization" also
+// replace the API key. Repeated options with different names add up. Default: no
+// additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }

@@ -249,8 +249,8 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 	return d.handle(&e, ev.Data)
 }
 
-// View implements [api.ViewDecoder]. It handles the frequent deltas, from which the
-// decoder copies what it needs.
+// View implements [api.ViewDecoder]. It handles only the frequent events, which are
+// deltas. It copies the texts that the decoder keeps.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	var e event
 	if !e.scan(ev.Data) {

@@ -146,8 +146,8 @@ func (c *config) url(model string) string {
 
 // FormatsOutput implements [aycoder.OutputFormatter]. For Anthropic's service and for
 // Bedrock, it returns true for Claude Opus 4.1 and for the models from Claude 4.5 on. For
-// Vertex AI, where structured output is off by default, and for other services it returns
-// false.
+// all other services it returns false. One of them is Vertex AI, where structured output
+// is off by default.
 func (c *Client) FormatsOutput(model string) bool {
 	switch {
 	case c.cfg.at.option == "" && c.cfg.BaseURL != defaultBaseURL,

@@ -128,14 +128,14 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 // is not sent.
 //
 // Default: the environment variable AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or else
-// AWS_ENDPOINT_URL, or else the endpoint of the region. A key in the environment is sent
-// to the service that the variable names.
+// AWS_ENDPOINT_URL, or else the endpoint of the region. If a variable sets the URL, a key
+// in the environment is sent to this URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
 // WithHeader sets a header that is sent with every request. It overrides a header of the
-// same name that the client sets. A header authorization also replaces the API key.
+// same name that the client sets. The header "authorization" also replaces the API key.
 // Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }

@@ -55,22 +55,22 @@ func WithAPIKey(key string) Option {
 
 // WithBaseURL sets the URL of the service, including the version of the API. The client
 // appends a path that begins with "/models/" or, with [WithVertex], with "/projects/". If
-// the URL is not the default, an API key is optional, and a key in the environment is not
-// sent, because it belongs to Google.
+// the option sets a URL that is not the default, an API key is optional. A key in the
+// environment is then not sent, because the key belongs to Google.
 //
 // Default: the environment variable GOOGLE_GEMINI_BASE_URL, or else
-// https://generativelanguage.googleapis.com/v1beta. A key in the environment is sent to
-// the service that the variable names. With [WithVertex], the default is the environment
-// variable GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. A URL in a
-// variable may omit the version.
+// https://generativelanguage.googleapis.com/v1beta. If the variable sets the URL, a key
+// in the environment is sent to this URL. With [WithVertex], the default is the
+// environment variable GOOGLE_VERTEX_BASE_URL, or else the endpoint of the location. A
+// URL in a variable may omit the version.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
 // WithHeader sets a header that is sent with every request. It overrides a header of the
-// same name that the client sets. A header x-goog-api-key or authorization also replaces
-// the API key. Repeated options with different names add up. Default: no additional
-// headers.
+// same name that the client sets. The headers "x-goog-api-key" and "authorization" also
+// replace the API key. Repeated options with different names add up. Default: no
+// additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
@@ -103,8 +103,9 @@ func WithIdleTimeout(d time.Duration) Option {
 // WithVertex selects Vertex AI on Google Cloud, in a project and a location. The location
 // is a region such as "europe-west4", a multi-region ("us" or "eu"), or "global".
 // Requests need a credential from [WithTokenSource], [WithHTTPClient], [WithHeader] or
-// [WithAPIKey]. The provider's name in messages and errors becomes "vertex", because the
-// thought signatures of one service may not be valid at the other. Default: the Gemini
+// [WithAPIKey]. In messages and errors, the provider's name is then "vertex" instead of
+// "google". The different names keep thought signatures of the two services apart,
+// because a signature of one service may not be valid at the other. Default: the Gemini
 // API.
 func WithVertex(project, location string) Option {
 	return func(c *config) error {
@@ -129,9 +130,10 @@ func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
 
-// WithThinkingSummaries requests summaries of the model's thinking even if
-// [aycoder.Request.Thinking] is 0, which leaves the amount of thinking to the model.
-// Default: false, which requests summaries only if Thinking is positive.
+// WithThinkingSummaries selects whether the client requests summaries of the model's
+// thinking if [aycoder.Request.Thinking] is 0. The model then decides how much it thinks.
+// If Thinking is positive, the client always requests summaries. If Thinking is negative,
+// it never does. Default: false.
 func WithThinkingSummaries(on bool) Option {
 	return func(c *config) error { c.thoughts = on; return nil }
 }
@@ -267,14 +269,14 @@ func (c *Client) resource(model string) string {
 	return "projects/" + c.cfg.project + "/locations/" + c.cfg.location + "/" + model
 }
 
-// ModelName implements [aycoder.ModelNamer]. It returns "google" or, with [WithVertex],
-// "vertex", and the model that was passed to [New].
+// ModelName implements [aycoder.ModelNamer]. The provider's name is "google" or, with
+// [WithVertex], "vertex". The model is the one that was passed to [New].
 func (c *Client) ModelName() (providerName, model string) { return c.cfg.Provider, c.model }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. It returns true from Gemini 2 on,
 // except for models that generate images or audio. Earlier models do not accept JSON
-// Schema. Models before Gemini 3 do not accept a schema together with tools: for them, a
-// request with tools has the schema in the system prompt.
+// Schema. Models before Gemini 3 do not accept a schema together with tools. If a request
+// to such a model has tools, the client writes the schema into the system prompt.
 func (c *Client) FormatsOutput(model string) bool {
 	return parseModel(cmp.Or(model, c.model)).formats()
 }

@@ -69,9 +69,9 @@ type chunk struct {
 	known     bool // some field of an answer is present
 }
 
-// Event implements [api.Decoder]. The service does not mark its last event, since parts
-// may follow the finish reason. Only the end marker "[DONE]", which some gateways send,
-// is final.
+// Event implements [api.Decoder]. It reports the end only for the marker "[DONE]", which
+// some gateways send. The service itself does not mark the last event: parts may still
+// follow an event with a finish reason.
 func (d *decoder) Event(ev sse.Event) (bool, error) {
 	switch {
 	case ev.Type == "error":
@@ -84,8 +84,9 @@ func (d *decoder) Event(ev sse.Event) (bool, error) {
 	return false, d.one(ev.Data)
 }
 
-// Whole implements [api.Decoder]. If a service ignores the parameter "alt=sse", its
-// response is a list of the documents that a stream would have.
+// Whole implements [api.Decoder]. A service that ignores the parameter "alt=sse" sends
+// one JSON array instead of a stream. The elements of the array are the documents that
+// the events of the stream would contain.
 func (d *decoder) Whole(data string) error {
 	if err := d.all(data); err != nil {
 		return err
@@ -130,8 +131,8 @@ func (d *decoder) same(p *part, usage string) error {
 	return d.part(p)
 }
 
-// View implements [api.ViewDecoder]. It handles an event that has the same shape as the
-// previous event, and therefore need not be parsed completely.
+// View implements [api.ViewDecoder]. It handles only events that have the same shape as
+// the previous event. Such an event need not be parsed completely.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
 	p, usage, ok := d.shape.match(ev.Data)
 	if !ok || ev.Type == "error" {

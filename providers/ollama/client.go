@@ -71,7 +71,7 @@ func WithAPIKey(key string) Option {
 }
 
 // WithHeader sets a header that is sent with every request. It overrides a header of the
-// same name that the client sets. A header authorization also replaces the API key.
+// same name that the client sets. The header "authorization" also replaces the API key.
 // Repeated options with different names add up. Default: no additional headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
@@ -85,15 +85,15 @@ func WithHTTPClient(hc *http.Client) Option {
 }
 
 // WithMaxTokens limits the length of an answer, in tokens, for requests whose
-// [aycoder.Request.MaxTokens] is 0. Default: the limit of the model, which is usually the
-// end of the context.
+// [aycoder.Request.MaxTokens] is 0. Default: the limit of the model. Usually an answer
+// may then fill the rest of the context.
 func WithMaxTokens(n int) Option {
 	return func(c *config) error { return c.SetMaxTokens("WithMaxTokens", n) }
 }
 
 // WithIdleTimeout limits how long the client waits for the next data from the service.
-// When the time is over, the request ends with an [*aycoder.TimeoutError]. The time in
-// which the server loads a model and reads the prompt counts. The time in which the
+// When the time is over, the request ends with an [*aycoder.TimeoutError]. The limit also
+// applies while the server loads a model or reads the prompt. The time in which the
 // caller handles an event does not count. Default: 10 minutes.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
@@ -132,13 +132,12 @@ func WithKeepAlive(d time.Duration) Option {
 
 // WithThinking sets how much the model thinks: "off", "on", or one of the levels "low",
 // "medium", "high" and "max". With "on", the model decides how much it thinks. Older
-// servers do not accept "max".
+// servers do not accept "max". Models of the gpt-oss family always think, and accept only
+// the levels up to "high". A model that cannot think accepts only "off".
 //
-// If [aycoder.Request.Thinking] is 0, the setting applies as it is. If it is negative,
-// thinking is off. If it is positive, thinking is on, at the level of this option if
-// there is one. Models of the gpt-oss family always think, and accept only the levels up
-// to "high". A model that cannot think accepts only "off". Default: the model thinks if
-// it can.
+// If [aycoder.Request.Thinking] is 0, this option applies. If Thinking is negative, the
+// model does not think. If Thinking is positive, the model thinks, at the level of this
+// option if the option sets one. Default: the model thinks if it can.
 func WithThinking(level string) Option {
 	return func(c *config) error {
 		if !slices.Contains([]string{thinkOn, thinkOff, "low", "medium", "high", "max"}, level) {
@@ -155,18 +154,19 @@ const (
 	thinkOff = "off"
 )
 
-// WithTruncation selects whether Ollama silently drops messages if the conversation does
-// not fit into the context. Ollama does so by default, but an agent could lose its task
-// that way; see the package comment. Default: false; a conversation that does not fit is
-// an error.
+// WithTruncation selects whether Ollama may silently drop messages of a conversation that
+// does not fit into the context. Ollama's own default is to drop them, but an agent could
+// lose its task that way; see the package comment. Default: false. A conversation that
+// does not fit is then an error.
 func WithTruncation(on bool) Option {
 	return func(c *config) error { c.truncate = on; return nil }
 }
 
 // WithOption sets an option of the model for every request, such as "seed", "top_k" or
-// "num_gpu". [WithContextLength], [WithMaxTokens] and the fields of a request override
-// the options num_ctx, num_predict, temperature and stop. Repeated options with different
-// names add up. Default: no options.
+// "num_gpu". Four options can also be set in other ways, which take precedence: num_ctx
+// by [WithContextLength], num_predict by [WithMaxTokens] or [aycoder.Request.MaxTokens],
+// temperature by [aycoder.Request.Temperature], and stop by [aycoder.Request.Stop].
+// Repeated options with different names add up. Default: no options.
 func WithOption(name string, value any) Option {
 	return func(c *config) error {
 		data, err := json.Marshal(value)
@@ -190,9 +190,9 @@ func without(m map[string]json.RawMessage, name string) map[string]json.RawMessa
 
 // New returns a client that uses model for requests whose [aycoder.Request.Model] is
 // empty. If options are invalid, the error joins an [*aycoder.ConfigError] for each of
-// them; an invalid environment variable OLLAMA_HOST counts as an option. If the API key
-// for https://ollama.com is missing, the error is an [*aycoder.AuthError]. New does not
-// send a request, and does not check that the model exists.
+// them. An invalid environment variable OLLAMA_HOST is reported in the same way. If the
+// API key for https://ollama.com is missing, the error is an [*aycoder.AuthError]. New
+// does not send a request, and does not check that the model exists.
 func New(model string, opts ...Option) (*Client, error) {
 	var errs []error
 	if model == "" {
@@ -252,8 +252,8 @@ func (c *Client) setHeaders(h http.Header) {
 func (c *Client) ModelName() (providerName, model string) { return provider, c.model }
 
 // FormatsOutput implements [aycoder.OutputFormatter]. It returns false for models in
-// Ollama's cloud ("Ollama's Cloud currently does not support structured outputs."), and
-// true for all others.
+// Ollama's cloud, which currently does not support structured output. It returns true for
+// all other models.
 func (c *Client) FormatsOutput(model string) bool { return !c.inCloud(cmp.Or(model, c.model)) }
 
 // inCloud reports whether a model runs in Ollama's cloud, as its tag says:
@@ -264,10 +264,11 @@ func (c *Client) inCloud(model string) bool {
 		strings.HasSuffix(model, ":cloud")
 }
 
-// ModelInfo implements [aycoder.ModelInfoer]. It does not send a request. It uses the
-// setting of [WithContextLength] and the result of the last call of [Client.Show] for the
-// model, and returns false if it has neither. The context length is the one that requests
-// use, not the longest that the model supports; it is 0 if the server decides.
+// ModelInfo implements [aycoder.ModelInfoer]. It does not send a request. The information
+// comes from [WithContextLength] and from the last call of [Client.Show] for the model.
+// If both are missing, ModelInfo returns false. The context length is the one that
+// requests use; the model may support a longer one. The context length is 0 if the server
+// decides.
 func (c *Client) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	model = cmp.Or(model, c.model)
 	d, ok := c.seen.details(model)

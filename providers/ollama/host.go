@@ -66,9 +66,11 @@ func reachable(host string) string {
 // [WithBaseURL] or else of the environment variable OLLAMA_HOST, if one of them is set.
 // Then it tries this machine: 127.0.0.1:11434 and [::1]:11434. Each attempt takes at most
 // one second. Find sends the API key and the headers of the options only to the
-// configured URL. The error is a [*aycoder.ConfigError] if an option is invalid, and
-// otherwise a [*aycoder.ModelError], which wraps the error of ctx if ctx ended the
-// search.
+// configured URL.
+//
+// If an option or OLLAMA_HOST is invalid, the error is an [*aycoder.ConfigError]. If Find
+// does not find a server, the error is an [*aycoder.ModelError]. If ctx ended the search,
+// the ModelError wraps the error of ctx.
 func Find(ctx context.Context, opts ...Option) (string, error) {
 	c, err := configure(opts)
 	if host := os.Getenv(hostEnv); err == nil && c.BaseURL == "" && strings.TrimSpace(host) != "" {

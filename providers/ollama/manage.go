@@ -36,8 +36,8 @@ type Model struct {
 	// Context is the longest context that the model supports, in tokens. It is 0 if the
 	// server did not send this number.
 	Context int64
-	// Capabilities lists the abilities of the model; see [Model.Has]. It is empty in the
-	// result of [Client.List] if the server is too old to send it.
+	// Capabilities lists the abilities of the model; see [Model.Has]. In the result of
+	// [Client.List] it may be empty, because old servers do not send the abilities there.
 	Capabilities []string
 	// RemoteModel is the model's name at the remote host on which it runs. It is empty if
 	// the model runs on the server itself.
@@ -47,11 +47,11 @@ type Model struct {
 // Details describes a model with its parameters and texts, as [Client.Show] returns it.
 type Details struct {
 	Model
-	// NumCtx is the context length that the model's own parameters set (num_ctx), in
-	// tokens. It is 0 if they do not set it; the server then decides.
+	// NumCtx is the context length in the model's own parameters (num_ctx), in tokens. It
+	// is 0 if the parameters do not set a context length. The server then decides.
 	NumCtx int64
 	// Settings are the model's parameters by name. A parameter such as "stop" may have
-	// several values, which are in the order of the model's definition.
+	// several values. They have the same order as in the model's definition.
 	Settings map[string][]string
 	// Template is the prompt template of the model, System is its default system prompt,
 	// and License is the text of its license.

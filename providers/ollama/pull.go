@@ -27,10 +27,10 @@ type PullProgress struct {
 	Total, Completed int64
 }
 
-// Pull makes the server download a model, or only the changed files of a model that it
-// already has, and yields the progress. It resumes an earlier download of the model. The
-// sequence ends after the status "success", or with an error, which is yielded last. If
-// the model does not exist, the error is an [*aycoder.UnknownModelError].
+// Pull makes the server download a model, and yields the progress. If the server already
+// has the model, it downloads only the changed files. If an earlier download was stopped,
+// the server resumes it. The sequence ends after the status "success" or after an error.
+// If the model does not exist, the error is an [*aycoder.UnknownModelError].
 //
 // Leaving the loop or canceling ctx stops the download; the server keeps the parts that
 // it has downloaded. The server does not report progress while it verifies a large file,

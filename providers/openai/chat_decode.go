@@ -104,8 +104,8 @@ func (d *chatDecoder) Event(ev sse.Event) (done bool, err error) {
 	return false, d.chunk(ev.Data)
 }
 
-// View implements [api.ViewDecoder]. It handles all chunks without copying their data, so
-// that a chunk normally costs no allocation.
+// View implements [api.ViewDecoder]. It handles all chunks, and does not copy their data.
+// A chunk therefore normally costs no allocation.
 func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {
 		return false, nil

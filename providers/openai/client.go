@@ -85,22 +85,22 @@ func WithTokenSource(token func(context.Context) (string, error)) Option {
 }
 
 // WithBaseURL sets the URL of the service, including the version of the API. The client
-// appends "/chat/completions" or "/responses" to the URL. If the URL belongs to another
-// service than the default, an API key is optional, and a key in the environment is not
-// sent.
+// appends "/chat/completions" or "/responses" to the URL. If the option sets the URL of a
+// service that is not the default, an API key is optional. A key in the environment is
+// then not sent.
 //
-// Default: the environment variable OPENAI_BASE_URL, or else https://api.openai.com/v1. A
-// key in the environment is sent to the service that the variable names. For a preset
-// such as [OpenRouter], the default is the URL of its service, and OPENAI_BASE_URL is not
-// read. [Groq] reads GROQ_BASE_URL, and [Together] reads TOGETHER_BASE_URL.
+// Default: the environment variable OPENAI_BASE_URL, or else https://api.openai.com/v1.
+// If the variable sets the URL, a key in the environment is sent to this URL. For a
+// preset such as [OpenRouter], the default is the URL of its service, and OPENAI_BASE_URL
+// is not read. [Groq] reads GROQ_BASE_URL, and [Together] reads TOGETHER_BASE_URL.
 func WithBaseURL(base string) Option {
 	return func(c *config) error { return c.SetBaseURL("WithBaseURL", base) }
 }
 
 // WithProvider sets the name of the service, which appears in errors and in the result of
 // [Client.ModelName]. The name also marks the parts of messages that only the service
-// understands, such as encrypted reasoning. The client sends such a part back only if the
-// part has the same name. Default: "openai" for OpenAI, the preset's name for a preset,
+// understands, such as encrypted reasoning. The client does not send parts that are
+// marked with another name. Default: "openai" for OpenAI, the preset's name for a preset,
 // and the host and port of the base URL for any other service.
 func WithProvider(name string) Option {
 	return func(c *config) error {
@@ -114,8 +114,9 @@ func WithProvider(name string) Option {
 }
 
 // WithHeader sets a header that is sent with every request. It overrides a header of the
-// same name that the client sets. A header authorization or api-key also replaces the API
-// key. Repeated options with different names add up. Default: no additional headers.
+// same name that the client sets. The headers "authorization" and "api-key" also replace
+// the API key. Repeated options with different names add up. Default: no additional
+// headers.
 func WithHeader(name, value string) Option {
 	return func(c *config) error { return c.SetHeader("WithHeader", name, value) }
 }
@@ -149,16 +150,18 @@ func WithMaxTokens(n int) Option {
 // When the time is over, the request ends with an [*aycoder.TimeoutError]. The wait for
 // the header of the response counts, too. Some services send comments, blank lines and
 // events without data while a request waits in a queue; these do not count as data. The
-// time in which the caller handles an event does not count. Default: 5 minutes, or 10
-// minutes for [DeepSeek], [VLLM], [LlamaCpp] and [LMStudio], where a request may wait in
-// a queue or for a model to be loaded.
+// time in which the caller handles an event does not count.
+//
+// Default: 5 minutes. For [DeepSeek], [VLLM], [LlamaCpp] and [LMStudio], the default is
+// 10 minutes, because a request may wait there in a queue or until a model is loaded.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(c *config) error { return c.SetIdle("WithIdleTimeout", d) }
 }
 
-// WithThinking sets how much the model thinks, which OpenAI calls the reasoning effort:
-// "minimal", "low", "medium", "high", or another level that the model accepts. The option
-// applies to requests whose [aycoder.Request.Thinking] is 0. Default: the model decides.
+// WithThinking sets how much the model thinks. OpenAI calls this the reasoning effort.
+// The level is "minimal", "low", "medium", "high", or another level that the model
+// accepts. The option applies to requests whose [aycoder.Request.Thinking] is 0. Default:
+// the model decides.
 func WithThinking(level string) Option {
 	return func(c *config) error {
 		if !api.Token(level) {
@@ -212,10 +215,10 @@ func WithQuery(name, value string) Option {
 // back unchanged. A host may add such parts to a message, for example to approve a call
 // of a server-side tool.
 //
-// The lists "tools" and "include" in [aycoder.Request.Extra] are appended to those of the
-// client. A null in Extra removes a field that the client sets, such as "store". The API
-// has no stop sequences, so a request with [aycoder.Request.Stop] is an error. Default:
-// false, which selects Chat Completions.
+// [aycoder.Request.Extra] may have the lists "tools" and "include". The client appends
+// the elements of these lists to its own lists. A null in Extra removes a field that the
+// client sets, such as "store". The API has no stop sequences, so a request with
+// [aycoder.Request.Stop] is an error. Default: false, which selects Chat Completions.
 func WithResponses(on bool) Option {
 	return func(c *config) error {
 		if c.responses, c.stream = on, (*Client).streamChat; on {
@@ -252,12 +255,12 @@ func WithThinkTags(on bool) Option {
 	}
 }
 
-// WithThinkingField selects a field of the model's messages, such as "reasoning_content",
-// in which the client sends the model's thinking back to the service. Some services need
-// the thinking that precedes a tool call, so that the model can continue it after the
-// call. Only messages with calls get the field. The option applies only to Chat
-// Completions. Default: the field that the preset's service needs, otherwise no field.
-// The field "reasoning_details" is always sent back.
+// WithThinkingField makes the client send the model's thinking back to the service. Name
+// is the field of the model's messages for the thinking, such as "reasoning_content".
+// Some services need this: the model can continue its thinking after a tool call only if
+// it gets the thinking before the call. Only messages with calls get the field. The
+// option applies only to Chat Completions. Default: the field that the preset's service
+// needs, otherwise no field. The field "reasoning_details" is always sent back.
 func WithThinkingField(name string) Option {
 	return func(c *config) error {
 		// the fields of an assistant message that have another meaning

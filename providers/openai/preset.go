@@ -175,8 +175,8 @@ func Mistral(model string, opts ...Option) (*Client, error) {
 
 // ZAI returns a client for Z.AI's GLM models. The API key comes from [WithAPIKey], or
 // else from the environment variable ZAI_API_KEY. A subscription to the GLM Coding Plan
-// has a different URL, https://api.z.ai/api/coding/paas/v4, which needs [WithBaseURL] and
-// [WithAPIKey].
+// has a different URL. For this, pass https://api.z.ai/api/coding/paas/v4 to
+// [WithBaseURL], and the key to [WithAPIKey].
 func ZAI(model string, opts ...Option) (*Client, error) {
 	return service{name: "zai", base: "https://api.z.ai/api/paas/v4", env: "ZAI_API_KEY",
 		dialect: dialect{maxTokens: "max_tokens", noStrict: true, thinking: thinkSwitch, echo: echoCalls,
@@ -231,8 +231,8 @@ func Azure(endpoint, deployment, apiVersion string, opts ...Option) (*Client, er
 // Copilot returns a client for GitHub Copilot. Requests need a short-lived token of
 // Copilot, which is not the same as a token of GitHub. The token comes from
 // [WithTokenSource], or else from [WithAPIKey] or the environment variable
-// COPILOT_API_KEY. The client sends headers that identify an editor, which [WithHeader]
-// can replace. [WithBaseURL] selects a gateway that is compatible with Copilot.
+// COPILOT_API_KEY. The client sends headers that identify an editor. [WithHeader] can
+// replace these headers. [WithBaseURL] selects a gateway that is compatible with Copilot.
 func Copilot(model string, opts ...Option) (*Client, error) {
 	headers := []Option{
 		WithHeader("Copilot-Integration-Id", "vscode-chat"),
@@ -243,21 +243,21 @@ func Copilot(model string, opts ...Option) (*Client, error) {
 		dialect: dialect{maxTokens: "max_tokens", ids: idPlain, files: fileNever}}.open(model, append(headers, opts...))
 }
 
-// VLLM returns a client for a vLLM server. The default URL is http://localhost:8000/v1,
-// which [WithBaseURL] changes. An API key is optional; [WithAPIKey] sets it.
+// VLLM returns a client for a vLLM server. The default URL is http://localhost:8000/v1;
+// [WithBaseURL] sets another one. An API key is optional; [WithAPIKey] sets it.
 func VLLM(model string, opts ...Option) (*Client, error) {
 	return local("vllm", "http://localhost:8000/v1", dialect{thinkTags: true}).open(model, opts)
 }
 
 // LlamaCpp returns a client for the server of llama.cpp. The default URL is
-// http://localhost:8080/v1, which [WithBaseURL] changes. An API key is optional;
+// http://localhost:8080/v1; [WithBaseURL] sets another one. An API key is optional;
 // [WithAPIKey] sets it.
 func LlamaCpp(model string, opts ...Option) (*Client, error) {
 	return local("llamacpp", "http://localhost:8080/v1", dialect{echo: echoCalls}).open(model, opts)
 }
 
-// LMStudio returns a client for LM Studio. The default URL is http://localhost:1234/v1,
-// which [WithBaseURL] changes. An API key is optional; [WithAPIKey] sets it.
+// LMStudio returns a client for LM Studio. The default URL is http://localhost:1234/v1;
+// [WithBaseURL] sets another one. An API key is optional; [WithAPIKey] sets it.
 func LMStudio(model string, opts ...Option) (*Client, error) {
 	return local("lmstudio", "http://localhost:1234/v1", dialect{thinkTags: true}).open(model, opts)
 }

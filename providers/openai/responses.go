@@ -52,10 +52,10 @@ func (c *Client) respQuirks() respQuirks {
 func (c *Client) respOwner() string { return c.cfg.Provider + "/responses" }
 
 // WithPromptCacheKey sets a key that all requests of a conversation share. The service
-// sends requests with the same key to the same machine, because the prompt cache of that
-// machine holds the beginning of the conversation. The option is short for [WithExtra]
-// with the field "prompt_cache_key". Default: no key; the service chooses the machine by
-// the beginning of the prompt.
+// sends requests with the same key to the same machine. The prompt cache of this machine
+// then holds the beginning of the conversation. The option is short for [WithExtra] with
+// the field "prompt_cache_key". Default: no key; the service chooses the machine by the
+// beginning of the prompt.
 func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key", key) }
 
 // streamResponses sends a request to the Responses API and streams the answer.

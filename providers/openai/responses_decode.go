@@ -111,8 +111,8 @@ func (d *respDecoder) Event(ev sse.Event) (bool, error) {
 	return false, nil
 }
 
-// View implements [api.ViewDecoder]. It handles the events of which the decoder keeps at
-// most one text, and copies that text.
+// View implements [api.ViewDecoder]. It handles an event only if the decoder keeps at
+// most one text of the event. It copies this text.
 func (d *respDecoder) View(ev sse.Event) (taken bool, err error) {
 	if keepsData(ev.Type) && ev.Type != "" { // large events, which need not be read twice
 		return false, nil
@@ -414,9 +414,9 @@ func (d *respDecoder) stop() (aycoder.StopReason, error) {
 	return aycoder.StopEndTurn, nil
 }
 
-// End implements [api.Decoder]. A response without a last event is never complete. Its
-// last status is added to the error, because "queued" or "in_progress" may explain the
-// failure.
+// End implements [api.Decoder]. The last event is missing, so the response is not
+// complete, and End always returns an error. The error contains the last known status of
+// the response, because "queued" or "in_progress" may explain the failure.
 func (d *respDecoder) End() error {
 	if d.status != "" {
 		return fmt.Errorf("response is %s: %w", d.call.Config().Show(d.status, 50), api.ErrUnfinished)

@@ -121,7 +121,7 @@ func (e *FormatError) Unwrap() error { return e.Err }
 // would have contained a secret. The error does not show the secret.
 type SecretError struct {
 	// Interaction is the number, counted from 1, of the interaction that contains the
-	// secret. Source is the place from which the tape knows the secret, such as "header
+	// secret. Source is the place where the tape learned the secret, such as "header
 	// X-Api-Key".
 	Interaction int
 	Source      string

@@ -169,9 +169,9 @@ type recordedBody struct {
 	err       error
 }
 
-// Read implements [io.Reader]. It first reads all data that the network delivers at once
-// into a buffer. The recorded pieces are therefore the pieces of the network, whatever
-// the size of p.
+// Read implements [io.Reader]. It reads each piece that the network delivers into a
+// buffer, and copies from the buffer to p. The recorded pieces are therefore the pieces
+// of the network, and do not depend on the size of p.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -208,8 +208,8 @@ func (t *Tape) came(it *interaction, data []byte) {
 	it.cuts = append(it.cuts, len(it.body))
 }
 
-// Close implements [io.Closer]. If the program closes a body before all bytes have
-// arrived, the interaction is recorded as abandoned.
+// Close implements [io.Closer]. If the program closes the body before all bytes have
+// arrived, the response is recorded as incomplete; see [IncompleteError].
 func (b *recordedBody) Close() error {
 	err := b.src.Close()
 	t := b.tape

@@ -10,19 +10,20 @@ import (
 	"github.com/aycoder/aycoder"
 )
 
-// Client returns a client that records the requests to next and the responses, or plays
-// back recorded responses. Client is an [aycoder.ModelMiddleware]:
+// Client returns a client that wraps next. According to the [Mode], the returned client
+// sends a request to next and records the response, or it plays back a recorded response.
+// Client is an [aycoder.ModelMiddleware]:
 //
 //	client := tape.Client(inner)
 //
-// Requests are compared as JSON, with everything that a model sees. The declared effects
-// of tools are not compared. In playback the program gets the recorded events one by one,
-// and recorded errors with their types and fields.
+// Requests are compared as JSON. The comparison includes everything that a model sees,
+// but not the declared effects of tools. In playback the program gets the recorded events
+// one by one. Recorded errors have their original types and fields.
 //
-// In mode [Replay], next is not used for requests and may be nil. If next is nil, the
-// returned client has the recorded name, output formats and model information, for the
-// interfaces [aycoder.ModelNamer], [aycoder.OutputFormatter] and [aycoder.ModelInfoer].
-// Otherwise these come from next. In the other modes, Client panics if next is nil.
+// In mode [Replay], no request is sent to next, and next may be nil. If next is nil, the
+// returned client gets the results of [aycoder.ModelNamer], [aycoder.OutputFormatter] and
+// [aycoder.ModelInfoer] from the recording. Otherwise it gets them from next. In the
+// other modes, Client panics if next is nil.
 //
 // A request that cannot be recorded, for example because a text is not valid UTF-8, is
 // not sent and ends with an error. An event that cannot be recorded reaches the program

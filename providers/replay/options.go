@@ -143,8 +143,9 @@ func WithNormalize(f func(body []byte) []byte) Option {
 }
 
 // WithReuse selects whether a recorded response may be served more than once. If it is
-// true, a request that equals no unused interaction gets the response of a used one; of
-// several, the last is served. Default: false.
+// true, and no unused interaction matches a request, the request gets the response of a
+// used interaction. If several used interactions match, the last of them is served.
+// Default: false.
 func WithReuse(reuse bool) Option {
 	return func(c *config) error { c.reuse = reuse; return nil }
 }
@@ -161,10 +162,10 @@ func WithChunk(bytes int) Option {
 	}
 }
 
-// WithHeaders adds header names to the list of recorded headers, which applies to
-// requests and responses. Recorded headers of requests are also compared. The name of a
-// header that may contain a key is an error. Repeated options add up. Default: only the
-// headers that the model APIs need.
+// WithHeaders adds names to the list of headers that are recorded. The list applies to
+// requests and responses. Recorded headers of requests are also compared. A header that
+// may contain a key cannot be added; its name is an error. Repeated options add up.
+// Default: only the headers that the model APIs need.
 func WithHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -197,10 +198,10 @@ func WithSecrets(values ...string) Option {
 	}
 }
 
-// WithSecretHeaders names headers of requests and responses whose values are secrets,
-// such as Openai-Organization. Authorization headers and similar ones need not be named.
-// Repeated options add up. Default: only the headers that the tape recognizes by their
-// names.
+// WithSecretHeaders sets names of headers that have secret values, such as
+// Openai-Organization. The names apply to requests and responses. Authorization headers
+// and similar ones need not be named. Repeated options add up. Default: only the headers
+// that the tape recognizes by their names.
 func WithSecretHeaders(names ...string) Option {
 	return func(c *config) error {
 		for _, n := range names {
@@ -212,10 +213,12 @@ func WithSecretHeaders(names ...string) Option {
 
 // WithRedact sets a function that removes other confidential data from a text before the
 // text is recorded or compared. The texts are URLs, values of headers, bodies of requests
-// and responses, and error messages. For [Tape.Client] they are requests and events as
-// JSON, and the result must have the same JSON structure. The function must be safe for
-// concurrent use and must not modify its argument. Applying it twice must have the same
-// effect as applying it once. Default: no function.
+// and responses, and error messages. For [Tape.Client], the texts are requests and events
+// as JSON, names of providers and models, and error messages. The function must not
+// change the structure of the JSON.
+//
+// The function must be safe for concurrent use and must not modify its argument. Applying
+// the function twice must have the same effect as applying it once. Default: no function.
 func WithRedact(f func([]byte) []byte) Option {
 	return func(c *config) error { c.redact = f; return nil }
 }
@@ -232,8 +235,8 @@ func WithMaxBytes(n int64) Option {
 	}
 }
 
-// WithTorn selects whether [Open] accepts a file without its end, which a crash during
-// the recording leaves behind. The tape then plays back the complete interactions, and
+// WithTorn selects whether [Open] accepts a file whose end is missing. A crash during the
+// recording leaves such a file. The tape then plays back the complete interactions, and
 // [Tape.Torn] describes the damage. Default: false.
 func WithTorn(accept bool) Option {
 	return func(c *config) error { c.acceptTorn = accept; return nil }

@@ -115,8 +115,8 @@ const (
 	// Record sends every request, and writes a new file when the tape is closed.
 	Record
 	// RecordMissing serves recorded responses, in any order, and sends the requests that
-	// are not in the file. The new file has the interactions in the order of this
-	// session, followed by the unused ones.
+	// are not in the file. The new file has the interactions of this session in their
+	// order, followed by the unused interactions of the old file.
 	RecordMissing
 )
 
@@ -167,9 +167,10 @@ type Tape struct {
 // Open opens a tape for the recording at path. If options are invalid, the error joins an
 // [*aycoder.ConfigError] for each of them.
 //
-// In mode [Replay], the file must exist and be complete. In mode [RecordMissing], it may
-// be missing. If a file is missing, the error is [fs.ErrNotExist]; if it is damaged, a
-// [*FormatError]; and if it is larger than [WithMaxBytes], an [*aycoder.LimitError].
+// In mode [Replay], the file must exist and be complete. If the file is missing, the
+// error is [fs.ErrNotExist]. In mode [RecordMissing], the file may be missing. In both
+// modes, the error is a [*FormatError] if the file is damaged, and an
+// [*aycoder.LimitError] if the file is larger than [WithMaxBytes].
 func Open(path string, opts ...Option) (*Tape, error) {
 	cfg := config{maxBytes: defaultMaxBytes, transport: http.DefaultTransport}
 	if err := option.Apply(&cfg, opts); err != nil {
@@ -243,10 +244,11 @@ func (t *Tape) Unused() []string {
 }
 
 // Close ends the tape. Later requests fail with [fs.ErrClosed]. If the tape is recording,
-// Close writes the file. The file then also has the parts of unfinished responses that
-// have arrived. If the recording cannot be written completely, the file keeps its
-// previous content, and the error is a [*SecretError], an [*aycoder.LimitError], or an
-// error of the file system. Further calls of Close have no effect.
+// Close writes the file. If a response is unfinished, the file has the part of the
+// response that has arrived. If the recording cannot be written completely, the file
+// keeps its previous content. The error is then, for example, a [*SecretError], an
+// [*aycoder.LimitError], or an error of the file system. Further calls of Close have no
+// effect.
 func (t *Tape) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // Model is a model that answers requests from a script. It implements
-// [aycoder.ModelClient] and [aycoder.ModelNamer]. It is safe for concurrent use: each
+// [aycoder.ModelClient] and [aycoder.ModelNamer]. It is safe for concurrent use. A
 // request takes the next step of the script when the iteration over its stream starts.
 type Model struct {
 	config
@@ -37,8 +37,9 @@ type config struct {
 }
 
 // New returns a model that answers the first request with the first step, the second
-// request with the second step, and so on. A resumed run also begins with the first step,
-// so its script should be one [Func], which sees the messages.
+// request with the second step, and so on. If a new model continues an earlier run, it
+// also begins with its first step. The script should then be one [Func], which sees the
+// messages, and should repeat with [WithLoop].
 func New(steps ...Step) *Model {
 	return &Model{config: config{provider: "script", model: "script"}, steps: slices.Clone(steps)}
 }
@@ -46,8 +47,8 @@ func New(steps ...Step) *Model {
 // Option sets a property of a [Model]; see [Model.With].
 type Option func(*config)
 
-// With returns a new model with the steps and the options of m, to which opts are
-// applied. The new model begins with the first step.
+// With returns a new model with the steps and the options of m. It applies opts to the
+// new model; m does not change. The new model begins with the first step.
 func (m *Model) With(opts ...Option) *Model {
 	c := &Model{config: m.config, steps: m.steps}
 	for _, o := range opts {

@@ -141,9 +141,10 @@ func Func(f func(*aycoder.Request) Step) Step {
 // steps comes before the error.
 func Fail(err error) Step { return Step{err: err} }
 
-// Break returns a step whose stream ends with an error after the given number of events
-// of reply. If reply has fewer events, the error comes in place of [aycoder.MessageDone].
-// The error is err, or an [*aycoder.StreamBrokenError] if err is nil.
+// Break returns a step whose stream breaks off: it yields the first events of reply, and
+// then ends with an error. The parameter events is the number of events before the error.
+// If reply has fewer events, the error comes in place of [aycoder.MessageDone]. The error
+// is err, or an [*aycoder.StreamBrokenError] if err is nil.
 func Break(events int, err error, reply ...Step) Step {
 	s := Reply(reply...)
 	s.broken, s.limit = true, max(events, 0)
@@ -166,8 +167,8 @@ func (s Step) WithUsage(u aycoder.Usage) Step {
 	return s
 }
 
-// WithID returns a copy of the step in which all tool calls have this id. A test can use
-// an id that already occurs in the conversation, because some models repeat ids.
+// WithID returns a copy of the step in which all tool calls have this id. A test can thus
+// repeat an id that already occurs in the conversation, as some models do.
 func (s Step) WithID(id string) Step {
 	blocks := make([]block, len(s.blocks))
 	for i, b := range s.blocks {
@@ -214,8 +215,9 @@ func LastOutput(req *aycoder.Request) *aycoder.ToolOutput {
 	return &aycoder.ToolOutput{}
 }
 
-// LastText returns the last text in the messages after the model's last message. The text
-// is that of the user or of a tool output. If there is none, LastText returns "".
+// LastText returns the last text in the messages after the model's last message. This is
+// a text of the user or of a tool output. If these messages have no text, LastText
+// returns "".
 func LastText(req *aycoder.Request) string {
 	for p := range sinceAnswer(req) {
 		switch p := p.(type) {
@@ -258,8 +260,9 @@ func Overloaded() error {
 	return &aycoder.OverloadedError{ModelError: scripted(529, "overloaded_error")}
 }
 
-// TooLarge returns the [*aycoder.ContextTooLargeError] for a request of actual tokens to
-// a model whose context has limit tokens. Use it with [Fail].
+// TooLarge returns the [*aycoder.ContextTooLargeError] for a request that does not fit
+// into the model's context. Actual is the size of the request, and limit is the size of
+// the context, both in tokens. Use it with [Fail].
 func TooLarge(actual, limit int64) error {
 	return &aycoder.ContextTooLargeError{
 		ModelError: scripted(400, "invalid_request_error"), Actual: actual, Max: limit,
