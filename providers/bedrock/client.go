@@ -114,10 +114,11 @@ func WithAPIKey(key string) Option {
 }
 
 // WithTokenSource sets a function that returns the bearer token of a request, for
-// services with short-lived tokens. The client calls the function for each request, with
-// the request's context, possibly from several goroutines at once. An error of the
-// function ends the request with an [*aycoder.AuthError]. With a token source, [New] does
-// not look for an API key in the environment. Default: no token source.
+// services with short-lived tokens. The token replaces an API key. The client calls the
+// function for each request, with the request's context, possibly from several goroutines
+// at once. An error of the function ends the request with an [*aycoder.AuthError]. With a
+// token source, [New] does not look for an API key in the environment. Default: no token
+// source.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }

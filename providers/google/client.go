@@ -121,11 +121,11 @@ func WithVertex(project, location string) Option {
 }
 
 // WithTokenSource sets a function that returns the bearer token of a request, for
-// services with short-lived tokens. The function should cache a token while the token is
-// valid. The client calls the function for each request, with the request's context,
-// possibly from several goroutines at once. An error of the function ends the request
-// with an [*aycoder.AuthError]. With a token source, [New] does not look for an API key
-// in the environment. Default: no token source.
+// services with short-lived tokens. The token replaces an API key. The function should
+// cache a token while the token is valid. The client calls the function for each request,
+// with the request's context, possibly from several goroutines at once. An error of the
+// function ends the request with an [*aycoder.AuthError]. With a token source, [New] does
+// not look for an API key in the environment. Default: no token source.
 func WithTokenSource(token func(ctx context.Context) (string, error)) Option {
 	return func(c *config) error { return c.SetToken("WithTokenSource", token) }
 }
