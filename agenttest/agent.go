@@ -28,11 +28,11 @@ type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 
 // TestAgent tests that the agents returned by newAgent keep the contract of [aycoder.Agent], and
 // that they run tool calls in the order that package aycoder promises. It plays each scripted
-// conversation to its end. Then it plays the conversation again for each event, and ends the run
-// at that event: by leaving the loop, by cancelling the context, or by a panic.
+// conversation to its end. Then it plays the conversation many times more, and each time ends the
+// run at another event: by leaving the loop, by cancelling the context, or by a panic.
 //
 // Each subtest runs in a bubble of [synctest] and calls newAgent there. Time in the bubble is
-// simulated. A goroutine that an agent leaves behind fails the test. The agent must not use the
+// simulated. The test fails if an agent leaves a goroutine behind. The agent must not use the
 // network, and must not wait for anything outside the bubble.
 func TestAgent(t *testing.T, newAgent NewAgent) {
 	t.Helper() // failures name the caller's line

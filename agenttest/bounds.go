@@ -25,8 +25,8 @@ type perRun struct {
 	mu sync.Mutex
 }
 
-// Stream counts the turns in the request and not in a field, since several runs use the client at
-// the same time.
+// Stream finds the next answer by counting the turns in the request. A counter in perRun would be
+// wrong, since several runs use the client at the same time.
 func (c *perRun) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent,
 	error] {
 	turn := 0

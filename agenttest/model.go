@@ -22,7 +22,7 @@ type Client struct {
 
 // Clients holds functions that make clients, each of which answers in a known way. A test server
 // usually plays the provider. If the provider lacks a feature, leave the field for that feature
-// nil: the tests whose names begin with the name of the field are then reported as skipped.
+// nil. The tests of that field, whose names begin with its name, are then reported as skipped.
 type Clients struct {
 	// Text returns a client whose model answers with one text block and StopEndTurn. Each piece
 	// arrives as a separate TextDelta.
@@ -30,8 +30,8 @@ type Clients struct {
 	// Thinking returns a client whose model writes a thinking block and then a text block. The
 	// message ends with StopEndTurn.
 	Thinking func(t testing.TB, thinking, text string) Client
-	// Call returns a client whose model writes text and then calls the tool. The message ends
-	// with StopToolUse.
+	// Call returns a client whose model writes text and then makes the given tool call. The
+	// message ends with StopToolUse.
 	Call func(t testing.TB, text string, call *aycoder.ToolUse) Client
 	// Cut returns a client whose model reaches its token limit in the middle of a tool call. The
 	// Args of call are the part of the JSON text that arrived. Leave Cut nil if the service sends
@@ -67,10 +67,10 @@ type Clients struct {
 	// Wire returns a client whose model answers "Hello". The second result is a function that
 	// returns the HTTP body of the last request that the client sent.
 	Wire func(t testing.TB) (c Client, body func() []byte)
-	// Signed returns a client whose model calls the tool. Before the call, the answer contains
-	// mark: data that the client must send back to the provider with the next request, such as
-	// the signature of a thinking block. The second result is a function that returns the HTTP
-	// body of the last request that the client sent.
+	// Signed returns a client whose model makes the given tool call. Before the call, the answer
+	// contains the data in mark, which the client must send back to the provider with the next
+	// request. An example is the signature of a thinking block. The second result is a function
+	// that returns the HTTP body of the last request that the client sent.
 	Signed func(t testing.TB, mark string, call *aycoder.ToolUse) (c Client, body func() []byte)
 }
 

@@ -19,8 +19,9 @@ import (
 // ToolSetup is a tool under test and the directory that the tool works in.
 type ToolSetup struct {
 	Tool aycoder.Tool
-	// Dir is the directory that the tool works in, or "" if there is none. TestTool checks that a
-	// read-only tool does not change Dir, and that no Preview or Plan does either.
+	// Dir is the directory that the tool works in, or "" if there is none. TestTool checks that
+	// Dir does not change when the tool makes a preview or a plan, or when a read-only tool is
+	// called.
 	Dir string
 }
 
@@ -41,8 +42,8 @@ type ToolCase struct {
 }
 
 // TestTool tests that a tool keeps the contract of [aycoder.Tool]. It makes a fresh tool for each
-// subtest. From the given calls it derives invalid ones, with arguments that are missing, of the
-// wrong type, unknown, or much too long, and with NUL bytes and invalid UTF-8.
+// subtest. It also derives invalid and strange calls from the given ones. Their arguments are
+// missing, of the wrong type, unknown or much too long, or contain NUL bytes or invalid UTF-8.
 //
 // TestTool executes all of these calls. The tool should therefore work on data that may be
 // destroyed, such as a temporary directory. Run the test with -race. The page docs/tool.md says

@@ -208,7 +208,7 @@ func (tr *trace) after(before int, label string) {
 	synctest.Wait()
 }
 
-// String says at which event the loop body ended the run.
+// String says how the run was ended and at which event, for example "break at event 3".
 func (tr *trace) String() string {
 	if tr.way.at < 0 {
 		return "whole run"

@@ -308,8 +308,8 @@ const probeSchema = `{"type":"object","properties":{"n":{"type":"integer"}},"req
 
 func (p *probe) Spec() aycoder.ToolSpec { return p.spec }
 
-// Call runs the function of the tool, and logs when it begins and ends. If the function panics,
-// the log has errPanicked as its error.
+// Call runs the function of the tool, and logs when the call begins and ends. If the function
+// panics, the error that Call logs is errPanicked.
 func (p *probe) Call(ctx context.Context, inv *aycoder.Invocation) (res *aycoder.ToolResult,
 	err error) {
 	c := p.world.begin(&p.spec, inv)
