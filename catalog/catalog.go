@@ -53,9 +53,10 @@ func (c *Catalog) index() *index {
 	return c.load()
 }
 
-// Lookup returns the data about a model of a provider. The parameter model may be any name that
-// the provider gives the model. The field [aycoder.ModelInfo.Model] of the result is the name in
-// the catalog. Lookup returns false if the model is unknown. The caller may modify the result.
+// Lookup returns the data about a model of a provider. The provider may have several names for
+// the model, and the parameter model may be any of them. The field [aycoder.ModelInfo.Model] of
+// the result is the name in the catalog. Lookup returns false if the model is unknown. The caller
+// may modify the result.
 func (c *Catalog) Lookup(provider, model string) (aycoder.ModelInfo, bool) {
 	if provider == "" || model == "" || len(model) > maxName {
 		return aycoder.ModelInfo{}, false
@@ -113,9 +114,9 @@ func (c *Catalog) Models(provider string) []aycoder.ModelInfo {
 }
 
 // With returns a new catalog that has the models of c and the given ones. If c has a model with
-// the same provider and name, the new data replaces all of the old data, but the model keeps its
-// other names. If several of the infos are about the same model, the last one is used. An info
-// without a provider or a model name is ignored.
+// the same provider and name, the new data replaces all of the old data, except for the other
+// names by which [Catalog.Lookup] finds the model. If several of the infos are about the same
+// model, the last one is used. An info without a provider or a model name is ignored.
 func (c *Catalog) With(infos ...aycoder.ModelInfo) *Catalog {
 	own := make([]aycoder.ModelInfo, 0, len(infos))
 	for _, info := range infos {

@@ -15,10 +15,10 @@ import (
 const maxSimilar = 10
 
 // Middleware returns a wrapper that makes a client an [aycoder.ModelInfoer]. The wrapper looks
-// models up under the provider that the client's [aycoder.ModelNamer] returns. If the client is a
-// ModelInfoer itself, its data takes precedence, since the client may have asked the service. The
-// catalog then only supplies the fields that the client does not know. The model has an ability
-// if either of them says so.
+// models up under the provider that the client's [aycoder.ModelNamer] returns. If the client
+// itself is a ModelInfoer, its data takes precedence, since the client may have asked the
+// service. The catalog then only supplies the fields that the client does not know. The model has
+// an ability if the client or the catalog says so.
 //
 // Requests are passed on unchanged, and so are answers, with one exception: if an
 // [*aycoder.UnknownModelError] lists no available models, the wrapper adds the models of the
@@ -133,5 +133,6 @@ func (e *unknownModel) Error() string {
 	return e.error.Error() + "; known: " + strings.Join(e.explained.Available, ", ")
 }
 
-// Unwrap returns the error with the similar models first, so that errors.AsType finds that one.
+// Unwrap returns both errors. The one with the similar models is the first, so that errors.AsType
+// finds it.
 func (e *unknownModel) Unwrap() []error { return []error{e.explained, e.error} }
