@@ -16,11 +16,11 @@ import (
 // ([File.Unified], [Hunk.Rows], [File.Stat]), to programs such as git apply and patch
 // ([File.Unified]), and to models ([File.Brief]).
 //
-// Lines are compared including their line endings, as in [merge.Merge]. Line endings, a byte
-// order mark, a missing newline at the end, and bytes that are not UTF-8 are therefore preserved.
-// If an insertion or deletion could be placed in several positions, Compare chooses one at the
-// boundary of a block of lines. If two binary files differ, the result has no hunks. A file is
-// binary if it has a NUL in its first 8,000 bytes, or if it is larger than 1,023 MiB.
+// Lines are compared including their line endings, as in [merge.Merge]. The diff preserves every
+// byte: line endings, a byte order mark, a missing newline at the end, and bytes that are not
+// UTF-8. If an insertion or deletion could be placed in several positions, Compare chooses one at
+// the boundary of a block of lines. If two binary files differ, the result has no hunks. A file
+// is binary if it has a NUL in its first 8,000 bytes, or if it is larger than 1,023 MiB.
 //
 // Compare accepts any bytes. For n lines it usually takes time linear in n, at worst O(n·√n), and
 // memory linear in n. The result refers to the texts, which must not change while the result is
@@ -55,10 +55,10 @@ type config struct{ textdiff.Options }
 // paths relative to the directory in which the diff is applied. As git does, the diff adds the
 // prefixes a/ and b/, drops leading slashes, and quotes ambiguous names.
 //
-// Names that differ mean that the file was renamed. To compare two texts without a rename, pass
-// the same name twice. If a name is empty and the text on its side is empty, too, the file was
-// created or deleted. If only the name is empty, the other name is used for both sides. Default:
-// "file", "file".
+// Two different names mean that the file was renamed. To compare two texts without a rename, pass
+// the same name twice. An empty name means that the file was created or deleted, provided that
+// the text on its side is empty, too. If that text is not empty, the other name is used for both
+// sides. Default: "file", "file".
 func WithNames(before, after string) Option {
 	return func(c *config) {
 		c.OldName, c.NewName = strings.TrimLeft(before, "/"), strings.TrimLeft(after, "/")
@@ -87,8 +87,8 @@ type File struct {
 }
 
 // Hunk is a part of the two texts that differs, including the unchanged lines shown around it. To
-// apply only some of the hunks to the old text, replace the range Old of each such hunk with the
-// lines of its range New.
+// apply only some of the hunks to the old text, replace the lines of Old with the lines of New
+// for each of these hunks.
 type Hunk struct {
 	// Old is the range in the old text, and New is the corresponding range in the new text.
 	Old, New merge.Span
@@ -102,9 +102,9 @@ func (d *File) Changed() bool {
 	return d.OldName != d.NewName || d.Binary || len(d.Hunks) > 0
 }
 
-// Unified returns the diff in the unified format, or nothing if there is no difference. With it,
-// git apply and patch turn the old text into the new one, byte for byte. If the option
-// WithContext(0) was used, git apply needs its option --unidiff-zero.
+// Unified returns the diff in the unified format, or nothing if there is no difference. The
+// programs git apply and patch can turn the old text into the new one with this diff, byte for
+// byte. If the option WithContext(0) was used, git apply needs its option --unidiff-zero.
 //
 // For a binary file, Unified only says that the files differ. Lines are not escaped, so a host
 // that writes them to a terminal must handle control characters.
