@@ -64,14 +64,15 @@ func IntoResponse(r *aycoder.Response) Option {
 // The model answers with a JSON document. Its schema is derived from T, as [aycoder.NewTool]
 // derives the schema of arguments: json tags name the fields, and jsonschema tags constrain and
 // describe them. T may also be a slice, a map, a scalar or a pointer. Providers accept only
-// objects as documents, so Value wraps such a value in an object with the property "value".
+// objects as documents. If the JSON form of T is not an object, Value therefore wraps it in an
+// object with the property "value".
 //
-// If the client is an [aycoder.OutputFormatter], Value sends the schema in
-// [aycoder.Request.Output]. Otherwise it offers a tool that the model must call with the document
-// as arguments. It also does so if the messages contain tool calls, because some providers accept
-// those only together with tools. If the answer is text, Value finds the document with or without
-// a code fence. A null is treated as an omitted property, since some models must write all
-// properties.
+// If the client is an [aycoder.OutputFormatter] and the messages contain no tool calls, Value
+// sends the schema in [aycoder.Request.Output]. Otherwise Value offers a tool that the model must
+// call with the document as arguments: some providers accept tool calls in messages only if the
+// request has tools. If the answer is text, Value finds the document with or without a code
+// fence. If an optional property is null, Value treats it as omitted, since some models must
+// write all properties.
 //
 // Value checks the answer against the schema and, if T has one, with its UnmarshalJSON method. If
 // something is wrong, Value tells the model what and where, and asks again. When the number of
@@ -136,8 +137,8 @@ func typeError(t, box reflect.Type, err error) error {
 type Error struct {
 	// Name is the name of the document (see [WithName]).
 	Name string
-	// Raw is the model's last answer, shortened to about 4 KiB. It is either the arguments of the
-	// call or the text.
+	// Raw is the last answer of the model, shortened to about 4 KiB. It is the text of the
+	// answer, or, if the model was asked to call a tool and did so, the arguments of the call.
 	Raw string
 	// Problems lists what is wrong with the last answer. Each problem begins with its path in the
 	// document: `/size: required`. If T is not an object, all paths begin with /value.
