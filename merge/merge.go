@@ -19,7 +19,7 @@ import (
 //   - Changes of the two sides are merged if at least one unchanged line of base lies between
 //     them.
 //   - If both sides made the same change, the change is made once.
-//   - Everything else is a conflict.
+//   - All other changes are conflicts.
 //
 // Merge never resolves a conflict by itself. For many conflicts it finds a [Suggestion], which is
 // used only if the caller passes [ChooseSuggestion] to [Result.Resolve].
@@ -33,10 +33,10 @@ import (
 //   - Conflict markers are longer than git's if a line of the texts could be mistaken for a
 //     marker (see [WithMarkerSize]).
 //
-// No line is lost. The regions of the result cover all three texts without a gap, and Merge takes
-// the text of one side for a region only if the other side did not change the region. Line
-// endings, a missing newline at the end, a byte order mark and bytes that are not UTF-8 are
-// preserved.
+// No line is lost. The regions of the result (see [Region]) cover all three texts without a gap,
+// and Merge takes the text of one side for a region only if the other side did not change that
+// region. Line endings, a missing newline at the end, a byte order mark and bytes that are not
+// UTF-8 are preserved.
 //
 // Merge is a pure function and accepts any bytes. For n lines it usually takes time linear in n,
 // and at worst O(n·√n). Memory is linear in n: less than 100 bytes for each line if there are few
@@ -95,8 +95,8 @@ const (
 	// StyleDiff3 shows all lines of ours, base and theirs, so that a reader can see what each
 	// side changed.
 	StyleDiff3
-	// StyleZdiff3 shows ours, base and theirs like StyleDiff3, but leaves out the lines that ours
-	// and theirs both begin with or both end with.
+	// StyleZdiff3 shows ours, base and theirs like StyleDiff3, but leaves out common lines at the
+	// beginning and at the end of ours and theirs.
 	StyleZdiff3
 )
 
@@ -115,24 +115,25 @@ func WithLabels(base, ours, theirs string) Option {
 // WithMarkerSize sets the length of the conflict markers in bytes, from 1 to 250. A value above
 // 250 means 250, and a value of 0 or less means the default.
 //
-// Default: 7, as in git. If lines of the texts begin with 7 or more of the same marker character,
-// the default is at least one more than the longest such run, so that no line looks like a
-// marker. Runs longer than 250 are ignored, since their length alone tells them apart from the
-// markers.
+// Default: 7, as in git. If a line of the texts begins with 7 or more of the same marker
+// character ("<", "|", "=" or ">"), the markers are longer than the longest such run, so that no
+// line looks like a marker. A run of more than 250 characters does not make the markers longer:
+// no marker has the same length.
 func WithMarkerSize(n int) Option {
 	return func(c *config) { c.format.MarkerSize = min(n, 250) }
 }
 
 // WithTouchingEdits sets whether Merge merges changes that touch but do not overlap: one side
-// changed or deleted some lines, and the other side the lines directly after them. Git reports a
-// conflict there. An insertion directly beside a change of the other side stays a conflict, since
-// Merge would have to guess the order of the lines. Default: false.
+// changed or deleted some lines, and the other side changed or deleted the lines directly after
+// them. In this case, git reports a conflict. An insertion directly beside a change of the other
+// side remains a conflict, since Merge would have to guess the order of the lines. Default:
+// false.
 func WithTouchingEdits(on bool) Option {
 	return func(c *config) { c.options.Touching = on }
 }
 
-// Kind says which sides changed a [Region] of the text. It thereby also says from which side the
-// merged text of the region is taken.
+// Kind says which sides changed a [Region], and therefore from which side Merge takes the text of
+// the region.
 type Kind int
 
 // The kinds of regions.
@@ -145,7 +146,7 @@ const (
 	Theirs
 	// Both means that ours and theirs made the same change. The change is made once.
 	Both
-	// Conflict means that both sides changed the same or adjacent lines, and not in the same way.
+	// Conflict means that both sides changed the same lines or adjacent ones in different ways.
 	// Two of the three texts may still be equal in the region. Until the region is resolved, no
 	// side is taken, and [Result.Bytes] shows the region between conflict markers.
 	Conflict
@@ -160,11 +161,11 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Region is a part of a merge: Base, Ours and Theirs are the corresponding ranges of the three
+// Region is a part of a merge. Base, Ours and Theirs are the corresponding ranges of the three
 // texts.
 //
-// In a conflict, Base has all lines that the conflicting changes replaced, and so [ChooseBase]
-// restores all of them. This is true even if the [Style] moved some lines of ours and theirs out
+// In a conflict, Base has all lines that the conflicting changes replaced. Therefore,
+// [ChooseBase] restores all of them, even if the [Style] moved some lines of ours and theirs out
 // of the conflict.
 type Region struct {
 	Kind               Kind
@@ -182,18 +183,19 @@ type Span struct{ FirstLine, EndLine, Start, End int }
 // span belongs: base, ours, theirs or the merged text.
 func (s Span) Of(text []byte) []byte { return text[s.Start:s.End] }
 
-// Suggestion is a possible resolution of a conflict. The rule that found it compares lines and
-// words, but does not know the syntax of any language. A user should look at it before it is
-// used.
+// Suggestion is a possible resolution of a conflict. It was found by a rule that compares lines
+// and words, but does not know the syntax of any language. A user should look at the suggestion
+// before it is used.
 type Suggestion struct {
 	// Text is the text that would replace the conflict.
 	Text []byte
 	// Rule is the name of the rule that found the text, such as [RuleWords].
 	Rule string
-	// Confidence is the share of this rule's suggestions, from 0 to 1, that were byte for byte
-	// the resolution that people committed. It is a constant for each rule, and is listed with
-	// the rules. It was measured on merges in public projects that were not used to develop the
-	// rules. In a single project the share can be much higher or lower.
+	// Confidence says how often suggestions of this rule were right, as a share from 0 to 1.
+	// Right means equal, byte for byte, to the resolution that people committed. Each rule has a
+	// constant confidence, which is listed with the rules (see [RuleWords]). It was measured on
+	// merges in public projects that were not used to develop the rules. In a single project the
+	// share can be much higher or lower.
 	Confidence float64
 }
 
@@ -240,9 +242,10 @@ func (r Result) Conflicts() int {
 func (r Result) Clean() bool { return r.Conflicts() == 0 }
 
 // Bytes returns the merged text. A conflict that has not been resolved is written between
-// conflict markers, and a side that does not end in a newline gets one. As in git, the marker
-// lines end in CRLF if the lines before the conflict do. In a binary file, an unresolved conflict
-// is written as the bytes of ours, without markers.
+// conflict markers. If a side of the conflict does not end in a newline, a line ending is added.
+// As in git, the marker lines end in CRLF if the first line of base and the lines directly before
+// the conflict do. In a binary file, an unresolved conflict is written as the bytes of ours,
+// without markers.
 func (r Result) Bytes() []byte {
 	if r.render == nil {
 		return nil
@@ -251,9 +254,9 @@ func (r Result) Bytes() []byte {
 	return text
 }
 
-// Spans returns one span for each of Regions: the place of the region in the text that
-// [Result.Bytes] currently returns, including conflict markers. Lines count from 0, so a message
-// to users should show FirstLine+1.
+// Spans returns the place of each region in the text that [Result.Bytes] currently returns,
+// conflict markers included. The spans are in the order of Regions. Lines count from 0, so a
+// message to users should show FirstLine+1.
 func (r Result) Spans() []Span {
 	if r.render == nil {
 		return nil
@@ -295,9 +298,9 @@ const (
 // be a conflict: a host can also undo a change that was merged. If a region is resolved several
 // times, the last call wins.
 //
-// Resolve returns an error if the index is out of range, if choice is not one of the constants,
-// or if the region has no suggestion to choose. Resolve must not be called concurrently with any
-// other method of r or its copies.
+// Resolve returns an error if the index is out of range or choice is not one of the constants. It
+// also returns an error if choice is [ChooseSuggestion] and the region has no [Suggestion].
+// Resolve must not be called concurrently with any other method of r or its copies.
 func (r Result) Resolve(region int, choice Choice) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
@@ -329,8 +332,8 @@ func (r Result) Resolve(region int, choice Choice) error {
 }
 
 // ResolveWith replaces a region with a copy of text, and otherwise works like [Result.Resolve].
-// The text stands for whole lines: if it does not end in a newline and more text follows, a line
-// ending is added, in the style of the lines around it.
+// The text consists of whole lines: if it does not end in a newline and more text follows, a line
+// ending is added. It is the same as that of the lines around the region.
 func (r Result) ResolveWith(region int, text []byte) error {
 	if region < 0 || region >= len(r.Regions) {
 		return noRegion(region, len(r.Regions))
