@@ -53,8 +53,8 @@ const defaultMaxAnswer = 8 << 20
 const patience = time.Second
 
 // Cache answers a repeated request with the stored answer of the first one. Two requests are
-// equal if provider, model and namespace are the same, and if the model sees the same content.
-// Differences in NoCache or in the effects of tools do not matter.
+// equal if provider, model and [CacheOptions.Namespace] are the same, and if the model sees the
+// same content. [aycoder.Request.NoCache] and [aycoder.ToolSpec.Effect] may differ.
 //
 // An answer from the cache has the events of the original answer in the same order, but adjacent
 // deltas may be joined. Only complete answers are stored: those that ended with an
@@ -65,9 +65,9 @@ const patience = time.Second
 // answer or error. If the first request is cancelled, or its consumer leaves the loop or pauses
 // for more than a second, one of the waiting requests is sent instead.
 //
-// Put Cache inside of a [Fallback]. Otherwise the answer of another client would be stored as the
-// answer of the first. Put Cache outside of all other middleware, such as [RateLimit], because
-// that is only needed for requests that are really sent.
+// Put Cache inside of a [Fallback]. Otherwise an answer of another client would be stored as an
+// answer of the first client. Put Cache outside of all other middleware, such as [RateLimit]:
+// only requests that are really sent need it.
 //
 // A corrupt entry in the store is logged, ignored and replaced. Cache panics if store is nil.
 func Cache(store CacheStore, o CacheOptions) aycoder.ModelMiddleware {

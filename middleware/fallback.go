@@ -16,11 +16,11 @@ import (
 
 // FallbackOptions configures [FallbackWith]. The zero value selects the defaults.
 type FallbackOptions struct {
-	// Refusals says whether to ask the next client if a client refuses to answer with an
-	// [aycoder.RefusalError]. Default: false; the refusal is returned.
+	// Refusals says whether to ask the next client if the model of a client refuses to answer
+	// (see [aycoder.RefusalError]). Default: false; the error is returned.
 	Refusals bool
 	// LargerContext says whether to ask another client if a request is too large for the context
-	// of a client. The next client is then the first whose context is known to be larger (see
+	// of a client. Only clients whose context is known to be larger are then asked, in order (see
 	// [aycoder.ModelInfoer]). Default: false; the error is returned, so that the loop can shorten
 	// the request.
 	LargerContext bool
@@ -31,8 +31,7 @@ type FallbackOptions struct {
 	// Cooldown is how long a rate-limited client is skipped if its error does not say when to
 	// retry. Default: 5 seconds. With a negative value, the client is not skipped.
 	Cooldown time.Duration
-	// Clock tells the time, from which the Fallback knows when a cool-down is over. Default:
-	// [aycoder.SystemClock].
+	// Clock tells when a cool-down is over. Default: [aycoder.SystemClock].
 	Clock aycoder.Clock
 }
 
@@ -42,33 +41,35 @@ const maxCooldown = time.Hour
 
 const defaultCooldown = 5 * time.Second
 
-// Fallback makes the wrapped client fall back to other clients. It asks them, in order, if the
-// wrapped client fails in a way that another client may survive: a rate limit, overload, a
-// timeout, a broken stream, a rejected key, or an unknown model. A bad request or a cancellation
-// ends the request at once. Fallback is [FallbackWith] with the default options.
+// Fallback makes the wrapped client fall back to other clients, which are asked in order. The
+// next client is asked after a failure that may not affect it: a rate limit, overload, a timeout,
+// a broken stream, a rejected key, or an unknown model. Any other failure, such as a bad request
+// or a cancellation, ends the request at once. Fallback is [FallbackWith] with the default
+// options.
 func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	return FallbackWith(FallbackOptions{}, others...)
 }
 
-// FallbackWith makes the wrapped client fall back to other clients, which are asked in order. See
-// [Fallback] for the failures after which the next client is asked; the options can add more.
+// FallbackWith makes the wrapped client fall back to other clients, which are asked in order.
+// [Fallback] lists the failures after which the next client is asked; the options can add more.
 //
-// An [aycoder.Retrying] announces each change of client, and makes the answer so far void. After
-// a complete block no other client is asked, since the block may already be in use, and the error
-// is returned unchanged. If no client answers, the error is a [*FallbackError] with the error of
-// each client.
+// An [aycoder.Retrying] announces each change of client. The part of the answer that arrived
+// before it is void. If a client fails after a complete block, no other client is asked, since
+// the block may already be in use, and the error is returned unchanged. If no client answers, the
+// error is a [*FallbackError] with the error of each client.
 //
-// A client that is rate limited, or that says how long it is overloaded, is skipped by later
-// requests for that time, but for an hour at most. If all clients would be skipped, none is.
+// Later requests skip a client that is rate limited, or that says how long it is overloaded. The
+// client is skipped for that time, but for an hour at most. If all clients would have to be
+// skipped, no client is skipped.
 //
-// [aycoder.Request.Model] names a model of the first client. It is passed to another client only
-// if that client has the same provider and model (see [aycoder.ModelNamer]), such as a client
-// with another key or region. Any other client uses its default model. [aycoder.Request.Extra] is
-// passed only to clients of the same provider.
+// [aycoder.Request.Model] names a model of the wrapped client. It is passed to another client
+// only if that client has the same provider and model (see [aycoder.ModelNamer]), such as a
+// client with another key or region. Any other client uses its default model.
+// [aycoder.Request.Extra] is passed only to clients of the same provider.
 //
-// The abilities that [aycoder.As] finds are those of the first client, except for
-// [aycoder.OutputFormatter], which all clients must have. Middleware that wraps only the first
-// client does not apply to the others. FallbackWith panics if one of the clients is nil.
+// [aycoder.As] finds the abilities of the wrapped client only. The exception is
+// [aycoder.OutputFormatter], which all clients must have. Middleware that wraps only this client
+// does not apply to the others. FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 	o.Clock, o.Cooldown = clockOr(o.Clock), cmp.Or(o.Cooldown, defaultCooldown)
 	if slices.Contains(others, nil) {
@@ -232,12 +233,14 @@ func (f *fallback) FormatsOutput(model string) bool {
 }
 
 // FallbackError reports that no client of a [Fallback] answered. It wraps the errors of the
-// clients, and errors.AsType finds them. If several errors have the type, AsType finds the one
-// with the shortest wait, so that a caller does not wait longer than necessary.
+// clients, so that errors.AsType finds them. If several of them have the wanted type,
+// errors.AsType finds the one with the shortest wait, so that a caller does not wait longer than
+// necessary.
 type FallbackError struct {
 	// Errs are the errors of the clients, in the order in which the clients were asked.
 	Errs []error
-	// Skipped are the names of the clients that were not asked because they are rate limited.
+	// Skipped are the names of the clients that were not asked because they had reported a rate
+	// limit or overload before.
 	Skipped []string
 
 	texts []string

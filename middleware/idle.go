@@ -11,19 +11,19 @@ import (
 )
 
 // IdleTimeout ends a request with an [aycoder.TimeoutError] if the client yields nothing for the
-// duration d, before the first event or between two events. The time that the consumer spends in
-// its loop body does not count, and neither does a wait that an [aycoder.Retrying] announces. If
-// d is 0 or negative, there is no timeout.
+// duration d, before the first event or between two events. The time in which the consumer
+// handles an event does not count. If the client announces a wait with an [aycoder.Retrying], the
+// wait does not count either. If d is 0 or negative, there is no timeout.
 //
 // The clients in the directory providers already have such a timeout; IdleTimeout is for other
-// clients. Make it the innermost middleware. A [RateLimit] inside of it could cause a timeout,
-// because it yields nothing while it waits.
+// clients. Make it the innermost middleware. A [RateLimit] inside of IdleTimeout could cause a
+// timeout, because RateLimit yields nothing while it waits.
 //
 // IdleTimeout stops the client by cancelling the context of the request. There is no other way,
 // since the client runs on the goroutine that ranges over the sequence. If the client ignores its
-// context, the request ends only when the client returns, and then with the TimeoutError. Ending
-// it earlier would leave a goroutine behind. When an agent's run is cancelled, its loop abandons
-// such a client after the time set by [aycoder.WithGrace].
+// context, the request ends only when the client returns. Ending the request earlier would leave
+// a goroutine behind. When the run of an agent is cancelled, the agent abandons such a client
+// after the time in [aycoder.Limits].Grace.
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {
 		if d <= 0 {

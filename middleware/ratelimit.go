@@ -32,19 +32,19 @@ type Limits struct {
 // Requests are sent in the order in which they arrive: a small request does not overtake a large
 // one. A request stops waiting when its context ends.
 //
-// The tokens of a request are estimated before it is sent, and corrected when its [aycoder.Usage]
-// is known. If the estimate was too high, the difference is refunded. If it was too low, later
-// requests wait for the difference. That debt is limited to the tokens of ten minutes, so that a
-// wrong figure does not block all requests. If a request fails before any part of its answer has
-// arrived, its tokens are refunded. A usage that is zero, negative, or a billion tokens or more
-// counts as not reported, and the estimate is not corrected.
+// The tokens of a request are estimated before it is sent. The estimate is corrected when the
+// [aycoder.Usage] of the request is known. If the estimate was too high, the difference is
+// refunded. If it was too low, later requests wait for the difference. This debt is limited to
+// the tokens of ten minutes, so that a wrong figure does not block all requests. If a request
+// fails before any part of its answer has arrived, its tokens are refunded. If the usage is zero,
+// negative, or implausibly large (about a billion tokens), the estimate is not corrected.
 //
-// A request that is larger than the tokens of a minute can never fit, and fails at once with an
+// A request with more tokens than the limit for a minute can never fit, and fails at once with an
 // [aycoder.LimitError]. If the wrapped client retries by itself ([aycoder.Retrying]), each retry
 // is charged as a request, but does not wait.
 //
-// All clients that the same RateLimit wraps share its limits, as the models of one account do. An
-// idle RateLimit uses no goroutine and no timer.
+// If one RateLimit wraps several clients, they share its limits, just as the models of one
+// account share the limits of the account. An idle RateLimit uses no goroutine and no timer.
 func RateLimit(l Limits) aycoder.ModelMiddleware {
 	if l.Estimate == nil {
 		l.Estimate = EstimateTokens

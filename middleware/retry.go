@@ -25,16 +25,17 @@ type RetryOptions struct {
 }
 
 // Retry sends a request again after a failure that may be temporary. As in the loop of an agent,
-// [aycoder.RetryPolicy.Decide] decides whether and when to do so. After a rate limit or overload,
-// Retry waits as long as the provider asked. After a broken stream or a timeout, it waits for a
-// short time. It returns all other errors at once. It also returns an error at once if the
-// request exceeds the context window, since Retry cannot shorten the request, and if the deadline
-// of ctx would pass during the wait.
+// [aycoder.RetryPolicy.Decide] decides whether and when to do so. If a provider reports a rate
+// limit or overload and asks for a wait, Retry waits that long. Otherwise, as after a broken
+// stream or a timeout, the first wait is short and the following ones are longer. Retry returns
+// all other errors at once. One of them is the error for a request that exceeds the context
+// window, since Retry cannot shorten the request. Retry also returns an error at once if the
+// deadline of ctx would pass during the wait.
 //
-// Before each wait, Retry yields an [aycoder.Retrying], which makes the answer so far void. After
-// a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]) it does not retry, since the
-// block may already be in use. If Retry does not retry, or all attempts failed, it returns the
-// last error unchanged.
+// Before each wait, Retry yields an [aycoder.Retrying]. The part of the answer that arrived
+// before it is void. After a complete block ([aycoder.BlockDone], [aycoder.BlockTruncated]),
+// Retry does not send the request again, since the block may already be in use. In that case, and
+// if all attempts failed, it returns the last error unchanged.
 //
 // The loop of an agent already retries, even after a complete block. Within a loop, Retry is
 // therefore only useful to give each client of a [Fallback] several attempts before the next
