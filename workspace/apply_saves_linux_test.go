@@ -53,16 +53,56 @@ func openTally(name string) (savesTally, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(4096); err != nil {
+	if err := f.Truncate(tallySize); err != nil {
 		return nil, err
 	}
-	return syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	return syscall.Mmap(int(f.Fd()), 0, tallySize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
 func (s savesTally) closed() int       { return int(binary.NativeEndian.Uint64(s)) }
 func (s savesTally) setClosed(n int)   { binary.NativeEndian.PutUint64(s, uint64(n)) }
 func (s savesTally) stopped() bool     { return s[8] == 1 }
 func (s savesTally) setStopped(b byte) { s[8] = b }
+
+// The rest is a ring of what the writer did last: lines of text that begin with the time.
+const (
+	tallySize  = 1 << 16
+	tallyTrace = 64
+)
+
+func (s savesTally) clearTrace() {
+	binary.NativeEndian.PutUint64(s[16:], 0)
+	clear(s[tallyTrace:])
+}
+
+func (s savesTally) trace(format string, args ...any) {
+	n, size := binary.NativeEndian.Uint64(s[16:]), uint64(tallySize-tallyTrace)
+	for _, b := range []byte(fmt.Sprintf("%d writer ", time.Now().UnixNano()) + fmt.Sprintf(format, args...) + "\n") {
+		s[tallyTrace+n%size] = b
+		n++
+	}
+	binary.NativeEndian.PutUint64(s[16:], n)
+}
+
+// traced returns the lines, oldest first.
+func (s savesTally) traced() []string {
+	n, size := binary.NativeEndian.Uint64(s[16:]), uint64(tallySize-tallyTrace)
+	ring := s[tallyTrace:]
+	text := string(ring[:min(n, size)])
+	if n > size {
+		text = string(ring[n%size:]) + string(ring[:n%size])
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return slices.Collect(strings.Lines(text))
+}
+
+func inodeOf(name string) uint64 {
+	var st syscall.Stat_t
+	if syscall.Stat(name, &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
 
 // saveAsTold is the writer: it reads lines of a file, a way to save, a number of saves
 // and a seed, and says how many it made when it has ended.
@@ -133,13 +173,15 @@ func (w *otherWriter) save() (int, error) {
 	w.buffer = slices.Insert(w.buffer, at, line)
 	text := strings.Join(w.buffer, "")
 	if w.how == "rename" || w.how == "format" && w.rand.IntN(2) == 0 {
-		if err := os.WriteFile(w.file+"~", []byte(text), 0o644); err != nil {
+		if err := w.write(w.file+"~", text, os.O_CREATE|os.O_TRUNC); err != nil {
 			return 0, err
 		}
+		w.tally.trace("renames")
 		if err := os.Rename(w.file+"~", w.file); err != nil {
 			return 0, err
 		}
-	} else if err := os.WriteFile(w.file, []byte(text), 0o644); err != nil {
+		w.tally.trace("renamed")
+	} else if err := w.write(w.file, text, os.O_CREATE|os.O_TRUNC); err != nil {
 		return 0, err
 	}
 	if w.how != "format" {
@@ -148,18 +190,35 @@ func (w *otherWriter) save() (int, error) {
 	return 1, w.format()
 }
 
-func (w *otherWriter) append(text string) error {
-	f, err := os.OpenFile(w.file, os.O_WRONLY|os.O_APPEND, 0)
+func (w *otherWriter) append(text string) error { return w.write(w.file, text, os.O_APPEND) }
+
+func (w *otherWriter) write(name, text string, how int) error {
+	f, err := w.open(name, how)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	w.tally.trace("wrote line %d", w.done)
+	err = errors.Join(err, f.Close())
+	w.tally.trace("closed")
+	return err
+}
+
+func (w *otherWriter) open(name string, how int) (*os.File, error) {
+	w.tally.trace("opens")
+	f, err := os.OpenFile(name, os.O_WRONLY|how, 0o644)
+	now := time.Now()
+	if err == nil {
+		var st syscall.Stat_t
+		err = syscall.Fstat(int(f.Fd()), &st)
+		w.tally.trace("opened %d at %d, links %d", st.Ino, now.UnixNano(), st.Nlink)
+	}
+	return f, err
 }
 
 // keep keeps the file open between its writes.
 func (w *otherWriter) keep() (int, error) {
-	f, err := os.OpenFile(w.file, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := w.open(w.file, os.O_APPEND)
 	if err != nil {
 		return 0, err
 	}
@@ -169,19 +228,24 @@ func (w *otherWriter) keep() (int, error) {
 		if _, err := f.WriteString(userLine(w.done + i)); err != nil {
 			return 0, err
 		}
+		w.tally.trace("wrote line %d", w.done+i)
 	}
-	return n, f.Close()
+	err = f.Close()
+	w.tally.trace("closed")
+	return n, err
 }
 
 // format rewrites the file as a program does that runs after each save: it reads what
 // is there, which may have the agent's lines, and so has the editor afterwards.
 func (w *otherWriter) format() error {
+	w.tally.trace("reads")
 	text, err := os.ReadFile(w.file)
 	if err != nil {
 		return err
 	}
+	w.tally.trace("has read, agent's line %t, own line %t", strings.Contains(string(text), agentLine), strings.Contains(string(text), userLine(w.done)))
 	formatted := strings.ReplaceAll(string(text), "user", "User")
-	if err := os.WriteFile(w.file, []byte(formatted), 0o644); err != nil {
+	if err := w.write(w.file, formatted, os.O_CREATE|os.O_TRUNC); err != nil {
 		return err
 	}
 	w.buffer = slices.Collect(strings.Lines(formatted))
@@ -201,7 +265,8 @@ type savesRound struct {
 	final    string
 	beside   string // what is in the files that the result names
 	lost     int    // lines that are not in the file, though nobody took them out of it
-	dropped  int    // lines that the writer itself took out after Apply had returned
+	trace    []string
+	dropped  int // lines that the writer itself took out after Apply had returned
 }
 
 const agentLine = "agent\n"
@@ -309,12 +374,14 @@ func (s *savesWorker) round(noLease bool) *savesRound {
 	}
 	s.tally.setClosed(0)
 	s.tally.setStopped(0)
+	s.tally.clearTrace()
 	fmt.Fprintln(s.in, file, r.how, saves, r.seed)
 	require.NoError(s.t, s.in.Flush())
 	time.Sleep(time.Duration(s.rand.IntN(12000)) * time.Microsecond)
 	res, err := s.w.Apply(s.t.Context(), mustPlan(s.t, change(name, base, proposed)), func(c *applyConfig) error {
 		c.noLease, c.wait = noLease, 200*time.Millisecond
 		c.step = func(step, _ string) error {
+			r.trace = append(r.trace, fmt.Sprintf("%d apply %s, in place %d\n", time.Now().UnixNano(), step, inodeOf(file)))
 			if step == "last" {
 				r.looked = s.tally.closed()
 			}
@@ -323,6 +390,7 @@ func (s *savesWorker) round(noLease bool) *savesRound {
 		return nil
 	})
 	r.returned = s.tally.closed()
+	r.trace = append(r.trace, fmt.Sprintf("%d apply returned, in place %d\n", time.Now().UnixNano(), inodeOf(file)))
 	r.err, r.res = err, res.Files[0]
 	if s.rand.IntN(2) == 0 {
 		time.Sleep(time.Duration(s.rand.IntN(30000)) * time.Microsecond)
@@ -335,6 +403,8 @@ func (s *savesWorker) round(noLease bool) *savesRound {
 	data, err := os.ReadFile(file)
 	require.NoError(s.t, err)
 	r.final = string(data)
+	r.trace = append(r.trace, s.tally.traced()...)
+	slices.Sort(r.trace)
 	for _, name := range r.res.Sidecars {
 		data, err := os.ReadFile(filepath.Join(s.dir, name))
 		require.NoError(s.t, err)
@@ -367,6 +437,9 @@ func TestApplyBesideSaves(t *testing.T) {
 					for more := true; more; {
 						r := s.round(noLease)
 						fault := r.check()
+						if fault == "" && r.lost > 0 && !noLease {
+							fault = fmt.Sprintf("%d lines lost", r.lost)
+						}
 						mu.Lock()
 						rounds++
 						saves += r.done
@@ -375,11 +448,14 @@ func TestApplyBesideSaves(t *testing.T) {
 						}
 						aside += len(r.res.Sidecars)
 						dropped += r.dropped
+						if r.dropped > 0 && !noLease && dropped < 10 {
+							t.Logf("%s\n%d lines taken out later, seed %d", strings.Join(r.trace, ""), r.dropped, r.seed)
+						}
 						outcomes[r.how+" "+string(r.res.Outcome)]++
 						if fault != "" {
-							if faults[r.how+": "+fault]++; len(faults) < 5 {
-								t.Logf("%s, seed %d: %s\n%s %s written %t beside %v, %v\nsaid:\n%s\nis:\n%s", r.how, r.seed, fault,
-									r.res.Outcome, r.res.Reason, r.res.Written, r.res.Sidecars, r.err, tail(r.res.Content), tail(r.final))
+							if faults[r.how+": "+fault]++; len(faults) < 20 {
+								t.Logf("%s\n%s, seed %d: %s\n%s %s written %t beside %v, %v\nsaid:\n%s\nis:\n%s", strings.Join(r.trace, ""), r.how, r.seed, fault,
+									r.res.Outcome, r.res.Reason, r.res.Written, r.res.Sidecars, r.err, r.res.Content, r.final)
 							}
 						}
 						more = saves < want
